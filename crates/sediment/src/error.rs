@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One error for the whole library, and the ledger of what was lost without being an error.
+//!
+//! An [`Error`] says what is wrong, where (file, line or offset), quotes the offending bit, and offers a hint on what to do.
+//! A [`Losses`] ledger counts what a step left out and why, so that nothing disappears silently.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The result of every fallible step of the library.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What sort of failure an [`Error`] is; the program maps each to one exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The input is damaged, empty, or of another format than it should be; or a step failed.
+    Failed,
+    /// The caller asked for something that makes no sense.
+    Usage,
+    /// A floor that the caller set (coverage, staleness) was not reached.
+    BelowFloor,
+    /// This machine, or a tool on it, cannot do what was asked.
+    Unsupported,
+}
+
+/// Where in an input an [`Error`] arose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Location {
+    /// Line of a text file, from 1.
+    Line(u64),
+    /// Byte offset in a binary file, from 0.
+    Offset(u64),
+}
+
+/// What went wrong, where, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error(Box<Details>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Details {
+    kind: ErrorKind,
+    message: String,
+    input: Option<String>,
+    location: Option<Location>,
+    found: Option<String>,
+    hint: Option<String>,
+}
+
+impl Error {
+    /// A failure of the given kind; `message` is a sentence without a full stop, in lower case.
+    #[must_use]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Details {
+            kind,
+            message: message.into(),
+            input: None,
+            location: None,
+            found: None,
+            hint: None,
+        }))
+    }
+
+    /// A failure of kind [`ErrorKind::Failed`].
+    #[must_use]
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Failed, message)
+    }
+
+    /// A failure at a line (from 1) of a text input.
+    #[must_use]
+    pub fn at_line(line: u64, message: impl Into<String>) -> Self {
+        Self::failed(message).with_location(Location::Line(line))
+    }
+
+    /// A failure at a byte offset of a binary input.
+    #[must_use]
+    pub fn at_offset(offset: u64, message: impl Into<String>) -> Self {
+        Self::failed(message).with_location(Location::Offset(offset))
+    }
+
+    /// Adds where in the input it happened.
+    #[must_use]
+    pub fn with_location(mut self, location: Location) -> Self {
+        self.0.location = Some(location);
+        self
+    }
+
+    /// Names the input; the first name given stays, as the innermost caller knows best.
+    #[must_use]
+    pub fn with_input(mut self, name: impl Into<String>) -> Self {
+        self.0.input.get_or_insert_with(|| name.into());
+        self
+    }
+
+    /// Quotes what was found instead, cut to a readable length.
+    #[must_use]
+    pub fn with_found(mut self, found: &[u8]) -> Self {
+        const LONGEST_QUOTE: usize = 60;
+        let mut text: String = String::from_utf8_lossy(&found[..found.len().min(4 * LONGEST_QUOTE)])
+            .chars()
+            .take(LONGEST_QUOTE)
+            .collect();
+        if text.len() < found.len() {
+            text.push('…');
+        }
+        self.0.found = Some(text);
+        self
+    }
+
+    /// Says what the user can do about it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// The sort of failure.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// What to do about it, where that is known.
+    #[must_use]
+    pub fn hint(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+
+    /// Where in the input it happened.
+    #[must_use]
+    pub fn location(&self) -> Option<Location> {
+        self.0.location
+    }
+}
+
+impl fmt::Display for Error {
+    /// `input:line: message (found "…")`. Names and quotes are raw: whoever prints passes the text through
+    /// [`crate::escape::terminal`].
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let details = &*self.0;
+        match (&details.input, details.location) {
+            (Some(input), Some(Location::Line(line))) => write!(f, "{input}:{line}: ")?,
+            (Some(input), Some(Location::Offset(offset))) => write!(f, "{input}: at offset {offset:#x}: ")?,
+            (Some(input), None) => write!(f, "{input}: ")?,
+            (None, Some(Location::Line(line))) => write!(f, "line {line}: ")?,
+            (None, Some(Location::Offset(offset))) => write!(f, "at offset {offset:#x}: ")?,
+            (None, None) => {}
+        }
+        write!(f, "{}", details.message)?;
+        if let Some(found) = &details.found {
+            write!(f, " (found \"{found}\")")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// What a step left out, by reason: how many items, how much weight, and one example of each.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Losses(BTreeMap<String, Loss>);
+
+/// One line of a [`Losses`] ledger.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Loss {
+    /// How many items (rows, records, names, edges) were left out for this reason.
+    pub items: u64,
+    /// The weight they carried, in the unit of the step's input; 0 where items have none.
+    pub weight: u128,
+    /// The first item met, as an example; raw, to be escaped by whoever prints it.
+    pub example: Option<String>,
+}
+
+impl Losses {
+    /// Counts one item of the given weight under `reason`, which reads as "left out: {reason}".
+    pub fn add(&mut self, reason: &str, weight: u128, example: &str) {
+        self.add_many(reason, 1, weight, example);
+    }
+
+    /// Counts several items at once; `weight` is their sum. An empty example is none.
+    pub fn add_many(&mut self, reason: &str, items: u64, weight: u128, example: &str) {
+        if items == 0 {
+            return;
+        }
+        if !self.0.contains_key(reason) {
+            self.0.insert(reason.to_owned(), Loss::default());
+        }
+        if let Some(loss) = self.0.get_mut(reason) {
+            loss.items = loss.items.saturating_add(items);
+            loss.weight = loss.weight.saturating_add(weight);
+            if loss.example.is_none() && !example.is_empty() {
+                loss.example = Some(example.chars().take(200).collect());
+            }
+        }
+    }
+
+    /// Adds all of another ledger to this one.
+    pub fn append(&mut self, other: &Losses) {
+        for (reason, loss) in &other.0 {
+            self.add_many(reason, loss.items, loss.weight, loss.example.as_deref().unwrap_or(""));
+        }
+    }
+
+    /// The lines by reason, in the order of their texts.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Loss)> {
+        self.0.iter().map(|(reason, loss)| (reason.as_str(), loss))
+    }
+
+    /// How many items were left out for `reason`.
+    #[must_use]
+    pub fn items(&self, reason: &str) -> u64 {
+        self.0.get(reason).map_or(0, |loss| loss.items)
+    }
+
+    /// Whether nothing was lost.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

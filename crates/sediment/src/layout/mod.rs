@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`ALGORITHMS`]: call graph in, order out. Pure: no names, no files, no ELF, no clock; ties end in an id.
+//!
+//! To add an algorithm: one file here, one row in [`ALGORITHMS`], a page in docs/algorithms.md.
+
+pub mod baseline;
+pub mod c3;
+pub mod cdsort;
+
+use crate::graph::{CallGraph, FunctionId};
+
+/// One way to order the functions of a call graph.
+#[derive(Debug, Clone, Copy)]
+pub struct Algorithm {
+    /// The name the user chooses it by.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// Orders all functions of the graph: a permutation of its ids.
+    pub run: fn(&CallGraph, &Options) -> Vec<FunctionId>,
+}
+
+/// What a user may choose; each algorithm looks at what concerns it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Seed of the algorithms that draw random numbers.
+    pub seed: u64,
+}
+
+/// Every algorithm there is; the first is the default.
+pub const ALGORITHMS: &[Algorithm] = &[
+    Algorithm {
+        name: "cdsort",
+        summary: "cache-directed sort: short calls first, few hot pages next (as in lld)",
+        run: cdsort::order,
+    },
+    Algorithm { name: "c3", summary: "call-chain clustering (CGO 2017)", run: c3::order },
+    Algorithm { name: "hottest", summary: "most called first", run: baseline::hottest },
+    Algorithm { name: "input", summary: "as given: the order of the ids", run: baseline::input },
+    Algorithm { name: "random", summary: "shuffled by --seed", run: baseline::random },
+];
+
+/// The algorithm of this name.
+#[must_use]
+pub fn algorithm(name: &str) -> Option<&'static Algorithm> {
+    ALGORITHMS.iter().find(|algorithm| algorithm.name == name)
+}

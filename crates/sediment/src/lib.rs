@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! sediment reorders the functions of native programs at link time from profiles of real use.
+//!
+//! The library is one straight line of values; each arrow is one function, and the program puts files on either side:
+//!
+//! ```text
+//! record ─► Recording ─► resolve ─► Profile ─► merge ─► Profile ─► graph ─► CallGraph ─► layout ─► Order ─► link ─► verify
+//! ```
+//!
+//! Nothing here prints, exits, reads the environment or opens a path; only [`measure`] and [`record`] start processes,
+//! in a folder that they are handed.
+
+pub mod binary;
+pub mod error;
+pub mod escape;
+pub mod graph;
+pub mod layout;
+pub mod link;
+pub mod measure;
+pub mod model;
+pub mod profile;
+pub mod read;
+pub mod record;
+pub mod resolve;
+pub mod verify;
+
+pub use error::{Error, ErrorKind, Losses, Result};

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`Profile`]: functions by (dso, name, file) with integer weights, and the calls between them.
+//!
+//! The value that travels: it holds no address, path, host, command line or user name. [`text`] is its file format
+//! (docs/profile-format.md), [`merge`](mod@merge) adds profiles up.
+
+pub mod merge;
+pub mod text;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// The longest name, DSO label or file name that a profile keeps, in bytes.
+pub const LONGEST_NAME: usize = 4096;
+
+/// The total of a profile whose unit is [`Unit::Share`], once: shares are units of 10^-15.
+pub const SHARE_TOTAL: u128 = 1_000_000_000_000_000;
+
+/// Whether a name, DSO label or file name may stand in a profile: UTF-8, not empty, at most [`LONGEST_NAME`] bytes, without
+/// control characters and `"`, and with no backslash at its end. What may not is left out and counted by whoever met it.
+#[must_use]
+pub fn acceptable(name: &[u8]) -> Option<&str> {
+    if name.is_empty() || name.len() > LONGEST_NAME {
+        return None;
+    }
+    let text = std::str::from_utf8(name).ok()?;
+    let refused = text.ends_with('\\') || text.chars().any(|c| c.is_control() || c == '"');
+    (!refused).then_some(text)
+}
+
+/// The identity of a function in a profile.
+///
+/// Ordered by (dso, name, file); functions without a DSO come first in this order, though a file lists them last.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FunctionKey {
+    /// Label of the DSO that defines it: soname or base name, never a path. None where it is not known.
+    pub dso: Option<String>,
+    /// Linkage name, without `@VERSION` and `@plt`.
+    pub name: String,
+    /// Base name of the source file, only for local functions whose name stands more than once in their DSO.
+    pub file: Option<String>,
+}
+
+impl FunctionKey {
+    /// The key of a function, or None when one of the three is not [`acceptable`].
+    #[must_use]
+    pub fn new(dso: Option<&[u8]>, name: &[u8], file: Option<&[u8]>) -> Option<Self> {
+        let checked = |part: Option<&[u8]>| match part {
+            None => Some(None),
+            Some(bytes) => acceptable(bytes).map(|text| Some(text.to_owned())),
+        };
+        Some(Self { dso: checked(dso)?, name: acceptable(name)?.to_owned(), file: checked(file)? })
+    }
+}
+
+/// A function of one [`Profile`]; meaningless in another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FunctionIndex(u32);
+
+impl FunctionIndex {
+    /// The index into dense tables; functions are numbered from 0 as they were added.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Unit of `count`, `near` and `samples`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unit {
+    /// Calls, or samples, of one recording.
+    #[default]
+    Calls,
+    /// Units of 10^-15 of all that was seen, as merging makes them.
+    Share,
+}
+
+/// What the compiler said about how a function runs. Ordered by precedence in a merge: the least wins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Heat {
+    /// Runs often.
+    Hot,
+    /// Runs while the program starts.
+    Startup,
+    /// Runs while the program ends.
+    Exit,
+    /// Hardly ever runs.
+    Cold,
+}
+
+/// How a call is made, where the compiler said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CallKind {
+    /// By name.
+    Direct,
+    /// Through a pointer or a virtual table.
+    Indirect,
+    /// By a thunk that adjusts and jumps on.
+    Thunk,
+}
+
+/// A non-negative decimal with six places, as the number of millionths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Millionths(pub u128);
+
+/// What is known of a function beside its identity.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FunctionFacts {
+    /// Bytes of code.
+    pub size: Option<u64>,
+    /// Own cost in the source's event.
+    pub samples: Option<u128>,
+    /// Rank of first use, from 0.
+    pub first: Option<u64>,
+    /// Calls per start of the program, estimated by a compiler.
+    pub static_calls: Option<Millionths>,
+    /// How it runs, as the compiler said.
+    pub heat: Option<Heat>,
+    /// The function that this is another name of.
+    pub alias: Option<String>,
+    /// Its address is taken.
+    pub taken: bool,
+    /// It is exported, main or a constructor.
+    pub entry: bool,
+}
+
+/// What is known of the calls from one function to another.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EdgeFacts {
+    /// Calls seen. None: the edge is no call that was seen.
+    pub count: Option<u128>,
+    /// How often the callee began to run while the caller was among the last 8 distinct functions that ran.
+    pub near: Option<u128>,
+    /// Calls per call of the caller, estimated by a compiler.
+    pub static_calls: Option<Millionths>,
+    /// How the call is made.
+    pub kind: Option<CallKind>,
+}
+
+/// What is known of a DSO.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cluster {
+    /// The ELF build-id in lower-case hex.
+    pub build_id: Option<String>,
+    /// Name, version and release of the package it was installed from.
+    pub package: Option<String>,
+}
+
+/// Functions with weights and the calls between them, by name.
+///
+/// Equality is of content: the order in which functions and edges were added does not show.
+#[derive(Debug, Clone, Default)]
+pub struct Profile {
+    /// What recorded it, in words; sorted, without repeats.
+    pub source: BTreeSet<String>,
+    /// Unit of counts, near counts and samples.
+    pub unit: Unit,
+    /// All that was seen, also what has no named ends. Zero where nothing was counted (static graphs).
+    pub total: u128,
+    /// Machine architectures, as `uname -m` spells them; sorted, without repeats.
+    pub arch: BTreeSet<String>,
+    /// How many recordings are in it; None counts as one.
+    pub inputs: Option<u64>,
+    clusters: BTreeMap<String, Cluster>,
+    keys: Vec<FunctionKey>,
+    facts: Vec<FunctionFacts>,
+    by_key: HashMap<FunctionKey, FunctionIndex>,
+    edges: HashMap<(FunctionIndex, FunctionIndex), EdgeFacts>,
+}
+
+impl Profile {
+    /// The function with this key, added with no facts if it is new. Its DSO becomes a cluster.
+    pub fn function(&mut self, key: FunctionKey) -> FunctionIndex {
+        if let Some(&found) = self.by_key.get(&key) {
+            return found;
+        }
+        if let Some(dso) = &key.dso {
+            if !self.clusters.contains_key(dso) {
+                self.clusters.insert(dso.clone(), Cluster::default());
+            }
+        }
+        let index = FunctionIndex(self.keys.len() as u32);
+        self.keys.push(key.clone());
+        self.facts.push(FunctionFacts::default());
+        self.by_key.insert(key, index);
+        index
+    }
+
+    /// The function with this key, if there is one.
+    #[must_use]
+    pub fn find(&self, key: &FunctionKey) -> Option<FunctionIndex> {
+        self.by_key.get(key).copied()
+    }
+
+    /// How many functions there are.
+    #[must_use]
+    pub fn function_count(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// How many edges there are.
+    #[must_use]
+    pub fn edge_count(&self) -> usize {
+        self.edges.len()
+    }
+
+    /// The identity of a function.
+    #[must_use]
+    pub fn key(&self, function: FunctionIndex) -> &FunctionKey {
+        &self.keys[function.index()]
+    }
+
+    /// What is known of a function.
+    #[must_use]
+    pub fn facts(&self, function: FunctionIndex) -> &FunctionFacts {
+        &self.facts[function.index()]
+    }
+
+    /// What is known of a function, to be changed.
+    pub fn facts_mut(&mut self, function: FunctionIndex) -> &mut FunctionFacts {
+        &mut self.facts[function.index()]
+    }
+
+    /// The edge from `caller` to `callee`, added with no facts if it is new.
+    pub fn edge_mut(&mut self, caller: FunctionIndex, callee: FunctionIndex) -> &mut EdgeFacts {
+        self.edges.entry((caller, callee)).or_default()
+    }
+
+    /// The edge from `caller` to `callee`, if there is one.
+    #[must_use]
+    pub fn edge(&self, caller: FunctionIndex, callee: FunctionIndex) -> Option<&EdgeFacts> {
+        self.edges.get(&(caller, callee))
+    }
+
+    /// The functions in the order of their keys.
+    #[must_use]
+    pub fn functions(&self) -> Vec<FunctionIndex> {
+        let mut order: Vec<FunctionIndex> = (0..self.keys.len() as u32).map(FunctionIndex).collect();
+        order.sort_by(|a, b| self.key(*a).cmp(self.key(*b)));
+        order
+    }
+
+    /// The edges in the order of their callers' keys, then their callees'.
+    #[must_use]
+    pub fn edges(&self) -> Vec<(FunctionIndex, FunctionIndex, &EdgeFacts)> {
+        let mut rank = vec![0u32; self.keys.len()];
+        for (position, function) in self.functions().into_iter().enumerate() {
+            rank[function.index()] = position as u32;
+        }
+        let mut edges: Vec<_> =
+            self.edges.iter().map(|(&(caller, callee), facts)| (caller, callee, facts)).collect();
+        edges.sort_unstable_by_key(|(caller, callee, _)| (rank[caller.index()], rank[callee.index()]));
+        edges
+    }
+
+    /// The DSOs by label, also those that no function names.
+    #[must_use]
+    pub fn clusters(&self) -> &BTreeMap<String, Cluster> {
+        &self.clusters
+    }
+
+    /// What is known of a DSO, to be changed; added if it is new.
+    pub fn cluster_mut(&mut self, label: &str) -> &mut Cluster {
+        self.clusters.entry(label.to_owned()).or_default()
+    }
+}
+
+impl PartialEq for Profile {
+    fn eq(&self, other: &Self) -> bool {
+        let header = |p: &Self| (p.source.clone(), p.unit, p.total, p.arch.clone(), p.inputs);
+        header(self) == header(other)
+            && self.clusters == other.clusters
+            && self.keys.len() == other.keys.len()
+            && self.edges.len() == other.edges.len()
+            && self
+                .keys
+                .iter()
+                .zip(&self.facts)
+                .all(|(key, facts)| other.find(key).is_some_and(|there| other.facts(there) == facts))
+            && self.edges.iter().all(|(&(caller, callee), facts)| {
+                match (other.find(self.key(caller)), other.find(self.key(callee))) {
+                    (Some(caller), Some(callee)) => other.edge(caller, callee) == Some(facts),
+                    _ => false,
+                }
+            })
+    }
+}
+
+impl Eq for Profile {}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`Recording`]: what one profiler saw, and [`READERS`], the one table of the formats it is read from.
+//!
+//! A reader takes bytes and returns a [`Recording`] with its ledger of losses, or an error with line or offset. It keeps names
+//! as the profiler gave them and resolves no address; [`crate::resolve`] does both, once.
+//! To add a format: one file here, one row in [`READERS`], one folder in tests/golden/read, one page in docs/formats.
+
+pub mod callgrind;
+pub mod perf_data;
+pub mod perf_report;
+
+use crate::error::{Error, Losses, Result};
+use std::collections::HashMap;
+
+/// One format that a profile can be read from.
+#[derive(Debug, Clone, Copy)]
+pub struct Reader {
+    /// Short name, also that of its page in docs/formats and its folder in tests/golden/read.
+    pub name: &'static str,
+    /// What writes such files, in a few words.
+    pub summary: &'static str,
+    /// Whether these bytes (a whole file) look like the format; must be cheap and look at the content alone.
+    pub recognises: fn(&[u8]) -> bool,
+    /// Reads a whole file.
+    pub read: fn(&[u8]) -> Result<Recording>,
+}
+
+/// Every format there is, the more specific first.
+pub const READERS: &[Reader] = &[perf_data::READER, callgrind::READER, perf_report::READER];
+
+/// Reads a recording of whatever kind the content shows.
+///
+/// # Errors
+/// When the input is empty, no reader recognises it, or its reader refuses it.
+pub fn read(bytes: &[u8]) -> Result<Recording> {
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Err(Error::failed("the file is empty: there is no profile in it")
+            .with_hint("did the recording write its output elsewhere, or end before it wrote any?"));
+    }
+    let reader = READERS.iter().find(|reader| (reader.recognises)(bytes)).ok_or_else(|| {
+        let known: Vec<&str> = READERS.iter().map(|reader| reader.summary).collect();
+        Error::failed("this is no profile of a kind that sediment reads")
+            .with_found(bytes.split(|b| *b == b'\n').next().unwrap_or_default())
+            .with_hint(format!("it reads: {}", known.join("; ")))
+    })?;
+    (reader.read)(bytes)
+}
+
+/// A DSO of one [`Recording`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DsoId(pub u32);
+
+/// A place of one [`Recording`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PlaceId(pub u32);
+
+/// An executable or shared library as the profiler named it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RecordedDso {
+    /// Path or name as recorded; private, and reduced to a label by [`crate::resolve`].
+    pub path: String,
+    /// Build-id in lower-case hex, where recorded.
+    pub build_id: Option<String>,
+}
+
+/// Where in a program something happened.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Spot {
+    /// A function by the name that the profiler gave it, raw: `@plt` and `@VERSION` still on it.
+    Symbol {
+        /// The name.
+        name: Vec<u8>,
+        /// Source file as the profiler gave it, where it did.
+        file: Option<Vec<u8>>,
+    },
+    /// A byte of the DSO's file, by its offset in that file.
+    FileOffset(u64),
+}
+
+/// A [`Spot`] in a DSO.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The DSO, where known.
+    pub dso: Option<DsoId>,
+    /// Where in it.
+    pub spot: Spot,
+}
+
+/// What is known of a passage from one place to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TransferKind {
+    /// A call.
+    Call,
+    /// A branch of unknown type: a call if it leads to the first byte of a function and its source is no return.
+    Branch,
+    /// The target began to run while the source was among the last 8 distinct functions that ran.
+    Near,
+}
+
+/// What one profiler saw.
+#[derive(Debug, Clone, Default)]
+pub struct Recording {
+    /// What recorded it, in words, such as `perf branch records (branches:u)`.
+    pub source: String,
+    /// Architecture as `uname -m` spells it, where recorded.
+    pub arch: Option<String>,
+    /// All calls that were seen, also those that could not be kept.
+    pub total: u128,
+    /// What could not be kept, and why.
+    pub losses: Losses,
+    dsos: Vec<RecordedDso>,
+    by_dso: HashMap<RecordedDso, DsoId>,
+    places: Vec<Place>,
+    by_place: HashMap<Place, PlaceId>,
+    transfers: HashMap<(PlaceId, PlaceId, TransferKind), u128>,
+    samples: HashMap<PlaceId, u128>,
+    first: HashMap<PlaceId, u64>,
+}
+
+impl Recording {
+    /// The DSO with this path and build-id, added if it is new.
+    pub fn dso(&mut self, dso: RecordedDso) -> DsoId {
+        if let Some(&found) = self.by_dso.get(&dso) {
+            return found;
+        }
+        let id = DsoId(self.dsos.len() as u32);
+        self.dsos.push(dso.clone());
+        self.by_dso.insert(dso, id);
+        id
+    }
+
+    /// This place, added if it is new.
+    pub fn place(&mut self, place: Place) -> PlaceId {
+        if let Some(&found) = self.by_place.get(&place) {
+            return found;
+        }
+        let id = PlaceId(self.places.len() as u32);
+        self.places.push(place.clone());
+        self.by_place.insert(place, id);
+        id
+    }
+
+    /// Adds to the passages seen from one place to another.
+    pub fn add_transfer(&mut self, from: PlaceId, to: PlaceId, kind: TransferKind, count: u128) {
+        let sum = self.transfers.entry((from, to, kind)).or_default();
+        *sum = sum.saturating_add(count);
+    }
+
+    /// Adds to the own cost seen at a place, in the source's event.
+    pub fn add_samples(&mut self, place: PlaceId, cost: u128) {
+        let sum = self.samples.entry(place).or_default();
+        *sum = sum.saturating_add(cost);
+    }
+
+    /// Says that this place was the `rank`-th (from 0) to run for the first time; the lowest rank said stays.
+    pub fn set_first(&mut self, place: PlaceId, rank: u64) {
+        let kept = self.first.entry(place).or_insert(rank);
+        *kept = (*kept).min(rank);
+    }
+
+    /// The DSOs, by id.
+    #[must_use]
+    pub fn dsos(&self) -> &[RecordedDso] {
+        &self.dsos
+    }
+
+    /// The places, by id.
+    #[must_use]
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// All passages, sorted.
+    #[must_use]
+    pub fn transfers(&self) -> Vec<(PlaceId, PlaceId, TransferKind, u128)> {
+        let mut all: Vec<_> =
+            self.transfers.iter().map(|(&(from, to, kind), &count)| (from, to, kind, count)).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Own cost by place, sorted by place.
+    #[must_use]
+    pub fn samples(&self) -> Vec<(PlaceId, u128)> {
+        let mut all: Vec<_> = self.samples.iter().map(|(&place, &cost)| (place, cost)).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Ranks of first use by place, sorted by place.
+    #[must_use]
+    pub fn first_uses(&self) -> Vec<(PlaceId, u64)> {
+        let mut all: Vec<_> = self.first.iter().map(|(&place, &rank)| (place, rank)).collect();
+        all.sort_unstable();
+        all
+    }
+}
