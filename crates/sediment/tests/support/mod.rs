@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the tests share: cases that need a tool or recorded data, goldens, and the project's folders.
+//!
+//! A case whose tool is missing is reported as ignored with its reason, never as passed; `SEDIMENT_REQUIRE_ALL=1` makes it fail.
+//! A case over recorded data that is not part of the project (`../shared/data`) is ignored wherever the data is absent:
+//! each has a twin on generated data that always runs.
+
+#![allow(dead_code)] // each test program uses its part
+
+use libtest_mimic::{Failed, Trial};
+use std::path::{Path, PathBuf};
+
+/// The root of the project.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The folder for downloaded toolchains; ignored by git, shared between checkouts by `SEDIMENT_CACHE`.
+pub fn cache() -> PathBuf {
+    std::env::var_os("SEDIMENT_CACHE").map_or_else(|| root().join(".cache"), PathBuf::from)
+}
+
+/// What a case cannot run without.
+#[derive(Debug, Clone, Copy)]
+pub enum Need {
+    /// A program on PATH.
+    Program(&'static str),
+    /// A folder for the compiler's `-B` that holds a linker, made by `scripts/toolchain`: `gnu-ld-2.44`, `lld`.
+    LinkerFolder(&'static str),
+    /// A file of `../shared/data`, which is not part of the project.
+    SharedData(&'static str),
+}
+
+impl Need {
+    fn missing(self) -> Option<String> {
+        match self {
+            Need::Program(name) => program(name).is_none().then(|| format!("{name} is not installed")),
+            Need::LinkerFolder(name) => {
+                linker_folder(name).is_none().then(|| format!("{name} is missing: run scripts/toolchain"))
+            }
+            Need::SharedData(name) => (!shared_data(name).is_file()).then(|| "not run: data absent".to_owned()),
+        }
+    }
+}
+
+/// The path of a program on PATH.
+pub fn program(name: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+/// The folder with this linker, for the compiler's `-B`.
+pub fn linker_folder(name: &str) -> Option<PathBuf> {
+    let folder = cache().join("bin").join(name);
+    (folder.join("ld").exists() || folder.join("ld.lld").exists()).then_some(folder)
+}
+
+/// A file of the recorded data beside the project.
+pub fn shared_data(name: &str) -> PathBuf {
+    root().join("../shared/data").join(name)
+}
+
+/// A case that runs where all it needs is there; for test programs with `harness = false`.
+pub fn case(name: &str, needs: &[Need], run: impl FnOnce() + Send + 'static) -> Trial {
+    let mut missing: Vec<(bool, String)> = needs
+        .iter()
+        .filter_map(|need| need.missing().map(|why| (!matches!(need, Need::SharedData(_)), why)))
+        .collect();
+    missing.sort();
+    let required = std::env::var_os("SEDIMENT_REQUIRE_ALL").is_some_and(|value| value == "1");
+    match missing.pop() {
+        None => Trial::test(name, move || {
+            run();
+            Ok(())
+        }),
+        Some((true, why)) if required => Trial::test(name, move || Err(Failed::from(why))),
+        Some((_, why)) => {
+            eprintln!("{name}: {why}");
+            Trial::test(name, || Ok(())).with_ignored_flag(true)
+        }
+    }
+}
+
+/// Compares with a golden file under tests/golden; `SEDIMENT_BLESS=1` rewrites it.
+pub fn golden(path: &str, actual: &str) {
+    let file = root().join("tests/golden").join(path);
+    if std::env::var_os("SEDIMENT_BLESS").is_some() {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, actual).unwrap();
+        return;
+    }
+    let expected = std::fs::read_to_string(&file).unwrap_or_else(|error| {
+        panic!("{}: {error}; write it with SEDIMENT_BLESS=1", file.display())
+    });
+    assert!(
+        expected == actual,
+        "{} differs (SEDIMENT_BLESS=1 rewrites it)\n--- expected\n{expected}\n--- actual\n{actual}",
+        file.display()
+    );
+}
+
+/// The folders below tests/golden/STAGE, sorted: one case each.
+pub fn golden_cases(stage: &str) -> Vec<PathBuf> {
+    let folder = root().join("tests/golden").join(stage);
+    let mut cases: Vec<PathBuf> =
+        std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).filter(|p| p.is_dir()).collect();
+    cases.sort();
+    cases
+}
