@@ -10,7 +10,7 @@ use crate::read::Recording;
 ///
 /// # Errors
 /// When nothing of the recording can be resolved, with what was missing.
-pub fn resolve(recording: &Recording, files: &dyn Files) -> Result<(Profile, Losses)> {
-    let _ = (recording, files);
+pub fn resolve(recording: &Recording, files: &dyn Files, ignore_build_id: bool) -> Result<(Profile, Losses)> {
+    let _ = (recording, files, ignore_build_id);
     Err(Error::failed("not written"))
 }

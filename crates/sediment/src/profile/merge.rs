@@ -30,3 +30,9 @@ pub fn merge(inputs: &[(&Profile, Weight)], normalize: bool) -> Result<Profile> 
     let _ = (inputs, normalize);
     Err(Error::failed("not written"))
 }
+
+impl std::fmt::Display for Weight {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
