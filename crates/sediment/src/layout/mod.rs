@@ -6,6 +6,7 @@
 pub mod baseline;
 pub mod c3;
 pub mod cdsort;
+mod chains;
 
 use crate::graph::{CallGraph, FunctionId, Group, GroupKind, Order};
 
