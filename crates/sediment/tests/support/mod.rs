@@ -38,14 +38,18 @@ impl Need {
             Need::LinkerFolder(name) => {
                 linker_folder(name).is_none().then(|| format!("{name} is missing: run scripts/toolchain"))
             }
-            Need::SharedData(name) => (!shared_data(name).is_file()).then(|| "not run: data absent".to_owned()),
+            Need::SharedData(name) => {
+                (!shared_data(name).is_file()).then(|| "not run: data absent".to_owned())
+            }
         }
     }
 }
 
 /// The path of a program on PATH.
 pub fn program(name: &str) -> Option<PathBuf> {
-    std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(name)).find(|path| path.is_file())
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file())
 }
 
 /// The folder with this linker, for the compiler's `-B`.
@@ -88,9 +92,8 @@ pub fn golden(path: &str, actual: &str) {
         std::fs::write(&file, actual).unwrap();
         return;
     }
-    let expected = std::fs::read_to_string(&file).unwrap_or_else(|error| {
-        panic!("{}: {error}; write it with SEDIMENT_BLESS=1", file.display())
-    });
+    let expected = std::fs::read_to_string(&file)
+        .unwrap_or_else(|error| panic!("{}: {error}; write it with SEDIMENT_BLESS=1", file.display()));
     assert!(
         expected == actual,
         "{} differs (SEDIMENT_BLESS=1 rewrites it)\n--- expected\n{expected}\n--- actual\n{actual}",
@@ -101,8 +104,11 @@ pub fn golden(path: &str, actual: &str) {
 /// The folders below tests/golden/STAGE, sorted: one case each.
 pub fn golden_cases(stage: &str) -> Vec<PathBuf> {
     let folder = root().join("tests/golden").join(stage);
-    let mut cases: Vec<PathBuf> =
-        std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).filter(|p| p.is_dir()).collect();
+    let mut cases: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|p| p.is_dir())
+        .collect();
     cases.sort();
     cases
 }
