@@ -368,7 +368,7 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
 
 /// The base name of a source file as an STT_FILE symbol gives it. None where the name was made up for a temporary file or a
 /// partition of link-time optimisation: two builds of one program then differ in it.
-fn file_evidence(name: &[u8]) -> Option<String> {
+pub(crate) fn file_evidence(name: &[u8]) -> Option<String> {
     let base = name.rsplit(|byte| *byte == b'/').next()?;
     let text = std::str::from_utf8(base).ok()?;
     let temporary = |stem: &str| {

@@ -13,6 +13,7 @@ pub mod names;
 mod plt;
 
 pub use address_index::AddressIndex;
+pub(crate) use elf::file_evidence;
 
 use crate::error::Result;
 use std::collections::{BTreeMap, BTreeSet};
@@ -187,9 +188,21 @@ impl Binary {
     /// The function that the stub at this address leads to, if one is there.
     #[must_use]
     pub fn plt_target(&self, address: u64) -> Option<&str> {
+        self.plt_stub_at(address).map(|stub| stub.target.as_str())
+    }
+
+    /// The stub that this address lies in.
+    pub(crate) fn plt_stub_at(&self, address: u64) -> Option<&PltStub> {
         let after = self.plt_stubs.partition_point(|stub| stub.address <= address);
-        let stub = self.plt_stubs[..after].last()?;
-        (address - stub.address < stub.size).then_some(stub.target.as_str())
+        self.plt_stubs[..after].last().filter(|stub| address - stub.address < stub.size)
+    }
+
+    /// Whether this address lies in a section of stubs.
+    pub(crate) fn in_plt(&self, address: u64) -> bool {
+        self.code_sections.iter().any(|section| {
+            plt::is_stub_section(section.name.as_bytes())
+                && address.checked_sub(section.address).is_some_and(|inside| inside < section.size)
+        })
     }
 
     /// Names that stand at more than one address, so that a name alone does not tell which function is meant.
