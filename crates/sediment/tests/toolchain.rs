@@ -3,9 +3,13 @@
 
 mod support;
 
+#[path = "toolchain/measure.rs"]
+mod measure;
+
 use libtest_mimic::Arguments;
 
 fn main() {
-    let cases = Vec::new();
+    let mut cases = Vec::new();
+    cases.extend(measure::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }
