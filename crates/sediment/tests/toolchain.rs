@@ -7,11 +7,15 @@ mod graphs;
 mod layout;
 #[path = "support/lld.rs"]
 mod lld;
+#[path = "toolchain/measure.rs"]
+mod measure;
 mod support;
 
 use libtest_mimic::Arguments;
 
 fn main() {
-    let cases = layout::cases();
+    let mut cases = Vec::new();
+    cases.extend(layout::cases());
+    cases.extend(measure::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }
