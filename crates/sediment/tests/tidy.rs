@@ -9,8 +9,8 @@ use support::root;
 
 /// The rooms of the library, left to right. A room may use those before it and never those behind it.
 const LINE: &[&str] = &[
-    "error", "escape", "profile", "binary", "read", "resolve", "graph", "model", "layout", "link", "verify", "package",
-    "measure", "record", "compare", "advise", "report",
+    "error", "escape", "profile", "binary", "read", "resolve", "graph", "model", "layout", "link", "verify",
+    "package", "measure", "record", "compare", "advise", "report",
 ];
 
 /// Rooms whose files are siblings of one kind, each behind one row of a table: no sibling uses another. Files listed here are
@@ -50,10 +50,16 @@ fn files_below(folder: &Path, ending: &str) -> Vec<PathBuf> {
 }
 
 fn tracked_files() -> Vec<PathBuf> {
-    let output = std::process::Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output().unwrap();
+    let output =
+        std::process::Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output().unwrap();
     assert!(output.status.success(), "git ls-files failed: is this a git checkout?");
     let names = String::from_utf8(output.stdout).unwrap();
-    names.split('\0').filter(|name| !name.is_empty()).map(|name| root().join(name)).filter(|p| p.is_file()).collect()
+    names
+        .split('\0')
+        .filter(|name| !name.is_empty())
+        .map(|name| root().join(name))
+        .filter(|p| p.is_file())
+        .collect()
 }
 
 fn read(path: &Path) -> String {
@@ -74,7 +80,8 @@ fn relative(path: &Path) -> String {
 fn room_and_file(path: &Path) -> (String, String) {
     let source = root().join("crates/sediment/src");
     let inside = path.strip_prefix(source).unwrap().with_extension("");
-    let parts: Vec<String> = inside.components().map(|c| c.as_os_str().to_string_lossy().into_owned()).collect();
+    let parts: Vec<String> =
+        inside.components().map(|c| c.as_os_str().to_string_lossy().into_owned()).collect();
     let file = parts.get(1).cloned().unwrap_or_else(|| "mod".to_owned());
     (parts[0].clone(), file)
 }
@@ -122,7 +129,8 @@ fn data_flows_left_to_right() {
         if room == "lib" {
             continue;
         }
-        let here = place(&room).unwrap_or_else(|| panic!("{}: no such room in the line; ARCHITECTURE.md", relative(&path)));
+        let here = place(&room)
+            .unwrap_or_else(|| panic!("{}: no such room in the line; ARCHITECTURE.md", relative(&path)));
         let code = code_of(&read(&path));
         for used in names_after(&code, "crate::") {
             if let Some(there) = place(used) {
@@ -142,8 +150,10 @@ fn data_flows_left_to_right() {
             .map(|p| room_and_file(p).1)
             .filter(|name| !shared.contains(&name.as_str()) && *name != file)
             .collect();
-        let uses: BTreeSet<&str> =
-            names_after(&code, "super::").union(&names_after(&code, &format!("crate::{room}::"))).copied().collect();
+        let uses: BTreeSet<&str> = names_after(&code, "super::")
+            .union(&names_after(&code, &format!("crate::{room}::")))
+            .copied()
+            .collect();
         for used in uses {
             // Inside a folder of its own, `super::` names the reader's own parts.
             assert!(
@@ -167,7 +177,11 @@ fn rooms_do_not_know_what_they_must_not() {
         }
         if !MAY_TOUCH_THE_WORLD.contains(&room.as_str()) {
             for word in ["std::fs", "std::env", "std::process", "std::net", "println!", "std::time"] {
-                assert!(!code.contains(word), "{} mentions {word}: the library works on values", relative(&path));
+                assert!(
+                    !code.contains(word),
+                    "{} mentions {word}: the library works on values",
+                    relative(&path)
+                );
             }
         }
     }
@@ -184,7 +198,11 @@ fn every_row_of_a_table_has_its_page_and_its_goldens() {
     }
     let algorithms = read(&root().join("docs/algorithms.md"));
     for algorithm in sediment::layout::ALGORITHMS {
-        assert!(algorithms.contains(&format!("`{}`", algorithm.name)), "docs/algorithms.md lacks `{}`", algorithm.name);
+        assert!(
+            algorithms.contains(&format!("`{}`", algorithm.name)),
+            "docs/algorithms.md lacks `{}`",
+            algorithm.name
+        );
     }
     let linkers = read(&root().join("docs/linkers.md"));
     for linker in sediment::link::LINKERS {
@@ -201,7 +219,10 @@ fn the_code_map_names_every_room() {
     let map = read(&root().join("ARCHITECTURE.md"));
     for path in files_below(&root().join("crates/sediment/src"), "rs") {
         let (room, _) = room_and_file(&path);
-        assert!(room == "lib" || map.contains(&format!("`{room}")), "ARCHITECTURE.md does not name the room {room}");
+        assert!(
+            room == "lib" || map.contains(&format!("`{room}")),
+            "ARCHITECTURE.md does not name the room {room}"
+        );
     }
 }
 
@@ -210,13 +231,21 @@ fn files_stay_small_and_carry_their_licence() {
     for path in tracked_files() {
         let name = relative(&path);
         let source = [".rs", ".cc", ".h"].iter().any(|ending| name.ends_with(ending));
-        let script = name.starts_with("scripts/") || name == ".ci/run" || name.starts_with("examples/") && name.ends_with("/run");
+        let script = name.starts_with("scripts/")
+            || name == ".ci/run"
+            || name.starts_with("examples/") && name.ends_with("/run");
         if !source && !script {
             continue;
         }
         let text = read(&path);
-        assert!(text.lines().count() <= 700, "{name} is longer than 700 lines: has it two reasons to change?");
-        assert!(text.lines().take(3).any(|line| line.contains("SPDX-License-Identifier:")), "{name} has no licence line");
+        assert!(
+            text.lines().count() <= 700,
+            "{name} is longer than 700 lines: has it two reasons to change?"
+        );
+        assert!(
+            text.lines().take(3).any(|line| line.contains("SPDX-License-Identifier:")),
+            "{name} has no licence line"
+        );
     }
 }
 
@@ -245,7 +274,9 @@ fn quoted_figures_stand_in_their_proofs() {
     });
     for path in documents {
         for line in read(&path).lines().filter(|line| line.contains("proofs/") && line.contains(".md)")) {
-            let Some(proof) = line.split("proofs/").nth(1).and_then(|rest| rest.split(".md").next()) else { continue };
+            let Some(proof) = line.split("proofs/").nth(1).and_then(|rest| rest.split(".md").next()) else {
+                continue;
+            };
             let proof_path = root().join(format!("docs/proofs/{proof}.md"));
             if !proof_path.is_file() {
                 continue; // the test of links says so
