@@ -34,16 +34,28 @@ fn is_symbol_like(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$')
 }
 
-/// A quoted id of the DOT language, quotes included.
+/// A quoted DOT id that reads back as `text`, byte for byte, in Graphviz and here; None for what DOT or a line of a file
+/// cannot carry.
 ///
-/// Within quotes only `\"` and a backslash before a line end are escapes (Graphviz, "The DOT language", on ids), so a
-/// backslash before `"` or at the end cannot be expressed, nor can control characters.
+/// In a quoted id only `\"` and a backslash before the end of a line are escapes, and two backslashes stay two. So a text in
+/// which an odd number of backslashes stands before `"` or at the end has no spelling; nor may it hold a control character.
 #[must_use]
 pub fn dot(text: &str) -> Option<String> {
-    if text.ends_with('\\') || text.contains("\\\"") || text.chars().any(char::is_control) {
-        return None;
+    let mut quoted = String::with_capacity(text.len() + 2);
+    let mut odd_backslashes = false;
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' if odd_backslashes => return None,
+            '"' => quoted.push('\\'),
+            _ if character.is_control() => return None,
+            _ => {}
+        }
+        odd_backslashes = character == '\\' && !odd_backslashes;
+        quoted.push(character);
     }
-    Some(format!("\"{}\"", text.replace('"', "\\\"")))
+    quoted.push('"');
+    (!odd_backslashes).then_some(quoted)
 }
 
 /// A section name as a pattern of a GNU ld linker script or section ordering file that matches this name alone.
@@ -310,28 +322,4 @@ fn shown(text: &str, reference: impl Fn(char) -> Option<&'static str>) -> String
         }
     }
     safe
-}
-
-/// A quoted DOT id that reads back as `text`, byte for byte, in Graphviz and here; None for what DOT or a line of a file
-/// cannot carry.
-///
-/// In a quoted id only `\"` and a backslash before the end of a line are escapes, and two backslashes stay two. So a text in
-/// which an odd number of backslashes stands before `"` or at the end has no spelling; nor may it hold a control character.
-#[must_use]
-pub fn dot(text: &str) -> Option<String> {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    let mut odd_backslashes = false;
-    quoted.push('"');
-    for character in text.chars() {
-        match character {
-            '"' if odd_backslashes => return None,
-            '"' => quoted.push('\\'),
-            _ if character.is_control() => return None,
-            _ => {}
-        }
-        odd_backslashes = character == '\\' && !odd_backslashes;
-        quoted.push(character);
-    }
-    quoted.push('"');
-    (!odd_backslashes).then_some(quoted)
 }

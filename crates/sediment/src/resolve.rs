@@ -229,7 +229,8 @@ fn end_of(place: &Place, dsos: &Dsos, namesakes: &Namesakes, losses: &mut Losses
 }
 
 fn begin(recording: &Recording, dsos: &Dsos, losses: &mut Losses) -> Profile {
-    let mut profile = Profile { unit: Unit::Calls, ..Profile::default() };
+    let mut profile = Profile::default();
+    profile.unit = Unit::Calls;
     match acceptable(recording.source.as_bytes()) {
         Some(source) => drop(profile.source.insert(source.to_owned())),
         None => losses.add("what recorded it, as a profile cannot hold the text", 0, &recording.source),

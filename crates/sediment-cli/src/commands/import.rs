@@ -65,7 +65,7 @@ pub(crate) fn profile_text(
     ui: &Ui,
 ) -> Result<String> {
     ui.losses("reading", &recording.losses);
-    let (profile, losses) = resolve::resolve(recording, files, ignore_build_id)?;
+    let (profile, losses) = resolve::resolve_with(recording, files, resolve::Settings { ignore_build_id })?;
     ui.losses("resolving", &losses);
     Ok(profile::text::print(&profile))
 }

@@ -132,6 +132,7 @@ mod tests {
             arch: None,
             segments: Vec::new(),
             code_sections: Vec::new(),
+            plt_stubs: Vec::new(),
         }
     }
 

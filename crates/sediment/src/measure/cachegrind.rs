@@ -17,7 +17,8 @@ use crate::error::{Error, Result};
 use std::path::Path;
 
 /// How to get valgrind; shared with the recorder.
-pub(crate) const HINT: &str = "install valgrind: the package is named valgrind on Debian, Ubuntu, Fedora, openSUSE, Arch and Alpine";
+pub(crate) const HINT: &str =
+    "install valgrind: the package is named valgrind on Debian, Ubuntu, Fedora, openSUSE, Arch and Alpine";
 
 /// A geometry of the first-level instruction cache, as cachegrind's option takes it.
 #[derive(Clone, Copy)]
@@ -121,9 +122,11 @@ fn read_with(
     let _ = std::fs::remove_file(&file);
     ended.successful(command)?;
     let text = text.map_err(|error| {
-        Error::failed(format!("valgrind left no cachegrind file: {error}")).with_input(file.display().to_string())
+        Error::failed(format!("valgrind left no cachegrind file: {error}"))
+            .with_input(file.display().to_string())
     })?;
-    let totals = totals(&String::from_utf8_lossy(&text)).map_err(|error| error.with_input("cachegrind.out"))?;
+    let totals =
+        totals(&String::from_utf8_lossy(&text)).map_err(|error| error.with_input("cachegrind.out"))?;
     Ok(vec![
         Reading { quantity: &meter.quantities[0], value: totals.misses },
         Reading { quantity: &meter.quantities[1], value: totals.instructions },
@@ -153,11 +156,13 @@ fn totals(text: &str) -> Result<Totals> {
     })?;
     let sum = |event: &str| {
         let column = events.iter().position(|name| *name == event).ok_or_else(|| {
-            Error::failed(format!("no event {event} in the cachegrind file")).with_found(events.join(" ").as_bytes())
+            Error::failed(format!("no event {event} in the cachegrind file"))
+                .with_found(events.join(" ").as_bytes())
         })?;
         let text = sums.get(column).copied().unwrap_or("0");
-        text.parse::<u64>()
-            .map_err(|_| Error::at_line(line, format!("the sum of {event} is no number")).with_found(text.as_bytes()))
+        text.parse::<u64>().map_err(|_| {
+            Error::at_line(line, format!("the sum of {event} is no number")).with_found(text.as_bytes())
+        })
     };
     Ok(Totals { instructions: sum("Ir")?, misses: sum("I1mr")? })
 }

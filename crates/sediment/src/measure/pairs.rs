@@ -161,7 +161,8 @@ mod tests {
     #[test]
     fn quartiles_are_interpolated() {
         let spread = Spread::of(&[4.0, 1.0, 3.0, 2.0]).unwrap();
-        let expected = Spread { minimum: 1.0, lower_quartile: 1.75, median: 2.5, upper_quartile: 3.25, maximum: 4.0 };
+        let expected =
+            Spread { minimum: 1.0, lower_quartile: 1.75, median: 2.5, upper_quartile: 3.25, maximum: 4.0 };
         assert_eq!(spread, expected);
         let one = Spread::of(&[7.0]).unwrap();
         assert_eq!((one.minimum, one.median, one.maximum), (7.0, 7.0, 7.0));

@@ -45,7 +45,8 @@ pub const METER: Meter = Meter {
     run,
 };
 
-const HINT: &str = "allow tracing: in a container by --cap-add=SYS_PTRACE, elsewhere by kernel.yama.ptrace_scope below 3";
+const HINT: &str =
+    "allow tracing: in a container by --cap-add=SYS_PTRACE, elsewhere by kernel.yama.ptrace_scope below 3";
 
 fn available() -> Result<()> {
     run(&Command::new("true", "/", Duration::from_secs(20)), Path::new("/")).map(drop)
@@ -118,14 +119,17 @@ fn follow(process: Pid) -> Result<(Outcome, Option<u64>)> {
         // Only what this thread traces: other threads may wait for programs of their own.
         let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
         let (stopped, deliver) = match waitpid(None, Some(flags)) {
-            Ok(WaitStatus::Exited(ended, code)) if ended == process => return Ok((Outcome::Exited(code), highest)),
+            Ok(WaitStatus::Exited(ended, code)) if ended == process => {
+                return Ok((Outcome::Exited(code), highest));
+            }
             Ok(WaitStatus::Signaled(ended, signal, _)) if ended == process => {
                 return Ok((Outcome::Signalled(signal as i32), highest));
             }
             Ok(WaitStatus::PtraceEvent(stopped, _, event)) => {
                 begun |= event == ptrace::Event::PTRACE_EVENT_EXEC as i32;
                 if begun && event == ptrace::Event::PTRACE_EVENT_EXIT as i32 {
-                    let status = std::fs::read_to_string(format!("/proc/{stopped}/status")).unwrap_or_default();
+                    let status =
+                        std::fs::read_to_string(format!("/proc/{stopped}/status")).unwrap_or_default();
                     highest = highest.max(high_water_mark(&status));
                 }
                 (stopped, None)

@@ -249,9 +249,10 @@ pub(super) fn start(command: &Command, output: Stdio) -> Result<Child> {
         .map_err(|error| {
             let name = command.program.to_string_lossy();
             match error.kind() {
-                IoKind::NotFound if !command.folder.is_dir() => {
-                    Error::failed(format!("{name} cannot run in {}: no such folder", command.folder.display()))
-                }
+                IoKind::NotFound if !command.folder.is_dir() => Error::failed(format!(
+                    "{name} cannot run in {}: no such folder",
+                    command.folder.display()
+                )),
                 IoKind::NotFound => Error::failed(format!("{name}: there is no such program")),
                 _ => Error::failed(format!("{name} cannot be started: {error}")),
             }
@@ -342,7 +343,8 @@ fn kill_tree(root: u32) {
     };
     let mut ended = BTreeSet::new();
     for _ in 0..ROUNDS {
-        let fresh: Vec<u32> = descendants(root).into_iter().filter(|process| !ended.contains(process)).collect();
+        let fresh: Vec<u32> =
+            descendants(root).into_iter().filter(|process| !ended.contains(process)).collect();
         if fresh.is_empty() {
             break;
         }

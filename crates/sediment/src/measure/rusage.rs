@@ -45,7 +45,8 @@ pub const METER: Meter = Meter {
 
 fn run(command: &Command, _: &Path) -> Result<Vec<Reading>> {
     let usage = process::run(command, 0)?.successful(command)?.usage;
-    let values = [microseconds(usage.user), microseconds(usage.system), usage.minor_faults, usage.major_faults];
+    let values =
+        [microseconds(usage.user), microseconds(usage.system), usage.minor_faults, usage.major_faults];
     Ok(METER.quantities.iter().zip(values).map(|(quantity, value)| Reading { quantity, value }).collect())
 }
 

@@ -29,7 +29,8 @@ fn record(command: &Command, folder: &Path) -> Result<Vec<RecordedFile>> {
     // Valgrind creates its files as the process's mask says; in this folder nobody else can reach them.
     let private = folder.join("callgrind");
     let in_folder = |error: io::Error| {
-        Error::failed(format!("the recording has no place to go: {error}")).with_input(private.display().to_string())
+        Error::failed(format!("the recording has no place to go: {error}"))
+            .with_input(private.display().to_string())
     };
     std::fs::DirBuilder::new().mode(0o700).create(&private).map_err(in_folder)?;
     let files = record_into(command, &private);
@@ -51,7 +52,8 @@ fn record_into(command: &Command, folder: &Path) -> Result<Vec<RecordedFile>> {
     );
     process::run(&wrapped, 0)?.successful(command)?;
     let files = recorded_files(folder).map_err(|error| {
-        Error::failed(format!("the recording cannot be read: {error}")).with_input(folder.display().to_string())
+        Error::failed(format!("the recording cannot be read: {error}"))
+            .with_input(folder.display().to_string())
     })?;
     if files.is_empty() {
         return Err(Error::failed(format!("valgrind left no recording of {}", command.name()))

@@ -24,13 +24,21 @@ pub fn cases() -> Vec<Trial> {
         case("measure::peak_memory_is_the_programs_own", &compiler, peak_memory_is_the_programs_own),
         case("measure::faults_and_times_are_of_one_run", &compiler, faults_and_times_are_of_one_run),
         case("measure::a_program_out_of_time_is_ended", &[], a_program_out_of_time_is_ended),
-        case("measure::a_failing_program_is_named_with_its_code", &tools, a_failing_program_is_named_with_its_code),
+        case(
+            "measure::a_failing_program_is_named_with_its_code",
+            &tools,
+            a_failing_program_is_named_with_its_code,
+        ),
         case("measure::a_missing_program_is_an_error", &tools, a_missing_program_is_an_error),
         case("measure::input_reaches_the_program", &[], input_reaches_the_program),
         case("measure::output_is_kept_within_bounds", &[], output_is_kept_within_bounds),
         case("measure::pairs_tell_twice_the_work", &compiler, pairs_tell_twice_the_work),
         case("record::valgrind_counts_the_calls", &tools, valgrind_counts_the_calls),
-        case("record::valgrind_leaves_one_file_per_forked_process", &tools, valgrind_leaves_one_file_per_forked_process),
+        case(
+            "record::valgrind_leaves_one_file_per_forked_process",
+            &tools,
+            valgrind_leaves_one_file_per_forked_process,
+        ),
     ]
 }
 
@@ -50,7 +58,8 @@ impl Workshop {
         let file = self.path().join("program.c");
         std::fs::write(&file, source).unwrap();
         let program = self.path().join("program");
-        let compile = Command::new("cc", self.path(), LIMIT).with_arguments(["-O1", "-o", "program", "program.c"]);
+        let compile =
+            Command::new("cc", self.path(), LIMIT).with_arguments(["-O1", "-o", "program", "program.c"]);
         process::run(&compile, 0).unwrap().successful(&compile).unwrap();
         program
     }
@@ -87,7 +96,11 @@ fn pages_counts_each_page_that_ran_once() {
     let program = shop.compile(&program_of_80_pages());
     let pages = |rounds| shop.read("pages", &shop.command(&program, &[rounds]))[0].value;
     let (none, once, often) = (pages("0"), pages("1"), pages("50"));
-    assert!((80..=83).contains(&(once - none)), "80 functions on pages of their own added {} pages", once - none);
+    assert!(
+        (80..=83).contains(&(once - none)),
+        "80 functions on pages of their own added {} pages",
+        once - none
+    );
     assert_eq!(often, once, "a page counts once, however often it runs");
 }
 
@@ -125,7 +138,8 @@ fn exact_meters_repeat_to_the_last_digit() {
         assert!(meter(name).unwrap().quantities.iter().all(|quantity| quantity.repeatable));
         assert_eq!(shop.read(name, &command), shop.read(name, &command), "{name}");
     }
-    let left: Vec<_> = std::fs::read_dir(shop.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        std::fs::read_dir(shop.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 2, "the meters leave no files behind: {left:?}");
 }
 
@@ -146,7 +160,10 @@ fn peak_memory_is_the_programs_own() {
     assert!(ballast.iter().all(|byte| *byte == 1));
     assert!(small < 16 * MIB, "a program that touches nothing had {small} bytes");
     assert!((64 * MIB..80 * MIB).contains(&large), "a program that touches 64 MiB had {large} bytes");
-    assert!((64 * MIB..80 * MIB).contains(&in_child), "a forked process that touches 64 MiB had {in_child} bytes");
+    assert!(
+        (64 * MIB..80 * MIB).contains(&in_child),
+        "a forked process that touches 64 MiB had {in_child} bytes"
+    );
 }
 
 fn faults_and_times_are_of_one_run() {
@@ -176,7 +193,8 @@ fn a_program_out_of_time_is_ended() {
     let mark = shop.path().join("mark");
     let script = format!("(sleep 3; echo late > '{}') & sleep 60", mark.display());
     for name in ["rusage", "peak-memory"] {
-        let command = Command::new("sh", shop.path(), Duration::from_millis(300)).with_arguments(["-c", &script]);
+        let command =
+            Command::new("sh", shop.path(), Duration::from_millis(300)).with_arguments(["-c", &script]);
         let started = Instant::now();
         let error = (meter(name).unwrap().run)(&command, shop.path()).unwrap_err();
         assert!(started.elapsed() < Duration::from_secs(30));
@@ -188,7 +206,8 @@ fn a_program_out_of_time_is_ended() {
 
 fn a_failing_program_is_named_with_its_code() {
     let shop = Workshop::new();
-    let failing = Command::new("/bin/sh", shop.path(), LIMIT).with_arguments(["-c", "echo no such table >&2; exit 23"]);
+    let failing =
+        Command::new("/bin/sh", shop.path(), LIMIT).with_arguments(["-c", "echo no such table >&2; exit 23"]);
     let killed = Command::new("/bin/sh", shop.path(), LIMIT).with_arguments(["-c", "kill -SEGV $$"]);
     for meter in METERS {
         let error = (meter.run)(&failing, shop.path()).unwrap_err();
@@ -227,8 +246,11 @@ fn input_reaches_the_program() {
         let ended = process::run(&command, 100).unwrap();
         assert_eq!(String::from_utf8(ended.output).unwrap(), expected);
     }
-    let nowhere = Command { input: Input::File("/no/such/file".into()), ..Command::new("cat", shop.path(), LIMIT) };
-    assert!(process::run(&nowhere, 100).unwrap_err().to_string().starts_with("/no/such/file: the input of cat"));
+    let nowhere =
+        Command { input: Input::File("/no/such/file".into()), ..Command::new("cat", shop.path(), LIMIT) };
+    assert!(
+        process::run(&nowhere, 100).unwrap_err().to_string().starts_with("/no/such/file: the input of cat")
+    );
     // More than a pipe holds, to a program that does not read it.
     let deaf = Command { input: Input::Bytes(vec![0; 1 << 20]), ..Command::new("true", shop.path(), LIMIT) };
     assert_eq!(process::run(&deaf, 0).unwrap().outcome, Outcome::Exited(0));
@@ -236,7 +258,8 @@ fn input_reaches_the_program() {
 
 fn output_is_kept_within_bounds() {
     let shop = Workshop::new();
-    let script = "head -c 1000000 /dev/zero; echo first >&2; head -c 200000 /dev/zero >&2; echo >&2; echo last >&2";
+    let script =
+        "head -c 1000000 /dev/zero; echo first >&2; head -c 200000 /dev/zero >&2; echo >&2; echo last >&2";
     let command = Command::new("sh", shop.path(), LIMIT).with_arguments(["-c", script]);
     let ended = process::run(&command, 1000).unwrap();
     assert_eq!((ended.output.len(), ended.output_dropped), (1000, 999_000));
