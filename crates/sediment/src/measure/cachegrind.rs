@@ -11,14 +11,10 @@
 //! Counted is the process that the command starts, its shared libraries and the dynamic linker included, not the processes that
 //! it starts in turn.
 
-use super::process::{self, Command, argument};
-use super::{Meter, Quantity, Reading, Unit};
+use super::command::{Command, argument, probe, run};
+use super::{Meter, Quantity, Reading, Unit, VALGRIND_HINT};
 use crate::error::{Error, Result};
 use std::path::Path;
-
-/// How to get valgrind; shared with the recorder.
-pub(crate) const HINT: &str =
-    "install valgrind: the package is named valgrind on Debian, Ubuntu, Fedora, openSUSE, Arch and Alpine";
 
 /// A geometry of the first-level instruction cache, as cachegrind's option takes it.
 #[derive(Clone, Copy)]
@@ -92,7 +88,7 @@ pub const PAGES_METER: Meter = Meter {
 };
 
 fn available() -> Result<()> {
-    process::probe("valgrind", &["--version"], HINT).map(drop)
+    probe("valgrind", &["--version"], VALGRIND_HINT).map(drop)
 }
 
 fn read_with(
@@ -116,7 +112,7 @@ fn read_with(
             pattern,
         ],
     );
-    let ended = process::run(&wrapped, 0)?;
+    let ended = run(&wrapped, 0)?;
     let file = scratch.join(format!("cachegrind.{}", ended.process));
     let text = std::fs::read(&file);
     let _ = std::fs::remove_file(&file);

@@ -8,12 +8,12 @@
 //! To add a meter: one file here, one row in [`METERS`], a section of docs/measuring.md.
 
 pub mod cachegrind;
+pub mod command;
 pub mod pairs;
 pub mod peak_memory;
-pub mod process;
 pub mod rusage;
 
-pub use process::{Command, Input};
+pub use command::{Command, Input};
 
 use crate::error::Result;
 use std::path::Path;
@@ -68,6 +68,10 @@ pub struct Reading {
     /// How much, in the quantity's unit.
     pub value: u64,
 }
+
+/// How to get valgrind, which meters and a recorder use.
+pub(crate) const VALGRIND_HINT: &str =
+    "install valgrind; the package has this name on Debian, Ubuntu, Fedora, openSUSE, Arch and Alpine";
 
 /// Every meter there is, the repeatable ones first.
 pub const METERS: &[Meter] = &[

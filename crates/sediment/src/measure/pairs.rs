@@ -10,7 +10,7 @@
 //! One run of each comes before and is not counted: it fills the page cache. The answer is the ratios' median and spread,
 //! and no verdict.
 
-use super::process::{self, Command, Usage};
+use super::command::{Command, Usage};
 use crate::error::{Error, ErrorKind, Result};
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ pub fn run(
             Side::Baseline => baseline,
             Side::Candidate => candidate,
         };
-        Ok(process::run(command, 0)?.successful(command)?.usage)
+        Ok(super::command::run(command, 0)?.successful(command)?.usage)
     };
     interleave(count, measure, &mut each)
 }

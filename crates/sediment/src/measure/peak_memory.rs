@@ -17,7 +17,7 @@
 //! Forked descendants are followed; the answer is the largest of the processes, not their sum (their memory may be shared).
 //! Tracing costs two stops of each process and changes no memory of it.
 
-use super::process::{self, Collector, Command, Keep, Outcome, Watchdog};
+use super::command::{Collector, Command, Ended, Keep, Outcome, Watchdog, feed, out_of_time, start};
 use super::{Meter, Quantity, Reading, Unit};
 use crate::error::{Error, ErrorKind, Result};
 use nix::errno::Errno;
@@ -66,9 +66,9 @@ fn peak(command: &Command) -> Result<u64> {
     // Stopped before the program begins, it can be seized however short it runs. The shell's own memory does not count: an
     // exec begins a new address space.
     let stopped = command.under("sh", ["-c", "kill -STOP $$; exec \"$@\"", "sh"]);
-    let mut child = process::start(&stopped, Stdio::null())?;
+    let mut child = start(&stopped, Stdio::null())?;
     let id = child.id();
-    process::feed(&mut child, &command.input);
+    feed(&mut child, &command.input);
     let errors = child.stderr.take().map(|pipe| Collector::start(pipe, Keep::Last(4096)));
     let watchdog = Watchdog::start(id, command.time_limit);
     let process = Pid::from_raw(id as i32);
@@ -83,10 +83,10 @@ fn peak(command: &Command) -> Result<u64> {
         }
     };
     if timed_out {
-        return Err(process::out_of_time(command));
+        return Err(out_of_time(command));
     }
     let (errors, _) = errors.map(Collector::finish).unwrap_or_default();
-    process::Ended::of(id, outcome, errors).successful(command)?;
+    Ended::of(id, outcome, errors).successful(command)?;
     peak.ok_or_else(|| Error::failed(format!("{} ended before its memory could be read", command.name())))
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Time and page faults of one run, as the kernel accounts them to the process ([`super::process`] says how they are had).
+//! Time and page faults of one run, as the kernel accounts them to the process ([`super::command`] says how they are had).
 //! Not repeatable: they depend on the machine, on what else runs, and on what is in the page cache.
 
-use super::process::{self, Command};
+use super::Command;
 use super::{Meter, Quantity, Reading, Unit};
 use crate::error::Result;
 use std::path::Path;
@@ -44,7 +44,7 @@ pub const METER: Meter = Meter {
 };
 
 fn run(command: &Command, _: &Path) -> Result<Vec<Reading>> {
-    let usage = process::run(command, 0)?.successful(command)?.usage;
+    let usage = super::command::run(command, 0)?.successful(command)?.usage;
     let values =
         [microseconds(usage.user), microseconds(usage.system), usage.minor_faults, usage.major_faults];
     Ok(METER.quantities.iter().zip(values).map(|(quantity, value)| Reading { quantity, value }).collect())

@@ -6,8 +6,8 @@
 
 use super::{RecordedFile, Recorder};
 use crate::error::{Error, Result};
-use crate::measure::cachegrind::HINT;
-use crate::measure::process::{self, Command, argument};
+use crate::measure::VALGRIND_HINT;
+use crate::measure::command::{Command, argument, probe, run};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
@@ -21,7 +21,7 @@ pub const RECORDER: Recorder = Recorder {
 };
 
 fn available() -> Result<()> {
-    process::probe("valgrind", &["--version"], HINT).map(drop)
+    probe("valgrind", &["--version"], VALGRIND_HINT).map(drop)
 }
 
 fn record(command: &Command, folder: &Path) -> Result<Vec<RecordedFile>> {
@@ -50,7 +50,7 @@ fn record_into(command: &Command, folder: &Path) -> Result<Vec<RecordedFile>> {
             argument("--callgrind-out-file=", folder.join("callgrind.out.%p").as_os_str()),
         ],
     );
-    process::run(&wrapped, 0)?.successful(command)?;
+    run(&wrapped, 0)?.successful(command)?;
     let files = recorded_files(folder).map_err(|error| {
         Error::failed(format!("the recording cannot be read: {error}"))
             .with_input(folder.display().to_string())

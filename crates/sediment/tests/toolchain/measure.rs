@@ -3,8 +3,8 @@
 
 use super::support::{Need, case};
 use libtest_mimic::Trial;
+use sediment::measure::command::{Outcome, probe, run};
 use sediment::measure::pairs::{self, Spread};
-use sediment::measure::process::{self, Outcome};
 use sediment::measure::{Command, Input, METERS, Reading, meter};
 use sediment::record;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-pub fn cases() -> Vec<Trial> {
+pub(crate) fn cases() -> Vec<Trial> {
     let tools = [Need::Program("cc"), Need::Program("valgrind")];
     let compiler = [Need::Program("cc")];
     vec![
@@ -60,7 +60,7 @@ impl Workshop {
         let program = self.path().join("program");
         let compile =
             Command::new("cc", self.path(), LIMIT).with_arguments(["-O1", "-o", "program", "program.c"]);
-        process::run(&compile, 0).unwrap().successful(&compile).unwrap();
+        run(&compile, 0).unwrap().successful(&compile).unwrap();
         program
     }
 
@@ -147,11 +147,12 @@ fn peak_memory_is_the_programs_own() {
     const MIB: u64 = 1 << 20;
     let shop = Workshop::new();
     let program = shop.compile(
-        "#include <stdlib.h>\n#include <string.h>\n#include <sys/wait.h>\n#include <unistd.h>\n\
+        "#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>\n\
          int main(int count, char **words) {\n\
            size_t size = (size_t)atoi(words[1]) << 20;\n\
            if (count > 2 && fork()) { wait(0); return 0; }\n\
-           char *volatile block = malloc(size + 1);\n  memset(block, 1, size + 1);\n  free(block);\n  return block == 0;\n}\n",
+           volatile char *block = malloc(size + 1);\n\
+           for (size_t i = 0; i < size; i += 512) block[i] = 1;\n  free((void *)block);\n  return 0;\n}\n",
     );
     // This process is made the larger one, as the kernel's own figure for a child would begin at its peak.
     let ballast = vec![1u8; 200 << 20];
@@ -184,7 +185,8 @@ fn faults_and_times_are_of_one_run() {
     // The dear run comes first: were the sum over all children read, the cheap one would seem as dear.
     let (dear_time, dear_faults) = read(&["4000", "200"]);
     let (cheap_time, cheap_faults) = read(&["0", "0"]);
-    assert!((4000..4400).contains(&(dear_faults - cheap_faults)), "{dear_faults} and {cheap_faults} faults");
+    // Fault-around makes the program's own start vary by a few.
+    assert!((3900..4400).contains(&(dear_faults - cheap_faults)), "{dear_faults} and {cheap_faults} faults");
     assert!(dear_time > 10 * cheap_time.max(1000), "{dear_time} and {cheap_time} microseconds");
 }
 
@@ -229,7 +231,7 @@ fn a_missing_program_is_an_error() {
         assert!((meter.run)(&missing, shop.path()).is_err(), "{}", meter.name);
     }
     let hint = "install it";
-    let error = process::probe("sediment-has-no-such-tool", &[], hint).unwrap_err();
+    let error = probe("sediment-has-no-such-tool", &[], hint).unwrap_err();
     assert_eq!((error.kind(), error.hint()), (sediment::ErrorKind::Unsupported, Some(hint)));
 }
 
@@ -243,17 +245,15 @@ fn input_reaches_the_program() {
         (Input::File(file), "from a file"),
     ] {
         let command = Command { input, ..Command::new("cat", shop.path(), LIMIT) };
-        let ended = process::run(&command, 100).unwrap();
+        let ended = run(&command, 100).unwrap();
         assert_eq!(String::from_utf8(ended.output).unwrap(), expected);
     }
     let nowhere =
         Command { input: Input::File("/no/such/file".into()), ..Command::new("cat", shop.path(), LIMIT) };
-    assert!(
-        process::run(&nowhere, 100).unwrap_err().to_string().starts_with("/no/such/file: the input of cat")
-    );
+    assert!(run(&nowhere, 100).unwrap_err().to_string().starts_with("/no/such/file: the input of cat"));
     // More than a pipe holds, to a program that does not read it.
     let deaf = Command { input: Input::Bytes(vec![0; 1 << 20]), ..Command::new("true", shop.path(), LIMIT) };
-    assert_eq!(process::run(&deaf, 0).unwrap().outcome, Outcome::Exited(0));
+    assert_eq!(run(&deaf, 0).unwrap().outcome, Outcome::Exited(0));
 }
 
 fn output_is_kept_within_bounds() {
@@ -261,13 +261,13 @@ fn output_is_kept_within_bounds() {
     let script =
         "head -c 1000000 /dev/zero; echo first >&2; head -c 200000 /dev/zero >&2; echo >&2; echo last >&2";
     let command = Command::new("sh", shop.path(), LIMIT).with_arguments(["-c", script]);
-    let ended = process::run(&command, 1000).unwrap();
+    let ended = run(&command, 1000).unwrap();
     assert_eq!((ended.output.len(), ended.output_dropped), (1000, 999_000));
     assert_eq!((ended.errors().len(), ended.last_words().as_deref()), (64 * 1024, Some("last")));
     // A process left behind holds the pipes open; it is not waited for.
     let daemon = Command::new("sh", shop.path(), LIMIT).with_arguments(["-c", "sleep 20 & echo here"]);
     let started = Instant::now();
-    assert_eq!(process::run(&daemon, 1000).unwrap().output, b"here\n");
+    assert_eq!(run(&daemon, 1000).unwrap().output, b"here\n");
     assert!(started.elapsed() < Duration::from_secs(15));
 }
 

@@ -8,6 +8,7 @@
 //! The peak memory in the same structure is a maximum, not a sum, and has no such growth: see [`super::peak_memory`].
 
 use crate::error::{Error, ErrorKind, Result};
+use nix::libc::c_long;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::time::TimeValLike;
@@ -288,13 +289,13 @@ fn reap(child: &mut Child, wall: Duration) -> std::io::Result<(ExitStatus, Usage
     let time = |after: nix::sys::time::TimeVal, before: nix::sys::time::TimeVal| {
         Duration::from_micros((after.num_microseconds() - before.num_microseconds()).max(0).unsigned_abs())
     };
-    let grown = |after: i64, before: i64| (after - before).max(0).unsigned_abs();
+    let grown = |after: c_long, before: c_long| u64::try_from(after - before).unwrap_or(0);
     let usage = Usage {
         wall,
         user: time(after.user_time(), before.user_time()),
         system: time(after.system_time(), before.system_time()),
-        minor_faults: grown(after.minor_page_faults().into(), before.minor_page_faults().into()),
-        major_faults: grown(after.major_page_faults().into(), before.major_page_faults().into()),
+        minor_faults: grown(after.minor_page_faults(), before.minor_page_faults()),
+        major_faults: grown(after.major_page_faults(), before.major_page_faults()),
     };
     Ok((status, usage))
 }
