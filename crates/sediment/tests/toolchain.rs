@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cases that run real compilers, linkers and profilers.
 
+#[path = "support/graphs.rs"]
+mod graphs;
+#[path = "toolchain/layout.rs"]
+mod layout;
+#[path = "support/lld.rs"]
+mod lld;
+#[path = "toolchain/measure.rs"]
+mod measure;
 mod support;
 
 use libtest_mimic::Arguments;
 
 fn main() {
-    let cases = Vec::new();
+    let mut cases = Vec::new();
+    cases.extend(layout::cases());
+    cases.extend(measure::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }

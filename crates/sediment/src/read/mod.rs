@@ -158,6 +158,45 @@ impl Recording {
         *kept = (*kept).min(rank);
     }
 
+    /// Adds another part of the same recording, such as another thread's file.
+    ///
+    /// # Errors
+    /// When the other was recorded by other means, so that the counts of the two cannot be compared.
+    pub fn append(&mut self, part: &Self) -> Result<()> {
+        if self.source != part.source {
+            return Err(Error::failed(format!(
+                "this was recorded by {}, the files before it by {}: they are no parts of one recording",
+                part.source, self.source
+            ))
+            .with_hint("import each into a profile of its own, then use `sediment merge`"));
+        }
+        if self.arch != part.arch {
+            self.arch = None;
+        }
+        self.total = self.total.saturating_add(part.total);
+        self.losses.append(&part.losses);
+        let dsos: Vec<DsoId> = part.dsos.iter().map(|dso| self.dso(dso.clone())).collect();
+        let places: Vec<PlaceId> = part
+            .places
+            .iter()
+            .map(|place| {
+                let dso = place.dso.map(|id| dsos[id.0 as usize]);
+                self.place(Place { dso, spot: place.spot.clone() })
+            })
+            .collect();
+        let here = |place: PlaceId| places[place.0 as usize];
+        for (from, to, kind, count) in part.transfers() {
+            self.add_transfer(here(from), here(to), kind, count);
+        }
+        for (place, cost) in part.samples() {
+            self.add_samples(here(place), cost);
+        }
+        for (place, rank) in part.first_uses() {
+            self.set_first(here(place), rank);
+        }
+        Ok(())
+    }
+
     /// The DSOs, by id.
     #[must_use]
     pub fn dsos(&self) -> &[RecordedDso] {

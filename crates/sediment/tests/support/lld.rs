@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! lld as the reference for orders: links one section per function by a call graph and reads back where they went.
+
+use sediment::graph::{CallGraph, FunctionId};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The linker that is the reference.
+pub const LLD: &str = "ld.lld-19";
+
+/// An object file with one section per function of a graph.
+pub struct Reference<'a> {
+    graph: &'a CallGraph,
+    folder: &'a Path,
+    object: PathBuf,
+}
+
+/// What lld made of a graph.
+pub struct Placement {
+    /// All functions in the order of the linked file.
+    pub order: Vec<FunctionId>,
+    /// What its time trace gives for ordering sections, in microseconds.
+    pub sorting_microseconds: u64,
+}
+
+impl<'a> Reference<'a> {
+    /// Assembles the functions: sections without content, so that size costs nothing.
+    pub fn assemble(graph: &'a CallGraph, folder: &'a Path) -> Self {
+        let mut assembly = String::new();
+        for (id, size) in graph.sizes().iter().enumerate() {
+            let _ = writeln!(
+                assembly,
+                ".section .text.n{id},\"ax\",@nobits\n.globl n{id}\n.type n{id},@function\nn{id}: .skip {size}\n.size n{id},{size}"
+            );
+        }
+        let (source, object) = (folder.join("graph.s"), folder.join("graph.o"));
+        std::fs::write(&source, assembly).unwrap();
+        run(Command::new("as").arg(&source).arg("-o").arg(&object));
+        Self { graph, folder, object }
+    }
+
+    /// Links with `--call-graph-profile-sort=` this algorithm.
+    pub fn link(&self, algorithm: &str) -> Placement {
+        let at = |name: &str| self.folder.join(format!("{algorithm}.{name}"));
+        std::fs::write(at("calls"), self.calls(algorithm)).unwrap();
+        run(Command::new(LLD)
+            .args(["-e", "n0", "--no-warn-symbol-ordering", "--threads=1"])
+            .arg(format!("--call-graph-profile-sort={algorithm}"))
+            .arg(option("--call-graph-ordering-file=", &at("calls")))
+            .arg(option("--Map=", &at("map")))
+            .arg(option("--time-trace=", &at("trace")))
+            .arg(&self.object)
+            .arg("-o")
+            .arg(at("out")));
+        let map = std::fs::read_to_string(at("map")).unwrap();
+        let order: Vec<FunctionId> = map.lines().filter_map(placed_function).collect();
+        assert_eq!(order.len(), self.graph.len(), "the map lists every function once");
+        let trace = std::fs::read_to_string(at("trace")).unwrap();
+        Placement { order, sorting_microseconds: sorting_microseconds(&trace) }
+    }
+
+    /// The graph as lld's text. lld numbers functions as it meets them and breaks ties by that number: calls to oneself
+    /// that change nothing (of no weight for C3, of any weight for CDSort) make it meet them by id.
+    fn calls(&self, algorithm: &str) -> String {
+        let weight = u32::from(algorithm == "cdsort");
+        let mut text = String::new();
+        for id in 0..self.graph.len() {
+            let _ = writeln!(text, "n{id} n{id} {weight}");
+        }
+        for edge in self.graph.edges() {
+            let _ = writeln!(text, "n{} n{} {}", edge.caller.0, edge.callee.0, edge.weight);
+        }
+        text
+    }
+}
+
+fn option(name: &str, path: &Path) -> std::ffi::OsString {
+    let mut option = std::ffi::OsString::from(name);
+    option.push(path);
+    option
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The function of a map's line such as `… graph.o:(.text.n17)`.
+fn placed_function(line: &str) -> Option<FunctionId> {
+    let (_, section) = line.split_once(":(.text.n")?;
+    section.strip_suffix(')')?.parse().ok().map(FunctionId)
+}
+
+/// The duration of the event `Total Sort sections`.
+fn sorting_microseconds(trace: &str) -> u64 {
+    let (before, _) = trace.split_once("\"Total Sort sections\"").unwrap();
+    let (_, event) = before.rsplit_once("\"dur\":").unwrap();
+    event.split(',').next().unwrap().parse().unwrap()
+}
