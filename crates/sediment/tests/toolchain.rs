@@ -3,12 +3,16 @@
 
 #[path = "support/graphs.rs"]
 mod graphs;
+#[path = "support/json.rs"]
+mod json;
 #[path = "toolchain/layout.rs"]
 mod layout;
 #[path = "support/lld.rs"]
 mod lld;
 #[path = "toolchain/measure.rs"]
 mod measure;
+#[path = "toolchain/profile.rs"]
+mod profile;
 mod support;
 
 use libtest_mimic::Arguments;
@@ -17,5 +21,6 @@ fn main() {
     let mut cases = Vec::new();
     cases.extend(layout::cases());
     cases.extend(measure::cases());
+    cases.extend(profile::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }
