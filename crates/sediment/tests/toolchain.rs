@@ -9,6 +9,8 @@ mod layout;
 mod lld;
 #[path = "toolchain/measure.rs"]
 mod measure;
+#[path = "toolchain/readers.rs"]
+mod readers;
 mod support;
 
 use libtest_mimic::Arguments;
@@ -17,5 +19,6 @@ fn main() {
     let mut cases = Vec::new();
     cases.extend(layout::cases());
     cases.extend(measure::cases());
+    cases.extend(readers::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }

@@ -95,11 +95,12 @@ struct Parser<'a> {
     /// Whether costs were read since the last `totals:`.
     open_part: bool,
     object: u32,
-    /// The file that `fl=` named, and the one that `fi=` or `fe=` changed it to.
-    function_file: u32,
+    /// The file that `fl=`, `fi=` or `fe=` named last.
     file: u32,
     function: Option<u32>,
     callee: Callee,
+    /// The file that `jfi=` named for the next jump.
+    jump_file: Option<u32>,
 }
 
 impl<'a> Parser<'a> {
@@ -122,10 +123,10 @@ impl<'a> Parser<'a> {
             position_columns: 1,
             open_part: false,
             object,
-            function_file: file,
             file,
             function: None,
             callee: Callee::default(),
+            jump_file: None,
         }
     }
 
@@ -228,39 +229,39 @@ impl<'a> Parser<'a> {
                 let object = self.callee.object.unwrap_or(self.object);
                 let file = self.callee.file.unwrap_or(self.file);
                 let function =
-                    self.functions.named(rest, object, file).map_err(|what| self.error(what, line))?;
+                    self.functions.named(rest, object, file).map_err(|what| self.unnamed(what, line))?;
                 self.callee.function = Some(function);
             }
             b"calls=" => self.call(line, rest)?,
             b"fn=" => {
-                let place = (self.object, self.function_file);
+                let (object, file) = (self.object, self.file);
                 let function =
-                    self.functions.defined(rest, place.0, place.1).map_err(|what| self.error(what, line))?;
+                    self.functions.defined(rest, object, file).map_err(|what| self.unnamed(what, line))?;
                 self.tally.end_block();
                 self.function = Some(function);
-                self.file = self.function_file;
                 self.callee = Callee::default();
             }
-            b"fi=" | b"fe=" => self.file = self.files.named(rest).map_err(|what| self.error(what, line))?,
-            b"fl=" => {
-                self.function_file = self.files.named(rest).map_err(|what| self.error(what, line))?;
-                self.file = self.function_file;
+            b"fi=" | b"fe=" | b"fl=" => {
+                self.file = self.files.named(rest).map_err(|what| self.unnamed(what, line))?;
             }
-            b"ob=" => self.object = self.objects.named(rest).map_err(|what| self.error(what, line))?,
+            b"ob=" => self.object = self.objects.named(rest).map_err(|what| self.unnamed(what, line))?,
             b"cfi=" | b"cfl=" => {
-                self.callee.file = Some(self.files.named(rest).map_err(|what| self.error(what, line))?);
+                self.callee.file = Some(self.files.named(rest).map_err(|what| self.unnamed(what, line))?);
             }
             b"cob=" => {
-                self.callee.object = Some(self.objects.named(rest).map_err(|what| self.error(what, line))?);
+                self.callee.object = Some(self.objects.named(rest).map_err(|what| self.unnamed(what, line))?);
             }
-            b"jump=" | b"jcnd=" => self.line_after(line)?,
+            b"jump=" | b"jcnd=" => {
+                self.jump_file = None;
+                self.line_after(line)?;
+            }
             // They say where a jump leads, but may define a name that later lines refer to.
             b"jfi=" => {
-                self.files.named(rest).map_err(|what| self.error(what, line))?;
+                self.jump_file = Some(self.files.named(rest).map_err(|what| self.unnamed(what, line))?)
             }
             b"jfn=" => {
-                let (object, file) = (self.object, self.file);
-                self.functions.mentioned(rest, object, file).map_err(|what| self.error(what, line))?;
+                let (object, file) = (self.object, self.jump_file.unwrap_or(self.file));
+                self.functions.named(rest, object, file).map_err(|what| self.unnamed(what, line))?;
             }
             b"events:" => {
                 self.event = Some(rest.split(|b| *b == b' ').next().unwrap_or_default());
@@ -292,8 +293,9 @@ impl<'a> Parser<'a> {
     /// `calls=COUNT POSITION…` and the line of inclusive cost after it.
     fn call(&mut self, line: &'a [u8], rest: &'a [u8]) -> Result<()> {
         let first = rest.split(|b| *b == b' ').next().unwrap_or_default();
-        let count = number(first)
-            .ok_or_else(|| self.error("a number of calls that is no number from 0 to 2^64 - 1", line))?;
+        let count = number(first).ok_or_else(|| {
+            self.error("a number of calls that is no number from 0 to 2^64 - 1", line).with_hint(CUT_OFF)
+        })?;
         if self.function.is_none() {
             return Err(self.error("calls= before any fn=", line).with_hint(CUT_OFF));
         }
@@ -329,8 +331,7 @@ impl<'a> Parser<'a> {
         self.function = None;
         self.callee = Callee::default();
         self.object = self.objects.unknown();
-        self.function_file = self.files.unknown();
-        self.file = self.function_file;
+        self.file = self.files.unknown();
         self.open_part = false;
     }
 
@@ -340,6 +341,10 @@ impl<'a> Parser<'a> {
         self.files.forget_ids();
         self.functions.forget_ids();
         self.begin_part();
+    }
+
+    fn unnamed(&self, what: &str, found: &[u8]) -> Error {
+        self.error(what, found).with_hint("does the file lack its beginning? Ids hold within one file only")
     }
 
     fn error(&self, message: impl Into<String>, found: &[u8]) -> Error {
@@ -384,6 +389,10 @@ impl<'a> Parser<'a> {
         let places = Places::of(&self.functions, &self.objects, &self.files, &mut recording);
         places.add_costs(&self.functions, &mut recording);
         places.add_calls(&self.functions, &calls, &mut recording);
+        if recording.places().is_empty() {
+            return Err(Error::failed("no function in this file has a name that could be ordered")
+                .with_hint("install the debug symbols of the program, then record it again"));
+        }
         Ok(recording)
     }
 }

@@ -180,12 +180,7 @@ impl<'a> Functions<'a> {
         Ok(index)
     }
 
-    /// The function of a `jfn=`, which need not have run.
-    pub(super) fn mentioned(&mut self, text: &'a [u8], object: u32, file: u32) -> Result<u32, &'static str> {
-        self.named(text, object, file)
-    }
-
-    /// The function of a `cfn=`.
+    /// The function of a `cfn=` or `jfn=`.
     pub(super) fn named(&mut self, text: &'a [u8], object: u32, file: u32) -> Result<u32, &'static str> {
         match reference(text) {
             Reference::Id(id) => self.ids.get(id).ok_or(UNDEFINED),
