@@ -126,7 +126,12 @@ pub struct Report {
 ///
 /// # Errors
 /// When the binary has no function symbols, none of the functions asked for, or the profile is of other programs alone.
-pub fn verify(binary: &Binary, asked: &[OrderedName], profile: Option<&Profile>, file_name: &str) -> Result<Report> {
+pub fn verify(
+    binary: &Binary,
+    asked: &[OrderedName],
+    profile: Option<&Profile>,
+    file_name: &str,
+) -> Result<Report> {
     let symbols = Symbols::of(binary, file_name)?;
     let weights = match profile {
         Some(profile) => Weights::of(profile, &symbols, file_name)?,
@@ -134,9 +139,12 @@ pub fn verify(binary: &Binary, asked: &[OrderedName], profile: Option<&Profile>,
     };
     let (wanted, elsewhere) = wanted(asked, &symbols, &weights);
     if !wanted.iter().any(|function| !function.candidates.is_empty()) {
-        return Err(Error::failed(format!("none of the {} functions asked for is in {file_name}", asked.len()))
-            .with_found(asked.first().map(|name| name.name.as_bytes()).unwrap_or_default())
-            .with_hint("was the order made for another program?"));
+        return Err(Error::failed(format!(
+            "none of the {} functions asked for is in {file_name}",
+            asked.len()
+        ))
+        .with_found(asked.first().map(|name| name.name.as_bytes()).unwrap_or_default())
+        .with_hint("was the order made for another program?"));
     }
     let places = Places::of(&wanted, &symbols);
     Ok(report(&symbols, &weights, &wanted, &places, elsewhere))
@@ -208,7 +216,9 @@ impl<'a> Symbols<'a> {
         let mut clones: Vec<String> = self
             .by_name
             .keys()
-            .filter(|candidate| names::is_clone_of(candidate, name) && names::split_from(candidate) != Some(name))
+            .filter(|candidate| {
+                names::is_clone_of(candidate, name) && names::split_from(candidate) != Some(name)
+            })
             .map(|candidate| (*candidate).to_owned())
             .collect();
         clones.sort();
@@ -249,8 +259,10 @@ impl<'a> Weights<'a> {
         let (ours, others): (Vec<FunctionIndex>, Vec<FunctionIndex>) =
             profile.functions().into_iter().partition(|function| is_ours(*function));
         if ours.is_empty() {
-            return Err(Error::failed(format!("no function of the profile is in {file_name}: it is a profile of another program"))
-                .with_hint(format!("it holds functions of: {}", identity::held(profile))));
+            return Err(Error::failed(format!(
+                "no function of the profile is in {file_name}: it is a profile of another program"
+            ))
+            .with_hint(format!("it holds functions of: {}", crate::graph::held(profile))));
         }
         let mut calls: HashMap<FunctionIndex, u128> = HashMap::new();
         for (_, callee, facts) in profile.edges() {
@@ -298,7 +310,11 @@ struct Wanted<'a> {
 }
 
 /// What is asked of this binary, each name once, and how many names are other programs' alone.
-fn wanted<'a>(asked: &'a [OrderedName], symbols: &Symbols<'_>, weights: &Weights<'_>) -> (Vec<Wanted<'a>>, u64) {
+fn wanted<'a>(
+    asked: &'a [OrderedName],
+    symbols: &Symbols<'_>,
+    weights: &Weights<'_>,
+) -> (Vec<Wanted<'a>>, u64) {
     let mut seen = HashSet::new();
     let mut elsewhere = 0;
     let mut wanted = Vec::new();
@@ -318,9 +334,12 @@ fn wanted<'a>(asked: &'a [OrderedName], symbols: &Symbols<'_>, weights: &Weights
             }
         }
         let of_file = |function: &&&BinaryFunction| {
-            weighed.is_some_and(|weighed| function.file.as_deref().is_some_and(|file| weighed.files.contains(file)))
+            weighed.is_some_and(|weighed| {
+                function.file.as_deref().is_some_and(|file| weighed.files.contains(file))
+            })
         };
-        let by_file: BTreeSet<u64> = functions.iter().filter(of_file).map(|function| function.address).collect();
+        let by_file: BTreeSet<u64> =
+            functions.iter().filter(of_file).map(|function| function.address).collect();
         let by_name: BTreeSet<u64> = functions.iter().map(|function| function.address).collect();
         let candidates = if by_file.is_empty() { by_name } else { by_file }.into_iter().collect();
         wanted.push(Wanted { name, line: *line, weight: weights.of_name(name), candidates });
@@ -349,16 +368,20 @@ impl Places {
                 _ => None,
             })
             .collect();
-        let sequence: Vec<(u64, u128)> = single.iter().map(|(_, address, weight)| (*address, *weight)).collect();
+        let sequence: Vec<(u64, u128)> =
+            single.iter().map(|(_, address, weight)| (*address, *weight)).collect();
         let heaviest = ascending::heaviest(&sequence);
         let mut turns: BTreeMap<usize, u64> =
             heaviest.into_iter().map(|member| (single[member].0, single[member].1)).collect();
         let mut in_order: BTreeSet<u64> = turns.values().copied().collect();
         // Local functions of one name are placed together: each that fits in between its neighbours in the order is in order.
-        for (turn, function) in wanted.iter().enumerate().filter(|(_, function)| function.candidates.len() > 1) {
+        for (turn, function) in
+            wanted.iter().enumerate().filter(|(_, function)| function.candidates.len() > 1)
+        {
             let above = turns.range(..turn).next_back().map_or(0, |(_, address)| address + 1);
             let below = turns.range(turn + 1..).next().map_or(u64::MAX, |(_, address)| *address);
-            let fitting = function.candidates.iter().copied().filter(|address| (above..below).contains(address));
+            let fitting =
+                function.candidates.iter().copied().filter(|address| (above..below).contains(address));
             for address in fitting {
                 in_order.insert(address);
                 turns.insert(turn, address);
@@ -404,7 +427,11 @@ fn report(
         name: (*name).to_owned(),
         line: None,
         weight: weighed.weight,
-        reason: if symbols.named(name).is_empty() { absent(name, symbols, weights) } else { Reason::NotAsked },
+        reason: if symbols.named(name).is_empty() {
+            absent(name, symbols, weights)
+        } else {
+            Reason::NotAsked
+        },
     }));
     misplaced.sort_by(|a, b| {
         let turn = |function: &Misplaced| function.line.unwrap_or(u64::MAX);
@@ -484,14 +511,17 @@ fn reason(
     if let Some(other) = here.first().filter(|there| !there.section.starts_with(".text")) {
         return Reason::OtherOutputSection(other.section.clone());
     }
-    let among_ordered = symbols.neighbours(address).into_iter().flatten().any(|there| places.as_asked.contains(&there));
+    let among_ordered =
+        symbols.neighbours(address).into_iter().flatten().any(|there| places.as_asked.contains(&there));
     if among_ordered && !places.in_order.contains(&address) {
         return Reason::OutOfOrder;
     }
     let aliases: BTreeSet<&str> = here
         .iter()
         .map(|there| there.name.as_str())
-        .filter(|name| *name != function.name && names::symbol(name.as_bytes()).name != function.name.as_bytes())
+        .filter(|name| {
+            *name != function.name && names::symbol(name.as_bytes()).name != function.name.as_bytes()
+        })
         .collect();
     if !aliases.is_empty() && aliases.iter().all(|alias| !asked.contains(alias)) {
         return Reason::NamedAfter(aliases.into_iter().map(str::to_owned).collect());
@@ -526,7 +556,8 @@ fn group_of(
     let section = symbols.at(address).first().map(|there| there.section.as_str())?;
     // lld's -z keep-text-section-prefix, and gold, make output sections of the groups.
     let kept = SectionGroup::ALL.into_iter().find(|group| {
-        section.strip_prefix(".text.").is_some_and(|word| word == group.word()) && *group != SectionGroup::Plain
+        section.strip_prefix(".text.").is_some_and(|word| word == group.word())
+            && *group != SectionGroup::Plain
     });
     if kept.is_some() {
         return Some(kept);
@@ -543,7 +574,9 @@ fn group_of(
         Some(Heat::Startup) => Some(SectionGroup::Startup),
         Some(Heat::Exit) => Some(SectionGroup::Exit),
         Some(Heat::Cold) => Some(SectionGroup::Unlikely),
-        None if function.name == "main" || function.name.starts_with("_GLOBAL__sub_I_") => Some(SectionGroup::Startup),
+        None if function.name == "main" || function.name.starts_with("_GLOBAL__sub_I_") => {
+            Some(SectionGroup::Startup)
+        }
         None => None,
     };
     Some(by_heat)

@@ -105,7 +105,8 @@ mod tests {
     fn by_hand(sequence: &[(u64, u128)]) -> (u128, usize) {
         (0u32..1 << sequence.len())
             .map(|chosen| {
-                let members: Vec<_> = (0..sequence.len()).filter(|i| chosen & (1 << i) != 0).map(|i| sequence[i]).collect();
+                let members: Vec<_> =
+                    (0..sequence.len()).filter(|i| chosen & (1 << i) != 0).map(|i| sequence[i]).collect();
                 if members.is_sorted_by(|a, b| a.0 < b.0) {
                     (members.iter().map(|member| member.1).sum(), members.len())
                 } else {
