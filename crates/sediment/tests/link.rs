@@ -2,13 +2,13 @@
 //! Ordering files, written and read back. What real linkers do with them is in `toolchain/link.rs`.
 //!
 //! A case is a folder of tests/golden/link: `functions.txt` holds one function a line, in the order asked for (name, and after
-//! tabs its weight and its file, where it has any); `binary.txt`, if there, the symbols of the binary at hand. A folder with an
+//! tabs its weight and its file, where it has any); `binary.txt`, if there, the functions of the binary at hand. A folder with an
 //! `order.txt` is one to be read only.
 
 mod support;
 
 use sediment::Losses;
-use sediment::binary::{Binary, BinaryFunction, SymbolSource};
+use sediment::binary::{Binary, BinaryFunction};
 use sediment::graph::{BuiltGraph, CallGraph, FunctionTable, GroupKind, Order};
 use sediment::link::{self, LINKERS, Placement};
 use sediment::profile::FunctionKey;
@@ -35,8 +35,9 @@ fn functions(text: &str) -> Vec<Asked> {
         .collect()
 }
 
+/// One function a line; further names of it behind blanks.
 fn binary(symbols: &str) -> Binary {
-    let function = |(name, place): (&str, u64)| BinaryFunction {
+    let function = |name: &str, place: u64| BinaryFunction {
         name: name.to_owned(),
         address: 0x1000 + 16 * place,
         size: 16,
@@ -45,15 +46,12 @@ fn binary(symbols: &str) -> Binary {
         local: false,
         ifunc: false,
     };
-    Binary {
-        functions: symbols.lines().zip(0..).map(function).collect(),
-        symbols_from: SymbolSource::SymbolTable,
-        build_id: None,
-        soname: None,
-        arch: None,
-        segments: Vec::new(),
-        code_sections: Vec::new(),
-    }
+    let functions = symbols
+        .lines()
+        .zip(0..)
+        .flat_map(|(line, place)| line.split(' ').map(move |name| function(name, place)))
+        .collect();
+    Binary { functions, ..Binary::default() }
 }
 
 fn place(asked: &[Asked], binary: Option<&Binary>) -> (Vec<Placement>, Losses) {
