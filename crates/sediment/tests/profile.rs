@@ -41,7 +41,10 @@ fn sample_files_read_as_they_must() {
                     let printed = print(&profile);
                     let (again, nothing) = parse(printed.as_bytes()).unwrap();
                     assert!(again == profile, "{name}/{input}: what is printed reads in as something else");
-                    assert!(nothing.iter().all(|(reason, _)| reason == NO_WEIGHTS), "{name}/{input}: {nothing:?}");
+                    assert!(
+                        nothing.iter().all(|(reason, _)| reason == NO_WEIGHTS),
+                        "{name}/{input}: {nothing:?}"
+                    );
                     assert_eq!(print(&again), printed, "{name}/{input}");
                     check(format!("{input}.gv"), &printed);
                     if !losses.is_empty() {
@@ -56,9 +59,7 @@ fn sample_files_read_as_they_must() {
         }
         let stale: Vec<String> = files(&case)
             .into_iter()
-            .filter(|file| {
-                !file.ends_with(".input.gv") && !["README.md", "merges"].contains(&file.as_str())
-            })
+            .filter(|file| !file.ends_with(".input.gv") && !["README.md", "merges"].contains(&file.as_str()))
             .filter(|file| !expected.contains(file))
             .collect();
         assert!(stale.is_empty(), "{name}: {stale:?} belong to no input");
@@ -104,8 +105,7 @@ fn ledger(losses: &Losses) -> String {
     losses
         .iter()
         .map(|(reason, loss)| {
-            let example: String =
-                loss.example.iter().flat_map(|example| example.chars().take(60)).collect();
+            let example: String = loss.example.iter().flat_map(|example| example.chars().take(60)).collect();
             let weight = if loss.weight > 0 { format!(" of weight {}", loss.weight) } else { String::new() };
             format!("{} {reason}{weight}, such as {:?}\n", loss.items, example)
         })

@@ -3,6 +3,8 @@
 
 #[path = "shared_data/readers.rs"]
 mod readers;
+#[path = "shared_data/profile.rs"]
+mod profile;
 mod support;
 
 use libtest_mimic::Arguments;
@@ -10,5 +12,6 @@ use libtest_mimic::Arguments;
 fn main() {
     let mut cases = Vec::new();
     cases.extend(readers::cases());
+    cases.extend(profile::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }

@@ -3,6 +3,8 @@
 
 #[path = "support/graphs.rs"]
 mod graphs;
+#[path = "support/json.rs"]
+mod json;
 #[path = "toolchain/layout.rs"]
 mod layout;
 #[path = "support/lld.rs"]
@@ -11,6 +13,8 @@ mod lld;
 mod measure;
 #[path = "toolchain/readers.rs"]
 mod readers;
+#[path = "toolchain/profile.rs"]
+mod profile;
 mod support;
 
 use libtest_mimic::Arguments;
@@ -20,5 +24,6 @@ fn main() {
     cases.extend(layout::cases());
     cases.extend(measure::cases());
     cases.extend(readers::cases());
+    cases.extend(profile::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }

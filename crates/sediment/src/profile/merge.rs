@@ -51,6 +51,14 @@ impl Weight {
     }
 }
 
+impl std::fmt::Display for Weight {
+    /// The decimal, without zeros at its end.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = format!("{}.{:09}", self.0 / BILLION, self.0 % BILLION);
+        f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
 /// Adds profiles up; with `normalize` the total of each share input is brought to 10^15 first.
 ///
 /// The result has [`Unit::Share`]. `count`, `near` and `samples` of a recording become shares, each over its own sum
@@ -227,11 +235,5 @@ fn lesser<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
-    }
-}
-
-impl std::fmt::Display for Weight {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.0)
     }
 }

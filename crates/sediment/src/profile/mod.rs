@@ -2,8 +2,10 @@
 //! [`Profile`]: functions by (dso, name, file) with integer weights, and the calls between them.
 //!
 //! The value that travels: it holds no address, path, host, command line or user name. [`text`] is its file format
-//! (docs/profile-format.md), [`merge`](mod@merge) adds profiles up, [`split`](mod@split) takes one DSO's part.
+//! (docs/profile-format.md), [`merge`](mod@merge) adds profiles up, [`split`](mod@split) takes one DSO's part,
+//! [`alike`](mod@alike) finds labels that may be one library.
 
+pub mod alike;
 mod arithmetic;
 mod dot;
 pub mod merge;

@@ -16,7 +16,10 @@ fn an_error_says_what_is_wrong_and_where() {
         ("", "line 1: the file is empty where a profile should be"),
         (" \n\n", "line 1: the file is empty where a profile should be"),
         ("hello", "line 1: expected `digraph` (found \"hello\")"),
-        ("\x7fELF\x02\x01", "line 1: a byte that starts no word of the DOT language (found \"\x7fELF\x02\x01\")"),
+        (
+            "\x7fELF\x02\x01",
+            "line 1: a byte that starts no word of the DOT language (found \"\x7fELF\x02\x01\")",
+        ),
         ("graph {\n a -- b\n}", "line 1: an undirected graph (found \"graph {\")"),
         ("digraph {\n a -- b\n}", "line 2: an undirected edge in a call graph (found \"-- b\")"),
         ("digraph {\n a -> b", "line 2: expected a statement or `}`, but the file ends"),
@@ -27,8 +30,14 @@ fn an_error_says_what_is_wrong_and_where() {
         ("digraph { a }\ndigraph { b }", "line 2: something follows the graph (found \"digraph { b }\")"),
         ("digraph { }", "line 1: the graph has no functions"),
         ("digraph {\n a -> b [label=-0.5]\n}", "line 2: the label of an edge is negative (found \"-0.5\")"),
-        ("digraph {\n a -> b [label=nan]\n}", "line 2: the label of an edge is not a number (NaN) (found \"nan\")"),
-        ("digraph {\n a -> b [label=often]\n}", "line 2: the label of an edge is no number (found \"often\")"),
+        (
+            "digraph {\n a -> b [label=nan]\n}",
+            "line 2: the label of an edge is not a number (NaN) (found \"nan\")",
+        ),
+        (
+            "digraph {\n a -> b [label=often]\n}",
+            "line 2: the label of an edge is no number (found \"often\")",
+        ),
         (
             "digraph {\n a -> b [label=0.5]\n b -> c\n}",
             "line 3: the edge from `b` to `c` has no weight, and other edges have one",
@@ -37,7 +46,10 @@ fn an_error_says_what_is_wrong_and_where() {
             "digraph {\n a -> b [label=0.5]\n b -> c [label=\"5×\"]\n}",
             "line 3: shares and call counts as labels of edges in one graph",
         ),
-        ("digraph {\n sediment=two a }", "line 2: the graph's `sediment` is no version of the profile format (found \"two a }\")"),
+        (
+            "digraph {\n sediment=two a }",
+            "line 2: the graph's `sediment` is no version of the profile format (found \"two a }\")",
+        ),
     ] {
         assert_eq!(error(text), expected, "{text:?}");
     }
@@ -63,14 +75,23 @@ fn numbers_of_version_2_are_checked() {
             "a -> b [near=302231454903657293676544]",
             "`near` is 2^78 or more, which no count of calls is (found \"302231454903657293676544\")",
         ),
-        ("unit=share a -> b [near=340282366920938463463374607431768211456]", "`near` is too large (found \"340282366920938463463374607431768211456\")"),
-        ("a -> b [near=1] a -> b [kind=direct]", "the edge from `a` to `b` has no weight, and other edges have one"),
+        (
+            "unit=share a -> b [near=340282366920938463463374607431768211456]",
+            "`near` is too large (found \"340282366920938463463374607431768211456\")",
+        ),
+        (
+            "a -> b [near=1] a -> b [kind=direct]",
+            "the edge from `a` to `b` has no weight, and other edges have one",
+        ),
         ("total=0 a -> b [count=1]", "calls are counted, but the graph's `total` is missing or 0"),
         (
             "total=9 unit=share a -> b [count=340282366920938463463374607431768211455] a -> b [count=1]",
             "a repeated edge adds up beyond 128 bits",
         ),
-        ("subgraph cluster0 { label=x a [dso=y] }", "`dso` names another DSO than the cluster that lists the function (found \"y\")"),
+        (
+            "subgraph cluster0 { label=x a [dso=y] }",
+            "`dso` names another DSO than the cluster that lists the function (found \"y\")",
+        ),
     ] {
         let text = format!("digraph {{ sediment=2\ntotal=10\n{statement}\n}}");
         assert_eq!(error(&text), format!("line 3: {expected}"), "{statement}");

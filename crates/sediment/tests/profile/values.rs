@@ -2,6 +2,7 @@
 //! What single values read, print and merge as.
 
 use sediment::ErrorKind;
+use sediment::profile::alike::alike;
 use sediment::profile::merge::{Weight, merge};
 use sediment::profile::split::split;
 use sediment::profile::text::{NO_WEIGHTS, PERCENTAGE, parse, print};
@@ -147,6 +148,11 @@ fn weights_are_decimals_in_range() {
         assert!(Weight::parse(text).is_ok(), "{text}");
     }
     assert_eq!(Weight::parse("1.0").unwrap(), Weight::ONE);
+    for (text, shown) in
+        [("1.0", "1"), (".75", "0.75"), ("0.000000001", "0.000000001"), ("0", "0"), ("100", "100")]
+    {
+        assert_eq!(Weight::parse(text).unwrap().to_string(), shown);
+    }
     for (text, expected) in [
         ("", "a weight that is no number (found \"\")"),
         ("-1", "a weight that is negative (found \"-1\")"),
@@ -176,4 +182,29 @@ fn a_part_has_one_dso_and_the_other_ends() {
     assert_eq!(part.clusters()["lib"].build_id, None);
     assert_eq!(part.clusters()["app"].package.as_deref(), Some("p"));
     assert_eq!(split(&whole, "absent").function_count(), 0);
+}
+
+#[test]
+fn labels_that_look_like_one_library_are_found() {
+    let mut profile = Profile::default();
+    for label in
+        ["libc.so.6", "libc-2.31.so", "libz.so.1", "libz.so.1.2.13", "libz.so.2", "libssl.so.3", "app"]
+    {
+        profile.cluster_mut(label);
+    }
+    for (label, build_id) in [("app (deleted)", "ab"), ("app-renamed", "ef"), ("apple", "cd"), ("app", "cd")]
+    {
+        profile.cluster_mut(label).build_id = Some(build_id.to_owned());
+    }
+    let found = alike(&profile);
+    let pairs: Vec<(&str, &str)> = found.iter().map(|(one, other)| (one.as_str(), other.as_str())).collect();
+    assert_eq!(
+        pairs,
+        [
+            ("app", "app (deleted)"),
+            ("app", "apple"),
+            ("libc-2.31.so", "libc.so.6"),
+            ("libz.so.1", "libz.so.1.2.13"),
+        ]
+    );
 }
