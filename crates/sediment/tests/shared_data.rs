@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cases over real recordings that are not part of the project; ignored where `../shared/data` is absent.
 
+#[path = "shared_data/perf_data.rs"]
+mod perf_data;
 mod support;
 
 use libtest_mimic::Arguments;
 
 fn main() {
-    let cases = Vec::new();
+    let mut cases = Vec::new();
+    cases.extend(perf_data::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }

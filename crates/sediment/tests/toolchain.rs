@@ -9,6 +9,10 @@ mod layout;
 mod lld;
 #[path = "toolchain/measure.rs"]
 mod measure;
+#[path = "support/perf_data_writer.rs"]
+mod perf_data_writer;
+#[path = "toolchain/resolve.rs"]
+mod resolve;
 mod support;
 
 use libtest_mimic::Arguments;
@@ -17,5 +21,6 @@ fn main() {
     let mut cases = Vec::new();
     cases.extend(layout::cases());
     cases.extend(measure::cases());
+    cases.extend(resolve::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }
