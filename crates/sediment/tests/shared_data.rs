@@ -5,6 +5,8 @@
 mod readers;
 #[path = "shared_data/profile.rs"]
 mod profile;
+#[path = "shared_data/perf_data.rs"]
+mod perf_data;
 mod support;
 
 use libtest_mimic::Arguments;
@@ -13,5 +15,6 @@ fn main() {
     let mut cases = Vec::new();
     cases.extend(readers::cases());
     cases.extend(profile::cases());
+    cases.extend(perf_data::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }

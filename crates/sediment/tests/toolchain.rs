@@ -15,6 +15,10 @@ mod measure;
 mod readers;
 #[path = "toolchain/profile.rs"]
 mod profile;
+#[path = "support/perf_data_writer.rs"]
+mod perf_data_writer;
+#[path = "toolchain/resolve.rs"]
+mod resolve;
 mod support;
 
 use libtest_mimic::Arguments;
@@ -25,5 +29,6 @@ fn main() {
     cases.extend(measure::cases());
     cases.extend(readers::cases());
     cases.extend(profile::cases());
+    cases.extend(resolve::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }

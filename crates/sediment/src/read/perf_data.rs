@@ -87,7 +87,14 @@ struct Reading<'a> {
 impl<'a> Reading<'a> {
     fn take(&mut self, record: Record<'a>) {
         match record {
-            Record::Mapping { process, mapping } => self.processes.map(process, mapping),
+            Record::Mapping { process, mapping } => {
+                // A library may be called through a linkage stub and leave no other trace: whatever could have run is a
+                // DSO of the recording, so that the stub's function is found in it.
+                if mapping.executable && mapping.is_file() {
+                    dso(&mut self.recording, self.file, mapping.path, mapping.build_id.as_ref());
+                }
+                self.processes.map(process, mapping);
+            }
             Record::Exec { process } => self.processes.exec(process),
             Record::Fork { parent, child } => self.processes.fork(parent, child),
             Record::Lost(count) => {
@@ -176,4 +183,11 @@ impl<'a> Reading<'a> {
         };
         Ok(self.recording.place(Place { dso: Some(dso), spot: Spot::FileOffset(offset) }))
     }
+}
+
+/// The DSO of a mapped file: its build-id comes with the mapping or from the file's table. None for a name that is not UTF-8.
+fn dso(recording: &mut Recording, file: &PerfFile, path: &[u8], build_id: Option<&String>) -> Option<DsoId> {
+    let text = std::str::from_utf8(path).ok()?;
+    let build_id = build_id.or_else(|| file.build_ids.get(path)).cloned();
+    Some(recording.dso(RecordedDso { path: text.to_owned(), build_id }))
 }

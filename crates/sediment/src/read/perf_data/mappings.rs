@@ -19,6 +19,15 @@ pub(super) struct Mapping<'a> {
     pub(super) build_id: Option<String>,
     /// Recorded for the kernel, whose mappings all processes share.
     pub(super) kernel: bool,
+    /// Mapped to be run, not to be read alone.
+    pub(super) executable: bool,
+}
+
+impl Mapping<'_> {
+    /// Whether it maps a file of a process, not memory that none holds.
+    pub(super) fn is_file(&self) -> bool {
+        !self.kernel && is_file(self.path)
+    }
 }
 
 /// What lies at an address.
@@ -126,7 +135,7 @@ impl<'a> Processes<'a> {
             let kernel = self.kernel.at(address).is_some();
             return if kernel { Where::Kernel } else { Where::Unmapped };
         };
-        if !is_file(mapping.path) {
+        if !mapping.is_file() {
             return Where::NoFile;
         }
         match mapping.file_offset.checked_add(address - mapping.start) {
@@ -180,7 +189,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn mapping(start: u64, length: u64, path: &'static [u8]) -> Mapping<'static> {
-        Mapping { start, length, file_offset: 0x1000, path, build_id: None, kernel: false }
+        Mapping { start, length, file_offset: 0x1000, path, build_id: None, kernel: false, executable: true }
     }
 
     fn path_at<'m>(processes: &'m Processes, process: u32, address: u64) -> Option<&'m [u8]> {
