@@ -5,6 +5,7 @@
 #![warn(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
 mod commands;
+mod demo;
 mod exit;
 mod files;
 mod ui;
