@@ -6,6 +6,7 @@
 #![warn(unreachable_pub)]
 
 mod commands;
+mod demo;
 mod exit;
 mod files;
 mod ui;
