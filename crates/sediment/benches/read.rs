@@ -20,9 +20,10 @@ fn main() {
     divan::main();
 }
 
-/// A program of 20,000 functions, repeated until it is large enough: as with dumps of a program that runs on.
+/// A program of 60,000 functions with 240,000 calls between them, repeated until it is large enough: as with dumps of a
+/// program that runs on.
 fn callgrind(form: Form) -> Vec<u8> {
-    let part = Program::generate(20_000, 60_000, 30, 1).print(Form { parts: 1, ..form });
+    let part = Program::generate(60_000, 60_000, 60, 1).print(Form { parts: 1, ..form });
     part.repeat(SIZE.div_ceil(part.len())).into_bytes()
 }
 
