@@ -15,7 +15,7 @@ use super::{DsoId, Place, PlaceId, Reader, RecordedDso, Recording, Spot, Transfe
 use crate::error::{Error, Result};
 use memchr::memchr;
 use names::{Function, Functions, Names};
-use tally::Tally;
+use tally::{Calls, Tally};
 
 /// Its row in the table.
 pub const READER: Reader =
@@ -377,7 +377,7 @@ impl<'a> Parser<'a> {
         }
         let mut recording = Recording {
             source: format!("valgrind callgrind ({})", String::from_utf8_lossy(event)),
-            total: calls.iter().fold(0u128, |sum, call| sum.saturating_add(call.2)),
+            total: calls.iter().map(|calls| u128::from(calls.count)).sum(),
             ..Recording::default()
         };
         recording.losses.add_many(
@@ -448,8 +448,10 @@ impl Places {
         }
     }
 
-    fn add_calls(&self, functions: &Functions<'_>, calls: &[(u32, u32, u128)], recording: &mut Recording) {
-        for &(caller, callee, count) in calls {
+    fn add_calls(&self, functions: &Functions<'_>, calls: &[Calls], recording: &mut Recording) {
+        recording.transfers.reserve(calls.len());
+        for calls in calls {
+            let (caller, callee, count) = (calls.caller(), calls.callee(), u128::from(calls.count));
             match (self.0[caller as usize], self.0[callee as usize]) {
                 (Ok(from), Ok(to)) => recording.add_transfer(from, to, TransferKind::Call, count),
                 (Err(why), _) | (_, Err(why)) => {

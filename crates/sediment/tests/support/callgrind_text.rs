@@ -94,9 +94,11 @@ impl Program {
             let mut block = Vec::new();
             for _ in 0..lines {
                 position = (position + numbers.below(9)).saturating_sub(numbers.below(7)).max(1);
-                block.push(match numbers.below(12) {
-                    0..3 => {
-                        let callee = numbers.below(u64::from(functions)) as u32;
+                block.push(match numbers.below(16) {
+                    0 => {
+                        // Each function calls a few others, wherever they are.
+                        let callee = u64::from(function) * 31 + numbers.below(5) * 7919;
+                        let callee = (callee % u64::from(functions)) as u32;
                         Line::Call { position, callee, count: numbers.below(10_000) + 1 }
                     }
                     3 => Line::Inlined { file: numbers.below(9) as u32 },
