@@ -29,7 +29,7 @@ fn error(bytes: &[u8]) -> String {
 fn begin() -> PerfData {
     let mut file = PerfData::new();
     file.comm(10, "program", true, 1);
-    file.mmap2(10, BASE, 0x2000, 0x1000, PROGRAM, &[0xcd; 20], 2);
+    file.mmap2(10, (BASE, 0x2000, 0x1000), PROGRAM, &[0xcd; 20], 2);
     file
 }
 
@@ -72,7 +72,7 @@ fn kept(recording: &Recording) -> u128 {
 #[test]
 fn branches_become_passages_between_bytes_of_files() {
     let mut file = begin();
-    file.mmap(10, 0x7000_0000, 0x1000, 0, "[vdso]", 3);
+    file.mmap(10, (0x7000_0000, 0x1000, 0), "[vdso]", 3);
     file.lost(5, 4);
     let at = |offset: u64| BASE + offset;
     file.sample(
@@ -118,7 +118,7 @@ fn fields_before_the_branch_stack_are_walked_in_the_kernels_order() {
                 file.events[0].sample_type = sample_type;
                 file.events[0].read_format = read_format;
                 file.events[0].branch_sample_type = branch_sample_type;
-                file.mmap2(10, BASE, 0x2000, 0x1000, PROGRAM, &[0xcd; 20], 2);
+                file.mmap2(10, (BASE, 0x2000, 0x1000), PROGRAM, &[0xcd; 20], 2);
                 let branches = [
                     Branch::new(BASE + 8, BASE + 0x40, CALL),
                     Branch::new(BASE + 0x44, BASE + 0x80, UNTYPED),
@@ -155,7 +155,7 @@ fn addresses_mean_what_was_mapped_when_they_ran() {
     file.sample(11, 85, BASE, &branch);
     file.fork(10, 11, 30);
     file.comm(10, "other", true, 60);
-    file.mmap2(10, BASE, 0x1000, 0, "/usr/bin/other", &[], 61);
+    file.mmap2(10, (BASE, 0x1000, 0), "/usr/bin/other", &[], 61);
     file.comm(11, "renamed", false, 62);
     let recording = read(&file.finish());
     let passages: Vec<String> = recording
@@ -171,10 +171,10 @@ fn addresses_mean_what_was_mapped_when_they_ran() {
 #[test]
 fn build_ids_come_with_the_mapping_or_from_the_table() {
     let mut file = PerfData::new();
-    file.mmap2(10, 0x1000, 0x1000, 0, "/a", &[0x11; 16], 1);
-    file.mmap2(10, 0x2000, 0x1000, 0, "/b", &[], 1);
-    file.mmap2(10, 0x3000, 0x1000, 0, "/c", &[], 1);
-    file.mmap2(10, 0x4000, 0x1000, 0, "/d", &[], 1);
+    file.mmap2(10, (0x1000, 0x1000, 0), "/a", &[0x11; 16], 1);
+    file.mmap2(10, (0x2000, 0x1000, 0), "/b", &[], 1);
+    file.mmap2(10, (0x3000, 0x1000, 0), "/c", &[], 1);
+    file.mmap2(10, (0x4000, 0x1000, 0), "/d", &[], 1);
     file.build_ids = vec![
         ("/a".to_owned(), vec![0x99; 20], false),
         ("/b".to_owned(), vec![0x22; 20], false),
@@ -202,7 +202,7 @@ fn other_events_beside_the_one_with_branches_do_no_harm() {
     let branches = file.events[0].clone();
     let sample_type = branches.sample_type & !BRANCH_STACK;
     file.events.push(Event { name: "dummy:u", sample_type, id: 8, ..branches });
-    file.mmap2(10, BASE, 0x2000, 0x1000, PROGRAM, &[], 2);
+    file.mmap2(10, (BASE, 0x2000, 0x1000), PROGRAM, &[], 2);
     file.sample_of(1, 2, 10, 4, BASE, &[]);
     file.sample(10, 5, BASE, &[Branch::new(BASE, BASE + 0x10, CALL)]);
     let recording = read(&file.finish());
@@ -444,8 +444,8 @@ mod resolved {
                 }
             }
             let mut file = PerfData::new();
-            file.mmap2(10, BASE, 0x1000, 0x1000, PROGRAM, &[0xaa; 20], 1);
-            file.mmap2(10, LIBRARY_BASE, 0x4000, 0, LIBRARY, &[], 1);
+            file.mmap2(10, (BASE, 0x1000, 0x1000), PROGRAM, &[0xaa; 20], 1);
+            file.mmap2(10, (LIBRARY_BASE, 0x4000, 0), LIBRARY, &[], 1);
             for (time, chunk) in branches.chunks(16).enumerate() {
                 file.sample(10, 10 + time as u64, at(offset(3, 4)), chunk);
             }

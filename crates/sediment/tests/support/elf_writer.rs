@@ -148,7 +148,7 @@ impl Elf {
             table.extend(value.to_le_bytes());
             table.extend(size.to_le_bytes());
         };
-        let mut entry = |function: &Function| {
+        let entry = |function: &Function| {
             let kind = if function.ifunc { 10 } else { 2 };
             let bind = if function.local { 0 } else { 1 };
             (bind << 4 | kind, self.address(function.offset), function.size)

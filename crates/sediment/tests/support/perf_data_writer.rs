@@ -144,19 +144,17 @@ impl PerfData {
         self.with_trailer(2, 0, body, 0, time);
     }
 
-    /// A mapping with the file's build-id, or with a device and inode.
+    /// A mapping (start, length, offset in the file) with the file's build-id, or with a device and inode.
     pub(crate) fn mmap2(
         &mut self,
         process: u32,
-        start: u64,
-        length: u64,
-        offset: u64,
+        area: (u64, u64, u64),
         path: &str,
         build_id: &[u8],
         time: u64,
     ) {
         let mut body = [self.u32(process), self.u32(process)].concat();
-        for word in [start, length, offset] {
+        for word in [area.0, area.1, area.2] {
             body.extend(self.u64(word));
         }
         if build_id.is_empty() {
@@ -173,9 +171,10 @@ impl PerfData {
         self.with_trailer(10, misc, body, process, time);
     }
 
-    pub(crate) fn mmap(&mut self, process: u32, start: u64, length: u64, offset: u64, path: &str, time: u64) {
+    /// A mapping as older kernels record it.
+    pub(crate) fn mmap(&mut self, process: u32, area: (u64, u64, u64), path: &str, time: u64) {
         let mut body = [self.u32(process), self.u32(process)].concat();
-        for word in [start, length, offset] {
+        for word in [area.0, area.1, area.2] {
             body.extend(self.u64(word));
         }
         body.extend(path.as_bytes());

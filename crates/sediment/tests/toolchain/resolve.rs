@@ -2,7 +2,7 @@
 //! Real compilers' files: what `nm` says, `Binary` says, wherever the symbols are kept; and a recording with branches at
 //! the true addresses of a real program and library becomes the calls that were made.
 
-use crate::perf_data_writer::{Branch, CALL, PerfData, UNTYPED};
+use crate::perf_data_writer::{Branch, CALL, HW_INDEX, PerfData, UNTYPED};
 use crate::support::{Need, case};
 use libtest_mimic::Trial;
 use sediment::binary::{Binary, Files, NoFiles, SymbolSource};
@@ -14,6 +14,11 @@ pub(crate) fn cases() -> Vec<Trial> {
     let tools = [Need::Program("cc"), Need::Program("nm"), Need::Program("objcopy"), Need::Program("xz")];
     vec![
         case("resolve::functions_are_those_of_nm_wherever_they_are_kept", &tools, symbols_everywhere),
+        case(
+            "resolve::perf_reads_the_generated_recording_as_it_was_meant",
+            &[Need::Program("perf")],
+            as_perf_reads_it,
+        ),
         case("resolve::branches_at_true_addresses_become_the_calls_that_were_made", &tools, true_addresses),
     ]
 }
@@ -184,8 +189,8 @@ fn true_addresses() {
             call(instruction("twin_of_second", "call", 0), address(&in_program, "twin", 1), kind),
         ];
         let mut file = PerfData::new();
-        file.mmap2(1, BASE, 0x10000, 0, "/opt/program", &[], 1);
-        file.mmap2(1, LIBRARY_BASE, 0x10000, 0, "/opt/libwork.so.1.0", &[], 1);
+        file.mmap2(1, (BASE, 0x10000, 0), "/opt/program", &[], 1);
+        file.mmap2(1, (LIBRARY_BASE, 0x10000, 0), "/opt/libwork.so.1.0", &[], 1);
         file.sample(1, 2, at(twin), &branches);
         let recording = sediment::read::read(&file.finish()).unwrap();
         let files = AsRecorded(
@@ -220,4 +225,39 @@ fn true_addresses() {
         let no_calls: u128 = losses.iter().map(|(_, loss)| loss.weight).sum();
         assert_eq!((no_calls, profile.total), (2, 5), "{losses:?}");
     }
+}
+
+/// perf itself is the judge of the generator: what it reads in a generated file is what was written.
+fn as_perf_reads_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut file = PerfData::new();
+    file.events[0].branch_sample_type |= HW_INDEX;
+    file.comm(10, "program", true, 1);
+    file.mmap2(10, (0x40_0000, 0x2000, 0x1000), "/opt/program", &[0xcd; 20], 2);
+    file.fork(10, 11, 3);
+    file.sample(
+        11,
+        4,
+        0x40_0020,
+        &[Branch::new(0x40_0010, 0x40_0100, CALL), Branch::new(0x40_0104, 0x40_0014, UNTYPED)],
+    );
+    file.sample(10, 5, 0x40_0021, &[Branch::new(0x40_0030, 0x40_0200, UNTYPED)]);
+    std::fs::write(folder.path().join("perf.data"), file.finish()).unwrap();
+    let script =
+        ["script", "-i", "perf.data", "--show-mmap-events", "-F", "comm,pid,time,period,event,ip,brstack"];
+    let text = run("perf", &script, folder.path());
+    let lines: Vec<String> =
+        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    let mapping = lines.iter().find(|line| line.contains("PERF_RECORD_MMAP2")).unwrap();
+    assert!(mapping.contains("[0x400000(0x2000) @ 0x1000") && mapping.ends_with("/opt/program"), "{text}");
+    let branches = |line: &str| -> Vec<String> {
+        let entries = line.split(' ').filter(|word| word.starts_with("0x") && word.contains('/'));
+        entries.map(|entry| entry.split('/').take(2).collect::<Vec<_>>().join("/")).collect()
+    };
+    let samples: Vec<_> =
+        lines.iter().map(|line| (line, branches(line))).filter(|(_, found)| !found.is_empty()).collect();
+    assert_eq!(samples.len(), 2, "{text}");
+    assert_eq!(samples[0].1, ["0x400010/0x400100", "0x400104/0x400014"]);
+    assert_eq!(samples[1].1, ["0x400030/0x400200"]);
+    assert!(samples[0].0.starts_with("program 11 ") && samples[0].0.contains("1000 branches:u"), "{text}");
 }
