@@ -6,8 +6,9 @@
 //!
 //! 1. *In order*: it belongs to the subsequence of the order that has ascending addresses and of all such ones the greatest
 //!    weight (of equal ones the longest).
-//! 2. *Side by side*: the function before or behind it in memory belongs to that subsequence too, or it is the first of its
-//!    output section. Without this, a few heavy functions scattered over a program that no order was applied to would count.
+//! 2. *Side by side*: it lies in a stretch of memory of at least two functions, all of which are asked for, and at least half of
+//!    them in order. Without this, heavy functions scattered over a program that no order was applied to would count. Functions
+//!    that lie alone take no part in the first rule either, or a heavy one far off would put all others out of order.
 //!
 //! **Weight** is calls into the function in the profile; where a profile has none, its samples; without a profile, 1. The whole is
 //! the profile's functions of this program, also those that the order does not list or the program no longer has.
@@ -199,18 +200,6 @@ impl<'a> Symbols<'a> {
         self.by_address.get(&address).map_or(&[], Vec::as_slice)
     }
 
-    /// The nearest function before and the nearest behind, each None at the edge of the output section.
-    fn neighbours(&self, address: u64) -> [Option<u64>; 2] {
-        let section = self.at(address).first().map(|function| &function.section);
-        let same = |(address, there): (&u64, &Vec<&BinaryFunction>)| {
-            (there.first().map(|function| &function.section) == section).then_some(*address)
-        };
-        [
-            self.by_address.range(..address).next_back().and_then(same),
-            self.by_address.range(address + 1..).next().and_then(same),
-        ]
-    }
-
     /// Copies of a function that the compiler specialised; its split cold part is none.
     fn clones(&self, name: &str) -> Vec<String> {
         let mut clones: Vec<String> = self
@@ -351,16 +340,23 @@ fn wanted<'a>(
 struct Places {
     /// Addresses that lie as asked, in order and side by side.
     as_asked: BTreeSet<u64>,
-    /// Addresses that are in order, whether side by side or not.
-    in_order: BTreeSet<u64>,
+    /// All addresses of the stretches of memory in which those lie.
+    ordered_stretches: BTreeSet<u64>,
     inversions: u64,
 }
 
 impl Places {
     fn of(wanted: &[Wanted<'_>], symbols: &Symbols<'_>) -> Self {
+        let stretches = stretches(wanted, symbols);
+        let accompanied: HashSet<u64> = stretches
+            .iter()
+            .filter(|stretch| stretch.len() > 1 || wanted.len() == 1)
+            .flatten()
+            .copied()
+            .collect();
         let mut taken = HashSet::new();
         // Other names of an address that is asked for already stand where that one does.
-        let single: Vec<(usize, u64, u128)> = wanted
+        let all: Vec<(usize, u64, u128)> = wanted
             .iter()
             .enumerate()
             .filter_map(|(turn, function)| match function.candidates.as_slice() {
@@ -368,11 +364,16 @@ impl Places {
                 _ => None,
             })
             .collect();
-        let sequence: Vec<(u64, u128)> =
-            single.iter().map(|(_, address, weight)| (*address, *weight)).collect();
-        let heaviest = ascending::heaviest(&sequence);
-        let mut turns: BTreeMap<usize, u64> =
-            heaviest.into_iter().map(|member| (single[member].0, single[member].1)).collect();
+        let sequence = |members: &[(usize, u64, u128)]| -> Vec<(u64, u128)> {
+            members.iter().map(|(_, address, weight)| (*address, *weight)).collect()
+        };
+        let inversions = ascending::inversions(&sequence(&all));
+        let near: Vec<(usize, u64, u128)> =
+            all.into_iter().filter(|(_, address, _)| accompanied.contains(address)).collect();
+        let mut turns: BTreeMap<usize, u64> = ascending::heaviest(&sequence(&near))
+            .into_iter()
+            .map(|member| (near[member].0, near[member].1))
+            .collect();
         let mut in_order: BTreeSet<u64> = turns.values().copied().collect();
         // Local functions of one name are placed together: each that fits in between its neighbours in the order is in order.
         for (turn, function) in
@@ -380,24 +381,49 @@ impl Places {
         {
             let above = turns.range(..turn).next_back().map_or(0, |(_, address)| address + 1);
             let below = turns.range(turn + 1..).next().map_or(u64::MAX, |(_, address)| *address);
-            let fitting =
-                function.candidates.iter().copied().filter(|address| (above..below).contains(address));
-            for address in fitting {
+            let fits = |address: &u64| (above..below).contains(address) && accompanied.contains(address);
+            for address in function.candidates.iter().copied().filter(fits) {
                 in_order.insert(address);
                 turns.insert(turn, address);
             }
         }
-        let side_by_side = |address: &&u64| {
-            let [before, behind] = symbols.neighbours(**address);
-            before.is_none() || [before, behind].into_iter().flatten().any(|there| in_order.contains(&there))
-        };
-        let as_asked = in_order.iter().filter(side_by_side).copied().collect();
-        Self { as_asked, in_order, inversions: ascending::inversions(&sequence) }
+        let mut places = Self { as_asked: BTreeSet::new(), ordered_stretches: BTreeSet::new(), inversions };
+        for stretch in stretches {
+            let members: Vec<u64> =
+                stretch.iter().copied().filter(|address| in_order.contains(address)).collect();
+            if 2 * members.len() >= stretch.len() {
+                places.as_asked.extend(members);
+                places.ordered_stretches.extend(stretch);
+            }
+        }
+        places
     }
 
     fn has(&self, function: &Wanted<'_>) -> bool {
         function.candidates.iter().any(|address| self.as_asked.contains(address))
     }
+}
+
+/// The longest stretches of memory, within an output section, in which all functions are asked for.
+fn stretches(wanted: &[Wanted<'_>], symbols: &Symbols<'_>) -> Vec<Vec<u64>> {
+    // Local functions of one name are placed together, also those whose turn is not asked about.
+    let asked_for: HashSet<u64> = wanted
+        .iter()
+        .flat_map(|function| symbols.named(function.name))
+        .map(|function| function.address)
+        .collect();
+    let functions: Vec<(u64, &str)> = symbols
+        .by_address
+        .iter()
+        .filter_map(|(address, there)| there.first().map(|function| (*address, function.section.as_str())))
+        .collect();
+    functions
+        .chunk_by(|(a, section), (b, other)| {
+            section == other && asked_for.contains(a) == asked_for.contains(b)
+        })
+        .filter(|stretch| stretch.first().is_some_and(|(address, _)| asked_for.contains(address)))
+        .map(|stretch| stretch.iter().map(|(address, _)| *address).collect())
+        .collect()
 }
 
 fn report(
@@ -472,7 +498,7 @@ fn parts_per_million(part: u128, whole: u128) -> u64 {
     // Weights can fill 128 bits: both are cut alike until the product fits.
     let shift = (128 - whole.leading_zeros()).saturating_sub(100);
     let (part, whole) = (part >> shift, whole >> shift);
-    if whole == 0 { 0 } else { (part * 1_000_000 / whole) as u64 }
+    (part * 1_000_000).checked_div(whole).unwrap_or(0) as u64
 }
 
 /// Bytes of these functions and pages in which they lie.
@@ -511,9 +537,7 @@ fn reason(
     if let Some(other) = here.first().filter(|there| !there.section.starts_with(".text")) {
         return Reason::OtherOutputSection(other.section.clone());
     }
-    let among_ordered =
-        symbols.neighbours(address).into_iter().flatten().any(|there| places.as_asked.contains(&there));
-    if among_ordered && !places.in_order.contains(&address) {
+    if places.ordered_stretches.contains(&address) {
         return Reason::OutOfOrder;
     }
     let aliases: BTreeSet<&str> = here
