@@ -85,7 +85,7 @@ fn done(findings: &Findings, toolchain: &Toolchain) -> String {
 
 fn measured(findings: &Findings) -> String {
     let mut text = format!(
-        "\nMeasured on {} other requests than those recorded:\n\n  {:<16} {:>14} {:>16} {:>9}\n",
+        "\nMeasured on {} other requests than those recorded:\n\n  {:<16} {:>14}  {:>16}  {:>9}\n",
         grouped(findings.measured_requests.into()),
         "",
         "input order",
@@ -95,7 +95,7 @@ fn measured(findings: &Findings) -> String {
     for Comparison { before, after } in &findings.comparisons {
         let _ = writeln!(
             text,
-            "  {:<16} {:>14} {:>16} {:>9}",
+            "  {:<16} {:>14}  {:>16}  {:>9}",
             before.quantity.name,
             value(before),
             value(after),
