@@ -57,7 +57,9 @@ fn main() {
     for linker in LINKERS {
         let mut needs = vec![Need::Program("cc"), Need::Program("valgrind"), Need::Program("nm")];
         needs.extend(linker.folder.map(Need::LinkerFolder));
-        cases.push(case(&format!("the_whole_line_with_{}", linker.name), &needs, move || the_whole_line(*linker)));
+        cases.push(case(&format!("the_whole_line_with_{}", linker.name), &needs, move || {
+            the_whole_line(*linker)
+        }));
     }
     let compiler = [Need::Program("cc"), Need::Program("strip")];
     cases.push(case("verify_names_what_is_wrong_with_a_binary", &compiler, verify_of_unfit_binaries));
@@ -116,14 +118,19 @@ fn the_whole_line(linker: Linker) {
     let place: Option<PathBuf> = linker.folder.map(|name| support::linker_folder(name).unwrap());
     let search = place.map(|path| format!("-B{}", path.display()));
     let link = |output: &str, more: &[&str]| {
-        let mut arguments: Vec<&str> = search.as_deref().into_iter().chain(linker.choose.iter().copied()).collect();
+        let mut arguments: Vec<&str> =
+            search.as_deref().into_iter().chain(linker.choose.iter().copied()).collect();
         arguments.extend(["t.o", "-o", output]);
         arguments.extend(more);
         must(folder, "cc", &arguments);
     };
     link("before", &[]);
     let said = must(folder, "./before", &[]);
-    must(folder, "valgrind", &["--tool=callgrind", "--demangle=no", "--callgrind-out-file=cg.out", "./before"]);
+    must(
+        folder,
+        "valgrind",
+        &["--tool=callgrind", "--demangle=no", "--callgrind-out-file=cg.out", "./before"],
+    );
 
     for step in [
         &["import", "cg.out", "--binary", "before", "-o", "p.gv"][..],
@@ -150,14 +157,37 @@ fn the_whole_line(linker: Linker) {
     assert_ne!(placed(folder, "before"), after);
 
     let verify = |binary: &str, floor: &str| {
-        sediment(folder, &["verify", binary, "--order", "order.txt", "--profile", "p.gv", "--min-coverage", floor, "--json"])
+        sediment(
+            folder,
+            &[
+                "verify",
+                binary,
+                "--order",
+                "order.txt",
+                "--profile",
+                "p.gv",
+                "--min-coverage",
+                floor,
+                "--json",
+            ],
+        )
     };
     let good = verify("after", "99");
-    assert!(good.status.success(), "{}{}", String::from_utf8_lossy(&good.stdout), String::from_utf8_lossy(&good.stderr));
+    assert!(
+        good.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&good.stdout),
+        String::from_utf8_lossy(&good.stderr)
+    );
     let report: serde_json::Value = serde_json::from_slice(&good.stdout).unwrap();
     assert!(report["weight_placed_percent"].as_f64().unwrap() >= 99.0, "{report:#}");
     let bad = verify("before", "99");
-    assert_eq!(bad.status.code(), Some(5), "a link without the order passes: {}", String::from_utf8_lossy(&bad.stdout));
+    assert_eq!(
+        bad.status.code(),
+        Some(5),
+        "a link without the order passes: {}",
+        String::from_utf8_lossy(&bad.stdout)
+    );
 }
 
 fn verify_of_unfit_binaries() {
@@ -171,7 +201,10 @@ fn verify_of_unfit_binaries() {
     std::fs::write(folder.join("order.txt"), "f110\nf50\nf0\n").unwrap();
     let said = |arguments: &[&str]| {
         let output = sediment(folder, arguments);
-        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr))
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr),
+        )
     };
     let (code, text) = said(&["verify", "whole", "--order", "order.txt"]);
     assert_eq!(code, Some(0), "{text}");

@@ -38,6 +38,8 @@ ob=(2)
 fl=(2)
 fn=(3)
 5 400
+
+totals: 7610
 ";
 
 fn program() -> Command {
@@ -118,7 +120,11 @@ fn order_of_one_program_of_every_program_and_of_none() {
     assert_eq!(every.lines().count(), 4, "{every}");
     let none = sediment(folder.path(), &["order", "p.gv", "--dso", "toll", "--linker", "list"]);
     assert_eq!(code(&none), 1);
-    assert!(err(&none).contains("no function of toll") && err(&none).contains("libdeep.so.1, tool"), "{}", err(&none));
+    assert!(
+        err(&none).contains("no function of toll") && err(&none).contains("libdeep.so.1, tool"),
+        "{}",
+        err(&none)
+    );
 }
 
 #[test]
@@ -161,8 +167,15 @@ fn legacy_commands_by_first_word_and_by_name() {
     let arguments = ["-o", "m.gv", "-w", "0.75", "-f", "p.gv", "--weight", "0.25", "--file", "p.gv", "-d"];
     let merged = Command::new(&link).args(arguments).current_dir(folder.path()).output().unwrap();
     assert_eq!(code(&merged), 0, "{}", err(&merged));
-    assert!(err(&merged).contains("0.75") && err(&merged).contains("0.25"), "-d names the weights: {}", err(&merged));
-    assert_eq!(read(&folder, "m.gv"), out(&sediment(folder.path(), &["merge", "-w", "0.75", "p.gv", "-w", "0.25", "p.gv"])));
+    assert!(
+        err(&merged).contains("0.75") && err(&merged).contains("0.25"),
+        "-d names the weights: {}",
+        err(&merged)
+    );
+    assert_eq!(
+        read(&folder, "m.gv"),
+        out(&sediment(folder.path(), &["merge", "-w", "0.75", "p.gv", "-w", "0.25", "p.gv"]))
+    );
     let help = Command::new(&link).arg("-h").output().unwrap();
     assert_eq!(code(&help), 0);
     assert!(out(&help).contains("--weight"), "{}", out(&help));
@@ -208,7 +221,13 @@ fn a_missing_file_and_a_folder_are_named() {
 #[test]
 fn usage_errors_have_their_own_code() {
     let folder = imported();
-    for arguments in [&["order", "p.gv"][..], &["import"], &["frobnicate"], &["order", "p.gv", "--linker", "gld"], &["gen_profile_merge", "-w"]] {
+    for arguments in [
+        &["order", "p.gv"][..],
+        &["import"],
+        &["frobnicate"],
+        &["order", "p.gv", "--linker", "gld"],
+        &["gen_profile_merge", "-w"],
+    ] {
         let refused = sediment(folder.path(), arguments);
         assert_eq!(code(&refused), 2, "{arguments:?}: {}", err(&refused));
         assert!(out(&refused).is_empty());

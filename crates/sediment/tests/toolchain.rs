@@ -11,12 +11,12 @@ mod layout;
 mod lld;
 #[path = "toolchain/measure.rs"]
 mod measure;
-#[path = "toolchain/readers.rs"]
-mod readers;
-#[path = "toolchain/profile.rs"]
-mod profile;
 #[path = "support/perf_data_writer.rs"]
 mod perf_data_writer;
+#[path = "toolchain/profile.rs"]
+mod profile;
+#[path = "toolchain/readers.rs"]
+mod readers;
 #[path = "toolchain/resolve.rs"]
 mod resolve;
 mod support;
