@@ -18,6 +18,11 @@ const NONE: u32 = u32::MAX;
 pub(super) struct ChainId(u32);
 
 impl ChainId {
+    /// The handle of the chain that this function is at first.
+    pub(super) fn of_single(function: FunctionId) -> Self {
+        Self(function.0)
+    }
+
     /// The handle as an index into tables with one row per function.
     pub(super) fn index(self) -> usize {
         self.0 as usize
