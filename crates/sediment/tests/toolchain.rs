@@ -5,8 +5,12 @@
 mod graphs;
 #[path = "support/json.rs"]
 mod json;
+#[path = "toolchain/hostile_link.rs"]
+mod hostile_link;
 #[path = "toolchain/layout.rs"]
 mod layout;
+#[path = "toolchain/link.rs"]
+mod link;
 #[path = "support/lld.rs"]
 mod lld;
 #[path = "toolchain/measure.rs"]
@@ -26,6 +30,7 @@ use libtest_mimic::Arguments;
 fn main() {
     let mut cases = Vec::new();
     cases.extend(layout::cases());
+    cases.extend(link::cases());
     cases.extend(measure::cases());
     cases.extend(readers::cases());
     cases.extend(profile::cases());
