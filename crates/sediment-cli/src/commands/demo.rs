@@ -16,6 +16,7 @@ use sediment::measure::pairs;
 use sediment::measure::{Command, METERS, Meter, Reading, Unit};
 use sediment::profile::Profile;
 use sediment::record::RECORDERS;
+use sediment::verify::{self, Report};
 use sediment::{Error, Result, layout, link, read, resolve};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -83,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     progress.begin("linking in that order");
     let after = stage.link(FOLDERS[1], &objects, Some(ORDER_FILE))?;
     progress.begin("verifying the linked program");
-    let verified = stage.verify(&after, &profile)?;
+    let verified = stage.verify([&before, &after], &profile)?;
     stage.same_results(&before, &after)?;
     let (comparisons, missing_meters) = stage.measure(&before, &after, &progress)?;
     progress.begin("timing both in turn");
@@ -169,9 +170,17 @@ impl Stage<'_> {
             .sum())
     }
 
-    /// What the linker did with the order, in one line.
-    fn verify(&self, _after: &Path, _profile: &Profile) -> Result<String> {
-        Ok(String::new())
+    /// What the linker did with the order: for both programs, the one linked without it first.
+    fn verify(&self, programs: [&Path; 2], profile: &Profile) -> Result<[Report; 2]> {
+        let text = files::read(&self.folder.join(ORDER_FILE))?;
+        let (_, asked) = link::read(&String::from_utf8_lossy(&text))?;
+        let report = |program| verify::verify(&read_binary(program)?, &asked, Some(profile), PROGRAM);
+        let reports = [report(programs[0])?, report(programs[1])?];
+        if !reports[1].in_force {
+            return Err(Error::failed(format!("{} did not follow the order", self.toolchain.linker_version))
+                .with_hint("choose another linker, such as --link-argument=-fuse-ld=bfd"));
+        }
+        Ok(reports)
     }
 
     /// Checks that both programs still do the same.

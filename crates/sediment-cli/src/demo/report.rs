@@ -5,6 +5,7 @@ use super::program::{FILES, FUNCTIONS, HOT_FUNCTIONS};
 use super::toolchain::Toolchain;
 use sediment::measure::pairs::Spread;
 use sediment::measure::{Reading, Unit};
+use sediment::verify::Report;
 use std::fmt::Write;
 
 /// A quantity of both programs.
@@ -27,8 +28,8 @@ pub(crate) struct Findings {
     pub(crate) calls: u128,
     /// Functions that were seen to run, in the order that was handed to the linker.
     pub(crate) ordered_functions: usize,
-    /// What verifying said, one line.
-    pub(crate) verified: String,
+    /// What the linker did with the order: nothing in the program linked without it, which comes first.
+    pub(crate) verified: [Report; 2],
     /// What was measured of both programs.
     pub(crate) comparisons: Vec<Comparison>,
     /// Requests that each of those runs served.
@@ -79,7 +80,22 @@ fn done(findings: &Findings, toolchain: &Toolchain) -> String {
         "ordered",
         format!("{} functions by {}", grouped(findings.ordered_functions as u64), super::ALGORITHM),
     );
-    row("verified", findings.verified.clone());
+    let [before, after] = &findings.verified;
+    row(
+        "verified",
+        format!(
+            "{}.{} % of the calls lead to functions placed as asked",
+            after.placed_parts_per_million / 10_000,
+            after.placed_parts_per_million % 10_000 / 1_000,
+        ),
+    );
+    row(
+        "",
+        format!(
+            "functions that ran lie in {} pages, {} at best; before in {}",
+            after.hot_pages, after.ideal_pages, before.hot_pages
+        ),
+    );
     text
 }
 
