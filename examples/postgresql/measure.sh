@@ -157,7 +157,7 @@ judge_claims() {
 }
 
 weight_not_placed() { # row
-    sed -n 's/.*"placed_parts_per_million": *\([0-9]*\).*/\1/p' "$results/verify-$1.json" | awk '{ printf "%.4f", 1 - $1 / 1e6 }'
+    sed -n 's/.*"weight_placed_percent": *\([0-9.]*\).*/\1/p' "$results/verify-$1.json" | awk '{ printf "%.4f", 1 - $1 / 100 }'
 }
 
 claim() { # what, figure, the most it may be
