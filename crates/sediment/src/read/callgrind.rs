@@ -133,7 +133,7 @@ impl<'a> Parser<'a> {
     /// Reads the line at `at`, and the one after it where the two belong together.
     fn read_line(&mut self) -> Result<()> {
         match self.bytes[self.at] {
-            b'0'..=b'9' | b'+' | b'-' | b'*' => self.own_cost(),
+            b'0'..=b'9' | b'+' | b'-' | b'*' => self.own_costs(),
             b'\n' => {
                 self.at += 1;
                 Ok(())
@@ -162,9 +162,9 @@ impl<'a> Parser<'a> {
         line.trim_ascii_end()
     }
 
-    /// `POSITION… COST…`: what the current function costs itself.
-    fn own_cost(&mut self) -> Result<()> {
-        let start = self.at;
+    /// Lines `POSITION… COST…`: what the current function costs itself. Most lines of a file are of this kind, so all that
+    /// stand together are read in one go.
+    fn own_costs(&mut self) -> Result<()> {
         let Some(function) = self.function else {
             let found = self.take_line();
             return Err(self.error("cost line before any fn=", found).with_hint(CUT_OFF));
@@ -173,42 +173,49 @@ impl<'a> Parser<'a> {
             let found = self.take_line();
             return Err(self.error("cost line before any events:", found).with_hint(CUT_OFF));
         }
-        let bytes = self.bytes;
-        let mut at = start;
-        for _ in 0..self.position_columns {
-            while bytes.get(at).is_some_and(|b| *b > b' ') {
-                at += 1;
+        let (bytes, columns) = (self.bytes, self.position_columns);
+        let mut at = self.at;
+        let mut lines = 0;
+        let mut sum: u64 = 0;
+        loop {
+            let start = at;
+            for _ in 0..columns {
+                while bytes.get(at).is_some_and(|b| *b > b' ') {
+                    at += 1;
+                }
+                while bytes.get(at) == Some(&b' ') {
+                    at += 1;
+                }
             }
-            while bytes.get(at) == Some(&b' ') {
-                at += 1;
+            let (cost, end) = match first_number(&bytes[at..]) {
+                Some((cost, length)) => (cost, at + length),
+                None => {
+                    self.line += lines;
+                    return Err(self.bad_cost(start));
+                }
+            };
+            // Further events.
+            at = match bytes.get(end) {
+                Some(b'\n') => end + 1,
+                Some(_) => memchr(b'\n', &bytes[end..]).map_or(bytes.len(), |length| end + length + 1),
+                None => bytes.len(),
+            };
+            match sum.checked_add(cost) {
+                Some(more) => sum = more,
+                None => {
+                    self.functions.add_cost(function, sum);
+                    sum = cost;
+                }
             }
+            if !matches!(bytes.get(at), Some(b'0'..=b'9' | b'+' | b'-' | b'*')) {
+                break;
+            }
+            lines += 1;
         }
-        let mut cost: u64 = 0;
-        let digits = at;
-        while let Some(digit) = bytes.get(at).map(|b| b.wrapping_sub(b'0')).filter(|d| *d < 10) {
-            let next = cost.checked_mul(10).and_then(|tens| tens.checked_add(u64::from(digit)));
-            match next {
-                Some(next) => cost = next,
-                None => return Err(self.bad_cost(start)),
-            }
-            at += 1;
-        }
-        match bytes.get(at) {
-            None | Some(b'\n') => at += 1,
-            // Further events and blanks, or a number that is not decimal.
-            Some(b' ' | b'\r' | b'\t') => {
-                at += memchr(b'\n', &bytes[at..]).map_or(bytes.len() - at, |end| end + 1)
-            }
-            Some(_) => {
-                let rest = &bytes[digits..];
-                let end = rest.iter().position(|b| *b <= b' ').unwrap_or(rest.len());
-                cost = number(&rest[..end]).ok_or_else(|| self.bad_cost(start))?;
-                at += memchr(b'\n', &bytes[at..]).map_or(bytes.len() - at, |end| end + 1);
-            }
-        }
-        self.at = at.min(bytes.len());
+        self.functions.add_cost(function, sum);
+        self.line += lines;
+        self.at = at;
         self.open_part = true;
-        self.functions.add_cost(function, cost);
         Ok(())
     }
 
@@ -468,6 +475,24 @@ impl Places {
 /// Whether valgrind knew this name or path.
 fn known(name: &[u8]) -> bool {
     !name.is_empty() && name != b"???"
+}
+
+/// The number at the start of a text and its length; no number at the end of a line is 0. None if it is none.
+fn first_number(text: &[u8]) -> Option<(u64, usize)> {
+    let mut value: u64 = 0;
+    let mut length = 0;
+    loop {
+        match text.get(length) {
+            Some(digit @ b'0'..=b'9') => {
+                value = value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+                length += 1;
+            }
+            None | Some(b'\n' | b' ' | b'\r' | b'\t') => return Some((value, length)),
+            Some(_) => break,
+        }
+    }
+    let end = text.iter().position(|b| *b <= b' ').unwrap_or(text.len());
+    Some((number(&text[..end])?, end))
 }
 
 /// A number as the format writes it: decimal, or hexadecimal after `0x`.
