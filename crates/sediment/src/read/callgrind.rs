@@ -35,6 +35,8 @@ pub const UNKNOWN_LINES: &str = "lines of a kind that the callgrind format does 
 const SIBLINGS: &str = "valgrind may have written the profile to files beside this one: NAME.1, NAME.2 for dumps, \
                         NAME-01, NAME-02 for threads; import those instead";
 const CUT_OFF: &str = "is the file cut off? Let the program end, or copy the file again";
+/// No file system here has longer ones, and many functions may be said to be of one file.
+const LONGEST_FILE_NAME: usize = 255;
 const LONGEST_HEADER: usize = 1 << 16;
 
 fn recognises(bytes: &[u8]) -> bool {
@@ -183,7 +185,7 @@ impl<'a> Parser<'a> {
                 while bytes.get(at).is_some_and(|b| *b > b' ') {
                     at += 1;
                 }
-                while bytes.get(at) == Some(&b' ') {
+                while matches!(bytes.get(at), Some(b' ' | b'\t')) {
                     at += 1;
                 }
             }
@@ -299,7 +301,7 @@ impl<'a> Parser<'a> {
 
     /// `calls=COUNT POSITION…` and the line of inclusive cost after it.
     fn call(&mut self, line: &'a [u8], rest: &'a [u8]) -> Result<()> {
-        let first = rest.split(|b| *b == b' ').next().unwrap_or_default();
+        let first = rest.split(u8::is_ascii_whitespace).next().unwrap_or_default();
         let count = number(first).ok_or_else(|| {
             self.error("a number of calls that is no number from 0 to 2^64 - 1", line).with_hint(CUT_OFF)
         })?;
@@ -408,10 +410,10 @@ impl<'a> Parser<'a> {
 struct Places(Vec<std::result::Result<PlaceId, &'static str>>);
 
 impl Places {
-    fn of(
+    fn of<'a>(
         functions: &Functions<'_>,
         objects: &Names<'_>,
-        files: &Names<'_>,
+        files: &Names<'a>,
         recording: &mut Recording,
     ) -> Self {
         let dsos: Vec<std::result::Result<Option<DsoId>, &'static str>> = objects
@@ -425,6 +427,8 @@ impl Places {
                 (true, Err(_)) => Err(NOT_UTF8),
             })
             .collect();
+        let base_name = |path: &&'a [u8]| path.rsplit(|b| *b == b'/').next().filter(|name| can_be_file(name));
+        let base_names: Vec<Option<&[u8]>> = files.texts().iter().map(base_name).collect();
         let mut place_of = |function: &Function<'_>| {
             let name = names::function_name(function.name);
             if names::is_below_main(name) {
@@ -434,9 +438,7 @@ impl Places {
                 return Err(NO_SYMBOL);
             }
             let dso = dsos[function.object as usize]?;
-            let path = files.texts()[function.file as usize];
-            let base = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
-            let file = known(base).then(|| base.to_vec());
+            let file = base_names[function.file as usize].map(<[u8]>::to_vec);
             Ok(recording.place(Place { dso, spot: Spot::Symbol { name: name.to_vec(), file } }))
         };
         // A name that was only mentioned as the aim of a jump is no place.
@@ -448,7 +450,7 @@ impl Places {
             match place {
                 Ok(place) => recording.add_samples(*place, function.cost),
                 Err(_) => {
-                    let example = String::from_utf8_lossy(function.name);
+                    let example = example(function.name);
                     recording.losses.add(COST_WITHOUT_FUNCTION, function.cost, &example);
                 }
             }
@@ -462,14 +464,22 @@ impl Places {
             match (self.0[caller as usize], self.0[callee as usize]) {
                 (Ok(from), Ok(to)) => recording.add_transfer(from, to, TransferKind::Call, count),
                 (Err(why), _) | (_, Err(why)) => {
-                    let name =
-                        |function: u32| String::from_utf8_lossy(functions.all()[function as usize].name);
+                    let name = |function: u32| example(functions.all()[function as usize].name);
                     let example = format!("{} -> {}", name(caller), name(callee));
                     recording.losses.add(why, count, &example);
                 }
             }
         }
     }
+}
+
+/// The beginning of a name; a name may be long, and stand for many losses.
+fn example(name: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(&name[..name.len().min(100)])
+}
+
+fn can_be_file(name: &[u8]) -> bool {
+    known(name) && name.len() <= LONGEST_FILE_NAME
 }
 
 /// Whether valgrind knew this name or path.
