@@ -13,7 +13,7 @@ mod perf_report_text;
 use describe::{describe, place};
 use perf_report_text::{Call, End, Field, Form, Name, Truth};
 use proptest::prelude::*;
-use sediment::read::{READERS, Recording, read};
+use sediment::read::{PlaceId, READERS, Recording, Spot, read};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a reader makes of a file, or what it says against it.
@@ -102,7 +102,7 @@ fn calls() -> Vec<Call> {
 fn read_truth(recording: &Recording) -> Truth {
     let mut truth = Truth::default();
     for id in 0..recording.places().len() as u32 {
-        truth.functions.insert(place(recording, sediment::read::PlaceId(id)));
+        truth.functions.insert(place(recording, PlaceId(id)));
     }
     for (from, to, _, count) in recording.transfers() {
         *truth.calls.entry((place(recording, from), place(recording, to))).or_default() += count;
@@ -365,6 +365,33 @@ fn a_callgrind_file_that_is_cut_off_is_never_taken_for_a_whole_one() {
         assert!(error.hint().is_some(), "{length}: {error}");
     }
     assert!(read(&text.as_bytes()[..whole + "totals:".len()]).is_ok());
+}
+
+/// Names are read once and repeated by an id, so what a file says can be far larger than the file.
+#[test]
+fn a_long_name_that_is_repeated_by_its_id_takes_no_memory_each_time() {
+    let long = "n".repeat(1_000_000);
+    let mut text =
+        format!("version: 1\ncreator: callgrind\nevents: Ir\nfl=(1) /src/{long}\nfn=(1) main\n1 1\n");
+    text += &format!("cfn=(2) (below main)'{long}\ncalls=1 1\n1 1\n");
+    for number in 3..20_000 {
+        text +=
+            &format!("cfn=({number}) f{number}\ncalls=1 1\n1 1\ncfn=(2)\ncalls=1 1\n1 1\nfn=({number})\n");
+    }
+    text += "totals: 1\n";
+    let recording = read(text.as_bytes()).unwrap();
+    assert_eq!(recording.transfers().len(), 19_997);
+    for place in recording.places() {
+        assert!(matches!(&place.spot, Spot::Symbol { file: None, .. }), "no file has so long a name");
+    }
+}
+
+#[test]
+fn a_table_of_countless_columns_is_refused() {
+    let header = "# Source Symbol  Target Symbol".to_owned() + &"  a".repeat(100_000);
+    let ruler = "# .............  .............".to_owned() + &"  .".repeat(100_000);
+    let text = format!("# Samples: 1 of event 'x'\n{header}\n{ruler}\n{}", "  x\n".repeat(100_000));
+    assert!(read(text.as_bytes()).unwrap_err().to_string().contains("more than perf has"));
 }
 
 /// A file and a few blows to it.

@@ -35,6 +35,8 @@ pub const UNKNOWN_LINES: &str = "lines of a kind that the callgrind format does 
 const SIBLINGS: &str = "valgrind may have written the profile to files beside this one: NAME.1, NAME.2 for dumps, \
                         NAME-01, NAME-02 for threads; import those instead";
 const CUT_OFF: &str = "is the file cut off? Let the program end, or copy the file again";
+/// No file system here has longer ones, and many functions may be said to be of one file.
+const LONGEST_FILE_NAME: usize = 255;
 const LONGEST_HEADER: usize = 1 << 16;
 
 fn recognises(bytes: &[u8]) -> bool {
@@ -133,7 +135,7 @@ impl<'a> Parser<'a> {
     /// Reads the line at `at`, and the one after it where the two belong together.
     fn read_line(&mut self) -> Result<()> {
         match self.bytes[self.at] {
-            b'0'..=b'9' | b'+' | b'-' | b'*' => self.own_cost(),
+            b'0'..=b'9' | b'+' | b'-' | b'*' => self.own_costs(),
             b'\n' => {
                 self.at += 1;
                 Ok(())
@@ -162,9 +164,9 @@ impl<'a> Parser<'a> {
         line.trim_ascii_end()
     }
 
-    /// `POSITION… COST…`: what the current function costs itself.
-    fn own_cost(&mut self) -> Result<()> {
-        let start = self.at;
+    /// Lines `POSITION… COST…`: what the current function costs itself. Most lines of a file are of this kind, so all that
+    /// stand together are read in one go.
+    fn own_costs(&mut self) -> Result<()> {
         let Some(function) = self.function else {
             let found = self.take_line();
             return Err(self.error("cost line before any fn=", found).with_hint(CUT_OFF));
@@ -173,42 +175,49 @@ impl<'a> Parser<'a> {
             let found = self.take_line();
             return Err(self.error("cost line before any events:", found).with_hint(CUT_OFF));
         }
-        let bytes = self.bytes;
-        let mut at = start;
-        for _ in 0..self.position_columns {
-            while bytes.get(at).is_some_and(|b| *b > b' ') {
-                at += 1;
+        let (bytes, columns) = (self.bytes, self.position_columns);
+        let mut at = self.at;
+        let mut lines = 0;
+        let mut sum: u64 = 0;
+        loop {
+            let start = at;
+            for _ in 0..columns {
+                while bytes.get(at).is_some_and(|b| *b > b' ') {
+                    at += 1;
+                }
+                while matches!(bytes.get(at), Some(b' ' | b'\t')) {
+                    at += 1;
+                }
             }
-            while bytes.get(at) == Some(&b' ') {
-                at += 1;
+            let (cost, end) = match first_number(&bytes[at..]) {
+                Some((cost, length)) => (cost, at + length),
+                None => {
+                    self.line += lines;
+                    return Err(self.bad_cost(start));
+                }
+            };
+            // Further events.
+            at = match bytes.get(end) {
+                Some(b'\n') => end + 1,
+                Some(_) => memchr(b'\n', &bytes[end..]).map_or(bytes.len(), |length| end + length + 1),
+                None => bytes.len(),
+            };
+            match sum.checked_add(cost) {
+                Some(more) => sum = more,
+                None => {
+                    self.functions.add_cost(function, sum);
+                    sum = cost;
+                }
             }
+            if !matches!(bytes.get(at), Some(b'0'..=b'9' | b'+' | b'-' | b'*')) {
+                break;
+            }
+            lines += 1;
         }
-        let mut cost: u64 = 0;
-        let digits = at;
-        while let Some(digit) = bytes.get(at).map(|b| b.wrapping_sub(b'0')).filter(|d| *d < 10) {
-            let next = cost.checked_mul(10).and_then(|tens| tens.checked_add(u64::from(digit)));
-            match next {
-                Some(next) => cost = next,
-                None => return Err(self.bad_cost(start)),
-            }
-            at += 1;
-        }
-        match bytes.get(at) {
-            None | Some(b'\n') => at += 1,
-            // Further events and blanks, or a number that is not decimal.
-            Some(b' ' | b'\r' | b'\t') => {
-                at += memchr(b'\n', &bytes[at..]).map_or(bytes.len() - at, |end| end + 1)
-            }
-            Some(_) => {
-                let rest = &bytes[digits..];
-                let end = rest.iter().position(|b| *b <= b' ').unwrap_or(rest.len());
-                cost = number(&rest[..end]).ok_or_else(|| self.bad_cost(start))?;
-                at += memchr(b'\n', &bytes[at..]).map_or(bytes.len() - at, |end| end + 1);
-            }
-        }
-        self.at = at.min(bytes.len());
+        self.functions.add_cost(function, sum);
+        self.line += lines;
+        self.at = at;
         self.open_part = true;
-        self.functions.add_cost(function, cost);
         Ok(())
     }
 
@@ -292,7 +301,7 @@ impl<'a> Parser<'a> {
 
     /// `calls=COUNT POSITION…` and the line of inclusive cost after it.
     fn call(&mut self, line: &'a [u8], rest: &'a [u8]) -> Result<()> {
-        let first = rest.split(|b| *b == b' ').next().unwrap_or_default();
+        let first = rest.split(u8::is_ascii_whitespace).next().unwrap_or_default();
         let count = number(first).ok_or_else(|| {
             self.error("a number of calls that is no number from 0 to 2^64 - 1", line).with_hint(CUT_OFF)
         })?;
@@ -401,10 +410,10 @@ impl<'a> Parser<'a> {
 struct Places(Vec<std::result::Result<PlaceId, &'static str>>);
 
 impl Places {
-    fn of(
+    fn of<'a>(
         functions: &Functions<'_>,
         objects: &Names<'_>,
-        files: &Names<'_>,
+        files: &Names<'a>,
         recording: &mut Recording,
     ) -> Self {
         let dsos: Vec<std::result::Result<Option<DsoId>, &'static str>> = objects
@@ -418,6 +427,8 @@ impl Places {
                 (true, Err(_)) => Err(NOT_UTF8),
             })
             .collect();
+        let base_name = |path: &&'a [u8]| path.rsplit(|b| *b == b'/').next().filter(|name| can_be_file(name));
+        let base_names: Vec<Option<&[u8]>> = files.texts().iter().map(base_name).collect();
         let mut place_of = |function: &Function<'_>| {
             let name = names::function_name(function.name);
             if names::is_below_main(name) {
@@ -427,9 +438,7 @@ impl Places {
                 return Err(NO_SYMBOL);
             }
             let dso = dsos[function.object as usize]?;
-            let path = files.texts()[function.file as usize];
-            let base = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
-            let file = known(base).then(|| base.to_vec());
+            let file = base_names[function.file as usize].map(<[u8]>::to_vec);
             Ok(recording.place(Place { dso, spot: Spot::Symbol { name: name.to_vec(), file } }))
         };
         // A name that was only mentioned as the aim of a jump is no place.
@@ -441,7 +450,7 @@ impl Places {
             match place {
                 Ok(place) => recording.add_samples(*place, function.cost),
                 Err(_) => {
-                    let example = String::from_utf8_lossy(function.name);
+                    let example = example(function.name);
                     recording.losses.add(COST_WITHOUT_FUNCTION, function.cost, &example);
                 }
             }
@@ -455,8 +464,7 @@ impl Places {
             match (self.0[caller as usize], self.0[callee as usize]) {
                 (Ok(from), Ok(to)) => recording.add_transfer(from, to, TransferKind::Call, count),
                 (Err(why), _) | (_, Err(why)) => {
-                    let name =
-                        |function: u32| String::from_utf8_lossy(functions.all()[function as usize].name);
+                    let name = |function: u32| example(functions.all()[function as usize].name);
                     let example = format!("{} -> {}", name(caller), name(callee));
                     recording.losses.add(why, count, &example);
                 }
@@ -465,9 +473,36 @@ impl Places {
     }
 }
 
+/// The beginning of a name; a name may be long, and stand for many losses.
+fn example(name: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(&name[..name.len().min(100)])
+}
+
+fn can_be_file(name: &[u8]) -> bool {
+    known(name) && name.len() <= LONGEST_FILE_NAME
+}
+
 /// Whether valgrind knew this name or path.
 fn known(name: &[u8]) -> bool {
     !name.is_empty() && name != b"???"
+}
+
+/// The number at the start of a text and its length; no number at the end of a line is 0. None if it is none.
+fn first_number(text: &[u8]) -> Option<(u64, usize)> {
+    let mut value: u64 = 0;
+    let mut length = 0;
+    loop {
+        match text.get(length) {
+            Some(digit @ b'0'..=b'9') => {
+                value = value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+                length += 1;
+            }
+            None | Some(b'\n' | b' ' | b'\r' | b'\t') => return Some((value, length)),
+            Some(_) => break,
+        }
+    }
+    let end = text.iter().position(|b| *b <= b' ').unwrap_or(text.len());
+    Some((number(&text[..end])?, end))
 }
 
 /// A number as the format writes it: decimal, or hexadecimal after `0x`.

@@ -30,8 +30,8 @@ pub const ADDRESSES: &str = "addresses that perf found no symbol for";
 pub const KERNEL: &str = "calls from or to the kernel, a hypervisor or a guest";
 /// Rows with an end on the heap or in code that was compiled at run time.
 pub const MEMORY: &str = "calls from or to memory that is no part of a file";
-/// Rows whose object has a name that is not UTF-8.
-pub const NOT_UTF8: &str = "calls from or to an object whose name is not UTF-8";
+/// Rows whose object has a name that is no path.
+pub const NO_PATH: &str = "calls from or to an object whose name is not UTF-8, or longer than a path can be";
 /// Rows with a name that was cut off because its column was made narrower than its heading.
 pub const CUT: &str = "calls from or to a name that was cut off at the width of its column";
 /// Rows of samples without a branch.
@@ -50,6 +50,7 @@ const COMMANDS: &str = "record calls with `perf record -e branches:u -j any_call
      --sort=comm,dso_from,symbol_from,dso_to,symbol_to > report.txt`";
 /// The total where the report does not say it.
 const SHARES: u64 = 1_000_000_000_000_000;
+const LONGEST_PATH: usize = 4096;
 const LONGEST_START: usize = 1 << 16;
 
 /// What perf says instead of printing a report.
@@ -453,12 +454,17 @@ impl<'a> Reading<'a, '_> {
             Object::Memory => return Err(MEMORY),
             Object::Unknown => None,
             Object::File(path) => {
-                let path = std::str::from_utf8(path).map_err(|_| NOT_UTF8)?.to_owned();
+                let path = path_of(path).ok_or(NO_PATH)?.to_owned();
                 Some(self.recording.dso(RecordedDso { path, build_id: None }))
             }
         };
         Ok(self.recording.place(Place { dso, spot: Spot::Symbol { name: name.to_vec(), file: None } }))
     }
+}
+
+/// One name may stand for many rows that were cut short, so its length is bounded by what Linux takes.
+fn path_of(name: &[u8]) -> Option<&str> {
+    std::str::from_utf8(name).ok().filter(|name| name.len() <= LONGEST_PATH)
 }
 
 fn example(row: &Row<'_>) -> String {

@@ -35,6 +35,9 @@ const HEADINGS: [(&[u8], Kind); 8] = [
     (b"Target Symbol", Kind::TargetSymbol),
 ];
 
+/// perf has fewer than a hundred; each row is split into all of them.
+const MOST_COLUMNS: usize = 256;
+
 /// One column.
 #[derive(Debug, Clone, Copy)]
 struct Column {
@@ -203,6 +206,9 @@ fn separator_of(text: &[u8], line: u64) -> Result<Option<&[u8]>> {
 
 /// What each column holds, by its heading. `-w` may have cut a heading to the width of its column.
 fn kinds(cells: &[(&[u8], usize)], line: u64) -> Result<Vec<Column>> {
+    if cells.len() > MOST_COLUMNS {
+        return Err(Error::at_line(line, format!("a table of {} columns, more than perf has", cells.len())));
+    }
     // "Source S" could be either.
     const TELLING: usize = b"Source Sy".len();
     let mut columns: Vec<Column> = cells
