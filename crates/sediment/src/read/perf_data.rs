@@ -45,7 +45,7 @@ fn read(bytes: &[u8]) -> Result<Recording> {
         no_calls: BTreeMap::new(),
     };
     for position in records::in_time_order(&file)? {
-        reading.take(records::parse(&file, position)?);
+        reading.take(records::parse(&file, position)?)?;
     }
     reading.settle();
     let Reading { mut recording, seen, no_calls, .. } = reading;
@@ -99,7 +99,7 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    fn take(&mut self, record: Record<'a>) {
+    fn take(&mut self, record: Record<'a>) -> Result<()> {
         if matches!(record, Record::Mapping { .. } | Record::Exec { .. } | Record::Fork { .. }) {
             self.settle();
         }
@@ -113,13 +113,14 @@ impl<'a> Reading<'a> {
                 self.processes.map(process, mapping);
             }
             Record::Exec { process } => self.processes.exec(process),
-            Record::Fork { parent, child } => self.processes.fork(parent, child),
+            Record::Fork { parent, child } => self.processes.fork(parent, child)?,
             Record::Lost(count) => {
                 self.recording.losses.add_many("records that the kernel had no room for", count, 0, "");
             }
             Record::Sample(sample) => self.sample(&sample),
             Record::Other => {}
         }
+        Ok(())
     }
 
     fn sample(&mut self, sample: &Sample<'a>) {
