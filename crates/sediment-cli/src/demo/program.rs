@@ -117,17 +117,14 @@ fn functions(random: &mut Random) -> Vec<Function> {
             functions[caller].calls.push(Call { callee: function, when });
         }
     }
-    for function in 0..first_helper {
-        if functions[function].calls.is_empty() {
-            let callee = first_helper + random.below(HELPERS);
-            functions[function].calls.push(Call { callee, when: 0 });
-        }
+    for leaf in functions[..first_helper].iter_mut().filter(|function| function.calls.is_empty()) {
+        leaf.calls.push(Call { callee: first_helper + random.below(HELPERS), when: 0 });
     }
-    for function in 0..FUNCTIONS {
+    for (number, function) in functions.iter_mut().enumerate() {
         // Rare functions call only later ones, and so end.
-        let from = first_rare.max(function + 1);
+        let from = first_rare.max(number + 1);
         if from < FUNCTIONS {
-            functions[function].rare = Some(from + random.below(FUNCTIONS - from));
+            function.rare = Some(from + random.below(FUNCTIONS - from));
         }
     }
     functions

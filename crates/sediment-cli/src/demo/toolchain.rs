@@ -82,12 +82,9 @@ impl Toolchain {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
         std::thread::scope(|scope| {
             let handles: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-            handles
-                .into_iter()
-                .map(|handle| {
-                    handle.join().unwrap_or_else(|_| Err(Error::failed("a compiling thread broke down")))
-                })
-                .collect::<Result<()>>()
+            handles.into_iter().try_for_each(|handle| {
+                handle.join().unwrap_or_else(|_| Err(Error::failed("a compiling thread broke down")))
+            })
         })
     }
 
