@@ -537,9 +537,6 @@ fn reason(
     if let Some(other) = here.first().filter(|there| !there.section.starts_with(".text")) {
         return Reason::OtherOutputSection(other.section.clone());
     }
-    if places.ordered_stretches.contains(&address) {
-        return Reason::OutOfOrder;
-    }
     let aliases: BTreeSet<&str> = here
         .iter()
         .map(|there| there.name.as_str())
@@ -549,6 +546,9 @@ fn reason(
         .collect();
     if !aliases.is_empty() && aliases.iter().all(|alias| !asked.contains(alias)) {
         return Reason::NamedAfter(aliases.into_iter().map(str::to_owned).collect());
+    }
+    if places.ordered_stretches.contains(&address) {
+        return Reason::OutOfOrder;
     }
     if let Some(group) = group_of(function, address, symbols, weights) {
         return Reason::OtherGroup(group);
