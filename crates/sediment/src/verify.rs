@@ -18,14 +18,17 @@
 //! `.text`: cold, exit, start-up and hot functions, then the objects in the order of the command line, `_start` first).
 
 mod ascending;
+mod evidence;
+mod reasons;
 
-use crate::binary::identity::{self, Match};
+use crate::binary::identity::Match;
 use crate::binary::names::{self, SectionGroup};
 use crate::binary::{Binary, BinaryFunction, SymbolSource};
 use crate::error::{Error, Result};
 use crate::link::OrderedName;
-use crate::profile::{FunctionIndex, Heat, Profile};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use crate::profile::Profile;
+use evidence::{Symbols, Weights};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
@@ -149,144 +152,6 @@ pub fn verify(
     }
     let places = Places::of(&wanted, &symbols);
     Ok(report(&symbols, &weights, &wanted, &places, elsewhere))
-}
-
-/// The functions of a binary by name and by address.
-struct Symbols<'a> {
-    binary: &'a Binary,
-    by_name: HashMap<&'a str, Vec<&'a BinaryFunction>>,
-    /// Addresses with the functions there, ascending.
-    by_address: BTreeMap<u64, Vec<&'a BinaryFunction>>,
-    /// Where GNU ld's groups of cold, exit, start-up and hot functions end: the first code of the C run-time's own objects.
-    groups_end: Option<u64>,
-    /// The last split cold part before that.
-    last_cold: Option<u64>,
-}
-
-impl<'a> Symbols<'a> {
-    fn of(binary: &'a Binary, file_name: &str) -> Result<Self> {
-        if binary.functions.is_empty() {
-            return Err(Error::failed(format!("{file_name} is stripped: it names no function"))
-                .with_hint("verify it before it is stripped, or give its debug file"));
-        }
-        let mut by_name: HashMap<&str, Vec<&BinaryFunction>> = HashMap::new();
-        let mut by_address: BTreeMap<u64, Vec<&BinaryFunction>> = BTreeMap::new();
-        for function in &binary.functions {
-            by_name.entry(function.name.as_str()).or_default().push(function);
-            by_address.entry(function.address).or_default().push(function);
-        }
-        let in_text = |function: &&BinaryFunction| function.section == ".text";
-        let groups_end = ["_start", "deregister_tm_clones"]
-            .into_iter()
-            .flat_map(|name| by_name.get(name).into_iter().flatten())
-            .filter(|function| in_text(function))
-            .map(|function| function.address)
-            .min();
-        let last_cold = binary
-            .functions
-            .iter()
-            .filter(|f| in_text(f) && groups_end.is_some_and(|end| f.address < end))
-            .filter(|function| names::split_from(&function.name).is_some())
-            .map(|function| function.address)
-            .max();
-        Ok(Self { binary, by_name, by_address, groups_end, last_cold })
-    }
-
-    fn named(&self, name: &str) -> &[&'a BinaryFunction] {
-        self.by_name.get(name).map_or(&[], Vec::as_slice)
-    }
-
-    fn at(&self, address: u64) -> &[&'a BinaryFunction] {
-        self.by_address.get(&address).map_or(&[], Vec::as_slice)
-    }
-
-    /// Copies of a function that the compiler specialised; its split cold part is none.
-    fn clones(&self, name: &str) -> Vec<String> {
-        let mut clones: Vec<String> = self
-            .by_name
-            .keys()
-            .filter(|candidate| {
-                names::is_clone_of(candidate, name) && names::split_from(candidate) != Some(name)
-            })
-            .map(|candidate| (*candidate).to_owned())
-            .collect();
-        clones.sort();
-        clones
-    }
-}
-
-/// Weights of the program's functions by name.
-struct Weights<'a> {
-    basis: Basis,
-    cluster: Option<Match>,
-    by_name: BTreeMap<&'a str, Weighed<'a>>,
-    /// Names of other programs.
-    foreign: HashSet<&'a str>,
-}
-
-#[derive(Default)]
-struct Weighed<'a> {
-    weight: u128,
-    /// Files of local functions of this name.
-    files: BTreeSet<&'a str>,
-    heat: Option<Heat>,
-}
-
-impl<'a> Weights<'a> {
-    /// Without a profile.
-    fn alike() -> Self {
-        Self { basis: Basis::Functions, cluster: None, by_name: BTreeMap::new(), foreign: HashSet::new() }
-    }
-
-    fn of(profile: &'a Profile, symbols: &Symbols<'_>, file_name: &str) -> Result<Self> {
-        let cluster = identity::cluster_of(profile, symbols.binary, file_name);
-        let label = cluster.as_ref().map(|found| found.label.as_str());
-        let is_ours = |function: FunctionIndex| match &profile.key(function).dso {
-            Some(dso) => label == Some(dso),
-            None => !symbols.named(&profile.key(function).name).is_empty(),
-        };
-        let (ours, others): (Vec<FunctionIndex>, Vec<FunctionIndex>) =
-            profile.functions().into_iter().partition(|function| is_ours(*function));
-        if ours.is_empty() {
-            return Err(Error::failed(format!(
-                "no function of the profile is in {file_name}: it is a profile of another program"
-            ))
-            .with_hint(format!("it holds functions of: {}", crate::graph::held(profile))));
-        }
-        let mut calls: HashMap<FunctionIndex, u128> = HashMap::new();
-        for (_, callee, facts) in profile.edges() {
-            let sum = calls.entry(callee).or_default();
-            *sum = sum.saturating_add(facts.count.unwrap_or(0));
-        }
-        let samples = |function: FunctionIndex| profile.facts(function).samples.unwrap_or(0);
-        let called = |function: FunctionIndex| calls.get(&function).copied().unwrap_or(0);
-        let basis = if ours.iter().any(|function| called(*function) > 0) {
-            Basis::Calls
-        } else if ours.iter().any(|function| samples(*function) > 0) {
-            Basis::Samples
-        } else {
-            Basis::Functions
-        };
-        let mut by_name: BTreeMap<&str, Weighed> = BTreeMap::new();
-        for function in ours {
-            let key = profile.key(function);
-            let weighed = by_name.entry(key.name.as_str()).or_default();
-            weighed.weight = match basis {
-                Basis::Calls => weighed.weight.saturating_add(called(function)),
-                Basis::Samples => weighed.weight.saturating_add(samples(function)),
-                Basis::Functions => 1,
-            };
-            weighed.files.extend(key.file.as_deref());
-            weighed.heat = weighed.heat.or(profile.facts(function).heat);
-        }
-        let foreign = others.into_iter().map(|function| profile.key(function).name.as_str()).collect();
-        Ok(Self { basis, cluster, by_name, foreign })
-    }
-
-    fn of_name(&self, name: &str) -> u128 {
-        let unlisted = u128::from(self.basis == Basis::Functions && self.by_name.is_empty());
-        self.by_name.get(name).map_or(unlisted, |weighed| weighed.weight)
-    }
 }
 
 /// A function that the order asks for.
@@ -446,7 +311,7 @@ fn report(
             name: function.name.to_owned(),
             line: Some(function.line),
             weight: function.weight,
-            reason: reason(function, symbols, weights, places, &asked),
+            reason: reasons::reason(function, symbols, weights, places, &asked),
         })
         .collect();
     misplaced.extend(not_asked().map(|(name, weighed)| Misplaced {
@@ -454,7 +319,7 @@ fn report(
         line: None,
         weight: weighed.weight,
         reason: if symbols.named(name).is_empty() {
-            absent(name, symbols, weights)
+            reasons::absent(name, symbols, weights)
         } else {
             Reason::NotAsked
         },
@@ -514,94 +379,4 @@ fn pages<'a>(functions: impl Iterator<Item = &'a Wanted<'a>>, symbols: &Symbols<
         counted_to = Some(counted_to.map_or(last, |counted: u64| counted.max(last)));
     }
     (bytes, pages)
-}
-
-/// Why a function that is asked for is not placed as asked.
-fn reason(
-    function: &Wanted<'_>,
-    symbols: &Symbols<'_>,
-    weights: &Weights<'_>,
-    places: &Places,
-    asked: &HashSet<&str>,
-) -> Reason {
-    let Some(address) = function.candidates.first().copied() else {
-        return absent(function.name, symbols, weights);
-    };
-    if function.candidates.len() > 1 || symbols.named(function.name).len() > 1 {
-        let twins: BTreeSet<u64> = symbols.named(function.name).iter().map(|twin| twin.address).collect();
-        if twins.len() > 1 {
-            return Reason::LocalTwin(twins.len() as u64);
-        }
-    }
-    let here = symbols.at(address);
-    if let Some(other) = here.first().filter(|there| !there.section.starts_with(".text")) {
-        return Reason::OtherOutputSection(other.section.clone());
-    }
-    if places.ordered_stretches.contains(&address) {
-        return Reason::OutOfOrder;
-    }
-    let aliases: BTreeSet<&str> = here
-        .iter()
-        .map(|there| there.name.as_str())
-        .filter(|name| {
-            *name != function.name && names::symbol(name.as_bytes()).name != function.name.as_bytes()
-        })
-        .collect();
-    if !aliases.is_empty() && aliases.iter().all(|alias| !asked.contains(alias)) {
-        return Reason::NamedAfter(aliases.into_iter().map(str::to_owned).collect());
-    }
-    if let Some(group) = group_of(function, address, symbols, weights) {
-        return Reason::OtherGroup(group);
-    }
-    Reason::NoOwnSection(here.iter().find_map(|there| there.file.clone()))
-}
-
-/// Why a function is not in the binary.
-fn absent(name: &str, symbols: &Symbols<'_>, weights: &Weights<'_>) -> Reason {
-    let clones = symbols.clones(name);
-    if !clones.is_empty() {
-        Reason::OnlyAsClone(clones)
-    } else if symbols.binary.symbols_from == SymbolSource::DynamicSymbols {
-        Reason::NoSymbol
-    } else if weights.cluster.is_some() && weights.by_name.contains_key(name) {
-        Reason::InlinedOrRemoved
-    } else {
-        Reason::NotInBinary
-    }
-}
-
-/// Whether an address lies in one of the linker's own groups, and in which, as far as that can be told.
-fn group_of(
-    function: &Wanted<'_>,
-    address: u64,
-    symbols: &Symbols<'_>,
-    weights: &Weights<'_>,
-) -> Option<Option<SectionGroup>> {
-    let section = symbols.at(address).first().map(|there| there.section.as_str())?;
-    // lld's -z keep-text-section-prefix, and gold, make output sections of the groups.
-    let kept = SectionGroup::ALL.into_iter().find(|group| {
-        section.strip_prefix(".text.").is_some_and(|word| word == group.word())
-            && *group != SectionGroup::Plain
-    });
-    if kept.is_some() {
-        return Some(kept);
-    }
-    if section != ".text" || symbols.groups_end.is_none_or(|end| address >= end) {
-        return None;
-    }
-    if symbols.last_cold.is_some_and(|last| address <= last) {
-        return Some(Some(SectionGroup::Unlikely));
-    }
-    let heat = weights.by_name.get(function.name).and_then(|weighed| weighed.heat);
-    let by_heat = match heat {
-        Some(Heat::Hot) => Some(SectionGroup::Hot),
-        Some(Heat::Startup) => Some(SectionGroup::Startup),
-        Some(Heat::Exit) => Some(SectionGroup::Exit),
-        Some(Heat::Cold) => Some(SectionGroup::Unlikely),
-        None if function.name == "main" || function.name.starts_with("_GLOBAL__sub_I_") => {
-            Some(SectionGroup::Startup)
-        }
-        None => None,
-    };
-    Some(by_heat)
 }

@@ -7,6 +7,7 @@
 
 mod support;
 
+use proptest::prelude::*;
 use sediment::Losses;
 use sediment::binary::{Binary, BinaryFunction};
 use sediment::graph::{BuiltGraph, CallGraph, FunctionTable, GroupKind, Order};
@@ -182,4 +183,55 @@ fn nothing_that_is_no_order_is_read_as_one() {
 fn deep_nesting_is_read_without_recursion() {
     let text = format!(".text : {{ {} *(.text.a) {} }}", "KEEP(".repeat(100_000), ")".repeat(100_000));
     assert_eq!(link::read(&text).unwrap().1[0].name, "a");
+}
+
+/// Names of the characters that mean something to some reader.
+fn any_name() -> impl Strategy<Value = String> {
+    proptest::collection::vec(
+        prop_oneof![
+            4 => proptest::char::range('a', 'e'),
+            4 => proptest::sample::select(".*?[]()\\\"{};:,#@ /=!-$%'`".chars().collect::<Vec<char>>()),
+            1 => any::<char>(),
+        ],
+        0..10,
+    )
+    .prop_map(|characters| characters.into_iter().collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_is_written_reads_back(names in proptest::collection::vec(any_name(), 0..8)) {
+        let placements: Vec<Placement> = names
+            .iter()
+            .map(|name| Placement {
+                name: name.clone(),
+                sections: vec![format!(".text.{name}"), format!(".text.hot.{name}")],
+                cold_sections: vec![format!(".text.unlikely.{name}")],
+            })
+            .collect();
+        for linker in LINKERS {
+            let (text, losses) = (linker.write)(&placements);
+            let read: Vec<String> = (linker.read)(&text).unwrap().into_iter().map(|name| name.name).collect();
+            let left_out: u64 = losses.iter().map(|(_, loss)| loss.items).sum();
+            prop_assert!(left_out as usize <= names.len());
+            // A version behind the name is not part of it, and a name like a group's may be taken for one.
+            let plain = |name: &&String| !name.contains('@') && !name.starts_with('.');
+            for name in names.iter().filter(plain) {
+                let alone = std::slice::from_ref(placements.iter().find(|p| p.name == *name).unwrap());
+                prop_assert_eq!((linker.write)(alone).1.is_empty(), read.contains(name), "{}: {:?}", linker.name, name);
+            }
+        }
+    }
+
+    #[test]
+    fn no_text_makes_a_reader_panic(text in "(?s).{0,200}", pieces in proptest::collection::vec(any_name(), 0..20)) {
+        for text in [text, pieces.concat(), format!(".text : {{ {} }}", pieces.join(" ")), format!("SECTIONS {{ {}", pieces.concat())] {
+            let _ = link::read(&text);
+            for linker in LINKERS {
+                let _ = (linker.read)(&text);
+            }
+        }
+    }
 }

@@ -3,10 +3,10 @@
 
 #[path = "support/graphs.rs"]
 mod graphs;
-#[path = "support/json.rs"]
-mod json;
 #[path = "toolchain/hostile_link.rs"]
 mod hostile_link;
+#[path = "support/json.rs"]
+mod json;
 #[path = "toolchain/layout.rs"]
 mod layout;
 #[path = "toolchain/link.rs"]

@@ -3,7 +3,7 @@
 //!
 //! One statement per section: several patterns in one statement would be placed in file order. What is not listed keeps the
 //! linker's own default treatment. To add a dialect: one file here, one row in [`LINKERS`], a folder in tests/golden/link, a
-//! section of docs/linkers.md. [`sections`] holds what the dialects that name sections share.
+//! section of docs/linkers.md. `sections` holds what the dialects that name sections share.
 
 pub mod gnu_ld;
 pub mod gnu_ld_script;

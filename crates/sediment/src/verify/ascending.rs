@@ -127,6 +127,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn no_other_subsequence_is_heavier(
             addresses in proptest::collection::btree_set(0u64..1000, 0..12).prop_map(|set| set.into_iter().collect::<Vec<_>>())

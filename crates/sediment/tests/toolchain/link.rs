@@ -42,6 +42,14 @@ pub(crate) fn cases() -> Vec<Trial> {
             originals_last_line_breaks_the_groups();
         },
     ));
+    cases.push(case(
+        "link::lto_needs_function_sections_at_the_link",
+        &[gcc],
+        lto_needs_function_sections_at_the_link,
+    ));
+    cases.push(case("link::a_constructor_is_found_by_its_other_name", &[Need::Program("g++")], || {
+        a_constructor_is_found_by_its_other_name();
+    }));
     cases.extend(hostile_link::cases());
     cases
 }
@@ -442,4 +450,69 @@ fn originals_last_line_breaks_the_groups() {
     let linked = binary(&at("linked"));
     assert!(address(&linked, "all_a") < address(&linked, "cold_b"), "cold code lies before all other code");
     assert!(address(&linked, "cold_a") < address(&linked, "all_b"), "and no longer with that of other files");
+}
+
+/// GCC's link-time optimisation forgets -ffunction-sections unless the link line has it, too.
+fn lto_needs_function_sections_at_the_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let sources = ["main", "program", "a", "b"].map(|name| objects().join(format!("{name}.c")));
+    let names: Vec<String> = listed(&MODES[0]).into_iter().filter(|name| name != "twin").collect();
+    std::fs::write(at("order"), order_text(HOWS[0].dialect, &names, None).0).unwrap();
+    let mut compile = Command::new("gcc");
+    run(compile.args(["-c", "-O2", "-flto", "-ffunction-sections"]).args(sources).current_dir(folder.path()));
+    let in_force = |further: &[&str]| {
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-O2", "-flto"]).args(further).args(HOWS[0].order(&at("order")));
+        run(gcc.args(["main.o", "program.o", "a.o", "b.o", "-o", "linked"]).current_dir(folder.path()));
+        run(&mut Command::new(at("linked")));
+        verify(&binary(&at("linked")), &asked_for(&names), None, "linked").unwrap()
+    };
+    assert!(!in_force(&[]).in_force);
+    let with = in_force(&["-ffunction-sections"]);
+    // What is not there was inlined or renamed by the optimisation; a cold function waits behind the others.
+    assert!(with.in_force && with.placed + 1 >= with.found, "{:?}", with.misplaced);
+}
+
+/// The section of a C++ constructor bears the name for base classes, a profile the one for whole objects.
+fn a_constructor_is_found_by_its_other_name() {
+    const SOURCE: &str = "
+        struct Shape { Shape(int n); int n; };
+        struct Other { Other(int n); int n; };
+        __attribute__((noinline)) Shape::Shape(int n) : n(n * 3) {}
+        __attribute__((noinline)) Other::Other(int n) : n(n * 5) {}
+        __attribute__((noinline)) int one(int n) { return n * 7; }
+        __attribute__((noinline)) int two(int n) { return n * 11; }
+        __attribute__((noinline)) int three(int n) { return n * 13; }
+        __attribute__((noinline)) int four(int n) { return n * 17; }
+        int main(int n, char **) {
+            return one(n) + Shape(n).n + two(n) + Other(n).n + three(n) + four(n) == 56 ? 0 : 1;
+        }";
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("shape.cc"), SOURCE).unwrap();
+    run(Command::new("g++")
+        .args(["-c", "-O1", "-ffunction-sections", "shape.cc"])
+        .current_dir(folder.path()));
+    let link = |output: &str, order: &[String]| {
+        run(Command::new("g++").arg(at("shape.o")).args(order).arg("-o").arg(at(output)));
+        run(&mut Command::new(at(output)));
+        binary(&at(output))
+    };
+    let names: Vec<String> =
+        ["_Z4fouri", "_ZN5OtherC1Ei", "_Z5threei", "_ZN5ShapeC1Ei", "_Z3twoi", "_Z3onei"]
+            .map(str::to_owned)
+            .to_vec();
+    let stock = link("stock", &[]);
+    for (known, placed) in [(Some(&stock), 6), (None, 4)] {
+        std::fs::write(at("order"), order_text(HOWS[0].dialect, &names, known).0).unwrap();
+        let ordered = link("ordered", &HOWS[0].order(&at("order")));
+        let report = verify(&ordered, &asked_for(&names), None, "ordered").unwrap();
+        assert_eq!(report.placed, placed, "{:?}", report.misplaced);
+        let reasons: Vec<&Reason> = report.misplaced.iter().map(|function| &function.reason).collect();
+        let other_name = |name: &str| Reason::NamedAfter(vec![name.to_owned()]);
+        if known.is_none() {
+            assert_eq!(reasons, [&other_name("_ZN5OtherC2Ei"), &other_name("_ZN5ShapeC2Ei")]);
+        }
+    }
 }
