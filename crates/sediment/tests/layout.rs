@@ -129,19 +129,19 @@ fn cdsort_keeps_calls_of_equal_worth_in_their_order() {
 
 #[test]
 fn cdsort_makes_no_chain_of_more_than_128_functions() {
-    // A path of equal calls is one chain as long as it may be; the hottest function hangs off its end.
+    // Each function is called by the next: one chain runs against the ids, two chains do not do so throughout.
     let path = |functions: u32| {
-        let edges: Vec<CallEdge> = (1..functions).map(|callee| edge(callee - 1, callee, 1000)).collect();
-        let weights = (0..functions).map(|id| if id == 0 { 0 } else { 1000 }).collect();
-        let order = order("cdsort", &CallGraph::new(vec![64; functions as usize], weights, edges).unwrap());
-        order.windows(2).filter(|pair| pair[1] != pair[0] + 1).count()
+        let edges = (1..functions).map(|caller| edge(caller, caller - 1, 1000)).collect();
+        order(
+            "cdsort",
+            &CallGraph::new(vec![64; functions as usize], vec![0; functions as usize], edges).unwrap(),
+        )
     };
-    assert_eq!(path(128), 0, "one chain");
-    assert!(path(300) > 0, "several");
+    assert_eq!(path(128), (0..128).rev().collect::<Vec<_>>());
+    assert_ne!(path(129), (0..129).rev().collect::<Vec<_>>());
 }
 
-/// main, f0, f1, f2, f3, f7, f8, f9, f15, f17, f19, f22: a call tree and the orders that lld 19 gives for it, whose main
-/// is 36 bytes long, f22 10 bytes and the others 33 (gcc -O2 on x86-64).
+/// A call tree of twelve functions of 33 bytes, and the orders that lld 19 gives for it.
 #[test]
 fn a_call_tree_is_ordered_as_lld_does() {
     let names = ["main", "f0", "f1", "f2", "f3", "f8", "f9", "f7", "f15", "f17", "f19", "f22"];
@@ -168,6 +168,6 @@ fn a_call_tree_is_ordered_as_lld_does() {
     assert_eq!(named("c3"), ["main", "f0", "f1", "f3", "f2", "f8", "f7", "f15", "f22", "f9", "f17", "f19"]);
     assert_eq!(
         named("cdsort"),
-        ["f2", "f9", "f19", "main", "f0", "f1", "f8", "f17", "f3", "f7", "f15", "f22"]
+        ["f2", "f9", "f19", "main", "f0", "f1", "f3", "f7", "f15", "f22", "f8", "f17"]
     );
 }

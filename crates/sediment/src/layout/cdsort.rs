@@ -39,8 +39,9 @@
 //! equal on paper may then be taken in the other order. tests/toolchain/layout.rs compares the orders.
 
 use super::Options;
-use super::chains::{ChainId, Chains, sane_sizes};
+use super::chains::{ChainId, Chains};
 use crate::graph::{CallGraph, FunctionId};
+use crate::model::{closeness, placement::sane_sizes};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -432,12 +433,6 @@ impl Clustering {
         let eighth = fourth * fourth;
         count * (eighth * eighth)
     }
-}
-
-/// D^-¼, with operations that give the same bits everywhere.
-fn closeness(distance: u64) -> f64 {
-    let distance = if distance == 0 { 0.1 } else { distance as f64 };
-    1.0 / distance.sqrt().sqrt()
 }
 
 /// The weights of the functions, by id.
