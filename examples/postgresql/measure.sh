@@ -156,6 +156,10 @@ judge_claims() {
     [[ $missed -eq 0 ]] || fail "$missed claims are missed"
 }
 
+weight_not_placed() { # row
+    sed -n 's/.*"weight_placed_percent": *\([0-9.]*\).*/\1/p' "$results/verify-$1.json" | awk '{ printf "%.4f", 1 - $1 / 100 }'
+}
+
 claim() { # what, figure, the most it may be
     local verdict=met
     if awk -v figure="$2" -v most="$3" 'BEGIN { exit !(figure > most) }'; then

@@ -133,3 +133,38 @@ impl Files for SystemFiles {
         path.starts_with('/').then(|| self.below_root(Path::new(path))).flatten()
     }
 }
+
+/// A folder to work in: one that is removed in the end, or one that the user wants to keep.
+#[derive(Debug)]
+pub(crate) struct Workshop {
+    path: PathBuf,
+    /// Removes the folder when it goes.
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl Workshop {
+    /// A new folder of this name, or a temporary one.
+    pub(crate) fn new(keep: Option<&Path>) -> Result<Self> {
+        let failed = |error: std::io::Error| Error::failed(format!("no folder to work in: {error}"));
+        let temporary = match keep {
+            Some(path) => new_folder(path).map(|()| None)?,
+            None => Some(tempfile::Builder::new().prefix("sediment-").tempdir().map_err(failed)?),
+        };
+        let path = temporary.as_ref().map_or(keep.unwrap_or(Path::new(".")), tempfile::TempDir::path);
+        Ok(Self { path: path.canonicalize().map_err(failed)?, _temporary: temporary })
+    }
+
+    /// Its absolute path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Makes a folder that did not exist.
+pub(crate) fn new_folder(path: &Path) -> Result<()> {
+    fs::create_dir(path).map_err(|error| {
+        Error::failed(format!("this folder cannot be made: {error}"))
+            .with_input(display(path))
+            .with_hint("name one that does not exist yet, in a folder that does")
+    })
+}

@@ -3,8 +3,10 @@
 
 // Names in profiles come from strangers: they reach the screen through ui.rs alone, which makes them safe.
 #![warn(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
+#![warn(unreachable_pub)]
 
 mod commands;
+mod demo;
 mod exit;
 mod files;
 mod ui;

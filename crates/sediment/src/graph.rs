@@ -379,7 +379,7 @@ fn select_of_binary(
 }
 
 /// The programs and libraries of a profile, for a message.
-fn held(profile: &Profile) -> String {
+pub(crate) fn held(profile: &Profile) -> String {
     const MOST_NAMED: usize = 12;
     let labels: Vec<&str> = profile.clusters().keys().map(String::as_str).collect();
     match labels.len() {

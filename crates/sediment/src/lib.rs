@@ -14,6 +14,7 @@
 #![warn(clippy::unwrap_used, clippy::panic, clippy::unreachable)]
 // Only the program prints.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
+#![warn(unreachable_pub)]
 
 pub mod binary;
 pub mod error;

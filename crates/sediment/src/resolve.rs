@@ -192,11 +192,11 @@ fn end_of(place: &Place, dsos: &Dsos, namesakes: &Namesakes, losses: &mut Losses
         }
         Spot::Symbol { name: printed, file } => {
             let symbol = names::symbol(printed);
-            if dsos::is_no_name(symbol.name) {
-                return End::Lost(Lost::NoName);
-            }
-            if symbol.plt && (symbol.name.starts_with(b"offset_0x") || symbol.name.starts_with(b"*ABS*")) {
+            if symbol.unresolved && symbol.plt {
                 return End::Lost(Lost::StubWithoutTarget);
+            }
+            if symbol.unresolved || dsos::is_no_name(symbol.name) {
+                return End::Lost(Lost::NoName);
             }
             let Some(mut key) = FunctionKey::new(label.as_deref().map(str::as_bytes), symbol.name, None)
             else {

@@ -4,6 +4,7 @@
 
 mod support;
 
+use proptest::prelude::*;
 use sediment::escape;
 use std::fmt::Write as _;
 use support::hostile::{DIALECTS, names};
@@ -68,5 +69,33 @@ fn a_pattern_of_gnu_ld_reads_back_as_the_name() {
     }
     for wildcard in [".text.*", ".text.a?", ".text.[ab]", "[!a]"] {
         assert_eq!(escape::gnu_ld_literal(wildcard), None, "{wildcard}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_breaks_a_dialect(text in any::<String>()) {
+        for (dialect, escape) in DIALECTS {
+            let written = escape(&text).unwrap_or_default();
+            prop_assert!(!written.contains(char::is_control), "{} lets a control character through", dialect);
+        }
+        if let Some(pattern) = escape::gnu_ld(&text) {
+            let bare = pattern.strip_prefix('"').and_then(|p| p.strip_suffix('"')).unwrap_or(&pattern);
+            prop_assert!(!bare.contains('"'));
+            prop_assert_eq!(escape::gnu_ld_literal(bare), Some(text.clone()));
+        }
+        if let Some(word) = escape::shell(&text) {
+            // Outside single quotes stand only harmless characters and \'.
+            let outside: String = word.replace("'\\''", "").split('\'').step_by(2).collect();
+            prop_assert!(outside.chars().all(|c| c.is_ascii_alphanumeric() || "_./-+,:@".contains(c)), "{}", word);
+        }
+        for shown in [escape::html(&text), escape::svg(&text)] {
+            prop_assert!(!shown.contains(['<', '>', '"', '\'']));
+        }
+        let csv = escape::csv(&text);
+        prop_assert_eq!(csv.matches('"').count() % 2, 0);
+        prop_assert!(!csv.strip_prefix('"').unwrap_or(&csv).starts_with(['=', '+', '-', '@']));
     }
 }

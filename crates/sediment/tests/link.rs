@@ -2,13 +2,14 @@
 //! Ordering files, written and read back. What real linkers do with them is in `toolchain/link.rs`.
 //!
 //! A case is a folder of tests/golden/link: `functions.txt` holds one function a line, in the order asked for (name, and after
-//! tabs its weight and its file, where it has any); `binary.txt`, if there, the symbols of the binary at hand. A folder with an
+//! tabs its weight and its file, where it has any); `binary.txt`, if there, the functions of the binary at hand. A folder with an
 //! `order.txt` is one to be read only.
 
 mod support;
 
+use proptest::prelude::*;
 use sediment::Losses;
-use sediment::binary::{Binary, BinaryFunction, SymbolSource};
+use sediment::binary::{Binary, BinaryFunction};
 use sediment::graph::{BuiltGraph, CallGraph, FunctionTable, GroupKind, Order};
 use sediment::link::{self, LINKERS, Placement};
 use sediment::profile::FunctionKey;
@@ -35,8 +36,9 @@ fn functions(text: &str) -> Vec<Asked> {
         .collect()
 }
 
+/// One function a line; further names of it behind blanks.
 fn binary(symbols: &str) -> Binary {
-    let function = |(name, place): (&str, u64)| BinaryFunction {
+    let function = |name: &str, place: u64| BinaryFunction {
         name: name.to_owned(),
         address: 0x1000 + 16 * place,
         size: 16,
@@ -45,15 +47,12 @@ fn binary(symbols: &str) -> Binary {
         local: false,
         ifunc: false,
     };
-    Binary {
-        functions: symbols.lines().zip(0..).map(function).collect(),
-        symbols_from: SymbolSource::SymbolTable,
-        build_id: None,
-        soname: None,
-        arch: None,
-        segments: Vec::new(),
-        code_sections: Vec::new(),
-    }
+    let functions = symbols
+        .lines()
+        .zip(0..)
+        .flat_map(|(line, place)| line.split(' ').map(move |name| function(name, place)))
+        .collect();
+    Binary { functions, ..Binary::default() }
 }
 
 fn place(asked: &[Asked], binary: Option<&Binary>) -> (Vec<Placement>, Losses) {
@@ -184,4 +183,55 @@ fn nothing_that_is_no_order_is_read_as_one() {
 fn deep_nesting_is_read_without_recursion() {
     let text = format!(".text : {{ {} *(.text.a) {} }}", "KEEP(".repeat(100_000), ")".repeat(100_000));
     assert_eq!(link::read(&text).unwrap().1[0].name, "a");
+}
+
+/// Names of the characters that mean something to some reader.
+fn any_name() -> impl Strategy<Value = String> {
+    proptest::collection::vec(
+        prop_oneof![
+            4 => proptest::char::range('a', 'e'),
+            4 => proptest::sample::select(".*?[]()\\\"{};:,#@ /=!-$%'`".chars().collect::<Vec<char>>()),
+            1 => any::<char>(),
+        ],
+        0..10,
+    )
+    .prop_map(|characters| characters.into_iter().collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_is_written_reads_back(names in proptest::collection::vec(any_name(), 0..8)) {
+        let placements: Vec<Placement> = names
+            .iter()
+            .map(|name| Placement {
+                name: name.clone(),
+                sections: vec![format!(".text.{name}"), format!(".text.hot.{name}")],
+                cold_sections: vec![format!(".text.unlikely.{name}")],
+            })
+            .collect();
+        for linker in LINKERS {
+            let (text, losses) = (linker.write)(&placements);
+            let read: Vec<String> = (linker.read)(&text).unwrap().into_iter().map(|name| name.name).collect();
+            let left_out: u64 = losses.iter().map(|(_, loss)| loss.items).sum();
+            prop_assert!(left_out as usize <= names.len());
+            // A version behind the name is not part of it, and a name like a group's may be taken for one.
+            let plain = |name: &&String| !name.contains('@') && !name.starts_with('.');
+            for name in names.iter().filter(plain) {
+                let alone = std::slice::from_ref(placements.iter().find(|p| p.name == *name).unwrap());
+                prop_assert_eq!((linker.write)(alone).1.is_empty(), read.contains(name), "{}: {:?}", linker.name, name);
+            }
+        }
+    }
+
+    #[test]
+    fn no_text_makes_a_reader_panic(text in "(?s).{0,200}", pieces in proptest::collection::vec(any_name(), 0..20)) {
+        for text in [text, pieces.concat(), format!(".text : {{ {} }}", pieces.join(" ")), format!("SECTIONS {{ {}", pieces.concat())] {
+            let _ = link::read(&text);
+            for linker in LINKERS {
+                let _ = (linker.read)(&text);
+            }
+        }
+    }
 }

@@ -19,7 +19,7 @@ const KINDS: &[(&str, &[&str])] = &[
     ("read", &["mod"]),
     ("layout", &["mod", "chains"]),
     ("link", &["mod", "sections"]),
-    ("measure", &["mod", "process", "pairs"]),
+    ("measure", &["mod", "command", "pairs"]),
     ("record", &["mod"]),
 ];
 

@@ -27,15 +27,15 @@ const STARTUP_FUNCTIONS: usize = 200;
 const MOST_CALLS: usize = 4;
 
 const MODULES: [&str; 40] = [
-    "account", "address", "archive", "basket", "billing", "branch", "cache", "catalog", "channel", "claim", "config",
-    "courier", "credit", "customer", "depot", "device", "discount", "event", "export", "filter", "gateway", "invoice",
-    "journal", "ledger", "locale", "market", "message", "offer", "payment", "policy", "price", "queue", "receipt",
-    "report", "route", "session", "stock", "supplier", "tariff", "voucher",
+    "account", "address", "archive", "basket", "billing", "branch", "cache", "catalog", "channel", "claim",
+    "config", "courier", "credit", "customer", "depot", "device", "discount", "event", "export", "filter",
+    "gateway", "invoice", "journal", "ledger", "locale", "market", "message", "offer", "payment", "policy",
+    "price", "queue", "receipt", "report", "route", "session", "stock", "supplier", "tariff", "voucher",
 ];
 
 const VERBS: [&str; 16] = [
-    "accept", "apply", "assign", "check", "collect", "convert", "count", "fetch", "find", "merge", "pack", "price",
-    "scan", "select", "store", "update",
+    "accept", "apply", "assign", "check", "collect", "convert", "count", "fetch", "find", "merge", "pack",
+    "price", "scan", "select", "store", "update",
 ];
 
 /// A source file of the program.
@@ -56,7 +56,8 @@ pub(crate) fn program(seed: u64) -> Vec<SourceFile> {
     for (module, name) in MODULES.iter().enumerate() {
         let mut text = String::from("#include \"program.h\"\n");
         // The shuffle of the names decides which function lies where; inside a file they stand by number.
-        let mut here: Vec<usize> = (0..FUNCTIONS).filter(|function| names[*function].module == module).collect();
+        let mut here: Vec<usize> =
+            (0..FUNCTIONS).filter(|function| names[*function].module == module).collect();
         here.sort_by_key(|function| names[*function].number);
         for function in here {
             text += &definition(function, &functions[function], &names, &mut random);
@@ -116,17 +117,14 @@ fn functions(random: &mut Random) -> Vec<Function> {
             functions[caller].calls.push(Call { callee: function, when });
         }
     }
-    for function in 0..first_helper {
-        if functions[function].calls.is_empty() {
-            let callee = first_helper + random.below(HELPERS);
-            functions[function].calls.push(Call { callee, when: 0 });
-        }
+    for leaf in functions[..first_helper].iter_mut().filter(|function| function.calls.is_empty()) {
+        leaf.calls.push(Call { callee: first_helper + random.below(HELPERS), when: 0 });
     }
-    for function in 0..FUNCTIONS {
+    for (number, function) in functions.iter_mut().enumerate() {
         // Rare functions call only later ones, and so end.
-        let from = first_rare.max(function + 1);
+        let from = first_rare.max(number + 1);
         if from < FUNCTIONS {
-            functions[function].rare = Some(from + random.below(FUNCTIONS - from));
+            function.rare = Some(from + random.below(FUNCTIONS - from));
         }
     }
     functions
@@ -189,7 +187,8 @@ fn definition(number: usize, function: &Function, names: &[Name], random: &mut R
         names[number].symbol
     );
     if let Some(rare) = function.rare {
-        let _ = writeln!(text, "  if (s->fault > {}) return {}(s, x);", random.below(1000), names[rare].symbol);
+        let _ =
+            writeln!(text, "  if (s->fault > {}) return {}(s, x);", random.below(1000), names[rare].symbol);
     }
     let parts = function.calls.len() + 1;
     for part in 0..parts {
@@ -256,12 +255,18 @@ mod tests {
     fn every_function_is_declared_and_defined_once_and_called_by_its_name() {
         let files = program(1);
         assert_eq!(files.len(), FILES + 2);
-        let declared: BTreeSet<&str> =
-            files[0].text.lines().filter_map(|line| line.strip_prefix("uint32_t ")?.strip_suffix("(struct state *s, uint32_t x);")).collect();
+        let declared: BTreeSet<&str> = files[0]
+            .text
+            .lines()
+            .filter_map(|line| line.strip_prefix("uint32_t ")?.strip_suffix("(struct state *s, uint32_t x);"))
+            .collect();
         let defined: Vec<&str> = files[2..]
             .iter()
             .flat_map(|file| file.text.lines())
-            .filter_map(|line| line.strip_prefix("__attribute__((noinline)) uint32_t ")?.strip_suffix("(struct state *s, uint32_t x)"))
+            .filter_map(|line| {
+                line.strip_prefix("__attribute__((noinline)) uint32_t ")?
+                    .strip_suffix("(struct state *s, uint32_t x)")
+            })
             .collect();
         assert_eq!((declared.len(), defined.len()), (FUNCTIONS, FUNCTIONS));
         assert!(defined.iter().all(|name| declared.contains(name)));

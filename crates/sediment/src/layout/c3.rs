@@ -28,8 +28,9 @@
 //! list, stand last, by id. Fed the same numbering and weights, the orders are equal (tests/toolchain/layout.rs).
 
 use super::Options;
-use super::chains::{ChainId, Chains, sane_sizes};
+use super::chains::{ChainId, Chains};
 use crate::graph::{CallGraph, FunctionId};
+use crate::model::placement::sane_sizes;
 
 /// Largest chain that a join may make, in bytes.
 const LARGEST_CHAIN: u64 = 1 << 20;

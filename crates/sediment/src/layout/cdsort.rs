@@ -39,9 +39,10 @@
 //! equal on paper may then be taken in the other order. tests/toolchain/layout.rs compares the orders.
 
 use super::Options;
-use super::chains::{ChainId, Chains, sane_sizes};
+use super::chains::{ChainId, Chains};
 use crate::graph::{CallGraph, FunctionId};
-use std::cmp::Ordering;
+use crate::model::{closeness, placement::sane_sizes};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Bytes of a page of the modelled cache.
@@ -69,26 +70,49 @@ pub fn order(graph: &CallGraph, _: &Options) -> Vec<FunctionId> {
 struct Call {
     caller: FunctionId,
     callee: FunctionId,
-    /// The next call between the same two chains, or [`NONE`].
+    /// The next call of the same link, or [`NONE`].
     next: u32,
     weight: f64,
     /// Bytes from the start of the caller to where it calls.
     offset: u64,
 }
 
-/// All calls between two chains, in either direction. Its two chains are those of its first call's ends; the chain
-/// of that call's caller is its caller's side.
+/// All calls between two chains, in either direction. The chain of the first call's caller is its caller's side.
 #[derive(Debug, Clone, Copy)]
 struct Link {
+    /// The first of its calls; [`NONE`] once they are in another link.
     first: u32,
     last: u32,
-    /// Goes up whenever the gain changes: candidates with an older stamp are void.
-    stamp: u32,
-    /// Between chains that may be joined; once false, it stays so.
-    alive: bool,
+    /// Whether the best join puts the caller's side behind.
+    reversed: bool,
 }
 
-/// What joining the chains of a link would gain.
+/// A chain that another calls or is called by.
+#[derive(Debug, Clone, Copy)]
+struct Neighbour {
+    /// May have been joined to another since: see [`Clustering::living`].
+    chain: ChainId,
+    /// If it has no calls any more, a later neighbour that is the same chain by now has the link that took them.
+    link: u32,
+    /// What the calls are worth at the very most, wherever the functions between their ends go.
+    at_best: f64,
+}
+
+/// What a possible join looks at of a chain, side by side in memory.
+#[derive(Debug, Clone, Copy)]
+struct Side {
+    size: u64,
+    weight: u64,
+    /// n · miss(d).
+    misses: f64,
+    length: u32,
+    /// Itself, or the chain that it was joined to.
+    joined_to: ChainId,
+    /// Where it is among the neighbours being united, or [`NONE`].
+    slot: u32,
+}
+
+/// What joining the chains of a link gains.
 #[derive(Debug, Clone, Copy)]
 struct Gain {
     score: f64,
@@ -96,54 +120,34 @@ struct Gain {
     reversed: bool,
 }
 
-/// A possible join; the largest is the next to be made.
-#[derive(Debug, Clone, Copy)]
+/// A join that gains something. The largest is the next to be made, unless one of its chains was joined since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
-    gain: Gain,
-    caller_first: FunctionId,
-    callee_first: FunctionId,
+    /// The bits of the gain: those of positive numbers ascend as the numbers do.
+    gain: u64,
+    /// The first functions of the caller's side and of the other.
+    firsts: Reverse<(FunctionId, FunctionId)>,
     link: u32,
-    stamp: u32,
+    /// How many joins had been made.
+    joins: u32,
 }
-
-impl Ord for Candidate {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.gain
-            .score
-            .total_cmp(&other.gain.score)
-            .then_with(|| other.caller_first.cmp(&self.caller_first))
-            .then_with(|| other.callee_first.cmp(&self.callee_first))
-    }
-}
-
-impl PartialOrd for Candidate {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Candidate {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Candidate {}
 
 struct Clustering {
     chains: Chains,
+    /// By chain.
+    sides: Vec<Side>,
+    /// By function: how many joins had been made once a chain that begins or began with it was joined last.
+    joined_at: Vec<u32>,
+    /// By chain: those that it may still be joined to.
+    neighbours: Vec<Vec<Neighbour>>,
     /// n(f) by function.
     counts: Vec<u64>,
     calls: Vec<Call>,
     links: Vec<Link>,
-    alive_links: usize,
-    /// By chain: its links. Dead ones among them are swept out when the chain grows.
-    links_of: Vec<Vec<u32>>,
-    /// By chain: n · miss(d).
-    misses: Vec<f64>,
     candidates: BinaryHeap<Candidate>,
-    /// By chain: [`NONE`] between joins; within one, the link of the caller's side to this chain.
-    link_to: Vec<u32>,
+    /// How many candidates are too many, void ones included.
+    most_candidates: usize,
+    joins: u32,
     /// T.
     total_calls: f64,
     /// Z^-¼.
@@ -156,38 +160,69 @@ impl Clustering {
         let sizes: Vec<u64> = sane_sizes(graph.sizes()).iter().map(|&size| size.max(1)).collect();
         let total_size =
             sizes.iter().zip(&given).filter(|(_, given)| **given > 0).map(|(size, _)| size).sum();
-        let calls = calls(graph, &sane_sizes(graph.sizes()));
-        let (calls, links) = link(calls);
-        let mut links_of = vec![Vec::new(); graph.len()];
-        for (index, link) in (0u32..).zip(&links) {
-            let call = &calls[link.first as usize];
-            links_of[call.caller.index()].push(index);
-            links_of[call.callee.index()].push(index);
-        }
         let mut clustering = Self {
             chains: Chains::singletons(&sizes, &counts),
+            sides: Vec::new(),
+            joined_at: vec![0; graph.len()],
+            neighbours: vec![Vec::new(); graph.len()],
             counts,
-            calls,
-            alive_links: links.len(),
-            links,
-            links_of,
-            misses: Vec::new(),
+            calls: calls(graph),
+            links: Vec::new(),
             candidates: BinaryHeap::new(),
-            link_to: vec![NONE; graph.len()],
+            most_candidates: 0,
+            joins: 0,
             total_calls: given.iter().sum::<u64>() as f64,
             far: closeness(total_size),
         };
-        clustering.misses = clustering.chains.ids().map(|chain| clustering.misses_of(chain)).collect();
+        clustering.sides = clustering.chains.ids().map(|chain| clustering.side(chain)).collect();
+        clustering.link_functions();
+        clustering.meet_neighbours();
         clustering
     }
 
-    fn join_while_it_gains(&mut self) {
-        for link in 0..self.links.len() as u32 {
-            self.propose(link);
+    /// Gathers the calls between the same two functions: those to the higher id first.
+    fn link_functions(&mut self) {
+        let calls = &mut self.calls;
+        let mut link_of_call: Vec<u32> = Vec::with_capacity(calls.len());
+        for (index, at) in (0..calls.len()).zip(0u32..) {
+            let Call { caller, callee, .. } = calls[index];
+            let opposite =
+                calls[..index].binary_search_by_key(&(callee, caller), |call| (call.caller, call.callee));
+            link_of_call.push(match opposite {
+                Ok(opposite) => {
+                    let link = link_of_call[opposite];
+                    self.links[link as usize].last = at;
+                    calls[opposite].next = at;
+                    link
+                }
+                Err(_) => {
+                    self.links.push(Link { first: at, last: at, reversed: false });
+                    self.links.len() as u32 - 1
+                }
+            });
         }
+    }
+
+    /// Makes neighbours of every two functions with a link, and candidates where joining them gains.
+    fn meet_neighbours(&mut self) {
+        for index in 0..self.links.len() {
+            let first = self.links[index].first as usize;
+            let Call { caller, callee, next, .. } = self.calls[first];
+            let [caller, callee] = [caller, callee].map(ChainId::of_single);
+            let second = (next != NONE).then_some(next as usize);
+            let at_best =
+                [Some(first), second].into_iter().flatten().map(|call| self.worth_at_best(call)).sum();
+            let neighbour = |chain| Neighbour { chain, link: index as u32, at_best };
+            self.neighbours[caller.index()].push(neighbour(callee));
+            self.neighbours[callee.index()].push(neighbour(caller));
+            self.propose(caller, &neighbour(callee));
+        }
+    }
+
+    fn join_while_it_gains(&mut self) {
         while let Some(best) = self.candidates.pop() {
-            if is_valid(&self.links, &best) {
-                self.join(&best);
+            if self.is_valid(&best) {
+                self.join(best.link);
                 self.sweep_candidates();
             }
         }
@@ -201,104 +236,145 @@ impl Clustering {
         self.chains.densest_first(self.chains.ids(), |chain| count(chain) / self.chains.size(chain) as f64)
     }
 
-    /// The chains of a link: the caller's side, then the other.
-    fn sides(&self, link: u32) -> (ChainId, ChainId) {
-        let call = &self.calls[self.links[link as usize].first as usize];
-        (self.chains.chain_of(call.caller), self.chains.chain_of(call.callee))
+    /// The chains of a link that has calls: the caller's side, then the other.
+    fn ends(&self, link: &Link) -> [ChainId; 2] {
+        let call = &self.calls[link.first as usize];
+        [self.chains.chain_of(call.caller), self.chains.chain_of(call.callee)]
     }
 
-    /// Makes a candidate of a link if joining its chains gains anything.
-    fn propose(&mut self, link: u32) {
-        let (caller, callee) = self.sides(link);
-        let gain = self.gain(link, caller, callee);
-        if gain.score > EPSILON {
+    /// The chain that this one is a part of by now.
+    fn living(&self, mut chain: ChainId) -> ChainId {
+        loop {
+            let joined_to = self.sides[chain.index()].joined_to;
+            if joined_to == chain {
+                return chain;
+            }
+            chain = joined_to;
+        }
+    }
+
+    /// Makes a candidate of a neighbour if joining it to the chain gains anything.
+    fn propose(&mut self, chain: ChainId, neighbour: &Neighbour) {
+        let pages = self.gain_of_pages(chain, neighbour.chain);
+        if neighbour.at_best + pages <= 0.0 {
+            return;
+        }
+        let link = self.links[neighbour.link as usize];
+        let ends = self.ends(&link);
+        let Gain { score, reversed } = self.gain(&link, ends, pages);
+        if score > EPSILON {
+            let [caller_first, callee_first] = ends.map(|chain| self.chains.first(chain));
+            self.links[neighbour.link as usize].reversed = reversed;
             self.candidates.push(Candidate {
-                gain,
-                caller_first: self.chains.first(caller),
-                callee_first: self.chains.first(callee),
-                link,
-                stamp: self.links[link as usize].stamp,
+                gain: score.to_bits(),
+                firsts: Reverse((caller_first, callee_first)),
+                link: neighbour.link,
+                joins: self.joins,
             });
         }
     }
 
-    fn join(&mut self, best: &Candidate) {
-        let (caller, callee) = self.sides(best.link);
-        let links = self.unite_links(caller, callee);
-        let (front, back) = if best.gain.reversed { (callee, caller) } else { (caller, callee) };
-        let joined = self.chains.join(front, back);
-        self.misses[joined.index()] = self.misses_of(joined);
-        for &link in &links {
-            self.propose(link);
-        }
-        self.links_of[joined.index()] = links;
+    /// Whether neither chain of the candidate was joined to another since.
+    fn is_valid(&self, candidate: &Candidate) -> bool {
+        let Reverse((caller_first, callee_first)) = candidate.firsts;
+        [caller_first, callee_first].iter().all(|first| self.joined_at[first.index()] <= candidate.joins)
     }
 
-    /// The links of two chains about to be joined, one for each other chain that the whole may still be joined to.
-    /// All others die, and what was known of the gains of these is void.
-    fn unite_links(&mut self, caller: ChainId, callee: ChainId) -> Vec<u32> {
+    /// Throws the void candidates away whenever the candidates have doubled: memory stays in proportion to the graph.
+    fn sweep_candidates(&mut self) {
+        if self.candidates.len() > self.most_candidates {
+            let mut candidates = std::mem::take(&mut self.candidates);
+            candidates.retain(|candidate| self.is_valid(candidate));
+            self.most_candidates = 2 * candidates.len() + 1024;
+            self.candidates = candidates;
+        }
+    }
+
+    /// Joins the two chains of a link.
+    fn join(&mut self, link: u32) {
+        let link = self.links[link as usize];
+        let [caller, callee] = self.ends(&link);
+        let neighbours = self.unite_neighbours(caller, callee);
+        self.joins += 1;
+        for part in [caller, callee] {
+            self.joined_at[self.chains.first(part).index()] = self.joins;
+        }
+        let joined = match link.reversed {
+            false => self.chains.join(caller, callee),
+            true => self.chains.join(callee, caller),
+        };
+        for part in [caller, callee] {
+            self.sides[part.index()].joined_to = joined;
+        }
+        self.sides[joined.index()] = self.side(joined);
+        for neighbour in &neighbours {
+            self.propose(joined, neighbour);
+        }
+        self.neighbours[joined.index()] = neighbours;
+    }
+
+    /// The neighbours of two chains about to be joined that the whole may still be joined to, each once.
+    fn unite_neighbours(&mut self, caller: ChainId, callee: ChainId) -> Vec<Neighbour> {
         let length = self.chains.length(caller) + self.chains.length(callee);
-        let mut united: Vec<(u32, ChainId)> = Vec::new();
-        for (own, partner) in [(caller, callee), (callee, caller)] {
-            for link in std::mem::take(&mut self.links_of[own.index()]) {
-                if !self.links[link as usize].alive {
+        let parts = [caller, callee].map(|part| std::mem::take(&mut self.neighbours[part.index()]));
+        let mut united: Vec<Neighbour> = Vec::with_capacity(parts.iter().map(Vec::len).sum());
+        for mut neighbours in parts {
+            // On its own because nothing else in this file waits for memory as long: so these waits overlap.
+            for neighbour in &mut neighbours {
+                neighbour.chain = self.living(neighbour.chain);
+            }
+            for neighbour in neighbours {
+                let side = &mut self.sides[neighbour.chain.index()];
+                let own = neighbour.chain == caller || neighbour.chain == callee;
+                if own || length + side.length > LONGEST_CHAIN {
                     continue;
                 }
-                let (one, other) = self.sides(link);
-                let other = if one == own { other } else { one };
-                let known = self.link_to[other.index()];
-                if other == partner || length + self.chains.length(other) > LONGEST_CHAIN {
-                    self.kill(link);
-                } else if known == NONE {
-                    self.link_to[other.index()] = link;
-                    self.links[link as usize].stamp += 1;
-                    united.push((link, other));
-                } else {
-                    let moved = self.links[link as usize];
-                    let known = &mut self.links[known as usize];
-                    self.calls[known.last as usize].next = moved.first;
-                    known.last = moved.last;
-                    self.kill(link);
+                match side.slot {
+                    NONE => {
+                        side.slot = united.len() as u32;
+                        united.push(neighbour);
+                    }
+                    slot => self.unite(&mut united[slot as usize], &neighbour),
                 }
             }
         }
+        for neighbour in &united {
+            self.sides[neighbour.chain.index()].slot = NONE;
+        }
         united
-            .into_iter()
-            .map(|(link, other)| {
-                self.link_to[other.index()] = NONE;
-                link
-            })
-            .collect()
     }
 
-    fn kill(&mut self, link: u32) {
-        self.links[link as usize].alive = false;
-        self.alive_links -= 1;
-    }
-
-    /// Throws the void candidates away once they outnumber the others, so that memory stays in proportion to the graph.
-    fn sweep_candidates(&mut self) {
-        if self.candidates.len() > 2 * self.alive_links + 1024 {
-            let links = &self.links;
-            self.candidates.retain(|candidate| is_valid(links, candidate));
+    /// Makes one neighbour of two that are the same chain. Their links may be one already, united from the other end.
+    fn unite(&mut self, known: &mut Neighbour, other: &Neighbour) {
+        known.at_best += other.at_best;
+        let Link { first, last, .. } = self.links[other.link as usize];
+        let link = &mut self.links[known.link as usize];
+        if link.first == NONE {
+            known.link = other.link;
+        } else if first != NONE {
+            self.calls[link.last as usize].next = first;
+            link.last = last;
+            self.links[other.link as usize].first = NONE;
         }
     }
 
+    /// What joining two chains changes by pages alone.
+    fn gain_of_pages(&self, one: ChainId, other: ChainId) -> f64 {
+        let [one, other] = [one, other].map(|chain| &self.sides[chain.index()]);
+        let joined = self.expected_misses(one.weight + other.weight, one.size + other.size);
+        PAGES_SHARE * (one.misses + other.misses - joined)
+    }
+
     /// What joining the two chains of a link gains, and in which order.
-    fn gain(&self, link: u32, caller: ChainId, callee: ChainId) -> Gain {
-        let chains = &self.chains;
-        let (caller_size, callee_size) = (chains.size(caller), chains.size(callee));
-        let [forward, reversed] = self.nearness(link, caller, caller_size, callee_size);
-        let joined_misses =
-            self.expected_misses(chains.weight(caller) + chains.weight(callee), caller_size + callee_size);
-        let pages = self.misses[caller.index()] + self.misses[callee.index()] - joined_misses;
-        let score = |nearness: f64| {
-            let gain = nearness + PAGES_SHARE * pages;
-            if gain >= 0.0 { gain / caller_size.min(callee_size) as f64 } else { gain }
-        };
-        let (forward, reversed) = (score(forward), score(reversed));
+    fn gain(&self, link: &Link, ends: [ChainId; 2], pages: f64) -> Gain {
+        let [caller_size, callee_size] = ends.map(|chain| self.sides[chain.index()].size);
+        let scale = caller_size.min(callee_size) as f64;
+        let [forward, reversed] = self.gain_of_calls(link, ends[0], caller_size, callee_size).map(|calls| {
+            let gain = calls + pages;
+            if gain >= 0.0 { gain / scale } else { gain }
+        });
         let take_reversed = if (forward - reversed).abs() < EPSILON {
-            chains.first(caller) > chains.first(callee)
+            self.chains.first(ends[0]) > self.chains.first(ends[1])
         } else {
             reversed > forward + EPSILON
         };
@@ -306,9 +382,9 @@ impl Clustering {
     }
 
     /// Σ w · (D^-¼ − Z^-¼) with the caller's side in front, and with it behind.
-    fn nearness(&self, link: u32, caller: ChainId, caller_size: u64, callee_size: u64) -> [f64; 2] {
+    fn gain_of_calls(&self, link: &Link, caller: ChainId, caller_size: u64, callee_size: u64) -> [f64; 2] {
         let (mut forward, mut reversed, mut apart) = (0.0, 0.0, 0.0);
-        let mut at = self.links[link as usize].first;
+        let mut at = link.first;
         while at != NONE {
             let call = &self.calls[at as usize];
             let from = self.chains.position(call.caller) + call.offset;
@@ -326,11 +402,25 @@ impl Clustering {
         [forward - apart, reversed - apart]
     }
 
-    /// n · miss(d) of a chain.
-    fn misses_of(&self, chain: ChainId) -> f64 {
-        self.expected_misses(self.chains.weight(chain), self.chains.size(chain))
+    /// What a call between two chains of one function each is worth when they are side by side in the better order,
+    /// plus what rounding could add.
+    fn worth_at_best(&self, call: usize) -> f64 {
+        const ROUNDING: f64 = 1.0 + 1e-9;
+        let call = &self.calls[call];
+        let [caller, callee] =
+            [call.caller, call.callee].map(|function| self.chains.size(ChainId::of_single(function)));
+        let in_front = caller.saturating_sub(call.offset);
+        let behind = callee + call.offset;
+        call.weight * closeness(in_front.min(behind)) * ROUNDING
     }
 
+    fn side(&self, chain: ChainId) -> Side {
+        let (size, weight) = (self.chains.size(chain), self.chains.weight(chain));
+        let misses = self.expected_misses(weight, size);
+        Side { size, weight, misses, length: self.chains.length(chain), joined_to: chain, slot: NONE }
+    }
+
+    /// n · miss(n / s).
     fn expected_misses(&self, count: u64, size: u64) -> f64 {
         let count = count as f64;
         let calls_of_page = count / size as f64 * PAGE;
@@ -343,17 +433,6 @@ impl Clustering {
         let eighth = fourth * fourth;
         count * (eighth * eighth)
     }
-}
-
-fn is_valid(links: &[Link], candidate: &Candidate) -> bool {
-    let link = &links[candidate.link as usize];
-    link.alive && link.stamp == candidate.stamp
-}
-
-/// D^-¼, with operations that give the same bits everywhere.
-fn closeness(distance: u64) -> f64 {
-    let distance = if distance == 0 { 0.1 } else { distance as f64 };
-    1.0 / distance.sqrt().sqrt()
 }
 
 /// The weights of the functions, by id.
@@ -388,7 +467,8 @@ impl Weights {
 }
 
 /// The calls between different functions, by (caller, callee).
-fn calls(graph: &CallGraph, sizes: &[u64]) -> Vec<Call> {
+fn calls(graph: &CallGraph) -> Vec<Call> {
+    let sizes = sane_sizes(graph.sizes());
     graph
         .edges()
         .iter()
@@ -401,29 +481,4 @@ fn calls(graph: &CallGraph, sizes: &[u64]) -> Vec<Call> {
             offset: sizes[edge.caller.index()].div_ceil(2),
         })
         .collect()
-}
-
-/// Gathers the calls between the same two functions: those that lead to the higher id first.
-fn link(mut calls: Vec<Call>) -> (Vec<Call>, Vec<Link>) {
-    let mut links: Vec<Link> = Vec::new();
-    let mut link_of_call = Vec::with_capacity(calls.len());
-    for index in 0..calls.len() {
-        let (caller, callee) = (calls[index].caller, calls[index].callee);
-        let opposite =
-            calls[..index].binary_search_by_key(&(callee, caller), |call| (call.caller, call.callee));
-        let link = match opposite {
-            Ok(opposite) => {
-                let link = link_of_call[opposite];
-                calls[opposite].next = index as u32;
-                links[link as usize].last = index as u32;
-                link
-            }
-            Err(_) => {
-                links.push(Link { first: index as u32, last: index as u32, stamp: 0, alive: true });
-                links.len() as u32 - 1
-            }
-        };
-        link_of_call.push(link);
-    }
-    (calls, links)
 }

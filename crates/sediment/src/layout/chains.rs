@@ -18,6 +18,11 @@ const NONE: u32 = u32::MAX;
 pub(super) struct ChainId(u32);
 
 impl ChainId {
+    /// The handle of the chain that this function is at first.
+    pub(super) fn of_single(function: FunctionId) -> Self {
+        Self(function.0)
+    }
+
     /// The handle as an index into tables with one row per function.
     pub(super) fn index(self) -> usize {
         self.0 as usize
@@ -52,7 +57,7 @@ pub(super) struct Chains {
 impl Chains {
     /// One chain for each function, of these sizes in bytes and weights.
     ///
-    /// The sizes together must stay below 2^62 and the weights below 2^64 (see [`sane_sizes`]).
+    /// The sizes together must stay below 2^62 and the weights below 2^64 (see [`crate::model::placement::sane_sizes`]).
     pub(super) fn singletons(sizes: &[u64], weights: &[u64]) -> Self {
         let members =
             (0..sizes.len() as u32).map(|id| Member { chain: ChainId(id), next: NONE, place: 0 }).collect();
@@ -153,13 +158,6 @@ impl Chains {
     }
 }
 
-/// The sizes, each cut so that together they stay at or below 2^62 bytes: a damaged symbol table can claim any size,
-/// and nothing that is real comes near the limit.
-pub(super) fn sane_sizes(sizes: &[u64]) -> Vec<u64> {
-    let limit = (1u64 << 62) / (sizes.len() as u64).max(1);
-    sizes.iter().map(|&size| size.min(limit)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,13 +183,5 @@ mod tests {
         let positions: Vec<u64> = (0..4).map(|id| chains.position(FunctionId(id))).collect();
         assert_eq!(positions, [70, 80, 40, 0]);
         assert_eq!(chains.ids().count(), 1);
-    }
-
-    #[test]
-    fn sizes_beyond_any_memory_are_cut() {
-        let sizes = sane_sizes(&[u64::MAX, 5, u64::MAX]);
-        assert_eq!(sizes[1], 5);
-        assert!(sizes.iter().sum::<u64>() <= 1 << 62);
-        assert!(sane_sizes(&[]).is_empty());
     }
 }

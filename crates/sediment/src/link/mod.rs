@@ -3,7 +3,7 @@
 //!
 //! One statement per section: several patterns in one statement would be placed in file order. What is not listed keeps the
 //! linker's own default treatment. To add a dialect: one file here, one row in [`LINKERS`], a folder in tests/golden/link, a
-//! section of docs/linkers.md. [`sections`] holds what the dialects that name sections share.
+//! section of docs/linkers.md. `sections` holds what the dialects that name sections share.
 
 pub mod gnu_ld;
 pub mod gnu_ld_script;
@@ -87,7 +87,11 @@ pub fn read(text: &str) -> Result<(&'static Linker, Vec<OrderedName>)> {
 ///
 /// A linker knows a function by its name, or by a section that has the name in it. Functions of one name (local functions of
 /// several files, or of several programs in one order) are placed together, where the heaviest of them belongs; of two equally
-/// heavy ones, where the first stands. With a binary at hand, cold parts that functions were split into are left to the linker.
+/// heavy ones, where the first stands.
+///
+/// With a binary at hand, cold parts that functions were split into are left to the linker, and the sections of a function's
+/// other names are listed with it: a compiler names the section after one of them (a C++ constructor's after that of the base
+/// class part).
 #[must_use]
 pub fn placements(order: &Order, built: &BuiltGraph, binary: Option<&Binary>) -> (Vec<Placement>, Losses) {
     let mut losses = Losses::default();
@@ -103,6 +107,7 @@ pub fn placements(order: &Order, built: &BuiltGraph, binary: Option<&Binary>) ->
     let split: Option<HashSet<&str>> = binary.map(|binary| {
         binary.functions.iter().filter_map(|function| names::split_from(&function.name)).collect()
     });
+    let other_names = binary.map(other_names).unwrap_or_default();
     let mut placed = Vec::with_capacity(chosen.len());
     for id in order.functions() {
         let name = name_of(id);
@@ -111,7 +116,12 @@ pub fn placements(order: &Order, built: &BuiltGraph, binary: Option<&Binary>) ->
             losses.add(reason, u128::from(weight_of(id)), name);
             continue;
         }
-        let sections = names::sections(name, split.as_ref().map(|split| split.contains(name)));
+        let is_split = split.as_ref().map(|split| split.contains(name));
+        let mut sections = names::sections(name, is_split);
+        for alias in other_names.get(name).into_iter().flatten().filter(|alias| !chosen.contains_key(*alias))
+        {
+            sections.own.extend(names::sections(alias, is_split).own);
+        }
         placed.push(Placement {
             name: name.to_owned(),
             sections: sections.own,
@@ -119,6 +129,23 @@ pub fn placements(order: &Order, built: &BuiltGraph, binary: Option<&Binary>) ->
         });
     }
     (placed, losses)
+}
+
+/// The other names of each function, in the order of the binary's table.
+fn other_names(binary: &Binary) -> HashMap<&str, Vec<&str>> {
+    // More names at one address are no other names: a linker folded functions of equal code.
+    const MOST_NAMES: usize = 8;
+    let mut others: HashMap<&str, Vec<&str>> = HashMap::new();
+    let addresses = binary.functions.chunk_by(|a, b| a.address == b.address);
+    for here in addresses.filter(|here| (2..=MOST_NAMES).contains(&here.len())) {
+        let names: Vec<&str> = here.iter().map(|function| function.name.as_str()).collect();
+        for name in &names {
+            let is_other =
+                |other: &&str| other != name && names::symbol(other.as_bytes()).name != name.as_bytes();
+            others.entry(name).or_default().extend(names.iter().copied().filter(is_other));
+        }
+    }
+    others
 }
 
 /// The first line of an ordering file, without its comment signs: what made it, and how to hand it on.

@@ -211,7 +211,7 @@ pub fn run(command: &Command, keep: usize) -> Result<Ended> {
 ///
 /// # Errors
 /// Of kind [`ErrorKind::Unsupported`] when it is not there or does not work, with `hint` on how to get it.
-pub fn probe(tool: &str, arguments: &[&str], hint: &str) -> Result<String> {
+pub fn probe(tool: impl Into<OsString>, arguments: &[&str], hint: &str) -> Result<String> {
     let command =
         Command::new(tool, "/", Duration::from_secs(20)).with_arguments(arguments.iter().map(OsString::from));
     let unsupported =

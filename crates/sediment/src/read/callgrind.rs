@@ -15,7 +15,7 @@ use super::{DsoId, Place, PlaceId, Reader, RecordedDso, Recording, Spot, Transfe
 use crate::error::{Error, Result};
 use memchr::memchr;
 use names::{Function, Functions, Names};
-use tally::Tally;
+use tally::{Calls, Tally};
 
 /// Its row in the table.
 pub const READER: Reader =
@@ -35,6 +35,8 @@ pub const UNKNOWN_LINES: &str = "lines of a kind that the callgrind format does 
 const SIBLINGS: &str = "valgrind may have written the profile to files beside this one: NAME.1, NAME.2 for dumps, \
                         NAME-01, NAME-02 for threads; import those instead";
 const CUT_OFF: &str = "is the file cut off? Let the program end, or copy the file again";
+/// No file system here has longer ones, and many functions may be said to be of one file.
+const LONGEST_FILE_NAME: usize = 255;
 const LONGEST_HEADER: usize = 1 << 16;
 
 fn recognises(bytes: &[u8]) -> bool {
@@ -95,11 +97,12 @@ struct Parser<'a> {
     /// Whether costs were read since the last `totals:`.
     open_part: bool,
     object: u32,
-    /// The file that `fl=` named, and the one that `fi=` or `fe=` changed it to.
-    function_file: u32,
+    /// The file that `fl=`, `fi=` or `fe=` named last.
     file: u32,
     function: Option<u32>,
     callee: Callee,
+    /// The file that `jfi=` named for the next jump.
+    jump_file: Option<u32>,
 }
 
 impl<'a> Parser<'a> {
@@ -122,17 +125,17 @@ impl<'a> Parser<'a> {
             position_columns: 1,
             open_part: false,
             object,
-            function_file: file,
             file,
             function: None,
             callee: Callee::default(),
+            jump_file: None,
         }
     }
 
     /// Reads the line at `at`, and the one after it where the two belong together.
     fn read_line(&mut self) -> Result<()> {
         match self.bytes[self.at] {
-            b'0'..=b'9' | b'+' | b'-' | b'*' => self.own_cost(),
+            b'0'..=b'9' | b'+' | b'-' | b'*' => self.own_costs(),
             b'\n' => {
                 self.at += 1;
                 Ok(())
@@ -161,9 +164,9 @@ impl<'a> Parser<'a> {
         line.trim_ascii_end()
     }
 
-    /// `POSITION… COST…`: what the current function costs itself.
-    fn own_cost(&mut self) -> Result<()> {
-        let start = self.at;
+    /// Lines `POSITION… COST…`: what the current function costs itself. Most lines of a file are of this kind, so all that
+    /// stand together are read in one go.
+    fn own_costs(&mut self) -> Result<()> {
         let Some(function) = self.function else {
             let found = self.take_line();
             return Err(self.error("cost line before any fn=", found).with_hint(CUT_OFF));
@@ -172,42 +175,49 @@ impl<'a> Parser<'a> {
             let found = self.take_line();
             return Err(self.error("cost line before any events:", found).with_hint(CUT_OFF));
         }
-        let bytes = self.bytes;
-        let mut at = start;
-        for _ in 0..self.position_columns {
-            while bytes.get(at).is_some_and(|b| *b > b' ') {
-                at += 1;
+        let (bytes, columns) = (self.bytes, self.position_columns);
+        let mut at = self.at;
+        let mut lines = 0;
+        let mut sum: u64 = 0;
+        loop {
+            let start = at;
+            for _ in 0..columns {
+                while bytes.get(at).is_some_and(|b| *b > b' ') {
+                    at += 1;
+                }
+                while matches!(bytes.get(at), Some(b' ' | b'\t')) {
+                    at += 1;
+                }
             }
-            while bytes.get(at) == Some(&b' ') {
-                at += 1;
+            let (cost, end) = match first_number(&bytes[at..]) {
+                Some((cost, length)) => (cost, at + length),
+                None => {
+                    self.line += lines;
+                    return Err(self.bad_cost(start));
+                }
+            };
+            // Further events.
+            at = match bytes.get(end) {
+                Some(b'\n') => end + 1,
+                Some(_) => memchr(b'\n', &bytes[end..]).map_or(bytes.len(), |length| end + length + 1),
+                None => bytes.len(),
+            };
+            match sum.checked_add(cost) {
+                Some(more) => sum = more,
+                None => {
+                    self.functions.add_cost(function, sum);
+                    sum = cost;
+                }
             }
+            if !matches!(bytes.get(at), Some(b'0'..=b'9' | b'+' | b'-' | b'*')) {
+                break;
+            }
+            lines += 1;
         }
-        let mut cost: u64 = 0;
-        let digits = at;
-        while let Some(digit) = bytes.get(at).map(|b| b.wrapping_sub(b'0')).filter(|d| *d < 10) {
-            let next = cost.checked_mul(10).and_then(|tens| tens.checked_add(u64::from(digit)));
-            match next {
-                Some(next) => cost = next,
-                None => return Err(self.bad_cost(start)),
-            }
-            at += 1;
-        }
-        match bytes.get(at) {
-            None | Some(b'\n') => at += 1,
-            // Further events and blanks, or a number that is not decimal.
-            Some(b' ' | b'\r' | b'\t') => {
-                at += memchr(b'\n', &bytes[at..]).map_or(bytes.len() - at, |end| end + 1)
-            }
-            Some(_) => {
-                let rest = &bytes[digits..];
-                let end = rest.iter().position(|b| *b <= b' ').unwrap_or(rest.len());
-                cost = number(&rest[..end]).ok_or_else(|| self.bad_cost(start))?;
-                at += memchr(b'\n', &bytes[at..]).map_or(bytes.len() - at, |end| end + 1);
-            }
-        }
-        self.at = at.min(bytes.len());
+        self.functions.add_cost(function, sum);
+        self.line += lines;
+        self.at = at;
         self.open_part = true;
-        self.functions.add_cost(function, cost);
         Ok(())
     }
 
@@ -228,39 +238,39 @@ impl<'a> Parser<'a> {
                 let object = self.callee.object.unwrap_or(self.object);
                 let file = self.callee.file.unwrap_or(self.file);
                 let function =
-                    self.functions.named(rest, object, file).map_err(|what| self.error(what, line))?;
+                    self.functions.named(rest, object, file).map_err(|what| self.unnamed(what, line))?;
                 self.callee.function = Some(function);
             }
             b"calls=" => self.call(line, rest)?,
             b"fn=" => {
-                let place = (self.object, self.function_file);
+                let (object, file) = (self.object, self.file);
                 let function =
-                    self.functions.defined(rest, place.0, place.1).map_err(|what| self.error(what, line))?;
+                    self.functions.defined(rest, object, file).map_err(|what| self.unnamed(what, line))?;
                 self.tally.end_block();
                 self.function = Some(function);
-                self.file = self.function_file;
                 self.callee = Callee::default();
             }
-            b"fi=" | b"fe=" => self.file = self.files.named(rest).map_err(|what| self.error(what, line))?,
-            b"fl=" => {
-                self.function_file = self.files.named(rest).map_err(|what| self.error(what, line))?;
-                self.file = self.function_file;
+            b"fi=" | b"fe=" | b"fl=" => {
+                self.file = self.files.named(rest).map_err(|what| self.unnamed(what, line))?;
             }
-            b"ob=" => self.object = self.objects.named(rest).map_err(|what| self.error(what, line))?,
+            b"ob=" => self.object = self.objects.named(rest).map_err(|what| self.unnamed(what, line))?,
             b"cfi=" | b"cfl=" => {
-                self.callee.file = Some(self.files.named(rest).map_err(|what| self.error(what, line))?);
+                self.callee.file = Some(self.files.named(rest).map_err(|what| self.unnamed(what, line))?);
             }
             b"cob=" => {
-                self.callee.object = Some(self.objects.named(rest).map_err(|what| self.error(what, line))?);
+                self.callee.object = Some(self.objects.named(rest).map_err(|what| self.unnamed(what, line))?);
             }
-            b"jump=" | b"jcnd=" => self.line_after(line)?,
+            b"jump=" | b"jcnd=" => {
+                self.jump_file = None;
+                self.line_after(line)?;
+            }
             // They say where a jump leads, but may define a name that later lines refer to.
             b"jfi=" => {
-                self.files.named(rest).map_err(|what| self.error(what, line))?;
+                self.jump_file = Some(self.files.named(rest).map_err(|what| self.unnamed(what, line))?)
             }
             b"jfn=" => {
-                let (object, file) = (self.object, self.file);
-                self.functions.mentioned(rest, object, file).map_err(|what| self.error(what, line))?;
+                let (object, file) = (self.object, self.jump_file.unwrap_or(self.file));
+                self.functions.named(rest, object, file).map_err(|what| self.unnamed(what, line))?;
             }
             b"events:" => {
                 self.event = Some(rest.split(|b| *b == b' ').next().unwrap_or_default());
@@ -291,9 +301,10 @@ impl<'a> Parser<'a> {
 
     /// `calls=COUNT POSITION…` and the line of inclusive cost after it.
     fn call(&mut self, line: &'a [u8], rest: &'a [u8]) -> Result<()> {
-        let first = rest.split(|b| *b == b' ').next().unwrap_or_default();
-        let count = number(first)
-            .ok_or_else(|| self.error("a number of calls that is no number from 0 to 2^64 - 1", line))?;
+        let first = rest.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+        let count = number(first).ok_or_else(|| {
+            self.error("a number of calls that is no number from 0 to 2^64 - 1", line).with_hint(CUT_OFF)
+        })?;
         if self.function.is_none() {
             return Err(self.error("calls= before any fn=", line).with_hint(CUT_OFF));
         }
@@ -329,8 +340,7 @@ impl<'a> Parser<'a> {
         self.function = None;
         self.callee = Callee::default();
         self.object = self.objects.unknown();
-        self.function_file = self.files.unknown();
-        self.file = self.function_file;
+        self.file = self.files.unknown();
         self.open_part = false;
     }
 
@@ -340,6 +350,10 @@ impl<'a> Parser<'a> {
         self.files.forget_ids();
         self.functions.forget_ids();
         self.begin_part();
+    }
+
+    fn unnamed(&self, what: &str, found: &[u8]) -> Error {
+        self.error(what, found).with_hint("does the file lack its beginning? Ids hold within one file only")
     }
 
     fn error(&self, message: impl Into<String>, found: &[u8]) -> Error {
@@ -372,7 +386,7 @@ impl<'a> Parser<'a> {
         }
         let mut recording = Recording {
             source: format!("valgrind callgrind ({})", String::from_utf8_lossy(event)),
-            total: calls.iter().fold(0u128, |sum, call| sum.saturating_add(call.2)),
+            total: calls.iter().map(|calls| u128::from(calls.count)).sum(),
             ..Recording::default()
         };
         recording.losses.add_many(
@@ -384,6 +398,10 @@ impl<'a> Parser<'a> {
         let places = Places::of(&self.functions, &self.objects, &self.files, &mut recording);
         places.add_costs(&self.functions, &mut recording);
         places.add_calls(&self.functions, &calls, &mut recording);
+        if recording.places().is_empty() {
+            return Err(Error::failed("no function in this file has a name that could be ordered")
+                .with_hint("install the debug symbols of the program, then record it again"));
+        }
         Ok(recording)
     }
 }
@@ -392,10 +410,10 @@ impl<'a> Parser<'a> {
 struct Places(Vec<std::result::Result<PlaceId, &'static str>>);
 
 impl Places {
-    fn of(
+    fn of<'a>(
         functions: &Functions<'_>,
         objects: &Names<'_>,
-        files: &Names<'_>,
+        files: &Names<'a>,
         recording: &mut Recording,
     ) -> Self {
         let dsos: Vec<std::result::Result<Option<DsoId>, &'static str>> = objects
@@ -409,6 +427,8 @@ impl Places {
                 (true, Err(_)) => Err(NOT_UTF8),
             })
             .collect();
+        let base_name = |path: &&'a [u8]| path.rsplit(|b| *b == b'/').next().filter(|name| can_be_file(name));
+        let base_names: Vec<Option<&[u8]>> = files.texts().iter().map(base_name).collect();
         let mut place_of = |function: &Function<'_>| {
             let name = names::function_name(function.name);
             if names::is_below_main(name) {
@@ -418,9 +438,7 @@ impl Places {
                 return Err(NO_SYMBOL);
             }
             let dso = dsos[function.object as usize]?;
-            let path = files.texts()[function.file as usize];
-            let base = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
-            let file = known(base).then(|| base.to_vec());
+            let file = base_names[function.file as usize].map(<[u8]>::to_vec);
             Ok(recording.place(Place { dso, spot: Spot::Symbol { name: name.to_vec(), file } }))
         };
         // A name that was only mentioned as the aim of a jump is no place.
@@ -432,20 +450,21 @@ impl Places {
             match place {
                 Ok(place) => recording.add_samples(*place, function.cost),
                 Err(_) => {
-                    let example = String::from_utf8_lossy(function.name);
+                    let example = example(function.name);
                     recording.losses.add(COST_WITHOUT_FUNCTION, function.cost, &example);
                 }
             }
         }
     }
 
-    fn add_calls(&self, functions: &Functions<'_>, calls: &[(u32, u32, u128)], recording: &mut Recording) {
-        for &(caller, callee, count) in calls {
+    fn add_calls(&self, functions: &Functions<'_>, calls: &[Calls], recording: &mut Recording) {
+        recording.transfers.reserve(calls.len());
+        for calls in calls {
+            let (caller, callee, count) = (calls.caller(), calls.callee(), u128::from(calls.count));
             match (self.0[caller as usize], self.0[callee as usize]) {
                 (Ok(from), Ok(to)) => recording.add_transfer(from, to, TransferKind::Call, count),
                 (Err(why), _) | (_, Err(why)) => {
-                    let name =
-                        |function: u32| String::from_utf8_lossy(functions.all()[function as usize].name);
+                    let name = |function: u32| example(functions.all()[function as usize].name);
                     let example = format!("{} -> {}", name(caller), name(callee));
                     recording.losses.add(why, count, &example);
                 }
@@ -454,9 +473,36 @@ impl Places {
     }
 }
 
+/// The beginning of a name; a name may be long, and stand for many losses.
+fn example(name: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(&name[..name.len().min(100)])
+}
+
+fn can_be_file(name: &[u8]) -> bool {
+    known(name) && name.len() <= LONGEST_FILE_NAME
+}
+
 /// Whether valgrind knew this name or path.
 fn known(name: &[u8]) -> bool {
     !name.is_empty() && name != b"???"
+}
+
+/// The number at the start of a text and its length; no number at the end of a line is 0. None if it is none.
+fn first_number(text: &[u8]) -> Option<(u64, usize)> {
+    let mut value: u64 = 0;
+    let mut length = 0;
+    loop {
+        match text.get(length) {
+            Some(digit @ b'0'..=b'9') => {
+                value = value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+                length += 1;
+            }
+            None | Some(b'\n' | b' ' | b'\r' | b'\t') => return Some((value, length)),
+            Some(_) => break,
+        }
+    }
+    let end = text.iter().position(|b| *b <= b' ').unwrap_or(text.len());
+    Some((number(&text[..end])?, end))
 }
 
 /// A number as the format writes it: decimal, or hexadecimal after `0x`.

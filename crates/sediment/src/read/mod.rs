@@ -35,7 +35,10 @@ pub const READERS: &[Reader] = &[perf_data::READER, callgrind::READER, perf_repo
 pub fn read(bytes: &[u8]) -> Result<Recording> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(Error::failed("the file is empty: there is no profile in it")
-            .with_hint("did the recording write its output elsewhere, or end before it wrote any?"));
+            .with_hint(
+                "did the recording write its output elsewhere, or end before it wrote any? callgrind leaves NAME empty \
+                 when it writes NAME.1 (dumps) or NAME-01 (threads): import those",
+            ));
     }
     let reader = READERS.iter().find(|reader| (reader.recognises)(bytes)).ok_or_else(|| {
         let known: Vec<&str> = READERS.iter().map(|reader| reader.summary).collect();

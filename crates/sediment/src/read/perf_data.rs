@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use file::{Attribute, PerfFile};
 use mappings::{Processes, Where};
 use records::{Branch, BranchType, Record, Sample};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Its row in the table.
 pub const READER: Reader =
@@ -41,11 +41,22 @@ fn read(bytes: &[u8]) -> Result<Recording> {
         recording: Recording::default(),
         seen: Seen::default(),
         dso_of_mapping: HashMap::new(),
+        pending: HashMap::new(),
+        no_calls: BTreeMap::new(),
     };
     for position in records::in_time_order(&file)? {
-        reading.take(records::parse(&file, position)?);
+        reading.take(records::parse(&file, position)?)?;
     }
-    let Reading { mut recording, seen, .. } = reading;
+    reading.settle();
+    let Reading { mut recording, seen, no_calls, .. } = reading;
+    for (why, count) in no_calls {
+        recording.losses.add_many(
+            &format!("branches that are no calls: {why}"),
+            count,
+            u128::from(count),
+            "",
+        );
+    }
     if seen.samples == 0 {
         return Err(Error::failed("this perf.data holds no sample").with_hint(
             "did the recorded program run long enough? record it again, or with a lower period (-c)",
@@ -82,20 +93,34 @@ struct Reading<'a> {
     recording: Recording,
     seen: Seen,
     dso_of_mapping: HashMap<usize, DsoId>,
+    /// Branches since the address spaces last changed, which mean the same as long as they stay; most come back often.
+    pending: HashMap<(u32, u64, u64, TransferKind), u64>,
+    no_calls: BTreeMap<&'static str, u64>,
 }
 
 impl<'a> Reading<'a> {
-    fn take(&mut self, record: Record<'a>) {
+    fn take(&mut self, record: Record<'a>) -> Result<()> {
+        if matches!(record, Record::Mapping { .. } | Record::Exec { .. } | Record::Fork { .. }) {
+            self.settle();
+        }
         match record {
-            Record::Mapping { process, mapping } => self.processes.map(process, mapping),
+            Record::Mapping { process, mapping } => {
+                // A library may be called through a linkage stub and leave no other trace: whatever could have run is a
+                // DSO of the recording, so that the stub's function is found in it.
+                if mapping.executable && mapping.is_file() {
+                    dso(&mut self.recording, self.file, mapping.path, mapping.build_id.as_ref());
+                }
+                self.processes.map(process, mapping);
+            }
             Record::Exec { process } => self.processes.exec(process),
-            Record::Fork { parent, child } => self.processes.fork(parent, child),
+            Record::Fork { parent, child } => self.processes.fork(parent, child)?,
             Record::Lost(count) => {
                 self.recording.losses.add_many("records that the kernel had no room for", count, 0, "");
             }
             Record::Sample(sample) => self.sample(&sample),
             Record::Other => {}
         }
+        Ok(())
     }
 
     fn sample(&mut self, sample: &Sample<'a>) {
@@ -125,30 +150,41 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// One branch: into the recording if it may be a call between two files, into the ledger if not.
+    /// One branch: to be settled if it may be a call, counted if not.
     fn branch(&mut self, process: u32, attribute: &Attribute, branch: &Branch) {
         let kind = match branch.kind {
-            _ if branch.aborted => {
-                self.recording.losses.add("branches that are no calls: transaction aborts", 1, "");
-                return;
-            }
-            BranchType::Call => TransferKind::Call,
-            BranchType::Untyped if attribute.records_calls_only() => TransferKind::Call,
-            BranchType::Untyped => TransferKind::Branch,
-            BranchType::Other(name) => {
-                self.recording.losses.add(&format!("branches that are no calls: {name}"), 1, "");
-                return;
-            }
+            _ if branch.aborted => Err("transaction aborts"),
+            BranchType::Call => Ok(TransferKind::Call),
+            BranchType::Untyped if attribute.records_calls_only() => Ok(TransferKind::Call),
+            BranchType::Untyped => Ok(TransferKind::Branch),
+            BranchType::Other(name) => Err(name),
         };
-        self.recording.total += 1;
-        if branch.from == 0 || branch.to == 0 {
-            self.recording.losses.add("branches without an address", 1, "");
-            return;
+        match kind {
+            Ok(kind) => *self.pending.entry((process, branch.from, branch.to, kind)).or_default() += 1,
+            Err(why) => *self.no_calls.entry(why).or_default() += 1,
         }
-        match (self.place(process, branch.from), self.place(process, branch.to)) {
-            (Ok(from), Ok(to)) => self.recording.add_transfer(from, to, kind, 1),
-            (Err(why), _) => self.recording.losses.add(&format!("branches {why} (from there)"), 1, ""),
-            (_, Err(why)) => self.recording.losses.add(&format!("branches {why} (to there)"), 1, ""),
+    }
+
+    /// Puts what is pending into the recording, or into the ledger where an end is in no file.
+    fn settle(&mut self) {
+        let mut pending: Vec<_> = self.pending.drain().collect();
+        pending.sort_unstable();
+        for ((process, from, to, kind), count) in pending {
+            let weight = u128::from(count);
+            self.recording.total += weight;
+            if from == 0 || to == 0 {
+                self.recording.losses.add_many("branches without an address", count, weight, "");
+                continue;
+            }
+            let lost = match (self.place(process, from), self.place(process, to)) {
+                (Ok(from), Ok(to)) => {
+                    self.recording.add_transfer(from, to, kind, weight);
+                    continue;
+                }
+                (Err(why), _) => format!("branches {why} (from there)"),
+                (_, Err(why)) => format!("branches {why} (to there)"),
+            };
+            self.recording.losses.add_many(&lost, count, weight, "");
         }
     }
 
@@ -176,4 +212,11 @@ impl<'a> Reading<'a> {
         };
         Ok(self.recording.place(Place { dso: Some(dso), spot: Spot::FileOffset(offset) }))
     }
+}
+
+/// The DSO of a mapped file: its build-id comes with the mapping or from the file's table. None for a name that is not UTF-8.
+fn dso(recording: &mut Recording, file: &PerfFile, path: &[u8], build_id: Option<&String>) -> Option<DsoId> {
+    let text = std::str::from_utf8(path).ok()?;
+    let build_id = build_id.or_else(|| file.build_ids.get(path)).cloned();
+    Some(recording.dso(RecordedDso { path: text.to_owned(), build_id }))
 }

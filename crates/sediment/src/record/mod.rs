@@ -3,7 +3,7 @@
 //! processes, in a folder that it is handed.
 //!
 //! A recording holds paths and command lines: its files are readable by their owner alone, and are removed once read.
-//! To add a recorder: one file here, one row in [`RECORDERS`], a section of docs/recording.md.
+//! To add a recorder: one file here, one row in [`RECORDERS`], a case in tests/toolchain.
 
 pub mod valgrind;
 

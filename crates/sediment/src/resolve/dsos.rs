@@ -40,38 +40,45 @@ pub(super) struct Loaded {
     binary: Binary,
 }
 
-/// Loads what `files` has of the DSOs in which something happened; by DSO.
+/// Loads what `files` has of the DSOs; by DSO. Those in which nothing happened only tell which functions they define, and
+/// are passed over when they are of no use.
 pub(super) fn load(
     recording: &Recording,
     files: &dyn Files,
     settings: Settings,
 ) -> Result<Vec<Option<Loaded>>> {
-    let used: BTreeSet<DsoId> = recording.places().iter().filter_map(|place| place.dso).collect();
-    let mut loaded = Vec::with_capacity(recording.dsos().len());
-    for (index, dso) in recording.dsos().iter().enumerate() {
-        if !used.contains(&DsoId(index as u32)) {
-            loaded.push(None);
-            continue;
+    let used = used(recording);
+    let load_one = |(index, dso): (usize, &RecordedDso)| {
+        let Some(bytes) = files.binary(&dso.path, dso.build_id.as_deref()) else { return Ok(None) };
+        match load_one(dso, bytes, files, settings) {
+            Err(error) if used[index] => Err(error.with_input(base_name(&dso.path))),
+            other => Ok(other.ok()),
         }
-        let Some(bytes) = files.binary(&dso.path, dso.build_id.as_deref()) else {
-            loaded.push(None);
-            continue;
-        };
-        let binary = Binary::parse(&bytes, files).map_err(|error| error.with_input(base_name(&dso.path)))?;
-        if let (Some(recorded), Some(found), false) =
-            (&dso.build_id, &binary.build_id, settings.ignore_build_id)
-        {
-            if !same_build_id(recorded, found) {
-                return Err(Error::failed(format!(
-                    "this is not the file that was recorded: its build-id is {found}, that of the recording {recorded}"
-                ))
-                .with_input(base_name(&dso.path))
-                .with_hint("give the binary of the very build that was recorded, with its debug symbols"));
-            }
-        }
-        loaded.push(Some(Loaded { bytes, binary }));
+    };
+    recording.dsos().iter().enumerate().map(load_one).collect()
+}
+
+/// Whether something happened in each DSO, by id.
+fn used(recording: &Recording) -> Vec<bool> {
+    let mut used = vec![false; recording.dsos().len()];
+    for dso in recording.places().iter().filter_map(|place| place.dso) {
+        used[dso.0 as usize] = true;
     }
-    Ok(loaded)
+    used
+}
+
+fn load_one(dso: &RecordedDso, bytes: Vec<u8>, files: &dyn Files, settings: Settings) -> Result<Loaded> {
+    let binary = Binary::parse(&bytes, files)?;
+    if let (Some(recorded), Some(found), false) = (&dso.build_id, &binary.build_id, settings.ignore_build_id)
+    {
+        if !same_build_id(recorded, found) {
+            return Err(Error::failed(format!(
+                "this is not the file that was recorded: its build-id is {found}, that of the recording {recorded}"
+            ))
+            .with_hint("give the binary of the very build that was recorded, with its debug symbols"));
+        }
+    }
+    Ok(Loaded { bytes, binary })
 }
 
 /// Old recordings fill build-ids up with zeros.
@@ -86,6 +93,7 @@ pub(super) struct Dsos<'a> {
 }
 
 struct Dso<'a> {
+    used: bool,
     label: Option<String>,
     view: Option<View<'a>>,
 }
@@ -105,9 +113,10 @@ impl<'a> Dsos<'a> {
             .dsos()
             .iter()
             .zip(loaded)
-            .map(|(recorded, loaded)| {
+            .zip(used(recording))
+            .map(|((recorded, loaded), used)| {
                 let soname = loaded.as_ref().and_then(|loaded| loaded.binary.soname.as_deref());
-                Dso { label: label(&recorded.path, soname), view: loaded.as_ref().map(View::new) }
+                Dso { used, label: label(&recorded.path, soname), view: loaded.as_ref().map(View::new) }
             })
             .collect();
         Self { recorded: recording.dsos(), dsos }
@@ -157,7 +166,7 @@ impl<'a> Dsos<'a> {
         let missing: BTreeSet<&str> = self
             .dsos
             .iter()
-            .filter(|dso| dso.view.is_none())
+            .filter(|dso| dso.used && dso.view.is_none())
             .map(|dso| dso.label.as_deref().unwrap_or("(a name that a profile cannot hold)"))
             .collect();
         missing.into_iter().collect()
@@ -290,14 +299,9 @@ pub(super) fn source_file(recorded: &[u8]) -> Option<String> {
     file_evidence(recorded).filter(|file| !file.starts_with('?') && acceptable(file.as_bytes()).is_some())
 }
 
-/// Whether this stands where a profiler had no name: an address, or its words for "unknown".
+/// Whether this stands where a profiler had no name, in words of its own: callgrind's, and perf's bare address.
 pub(super) fn is_no_name(name: &[u8]) -> bool {
-    let hexadecimal = |digits: &[u8]| !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit);
-    match name {
-        b"[unknown]" | b"???" | b"(below main)" => true,
-        [b'0', b'x', digits @ ..] => hexadecimal(digits),
-        _ => name.len() == 16 && hexadecimal(name),
-    }
+    matches!(name, b"???" | b"(below main)") || name.len() == 16 && name.iter().all(u8::is_ascii_hexdigit)
 }
 
 /// What is left of a library's name without its version: `libc` of `libc.so.6` and of `libc-2.36.so`. None for what does not

@@ -1,54 +1,55 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+#![allow(dead_code)] // each test program uses its part
 //! Writes small ELF files (64 bit, little-endian) whose every byte a test knows.
 
 /// Offset in the file, and virtual address, of the first byte of `.plt`; `.text` follows it.
-pub const CODE_OFFSET: u64 = 0x1000;
-pub const CODE_ADDRESS: u64 = 0x40_3000;
+pub(crate) const CODE_OFFSET: u64 = 0x1000;
+pub(crate) const CODE_ADDRESS: u64 = 0x40_3000;
 /// Bytes of a stub, and of the head of `.plt`.
-pub const STUB: u64 = 16;
+pub(crate) const STUB: u64 = 16;
 
 const GOT: u64 = 0x60_0000;
 
 /// A function symbol; `offset` is from the first byte of `.text`.
 #[derive(Debug, Clone)]
-pub struct Function {
-    pub name: String,
-    pub offset: u64,
-    pub size: u64,
-    pub file: Option<String>,
-    pub local: bool,
-    pub ifunc: bool,
+pub(crate) struct Function {
+    pub(crate) name: String,
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+    pub(crate) file: Option<String>,
+    pub(crate) local: bool,
+    pub(crate) ifunc: bool,
 }
 
 impl Function {
-    pub fn global(name: &str, offset: u64, size: u64) -> Self {
+    pub(crate) fn global(name: &str, offset: u64, size: u64) -> Self {
         Self { name: name.to_owned(), offset, size, file: None, local: false, ifunc: false }
     }
 
-    pub fn local(name: &str, offset: u64, size: u64, file: &str) -> Self {
+    pub(crate) fn local(name: &str, offset: u64, size: u64, file: &str) -> Self {
         Self { file: Some(file.to_owned()), local: true, ..Self::global(name, offset, size) }
     }
 }
 
 /// An ELF file to be written.
 #[derive(Debug, Clone)]
-pub struct Elf {
-    pub machine: u16,
+pub(crate) struct Elf {
+    pub(crate) machine: u16,
     /// ET_*: 2 for a program at a fixed address, 3 for one that can be moved or a library.
-    pub kind: u16,
-    pub text: Vec<u8>,
+    pub(crate) kind: u16,
+    pub(crate) text: Vec<u8>,
     /// Functions of `.symtab`; None leaves the table out.
-    pub symbols: Option<Vec<Function>>,
+    pub(crate) symbols: Option<Vec<Function>>,
     /// Functions of `.dynsym`.
-    pub exported: Vec<Function>,
+    pub(crate) exported: Vec<Function>,
     /// Functions that have a stub, in the order of the stubs.
-    pub imports: Vec<String>,
-    pub soname: Option<String>,
-    pub build_id: Vec<u8>,
-    pub debug_link: Option<(String, u32)>,
-    pub debug_data: Option<Vec<u8>>,
+    pub(crate) imports: Vec<String>,
+    pub(crate) soname: Option<String>,
+    pub(crate) build_id: Vec<u8>,
+    pub(crate) debug_link: Option<(String, u32)>,
+    pub(crate) debug_data: Option<Vec<u8>>,
     /// As a separate debug file: sections with code take no bytes.
-    pub without_code: bool,
+    pub(crate) without_code: bool,
 }
 
 impl Default for Elf {
@@ -91,22 +92,22 @@ const ALLOC_EXEC: u64 = 6;
 
 impl Elf {
     /// Bytes of `.plt`: a head and a stub per import; none without imports.
-    pub fn plt_size(&self) -> u64 {
+    pub(crate) fn plt_size(&self) -> u64 {
         if self.imports.is_empty() { 0 } else { STUB * (1 + self.imports.len() as u64) }
     }
 
     /// Offset in the file of a byte of `.text`.
-    pub fn file_offset(&self, text_offset: u64) -> u64 {
+    pub(crate) fn file_offset(&self, text_offset: u64) -> u64 {
         CODE_OFFSET + self.plt_size() + text_offset
     }
 
     /// Offset in the file of the stub of an import.
-    pub fn stub_offset(&self, import: usize) -> u64 {
+    pub(crate) fn stub_offset(&self, import: usize) -> u64 {
         CODE_OFFSET + STUB * (1 + import as u64)
     }
 
     /// Virtual address of a byte of `.text`.
-    pub fn address(&self, text_offset: u64) -> u64 {
+    pub(crate) fn address(&self, text_offset: u64) -> u64 {
         CODE_ADDRESS + self.plt_size() + text_offset
     }
 
@@ -129,7 +130,12 @@ impl Elf {
     }
 
     /// A symbol table and its strings; sections of functions are `text_section`.
-    fn symbol_table(&self, functions: &[Function], imports: &[String], text_section: u16) -> (Vec<u8>, Vec<u8>, u32) {
+    fn symbol_table(
+        &self,
+        functions: &[Function],
+        imports: &[String],
+        text_section: u16,
+    ) -> (Vec<u8>, Vec<u8>, u32) {
         let mut table = vec![0u8; 24];
         let mut strings = vec![0u8];
         let mut add = |name: &str, info: u8, section: u16, value: u64, size: u64| {
@@ -142,7 +148,7 @@ impl Elf {
             table.extend(value.to_le_bytes());
             table.extend(size.to_le_bytes());
         };
-        let mut entry = |function: &Function| {
+        let entry = |function: &Function| {
             let kind = if function.ifunc { 10 } else { 2 };
             let bind = if function.local { 0 } else { 1 };
             (bind << 4 | kind, self.address(function.offset), function.size)
@@ -170,7 +176,7 @@ impl Elf {
     }
 
     /// The bytes of the file.
-    pub fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut sections = vec![Section::new("", 0, Vec::new())];
         let plt = self.plt();
         let mut code_address = CODE_ADDRESS;
@@ -180,7 +186,12 @@ impl Elf {
             }
             let kind = if self.without_code { 8 } else { PROGBITS };
             let size = data.len() as u64;
-            sections.push(Section { flags: ALLOC_EXEC, address: code_address, entry_size, ..Section::new(name, kind, data) });
+            sections.push(Section {
+                flags: ALLOC_EXEC,
+                address: code_address,
+                entry_size,
+                ..Section::new(name, kind, data)
+            });
             code_address += size;
         }
         let text_section = sections.len() as u16 - 1;
@@ -191,7 +202,12 @@ impl Elf {
         dynstr.extend(self.soname.as_deref().unwrap_or("").as_bytes());
         dynstr.push(0);
         let dynsym_index = sections.len() as u32;
-        sections.push(Section { link: dynsym_index + 1, info: locals, entry_size: 24, ..Section::new(".dynsym", 11, dynsym) });
+        sections.push(Section {
+            link: dynsym_index + 1,
+            info: locals,
+            entry_size: 24,
+            ..Section::new(".dynsym", 11, dynsym)
+        });
         sections.push(Section::new(".dynstr", 3, dynstr));
         let mut relocations = Vec::new();
         for index in 0..self.imports.len() as u64 {
@@ -199,14 +215,22 @@ impl Elf {
             relocations.extend(((index + 1) << 32 | 7).to_le_bytes());
             relocations.extend(0u64.to_le_bytes());
         }
-        sections.push(Section { link: dynsym_index, entry_size: 24, ..Section::new(".rela.plt", 4, relocations) });
+        sections.push(Section {
+            link: dynsym_index,
+            entry_size: 24,
+            ..Section::new(".rela.plt", 4, relocations)
+        });
         let mut dynamic = Vec::new();
         if self.soname.is_some() {
             dynamic.extend(14u64.to_le_bytes());
             dynamic.extend(soname_at.to_le_bytes());
         }
         dynamic.extend([0; 16]);
-        sections.push(Section { link: dynsym_index + 1, entry_size: 16, ..Section::new(".dynamic", 6, dynamic) });
+        sections.push(Section {
+            link: dynsym_index + 1,
+            entry_size: 16,
+            ..Section::new(".dynamic", 6, dynamic)
+        });
         if !self.build_id.is_empty() {
             let mut note = Vec::new();
             for word in [4, self.build_id.len() as u32, 3] {
@@ -220,7 +244,12 @@ impl Elf {
         if let Some(symbols) = &self.symbols {
             let (symtab, strtab, locals) = self.symbol_table(symbols, &[], text_section);
             let link = sections.len() as u32 + 1;
-            sections.push(Section { link, info: locals, entry_size: 24, ..Section::new(".symtab", 2, symtab) });
+            sections.push(Section {
+                link,
+                info: locals,
+                entry_size: 24,
+                ..Section::new(".symtab", 2, symtab)
+            });
             sections.push(Section::new(".strtab", 3, strtab));
         }
         if let Some((name, crc)) = &self.debug_link {

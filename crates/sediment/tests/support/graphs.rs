@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Call graphs of known shapes, made from a seed: the same on every machine. For tests, benches and proofs.
 
+#![allow(dead_code, unreachable_pub)] // each program that includes it uses its part
+
 use sediment::graph::{CallEdge, CallGraph, FunctionId};
 
 /// What a made-up call graph looks like.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! lld as the reference for orders: links one section per function by a call graph and reads back where they went.
 
+#![allow(dead_code, unreachable_pub)] // each program that includes it uses its part
+
 use sediment::graph::{CallGraph, FunctionId};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@
 //! A case over recorded data that is not part of the project (`../shared/data`) is ignored wherever the data is absent:
 //! each has a twin on generated data that always runs.
 
-#![allow(dead_code, unreachable_pub)] // each test program uses its part
+#![allow(dead_code)] // each test program uses its part
 
 pub mod hostile;
 

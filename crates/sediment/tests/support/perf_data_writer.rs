@@ -1,79 +1,86 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+#![allow(dead_code)] // each test program uses its part
 //! Writes perf.data files whose every record a test knows: what a processor with branch records would have left.
 
 /// Bits of sample_type and branch_sample_type that tests combine.
-pub const IP: u64 = 1;
-pub const TID: u64 = 1 << 1;
-pub const TIME: u64 = 1 << 2;
-pub const ADDR: u64 = 1 << 3;
-pub const READ: u64 = 1 << 4;
-pub const CALLCHAIN: u64 = 1 << 5;
-pub const ID: u64 = 1 << 6;
-pub const CPU: u64 = 1 << 7;
-pub const PERIOD: u64 = 1 << 8;
-pub const STREAM_ID: u64 = 1 << 9;
-pub const RAW: u64 = 1 << 10;
-pub const BRANCH_STACK: u64 = 1 << 11;
-pub const IDENTIFIER: u64 = 1 << 16;
+pub(crate) const IP: u64 = 1;
+pub(crate) const TID: u64 = 1 << 1;
+pub(crate) const TIME: u64 = 1 << 2;
+pub(crate) const ADDR: u64 = 1 << 3;
+pub(crate) const READ: u64 = 1 << 4;
+pub(crate) const CALLCHAIN: u64 = 1 << 5;
+pub(crate) const ID: u64 = 1 << 6;
+pub(crate) const CPU: u64 = 1 << 7;
+pub(crate) const PERIOD: u64 = 1 << 8;
+pub(crate) const STREAM_ID: u64 = 1 << 9;
+pub(crate) const RAW: u64 = 1 << 10;
+pub(crate) const BRANCH_STACK: u64 = 1 << 11;
+pub(crate) const IDENTIFIER: u64 = 1 << 16;
 
-pub const ANY: u64 = 1 << 3;
-pub const ANY_CALL: u64 = 1 << 4;
-pub const CALL_STACK: u64 = 1 << 11;
-pub const HW_INDEX: u64 = 1 << 17;
-pub const COUNTERS: u64 = 1 << 19;
+pub(crate) const ANY: u64 = 1 << 3;
+pub(crate) const ANY_CALL: u64 = 1 << 4;
+pub(crate) const CALL_STACK: u64 = 1 << 11;
+pub(crate) const HW_INDEX: u64 = 1 << 17;
+pub(crate) const COUNTERS: u64 = 1 << 19;
 
 /// PERF_BR_*.
-pub const UNTYPED: u64 = 0;
-pub const CONDITIONAL: u64 = 1;
-pub const JUMP: u64 = 2;
-pub const INDIRECT_JUMP: u64 = 3;
-pub const CALL: u64 = 4;
-pub const INDIRECT_CALL: u64 = 5;
-pub const RETURN: u64 = 6;
-pub const SYSTEM_CALL: u64 = 7;
+pub(crate) const UNTYPED: u64 = 0;
+pub(crate) const CONDITIONAL: u64 = 1;
+pub(crate) const JUMP: u64 = 2;
+pub(crate) const INDIRECT_JUMP: u64 = 3;
+pub(crate) const CALL: u64 = 4;
+pub(crate) const INDIRECT_CALL: u64 = 5;
+pub(crate) const RETURN: u64 = 6;
+pub(crate) const SYSTEM_CALL: u64 = 7;
 
 /// One entry of a branch stack.
 #[derive(Debug, Clone, Copy)]
-pub struct Branch {
-    pub from: u64,
-    pub to: u64,
-    pub kind: u64,
-    pub aborted: bool,
+pub(crate) struct Branch {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) kind: u64,
+    pub(crate) aborted: bool,
 }
 
 impl Branch {
-    pub fn new(from: u64, to: u64, kind: u64) -> Self {
+    pub(crate) fn new(from: u64, to: u64, kind: u64) -> Self {
         Self { from, to, kind, aborted: false }
     }
 }
 
 /// One event of the recording.
 #[derive(Debug, Clone)]
-pub struct Event {
-    pub name: &'static str,
-    pub sample_type: u64,
-    pub branch_sample_type: u64,
-    pub read_format: u64,
-    pub id: u64,
+pub(crate) struct Event {
+    pub(crate) name: &'static str,
+    pub(crate) sample_type: u64,
+    pub(crate) branch_sample_type: u64,
+    pub(crate) read_format: u64,
+    pub(crate) id: u64,
 }
 
 /// A perf.data file to be written.
 #[derive(Debug, Clone)]
-pub struct PerfData {
-    pub big_endian: bool,
-    pub events: Vec<Event>,
-    pub arch: Option<&'static str>,
+pub(crate) struct PerfData {
+    pub(crate) big_endian: bool,
+    pub(crate) events: Vec<Event>,
+    pub(crate) arch: Option<&'static str>,
     /// Path and build-id (up to 20 bytes) of the table of build-ids, and whether the size is written.
-    pub build_ids: Vec<(String, Vec<u8>, bool)>,
+    pub(crate) build_ids: Vec<(String, Vec<u8>, bool)>,
     records: Vec<u8>,
 }
 
 impl PerfData {
     /// A recording of `branches:u` with branch stacks of every kind of branch.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let sample_type = IP | TID | TIME | PERIOD | BRANCH_STACK;
         let event = Event { name: "branches:u", sample_type, branch_sample_type: ANY, read_format: 0, id: 7 };
-        Self { big_endian: false, events: vec![event], arch: Some("x86_64"), build_ids: Vec::new(), records: Vec::new() }
+        Self {
+            big_endian: false,
+            events: vec![event],
+            arch: Some("x86_64"),
+            build_ids: Vec::new(),
+            records: Vec::new(),
+        }
     }
 
     fn u16(&self, value: u16) -> [u8; 2] {
@@ -91,14 +98,14 @@ impl PerfData {
     }
 
     /// Appends a record of any kind; the body is taken as it is.
-    pub fn raw(&mut self, kind: u32, misc: u16, body: &[u8]) {
+    pub(crate) fn raw(&mut self, kind: u32, misc: u16, body: &[u8]) {
         let head = [&self.u32(kind)[..], &self.u16(misc), &self.u16(body.len() as u16 + 8)].concat();
         self.records.extend(head);
         self.records.extend(body);
     }
 
     /// Appends bytes that are no record.
-    pub fn bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.records.extend(bytes);
     }
 
@@ -119,28 +126,35 @@ impl PerfData {
         self.raw(kind, misc, &body);
     }
 
-    pub fn comm(&mut self, process: u32, name: &str, exec: bool, time: u64) {
+    pub(crate) fn comm(&mut self, process: u32, name: &str, exec: bool, time: u64) {
         let mut body = [self.u32(process), self.u32(process)].concat();
         body.extend(name.as_bytes());
         body.push(0);
         self.with_trailer(3, if exec { 1 << 13 } else { 0 }, body, process, time);
     }
 
-    pub fn fork(&mut self, parent: u32, child: u32, time: u64) {
+    pub(crate) fn fork(&mut self, parent: u32, child: u32, time: u64) {
         let mut body = [child, parent, child, parent].map(|word| self.u32(word)).concat();
         body.extend(self.u64(time));
         self.with_trailer(7, 0, body, parent, time);
     }
 
-    pub fn lost(&mut self, count: u64, time: u64) {
+    pub(crate) fn lost(&mut self, count: u64, time: u64) {
         let body = [self.u64(7), self.u64(count)].concat();
         self.with_trailer(2, 0, body, 0, time);
     }
 
-    /// A mapping with the file's build-id, or with a device and inode.
-    pub fn mmap2(&mut self, process: u32, start: u64, length: u64, offset: u64, path: &str, build_id: &[u8], time: u64) {
+    /// A mapping (start, length, offset in the file) with the file's build-id, or with a device and inode.
+    pub(crate) fn mmap2(
+        &mut self,
+        process: u32,
+        area: (u64, u64, u64),
+        path: &str,
+        build_id: &[u8],
+        time: u64,
+    ) {
         let mut body = [self.u32(process), self.u32(process)].concat();
-        for word in [start, length, offset] {
+        for word in [area.0, area.1, area.2] {
             body.extend(self.u64(word));
         }
         if build_id.is_empty() {
@@ -157,9 +171,10 @@ impl PerfData {
         self.with_trailer(10, misc, body, process, time);
     }
 
-    pub fn mmap(&mut self, process: u32, start: u64, length: u64, offset: u64, path: &str, time: u64) {
+    /// A mapping as older kernels record it.
+    pub(crate) fn mmap(&mut self, process: u32, area: (u64, u64, u64), path: &str, time: u64) {
         let mut body = [self.u32(process), self.u32(process)].concat();
-        for word in [start, length, offset] {
+        for word in [area.0, area.1, area.2] {
             body.extend(self.u64(word));
         }
         body.extend(path.as_bytes());
@@ -168,7 +183,15 @@ impl PerfData {
     }
 
     /// A sample of the event of this index, with its branches newest first.
-    pub fn sample_of(&mut self, event: usize, misc: u16, process: u32, time: u64, address: u64, branches: &[Branch]) {
+    pub(crate) fn sample_of(
+        &mut self,
+        event: usize,
+        misc: u16,
+        process: u32,
+        time: u64,
+        address: u64,
+        branches: &[Branch],
+    ) {
         let Event { sample_type, branch_sample_type, read_format, id, .. } = self.events[event].clone();
         let mut body = Vec::new();
         for field in [IDENTIFIER, IP, TID, TIME, ADDR, ID, STREAM_ID, CPU, PERIOD] {
@@ -221,12 +244,12 @@ impl PerfData {
     }
 
     /// A sample of the first event in user space.
-    pub fn sample(&mut self, process: u32, time: u64, address: u64, branches: &[Branch]) {
+    pub(crate) fn sample(&mut self, process: u32, time: u64, address: u64, branches: &[Branch]) {
         self.sample_of(0, 2, process, time, address, branches);
     }
 
     /// The bytes of the file.
-    pub fn finish(&self) -> Vec<u8> {
+    pub(crate) fn finish(&self) -> Vec<u8> {
         const ATTRIBUTE: u64 = 112;
         const HEADER: u64 = 104;
         let count = self.events.len() as u64;
@@ -275,7 +298,8 @@ impl PerfData {
     fn attribute(&self, event: &Event) -> Vec<u8> {
         let flags = [1, 5, 8, 9, 18, 23, 24].iter().fold(0, |flags, bit| flags | self.bit_field(1, *bit, 1));
         let mut bytes = [self.u32(0), self.u32(112)].concat();
-        for word in [4, 1000, event.sample_type, event.read_format, flags, 0, 0, 0, event.branch_sample_type] {
+        for word in [4, 1000, event.sample_type, event.read_format, flags, 0, 0, 0, event.branch_sample_type]
+        {
             bytes.extend(self.u64(word));
         }
         bytes.resize(112, 0);
@@ -304,7 +328,8 @@ impl PerfData {
     fn build_id_entry(&self, (path, id, with_size): &(String, Vec<u8>, bool)) -> Vec<u8> {
         let path_length = (path.len() + 1).next_multiple_of(64);
         let misc = 2 | if *with_size { 1 << 15 } else { 0 };
-        let mut bytes = [&self.u32(67)[..], &self.u16(misc), &self.u16((8 + 4 + 24 + path_length) as u16)].concat();
+        let mut bytes =
+            [&self.u32(67)[..], &self.u16(misc), &self.u16((8 + 4 + 24 + path_length) as u16)].concat();
         bytes.extend(self.u32(u32::MAX));
         let mut padded = id.clone();
         padded.resize(20, 0);

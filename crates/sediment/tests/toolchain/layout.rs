@@ -5,7 +5,7 @@ use crate::graphs::{Shape, graph};
 use crate::lld::{LLD, Reference};
 use crate::support::{Need, case};
 use libtest_mimic::Trial;
-use sediment::graph::{CallGraph, FunctionId};
+use sediment::graph::CallGraph;
 use sediment::layout::{Options, algorithm};
 
 const NEEDS: &[Need] = &[Need::Program(LLD), Need::Program("as")];
@@ -30,7 +30,9 @@ pub fn cases() -> Vec<Trial> {
         .into_iter()
         .map(|(name, shape, functions, edges)| {
             case(&format!("layout::as_lld_{name}_{functions}_{edges}"), NEEDS, move || {
-                for seed in 1..=3 {
+                // Small graphs are cheap, and ties are where they differ first.
+                let seeds = if functions <= 2_000 { 1..=5 } else { 1..=1 };
+                for seed in seeds {
                     compare(&graph(shape, functions, edges, seed), seed);
                 }
             })
@@ -38,13 +40,19 @@ pub fn cases() -> Vec<Trial> {
         .collect()
 }
 
+/// Both orders, every function. No difference is tolerated: our roots and squares round otherwise than lld's `pow`, but
+/// of the last bits of a gain an order depends only where two gains are equal on paper and made of different sums, which
+/// none of these graphs has (nor any of 1,800 further ones of these shapes).
 fn compare(graph: &CallGraph, seed: u64) {
     let folder = tempfile::tempdir().unwrap();
     let reference = Reference::assemble(graph, folder.path());
     for (ours, theirs) in [("c3", "hfsort"), ("cdsort", "cdsort")] {
         let order = (algorithm(ours).unwrap().run)(graph, &Options::default());
         let placement = reference.link(theirs);
+        assert_ne!(placement.order, graph.ids().collect::<Vec<_>>(), "lld ordered something");
         let differing = order.iter().zip(&placement.order).filter(|(a, b)| a != b).count();
-        eprintln!("seed {seed} {ours}: {differing} of {} {} us", graph.len(), placement.sorting_microseconds);
+        let first = order.iter().zip(&placement.order).position(|(a, b)| a != b);
+        assert_eq!(differing, 0, "{ours}, seed {seed}: places that differ, the first at {first:?}");
+        assert_eq!(order.len(), placement.order.len());
     }
 }

@@ -58,12 +58,19 @@ enum Reference<'a> {
 fn reference(text: &[u8]) -> Reference<'_> {
     let bare = Reference::Bare(text);
     let Some(rest) = text.strip_prefix(b"(") else { return bare };
-    let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
-    if digits == 0 || digits > 18 || rest.get(digits) != Some(&b')') {
+    let mut id: u64 = 0;
+    let mut digits = 0;
+    while let Some(digit @ b'0'..=b'9') = rest.get(digits) {
+        if digits == 18 {
+            return bare;
+        }
+        id = id * 10 + u64::from(digit - b'0');
+        digits += 1;
+    }
+    if digits == 0 || rest.get(digits) != Some(&b')') {
         return bare;
     }
-    let id = rest[..digits].iter().fold(0u64, |id, digit| id * 10 + u64::from(digit - b'0'));
-    match rest[digits + 1..].trim_ascii() {
+    match rest[digits + 1..].trim_ascii_start() {
         b"" => Reference::Id(id),
         name => Reference::Definition(id, name),
     }
@@ -180,12 +187,7 @@ impl<'a> Functions<'a> {
         Ok(index)
     }
 
-    /// The function of a `jfn=`, which need not have run.
-    pub(super) fn mentioned(&mut self, text: &'a [u8], object: u32, file: u32) -> Result<u32, &'static str> {
-        self.named(text, object, file)
-    }
-
-    /// The function of a `cfn=`.
+    /// The function of a `cfn=` or `jfn=`.
     pub(super) fn named(&mut self, text: &'a [u8], object: u32, file: u32) -> Result<u32, &'static str> {
         match reference(text) {
             Reference::Id(id) => self.ids.get(id).ok_or(UNDEFINED),

@@ -263,7 +263,7 @@ impl<'a> Whole<'a> {
 }
 
 fn section(cursor: &mut Cursor, what: &str) -> Result<Section> {
-    let what = format!("where the {what} stand");
+    let what = format!("the place of the {what}");
     Ok(Section { offset: cursor.u64(&what)?, size: cursor.u64(&what)? })
 }
 

@@ -3,10 +3,18 @@
 //!
 //! A process begins with what its parent had when it forked, loses all of it when it starts another program, and gains
 //! mappings that hide older ones. perf records no unmapping. A fork copies nothing: what both have in common becomes a layer
-//! under each, so that memory stays in proportion to the recording.
+//! under each, so that memory stays in proportion to the recording. Layers that pile up are made one.
 
+use crate::error::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
+
+/// From this many layers on they are made one: looking an address up goes through them all.
+const DEEPEST: usize = 64;
+/// Mappings that may be copied for that, on top of a few for each that was recorded. Only a recording made to do harm, in which
+/// every one of thousands of processes forks from a pile of its own, needs more.
+const COPIES: usize = 1 << 18;
+const COPIES_PER_MAPPING: usize = 4;
 
 /// What was mapped by one record.
 #[derive(Debug, Clone)]
@@ -19,6 +27,15 @@ pub(super) struct Mapping<'a> {
     pub(super) build_id: Option<String>,
     /// Recorded for the kernel, whose mappings all processes share.
     pub(super) kernel: bool,
+    /// Mapped to be run, not to be read alone.
+    pub(super) executable: bool,
+}
+
+impl Mapping<'_> {
+    /// Whether it maps a file of a process, not memory that none holds.
+    pub(super) fn is_file(&self) -> bool {
+        !self.kernel && is_file(self.path)
+    }
 }
 
 /// What lies at an address.
@@ -42,6 +59,7 @@ pub(super) struct Processes<'a> {
     processes: HashMap<u32, Space<'a>>,
     kernel: Layer<'a>,
     mapped: usize,
+    copied: usize,
 }
 
 /// The address space of one process: its newest mappings over those it shares with relatives.
@@ -55,16 +73,8 @@ struct Space<'a> {
 struct Shared<'a> {
     layer: Layer<'a>,
     below: Option<Rc<Shared<'a>>>,
-}
-
-impl Drop for Shared<'_> {
-    /// One after the other: a long line of forks would otherwise use up the stack.
-    fn drop(&mut self) {
-        let mut next = self.below.take();
-        while let Some(mut shared) = next.and_then(|rc| Rc::try_unwrap(rc).ok()) {
-            next = shared.below.take();
-        }
-    }
+    /// How many layers this is, with those below.
+    depth: usize,
 }
 
 /// Mappings that do not overlap, by the first address at which each shows.
@@ -85,7 +95,8 @@ impl<'a> Processes<'a> {
         } else {
             &mut self.processes.entry(process).or_default().own
         };
-        layer.insert(mapping, self.mapped);
+        let (start, end) = (mapping.start, mapping.start.saturating_add(mapping.length));
+        layer.insert(start, Visible { end, mapping: Rc::new(mapping), number: self.mapped });
         self.mapped += 1;
     }
 
@@ -93,21 +104,35 @@ impl<'a> Processes<'a> {
         self.processes.insert(process, Space::default());
     }
 
-    pub(super) fn fork(&mut self, parent: u32, child: u32) {
+    pub(super) fn fork(&mut self, parent: u32, child: u32) -> Result<()> {
         if parent == child {
-            return;
+            return Ok(());
         }
         let copy = match self.processes.get_mut(&parent) {
             None => Space::default(),
             Some(space) => {
                 if !space.own.0.is_empty() {
                     let layer = std::mem::take(&mut space.own);
-                    space.below = Some(Rc::new(Shared { layer, below: space.below.take() }));
+                    let below = space.below.take();
+                    let depth = 1 + below.as_ref().map_or(0, |shared| shared.depth);
+                    let mut shared = Shared { layer, below, depth };
+                    if depth >= DEEPEST {
+                        shared = shared.as_one_layer();
+                        self.copied += shared.layer.0.len();
+                    }
+                    space.below = Some(Rc::new(shared));
                 }
                 space.clone()
             }
         };
+        if self.copied > COPIES + COPIES_PER_MAPPING * self.mapped {
+            return Err(Error::failed(
+                "the processes of this recording fork and map files in a nest too deep to follow",
+            )
+            .with_hint("is the file unchanged since perf wrote it?"));
+        }
         self.processes.insert(child, copy);
+        Ok(())
     }
 
     pub(super) fn find(&self, process: u32, address: u64) -> Where<'_> {
@@ -126,7 +151,7 @@ impl<'a> Processes<'a> {
             let kernel = self.kernel.at(address).is_some();
             return if kernel { Where::Kernel } else { Where::Unmapped };
         };
-        if !is_file(mapping.path) {
+        if !mapping.is_file() {
             return Where::NoFile;
         }
         match mapping.file_offset.checked_add(address - mapping.start) {
@@ -141,10 +166,29 @@ impl<'a> Processes<'a> {
     }
 }
 
+impl<'a> Shared<'a> {
+    fn as_one_layer(&self) -> Self {
+        let mut layers = vec![&self.layer];
+        let mut below = self.below.as_deref();
+        while let Some(shared) = below {
+            layers.push(&shared.layer);
+            below = shared.below.as_deref();
+        }
+        let mut one = Layer::default();
+        for layer in layers.into_iter().rev() {
+            for (start, visible) in &layer.0 {
+                one.insert(*start, visible.clone());
+            }
+        }
+        Self { layer: one, below: None, depth: 1 }
+    }
+}
+
 impl<'a> Layer<'a> {
-    fn insert(&mut self, mapping: Mapping<'a>, number: usize) {
-        let (start, end) = (mapping.start, mapping.start.saturating_add(mapping.length));
-        if start == end {
+    /// Puts a mapping that shows from `start` on over those that are there.
+    fn insert(&mut self, start: u64, visible: Visible<'a>) {
+        let end = visible.end;
+        if start >= end {
             return;
         }
         let before = self.0.range(..start).next_back().map(|(first, visible)| (*first, visible.clone()));
@@ -159,7 +203,7 @@ impl<'a> Layer<'a> {
                 self.0.insert(end, old);
             }
         }
-        self.0.insert(start, Visible { end, mapping: Rc::new(mapping), number });
+        self.0.insert(start, visible);
     }
 
     fn at(&self, address: u64) -> Option<&Visible<'a>> {
@@ -180,7 +224,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn mapping(start: u64, length: u64, path: &'static [u8]) -> Mapping<'static> {
-        Mapping { start, length, file_offset: 0x1000, path, build_id: None, kernel: false }
+        Mapping { start, length, file_offset: 0x1000, path, build_id: None, kernel: false, executable: true }
     }
 
     fn path_at<'m>(processes: &'m Processes, process: u32, address: u64) -> Option<&'m [u8]> {
@@ -194,10 +238,10 @@ mod tests {
     fn a_child_keeps_what_its_parent_had_and_an_exec_starts_anew() {
         let mut p = Processes::default();
         p.map(1, mapping(100, 50, b"/a"));
-        p.fork(1, 2);
+        p.fork(1, 2).unwrap();
         p.map(1, mapping(120, 10, b"/parent"));
         p.map(2, mapping(140, 10, b"/child"));
-        p.fork(2, 3);
+        p.fork(2, 3).unwrap();
         assert_eq!((path_at(&p, 1, 125), path_at(&p, 2, 125)), (Some(&b"/parent"[..]), Some(&b"/a"[..])));
         assert_eq!((path_at(&p, 1, 145), path_at(&p, 2, 145)), (Some(&b"/a"[..]), Some(&b"/child"[..])));
         assert_eq!(path_at(&p, 3, 145), Some(&b"/child"[..]));
@@ -211,13 +255,24 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_forks_in_a_row_are_no_danger() {
+    fn twenty_thousand_forks_in_a_row_are_followed() {
         let mut p = Processes::default();
-        for process in 0..100_000 {
-            p.map(process, mapping(u64::from(process) * 10, 10, b"/a"));
-            p.fork(process, process + 1);
+        for process in 0..20_000 {
+            p.exec(process + 1);
+            p.map(process, mapping(u64::from(process % 100) * 10, 10, b"/a"));
+            p.fork(process, process + 1).unwrap();
         }
-        assert_eq!(path_at(&p, 3, 35), Some(&b"/a"[..]));
+        assert_eq!(path_at(&p, 20_000, 995), Some(&b"/a"[..]));
+    }
+
+    #[test]
+    fn forks_that_pile_up_beyond_measure_are_refused() {
+        let mut p = Processes::default();
+        let refused = (0..100_000).find(|process| {
+            p.map(*process, mapping(u64::from(*process) * 10, 10, b"/a"));
+            p.fork(*process, process + 1).is_err()
+        });
+        assert!(refused.is_some_and(|process| process > 1_000), "{refused:?}");
     }
 
     proptest! {

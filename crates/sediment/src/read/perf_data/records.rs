@@ -238,7 +238,9 @@ pub(super) fn parse<'a>(file: &'a PerfFile<'a>, position: Position) -> Result<Re
 }
 
 fn mapping(kind: u32, misc: u16, mut body: Cursor) -> Result<Record> {
+    const MISC_DATA: u16 = 1 << 13;
     const MISC_BUILD_ID: u16 = 1 << 14;
+    const PROTECTION_EXECUTE: u32 = 4;
     const KERNEL: u32 = u32::MAX;
     let process = body.u32("the process of a mapping")?;
     body.u32("the thread of a mapping")?;
@@ -246,20 +248,20 @@ fn mapping(kind: u32, misc: u16, mut body: Cursor) -> Result<Record> {
     let length = body.u64("the length of a mapping")?;
     let file_offset = body.u64("the offset of a mapping")?;
     let mut recorded_id = None;
+    let mut executable = misc & MISC_DATA == 0;
     if kind == kind::MMAP2 {
         // Either device and inode, or the build-id with its size before it.
         let identity = body.bytes(24, "the file of a mapping")?;
         if misc & MISC_BUILD_ID != 0 {
             recorded_id = build_id(&identity[4..], Some(identity[0]));
         }
-        body.bytes(8, "the protection of a mapping")?;
+        executable = body.u32("the protection of a mapping")? & PROTECTION_EXECUTE != 0;
+        body.u32("the flags of a mapping")?;
     }
     let kernel = process == KERNEL || matches!(misc & CPU_MODE, MODE_KERNEL | MODE_GUEST_KERNEL);
     let path = body.rest_as_string();
-    Ok(Record::Mapping {
-        process,
-        mapping: Mapping { start, length, file_offset, path, build_id: recorded_id, kernel },
-    })
+    let mapping = Mapping { start, length, file_offset, path, build_id: recorded_id, kernel, executable };
+    Ok(Record::Mapping { process, mapping })
 }
 
 const CPU_MODE: u16 = 7;

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How often the instruction TLB misses: estimated from a call graph, counted from a trace. Least recently used entries
+//! make room; every entry holds any page.
+//!
+//! **A run of a function** touches two pages: that of its start, and that of its middle, from where it calls and to where
+//! those calls return. More is not known of its inside.
+//!
+//! **The estimate** ([`TlbEstimate`]). Each call from u to v of weight w touches the start of v, the middle of v and, on
+//! return, the middle of u; runs that no edge explains touch both pages of their function. What stays on the page of the
+//! touch before it is no page change and cannot miss. The remaining touches give each page p its share r(p) of all page
+//! changes, and each page change is taken to be independent of those before it. Then Che's approximation for n entries:
+//! the time t that an unused entry survives solves Σ (1 − e^(−r(p) · t)) = n, and a touch of p misses with probability
+//! e^(−r(p) · t). (H. Che, Y. Tung, Z. Wang: Hierarchical Web Caching Systems, IEEE JSAC 20(7), 2002.)
+//!
+//! What it cannot see: time. A program runs in phases, and pages used together in one of them hit where independence
+//! says they miss. So the number is too high for most programs and no forecast of a count; it ranks orders of one graph.
+//! First touches are not in it.
+//!
+//! **The count** ([`TlbReplay`]) is exact for the trace, as far as functions and not instructions tell what was touched.
+
+use super::Geometry;
+use super::placement::Placement;
+use crate::graph::{CallGraph, FunctionId, Trace};
+
+/// What the instruction TLB should do, by a call graph; in the unit of the graph's weights.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TlbEstimate {
+    /// Different pages that are touched.
+    pub pages: u64,
+    /// Touches of another page than the touch before.
+    pub page_changes: f64,
+    /// Page changes that miss, without first touches: 0 where the entries hold all pages.
+    pub misses: f64,
+}
+
+/// What the instruction TLB did in a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TlbReplay {
+    /// Different pages that were touched: misses that no order of functions with so many pages avoids.
+    pub pages: u64,
+    /// Touches of another page than the touch before.
+    pub page_changes: u64,
+    /// Page changes that missed, first touches among them.
+    pub misses: u64,
+    /// Entries of the trace that name no function of the graph; they touch nothing.
+    pub unknown: u64,
+}
+
+/// The pages that functions touch, numbered without gaps.
+struct TouchedPages {
+    /// By function: its first page and that of its middle.
+    of_function: Vec<[u32; 2]>,
+    count: usize,
+}
+
+impl TouchedPages {
+    fn new(placement: &Placement, page: u64) -> Self {
+        let page = page.max(1);
+        let mut of_function = vec![[0; 2]; placement.order().len()];
+        let mut known: Option<u64> = None;
+        let mut count = 0u32;
+        let mut number = |page: u64| {
+            if known.is_none_or(|known| known < page) {
+                known = Some(page);
+                count += 1;
+            }
+            count - 1
+        };
+        // By address, so that pages ascend: a function's middle is at or before the start of the next.
+        for &function in placement.order() {
+            let (start, size) = (placement.start(function), placement.size(function));
+            of_function[function.index()] = [start, start + size / 2].map(|address| number(address / page));
+        }
+        Self { of_function, count: count as usize }
+    }
+
+    fn of(&self, function: FunctionId) -> [usize; 2] {
+        self.of_function[function.index()].map(|page| page as usize)
+    }
+}
+
+impl TlbEstimate {
+    pub(super) fn of(graph: &CallGraph, weights: &[u64], placement: &Placement, geometry: &Geometry) -> Self {
+        let touches = page_changes(graph, weights, &TouchedPages::new(placement, geometry.page));
+        let touched: Vec<f64> =
+            touches.iter().filter(|touches| **touches > 0).map(|touches| *touches as f64).collect();
+        let page_changes: f64 = touched.iter().sum();
+        let rates: Vec<f64> = touched.iter().map(|touches| touches / page_changes).collect();
+        let missing = missing_share(&rates, f64::from(geometry.tlb_entries.max(1)));
+        Self { pages: touched.len() as u64, page_changes, misses: page_changes * missing }
+    }
+}
+
+/// How often each page is changed to.
+fn page_changes(graph: &CallGraph, weights: &[u64], pages: &TouchedPages) -> Vec<u128> {
+    let mut touches = vec![0u128; pages.count];
+    let mut change = |from: Option<usize>, to: usize, weight: u64| {
+        if from != Some(to) {
+            touches[to] += u128::from(weight);
+        }
+    };
+    let mut unexplained = weights.to_vec();
+    for edge in graph.edges() {
+        let [_, caller] = pages.of(edge.caller);
+        let [start, middle] = pages.of(edge.callee);
+        change(Some(caller), start, edge.weight);
+        change(Some(start), middle, edge.weight);
+        change(Some(middle), caller, edge.weight);
+        unexplained[edge.callee.index()] -= edge.weight;
+    }
+    for (function, &weight) in graph.ids().zip(&unexplained) {
+        let [start, middle] = pages.of(function);
+        change(None, start, weight);
+        change(Some(start), middle, weight);
+    }
+    touches
+}
+
+/// The share of independent touches of these rates that misses, by Che's approximation.
+fn missing_share(rates: &[f64], entries: f64) -> f64 {
+    const DOUBLINGS: usize = 200;
+    const HALVINGS: usize = 100;
+    if rates.len() as f64 <= entries {
+        return 0.0;
+    }
+    let held = |time: f64| rates.iter().map(|rate| 1.0 - exp_of_minus(rate * time)).sum::<f64>();
+    let mut long = entries;
+    for _ in 0..DOUBLINGS {
+        if held(long) >= entries {
+            break;
+        }
+        long *= 2.0;
+    }
+    let mut short = 0.0;
+    for _ in 0..HALVINGS {
+        let time = f64::midpoint(short, long);
+        if held(time) < entries { short = time } else { long = time }
+    }
+    rates.iter().map(|rate| rate * exp_of_minus(rate * long)).sum()
+}
+
+/// e^-x for x ≥ 0, to about 12 digits, by operations that have the same bits everywhere.
+fn exp_of_minus(x: f64) -> f64 {
+    const SQUARINGS: i32 = 14;
+    const TERMS: i32 = 8;
+    if x > 700.0 {
+        return 0.0;
+    }
+    let small = x / f64::from(1 << SQUARINGS);
+    let mut power = 1.0;
+    for term in (1..=TERMS).rev() {
+        power = 1.0 - power * small / f64::from(term);
+    }
+    for _ in 0..SQUARINGS {
+        power *= power;
+    }
+    power
+}
+
+impl TlbReplay {
+    pub(super) fn of(trace: &Trace, placement: &Placement, geometry: &Geometry) -> Self {
+        let pages = TouchedPages::new(placement, geometry.page);
+        let mut recent = RecentPages::new(pages.count, geometry.tlb_entries.max(1));
+        let mut replay = Self { pages: 0, page_changes: 0, misses: 0, unknown: 0 };
+        let mut here = None;
+        for &function in &trace.functions {
+            if !placement.has(function) {
+                replay.unknown += 1;
+                continue;
+            }
+            for page in pages.of(function) {
+                if here != Some(page) {
+                    here = Some(page);
+                    replay.page_changes += 1;
+                    replay.misses += u64::from(!recent.touch(page));
+                }
+            }
+        }
+        replay.pages = recent.touched.iter().filter(|touched| **touched).count() as u64;
+        replay
+    }
+}
+
+/// The pages that were touched last, as a ring from the most to the least recent; its last place is the way in.
+struct RecentPages {
+    /// By page, and one place more for the ends of the ring: who was touched just before, and just after.
+    older: Vec<usize>,
+    newer: Vec<usize>,
+    held: Vec<bool>,
+    touched: Vec<bool>,
+    free: u32,
+}
+
+impl RecentPages {
+    fn new(pages: usize, entries: u32) -> Self {
+        Self {
+            older: vec![pages; pages + 1],
+            newer: vec![pages; pages + 1],
+            held: vec![false; pages],
+            touched: vec![false; pages],
+            free: entries,
+        }
+    }
+
+    /// Makes a page the most recent one; whether it was still held.
+    fn touch(&mut self, page: usize) -> bool {
+        let ends = self.older.len() - 1;
+        let hit = self.held[page];
+        if hit {
+            self.take_out(page);
+        } else if self.free > 0 {
+            self.free -= 1;
+        } else {
+            let oldest = self.newer[ends];
+            self.take_out(oldest);
+            self.held[oldest] = false;
+        }
+        let newest = self.older[ends];
+        self.older[page] = newest;
+        self.newer[newest] = page;
+        self.newer[page] = ends;
+        self.older[ends] = page;
+        self.held[page] = true;
+        self.touched[page] = true;
+        hit
+    }
+
+    fn take_out(&mut self, page: usize) {
+        let (older, newer) = (self.older[page], self.newer[page]);
+        self.newer[older] = newer;
+        self.older[newer] = older;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{replay, score};
+    use super::*;
+    use crate::graph::CallEdge;
+
+    fn geometry(tlb_entries: u32) -> Geometry {
+        Geometry { tlb_entries, ..Geometry::default() }
+    }
+
+    /// Functions of exactly one page each: touched page = function.
+    fn page_sized(functions: usize, edges: Vec<CallEdge>) -> CallGraph {
+        CallGraph::new(vec![4096; functions], vec![0; functions], edges).unwrap()
+    }
+
+    fn edge(caller: u32, callee: u32, weight: u64) -> CallEdge {
+        CallEdge { caller: FunctionId(caller), callee: FunctionId(callee), weight }
+    }
+
+    fn misses(graph: &CallGraph, steps: &[u32], entries: u32) -> TlbReplay {
+        let trace = Trace { functions: steps.iter().copied().map(FunctionId).collect() };
+        replay(&trace, graph, &[], &geometry(entries))
+    }
+
+    #[test]
+    fn the_exponential_is_one() {
+        for x in [0.0, 1e-9, 0.3, 1.0, 5.0, 40.0, 300.0] {
+            let (ours, theirs) = (exp_of_minus(x), (-x).exp());
+            assert!((ours - theirs).abs() <= 1e-10 * theirs, "{x}: {ours} {theirs}");
+        }
+        assert_eq!(exp_of_minus(1e9), 0.0);
+    }
+
+    #[test]
+    fn a_trace_by_hand() {
+        let graph = page_sized(4, Vec::new());
+        // Two entries: 0 and 1 miss first, 0 hits, 2 takes the place of 1, 1 that of 0, 2 hits.
+        let counted = misses(&graph, &[0, 1, 0, 2, 1, 2, 2, 9], 2);
+        assert_eq!(counted, TlbReplay { pages: 3, page_changes: 6, misses: 4, unknown: 1 });
+        assert_eq!(misses(&graph, &[0, 1, 2, 3, 0, 1, 2, 3], 3).misses, 8, "a ring one larger than the TLB");
+        assert_eq!(misses(&graph, &[0, 1, 2, 3, 0, 1, 2, 3], 4).misses, 4);
+        assert_eq!(misses(&graph, &[], 4), TlbReplay { pages: 0, page_changes: 0, misses: 0, unknown: 0 });
+    }
+
+    #[test]
+    fn a_long_function_is_on_two_pages() {
+        let graph = CallGraph::new(vec![8192, 64], vec![0; 2], Vec::new()).unwrap();
+        assert_eq!(misses(&graph, &[0, 1], 8).pages, 3);
+    }
+
+    #[test]
+    fn functions_on_one_page_never_miss_twice() {
+        let graph = CallGraph::new(vec![64; 8], vec![0; 8], vec![edge(0, 7, 1000)]).unwrap();
+        let tlb = score(&graph, &[], &geometry(1)).tlb;
+        assert_eq!(tlb, TlbEstimate { pages: 0, page_changes: 0.0, misses: 0.0 });
+    }
+
+    #[test]
+    fn all_pages_held_is_no_miss() {
+        let graph = page_sized(4, vec![edge(0, 1, 10), edge(0, 2, 10), edge(0, 3, 10)]);
+        let tlb = score(&graph, &[], &geometry(4)).tlb;
+        assert_eq!((tlb.pages, tlb.misses), (4, 0.0));
+        assert_eq!(tlb.page_changes, 60.0, "each call and each return");
+    }
+
+    #[test]
+    fn equal_pages_miss_as_often_as_they_are_not_held() {
+        // Twenty pages, each called by the next as often: of equal rates, five entries hold a quarter.
+        let graph = page_sized(20, (0..20).map(|id| edge((id + 1) % 20, id, 100)).collect());
+        let tlb = score(&graph, &[], &geometry(5)).tlb;
+        assert!((tlb.misses / tlb.page_changes - 0.75).abs() < 1e-9, "{tlb:?}");
+    }
+
+    #[test]
+    fn callers_beside_callees_miss_less() {
+        // Forty pairs of half a page, paired or torn apart.
+        let edges = (0..40).map(|pair| edge(2 * pair, 2 * pair + 1, 100)).collect();
+        let graph = CallGraph::new(vec![2048; 80], vec![50; 80], edges).unwrap();
+        let paired: Vec<FunctionId> = graph.ids().collect();
+        let torn: Vec<FunctionId> = (0..80).step_by(2).chain((1..80).step_by(2)).map(FunctionId).collect();
+        let of = |order: &[FunctionId]| score(&graph, order, &geometry(16)).tlb;
+        assert!(of(&paired).misses < 0.7 * of(&torn).misses, "{:?} {:?}", of(&paired), of(&torn));
+    }
+}
