@@ -69,7 +69,7 @@ const LIST_SEPARATOR: &str = ", ";
 
 /// The entries of a list, sorted and without repeats; an entry with the separator in it is several.
 pub(super) fn entries(list: &BTreeSet<String>) -> BTreeSet<&str> {
-    list.iter().flat_map(|entry| entry.split(LIST_SEPARATOR)).collect()
+    list.iter().flat_map(|entry| entry.split(LIST_SEPARATOR)).filter(|entry| !entry.is_empty()).collect()
 }
 
 /// The function that a node stands for, or why it stands for none.
