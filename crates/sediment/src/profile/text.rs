@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The profile file: [`parse`] reads versions 1 and 2, [`print`] writes version 2 in its one order.
+//! The profile file: [`parse`] reads versions 1 and 2, [`print()`] writes version 2 in its one order.
 //!
 //! A profile is a Graphviz digraph that people read, `dot` draws and source packages keep (docs/profile-format.md). Version 1
 //! is what the original sediment writes, a graph without the attribute `sediment`. Equal profiles are equal bytes, and
