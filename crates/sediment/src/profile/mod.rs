@@ -13,7 +13,7 @@ pub mod merge;
 pub mod split;
 pub mod text;
 
-use hashing::EdgeHashing;
+use hashing::RandomHashing;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The longest name, DSO label or file name that a profile keeps, in bytes.
@@ -170,9 +170,9 @@ pub struct Profile {
     clusters: BTreeMap<String, Cluster>,
     keys: Vec<FunctionKey>,
     facts: Vec<FunctionFacts>,
-    by_key: HashMap<FunctionKey, FunctionIndex>,
+    by_key: HashMap<FunctionKey, FunctionIndex, RandomHashing>,
     edges: Vec<Edge>,
-    by_ends: HashMap<(FunctionIndex, FunctionIndex), u32, EdgeHashing>,
+    by_ends: HashMap<(FunctionIndex, FunctionIndex), u32, RandomHashing>,
 }
 
 /// An edge, in the order of adding.

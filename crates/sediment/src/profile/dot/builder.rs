@@ -9,6 +9,7 @@ use super::graph::{Graph, NONE, Node, Slot, Subgraph, Value};
 use super::lexer::{Id, Keyword, Lexer, Token, undirected};
 use super::vocabulary::{Edges, Graphs, Nodes};
 use crate::error::{Error, Result};
+use crate::profile::hashing::RandomHashing;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
@@ -108,7 +109,7 @@ pub(super) struct Builder<'a, 'c> {
     pub(super) frames: Vec<Frame>,
     pub(super) defaults: Vec<Defaults>,
     pub(super) assignments: Vec<Assignment<'a>>,
-    nodes_by_id: HashMap<Cow<'a, [u8]>, u32>,
+    nodes_by_id: HashMap<Cow<'a, [u8]>, u32, RandomHashing>,
     last_tail: u32,
     subgraphs_by_name: HashMap<(u32, Cow<'a, [u8]>), u32>,
     /// Edges that a later statement can name again, with their keys: all of a strict graph, by nodes; elsewhere those that
@@ -149,7 +150,7 @@ impl<'a, 'c> Builder<'a, 'c> {
             frames: Vec::new(),
             defaults: vec![Defaults::NOTHING],
             assignments: Vec::new(),
-            nodes_by_id: HashMap::new(),
+            nodes_by_id: HashMap::default(),
             last_tail: NONE,
             subgraphs_by_name: HashMap::new(),
             edges_by_key: HashMap::new(),
