@@ -74,6 +74,18 @@ fn merging_again_equals_merging_at_once() {
     assert_eq!(read("three.gv"), read("at-once.gv"));
 }
 
+/// The example of the page on the format is a file as it is written.
+#[test]
+fn the_documented_example_is_canonical() {
+    let page = std::fs::read_to_string(support::root().join("docs/profile-format.md")).unwrap();
+    let lines = page.lines().skip_while(|line| !line.starts_with("    digraph"));
+    let example: String =
+        lines.map_while(|line| line.strip_prefix("    ")).map(|line| format!("{line}\n")).collect();
+    let (profile, losses) = parse(example.as_bytes()).unwrap();
+    assert!(losses.is_empty(), "{losses:?}");
+    assert_eq!(print(&profile), example);
+}
+
 fn files(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(folder)
         .unwrap()

@@ -89,7 +89,17 @@ pub(super) fn integer(text: &[u8]) -> Result<u128, NumberFault> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return Err(NumberFault::of(text));
     }
-    text.iter().try_fold(0u128, |value, digit| append(value, *digit)).ok_or(NumberFault::TooLarge)
+    let (first, rest) = text.split_at(text.len().min(SHORT));
+    let value = u128::from(short(first, 0));
+    rest.iter().try_fold(value, |value, digit| append(value, *digit)).ok_or(NumberFault::TooLarge)
+}
+
+/// So many digits fit the machine's own numbers, which are much faster.
+const SHORT: usize = 18;
+
+/// The number that few digits make behind another; both together are at most [`SHORT`].
+fn short(digits: &[u8], before: u64) -> u64 {
+    digits.iter().fold(before, |value, digit| value * 10 + u64::from(digit - b'0'))
 }
 
 /// Reads a decimal, with or without an exponent, as a number of 10^-`places`, rounded half to even.
@@ -107,6 +117,11 @@ pub(super) fn decimal(text: &[u8], places: i64) -> Result<u128, NumberFault> {
     let mut digits = whole.iter().chain(fraction);
     if whole.len() + fraction.len() == 0 || !digits.clone().all(u8::is_ascii_digit) {
         return Err(NumberFault::of(text));
+    }
+    let missing = places - fraction.len() as i64;
+    if whole.len() + fraction.len() <= SHORT && exponent == 0 && (0..=SHORT as i64).contains(&missing) {
+        let value = short(fraction, short(whole, 0));
+        return Ok(u128::from(value) * u128::from(10u64.pow(missing as u32)));
     }
     // So many of the digits are the integer that is wanted; the first one left out decides the rounding.
     let kept = whole.len() as i64 + exponent + places;

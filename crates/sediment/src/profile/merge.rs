@@ -99,7 +99,8 @@ fn add(sum: &mut Profile, input: &Profile, weight: Weight, normalize: bool) -> R
         let facts = FunctionFacts { samples, ..facts.clone() };
         sum.facts[function.index()].absorb(&facts).ok_or_else(too_large)?;
     }
-    for ((caller, callee), facts) in &input.edges {
+    sum.reserve_edges(input.edges.len().saturating_sub(sum.edges.len()));
+    for super::Edge { caller, callee, facts } in &input.edges {
         let facts =
             EdgeFacts { count: shares.count.of(facts.count)?, near: shares.near.of(facts.near)?, ..*facts };
         let edge = sum.edge_mut(functions[caller.index()], functions[callee.index()]);
@@ -121,7 +122,7 @@ impl Shares {
         let sum = |mut numbers: &mut dyn Iterator<Item = Option<u128>>| {
             (&mut numbers).flatten().try_fold(0u128, u128::checked_add).ok_or_else(too_large)
         };
-        let counted = input.edges.values().any(|facts| facts.count.is_some_and(|count| count > 0));
+        let counted = input.edges.iter().any(|edge| edge.facts.count.is_some_and(|count| count > 0));
         if counted && input.total == 0 {
             return Err(Error::failed("a profile counts calls, but its total is 0"));
         }
@@ -133,7 +134,7 @@ impl Shares {
         };
         let [count, mut near, mut samples] = over.map(|over| Scale { over, weight });
         if input.unit == Unit::Calls {
-            near.over = Some(sum(&mut input.edges.values().map(|facts| facts.near))?);
+            near.over = Some(sum(&mut input.edges.iter().map(|edge| edge.facts.near))?);
             samples.over = Some(sum(&mut input.facts.iter().map(|facts| facts.samples))?);
         }
         Ok(Self { count, near, samples, total })

@@ -8,10 +8,12 @@
 pub mod alike;
 mod arithmetic;
 mod dot;
+mod hashing;
 pub mod merge;
 pub mod split;
 pub mod text;
 
+use hashing::EdgeHashing;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The longest name, DSO label or file name that a profile keeps, in bytes.
@@ -169,7 +171,16 @@ pub struct Profile {
     keys: Vec<FunctionKey>,
     facts: Vec<FunctionFacts>,
     by_key: HashMap<FunctionKey, FunctionIndex>,
-    edges: HashMap<(FunctionIndex, FunctionIndex), EdgeFacts>,
+    edges: Vec<Edge>,
+    by_ends: HashMap<(FunctionIndex, FunctionIndex), u32, EdgeHashing>,
+}
+
+/// An edge, in the order of adding.
+#[derive(Debug, Clone)]
+struct Edge {
+    caller: FunctionIndex,
+    callee: FunctionIndex,
+    facts: EdgeFacts,
 }
 
 impl Profile {
@@ -227,13 +238,18 @@ impl Profile {
 
     /// The edge from `caller` to `callee`, added with no facts if it is new.
     pub fn edge_mut(&mut self, caller: FunctionIndex, callee: FunctionIndex) -> &mut EdgeFacts {
-        self.edges.entry((caller, callee)).or_default()
+        let next = self.edges.len() as u32;
+        let position = *self.by_ends.entry((caller, callee)).or_insert(next);
+        if position == next {
+            self.edges.push(Edge { caller, callee, facts: EdgeFacts::default() });
+        }
+        &mut self.edges[position as usize].facts
     }
 
     /// The edge from `caller` to `callee`, if there is one.
     #[must_use]
     pub fn edge(&self, caller: FunctionIndex, callee: FunctionIndex) -> Option<&EdgeFacts> {
-        self.edges.get(&(caller, callee))
+        self.by_ends.get(&(caller, callee)).map(|position| &self.edges[*position as usize].facts)
     }
 
     /// The functions in the order of their keys.
@@ -252,9 +268,15 @@ impl Profile {
             rank[function.index()] = position as u32;
         }
         let mut edges: Vec<_> =
-            self.edges.iter().map(|(&(caller, callee), facts)| (caller, callee, facts)).collect();
+            self.edges.iter().map(|Edge { caller, callee, facts }| (*caller, *callee, facts)).collect();
         edges.sort_unstable_by_key(|(caller, callee, _)| (rank[caller.index()], rank[callee.index()]));
         edges
+    }
+
+    /// Makes room for so many edges more.
+    fn reserve_edges(&mut self, more: usize) {
+        self.edges.reserve(more);
+        self.by_ends.reserve(more);
     }
 
     /// The DSOs by label, also those that no function names.
@@ -281,8 +303,8 @@ impl PartialEq for Profile {
                 .iter()
                 .zip(&self.facts)
                 .all(|(key, facts)| other.find(key).is_some_and(|there| other.facts(there) == facts))
-            && self.edges.iter().all(|(&(caller, callee), facts)| {
-                match (other.find(self.key(caller)), other.find(self.key(callee))) {
+            && self.edges.iter().all(|Edge { caller, callee, facts }| {
+                match (other.find(self.key(*caller)), other.find(self.key(*callee))) {
                     (Some(caller), Some(callee)) => other.edge(caller, callee) == Some(facts),
                     _ => false,
                 }

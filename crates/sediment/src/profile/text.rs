@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The profile file: [`parse`] reads versions 1 and 2, [`print`] writes version 2 in its one order.
+//! The profile file: [`parse`] reads versions 1 and 2, [`print()`] writes version 2 in its one order.
 //!
 //! A profile is a Graphviz digraph that people read, `dot` draws and source packages keep (docs/profile-format.md). Version 1
 //! is what the original sediment writes, a graph without the attribute `sediment`. Equal profiles are equal bytes, and
@@ -69,7 +69,7 @@ const LIST_SEPARATOR: &str = ", ";
 
 /// The entries of a list, sorted and without repeats; an entry with the separator in it is several.
 pub(super) fn entries(list: &BTreeSet<String>) -> BTreeSet<&str> {
-    list.iter().flat_map(|entry| entry.split(LIST_SEPARATOR)).collect()
+    list.iter().flat_map(|entry| entry.split(LIST_SEPARATOR)).filter(|entry| !entry.is_empty()).collect()
 }
 
 /// The function that a node stands for, or why it stands for none.

@@ -109,6 +109,7 @@ pub(super) struct Builder<'a, 'c> {
     pub(super) defaults: Vec<Defaults>,
     pub(super) assignments: Vec<Assignment<'a>>,
     nodes_by_id: HashMap<Cow<'a, [u8]>, u32>,
+    last_tail: u32,
     subgraphs_by_name: HashMap<(u32, Cow<'a, [u8]>), u32>,
     /// Edges that a later statement can name again, with their keys: all of a strict graph, by nodes; elsewhere those that
     /// have a key, by that too.
@@ -124,6 +125,8 @@ pub(super) struct Builder<'a, 'c> {
 
 impl<'a, 'c> Builder<'a, 'c> {
     fn new(bytes: &'a [u8], check: &'c dyn Fn(&Value<'a>) -> std::result::Result<(), String>) -> Self {
+        // Each value has its `=`; a text full of them shall not ask for more than twice its length.
+        let values = memchr::memchr_iter(b'=', bytes).count().min(bytes.len() / 16);
         Self {
             lexer: Lexer::new(bytes),
             check,
@@ -131,7 +134,7 @@ impl<'a, 'c> Builder<'a, 'c> {
                 bytes,
                 nodes: Vec::new(),
                 edges: Vec::new(),
-                values: Vec::new(),
+                values: Vec::with_capacity(values),
                 attributes: [NONE; Graphs::COUNT],
                 subgraphs: Vec::new(),
                 foreign: 0,
@@ -147,6 +150,7 @@ impl<'a, 'c> Builder<'a, 'c> {
             defaults: vec![Defaults::NOTHING],
             assignments: Vec::new(),
             nodes_by_id: HashMap::new(),
+            last_tail: NONE,
             subgraphs_by_name: HashMap::new(),
             edges_by_key: HashMap::new(),
             keys: HashMap::new(),
@@ -283,6 +287,9 @@ impl<'a, 'c> Builder<'a, 'c> {
         frame.pieces.push(piece);
         match (&self.token, piece) {
             (Token::Arrow, _) => {
+                if let Piece::Node(node) = piece {
+                    self.last_tail = node;
+                }
                 frame.pieces.push(Piece::Arrow(self.offset as u32));
                 self.advance()
             }
@@ -498,8 +505,11 @@ impl<'a, 'c> Builder<'a, 'c> {
     }
 
     fn node(&mut self, id: Cow<'a, [u8]>, offset: u32) -> u32 {
-        let (subgraph, holding) =
-            self.frames.last().map_or((NONE, 0), |frame| (frame.subgraph, frame.holding));
+        // Edges come by their tails as a rule.
+        if self.graph.nodes.get(self.last_tail as usize).is_some_and(|last| last.id == id) {
+            return self.list(self.last_tail);
+        }
+        let holding = self.frames.last().map_or(0, |frame| frame.holding);
         let node = match self.nodes_by_id.get(&id) {
             Some(&node) => node,
             None => {
@@ -510,8 +520,14 @@ impl<'a, 'c> Builder<'a, 'c> {
                 node
             }
         };
-        if subgraph != NONE {
-            self.listing.push((node, subgraph));
+        self.list(node)
+    }
+
+    /// Lists a node in the subgraph that is open.
+    fn list(&mut self, node: u32) -> u32 {
+        match self.frames.last() {
+            Some(Frame { subgraph: NONE, .. }) | None => {}
+            Some(frame) => self.listing.push((node, frame.subgraph)),
         }
         node
     }

@@ -104,23 +104,15 @@ impl<'a> Graph<'a> {
 }
 
 impl Graph<'_> {
-    /// Gives each node the cluster it belongs to: the first that lists it, and of the clusters in that one again the first.
-    /// A cluster without a label stands for the one around it.
+    /// Gives each node the cluster it belongs to: the first that lists it, and of the clusters in that one again the first;
+    /// where that has no label, the nearest around it that has one, if any.
     ///
     /// `listing` has every node named in a subgraph, with the innermost one.
     pub(super) fn settle_clusters(&mut self, listing: &[(u32, u32)]) {
+        let around = self.nearest(|subgraph| subgraph.cluster);
+        let labelled =
+            self.nearest(|subgraph| subgraph.cluster && subgraph.slots[Graphs::Label as usize] != NONE);
         let count = self.subgraphs.len();
-        // A subgraph comes after the one around it, so one pass settles which labelled cluster is around each.
-        let mut around = vec![NONE; count];
-        for number in 0..count {
-            let Subgraph { parent, cluster, slots, .. } = &self.subgraphs[number];
-            let labelled = *cluster && slots[Graphs::Label as usize] != NONE;
-            around[number] = match *parent {
-                _ if labelled => number as u32,
-                NONE => NONE,
-                parent => around[parent as usize],
-            };
-        }
         let visits = self.visits();
         let mut by_visit: Vec<(u32, u32)> = listing
             .iter()
@@ -143,6 +135,23 @@ impl Graph<'_> {
                 *settled = cluster;
             }
         }
+        for node in self.nodes.iter_mut().filter(|node| node.cluster != NONE) {
+            node.cluster = labelled[node.cluster as usize];
+        }
+    }
+
+    /// For each subgraph, itself or the nearest one around it that is so; [`NONE`] where none is.
+    fn nearest(&self, is_so: impl Fn(&Subgraph) -> bool) -> Vec<u32> {
+        let mut nearest = Vec::with_capacity(self.subgraphs.len());
+        // A subgraph comes after the one around it.
+        for (number, subgraph) in self.subgraphs.iter().enumerate() {
+            nearest.push(match subgraph.parent {
+                _ if is_so(subgraph) => number as u32,
+                NONE => NONE,
+                parent => nearest[parent as usize],
+            });
+        }
+        nearest
     }
 
     /// When each subgraph is entered and left, if each is visited before those in it, and these in the order of the text.

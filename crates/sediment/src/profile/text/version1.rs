@@ -40,6 +40,7 @@ pub(super) fn read(graph: &Graph) -> Result<(Profile, Losses)> {
         let name = example(&graph.nodes[first.tail as usize].id);
         losses.add_many(NO_WEIGHTS, graph.edges.len() as u64, 0, &name);
     }
+    profile.reserve_edges(graph.edges.len());
     for (edge, weight) in graph.edges.iter().zip(weights.of_edges) {
         let amount = weight.unwrap_or(0);
         let (tail, head) = (&readings[edge.tail as usize], &readings[edge.head as usize]);

@@ -221,6 +221,7 @@ impl Reader<'_, '_> {
         profile: &mut Profile,
         losses: &mut Losses,
     ) -> Result<()> {
+        profile.reserve_edges(self.graph.edges.len());
         let mut bare = None;
         let mut labelled = false;
         let mut weighted = false;

@@ -4,7 +4,7 @@
 use super::{LIST_SEPARATOR, VERSION, entries, identity, words};
 use crate::escape;
 use crate::profile::arithmetic::scaled;
-use crate::profile::{EdgeFacts, FunctionIndex, FunctionKey, Millionths, Profile, acceptable};
+use crate::profile::{Edge, EdgeFacts, FunctionIndex, FunctionKey, Millionths, Profile, acceptable};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -70,8 +70,11 @@ impl<'t> Attributes<'t> {
     }
 
     fn number(&mut self, name: &str, value: Option<impl Into<u128>>) {
-        if let Some(value) = value {
-            self.word(name, value.into());
+        let Some(value) = value.map(Into::into) else { return };
+        match u64::try_from(value) {
+            // The machine's own numbers are written faster.
+            Ok(short) => self.word(name, short),
+            Err(_) => self.word(name, value),
         }
     }
 
@@ -189,7 +192,9 @@ fn edges(text: &mut String, profile: &Profile, functions: &[Function]) {
     let mut edges: Vec<(u32, u32, &EdgeFacts)> = profile
         .edges
         .iter()
-        .filter_map(|((caller, callee), facts)| Some((rank[caller.index()]?, rank[callee.index()]?, facts)))
+        .filter_map(|Edge { caller, callee, facts }| {
+            Some((rank[caller.index()]?, rank[callee.index()]?, facts))
+        })
         .collect();
     edges.sort_unstable_by_key(|(caller, callee, _)| (*caller, *callee));
     for (caller, callee, facts) in edges {
