@@ -4,9 +4,13 @@
 //!
 //! [`build`] makes the first two from a [`Profile`].
 
-use crate::binary::Binary;
+use crate::binary::{Binary, BinaryFunction, identity};
 use crate::error::{Error, Losses, Result};
-use crate::profile::FunctionKey;
+use crate::profile::{EdgeFacts, FunctionIndex, FunctionKey, Profile};
+use std::collections::HashMap;
+
+/// Bytes that a function is taken to have where neither a binary nor the profile tells.
+pub const UNKNOWN_SIZE: u64 = 128;
 
 /// A function of a [`CallGraph`]: its row in the [`FunctionTable`]. Ids ascend in the order of the functions' identity
 /// (dso, name, file), or of their addresses where a binary is at hand, so that "ties go to the lower id" means the same
@@ -207,4 +211,182 @@ pub struct BuiltGraph {
     pub table: FunctionTable,
     /// Functions and edges of the profile that are not in the graph, and why.
     pub losses: Losses,
+}
+
+/// Builds the graph of the selected functions.
+///
+/// Weights are calls (`count`); where a profile has none, `near` counts, else the compiler's estimates, else 1 for each edge.
+/// A function weighs what is called into it, from functions outside the selection too. Sizes come from the binary, else from
+/// the profile, else they are [`UNKNOWN_SIZE`]. Where the weights of a profile add up to more than a graph may have, all are
+/// divided by the same power of two, rounded up.
+///
+/// # Errors
+/// When the selection holds no function: the programs that the profile does hold are named.
+pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph> {
+    let mut losses = Losses::default();
+    let nodes = select(profile, selection, &mut losses)?;
+    let mut ids: Vec<Option<FunctionId>> = vec![None; profile.function_count()];
+    for (id, node) in nodes.iter().enumerate() {
+        ids[node.function.index()] = Some(FunctionId(id as u32));
+    }
+    let mut calls = Vec::new();
+    let mut outside = (0u64, 0u128);
+    let evidence = Evidence::of(profile);
+    for (caller, callee, facts) in profile.edges() {
+        let weight = evidence.weight(facts);
+        match (ids[caller.index()], ids[callee.index()]) {
+            (caller, Some(callee)) if weight > 0 => calls.push((caller, callee, weight)),
+            (Some(_), None) => outside = (outside.0 + 1, outside.1.saturating_add(weight)),
+            _ => {}
+        }
+    }
+    losses.add_many("calls that leave the functions to be ordered", outside.0, outside.1, "");
+    let shift = shift_for(&calls);
+    let mut weights = vec![0u64; nodes.len()];
+    let mut edges = Vec::with_capacity(calls.len());
+    for (caller, callee, weight) in calls {
+        let weight = weight.div_ceil(1 << shift) as u64;
+        weights[callee.index()] += weight;
+        if let Some(caller) = caller {
+            edges.push(CallEdge { caller, callee, weight });
+        }
+    }
+    let sizes = nodes.iter().map(|node| node.size).collect();
+    let keys = nodes.iter().map(|node| profile.key(node.function).clone()).collect();
+    Ok(BuiltGraph { graph: CallGraph::new(sizes, weights, edges)?, table: FunctionTable { keys }, losses })
+}
+
+/// By how many bits weights are shifted right so that their sum, each rounded up, stays below [`CallGraph::MAX_TOTAL_WEIGHT`].
+fn shift_for(calls: &[(Option<FunctionId>, FunctionId, u128)]) -> u32 {
+    let sum = calls.iter().fold(0u128, |sum, (_, _, weight)| sum.saturating_add(*weight));
+    // Rounding up adds less than 1 for each call: half of the room is kept for it.
+    (0..128).find(|shift| sum >> shift < u128::from(CallGraph::MAX_TOTAL_WEIGHT / 2)).unwrap_or(127)
+}
+
+/// Which attribute of a profile's edges says how often a call is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Evidence {
+    Counts,
+    Near,
+    Estimates,
+    Nothing,
+}
+
+impl Evidence {
+    fn of(profile: &Profile) -> Self {
+        let edges = profile.edges();
+        let any = |has: fn(&EdgeFacts) -> bool| edges.iter().any(|(_, _, facts)| has(facts));
+        if any(|facts| facts.count.is_some_and(|count| count > 0)) {
+            Self::Counts
+        } else if any(|facts| facts.near.is_some_and(|near| near > 0)) {
+            Self::Near
+        } else if any(|facts| facts.static_calls.is_some_and(|calls| calls.0 > 0)) {
+            Self::Estimates
+        } else {
+            Self::Nothing
+        }
+    }
+
+    fn weight(self, facts: &EdgeFacts) -> u128 {
+        match self {
+            Self::Counts => facts.count.unwrap_or(0),
+            Self::Near => facts.near.unwrap_or(0),
+            Self::Estimates => facts.static_calls.map_or(0, |calls| calls.0),
+            Self::Nothing => 1,
+        }
+    }
+}
+
+/// A function of the profile that comes into the graph.
+struct Node {
+    function: FunctionIndex,
+    size: u64,
+}
+
+fn select(profile: &Profile, selection: &Selection<'_>, losses: &mut Losses) -> Result<Vec<Node>> {
+    let node = |function: FunctionIndex| Node {
+        function,
+        size: profile.facts(function).size.filter(|size| *size > 0).unwrap_or(UNKNOWN_SIZE),
+    };
+    if profile.function_count() == 0 {
+        return Err(Error::failed("the profile holds no function: there is nothing to order"));
+    }
+    match selection {
+        Selection::Everything => Ok(profile.functions().into_iter().map(node).collect()),
+        Selection::Dso(label) => {
+            let nodes: Vec<Node> = profile
+                .functions()
+                .into_iter()
+                .filter(|function| profile.key(*function).dso.as_deref() == Some(label))
+                .map(node)
+                .collect();
+            if nodes.is_empty() {
+                return Err(Error::failed(format!("the profile holds no function of {label}"))
+                    .with_hint(format!("it holds functions of: {}", held(profile))));
+            }
+            Ok(nodes)
+        }
+        Selection::Binary { binary, file_name } => select_of_binary(profile, binary, file_name, losses),
+    }
+}
+
+/// The functions of the binary's cluster that the binary has, by address; and those of no DSO that it has, since a call into
+/// an unseen library is recorded without one.
+fn select_of_binary(
+    profile: &Profile,
+    binary: &Binary,
+    file_name: &str,
+    losses: &mut Losses,
+) -> Result<Vec<Node>> {
+    let label = identity::cluster_of(profile, binary, file_name).map(|found| found.label);
+    let mut by_name: HashMap<&str, Vec<&BinaryFunction>> = HashMap::new();
+    for function in &binary.functions {
+        by_name.entry(function.name.as_str()).or_default().push(function);
+    }
+    let mut found: Vec<(u64, Node)> = Vec::new();
+    for function in profile.functions() {
+        let key = profile.key(function);
+        let in_cluster = key.dso.is_some() && key.dso == label;
+        if !in_cluster && key.dso.is_some() {
+            continue;
+        }
+        let there = by_name.get(key.name.as_str()).and_then(|candidates| {
+            let of_file =
+                candidates.iter().find(|candidate| key.file.is_some() && candidate.file == key.file);
+            of_file.or_else(|| candidates.first()).copied()
+        });
+        match there {
+            Some(there) => {
+                let size = [Some(there.size), profile.facts(function).size]
+                    .into_iter()
+                    .flatten()
+                    .find(|size| *size > 0);
+                found.push((there.address, Node { function, size: size.unwrap_or(UNKNOWN_SIZE) }));
+            }
+            None if in_cluster => losses.add("functions that the binary does not have", 0, &key.name),
+            None => {}
+        }
+    }
+    if found.is_empty() {
+        return Err(Error::failed(format!(
+            "no function of the profile is in {file_name}: it is a profile of another program"
+        ))
+        .with_hint(format!("it holds functions of: {}", held(profile))));
+    }
+    // Functions come in the order of their keys: a stable sort leaves that order among aliases of one address.
+    found.sort_by_key(|(address, _)| *address);
+    Ok(found.into_iter().map(|(_, node)| node).collect())
+}
+
+/// The programs and libraries of a profile, for a message.
+pub(crate) fn held(profile: &Profile) -> String {
+    const MOST_NAMED: usize = 12;
+    let labels: Vec<&str> = profile.clusters().keys().map(String::as_str).collect();
+    match labels.len() {
+        0 => "no named program or library".to_owned(),
+        count if count > MOST_NAMED => {
+            format!("{} and {} more", labels[..MOST_NAMED].join(", "), count - MOST_NAMED)
+        }
+        _ => labels.join(", "),
+    }
 }

@@ -10,6 +10,12 @@
 //! Nothing here prints, exits, reads the environment or opens a path; only [`measure`] and [`record`] start processes,
 //! in a folder that they are handed.
 
+// Profiles come from strangers: a panic on data is a defect, so each that remains is argued where it stands.
+#![warn(clippy::unwrap_used, clippy::panic, clippy::unreachable)]
+// Only the program prints.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+#![warn(unreachable_pub)]
+
 pub mod binary;
 pub mod error;
 pub mod escape;

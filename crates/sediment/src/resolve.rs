@@ -1,16 +1,399 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Addresses to functions, once.
+//! Addresses and printed symbols to functions, once.
+//!
+//! Steps: load the binaries that are at hand (`dsos`), say for every place of the recording what it is (`Ends`), give stubs of
+//! the procedure linkage table to the function they lead to, and add up the passages between functions.
+//!
+//! What makes a function the same everywhere is its identity (docs/profile-format.md): the label of its DSO, its name, and its
+//! file where a local function has a namesake in the DSO. Everything else of the recording (addresses, paths) ends here.
 
-use crate::binary::Files;
+mod dsos;
+
+use crate::binary::{Files, names};
 use crate::error::{Error, Losses, Result};
-use crate::profile::Profile;
-use crate::read::Recording;
+use crate::profile::{FunctionIndex, FunctionKey, Profile, Unit, acceptable};
+use crate::read::{Place, PlaceId, Recording, Spot, TransferKind};
+use dsos::{Dsos, Lost};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// How [`resolve_with`] goes about it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Settings {
+    /// Uses a binary whose build-id is not the recorded one, at the risk of naming the wrong functions.
+    pub ignore_build_id: bool,
+}
+
+/// Turns places into functions: symbols are taken apart, addresses looked up in the binaries that `files` has.
+/// See [`resolve_with`].
+///
+/// # Errors
+/// As [`resolve_with`].
+pub fn resolve(recording: &Recording, files: &dyn Files) -> Result<(Profile, Losses)> {
+    resolve_with(recording, files, Settings::default())
+}
 
 /// Turns places into functions: symbols are taken apart, addresses looked up in the binaries that `files` has.
 ///
+/// A [`TransferKind::Branch`] is a call when it leads from one function to the first byte of another and its source is no
+/// return instruction (known on x86-64); between places that are known by name alone, when the names differ. What is found to
+/// be no call is taken off the total: the profile's total is all calls seen, also those with an end that stayed unresolved.
+/// A passage with one unresolved end keeps its other end as a function.
+///
+/// The ledger holds what was lost here, not what the reader lost before; weights are calls.
+///
 /// # Errors
-/// When nothing of the recording can be resolved, with what was missing.
-pub fn resolve(recording: &Recording, files: &dyn Files) -> Result<(Profile, Losses)> {
-    let _ = (recording, files);
-    Err(Error::failed("not written"))
+/// When a binary at hand is damaged or not the one that was recorded, and when nothing of the recording can be resolved,
+/// with what was missing.
+pub fn resolve_with(
+    recording: &Recording,
+    files: &dyn Files,
+    settings: Settings,
+) -> Result<(Profile, Losses)> {
+    let loaded = dsos::load(recording, files, settings)?;
+    let dsos = Dsos::new(recording, &loaded);
+    let mut losses = Losses::default();
+    let ends = Ends::new(recording, &dsos, &mut losses);
+    let mut profile = begin(recording, &dsos, &mut losses);
+    let functions = add_functions(&mut profile, &ends, &mut losses);
+    let no_calls = add_transfers(&mut profile, recording, &dsos, &ends, &functions, &mut losses);
+    profile.total = recording.total.saturating_sub(no_calls);
+    add_samples(&mut profile, recording, &ends, &functions, &mut losses);
+    if profile.function_count() == 0 {
+        return Err(nothing_resolved(recording, &dsos, &losses));
+    }
+    describe_clusters(&mut profile, &dsos, &mut losses);
+    Ok((profile, losses))
+}
+
+/// What a place turned out to be.
+#[derive(Debug)]
+enum End {
+    /// A function. `first_byte`: whether the place is its first byte, None where only the name is known.
+    Function { key: FunctionKey, size: Option<u64>, first_byte: Option<bool> },
+    /// A stub that leads to the function of this name.
+    Stub { name: String, first_byte: Option<bool> },
+    /// Nothing that can be named.
+    Lost(Lost),
+}
+
+impl End {
+    fn first_byte(&self) -> Option<bool> {
+        match self {
+            End::Function { first_byte, .. } | End::Stub { first_byte, .. } => *first_byte,
+            End::Lost(_) => None,
+        }
+    }
+}
+
+/// What every place is, by its id, and where stubs lead.
+struct Ends {
+    ends: Vec<End>,
+    stub_targets: HashMap<String, (FunctionKey, Option<u64>)>,
+}
+
+impl Ends {
+    fn new(recording: &Recording, dsos: &Dsos, losses: &mut Losses) -> Self {
+        let namesakes = Namesakes::of(recording, dsos);
+        let ends: Vec<End> =
+            recording.places().iter().map(|place| end_of(place, dsos, &namesakes, losses)).collect();
+        let mut seen: HashMap<&str, BTreeSet<&str>> = HashMap::new();
+        for end in &ends {
+            if let End::Function { key, .. } = end {
+                let labels = seen.entry(&key.name).or_default();
+                labels.extend(key.dso.as_deref());
+            }
+        }
+        let mut stub_targets = HashMap::new();
+        for end in &ends {
+            let End::Stub { name, .. } = end else { continue };
+            if stub_targets.contains_key(name) {
+                continue;
+            }
+            let mut definers: BTreeSet<&str> = seen.get(name.as_str()).cloned().unwrap_or_default();
+            if definers.is_empty() {
+                definers = dsos.definers(name);
+            }
+            // Two that define it leave open which one was called.
+            let dso =
+                if definers.len() == 1 { definers.first().map(|label| (*label).to_owned()) } else { None };
+            let size = dso.as_ref().and_then(|label| dsos.global_size(label, name));
+            let key = FunctionKey { dso, name: name.clone(), file: None };
+            stub_targets.insert(name.clone(), (key, size));
+        }
+        Self { ends, stub_targets }
+    }
+
+    fn of(&self, place: PlaceId) -> &End {
+        &self.ends[place.0 as usize]
+    }
+
+    fn function<'a>(&'a self, end: &'a End) -> Option<(&'a FunctionKey, Option<u64>)> {
+        match end {
+            End::Function { key, size, .. } => Some((key, *size)),
+            End::Stub { name, .. } => self.stub_targets.get(name).map(|(key, size)| (key, *size)),
+            End::Lost(_) => None,
+        }
+    }
+}
+
+/// Files that the recording itself names for functions of one name, where no symbol table is at hand to tell.
+struct Namesakes(HashMap<(Option<String>, String), BTreeSet<String>>);
+
+impl Namesakes {
+    fn of(recording: &Recording, dsos: &Dsos) -> Self {
+        let mut files: HashMap<(Option<String>, String), BTreeSet<String>> = HashMap::new();
+        for place in recording.places() {
+            let Spot::Symbol { name, file: Some(file) } = &place.spot else { continue };
+            let (Some(name), Some(file)) = (acceptable(names::symbol(name).name), dsos::source_file(file))
+            else {
+                continue;
+            };
+            let label = place.dso.and_then(|id| dsos.label(id)).map(str::to_owned);
+            files.entry((label, name.to_owned())).or_default().insert(file);
+        }
+        Self(files)
+    }
+
+    fn several(&self, key: &FunctionKey) -> bool {
+        self.0.get(&(key.dso.clone(), key.name.clone())).is_some_and(|files| files.len() > 1)
+    }
+}
+
+fn end_of(place: &Place, dsos: &Dsos, namesakes: &Namesakes, losses: &mut Losses) -> End {
+    let label = match place.dso.map(|id| dsos.label(id)) {
+        None => None,
+        Some(Some(label)) => Some(label.to_owned()),
+        Some(None) => return End::Lost(Lost::Unacceptable),
+    };
+    match &place.spot {
+        Spot::FileOffset(offset) => {
+            let Some(view) = place.dso.and_then(|id| dsos.view(id)) else {
+                return End::Lost(Lost::NotAtHand);
+            };
+            match view.at_file_offset(*offset) {
+                Err(lost) => End::Lost(lost),
+                Ok(dsos::At::Stub { target, first_byte }) => match acceptable(target.as_bytes()) {
+                    Some(name) => End::Stub { name: name.to_owned(), first_byte: Some(first_byte) },
+                    None => End::Lost(Lost::Unacceptable),
+                },
+                Ok(dsos::At::Function { function, file, first_byte }) => {
+                    let name = function.name.as_bytes();
+                    match FunctionKey::new(label.as_deref().map(str::as_bytes), name, file.map(str::as_bytes))
+                    {
+                        Some(key) => End::Function {
+                            key,
+                            size: (function.size > 0).then_some(function.size),
+                            first_byte: Some(first_byte),
+                        },
+                        None => End::Lost(Lost::Unacceptable),
+                    }
+                }
+            }
+        }
+        Spot::Symbol { name: printed, file } => {
+            let symbol = names::symbol(printed);
+            if symbol.unresolved && symbol.plt {
+                return End::Lost(Lost::StubWithoutTarget);
+            }
+            if symbol.unresolved || dsos::is_no_name(symbol.name) {
+                return End::Lost(Lost::NoName);
+            }
+            let Some(mut key) = FunctionKey::new(label.as_deref().map(str::as_bytes), symbol.name, None)
+            else {
+                return End::Lost(Lost::Unacceptable);
+            };
+            if symbol.plt {
+                return End::Stub { name: key.name, first_byte: None };
+            }
+            let source_file = file.as_deref().and_then(dsos::source_file);
+            let mut size = None;
+            if let Some(view) = place.dso.and_then(|id| dsos.view(id)) {
+                match view.by_name(&key.name, source_file.as_deref()) {
+                    dsos::Named::Unknown => {}
+                    dsos::Named::Function { function, file } => {
+                        key.file = file.map(str::to_owned);
+                        size = (function.size > 0).then_some(function.size);
+                    }
+                    dsos::Named::Ambiguous => losses.add(
+                        "which of several functions of one name in one DSO was meant, as the recording does not say",
+                        0,
+                        &key.name,
+                    ),
+                }
+            } else if namesakes.several(&key) {
+                key.file = source_file;
+            }
+            End::Function { key, size, first_byte: None }
+        }
+    }
+}
+
+fn begin(recording: &Recording, dsos: &Dsos, losses: &mut Losses) -> Profile {
+    let mut profile = Profile::default();
+    profile.unit = Unit::Calls;
+    match acceptable(recording.source.as_bytes()) {
+        Some(source) => drop(profile.source.insert(source.to_owned())),
+        None => losses.add("what recorded it, as a profile cannot hold the text", 0, &recording.source),
+    }
+    let recorded_arch =
+        recording.arch.as_deref().and_then(|arch| acceptable(arch.as_bytes())).map(str::to_owned);
+    profile.arch.extend(recorded_arch.or_else(|| dsos.arch()));
+    profile
+}
+
+/// Adds every function that was seen, by place; None for places that are no function.
+fn add_functions(profile: &mut Profile, ends: &Ends, losses: &mut Losses) -> Vec<Option<FunctionIndex>> {
+    let mut functions = Vec::with_capacity(ends.ends.len());
+    for end in &ends.ends {
+        let Some((key, size)) = ends.function(end) else {
+            functions.push(None);
+            continue;
+        };
+        let function = profile.function(key.clone());
+        let known = &mut profile.facts_mut(function).size;
+        if known.is_some() && size.is_some() && *known != size {
+            losses.add("the smaller of two sizes that one function was found with", 0, &key.name);
+        }
+        *known = (*known).max(size);
+        functions.push(Some(function));
+    }
+    functions
+}
+
+/// Adds the passages and returns the weight of those that turned out to be no calls.
+fn add_transfers(
+    profile: &mut Profile,
+    recording: &Recording,
+    dsos: &Dsos,
+    ends: &Ends,
+    functions: &[Option<FunctionIndex>],
+    losses: &mut Losses,
+) -> u128 {
+    let mut no_calls: u128 = 0;
+    for (from, to, kind, count) in recording.transfers() {
+        let (source, target) = (ends.of(from), ends.of(to));
+        let (caller, callee) = (functions[from.0 as usize], functions[to.0 as usize]);
+        let same = caller.is_some() && caller == callee;
+        if kind == TransferKind::Branch {
+            let why = if dsos.is_return(&recording.places()[from.0 as usize]) {
+                Some("branches that are no calls: returns")
+            } else if same {
+                Some("branches that are no calls: inside one function")
+            } else if target.first_byte() == Some(false) {
+                Some("branches that are no calls: into the middle of a function")
+            } else {
+                None
+            };
+            if let Some(why) = why {
+                no_calls = no_calls.saturating_add(count);
+                losses.add(why, count, "");
+                continue;
+            }
+        }
+        let (Some(caller), Some(callee)) = (caller, callee) else {
+            let (lost, place) = match (source, target) {
+                (End::Lost(lost), _) => (lost, from),
+                (_, End::Lost(lost)) => (lost, to),
+                _ => continue,
+            };
+            let what = if kind == TransferKind::Near { "pairs near in time" } else { "calls" };
+            losses.add(&lost.reason(what), count, &dsos.example(&recording.places()[place.0 as usize]));
+            continue;
+        };
+        let through_stub = matches!(source, End::Stub { .. }) || matches!(target, End::Stub { .. });
+        let one_function = same || profile.key(caller).name == profile.key(callee).name;
+        if through_stub && one_function {
+            losses.add("passages of a linkage stub to its own function", count, &profile.key(callee).name);
+            continue;
+        }
+        let facts = profile.edge_mut(caller, callee);
+        let sum = match kind {
+            TransferKind::Near if same => continue,
+            TransferKind::Near => &mut facts.near,
+            TransferKind::Call | TransferKind::Branch => &mut facts.count,
+        };
+        *sum = Some(sum.unwrap_or(0).saturating_add(count));
+    }
+    no_calls
+}
+
+fn add_samples(
+    profile: &mut Profile,
+    recording: &Recording,
+    ends: &Ends,
+    functions: &[Option<FunctionIndex>],
+    losses: &mut Losses,
+) {
+    for (place, cost) in recording.samples() {
+        match (functions[place.0 as usize], ends.of(place)) {
+            (Some(function), _) => {
+                let samples = &mut profile.facts_mut(function).samples;
+                *samples = Some(samples.unwrap_or(0).saturating_add(cost));
+            }
+            (None, End::Lost(lost)) => losses.add(&lost.reason("own cost"), cost, ""),
+            (None, _) => {}
+        }
+    }
+    for (place, rank) in recording.first_uses() {
+        if let Some(function) = functions[place.0 as usize] {
+            let first = &mut profile.facts_mut(function).first;
+            *first = Some(first.map_or(rank, |known| known.min(rank)));
+        }
+    }
+}
+
+/// Gives each cluster its build-id, and says which labels look like one library.
+fn describe_clusters(profile: &mut Profile, dsos: &Dsos, losses: &mut Losses) {
+    let labels: Vec<String> = profile.clusters().keys().cloned().collect();
+    for label in &labels {
+        let build_ids = dsos.build_ids(label);
+        if build_ids.len() > 1 {
+            losses.add("the build-id of a DSO that was recorded with several", 0, label);
+        } else if let Some(build_id) = build_ids.into_iter().next() {
+            profile.cluster_mut(label).build_id = Some(build_id);
+        }
+    }
+    let mut by_stem: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for label in &labels {
+        if let Some(stem) = dsos::library_stem(label) {
+            by_stem.entry(stem).or_default().push(label);
+        }
+    }
+    for alike in by_stem.values().filter(|alike| alike.len() > 1) {
+        losses.add("the joining of labels that look like one library", 0, &alike.join(" and "));
+    }
+}
+
+fn nothing_resolved(recording: &Recording, dsos: &Dsos, losses: &Losses) -> Error {
+    if recording.places().is_empty() {
+        let reasons: Vec<String> =
+            recording.losses.iter().map(|(reason, loss)| format!("{} {reason}", loss.items)).collect();
+        let error = Error::failed("the recording holds nothing that belongs to a program or library");
+        return if reasons.is_empty() {
+            error
+        } else {
+            error.with_hint(format!("left out: {}", reasons.join("; ")))
+        };
+    }
+    let missing = dsos.missing();
+    let count = recording.places().len();
+    if missing.is_empty() {
+        let reasons: Vec<&str> = losses.iter().map(|(reason, _)| reason).collect();
+        return Error::failed(format!(
+            "none of the {count} places of the recording lies in a known function"
+        ))
+        .with_found(reasons.join("; ").as_bytes())
+        .with_hint(
+            "are the programs stripped? install their debug symbols (-dbgsym, -debuginfo, or debuginfod)",
+        );
+    }
+    const LISTED: usize = 8;
+    let mut list = missing[..missing.len().min(LISTED)].join(", ");
+    if missing.len() > LISTED {
+        list.push_str(&format!(" and {} more", missing.len() - LISTED));
+    }
+    Error::failed(format!("none of the {count} places of the recording could be resolved: not at hand are {list}")).with_hint(
+        "give the programs as they were recorded (--binary, or --symfs with the recorded machine's files); for stripped ones \
+         install their debug symbols (-dbgsym, -debuginfo, or debuginfod)",
+    )
 }

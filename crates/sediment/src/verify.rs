@@ -1,2 +1,382 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The linked ELF against the order.
+//! The linked ELF against the order: what the linker really did, function by function.
+//!
+//! **Placed as asked.** A linker that obeys an order puts the listed functions one behind the other in ascending addresses.
+//! A function counts as placed as asked if both hold:
+//!
+//! 1. *In order*: it belongs to the subsequence of the order that has ascending addresses and of all such ones the greatest
+//!    weight (of equal ones the longest).
+//! 2. *Side by side*: it lies in a stretch of memory of at least two functions, all of which are asked for, and at least half of
+//!    them in order. Without this, heavy functions scattered over a program that no order was applied to would count. Functions
+//!    that lie alone take no part in the first rule either, or a heavy one far off would put all others out of order.
+//!
+//! **Weight** is calls into the function in the profile; where a profile has none, its samples; without a profile, 1. The whole is
+//! the profile's functions of this program, also those that the order does not list or the program no longer has.
+//!
+//! A function that is not placed as asked has a [`Reason`]. A linked file does not tell input sections, so reasons are drawn
+//! from what it does tell: symbols, their files, the neighbours in memory, and landmarks of the usual layout of GNU ld (in
+//! `.text`: cold, exit, start-up and hot functions, then the objects in the order of the command line, `_start` first).
+
+mod ascending;
+mod evidence;
+mod reasons;
+
+use crate::binary::identity::Match;
+use crate::binary::names::{self, SectionGroup};
+use crate::binary::{Binary, BinaryFunction, SymbolSource};
+use crate::error::{Error, Result};
+use crate::link::OrderedName;
+use crate::profile::Profile;
+use evidence::{Symbols, Weights};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+/// Bytes of a page.
+pub const PAGE: u64 = 4096;
+
+/// What a function's weight is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// Calls into it, in the unit of the profile's counts.
+    Calls,
+    /// Own cost, in the unit of the profile's samples.
+    Samples,
+    /// 1 for each function that is asked for: there is no profile, or it has no weights.
+    Functions,
+}
+
+/// Why a function is not where the order asks for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// The binary has no such function, and nothing says that it ever had.
+    NotInBinary,
+    /// The binary has no such function, though the profiled build of this program had: inlined everywhere, renamed or removed.
+    InlinedOrRemoved,
+    /// The binary has no such function but copies of it that the compiler specialised; sorted.
+    OnlyAsClone(Vec<String>),
+    /// It may be there: the binary is stripped to its exported functions.
+    NoSymbol,
+    /// The profile has it, the order does not list it.
+    NotAsked,
+    /// Its section has another of its names, which the order does not list; sorted.
+    NamedAfter(Vec<String>),
+    /// Several local functions have this name, and the order cannot tell them apart; how many.
+    LocalTwin(u64),
+    /// It lies in another output section than code in general, by this name.
+    OtherOutputSection(String),
+    /// It lies among the cold, exit, start-up or hot functions that the linker groups by itself; None: which of them cannot be told.
+    OtherGroup(Option<SectionGroup>),
+    /// It lies among functions that are not listed: it has no section of its own, because its object was compiled without
+    /// `-ffunction-sections`, or linked with GCC's LTO without it. The file, where the symbol is local.
+    NoOwnSection(Option<String>),
+    /// It lies among the ordered functions, but not in its turn.
+    OutOfOrder,
+}
+
+/// A function that is not placed as asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misplaced {
+    /// Linkage name.
+    pub name: String,
+    /// Line of the ordering file, from 1; None where the order does not list it.
+    pub line: Option<u64>,
+    /// Its weight.
+    pub weight: u128,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// What the linker did with an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Where the binary's symbols were found.
+    pub symbols_from: SymbolSource,
+    /// The profile's cluster that belongs to the binary, where a profile with clusters was given.
+    pub cluster: Option<Match>,
+    /// What weights are.
+    pub basis: Basis,
+    /// Functions that the order asks for, without those of other programs.
+    pub asked: u64,
+    /// Functions that the order asks for, but that the profile has in other programs alone.
+    pub elsewhere: u64,
+    /// Of those asked for: how many the binary has.
+    pub found: u64,
+    /// Of those asked for: how many are placed as asked.
+    pub placed: u64,
+    /// Weight of all functions of the program.
+    pub weight: u128,
+    /// Weight of those that the binary has.
+    pub weight_found: u128,
+    /// Weight of those placed as asked.
+    pub weight_placed: u128,
+    /// `weight_placed` in millionths of `weight`, rounded down; 0 where nothing weighs.
+    pub placed_parts_per_million: u64,
+    /// Pairs of functions asked for that lie in memory the other way round.
+    pub inversions: u64,
+    /// Bytes of the functions asked for that weigh something.
+    pub hot_bytes: u64,
+    /// Pages of [`PAGE`] bytes in which they lie.
+    pub hot_pages: u64,
+    /// The fewest pages in which they could lie.
+    pub ideal_pages: u64,
+    /// Whether the order shows in the binary at all: at least one in ten of the functions found, and two of them, is placed as
+    /// asked. If not, either no object has function sections or the linker did not get the order.
+    pub in_force: bool,
+    /// The functions not placed as asked: the heaviest first, then as they are asked for, then by name.
+    pub misplaced: Vec<Misplaced>,
+}
+
+/// Compares a linked binary with the order it was linked with; `file_name` is the base name of the binary's file, by which the
+/// profile's cluster is found. Names asked for twice count once, where they stand first.
+///
+/// # Errors
+/// When the binary has no function symbols, none of the functions asked for, or the profile is of other programs alone.
+pub fn verify(
+    binary: &Binary,
+    asked: &[OrderedName],
+    profile: Option<&Profile>,
+    file_name: &str,
+) -> Result<Report> {
+    let symbols = Symbols::of(binary, file_name)?;
+    let weights = match profile {
+        Some(profile) => Weights::of(profile, &symbols, file_name)?,
+        None => Weights::alike(),
+    };
+    let (wanted, elsewhere) = wanted(asked, &symbols, &weights);
+    if !wanted.iter().any(|function| !function.candidates.is_empty()) {
+        return Err(Error::failed(format!(
+            "none of the {} functions asked for is in {file_name}",
+            asked.len()
+        ))
+        .with_found(asked.first().map(|name| name.name.as_bytes()).unwrap_or_default())
+        .with_hint("was the order made for another program?"));
+    }
+    let places = Places::of(&wanted, &symbols);
+    Ok(report(&symbols, &weights, &wanted, &places, elsewhere))
+}
+
+/// A function that the order asks for.
+struct Wanted<'a> {
+    name: &'a str,
+    line: u64,
+    weight: u128,
+    /// Addresses at which it may be, ascending: several for local functions of one name.
+    candidates: Vec<u64>,
+}
+
+/// What is asked of this binary, each name once, and how many names are other programs' alone.
+fn wanted<'a>(
+    asked: &'a [OrderedName],
+    symbols: &Symbols<'_>,
+    weights: &Weights<'_>,
+) -> (Vec<Wanted<'a>>, u64) {
+    let mut seen = HashSet::new();
+    let mut elsewhere = 0;
+    let mut wanted = Vec::new();
+    for OrderedName { name, line } in asked {
+        if !seen.insert(name.as_str()) {
+            continue;
+        }
+        let functions = symbols.named(name);
+        let weighed = weights.by_name.get(name.as_str());
+        if functions.is_empty() && weighed.is_none() {
+            // A cold part is listed in case there is one.
+            let in_case = names::split_from(name).is_some();
+            let foreign = weights.foreign.contains(name.as_str());
+            elsewhere += u64::from(foreign);
+            if in_case || foreign {
+                continue;
+            }
+        }
+        let of_file = |function: &&&BinaryFunction| {
+            weighed.is_some_and(|weighed| {
+                function.file.as_deref().is_some_and(|file| weighed.files.contains(file))
+            })
+        };
+        let by_file: BTreeSet<u64> =
+            functions.iter().filter(of_file).map(|function| function.address).collect();
+        let by_name: BTreeSet<u64> = functions.iter().map(|function| function.address).collect();
+        let candidates = if by_file.is_empty() { by_name } else { by_file }.into_iter().collect();
+        wanted.push(Wanted { name, line: *line, weight: weights.of_name(name), candidates });
+    }
+    (wanted, elsewhere)
+}
+
+/// Where the functions asked for are.
+struct Places {
+    /// Addresses that lie as asked, in order and side by side.
+    as_asked: BTreeSet<u64>,
+    /// All addresses of the stretches of memory in which those lie.
+    ordered_stretches: BTreeSet<u64>,
+    inversions: u64,
+}
+
+impl Places {
+    fn of(wanted: &[Wanted<'_>], symbols: &Symbols<'_>) -> Self {
+        let stretches = stretches(wanted, symbols);
+        let accompanied: HashSet<u64> = stretches
+            .iter()
+            .filter(|stretch| stretch.len() > 1 || wanted.len() == 1)
+            .flatten()
+            .copied()
+            .collect();
+        let mut taken = HashSet::new();
+        // Other names of an address that is asked for already stand where that one does.
+        let all: Vec<(usize, u64, u128)> = wanted
+            .iter()
+            .enumerate()
+            .filter_map(|(turn, function)| match function.candidates.as_slice() {
+                [address] if taken.insert(*address) => Some((turn, *address, function.weight)),
+                _ => None,
+            })
+            .collect();
+        let sequence = |members: &[(usize, u64, u128)]| -> Vec<(u64, u128)> {
+            members.iter().map(|(_, address, weight)| (*address, *weight)).collect()
+        };
+        let inversions = ascending::inversions(&sequence(&all));
+        let near: Vec<(usize, u64, u128)> =
+            all.into_iter().filter(|(_, address, _)| accompanied.contains(address)).collect();
+        let mut turns: BTreeMap<usize, u64> = ascending::heaviest(&sequence(&near))
+            .into_iter()
+            .map(|member| (near[member].0, near[member].1))
+            .collect();
+        let mut in_order: BTreeSet<u64> = turns.values().copied().collect();
+        // Local functions of one name are placed together: each that fits in between its neighbours in the order is in order.
+        for (turn, function) in
+            wanted.iter().enumerate().filter(|(_, function)| function.candidates.len() > 1)
+        {
+            let above = turns.range(..turn).next_back().map_or(0, |(_, address)| address + 1);
+            let below = turns.range(turn + 1..).next().map_or(u64::MAX, |(_, address)| *address);
+            let fits = |address: &u64| (above..below).contains(address) && accompanied.contains(address);
+            for address in function.candidates.iter().copied().filter(fits) {
+                in_order.insert(address);
+                turns.insert(turn, address);
+            }
+        }
+        let mut places = Self { as_asked: BTreeSet::new(), ordered_stretches: BTreeSet::new(), inversions };
+        for stretch in stretches {
+            let members: Vec<u64> =
+                stretch.iter().copied().filter(|address| in_order.contains(address)).collect();
+            if 2 * members.len() >= stretch.len() {
+                places.as_asked.extend(members);
+                places.ordered_stretches.extend(stretch);
+            }
+        }
+        places
+    }
+
+    fn has(&self, function: &Wanted<'_>) -> bool {
+        function.candidates.iter().any(|address| self.as_asked.contains(address))
+    }
+}
+
+/// The longest stretches of memory, within an output section, in which all functions are asked for.
+fn stretches(wanted: &[Wanted<'_>], symbols: &Symbols<'_>) -> Vec<Vec<u64>> {
+    // Local functions of one name are placed together, also those whose turn is not asked about.
+    let asked_for: HashSet<u64> = wanted
+        .iter()
+        .flat_map(|function| symbols.named(function.name))
+        .map(|function| function.address)
+        .collect();
+    let functions: Vec<(u64, &str)> = symbols
+        .by_address
+        .iter()
+        .filter_map(|(address, there)| there.first().map(|function| (*address, function.section.as_str())))
+        .collect();
+    functions
+        .chunk_by(|(a, section), (b, other)| {
+            section == other && asked_for.contains(a) == asked_for.contains(b)
+        })
+        .filter(|stretch| stretch.first().is_some_and(|(address, _)| asked_for.contains(address)))
+        .map(|stretch| stretch.iter().map(|(address, _)| *address).collect())
+        .collect()
+}
+
+fn report(
+    symbols: &Symbols<'_>,
+    weights: &Weights<'_>,
+    wanted: &[Wanted<'_>],
+    places: &Places,
+    elsewhere: u64,
+) -> Report {
+    let found: Vec<&Wanted> = wanted.iter().filter(|function| !function.candidates.is_empty()).collect();
+    let placed: Vec<&Wanted> = found.iter().copied().filter(|function| places.has(function)).collect();
+    let in_force = placed.len() >= found.len().min(2) && 10 * placed.len() >= found.len();
+    let asked: HashSet<&str> = wanted.iter().map(|function| function.name).collect();
+    let not_asked = || weights.by_name.iter().filter(|(name, _)| !asked.contains(*name));
+
+    let mut misplaced: Vec<Misplaced> = wanted
+        .iter()
+        .filter(|function| !places.has(function))
+        .map(|function| Misplaced {
+            name: function.name.to_owned(),
+            line: Some(function.line),
+            weight: function.weight,
+            reason: reasons::reason(function, symbols, weights, places, &asked),
+        })
+        .collect();
+    misplaced.extend(not_asked().map(|(name, weighed)| Misplaced {
+        name: (*name).to_owned(),
+        line: None,
+        weight: weighed.weight,
+        reason: if symbols.named(name).is_empty() {
+            reasons::absent(name, symbols, weights)
+        } else {
+            Reason::NotAsked
+        },
+    }));
+    misplaced.sort_by(|a, b| {
+        let turn = |function: &Misplaced| function.line.unwrap_or(u64::MAX);
+        b.weight.cmp(&a.weight).then(turn(a).cmp(&turn(b))).then_with(|| a.name.cmp(&b.name))
+    });
+
+    let sum = |weights: &mut dyn Iterator<Item = u128>| weights.fold(0u128, u128::saturating_add);
+    let weight_not_asked = sum(&mut not_asked().map(|(_, weighed)| weighed.weight));
+    let weight = sum(&mut wanted.iter().map(|function| function.weight)).saturating_add(weight_not_asked);
+    let not_asked_but_there = not_asked().filter(|(name, _)| !symbols.named(name).is_empty());
+    let weight_found = sum(&mut found.iter().map(|function| function.weight))
+        .saturating_add(sum(&mut not_asked_but_there.map(|(_, weighed)| weighed.weight)));
+    let weight_placed = sum(&mut placed.iter().map(|function| function.weight));
+    let (hot_bytes, hot_pages) = pages(found.iter().copied().filter(|function| function.weight > 0), symbols);
+    Report {
+        symbols_from: symbols.binary.symbols_from,
+        cluster: weights.cluster.clone(),
+        basis: weights.basis,
+        asked: wanted.len() as u64,
+        elsewhere,
+        found: found.len() as u64,
+        placed: placed.len() as u64,
+        weight,
+        weight_found,
+        weight_placed,
+        placed_parts_per_million: parts_per_million(weight_placed, weight),
+        inversions: places.inversions,
+        hot_bytes,
+        hot_pages,
+        ideal_pages: hot_bytes.div_ceil(PAGE),
+        in_force,
+        misplaced,
+    }
+}
+
+/// `part` in millionths of `whole`, rounded down.
+fn parts_per_million(part: u128, whole: u128) -> u64 {
+    // Weights can fill 128 bits: both are cut alike until the product fits.
+    let shift = (128 - whole.leading_zeros()).saturating_sub(100);
+    let (part, whole) = (part >> shift, whole >> shift);
+    (part * 1_000_000).checked_div(whole).unwrap_or(0) as u64
+}
+
+/// Bytes of these functions and pages in which they lie.
+fn pages<'a>(functions: impl Iterator<Item = &'a Wanted<'a>>, symbols: &Symbols<'_>) -> (u64, u64) {
+    let addresses: BTreeSet<u64> = functions.flat_map(|function| &function.candidates).copied().collect();
+    let (mut bytes, mut pages, mut counted_to) = (0u64, 0u64, None);
+    for address in addresses {
+        let size = symbols.at(address).iter().map(|function| function.size).max().unwrap_or(0).max(1);
+        bytes = bytes.saturating_add(size);
+        let (first, last) = (address / PAGE, address.saturating_add(size - 1) / PAGE);
+        let from = counted_to.map_or(first, |counted: u64| first.max(counted + 1));
+        pages += (last + 1).saturating_sub(from);
+        counted_to = Some(counted_to.map_or(last, |counted: u64| counted.max(last)));
+    }
+    (bytes, pages)
+}

@@ -2,12 +2,21 @@
 //! [`Binary`]: the functions of an ELF file, with sizes and sections, and what identifies the file.
 //!
 //! [`names`] is the only place that knows how symbols and sections are spelled, [`identity`] the one that knows which cluster
-//! of a profile belongs to a binary.
+//! of a profile belongs to a binary. Inside, `elf` reads one file, `debug_data` finds the symbols that a stripped file has
+//! elsewhere, `plt` reads the stubs of the procedure linkage table, and [`address_index`] says what lies at an address.
 
+pub mod address_index;
+mod debug_data;
+mod elf;
 pub mod identity;
 pub mod names;
+mod plt;
+
+pub use address_index::AddressIndex;
+pub(crate) use elf::file_evidence;
 
 use crate::error::Result;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Further files that a step may ask for; the library itself opens none.
 pub trait Files {
@@ -36,13 +45,14 @@ impl Files for NoFiles {
 }
 
 /// Where the function symbols of a [`Binary`] were found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SymbolSource {
     /// The file's own `.symtab`.
+    #[default]
     SymbolTable,
     /// The separate debug file, by build-id or debug link.
     DebugFile,
-    /// `.gnu_debugdata` (MiniDebuginfo): functions only.
+    /// `.gnu_debugdata` (MiniDebuginfo): functions only; those that `.dynsym` has are not repeated in it and come from there.
     GnuDebugdata,
     /// `.dynsym` alone: exported functions only, everything else is stripped.
     DynamicSymbols,
@@ -59,7 +69,8 @@ pub struct BinaryFunction {
     pub size: u64,
     /// Name of the output section it lies in.
     pub section: String,
-    /// Source file (base name of the STT_FILE symbol before it), for local symbols.
+    /// Source file (base name of the STT_FILE symbol before it), for local symbols. None where that is the name of a
+    /// temporary file or of a partition of link-time optimisation, which says nothing.
     pub file: Option<String>,
     /// Local to its object file.
     pub local: bool,
@@ -68,7 +79,7 @@ pub struct BinaryFunction {
 }
 
 /// The functions of an ELF file and what identifies it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Binary {
     /// Functions by (address, local, name).
     pub functions: Vec<BinaryFunction>,
@@ -84,6 +95,8 @@ pub struct Binary {
     pub segments: Vec<Segment>,
     /// Output sections that hold code.
     pub code_sections: Vec<CodeSection>,
+    /// Stubs of the procedure linkage table by address; x86-64 only, elsewhere none are known.
+    pub plt_stubs: Vec<PltStub>,
 }
 
 /// A PT_LOAD segment.
@@ -110,13 +123,99 @@ pub struct CodeSection {
     pub size: u64,
 }
 
+/// A stub of the procedure linkage table: the few bytes through which a function of another DSO is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PltStub {
+    /// Virtual address of its first byte.
+    pub address: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Linkage name of the function it leads to, without `@VERSION`.
+    pub target: String,
+}
+
 impl Binary {
     /// Reads an ELF file, and its debug file where it is stripped and `files` has it.
     ///
+    /// Functions are the defined STT_FUNC and STT_GNU_IFUNC symbols of sections with code. They are taken from the first of
+    /// these that has any: `.symtab`; the debug file with the same build-id; the debug file that `.gnu_debuglink` names, if
+    /// its CRC-32 is the one given there; `.gnu_debugdata`; `.dynsym`. Symbols whose name is not UTF-8 are left out, as no
+    /// profile can hold them. A debug file in place of the program is read as well; only its segments may be of no use.
+    ///
     /// # Errors
-    /// When this is no ELF file, or one that is damaged. A stripped file is no error: it has few or no functions.
+    /// When this is no linked ELF file, or one that is damaged. A stripped file is no error: it has few or no functions.
     pub fn parse(bytes: &[u8], files: &dyn Files) -> Result<Self> {
-        let _ = (bytes, files);
-        Err(crate::error::Error::failed("not written"))
+        let mut image = elf::read(bytes)?;
+        let (mut functions, symbols_from) = debug_data::functions(&mut image, files)?;
+        functions.sort_unstable_by(|a, b| {
+            (a.address, a.local, &a.name, &a.file, a.size)
+                .cmp(&(b.address, b.local, &b.name, &b.file, b.size))
+        });
+        functions.dedup();
+        let plt_stubs = plt::name_stubs(image.plt_stubs, &functions);
+        Ok(Self {
+            functions,
+            symbols_from,
+            build_id: image.build_id,
+            soname: image.soname,
+            arch: image.arch,
+            segments: image.segments,
+            code_sections: image.code_sections,
+            plt_stubs,
+        })
+    }
+
+    /// The virtual address at which this byte of the file is loaded; the segment with code where two hold it.
+    #[must_use]
+    pub fn address_of_file_offset(&self, offset: u64) -> Option<u64> {
+        let holds = |segment: &&Segment| {
+            offset.checked_sub(segment.file_offset).is_some_and(|inside| inside < segment.file_size)
+        };
+        let segment = self
+            .segments
+            .iter()
+            .find(|segment| segment.executable && holds(segment))
+            .or_else(|| self.segments.iter().find(holds))?;
+        segment.address.checked_add(offset - segment.file_offset)
+    }
+
+    /// What lies at an address, for many addresses.
+    #[must_use]
+    pub fn address_index(&self) -> AddressIndex<'_> {
+        AddressIndex::new(self)
+    }
+
+    /// The function that the stub at this address leads to, if one is there.
+    #[must_use]
+    pub fn plt_target(&self, address: u64) -> Option<&str> {
+        self.plt_stub_at(address).map(|stub| stub.target.as_str())
+    }
+
+    /// The stub that this address lies in.
+    pub(crate) fn plt_stub_at(&self, address: u64) -> Option<&PltStub> {
+        let after = self.plt_stubs.partition_point(|stub| stub.address <= address);
+        self.plt_stubs[..after].last().filter(|stub| address - stub.address < stub.size)
+    }
+
+    /// Whether this address lies in a section of stubs.
+    pub(crate) fn in_plt(&self, address: u64) -> bool {
+        self.code_sections.iter().any(|section| {
+            plt::is_stub_section(section.name.as_bytes())
+                && address.checked_sub(section.address).is_some_and(|inside| inside < section.size)
+        })
+    }
+
+    /// Names that stand at more than one address, so that a name alone does not tell which function is meant.
+    #[must_use]
+    pub fn twins(&self) -> BTreeSet<&str> {
+        let mut first_address: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut twins = BTreeSet::new();
+        for function in &self.functions {
+            let first = *first_address.entry(&function.name).or_insert(function.address);
+            if first != function.address {
+                twins.insert(function.name.as_str());
+            }
+        }
+        twins
     }
 }

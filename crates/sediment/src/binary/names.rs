@@ -1,19 +1,120 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The only spelling of symbols and sections.
+//! The only spelling of symbols and sections: what profilers append to a symbol, and in which input section a compiler puts a
+//! function under `-ffunction-sections`.
+//!
+//! GCC names the section of a function `f` after how it runs: `.text.f`, `.text.hot.f`, `.text.startup.f` (constructors and
+//! `main`), `.text.exit.f` (destructors), `.text.unlikely.f` (cold functions). A function of which a cold part is split off has
+//! that part as symbol `f.cold` in `.text.unlikely.f`. Clang does the same, but puts `main` and constructors into `.text.f`,
+//! and split parts into `.text.split.f`. What a linker script says of a group, it says by these prefixes.
 
 /// A symbol as a profiler prints it, taken apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Symbol<'a> {
-    /// The linkage name, without `@VERSION` and `@plt`.
+    /// The linkage name, without `@VERSION`, `@plt` and `.localalias`.
     pub name: &'a [u8],
     /// A stub of the procedure linkage table, not the function itself.
     pub plt: bool,
+    /// No name at all: an address, or a stub whose function is not known (`offset_0x…@plt`, `*ABS*+0x…@plt`).
+    pub unresolved: bool,
 }
 
 /// Takes a printed symbol apart.
 #[must_use]
 pub fn symbol(printed: &[u8]) -> Symbol<'_> {
-    Symbol { name: printed, plt: false }
+    let plt = printed.ends_with(b"@plt");
+    // An `@` in front is no separator: there would be no name left.
+    let end = printed.iter().skip(1).position(|b| *b == b'@').map_or(printed.len(), |at| at + 1);
+    let versionless = &printed[..end];
+    let unresolved = is_address(versionless)
+        || plt
+            && (versionless.starts_with(b"*ABS*")
+                || versionless.strip_prefix(b"offset_").is_some_and(is_address))
+        || matches!(versionless, b"" | b"@plt" | b"[unknown]");
+    Symbol { name: without_local_alias(versionless), plt, unresolved }
+}
+
+/// `0x` and hexadecimal digits.
+fn is_address(text: &[u8]) -> bool {
+    text.strip_prefix(b"0x")
+        .is_some_and(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit))
+}
+
+/// Without the `.localalias` (numbered by older GCC) that GCC gives a second, local name of an exported function.
+fn without_local_alias(name: &[u8]) -> &[u8] {
+    const SUFFIX: &[u8] = b".localalias";
+    let numbered = name.iter().rposition(|b| *b == b'.').filter(|at| {
+        let digits = &name[at + 1..];
+        !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) && name[..*at].ends_with(SUFFIX)
+    });
+    let unnumbered = numbered.map_or(name, |at| &name[..at]);
+    unnumbered.strip_suffix(SUFFIX).filter(|stem| !stem.is_empty()).unwrap_or(name)
+}
+
+/// The function whose cold part this symbol is: `f` of `f.cold`, and of `f.cold.7` as older GCC has it.
+#[must_use]
+pub fn split_from(name: &str) -> Option<&str> {
+    let unnumbered = match name.rsplit_once('.') {
+        Some((stem, digits)) if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => stem,
+        _ => name,
+    };
+    unnumbered.strip_suffix(".cold").filter(|stem| !stem.is_empty())
+}
+
+/// The symbol of a function's cold part.
+#[must_use]
+pub fn cold_part(name: &str) -> String {
+    format!("{name}.cold")
+}
+
+/// Whether `candidate` is a function that the compiler made out of `name`: a specialised, split or privatised copy, which
+/// has the name, a dot and more.
+#[must_use]
+pub fn is_clone_of(candidate: &str, name: &str) -> bool {
+    candidate.strip_prefix(name).is_some_and(|rest| rest.len() > 1 && rest.starts_with('.'))
+        && !name.is_empty()
+}
+
+/// The part of a program that compilers and linker scripts group by how functions run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SectionGroup {
+    /// `.text.f`.
+    Plain,
+    /// `.text.hot.f`.
+    Hot,
+    /// `.text.startup.f`.
+    Startup,
+    /// `.text.exit.f`.
+    Exit,
+    /// `.text.unlikely.f`.
+    Unlikely,
+    /// `.text.split.f`.
+    Split,
+}
+
+impl SectionGroup {
+    /// Every group, in the order in which the sections of one function are to be placed.
+    pub const ALL: [Self; 6] =
+        [Self::Plain, Self::Hot, Self::Startup, Self::Exit, Self::Unlikely, Self::Split];
+
+    /// What stands between `.text.` and the function's name, without dots; empty for [`Self::Plain`].
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Hot => "hot",
+            Self::Startup => "startup",
+            Self::Exit => "exit",
+            Self::Unlikely => "unlikely",
+            Self::Split => "split",
+        }
+    }
+
+    fn section_of(self, name: &str) -> String {
+        match self {
+            Self::Plain => format!(".text.{name}"),
+            _ => format!(".text.{}.{name}", self.word()),
+        }
+    }
 }
 
 /// The input sections in which a function can lie.
@@ -21,14 +122,164 @@ pub fn symbol(printed: &[u8]) -> Symbol<'_> {
 pub struct Sections {
     /// Those of the function itself, in the order in which they are to be placed.
     pub own: Vec<String>,
-    /// Those that may hold its split cold part.
+    /// Those that hold its split cold part, or the function itself if it is a cold one: to be placed behind all functions.
     pub cold: Vec<String>,
 }
 
 /// The input sections in which the function of this linkage name can lie. `split`: whether it has a split cold part, where
 /// a binary is at hand to tell.
+///
+/// `.text.unlikely.f` is the function itself where it is known not to be split; where it is known to be split it is left to the
+/// linker; where nothing is known, it goes behind all functions. A name `f.cold` in a profile says that the cold part did run.
+///
+/// A function named like a group (`exit`, `hot`) has no `.text.NAME` here: that section holds the group's functions of every
+/// object that was compiled without `-ffunction-sections`.
 #[must_use]
 pub fn sections(name: &str, split: Option<bool>) -> Sections {
-    let _ = split;
-    Sections { own: vec![format!(".text.{name}")], cold: Vec::new() }
+    if let Some(stem) = split_from(name) {
+        let own = [SectionGroup::Unlikely, SectionGroup::Split].map(|group| group.section_of(stem)).to_vec();
+        return Sections { own, cold: Vec::new() };
+    }
+    let is_group = SectionGroup::ALL.iter().any(|group| group.word() == name);
+    let mut own: Vec<String> =
+        [SectionGroup::Plain, SectionGroup::Hot, SectionGroup::Startup, SectionGroup::Exit]
+            .into_iter()
+            .filter(|group| !(is_group && *group == SectionGroup::Plain))
+            .map(|group| group.section_of(name))
+            .collect();
+    let unlikely = SectionGroup::Unlikely.section_of(name);
+    let cold = match split {
+        Some(true) => Vec::new(),
+        Some(false) => {
+            own.push(unlikely);
+            Vec::new()
+        }
+        None => vec![unlikely],
+    };
+    Sections { own, cold }
+}
+
+/// The function that an input section was named after, and the group it belongs to; None for a section that holds no function
+/// of its own (`.text`, `.text.unlikely`, `.text.hot.`) or no code.
+///
+/// The inverse of [`sections`]; `.text.unlikely.f` gives `f` whether it holds the function or its cold part.
+#[must_use]
+pub fn function_of_section(section: &str) -> Option<(&str, SectionGroup)> {
+    let rest = section.strip_prefix(".text.").filter(|rest| !rest.is_empty())?;
+    for group in SectionGroup::ALL.into_iter().filter(|group| *group != SectionGroup::Plain) {
+        match rest.strip_prefix(group.word()) {
+            Some("" | ".") => return None,
+            Some(name) if name.starts_with('.') => return Some((&name[1..], group)),
+            _ => {}
+        }
+    }
+    // What -fprofile-reorder-functions numbers, to be sorted by the linker.
+    (!rest.starts_with("sorted.")).then_some((rest, SectionGroup::Plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printed_symbols_are_taken_apart() {
+        let rows: &[(&str, &str, bool, bool)] = &[
+            ("palloc", "palloc", false, false),
+            ("memcpy@plt", "memcpy", true, false),
+            ("memcpy@@GLIBC_2.14", "memcpy", false, false),
+            ("memcpy@GLIBC_2.2.5", "memcpy", false, false),
+            ("memcpy@@GLIBC_2.14@plt", "memcpy", true, false),
+            ("f.localalias", "f", false, false),
+            ("f.localalias.12", "f", false, false),
+            ("f.localalias@plt", "f", true, false),
+            ("f.constprop.0", "f.constprop.0", false, false),
+            ("f.lto_priv.0", "f.lto_priv.0", false, false),
+            ("set_ps.lto_priv.0.lto_priv.0", "set_ps.lto_priv.0.lto_priv.0", false, false),
+            (".localalias", ".localalias", false, false),
+            ("offset_0x1b2c0@plt", "offset_0x1b2c0", true, true),
+            ("*ABS*+0x9f0a0@plt", "*ABS*+0x9f0a0", true, true),
+            ("offset_0x1b2c0", "offset_0x1b2c0", false, false),
+            ("0x00007f2ac31aeb10", "0x00007f2ac31aeb10", false, true),
+            ("[unknown]", "[unknown]", false, true),
+            ("@plt", "@plt", true, true),
+            ("@odd", "@odd", false, false),
+            ("", "", false, true),
+            ("operator@", "operator", false, false),
+        ];
+        for (printed, name, plt, unresolved) in rows {
+            let expected = Symbol { name: name.as_bytes(), plt: *plt, unresolved: *unresolved };
+            assert_eq!(symbol(printed.as_bytes()), expected, "{printed}");
+        }
+    }
+
+    #[test]
+    fn a_function_has_the_sections_that_a_compiler_can_give_it() {
+        let unknown = sections("f", None);
+        assert_eq!(unknown.own, [".text.f", ".text.hot.f", ".text.startup.f", ".text.exit.f"]);
+        assert_eq!(unknown.cold, [".text.unlikely.f"]);
+
+        let whole = sections("f", Some(false));
+        assert_eq!(
+            whole.own,
+            [".text.f", ".text.hot.f", ".text.startup.f", ".text.exit.f", ".text.unlikely.f"]
+        );
+        assert!(whole.cold.is_empty());
+
+        let split = sections("f", Some(true));
+        assert_eq!(split.own, unknown.own);
+        assert!(split.cold.is_empty());
+    }
+
+    #[test]
+    fn a_cold_part_that_ran_is_placed_itself() {
+        for name in ["f.constprop.0.cold", "f.constprop.0.cold.3"] {
+            let ran = sections(name, Some(true));
+            assert_eq!(ran.own, [".text.unlikely.f.constprop.0", ".text.split.f.constprop.0"]);
+            assert!(ran.cold.is_empty());
+        }
+        assert_eq!(split_from(".cold"), None);
+        assert_eq!(split_from("f.7"), None);
+    }
+
+    #[test]
+    fn a_function_named_like_a_group_does_not_drag_the_group_along() {
+        for name in ["hot", "startup", "exit", "unlikely", "split"] {
+            let group = format!(".text.{name}");
+            assert!(!sections(name, Some(false)).own.contains(&group), "{name}");
+        }
+    }
+
+    #[test]
+    fn sections_name_their_functions() {
+        let rows: &[(&str, Option<(&str, SectionGroup)>)] = &[
+            (".text.f", Some(("f", SectionGroup::Plain))),
+            (".text.hot.f", Some(("f", SectionGroup::Hot))),
+            (".text.startup.main", Some(("main", SectionGroup::Startup))),
+            (".text.exit.f", Some(("f", SectionGroup::Exit))),
+            (".text.unlikely.f.isra.0", Some(("f.isra.0", SectionGroup::Unlikely))),
+            (".text.split.f", Some(("f", SectionGroup::Split))),
+            (".text.hotel", Some(("hotel", SectionGroup::Plain))),
+            (".text.f.lto_priv.0", Some(("f.lto_priv.0", SectionGroup::Plain))),
+            (".text", None),
+            (".text.", None),
+            (".text.hot", None),
+            (".text.hot.", None),
+            (".text.unlikely", None),
+            (".text.sorted.42", None),
+            (".data.f", None),
+        ];
+        for (section, expected) in rows {
+            assert_eq!(function_of_section(section), *expected, "{section}");
+        }
+    }
+
+    #[test]
+    fn clones_are_known_by_their_stem() {
+        assert!(is_clone_of("f.constprop.0", "f"));
+        assert!(is_clone_of("f.cold", "f"));
+        assert!(!is_clone_of("f", "f"));
+        assert!(!is_clone_of("f.", "f"));
+        assert!(!is_clone_of("fg.part.0", "f"));
+        assert!(!is_clone_of(".part.0", ""));
+    }
 }

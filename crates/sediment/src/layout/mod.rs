@@ -8,7 +8,7 @@ pub mod c3;
 pub mod cdsort;
 mod chains;
 
-use crate::graph::{CallGraph, FunctionId};
+use crate::graph::{CallGraph, FunctionId, Group, GroupKind, Order};
 
 /// One way to order the functions of a call graph.
 #[derive(Debug, Clone, Copy)]
@@ -45,4 +45,25 @@ pub const ALGORITHMS: &[Algorithm] = &[
 #[must_use]
 pub fn algorithm(name: &str) -> Option<&'static Algorithm> {
     ALGORITHMS.iter().find(|algorithm| algorithm.name == name)
+}
+
+/// Orders a graph: the functions that were seen to run, as the algorithm places them, and behind them as [`GroupKind::Warm`]
+/// those of which nothing more than their existence is known.
+#[must_use]
+pub fn place(graph: &CallGraph, algorithm: &Algorithm, options: &Options) -> Order {
+    let mut ran: Vec<bool> = graph.weights().iter().map(|weight| *weight > 0).collect();
+    for edge in graph.edges() {
+        ran[edge.caller.index()] = true;
+        ran[edge.callee.index()] = true;
+    }
+    let (hot, warm): (Vec<_>, Vec<_>) =
+        (algorithm.run)(graph, options).into_iter().partition(|function| ran[function.index()]);
+    let groups = [(GroupKind::Hot, hot), (GroupKind::Warm, warm)];
+    Order {
+        groups: groups
+            .into_iter()
+            .filter(|(_, functions)| !functions.is_empty())
+            .map(|(kind, functions)| Group { kind, functions })
+            .collect(),
+    }
 }

@@ -1,24 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! gnu_ld_script.
+//! A linker script for every GNU ld, those before 2.43 too: one output section, inserted before `.text` of whatever script the
+//! linker would use anyway, which therefore needs no copy.
+//!
+//! It must be handed over by `-T`: as a plain file among the objects, ld would not find `.text` to insert before. The output
+//! section lies in the same segment as `.text`. Its name begins with `.text.`, by which tools that look at names know code.
 
-use super::{Linker, OrderedName, Placement};
-use crate::error::{Error, Losses, Result};
+use super::sections::{self, Dialect};
+use super::{Linker, OrderedName, Placement, header};
+use crate::error::{Losses, Result};
 
 /// Its row in the table.
-pub const LINKER: Linker =
-    Linker { name: "gnu-ld-script", summary: "", arguments: "", write, recognises, read };
+pub const LINKER: Linker = Linker {
+    name: "gnu-ld-script",
+    summary: "every GNU ld, also before 2.43",
+    arguments: "-Wl,-T,FILE",
+    write,
+    recognises,
+    read,
+};
+
+/// The output section that holds what is listed.
+const OUTPUT_SECTION: &str = ".text.sediment";
 
 fn write(placements: &[Placement]) -> (String, Losses) {
-    let _ = placements;
-    (String::new(), Losses::default())
+    let (statements, losses) = sections::write(placements, "    ");
+    let text = format!(
+        "/* {} */\nSECTIONS {{\n  {OUTPUT_SECTION} : {{\n{statements}  }}\n}} INSERT BEFORE .text;\n",
+        header(&LINKER)
+    );
+    (text, losses)
 }
 
 fn recognises(text: &str) -> bool {
-    let _ = text;
-    false
+    sections::dialect(text) == Some(Dialect::Script)
 }
 
 fn read(text: &str) -> Result<Vec<OrderedName>> {
-    let _ = text;
-    Err(Error::failed("not written"))
+    sections::read(text)
 }

@@ -1,23 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! list.
+//! A plain list: one symbol a line and nothing else, for people and other programs.
 
-use super::{Linker, OrderedName, Placement};
-use crate::error::{Error, Losses, Result};
+use super::{Linker, OrderedName, Placement, looks_like_lines, read_lines, write_lines};
+use crate::error::{Losses, Result};
+use crate::escape;
 
 /// Its row in the table.
-pub const LINKER: Linker = Linker { name: "list", summary: "", arguments: "", write, recognises, read };
+pub const LINKER: Linker = Linker {
+    name: "list",
+    summary: "people and scripts, one symbol a line",
+    arguments: "(no linker reads it under this name)",
+    write,
+    recognises,
+    read,
+};
 
 fn write(placements: &[Placement]) -> (String, Losses) {
-    let _ = placements;
-    (String::new(), Losses::default())
+    let mut losses = Losses::default();
+    let mut text = String::new();
+    // The same lines mean the same to whatever skips `#` lines and trims.
+    write_lines(placements, escape::lld, &mut text, &mut losses);
+    (text, losses)
 }
 
 fn recognises(text: &str) -> bool {
-    let _ = text;
-    false
+    looks_like_lines(text)
 }
 
 fn read(text: &str) -> Result<Vec<OrderedName>> {
-    let _ = text;
-    Err(Error::failed("not written"))
+    Ok(read_lines(text))
 }

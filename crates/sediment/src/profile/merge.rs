@@ -1,8 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Adding profiles up.
+//! Adding profiles up, to the byte.
+//!
+//! Inputs of different recordings count calls of different length, so each is first brought to shares: a recording's total
+//! becomes 10^15 and each count its part of that. A file that was merged already holds shares and is taken as it is. Then all
+//! is multiplied by the input's weight and added.
+//!
+//! Every step is exact integer arithmetic, rounded half to even once for the share and once for the weight, and what
+//! happened stays at least 1. Rounding is done on each input alone, and sums of integers do not depend on their order: so with
+//! weight 1 for what was merged already, merging is associative and commutative to the byte. Bringing a merged file back to
+//! 10^15 (`normalize`) rounds sums, and is not.
 
-use super::Profile;
-use crate::error::{Error, Result};
+use super::arithmetic::{NumberFault, decimal, scaled, scaled_share};
+use super::text::entries;
+use super::{Cluster, EdgeFacts, FunctionFacts, FunctionIndex, Profile, SHARE_TOTAL, Unit};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Decimal places of a weight.
+const PLACES: usize = 9;
+const BILLION: u128 = 1_000_000_000;
 
 /// The weight of one input: a decimal from 0 to 10^9 with at most nine places, in billionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,23 +25,215 @@ pub struct Weight(u128);
 
 impl Weight {
     /// Weight 1.
-    pub const ONE: Self = Self(1_000_000_000);
+    pub const ONE: Self = Self(BILLION);
 
     /// Reads a weight.
     ///
     /// # Errors
-    /// When it is no decimal in range.
+    /// When it is no decimal in range, of kind [`ErrorKind::Usage`].
     pub fn parse(text: &str) -> Result<Self> {
-        let _ = text;
-        Err(Error::failed("not written"))
+        let fault = |message: &str| {
+            Error::new(ErrorKind::Usage, format!("a weight that {message}"))
+                .with_found(text.as_bytes())
+                .with_hint("a weight is a decimal from 0 to 1000000000 with at most nine places")
+        };
+        if text.contains(['e', 'E']) {
+            return Err(fault(NumberFault::NoNumber.message()));
+        }
+        if text.split_once('.').is_some_and(|(_, fraction)| fraction.len() > PLACES) {
+            return Err(fault("has more than nine places"));
+        }
+        let billionths = decimal(text.as_bytes(), PLACES as i64).map_err(|reason| fault(reason.message()))?;
+        if billionths > BILLION * BILLION {
+            return Err(fault(NumberFault::TooLarge.message()));
+        }
+        Ok(Self(billionths))
+    }
+}
+
+impl std::fmt::Display for Weight {
+    /// The decimal, without zeros at its end.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = format!("{}.{:09}", self.0 / BILLION, self.0 % BILLION);
+        f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
     }
 }
 
 /// Adds profiles up; with `normalize` the total of each share input is brought to 10^15 first.
 ///
+/// The result has [`Unit::Share`]. `count`, `near` and `samples` of a recording become shares, each over its own sum
+/// (`count`: over the total); numbers that are the same in kind add up, of estimates the larger stays, of ranks the lowest,
+/// of sizes the largest. `kind` stays direct before indirect before thunk, and of two aliases the first by bytes.
+///
 /// # Errors
-/// When a sum or product leaves 128 bits.
+/// When a sum or product leaves 128 bits, when calls were counted and the total is 0, or when there is nothing to merge.
 pub fn merge(inputs: &[(&Profile, Weight)], normalize: bool) -> Result<Profile> {
-    let _ = (inputs, normalize);
-    Err(Error::failed("not written"))
+    if inputs.is_empty() {
+        return Err(Error::new(ErrorKind::Usage, "no profile to merge"));
+    }
+    let mut sum = Profile { unit: Unit::Share, inputs: Some(0), ..Profile::default() };
+    for (input, weight) in inputs {
+        add(&mut sum, input, *weight, normalize)?;
+    }
+    Ok(sum)
+}
+
+fn add(sum: &mut Profile, input: &Profile, weight: Weight, normalize: bool) -> Result<()> {
+    let shares = Shares::of(input, weight, normalize)?;
+    sum.total = sum.total.checked_add(shares.total()?).ok_or_else(too_large)?;
+    let recordings = sum.inputs.unwrap_or(0).checked_add(input.inputs.unwrap_or(1));
+    sum.inputs = Some(recordings.ok_or_else(too_large)?);
+    sum.source.extend(entries(&input.source).into_iter().map(str::to_owned));
+    sum.arch.extend(entries(&input.arch).into_iter().map(str::to_owned));
+    for (dso, said) in &input.clusters {
+        match sum.clusters.get_mut(dso) {
+            Some(known) => known.keep_agreed(said),
+            None => {
+                sum.clusters.insert(dso.clone(), said.clone());
+            }
+        }
+    }
+    let functions: Vec<FunctionIndex> = input.keys.iter().map(|key| sum.function(key.clone())).collect();
+    for (function, facts) in functions.iter().zip(&input.facts) {
+        let samples = shares.samples.of(facts.samples)?;
+        let facts = FunctionFacts { samples, ..facts.clone() };
+        sum.facts[function.index()].absorb(&facts).ok_or_else(too_large)?;
+    }
+    for ((caller, callee), facts) in &input.edges {
+        let facts =
+            EdgeFacts { count: shares.count.of(facts.count)?, near: shares.near.of(facts.near)?, ..*facts };
+        let edge = sum.edge_mut(functions[caller.index()], functions[callee.index()]);
+        edge.absorb(&facts).ok_or_else(too_large)?;
+    }
+    Ok(())
+}
+
+/// How the numbers of one input become weighted shares.
+struct Shares {
+    count: Scale,
+    near: Scale,
+    samples: Scale,
+    total: u128,
+}
+
+impl Shares {
+    fn of(input: &Profile, weight: Weight, normalize: bool) -> Result<Self> {
+        let sum = |mut numbers: &mut dyn Iterator<Item = Option<u128>>| {
+            (&mut numbers).flatten().try_fold(0u128, u128::checked_add).ok_or_else(too_large)
+        };
+        let counted = input.edges.values().any(|facts| facts.count.is_some_and(|count| count > 0));
+        if counted && input.total == 0 {
+            return Err(Error::failed("a profile counts calls, but its total is 0"));
+        }
+        let (over, total) = match (input.unit, input.total) {
+            (_, 0) => ([None; 3], 0),
+            (Unit::Calls, total) => ([Some(total), None, None], SHARE_TOTAL),
+            (Unit::Share, total) if normalize => ([Some(total); 3], SHARE_TOTAL),
+            (Unit::Share, total) => ([None; 3], total),
+        };
+        let [count, mut near, mut samples] = over.map(|over| Scale { over, weight });
+        if input.unit == Unit::Calls {
+            near.over = Some(sum(&mut input.edges.values().map(|facts| facts.near))?);
+            samples.over = Some(sum(&mut input.facts.iter().map(|facts| facts.samples))?);
+        }
+        Ok(Self { count, near, samples, total })
+    }
+
+    /// The input's part of the total.
+    fn total(&self) -> Result<u128> {
+        scaled(self.total, self.count.weight.0, BILLION).ok_or_else(too_large)
+    }
+}
+
+/// Brings numbers to shares of 10^15 over their sum, unless they are shares already, and weighs them.
+struct Scale {
+    over: Option<u128>,
+    weight: Weight,
+}
+
+impl Scale {
+    fn of(&self, number: Option<u128>) -> Result<Option<u128>> {
+        let Some(number) = number.filter(|number| *number > 0) else { return Ok(number) };
+        let share = match self.over {
+            Some(over) => {
+                number.checked_mul(SHARE_TOTAL).ok_or_else(too_large)?;
+                scaled_share(number, SHARE_TOTAL, over)
+            }
+            None => Some(number),
+        };
+        let weighed = share.and_then(|share| scaled_share(share, self.weight.0, BILLION));
+        weighed.map(Some).ok_or_else(too_large)
+    }
+}
+
+fn too_large() -> Error {
+    Error::failed("a sum or product of the profiles' numbers leaves 128 bits")
+}
+
+impl FunctionFacts {
+    /// Takes in what else is known of the same function; None when the samples leave 128 bits.
+    pub(super) fn absorb(&mut self, other: &Self) -> Option<()> {
+        self.size = self.size.max(other.size);
+        self.samples = added(self.samples, other.samples)?;
+        self.first = lesser(self.first, other.first);
+        self.static_calls = self.static_calls.max(other.static_calls);
+        self.heat = lesser(self.heat, other.heat);
+        if other.alias.is_some() {
+            self.alias = lesser(self.alias.take(), other.alias.clone());
+        }
+        self.taken |= other.taken;
+        self.entry |= other.entry;
+        Some(())
+    }
+}
+
+impl EdgeFacts {
+    /// Takes in what another profile knows of the same edge; None when a sum leaves 128 bits.
+    fn absorb(&mut self, other: &Self) -> Option<()> {
+        let static_calls = self.static_calls.max(other.static_calls);
+        *self = Self {
+            count: added(self.count, other.count)?,
+            near: added(self.near, other.near)?,
+            static_calls,
+            kind: lesser(self.kind, other.kind),
+        };
+        Some(())
+    }
+
+    /// Takes in an edge that the same profile repeats, whose estimates add up too; None when a sum leaves 128 bits.
+    pub(super) fn add(&mut self, other: &Self) -> Option<()> {
+        let number = |estimate: Option<super::Millionths>| estimate.map(|estimate| estimate.0);
+        let static_calls = added(number(self.static_calls), number(other.static_calls))?;
+        self.absorb(other)?;
+        self.static_calls = static_calls.map(super::Millionths);
+        Some(())
+    }
+}
+
+impl Cluster {
+    /// Keeps what another input with this DSO says too.
+    fn keep_agreed(&mut self, other: &Self) {
+        if self.build_id != other.build_id {
+            self.build_id = None;
+        }
+        if self.package != other.package {
+            self.package = None;
+        }
+    }
+}
+
+/// The sum of what is known, None where nothing is; the outer None is an overflow.
+fn added(a: Option<u128>, b: Option<u128>) -> Option<Option<u128>> {
+    match (a, b) {
+        (Some(a), Some(b)) => a.checked_add(b).map(Some),
+        (a, b) => Some(a.or(b)),
+    }
+}
+
+/// The lesser of what is known.
+fn lesser<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
 }

@@ -2,9 +2,14 @@
 //! [`Profile`]: functions by (dso, name, file) with integer weights, and the calls between them.
 //!
 //! The value that travels: it holds no address, path, host, command line or user name. [`text`] is its file format
-//! (docs/profile-format.md), [`merge`](mod@merge) adds profiles up.
+//! (docs/profile-format.md), [`merge`](mod@merge) adds profiles up, [`split`](mod@split) takes one DSO's part,
+//! [`alike`](mod@alike) finds labels that may be one library.
 
+pub mod alike;
+mod arithmetic;
+mod dot;
 pub mod merge;
+pub mod split;
 pub mod text;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -124,7 +129,7 @@ pub struct FunctionFacts {
 }
 
 /// What is known of the calls from one function to another.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EdgeFacts {
     /// Calls seen. None: the edge is no call that was seen.
     pub count: Option<u128>,

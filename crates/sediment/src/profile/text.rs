@@ -1,21 +1,101 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The profile file, version 2.
+//! The profile file: [`parse`] reads versions 1 and 2, [`print`] writes version 2 in its one order.
+//!
+//! A profile is a Graphviz digraph that people read, `dot` draws and source packages keep (docs/profile-format.md). Version 1
+//! is what the original sediment writes, a graph without the attribute `sediment`. Equal profiles are equal bytes, and
+//! `parse(print(p))` is `p` again.
 
-use super::Profile;
-use crate::error::{Error, Losses, Result};
+mod identity;
+mod version1;
+mod version2;
+mod words;
+mod write;
 
-/// Reads a profile file of version 1 or 2.
+pub use write::print;
+
+use super::dot::{self, Value};
+use super::{FunctionIndex, FunctionKey, LONGEST_NAME, Profile, acceptable};
+use crate::error::{Losses, Result};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+/// The version that is written.
+pub const VERSION: u32 = 2;
+
+/// A function, or a cluster, whose name, DSO or file cannot stand in a profile. Its edges are counted apart.
+pub const UNACCEPTABLE_NAME: &str = "names that cannot stand in a profile";
+/// An edge with an end that was left out.
+pub const EDGE_WITHOUT_END: &str = "edges of functions that were left out";
+/// An attribute, given once or as a default, that a profile does not have.
+pub const FOREIGN_ATTRIBUTE: &str = "attributes that are no part of a profile";
+/// An attribute that a profile has, with a text that cannot stand in one.
+pub const UNACCEPTABLE_TEXT: &str = "attributes whose text cannot stand in a profile";
+/// A stub of the procedure linkage table that has no name.
+pub const UNRESOLVED_STUB: &str = "PLT stubs without a name";
+/// An edge between a function and the stub that leads to it.
+pub const STUB_OF_ITSELF: &str = "calls from a PLT stub to its own function";
+/// The share of the running time on an edge that gprof2dot wrote.
+pub const PERCENTAGE: &str = "percentages of running time";
+/// No loss, but to be said: no edge has a weight, so that all count the same.
+pub const NO_WEIGHTS: &str = "weights: this is a static graph that has none, and its edges are kept without";
+
+/// Reads a profile file of version 1 or 2. The ledger says what was left out, and [`NO_WEIGHTS`] where it applies.
 ///
 /// # Errors
-/// With the line of what is wrong.
+/// With the line of what is no DOT, not directed, a number that is negative or none, an edge without a weight among others
+/// that have one, or a version that is newer than [`VERSION`].
 pub fn parse(bytes: &[u8]) -> Result<(Profile, Losses)> {
-    let _ = bytes;
-    Err(Error::failed("not written"))
+    let graph = dot::read(bytes, |value| version(value).map(|_| ()))?;
+    let named = graph.of_graph(dot::Graphs::Sediment).map(version).transpose();
+    match named.map_err(crate::Error::failed)? {
+        None | Some(1) => version1::read(&graph),
+        Some(_) => version2::read(&graph),
+    }
 }
 
-/// Writes a profile as a version 2 file.
-#[must_use]
-pub fn print(profile: &Profile) -> String {
-    let _ = profile;
-    String::new()
+/// The version that a graph names.
+fn version(value: &Value) -> std::result::Result<u128, String> {
+    match super::arithmetic::integer(&value.text) {
+        Ok(known) if (1..=u128::from(VERSION)).contains(&known) => Ok(known),
+        Ok(newer) if newer > 0 => Err(format!(
+            "a profile of version {newer}: it takes a sediment that reads version {newer}, this one reads 1 to {VERSION}"
+        )),
+        _ => Err("the graph's `sediment` is no version of the profile format".to_owned()),
+    }
+}
+
+/// What stands between the entries of a list in one attribute.
+const LIST_SEPARATOR: &str = ", ";
+
+/// The entries of a list, sorted and without repeats; an entry with the separator in it is several.
+pub(super) fn entries(list: &BTreeSet<String>) -> BTreeSet<&str> {
+    list.iter().flat_map(|entry| entry.split(LIST_SEPARATOR)).collect()
+}
+
+/// The function that a node stands for, or why it stands for none.
+#[derive(Debug, Clone)]
+enum Reading {
+    Function(FunctionIndex),
+    /// It is a PLT stub that leads to this function, which is added with its first edge.
+    Stub(FunctionKey),
+    LeftOut,
+}
+
+/// As much of a text as an example needs.
+fn example(text: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(&text[..text.len().min(LONGEST_NAME)])
+}
+
+/// What follows the last `/`: a DSO or file is never a path.
+fn base_name(path: &[u8]) -> &[u8] {
+    memchr::memrchr(b'/', path).map_or(path, |slash| &path[slash + 1..])
+}
+
+/// A text that may stand in a profile; what may not is counted.
+fn accepted(text: &[u8], losses: &mut Losses) -> Option<String> {
+    let kept = acceptable(text).map(str::to_owned);
+    if kept.is_none() {
+        losses.add(UNACCEPTABLE_TEXT, 0, &example(text));
+    }
+    kept
 }

@@ -1,19 +1,519 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! callgrind.out of valgrind --tool=callgrind.
+//! callgrind.out of valgrind --tool=callgrind, and of the programs that write the same format.
+//!
+//! The format is a stream of lines: what a function costs itself (`fn=`, then lines of positions and costs), and whom it calls
+//! (`cfn=`, `calls=COUNT`, then one line with the cost of the callee, which is not the caller's own). Names are compressed to
+//! ids that may be defined wherever they first stand, [`names`] follows them; positions are skipped, as only their number per
+//! line matters here. [`tally`] adds up, so that a call costs neither a hash nor an allocation.
+//!
+//! Source: valgrind's manual, "Callgrind Format Specification", and what valgrind 3.19 writes (docs/formats/callgrind.md).
 
-use super::{Reader, Recording};
+mod names;
+mod tally;
+
+use super::{DsoId, Place, PlaceId, Reader, RecordedDso, Recording, Spot, TransferKind};
 use crate::error::{Error, Result};
+use memchr::memchr;
+use names::{Function, Functions, Names};
+use tally::{Calls, Tally};
 
 /// Its row in the table.
 pub const READER: Reader =
     Reader { name: "callgrind", summary: "callgrind.out of valgrind --tool=callgrind", recognises, read };
 
+/// Calls or costs of code that has no symbol: a stripped object, a stub, generated code.
+pub const NO_SYMBOL: &str = "calls from or to code without a symbol";
+/// The frames under main, to which valgrind gives one name for all.
+pub const BELOW_MAIN: &str = "calls from or to \"(below main)\", which is no function";
+/// The own cost of both.
+pub const COST_WITHOUT_FUNCTION: &str = "own cost of code that has no name of a function";
+/// Objects whose path is not UTF-8.
+pub const NOT_UTF8: &str = "calls from or to an object whose path is not UTF-8";
+/// Lines `word=…` that are no part of the format.
+pub const UNKNOWN_LINES: &str = "lines of a kind that the callgrind format does not know";
+
+const SIBLINGS: &str = "valgrind may have written the profile to files beside this one: NAME.1, NAME.2 for dumps, \
+                        NAME-01, NAME-02 for threads; import those instead";
+const CUT_OFF: &str = "is the file cut off? Let the program end, or copy the file again";
+/// No file system here has longer ones, and many functions may be said to be of one file.
+const LONGEST_FILE_NAME: usize = 255;
+const LONGEST_HEADER: usize = 1 << 16;
+
 fn recognises(bytes: &[u8]) -> bool {
-    let _ = bytes;
+    const FIRST_LINES: [&[u8]; 9] =
+        [b"version:", b"pid:", b"cmd:", b"part:", b"thread:", b"desc:", b"event:", b"summary:", b"totals:"];
+    let start = &bytes[..bytes.len().min(LONGEST_HEADER)];
+    for line in start.split(|b| *b == b'\n').map(<[u8]>::trim_ascii) {
+        if line.starts_with(b"# callgrind format")
+            || line.starts_with(b"creator: callgrind")
+            || line.starts_with(b"events:")
+            || line.starts_with(b"positions:")
+        {
+            return true;
+        }
+        let header = line.is_empty()
+            || line.starts_with(b"#")
+            || line.starts_with(b"creator:")
+            || FIRST_LINES.iter().any(|first| line.starts_with(first));
+        if !header {
+            return false;
+        }
+    }
     false
 }
 
 fn read(bytes: &[u8]) -> Result<Recording> {
-    let _ = bytes;
-    Err(Error::failed("not written"))
+    let mut parser = Parser::new(bytes);
+    while parser.at < bytes.len() {
+        parser.line += 1;
+        parser.read_line()?;
+    }
+    parser.finish()
+}
+
+/// Who is called, from `cob=`, `cfi=` and `cfn=` to the `calls=` that they stand before.
+#[derive(Default)]
+struct Callee {
+    object: Option<u32>,
+    file: Option<u32>,
+    function: Option<u32>,
+}
+
+struct Parser<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    line: u64,
+    objects: Names<'a>,
+    files: Names<'a>,
+    functions: Functions<'a>,
+    tally: Tally,
+    unknown_lines: u64,
+    unknown_example: &'a [u8],
+    by_callgrind: bool,
+    /// Name of the first event, once an `events:` line was there.
+    event: Option<&'a [u8]>,
+    /// Positions at the start of each line of costs.
+    position_columns: usize,
+    /// Whether costs were read since the last `totals:`.
+    open_part: bool,
+    object: u32,
+    /// The file that `fl=`, `fi=` or `fe=` named last.
+    file: u32,
+    function: Option<u32>,
+    callee: Callee,
+    /// The file that `jfi=` named for the next jump.
+    jump_file: Option<u32>,
+}
+
+impl<'a> Parser<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        let mut objects = Names::new(bytes.len());
+        let mut files = Names::new(bytes.len());
+        let (object, file) = (objects.unknown(), files.unknown());
+        Self {
+            bytes,
+            at: 0,
+            line: 0,
+            objects,
+            files,
+            functions: Functions::new(bytes.len()),
+            tally: Tally::default(),
+            unknown_lines: 0,
+            unknown_example: b"",
+            by_callgrind: false,
+            event: None,
+            position_columns: 1,
+            open_part: false,
+            object,
+            file,
+            function: None,
+            callee: Callee::default(),
+            jump_file: None,
+        }
+    }
+
+    /// Reads the line at `at`, and the one after it where the two belong together.
+    fn read_line(&mut self) -> Result<()> {
+        match self.bytes[self.at] {
+            b'0'..=b'9' | b'+' | b'-' | b'*' => self.own_costs(),
+            b'\n' => {
+                self.at += 1;
+                Ok(())
+            }
+            b' ' | b'\t' | b'\r' => {
+                while matches!(self.bytes.get(self.at), Some(b' ' | b'\t' | b'\r')) {
+                    self.at += 1;
+                }
+                if self.at < self.bytes.len() { self.read_line() } else { Ok(()) }
+            }
+            _ => {
+                let line = self.take_line();
+                self.named_line(line)
+            }
+        }
+    }
+
+    /// The rest of the line without its end; moves behind it.
+    fn take_line(&mut self) -> &'a [u8] {
+        let rest = &self.bytes[self.at..];
+        let (line, used) = match memchr(b'\n', rest) {
+            Some(end) => (&rest[..end], end + 1),
+            None => (rest, rest.len()),
+        };
+        self.at += used;
+        line.trim_ascii_end()
+    }
+
+    /// Lines `POSITION… COST…`: what the current function costs itself. Most lines of a file are of this kind, so all that
+    /// stand together are read in one go.
+    fn own_costs(&mut self) -> Result<()> {
+        let Some(function) = self.function else {
+            let found = self.take_line();
+            return Err(self.error("cost line before any fn=", found).with_hint(CUT_OFF));
+        };
+        if self.event.is_none() {
+            let found = self.take_line();
+            return Err(self.error("cost line before any events:", found).with_hint(CUT_OFF));
+        }
+        let (bytes, columns) = (self.bytes, self.position_columns);
+        let mut at = self.at;
+        let mut lines = 0;
+        let mut sum: u64 = 0;
+        loop {
+            let start = at;
+            for _ in 0..columns {
+                while bytes.get(at).is_some_and(|b| *b > b' ') {
+                    at += 1;
+                }
+                while matches!(bytes.get(at), Some(b' ' | b'\t')) {
+                    at += 1;
+                }
+            }
+            let (cost, end) = match first_number(&bytes[at..]) {
+                Some((cost, length)) => (cost, at + length),
+                None => {
+                    self.line += lines;
+                    return Err(self.bad_cost(start));
+                }
+            };
+            // Further events.
+            at = match bytes.get(end) {
+                Some(b'\n') => end + 1,
+                Some(_) => memchr(b'\n', &bytes[end..]).map_or(bytes.len(), |length| end + length + 1),
+                None => bytes.len(),
+            };
+            match sum.checked_add(cost) {
+                Some(more) => sum = more,
+                None => {
+                    self.functions.add_cost(function, sum);
+                    sum = cost;
+                }
+            }
+            if !matches!(bytes.get(at), Some(b'0'..=b'9' | b'+' | b'-' | b'*')) {
+                break;
+            }
+            lines += 1;
+        }
+        self.functions.add_cost(function, sum);
+        self.line += lines;
+        self.at = at;
+        self.open_part = true;
+        Ok(())
+    }
+
+    fn bad_cost(&mut self, start: usize) -> Error {
+        self.at = start;
+        let found = self.take_line();
+        self.error("a cost that is no number from 0 to 2^64 - 1", found)
+    }
+
+    /// Any line that begins with a word.
+    fn named_line(&mut self, line: &'a [u8]) -> Result<()> {
+        let (word, rest) = match line.iter().position(|b| matches!(b, b'=' | b':')) {
+            Some(end) => (&line[..=end], line[end + 1..].trim_ascii()),
+            None => (line, &line[line.len()..]),
+        };
+        match word {
+            b"cfn=" => {
+                let object = self.callee.object.unwrap_or(self.object);
+                let file = self.callee.file.unwrap_or(self.file);
+                let function =
+                    self.functions.named(rest, object, file).map_err(|what| self.unnamed(what, line))?;
+                self.callee.function = Some(function);
+            }
+            b"calls=" => self.call(line, rest)?,
+            b"fn=" => {
+                let (object, file) = (self.object, self.file);
+                let function =
+                    self.functions.defined(rest, object, file).map_err(|what| self.unnamed(what, line))?;
+                self.tally.end_block();
+                self.function = Some(function);
+                self.callee = Callee::default();
+            }
+            b"fi=" | b"fe=" | b"fl=" => {
+                self.file = self.files.named(rest).map_err(|what| self.unnamed(what, line))?;
+            }
+            b"ob=" => self.object = self.objects.named(rest).map_err(|what| self.unnamed(what, line))?,
+            b"cfi=" | b"cfl=" => {
+                self.callee.file = Some(self.files.named(rest).map_err(|what| self.unnamed(what, line))?);
+            }
+            b"cob=" => {
+                self.callee.object = Some(self.objects.named(rest).map_err(|what| self.unnamed(what, line))?);
+            }
+            b"jump=" | b"jcnd=" => {
+                self.jump_file = None;
+                self.line_after(line)?;
+            }
+            // They say where a jump leads, but may define a name that later lines refer to.
+            b"jfi=" => {
+                self.jump_file = Some(self.files.named(rest).map_err(|what| self.unnamed(what, line))?)
+            }
+            b"jfn=" => {
+                let (object, file) = (self.object, self.jump_file.unwrap_or(self.file));
+                self.functions.named(rest, object, file).map_err(|what| self.unnamed(what, line))?;
+            }
+            b"events:" => {
+                self.event = Some(rest.split(|b| *b == b' ').next().unwrap_or_default());
+                self.begin_part();
+            }
+            b"positions:" => {
+                self.position_columns =
+                    rest.split(|b| *b == b' ').filter(|word| !word.is_empty()).count().max(1);
+            }
+            b"totals:" => self.open_part = false,
+            b"version:" => self.begin_file(),
+            b"creator:" => self.by_callgrind |= rest.starts_with(b"callgrind"),
+            _ if word.starts_with(b"#") || word.ends_with(b":") => {}
+            _ if word.ends_with(b"=") && word[..word.len() - 1].iter().all(u8::is_ascii_alphabetic) => {
+                self.unknown_lines += 1;
+                if self.unknown_example.is_empty() {
+                    self.unknown_example = line;
+                }
+            }
+            _ => {
+                return Err(self
+                    .error("a line that is not of the callgrind format", line)
+                    .with_hint(CUT_OFF));
+            }
+        }
+        Ok(())
+    }
+
+    /// `calls=COUNT POSITION…` and the line of inclusive cost after it.
+    fn call(&mut self, line: &'a [u8], rest: &'a [u8]) -> Result<()> {
+        let first = rest.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+        let count = number(first).ok_or_else(|| {
+            self.error("a number of calls that is no number from 0 to 2^64 - 1", line).with_hint(CUT_OFF)
+        })?;
+        if self.function.is_none() {
+            return Err(self.error("calls= before any fn=", line).with_hint(CUT_OFF));
+        }
+        let callee = std::mem::take(&mut self.callee);
+        let Some(function) = callee.function else {
+            return Err(self.error("calls= without a cfn= before it", line).with_hint(CUT_OFF));
+        };
+        self.line_after(line)?;
+        if let Some(caller) = self.function {
+            self.tally.add(caller, function, count);
+            self.functions.ran(function);
+        }
+        self.open_part = true;
+        Ok(())
+    }
+
+    /// Passes over the line of positions that belongs to the one just read.
+    fn line_after(&mut self, line: &'a [u8]) -> Result<()> {
+        match self.bytes.get(self.at) {
+            Some(b'0'..=b'9' | b'+' | b'-' | b'*') => {
+                self.take_line();
+                self.line += 1;
+                Ok(())
+            }
+            _ => Err(self
+                .error("the line of positions and costs that belongs to this one is missing", line)
+                .with_hint(CUT_OFF)),
+        }
+    }
+
+    fn begin_part(&mut self) {
+        self.tally.end_block();
+        self.function = None;
+        self.callee = Callee::default();
+        self.object = self.objects.unknown();
+        self.file = self.files.unknown();
+        self.open_part = false;
+    }
+
+    /// Ids hold within one file, and files may stand one after the other in one.
+    fn begin_file(&mut self) {
+        self.objects.forget_ids();
+        self.files.forget_ids();
+        self.functions.forget_ids();
+        self.begin_part();
+    }
+
+    fn unnamed(&self, what: &str, found: &[u8]) -> Error {
+        self.error(what, found).with_hint("does the file lack its beginning? Ids hold within one file only")
+    }
+
+    fn error(&self, message: impl Into<String>, found: &[u8]) -> Error {
+        Error::at_line(self.line, message).with_found(found)
+    }
+
+    fn finish(mut self) -> Result<Recording> {
+        self.tally.end_block();
+        let Some(event) = self.event else {
+            return Err(Error::at_line(
+                self.line,
+                "the file ends before it says which events it counts (events:)",
+            )
+            .with_hint(format!("{CUT_OFF}; or {SIBLINGS}")));
+        };
+        if self.by_callgrind && self.open_part {
+            return Err(Error::at_line(self.line, "the file ends without the totals: that close it")
+                .with_hint(CUT_OFF));
+        }
+        let calls = self.tally.into_calls();
+        if calls.is_empty() && !self.functions.any_cost() {
+            return Err(Error::at_line(self.line, "the file has a header, but no costs and no calls")
+                .with_hint(SIBLINGS));
+        }
+        if calls.is_empty() && !self.by_callgrind {
+            return Err(Error::failed(
+                "there is no call in this file (it has costs alone, as cachegrind writes them)",
+            )
+            .with_hint("record with: valgrind --tool=callgrind --demangle=no PROGRAM"));
+        }
+        let mut recording = Recording {
+            source: format!("valgrind callgrind ({})", String::from_utf8_lossy(event)),
+            total: calls.iter().map(|calls| u128::from(calls.count)).sum(),
+            ..Recording::default()
+        };
+        recording.losses.add_many(
+            UNKNOWN_LINES,
+            self.unknown_lines,
+            0,
+            &String::from_utf8_lossy(self.unknown_example),
+        );
+        let places = Places::of(&self.functions, &self.objects, &self.files, &mut recording);
+        places.add_costs(&self.functions, &mut recording);
+        places.add_calls(&self.functions, &calls, &mut recording);
+        if recording.places().is_empty() {
+            return Err(Error::failed("no function in this file has a name that could be ordered")
+                .with_hint("install the debug symbols of the program, then record it again"));
+        }
+        Ok(recording)
+    }
+}
+
+/// The place of each function that ran, or why it has none.
+struct Places(Vec<std::result::Result<PlaceId, &'static str>>);
+
+impl Places {
+    fn of<'a>(
+        functions: &Functions<'_>,
+        objects: &Names<'_>,
+        files: &Names<'a>,
+        recording: &mut Recording,
+    ) -> Self {
+        let dsos: Vec<std::result::Result<Option<DsoId>, &'static str>> = objects
+            .texts()
+            .iter()
+            .map(|path| match (known(path), std::str::from_utf8(path)) {
+                (false, _) => Ok(None),
+                (true, Ok(path)) => {
+                    Ok(Some(recording.dso(RecordedDso { path: path.to_owned(), build_id: None })))
+                }
+                (true, Err(_)) => Err(NOT_UTF8),
+            })
+            .collect();
+        let base_name = |path: &&'a [u8]| path.rsplit(|b| *b == b'/').next().filter(|name| can_be_file(name));
+        let base_names: Vec<Option<&[u8]>> = files.texts().iter().map(base_name).collect();
+        let mut place_of = |function: &Function<'_>| {
+            let name = names::function_name(function.name);
+            if names::is_below_main(name) {
+                return Err(BELOW_MAIN);
+            }
+            if !known(name) || names::is_address(name) {
+                return Err(NO_SYMBOL);
+            }
+            let dso = dsos[function.object as usize]?;
+            let file = base_names[function.file as usize].map(<[u8]>::to_vec);
+            Ok(recording.place(Place { dso, spot: Spot::Symbol { name: name.to_vec(), file } }))
+        };
+        // A name that was only mentioned as the aim of a jump is no place.
+        Self(functions.all().iter().map(|f| if f.ran { place_of(f) } else { Err(NO_SYMBOL) }).collect())
+    }
+
+    fn add_costs(&self, functions: &Functions<'_>, recording: &mut Recording) {
+        for (function, place) in functions.all().iter().zip(&self.0).filter(|(f, _)| f.cost > 0) {
+            match place {
+                Ok(place) => recording.add_samples(*place, function.cost),
+                Err(_) => {
+                    let example = example(function.name);
+                    recording.losses.add(COST_WITHOUT_FUNCTION, function.cost, &example);
+                }
+            }
+        }
+    }
+
+    fn add_calls(&self, functions: &Functions<'_>, calls: &[Calls], recording: &mut Recording) {
+        recording.transfers.reserve(calls.len());
+        for calls in calls {
+            let (caller, callee, count) = (calls.caller(), calls.callee(), u128::from(calls.count));
+            match (self.0[caller as usize], self.0[callee as usize]) {
+                (Ok(from), Ok(to)) => recording.add_transfer(from, to, TransferKind::Call, count),
+                (Err(why), _) | (_, Err(why)) => {
+                    let name = |function: u32| example(functions.all()[function as usize].name);
+                    let example = format!("{} -> {}", name(caller), name(callee));
+                    recording.losses.add(why, count, &example);
+                }
+            }
+        }
+    }
+}
+
+/// The beginning of a name; a name may be long, and stand for many losses.
+fn example(name: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(&name[..name.len().min(100)])
+}
+
+fn can_be_file(name: &[u8]) -> bool {
+    known(name) && name.len() <= LONGEST_FILE_NAME
+}
+
+/// Whether valgrind knew this name or path.
+fn known(name: &[u8]) -> bool {
+    !name.is_empty() && name != b"???"
+}
+
+/// The number at the start of a text and its length; no number at the end of a line is 0. None if it is none.
+fn first_number(text: &[u8]) -> Option<(u64, usize)> {
+    let mut value: u64 = 0;
+    let mut length = 0;
+    loop {
+        match text.get(length) {
+            Some(digit @ b'0'..=b'9') => {
+                value = value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+                length += 1;
+            }
+            None | Some(b'\n' | b' ' | b'\r' | b'\t') => return Some((value, length)),
+            Some(_) => break,
+        }
+    }
+    let end = text.iter().position(|b| *b <= b' ').unwrap_or(text.len());
+    Some((number(&text[..end])?, end))
+}
+
+/// A number as the format writes it: decimal, or hexadecimal after `0x`.
+fn number(text: &[u8]) -> Option<u64> {
+    let (digits, radix) = match text.strip_prefix(b"0x") {
+        Some(digits) => (digits, 16),
+        None => (text, 10),
+    };
+    // from_str_radix takes a sign, the format does not.
+    if !digits.first()?.is_ascii_hexdigit() {
+        return None;
+    }
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, radix).ok()
 }

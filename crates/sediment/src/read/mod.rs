@@ -35,7 +35,10 @@ pub const READERS: &[Reader] = &[perf_data::READER, callgrind::READER, perf_repo
 pub fn read(bytes: &[u8]) -> Result<Recording> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(Error::failed("the file is empty: there is no profile in it")
-            .with_hint("did the recording write its output elsewhere, or end before it wrote any?"));
+            .with_hint(
+                "did the recording write its output elsewhere, or end before it wrote any? callgrind leaves NAME empty \
+                 when it writes NAME.1 (dumps) or NAME-01 (threads): import those",
+            ));
     }
     let reader = READERS.iter().find(|reader| (reader.recognises)(bytes)).ok_or_else(|| {
         let known: Vec<&str> = READERS.iter().map(|reader| reader.summary).collect();
@@ -156,6 +159,45 @@ impl Recording {
     pub fn set_first(&mut self, place: PlaceId, rank: u64) {
         let kept = self.first.entry(place).or_insert(rank);
         *kept = (*kept).min(rank);
+    }
+
+    /// Adds another part of the same recording, such as another thread's file.
+    ///
+    /// # Errors
+    /// When the other was recorded by other means, so that the counts of the two cannot be compared.
+    pub fn append(&mut self, part: &Self) -> Result<()> {
+        if self.source != part.source {
+            return Err(Error::failed(format!(
+                "this was recorded by {}, the files before it by {}: they are no parts of one recording",
+                part.source, self.source
+            ))
+            .with_hint("import each into a profile of its own, then use `sediment merge`"));
+        }
+        if self.arch != part.arch {
+            self.arch = None;
+        }
+        self.total = self.total.saturating_add(part.total);
+        self.losses.append(&part.losses);
+        let dsos: Vec<DsoId> = part.dsos.iter().map(|dso| self.dso(dso.clone())).collect();
+        let places: Vec<PlaceId> = part
+            .places
+            .iter()
+            .map(|place| {
+                let dso = place.dso.map(|id| dsos[id.0 as usize]);
+                self.place(Place { dso, spot: place.spot.clone() })
+            })
+            .collect();
+        let here = |place: PlaceId| places[place.0 as usize];
+        for (from, to, kind, count) in part.transfers() {
+            self.add_transfer(here(from), here(to), kind, count);
+        }
+        for (place, cost) in part.samples() {
+            self.add_samples(here(place), cost);
+        }
+        for (place, rank) in part.first_uses() {
+            self.set_first(here(place), rank);
+        }
+        Ok(())
     }
 
     /// The DSOs, by id.

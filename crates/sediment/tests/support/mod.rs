@@ -7,6 +7,8 @@
 
 #![allow(dead_code)] // each test program uses its part
 
+pub mod hostile;
+
 use libtest_mimic::{Failed, Trial};
 use std::path::{Path, PathBuf};
 

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment demo`: the whole line on a generated program, before and after measured.
+
+use crate::demo::ALGORITHM;
+use crate::demo::program::{self, SourceFile};
+use crate::demo::report::{self, Comparison, Findings};
+use crate::demo::toolchain::Toolchain;
+use crate::files::{self, SystemFiles};
+use crate::ui::Ui;
+use clap::Args;
+use indicatif::ProgressBar;
+use sediment::binary::Binary;
+use sediment::graph::{self, GroupKind, Selection};
+use sediment::measure::command::run as run_program;
+use sediment::measure::pairs;
+use sediment::measure::{Command, METERS, Meter, Reading, Unit};
+use sediment::profile::Profile;
+use sediment::record::RECORDERS;
+use sediment::verify::{self, Report};
+use sediment::{Error, Result, layout, link, read, resolve};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Another seed makes another program; this one is as good as any.
+const PROGRAM_SEED: u64 = 1;
+/// Requests are recorded from one stream and measured on another: an order must serve more than what it was made of.
+const RECORDED_STREAM: u32 = 1;
+const MEASURED_STREAM: u32 = 2;
+/// About 30 million instructions: seconds under valgrind.
+const REQUESTS: u32 = 3_000;
+/// Tenths of a second without valgrind.
+const TIMED_REQUESTS: u32 = 60_000;
+const PAIRS: u32 = 11;
+const TIME_LIMIT: Duration = Duration::from_secs(300);
+
+const PROGRAM: &str = "program";
+const ORDER_FILE: &str = "program.order";
+/// Of the program in input order and in the new one: names of one length, as the dynamic linker takes instructions over each
+/// byte of a path.
+const FOLDERS: [&str; 2] = ["input", "order"];
+
+/// Show the whole line on a generated program: record, order, link, verify, measure
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Show the whole line on a generated program: record, order, link, verify, measure.\n\n\
+Makes a C program of thousands of functions whose hot path is strewn over all of its files, compiles it with the C compiler of \
+this machine, records it under valgrind, orders and links it again, verifies the result, and measures both programs. \
+Takes about a minute on two processors and needs a C compiler with its linker, and valgrind."
+)]
+pub(crate) struct Arguments {
+    /// Keep sources, objects, profile, order and programs in this new folder
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    /// The C compiler; the default is the first of cc, gcc and clang
+    #[arg(long, value_name = "COMMAND")]
+    cc: Option<OsString>,
+    /// Give this to the compiler when it links, to choose another linker; may be given again
+    #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
+    link_argument: Vec<OsString>,
+}
+
+pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
+    let toolchain = Toolchain::find(arguments.cc.as_deref(), &arguments.link_argument)?;
+    let recorder = &RECORDERS[0];
+    (recorder.available)()?;
+    let workshop = files::Workshop::new(arguments.keep.as_deref())?;
+    let stage = Stage { folder: workshop.path(), toolchain: &toolchain, ui };
+
+    let sources = program::program(PROGRAM_SEED);
+    let units: Vec<String> =
+        sources.iter().map(|file| file.name.clone()).filter(|name| name.ends_with(".c")).collect();
+    let progress = Progress::new(ui, units.len());
+    progress.begin(&format!("compiling {} files", units.len()));
+    let objects = stage.compile(&sources, &units, &progress)?;
+    progress.begin("linking in input order");
+    let before = stage.link(FOLDERS[0], &objects, None)?;
+    progress.begin("recording under valgrind");
+    let recordings = (recorder.record)(&stage.serve(&before, REQUESTS, RECORDED_STREAM), stage.folder)?;
+    progress.begin("importing the recording");
+    let profile = stage.import(&recordings[0].bytes, &before)?;
+    progress.begin("ordering the functions");
+    let ordered_functions = stage.order(&profile, &before)?;
+    progress.begin("linking in that order");
+    let after = stage.link(FOLDERS[1], &objects, Some(ORDER_FILE))?;
+    progress.begin("verifying the linked program");
+    let verified = stage.verify([&before, &after], &profile)?;
+    stage.same_results(&before, &after)?;
+    let (comparisons, missing_meters) = stage.measure(&before, &after, &progress)?;
+    progress.begin("timing both in turn");
+    let time_ratios = stage.time(&before, &after, &progress)?;
+    progress.end();
+
+    let findings = Findings {
+        recorded_requests: REQUESTS,
+        profiled_functions: profile
+            .functions()
+            .iter()
+            .filter(|function| profile.key(**function).dso.as_deref() == Some(PROGRAM))
+            .count(),
+        calls: profile.total,
+        ordered_functions,
+        verified,
+        comparisons,
+        measured_requests: REQUESTS,
+        missing_meters,
+        time_ratios,
+        timed_requests: TIMED_REQUESTS,
+        kept_in: arguments.keep.as_deref().map(files::display),
+    };
+    ui.result(&report::text(&findings, &toolchain))
+}
+
+/// Where the demo plays: each of its steps takes and leaves files in one folder.
+struct Stage<'a> {
+    folder: &'a Path,
+    toolchain: &'a Toolchain,
+    ui: &'a Ui,
+}
+
+impl Stage<'_> {
+    /// Writes the sources and compiles the units among them; the objects' names.
+    fn compile(&self, sources: &[SourceFile], units: &[String], progress: &Progress) -> Result<Vec<String>> {
+        for file in sources {
+            files::write(&self.folder.join(&file.name), file.text.as_bytes(), self.ui)?;
+        }
+        self.toolchain.compile(units, self.folder, || progress.step())?;
+        Ok(units.iter().map(|unit| unit.replace(".c", ".o")).collect())
+    }
+
+    /// Links the program into a folder of its own: it keeps its name, by which its profile knows it.
+    fn link(&self, folder: &str, objects: &[String], order: Option<&str>) -> Result<PathBuf> {
+        files::new_folder(&self.folder.join(folder))?;
+        let program = Path::new(folder).join(PROGRAM);
+        self.toolchain.link(objects, order, &program.to_string_lossy(), self.folder)?;
+        Ok(self.folder.join(program))
+    }
+
+    /// The program serving requests of a stream.
+    fn serve(&self, program: &Path, requests: u32, stream: u32) -> Command {
+        Command::new(program, self.folder, TIME_LIMIT)
+            .with_arguments([requests.to_string(), stream.to_string()])
+    }
+
+    /// Reads and resolves the recording; the profile is written too, as `sediment import` does.
+    fn import(&self, recording: &[u8], program: &Path) -> Result<Profile> {
+        let recording = read::read(recording)?;
+        let files = SystemFiles::new(None, &[program.to_path_buf()])?;
+        let (profile, _) = resolve::resolve(&recording, &files)?;
+        let text = sediment::profile::text::print(&profile);
+        files::write(&self.folder.join("program.gv"), text.as_bytes(), self.ui)?;
+        Ok(profile)
+    }
+
+    /// Writes the ordering file; how many functions that ran are in it.
+    fn order(&self, profile: &Profile, program: &Path) -> Result<usize> {
+        let binary = read_binary(program)?;
+        let built = graph::build(profile, &Selection::Binary { binary: &binary, file_name: PROGRAM })?;
+        let algorithm =
+            layout::algorithm(ALGORITHM).ok_or_else(|| Error::failed("the demo's algorithm is gone"))?;
+        let order = layout::place(&built.graph, algorithm, &layout::Options::default());
+        let (placements, _) = link::placements(&order, &built, Some(&binary));
+        let (text, _) = (self.toolchain.linker.write)(&placements);
+        files::write(&self.folder.join(ORDER_FILE), text.as_bytes(), self.ui)?;
+        Ok(order
+            .groups
+            .iter()
+            .filter(|group| group.kind != GroupKind::Warm)
+            .map(|group| group.functions.len())
+            .sum())
+    }
+
+    /// What the linker did with the order: for both programs, the one linked without it first.
+    fn verify(&self, programs: [&Path; 2], profile: &Profile) -> Result<[Report; 2]> {
+        let text = files::read(&self.folder.join(ORDER_FILE))?;
+        let (_, asked) = link::read(&String::from_utf8_lossy(&text))?;
+        let report = |program| verify::verify(&read_binary(program)?, &asked, Some(profile), PROGRAM);
+        let reports = [report(programs[0])?, report(programs[1])?];
+        if !reports[1].in_force {
+            return Err(Error::failed(format!("{} did not follow the order", self.toolchain.linker_version))
+                .with_hint("choose another linker, such as --link-argument=-fuse-ld=bfd"));
+        }
+        Ok(reports)
+    }
+
+    /// Checks that both programs still do the same.
+    fn same_results(&self, before: &Path, after: &Path) -> Result<()> {
+        for stream in [RECORDED_STREAM, MEASURED_STREAM] {
+            let output = |program: &Path| {
+                let command = self.serve(program, REQUESTS, stream);
+                Ok(run_program(&command, 1024)?.successful(&command)?.output)
+            };
+            if output(before)? != output(after)? {
+                return Err(Error::failed(
+                    "the program does something else in the new order: this is a defect of the linker or of sediment",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads all meters that work here on both programs; and which do not work, and why.
+    fn measure(
+        &self,
+        before: &Path,
+        after: &Path,
+        progress: &Progress,
+    ) -> Result<(Vec<Comparison>, Vec<String>)> {
+        let (mut comparisons, mut missing): (Vec<Comparison>, _) = (Vec::new(), Vec::new());
+        for meter in METERS {
+            progress.begin(&format!("measuring {}", meter.name));
+            if let Err(error) = (meter.available)() {
+                missing.push(format!("{}: {error}", meter.summary));
+                continue;
+            }
+            let [before, after] = self.read_both(meter, [before, after])?;
+            for (before, after) in before.into_iter().zip(after) {
+                let known = comparisons.iter().any(|row| row.before.quantity.name == before.quantity.name);
+                // Time is worth nothing in one run; the pairs tell it.
+                let seen = before.value > 0 || after.value > 0;
+                if !known && seen && before.quantity.unit != Unit::Microseconds {
+                    comparisons.push(Comparison { before, after });
+                }
+            }
+        }
+        Ok((comparisons, missing))
+    }
+
+    /// Figures that nothing else on the machine can change are read of both programs at once.
+    fn read_both(&self, meter: &Meter, programs: [&Path; 2]) -> Result<[Vec<Reading>; 2]> {
+        let commands = programs.map(|program| self.serve(program, REQUESTS, MEASURED_STREAM));
+        let read = |command: &Command| (meter.run)(command, self.folder);
+        if !meter.quantities.iter().all(|quantity| quantity.repeatable) {
+            return Ok([read(&commands[0])?, read(&commands[1])?]);
+        }
+        std::thread::scope(|scope| {
+            let after = scope.spawn(|| read(&commands[1]));
+            let before = read(&commands[0]);
+            let after = after.join().unwrap_or_else(|_| Err(Error::failed("a measuring thread broke down")));
+            Ok([before?, after?])
+        })
+    }
+
+    fn time(&self, before: &Path, after: &Path, progress: &Progress) -> Result<Vec<f64>> {
+        let serve = |program| self.serve(program, TIMED_REQUESTS, MEASURED_STREAM);
+        let pairs = pairs::run(&serve(before), &serve(after), PAIRS, |_| progress.step())?;
+        Ok(pairs::ratios(&pairs, |usage| usage.user))
+    }
+}
+
+fn read_binary(path: &Path) -> Result<Binary> {
+    Binary::parse(&files::read(path)?, &SystemFiles::default())
+        .map_err(|error| error.with_input(files::display(path)))
+}
+
+/// How far the demo is: one step for each file compiled, each meter, each pair, and each of the other things it does.
+struct Progress(ProgressBar);
+
+impl Progress {
+    fn new(ui: &Ui, units: usize) -> Self {
+        const OTHER_STEPS: usize = 7;
+        Self(ui.progress((units + OTHER_STEPS + METERS.len()) as u64 + u64::from(PAIRS)))
+    }
+
+    fn begin(&self, what: &str) {
+        self.0.set_message(what.to_owned());
+        self.0.inc(1);
+    }
+
+    fn step(&self) {
+        self.0.inc(1);
+    }
+
+    fn end(&self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment draw`: the most frequent calls of a profile as a picture, by Graphviz' `dot`.
+
+use super::read_profile;
+use crate::files;
+use crate::ui::Ui;
+use clap::Args;
+use sediment::profile::{self, Profile};
+use sediment::{Error, ErrorKind, Result};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Draw a profile's most frequent calls
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The profile
+    #[arg(value_name = "PROFILE")]
+    profile: PathBuf,
+    /// The picture to write, in the format of its ending (svg, png, pdf); .gv writes what would be drawn
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// How many of the most frequent calls to draw; 0 draws all
+    #[arg(long, value_name = "N", default_value_t = 150)]
+    edges: usize,
+    /// End `dot` after so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    time_limit: u64,
+}
+
+/// The largest picture that is taken from `dot`, in bytes.
+const LARGEST_PICTURE: u64 = 256 << 20;
+
+pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
+    let profile = read_profile(&arguments.profile, ui)?;
+    let part = most_frequent(&profile, arguments.edges);
+    let dropped = profile.edge_count() - part.edge_count();
+    if dropped > 0 {
+        ui.note(&format!(
+            "drawing the {} most frequent calls; {dropped} more are not drawn (--edges 0 draws all)",
+            part.edge_count()
+        ));
+    }
+    let text = profile::text::print(&part);
+    let format = arguments.output.extension().and_then(|e| e.to_str()).unwrap_or("svg");
+    if matches!(format, "gv" | "dot") {
+        return files::write(&arguments.output, text.as_bytes(), ui);
+    }
+    if !matches!(format, "svg" | "png" | "pdf") {
+        return Err(Error::new(
+            ErrorKind::Usage,
+            format!("pictures are written as .svg, .png, .pdf or .gv, not .{format}"),
+        ));
+    }
+    let picture = dot(&text, format, Duration::from_secs(arguments.time_limit))?;
+    files::write(&arguments.output, &picture, ui)
+}
+
+/// The profile with only its `limit` most frequent edges and their functions.
+fn most_frequent(profile: &Profile, limit: usize) -> Profile {
+    let mut edges = profile.edges();
+    edges.sort_by_key(|(_, _, facts)| std::cmp::Reverse((facts.count, facts.near)));
+    if limit > 0 {
+        edges.truncate(limit);
+    }
+    let mut part = Profile::default();
+    part.unit = profile.unit;
+    part.total = profile.total;
+    for (caller, callee, facts) in edges {
+        let caller = part.function(profile.key(caller).clone());
+        let callee = part.function(profile.key(callee).clone());
+        *part.edge_mut(caller, callee) = facts.clone();
+    }
+    part
+}
+
+/// Runs `dot` on a text of our own.
+fn dot(text: &str, format: &str, limit: Duration) -> Result<Vec<u8>> {
+    let mut child = Command::new("dot")
+        .arg(format!("-T{format}"))
+        .current_dir(Path::new("/"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| {
+            Error::new(ErrorKind::Unsupported, format!("`dot` cannot be started: {error}"))
+                .with_hint("install the package graphviz, or draw to a .gv file")
+        })?;
+    let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(Error::failed("`dot` was started without its pipes"));
+    };
+    let text = text.to_owned();
+    // `dot` may end without reading everything: its exit status tells, not the pipe.
+    let writer = std::thread::spawn(move || drop(input.write_all(text.as_bytes())));
+    let reader = std::thread::spawn(move || {
+        let mut picture = Vec::new();
+        output.take(LARGEST_PICTURE + 1).read_to_end(&mut picture).map(|_| picture)
+    });
+    let status = wait(&mut child, limit)?;
+    let _ = writer.join();
+    let picture = reader
+        .join()
+        .map_err(|_| Error::failed("the picture could not be read"))?
+        .map_err(|error| Error::failed(format!("the picture could not be read from `dot`: {error}")))?;
+    if picture.len() as u64 > LARGEST_PICTURE {
+        return Err(
+            Error::failed("the picture is larger than 256 MiB").with_hint("draw fewer calls: --edges N")
+        );
+    }
+    if !status.success() || picture.is_empty() {
+        return Err(Error::failed(format!("`dot` failed ({status})")));
+    }
+    Ok(picture)
+}
+
+/// Waits for a process, and ends it when the time is over.
+fn wait(child: &mut Child, limit: Duration) -> Result<std::process::ExitStatus> {
+    let failed = |error: std::io::Error| Error::failed(format!("waiting for `dot`: {error}"));
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().map_err(failed)? {
+            return Ok(status);
+        }
+        if started.elapsed() > limit {
+            child.kill().map_err(failed)?;
+            child.wait().map_err(failed)?;
+            return Err(Error::failed(format!("`dot` took longer than {} s", limit.as_secs()))
+                .with_hint("draw fewer calls (--edges N) or allow more time (--time-limit SECONDS)"));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment import`: any profiler's files in, one profile out.
+
+use crate::files::{self, SystemFiles};
+use crate::ui::Ui;
+use clap::Args;
+use sediment::read::{self, Recording};
+use sediment::{Error, Result, profile, resolve};
+use std::path::{Path, PathBuf};
+
+/// Turn a profiler's files into a profile
+#[derive(Debug, Args)]
+#[command(long_about = "Turn a profiler's files into a profile.\n\n\
+The kind of each file is found by its content. Several files are the parts of one recording (one per thread or per dump): \
+their counts add up. Use `sediment merge` for several recordings.\n\n\
+Sizes and exact names come from the programs' own symbols, where they are at hand: the files named by --binary, else the \
+recorded paths, below --symfs where given.")]
+pub(crate) struct Arguments {
+    /// The profiler's files; - is standard input
+    #[arg(required = true, value_name = "FILE")]
+    recordings: Vec<PathBuf>,
+    /// The profile to write; - is standard output
+    #[arg(short, long, value_name = "FILE", default_value = files::STANDARD_STREAM)]
+    output: PathBuf,
+    /// An executable or library that was recorded, for its symbols; may be given again
+    #[arg(long, value_name = "ELF")]
+    binary: Vec<PathBuf>,
+    /// Look for the recorded programs, and their debug files, below this folder
+    #[arg(long, value_name = "DIR")]
+    symfs: Option<PathBuf>,
+    /// Use a program's symbols although its build-id is not the recorded one
+    #[arg(long)]
+    ignore_build_id: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
+    let recording = read_all(&arguments.recordings)?;
+    let files = SystemFiles::new(arguments.symfs.clone(), &arguments.binary)?;
+    let text = profile_text(&recording, &files, arguments.ignore_build_id, ui)?;
+    files::write(&arguments.output, text.as_bytes(), ui)
+}
+
+/// Reads the parts of one recording.
+pub(crate) fn read_all(paths: &[PathBuf]) -> Result<Recording> {
+    let mut whole: Option<Recording> = None;
+    for path in paths {
+        let part = read_one(path)?;
+        match &mut whole {
+            None => whole = Some(part),
+            Some(sum) => sum.append(&part).map_err(|error| error.with_input(files::display(path)))?,
+        }
+    }
+    whole.ok_or_else(|| Error::failed("no recording was given"))
+}
+
+fn read_one(path: &Path) -> Result<Recording> {
+    read::read(&files::read(path)?).map_err(|error| error.with_input(files::display(path)))
+}
+
+/// Resolves a recording and prints its profile, telling what was lost on the way.
+pub(crate) fn profile_text(
+    recording: &Recording,
+    files: &SystemFiles,
+    ignore_build_id: bool,
+    ui: &Ui,
+) -> Result<String> {
+    ui.losses("reading", &recording.losses);
+    let (profile, losses) = resolve::resolve_with(recording, files, resolve::Settings { ignore_build_id })?;
+    ui.losses("resolving", &losses);
+    Ok(profile::text::print(&profile))
+}

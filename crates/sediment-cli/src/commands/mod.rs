@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The commands, one file each, in the order of the work. The original's commands are names of this same program.
+
+mod demo;
+mod draw;
+mod import;
+mod legacy;
+mod merge;
+mod order;
+mod show;
+mod verify;
+mod weights;
+
+use crate::ui::Ui;
+use clap::{Parser, Subcommand};
+use sediment::Result;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Makes native programs start faster, use less memory and miss the instruction TLB less, by reordering their functions at
+/// link time from profiles of real use.
+#[derive(Debug, Parser)]
+#[command(name = "sediment", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(
+    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 5 below a floor that was set, 6 this machine cannot do it.\n\
+The original's commands work too: sediment perf2gv, gv2link, gen_profile_merge, or links of those names to this program."
+)]
+struct Program {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Import(import::Arguments),
+    Merge(merge::Arguments),
+    Show(show::Arguments),
+    Draw(draw::Arguments),
+    Order(order::Arguments),
+    Verify(verify::Arguments),
+    Demo(demo::Arguments),
+}
+
+/// Runs the command that the arguments name.
+pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
+    if let Some((name, rest)) = legacy::called_as(&arguments) {
+        return legacy::run(name, rest, ui);
+    }
+    let program = match Program::try_parse_from(&arguments) {
+        Ok(program) => program,
+        Err(error) => return usage(&error, ui),
+    };
+    match program.command {
+        Command::Import(arguments) => import::run(&arguments, ui),
+        Command::Merge(arguments) => merge::run(&arguments, ui),
+        Command::Show(arguments) => show::run(&arguments, ui),
+        Command::Draw(arguments) => draw::run(&arguments, ui),
+        Command::Order(arguments) => order::run(&arguments, ui),
+        Command::Verify(arguments) => return verify::run(&arguments, ui),
+        Command::Demo(arguments) => demo::run(&arguments, ui),
+    }
+    .map(|()| ExitCode::SUCCESS)
+}
+
+/// Help and version are results; anything else that the parser stops at is a usage error.
+fn usage(error: &clap::Error, ui: &Ui) -> Result<ExitCode> {
+    if error.use_stderr() {
+        ui.usage(&error.render().to_string());
+        Ok(crate::exit::code(sediment::ErrorKind::Usage))
+    } else {
+        ui.result(&error.render().to_string())?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Reads a profile, says what was left out of it, and names it in errors.
+fn read_profile(path: &Path, ui: &Ui) -> Result<sediment::profile::Profile> {
+    let name = crate::files::display(path);
+    let bytes = crate::files::read(path)?;
+    let (profile, losses) =
+        sediment::profile::text::parse(&bytes).map_err(|error| error.with_input(name.clone()))?;
+    ui.losses(&name, &losses);
+    Ok(profile)
+}
+
+/// Reads an ELF file with its symbols, from its debug file where it is stripped.
+fn read_binary(path: &Path) -> Result<sediment::binary::Binary> {
+    let files = crate::files::SystemFiles::new(None, std::slice::from_ref(&path.to_path_buf()))?;
+    let bytes = crate::files::read(path)?;
+    sediment::binary::Binary::parse(&bytes, &files)
+        .map_err(|error| error.with_input(crate::files::display(path)))
+}

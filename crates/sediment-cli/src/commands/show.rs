@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment show`: what a profile holds, for a person or a program.
+
+use super::read_profile;
+use crate::files;
+use crate::ui::Ui;
+use clap::Args;
+use sediment::Result;
+use sediment::profile::{FunctionIndex, Profile, Unit};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Show what a profile holds
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The profile; - is standard input
+    #[arg(value_name = "PROFILE")]
+    profile: PathBuf,
+    /// How many of the most frequent calls and most called functions to list
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+    /// Write JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
+    let profile = read_profile(&arguments.profile, ui)?;
+    let summary = Summary::of(&profile, arguments.top);
+    let text =
+        if arguments.json { summary.json() } else { summary.text(&files::display(&arguments.profile)) };
+    ui.result(&text)
+}
+
+/// What there is to say of a profile.
+struct Summary<'a> {
+    profile: &'a Profile,
+    calls: u128,
+    dsos: BTreeMap<Option<&'a str>, DsoSummary>,
+    top_calls: Vec<(FunctionIndex, FunctionIndex, u128)>,
+    top_functions: Vec<(FunctionIndex, u128)>,
+}
+
+#[derive(Default)]
+struct DsoSummary {
+    functions: u64,
+    calls_in: u128,
+}
+
+impl<'a> Summary<'a> {
+    fn of(profile: &'a Profile, top: usize) -> Self {
+        let mut dsos: BTreeMap<Option<&str>, DsoSummary> = BTreeMap::new();
+        let mut calls_in = vec![0u128; profile.function_count()];
+        let mut top_calls = Vec::new();
+        for (caller, callee, facts) in profile.edges() {
+            let count = facts.count.unwrap_or(0);
+            calls_in[callee.index()] = calls_in[callee.index()].saturating_add(count);
+            top_calls.push((caller, callee, count));
+        }
+        let calls = calls_in.iter().fold(0u128, |sum, count| sum.saturating_add(*count));
+        let mut top_functions: Vec<_> =
+            profile.functions().into_iter().map(|function| (function, calls_in[function.index()])).collect();
+        for (function, count) in &top_functions {
+            let dso = dsos.entry(profile.key(*function).dso.as_deref()).or_default();
+            dso.functions += 1;
+            dso.calls_in = dso.calls_in.saturating_add(*count);
+        }
+        // Both lists are in the order of their keys: a stable sort keeps that order where counts are equal.
+        top_calls.sort_by_key(|(_, _, count)| std::cmp::Reverse(*count));
+        top_calls.truncate(top);
+        top_functions.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        top_functions.truncate(top);
+        Self { profile, calls, dsos, top_calls, top_functions }
+    }
+
+    fn unit(&self) -> &'static str {
+        match self.profile.unit {
+            Unit::Calls => "calls",
+            Unit::Share => "share",
+        }
+    }
+
+    fn text(&self, name: &str) -> String {
+        let profile = self.profile;
+        let mut text =
+            format!("{name}: {} functions, {} edges\n", profile.function_count(), profile.edge_count());
+        let join = |words: &std::collections::BTreeSet<String>| {
+            if words.is_empty() {
+                "not said".to_owned()
+            } else {
+                words.iter().cloned().collect::<Vec<_>>().join(", ")
+            }
+        };
+        let unit = match profile.unit {
+            Unit::Calls => "calls of one recording",
+            Unit::Share => "shares, in units of 10^-15",
+        };
+        let _ = writeln!(text, "  source      {}", join(&profile.source));
+        let _ = writeln!(
+            text,
+            "  counts are  {unit}; total {}, between named functions {}",
+            profile.total, self.calls
+        );
+        let _ = writeln!(text, "  machines    {}", join(&profile.arch));
+        let _ = writeln!(text, "  recordings  {}", profile.inputs.unwrap_or(1));
+        let _ = writeln!(text, "\n{:>10} {:>8}  program or library", "functions", "calls");
+        for (label, dso) in &self.dsos {
+            let cluster = label.and_then(|label| profile.clusters().get(label));
+            let build_id = cluster.and_then(|c| c.build_id.as_deref());
+            let package = cluster.and_then(|c| c.package.as_deref());
+            let more = [package.map(str::to_owned), build_id.map(|id| format!("build-id {id}"))];
+            let more: Vec<String> = more.into_iter().flatten().collect();
+            let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
+            let label = label.unwrap_or("(not known)");
+            let _ = writeln!(text, "{:>10} {:>8}  {label}{more}", dso.functions, self.share(dso.calls_in));
+        }
+        if self.calls > 0 {
+            let _ = writeln!(text, "\nMost frequent calls:");
+            for (caller, callee, count) in &self.top_calls {
+                let _ = writeln!(
+                    text,
+                    "{:>10} {:>8}  {} -> {}",
+                    "",
+                    self.share(*count),
+                    self.name(*caller),
+                    self.name(*callee)
+                );
+            }
+            let _ = writeln!(text, "\nMost called functions:");
+            for (function, count) in &self.top_functions {
+                let _ = writeln!(text, "{:>10} {:>8}  {}", "", self.share(*count), self.name(*function));
+            }
+        }
+        text
+    }
+
+    fn name(&self, function: FunctionIndex) -> String {
+        let key = self.profile.key(function);
+        let mut name = key.name.clone();
+        if let Some(file) = &key.file {
+            name += &format!(" ({file})");
+        }
+        if let Some(dso) = &key.dso {
+            name += &format!(" [{dso}]");
+        }
+        name
+    }
+
+    /// A share of all calls between named functions, in percent with two places.
+    fn share(&self, count: u128) -> String {
+        if self.calls == 0 {
+            return "-".to_owned();
+        }
+        // Only for the eye: the quotient of two floats is near enough.
+        format!("{:.2}%", 100.0 * count as f64 / self.calls as f64)
+    }
+
+    fn json(&self) -> String {
+        let profile = self.profile;
+        let function = |index: FunctionIndex| {
+            let key = profile.key(index);
+            json!({ "dso": key.dso, "name": key.name, "file": key.file })
+        };
+        // Counts can pass 2^64, beyond what JSON readers keep exact: they are written as text.
+        let value = json!({
+            "schema": 1,
+            "source": profile.source,
+            "unit": self.unit(),
+            "total": profile.total.to_string(),
+            "arch": profile.arch,
+            "inputs": profile.inputs.unwrap_or(1),
+            "functions": profile.function_count(),
+            "edges": profile.edge_count(),
+            "calls_between_named_functions": self.calls.to_string(),
+            "dsos": self.dsos.iter().map(|(label, dso)| {
+                let cluster = label.and_then(|label| profile.clusters().get(label));
+                json!({
+                    "label": label,
+                    "build_id": cluster.and_then(|c| c.build_id.clone()),
+                    "package": cluster.and_then(|c| c.package.clone()),
+                    "functions": dso.functions,
+                    "calls_in": dso.calls_in.to_string(),
+                })
+            }).collect::<Vec<_>>(),
+            "top_calls": self.top_calls.iter().map(|(caller, callee, count)| json!({
+                "caller": function(*caller), "callee": function(*callee), "count": count.to_string(),
+            })).collect::<Vec<_>>(),
+            "top_functions": self.top_functions.iter().map(|(index, count)| json!({
+                "function": function(*index), "calls_in": count.to_string(),
+            })).collect::<Vec<_>>(),
+        });
+        format!("{value:#}\n")
+    }
+}

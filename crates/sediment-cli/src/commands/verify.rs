@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment verify`: what the linker really did with an order.
+
+use super::{read_binary, read_profile};
+use crate::exit::BELOW_FLOOR;
+use crate::files;
+use crate::ui::Ui;
+use clap::Args;
+use sediment::binary::SymbolSource;
+use sediment::binary::names::SectionGroup;
+use sediment::link;
+use sediment::verify::{self, Basis, Misplaced, Reason, Report};
+use sediment::{Error, ErrorKind, Result};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Check what the linker did with an order
+#[derive(Debug, Args)]
+#[command(long_about = "Check what the linker did with an order.\n\n\
+Says which share of the profile's weight lies where the order asks for it, on how many pages the ordered functions lie against \
+the fewest possible, and for every function that is not in its place, why. Verify a program before it is stripped, or have \
+its debug file installed.")]
+pub(crate) struct Arguments {
+    /// The linked program or library
+    #[arg(value_name = "BINARY")]
+    binary: PathBuf,
+    /// The ordering file it was linked with, for any linker
+    #[arg(long, value_name = "FILE")]
+    order: PathBuf,
+    /// The profile, for the functions' weights; without it all weigh the same
+    #[arg(long, value_name = "PROFILE")]
+    profile: Option<PathBuf>,
+    /// Write JSON, for programs
+    #[arg(long)]
+    json: bool,
+    /// Exit with 5 where less than so many percent of the weight is placed as asked
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    min_coverage: Option<u64>,
+    /// How many of the functions out of place to list; 0 lists all
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    list: usize,
+}
+
+/// Percent with up to four decimals, as parts per million.
+fn percent(text: &str) -> std::result::Result<u64, String> {
+    let wrong = || format!("{text} is no percentage from 0 to 100 with at most four decimals");
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || whole.len() > 3 || fraction.len() > 4 || !digits(whole) || !digits(fraction) {
+        return Err(wrong());
+    }
+    let parts: u64 = format!("{whole}{fraction:0<4}").parse().map_err(|_| wrong())?;
+    if parts > 1_000_000 { Err(wrong()) } else { Ok(parts) }
+}
+
+pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
+    let binary = read_binary(&arguments.binary)?;
+    let profile = arguments.profile.as_deref().map(|path| read_profile(path, ui)).transpose()?;
+    let name = files::display(&arguments.order);
+    let text = String::from_utf8(files::read(&arguments.order)?)
+        .map_err(|_| Error::failed("this is no ordering file: it is not text").with_input(name.clone()))?;
+    let (_, asked) = link::read(&text).map_err(|error| error.with_input(name))?;
+    let file_name = files::base_name(&arguments.binary);
+    let report = verify::verify(&binary, &asked, profile.as_ref(), &file_name)?;
+    let shown = if arguments.json { in_json(&report) } else { in_words(&report, &file_name, arguments.list) };
+    ui.result(&shown)?;
+    match arguments.min_coverage {
+        Some(floor) if report.placed_parts_per_million < floor => {
+            ui.error(&Error::new(
+                ErrorKind::BelowFloor,
+                format!(
+                    "{file_name}: {} of the weight is placed as asked, less than the {} that was required",
+                    as_percent(report.placed_parts_per_million),
+                    as_percent(floor)
+                ),
+            ));
+            Ok(ExitCode::from(BELOW_FLOOR))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Parts per million as percent, cut to two places so that 99.999 does not read as 100.
+fn as_percent(parts_per_million: u64) -> String {
+    format!("{}.{:02} %", parts_per_million / 10_000, parts_per_million / 100 % 100)
+}
+
+fn in_words(report: &Report, file_name: &str, list: usize) -> String {
+    let mut text = String::new();
+    let symbols = match report.symbols_from {
+        SymbolSource::SymbolTable => "its symbol table",
+        SymbolSource::DebugFile => "its debug file",
+        SymbolSource::GnuDebugdata => ".gnu_debugdata",
+        SymbolSource::DynamicSymbols => "its exported symbols alone: it is stripped",
+    };
+    let weight = match report.basis {
+        Basis::Calls => "the calls in the profile",
+        Basis::Samples => "the profile's samples",
+        Basis::Functions => "the functions asked for",
+    };
+    let _ = writeln!(
+        text,
+        "{file_name}: {} of {weight} placed as asked",
+        as_percent(report.placed_parts_per_million)
+    );
+    let _ = writeln!(text, "  read from     {symbols}");
+    if let Some(cluster) = &report.cluster {
+        let _ = writeln!(text, "  profile of    {}", cluster.label);
+    }
+    let _ = writeln!(
+        text,
+        "  functions     {} asked for, {} in the binary, {} placed as asked",
+        report.asked, report.found, report.placed
+    );
+    let _ = writeln!(
+        text,
+        "  hot pages     {} of {} KiB; {} would hold them",
+        report.hot_pages,
+        verify::PAGE / 1024,
+        report.ideal_pages
+    );
+    let _ = writeln!(text, "  inversions    {}", report.inversions);
+    if !report.in_force {
+        text += "The order does not show in this file: its objects were compiled without -ffunction-sections (under GCC's LTO, \
+                 linked without it), or the linker was not given the order.\n";
+    }
+    if report.misplaced.is_empty() {
+        return text;
+    }
+    let mut by_reason: BTreeMap<&str, (u64, u128)> = BTreeMap::new();
+    for misplaced in &report.misplaced {
+        let sum = by_reason.entry(reason_name(&misplaced.reason)).or_default();
+        *sum = (sum.0 + 1, sum.1.saturating_add(misplaced.weight));
+    }
+    text += "\nNot in their place, by reason:\n";
+    for (reason, (count, weight)) in by_reason {
+        let _ = writeln!(
+            text,
+            "{count:>8} functions, {:>8} of the weight: {reason}",
+            share(weight, report.weight)
+        );
+    }
+    let shown = if list == 0 { report.misplaced.len() } else { list };
+    text += "\nThe heaviest of them:\n";
+    for Misplaced { name, line, weight, reason } in report.misplaced.iter().take(shown) {
+        let line = line.map_or_else(String::new, |line| format!(" (line {line} of the order)"));
+        let _ =
+            writeln!(text, "{:>8}  {name}{line}: {}", share(*weight, report.weight), reason_in_words(reason));
+    }
+    let more = report.misplaced.len().saturating_sub(shown);
+    if more > 0 {
+        let _ = writeln!(text, "          and {more} more (--list 0 lists all)");
+    }
+    text
+}
+
+/// For the eye: the quotient of two floats is near enough.
+fn share(weight: u128, whole: u128) -> String {
+    if whole == 0 { "-".to_owned() } else { format!("{:.3} %", 100.0 * weight as f64 / whole as f64) }
+}
+
+/// A name for programs, which stays the same from release to release.
+fn reason_name(reason: &Reason) -> &'static str {
+    match reason {
+        Reason::NotInBinary => "not in the binary",
+        Reason::InlinedOrRemoved => "inlined or removed",
+        Reason::OnlyAsClone(_) => "only as clone",
+        Reason::NoSymbol => "no symbol",
+        Reason::NotAsked => "not asked for",
+        Reason::NamedAfter(_) => "section of another name",
+        Reason::LocalTwin(_) => "local twin",
+        Reason::OtherOutputSection(_) => "other output section",
+        Reason::OtherGroup(_) => "other section group",
+        Reason::NoOwnSection(_) => "no section of its own",
+        Reason::OutOfOrder => "out of order",
+    }
+}
+
+fn reason_in_words(reason: &Reason) -> String {
+    match reason {
+        Reason::NotInBinary => "the binary has no such function".to_owned(),
+        Reason::InlinedOrRemoved => {
+            "the profiled build had it, this one has not: inlined everywhere, renamed or removed".to_owned()
+        }
+        Reason::OnlyAsClone(clones) => format!("only as specialised by the compiler: {}", clones.join(", ")),
+        Reason::NoSymbol => "perhaps there, but the binary is stripped to its exported functions".to_owned(),
+        Reason::NotAsked => "the profile has it, the order does not list it".to_owned(),
+        Reason::NamedAfter(names) => format!("its section has another of its names: {}", names.join(", ")),
+        Reason::LocalTwin(count) => {
+            format!("{count} local functions have this name, and the order cannot tell them apart")
+        }
+        Reason::OtherOutputSection(section) => format!("it lies in the output section {section}"),
+        Reason::OtherGroup(group) => format!(
+            "it lies among the {} that the linker groups by itself",
+            match group {
+                Some(group) => group_in_words(*group),
+                None => "cold, exit, start-up or hot functions",
+            }
+        ),
+        Reason::NoOwnSection(file) => format!(
+            "it has no section of its own{}: compile with -ffunction-sections, under GCC's LTO link with it too",
+            file.as_ref().map_or_else(String::new, |file| format!(" ({file})"))
+        ),
+        Reason::OutOfOrder => "it lies among the ordered functions, but not in its turn".to_owned(),
+    }
+}
+
+fn group_in_words(group: SectionGroup) -> &'static str {
+    match group {
+        SectionGroup::Plain => "functions",
+        SectionGroup::Hot => "hot functions",
+        SectionGroup::Startup => "start-up functions",
+        SectionGroup::Exit => "exit functions",
+        SectionGroup::Unlikely => "cold functions",
+        SectionGroup::Split => "split cold parts",
+    }
+}
+
+fn in_json(report: &Report) -> String {
+    let detail = |reason: &Reason| -> Value {
+        match reason {
+            Reason::OnlyAsClone(names) | Reason::NamedAfter(names) => json!(names),
+            Reason::LocalTwin(count) => json!(count),
+            Reason::OtherOutputSection(section) => json!(section),
+            Reason::OtherGroup(group) => json!(group.map(group_in_words)),
+            Reason::NoOwnSection(file) => json!(file),
+            _ => Value::Null,
+        }
+    };
+    // Weights can pass 2^64, beyond what JSON readers keep exact: they are written as text.
+    let value = json!({
+        "schema": 1,
+        "symbols_from": match report.symbols_from {
+            SymbolSource::SymbolTable => "symtab",
+            SymbolSource::DebugFile => "debug file",
+            SymbolSource::GnuDebugdata => "gnu_debugdata",
+            SymbolSource::DynamicSymbols => "dynsym",
+        },
+        "profile_of": report.cluster.as_ref().map(|cluster| &cluster.label),
+        "weight_is": match report.basis {
+            Basis::Calls => "calls",
+            Basis::Samples => "samples",
+            Basis::Functions => "functions",
+        },
+        "functions_asked": report.asked,
+        "functions_of_other_programs": report.elsewhere,
+        "functions_found": report.found,
+        "functions_placed": report.placed,
+        "weight": report.weight.to_string(),
+        "weight_found": report.weight_found.to_string(),
+        "weight_placed": report.weight_placed.to_string(),
+        "weight_placed_percent": report.placed_parts_per_million as f64 / 10_000.0,
+        "inversions": report.inversions,
+        "hot_bytes": report.hot_bytes,
+        "hot_pages": report.hot_pages,
+        "ideal_pages": report.ideal_pages,
+        "order_in_force": report.in_force,
+        "misplaced": report.misplaced.iter().map(|misplaced| json!({
+            "name": misplaced.name,
+            "line": misplaced.line,
+            "weight": misplaced.weight.to_string(),
+            "reason": reason_name(&misplaced.reason),
+            "detail": detail(&misplaced.reason),
+        })).collect::<Vec<_>>(),
+    });
+    format!("{value:#}\n")
+}

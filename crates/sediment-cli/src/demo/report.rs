@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The demo's report as text: what was done, what it cost before and after, and the same steps for one's own program.
+
+use super::program::{FILES, FUNCTIONS, HOT_FUNCTIONS};
+use super::toolchain::Toolchain;
+use sediment::measure::pairs::Spread;
+use sediment::measure::{Reading, Unit};
+use sediment::verify::Report;
+use std::fmt::Write;
+
+/// A quantity of both programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Comparison {
+    /// Linked in input order.
+    pub(crate) before: Reading,
+    /// Linked in sediment's order.
+    pub(crate) after: Reading,
+}
+
+/// All that the demo found out.
+#[derive(Debug)]
+pub(crate) struct Findings {
+    /// Requests that were recorded.
+    pub(crate) recorded_requests: u32,
+    /// Functions in the profile of the program itself.
+    pub(crate) profiled_functions: usize,
+    /// Calls in the whole profile.
+    pub(crate) calls: u128,
+    /// Functions that were seen to run, in the order that was handed to the linker.
+    pub(crate) ordered_functions: usize,
+    /// What the linker did with the order: nothing in the program linked without it, which comes first.
+    pub(crate) verified: [Report; 2],
+    /// What was measured of both programs.
+    pub(crate) comparisons: Vec<Comparison>,
+    /// Requests that each of those runs served.
+    pub(crate) measured_requests: u32,
+    /// Meters that do not work here, and why.
+    pub(crate) missing_meters: Vec<String>,
+    /// User time of the program in sediment's order over that in input order, by pair.
+    pub(crate) time_ratios: Vec<f64>,
+    /// Requests that each run of a pair served.
+    pub(crate) timed_requests: u32,
+    /// Where the files were kept.
+    pub(crate) kept_in: Option<String>,
+}
+
+/// The report.
+pub(crate) fn text(findings: &Findings, toolchain: &Toolchain) -> String {
+    let mut text = done(findings, toolchain);
+    text += &measured(findings);
+    text += &meaning(findings);
+    text += &next_steps(toolchain);
+    if let Some(folder) = &findings.kept_in {
+        let _ = writeln!(text, "\nEverything the demo made is in {folder}.");
+    }
+    text
+}
+
+fn done(findings: &Findings, toolchain: &Toolchain) -> String {
+    let mut text = format!(
+        "A program made for this demo: {} functions in {FILES} C files; {} of them serve requests, strewn over all files.\n\n",
+        grouped(FUNCTIONS as u64),
+        grouped(HOT_FUNCTIONS as u64),
+    );
+    let mut row = |name: &str, value: String| {
+        let _ = writeln!(text, "  {name:<10} {value}");
+    };
+    row("compiler", toolchain.compiler_version.clone());
+    row("linker", format!("{}: takes an order as {}", toolchain.linker_version, toolchain.linker.name));
+    row(
+        "recorded",
+        format!(
+            "{} requests by callgrind: {} calls, {} functions of the program",
+            grouped(findings.recorded_requests.into()),
+            grouped(u64::try_from(findings.calls).unwrap_or(u64::MAX)),
+            grouped(findings.profiled_functions as u64),
+        ),
+    );
+    row(
+        "ordered",
+        format!("{} functions by {}", grouped(findings.ordered_functions as u64), super::ALGORITHM),
+    );
+    let [before, after] = &findings.verified;
+    row(
+        "verified",
+        format!(
+            "{}.{} % of the calls lead to functions placed as asked",
+            after.placed_parts_per_million / 10_000,
+            after.placed_parts_per_million % 10_000 / 1_000,
+        ),
+    );
+    row(
+        "",
+        format!(
+            "functions that ran lie in {} pages, {} at best; before in {}",
+            after.hot_pages, after.ideal_pages, before.hot_pages
+        ),
+    );
+    text
+}
+
+fn measured(findings: &Findings) -> String {
+    let mut text = format!(
+        "\nMeasured on {} other requests than those recorded:\n\n  {:<16} {:>14}  {:>16}  {:>9}\n",
+        grouped(findings.measured_requests.into()),
+        "",
+        "input order",
+        "sediment's order",
+        "change",
+    );
+    for Comparison { before, after } in &findings.comparisons {
+        let _ = writeln!(
+            text,
+            "  {:<16} {:>14}  {:>16}  {:>9}",
+            before.quantity.name,
+            value(before),
+            value(after),
+            change(before.value, after.value)
+        );
+    }
+    if let Some(spread) = Spread::of(&findings.time_ratios) {
+        let _ = writeln!(
+            text,
+            "\n  user time, after / before, of {} interleaved pairs of runs ({} requests each):\n  \
+             median {:.3}, quartiles {:.3} to {:.3}, all {:.3} to {:.3}",
+            findings.time_ratios.len(),
+            grouped(findings.timed_requests.into()),
+            spread.median,
+            spread.lower_quartile,
+            spread.upper_quartile,
+            spread.minimum,
+            spread.maximum,
+        );
+    }
+    for missing in &findings.missing_meters {
+        let _ = writeln!(text, "\n  not measured: {missing}");
+    }
+    text
+}
+
+fn meaning(findings: &Findings) -> String {
+    let time = match Spread::of(&findings.time_ratios) {
+        Some(spread) if spread.lower_quartile <= 1.0 && spread.upper_quartile >= 1.0 => {
+            "The quartiles of the time lie on both sides of 1: these runs do not show whether it became faster or slower.\n"
+        }
+        _ => "",
+    };
+    format!(
+        "\nBoth programs printed the same checksums. Misses, instructions and pages are simulated by cachegrind (a TLB of 64\n\
+         pages without a second level, an L1 cache of 32 KiB) and exact; faults, memory and time are of this machine, now.\n{time}\
+         The hot functions were strewn on purpose: where files already hold together what runs together, expect less.\n"
+    )
+}
+
+fn next_steps(toolchain: &Toolchain) -> String {
+    let linker = toolchain.linker.name;
+    let arguments = toolchain.order_arguments("$PWD/program.order").join(" ");
+    format!(
+        "\nThe same with your own program:\n\n  \
+         1. compile with -ffunction-sections (with GCC's -flto: also when linking), link, and do not strip\n  \
+         2. valgrind --tool=callgrind --demangle=no --callgrind-out-file=callgrind.out ./program ARGUMENTS\n     \
+         (with hardware branch records, at nearly full speed: perf record -e branches:u -j any_call,u -- ./program ARGUMENTS)\n  \
+         3. sediment import callgrind.out -o program.gv          (or perf.data)\n  \
+         4. sediment order program.gv --binary ./program --linker {linker} -o program.order\n  \
+         5. link again with {arguments}\n  \
+         6. sediment verify ./program --order program.order --profile program.gv\n"
+    )
+}
+
+fn value(reading: &Reading) -> String {
+    match reading.quantity.unit {
+        Unit::Bytes => format!("{:.2} MiB", reading.value as f64 / (1 << 20) as f64),
+        Unit::Microseconds => format!("{:.3} s", reading.value as f64 / 1e6),
+        _ => grouped(reading.value),
+    }
+}
+
+/// The change in percent, with its sign.
+fn change(before: u64, after: u64) -> String {
+    if before == after {
+        return "none".to_owned();
+    }
+    if before == 0 {
+        return "–".to_owned();
+    }
+    let percent = (after as f64 - before as f64) * 100.0 / before as f64;
+    format!("{}{:.1} %", if percent < 0.0 { '−' } else { '+' }, percent.abs())
+}
+
+/// A number with a comma between groups of three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_by_three() {
+        let shown: Vec<String> = [0, 12, 999, 1000, 1_234_567, 12_345_678].into_iter().map(grouped).collect();
+        assert_eq!(shown, ["0", "12", "999", "1,000", "1,234,567", "12,345,678"]);
+    }
+
+    #[test]
+    fn a_change_has_its_sign() {
+        assert_eq!(change(200, 100), "−50.0 %");
+        assert_eq!(change(100, 101), "+1.0 %");
+        assert_eq!(change(5, 5), "none");
+        assert_eq!(change(0, 5), "–");
+    }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The C compiler and the linker of this machine, and the dialect in which that linker takes an order.
+
+use sediment::link::{self, Linker};
+use sediment::measure::Command;
+use sediment::measure::command::{probe, run};
+use sediment::{Error, ErrorKind, Result};
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// Longer than any of these steps takes on a machine that is worth waiting for.
+const TIME_LIMIT: Duration = Duration::from_secs(300);
+
+/// What every compilation is given: what distributions use, and a section for each function.
+const COMPILE: [&str; 3] = ["-O2", "-ffunction-sections", "-c"];
+
+const COMPILER_HINT: &str = "install a C compiler: gcc (and libc6-dev or glibc-devel), or clang";
+const LINKER_HINT: &str =
+    "install GNU ld (package binutils) or lld, and name it if need be: --link-argument=-fuse-ld=bfd";
+
+/// A compiler that works, and what it links with.
+#[derive(Debug)]
+pub(crate) struct Toolchain {
+    compiler: OsString,
+    link_arguments: Vec<OsString>,
+    /// What the compiler calls itself.
+    pub(crate) compiler_version: String,
+    /// What the linker calls itself.
+    pub(crate) linker_version: String,
+    /// The dialect that the linker reads.
+    pub(crate) linker: &'static Linker,
+}
+
+impl Toolchain {
+    /// The compiler of this name, or the first of the usual ones, and the linker that it uses with these arguments; without
+    /// arguments another linker is asked for if its own takes no order.
+    ///
+    /// # Errors
+    /// When there is no compiler, or no linker that takes an order, with what to install.
+    pub(crate) fn find(compiler: Option<&OsStr>, link_arguments: &[OsString]) -> Result<Self> {
+        let (compiler, compiler_version) = find_compiler(compiler)?;
+        let mut tries = vec![link_arguments.to_vec()];
+        if link_arguments.is_empty() {
+            tries.extend([vec!["-fuse-ld=bfd".into()], vec!["-fuse-ld=lld".into()]]);
+        }
+        let mut seen = Vec::new();
+        for link_arguments in tries {
+            let version = linker_version(&compiler, &link_arguments);
+            if let Some(linker) = dialect(&version).and_then(link::linker) {
+                return Ok(Self {
+                    compiler,
+                    link_arguments,
+                    compiler_version,
+                    linker_version: version,
+                    linker,
+                });
+            }
+            seen.push(version);
+        }
+        seen.retain(|version| !version.is_empty());
+        let found =
+            if seen.is_empty() { "none works".to_owned() } else { format!("found: {}", seen.join("; ")) };
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("no linker here takes an order of functions ({found})"),
+        )
+        .with_hint(LINKER_HINT))
+    }
+
+    /// Compiles the sources to objects beside them, as many at a time as there are processors; `each` is told after each.
+    pub(crate) fn compile(&self, sources: &[String], folder: &Path, each: impl Fn() + Sync) -> Result<()> {
+        let queue = Mutex::new(sources.iter());
+        let work = || {
+            while let Some(source) = queue.lock().ok().and_then(|mut rest| rest.next()) {
+                self.run(COMPILE.iter().map(OsString::from).chain([OsString::from(source)]), folder)?;
+                each();
+            }
+            Ok(())
+        };
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            let handles: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+            handles.into_iter().try_for_each(|handle| {
+                handle.join().unwrap_or_else(|_| Err(Error::failed("a compiling thread broke down")))
+            })
+        })
+    }
+
+    /// Links objects to a program; with an ordering file, in its order. All names are relative to the folder.
+    pub(crate) fn link(
+        &self,
+        objects: &[String],
+        order: Option<&str>,
+        program: &str,
+        folder: &Path,
+    ) -> Result<()> {
+        let order = order.map(|file| self.order_arguments(file)).unwrap_or_default();
+        let arguments = self
+            .link_arguments
+            .iter()
+            .cloned()
+            .chain(["-o", program].map(OsString::from))
+            .chain(objects.iter().map(OsString::from))
+            .chain(order.into_iter().map(OsString::from));
+        self.run(arguments, folder)
+    }
+
+    /// What the compiler is given so that the linker follows an ordering file.
+    pub(crate) fn order_arguments(&self, file: &str) -> Vec<String> {
+        self.linker.arguments.split_whitespace().map(|argument| argument.replace("FILE", file)).collect()
+    }
+
+    fn run(&self, arguments: impl IntoIterator<Item = OsString>, folder: &Path) -> Result<()> {
+        let command = Command::new(&self.compiler, folder, TIME_LIMIT).with_arguments(arguments);
+        run(&command, 0)?.successful(&command).map(drop)
+    }
+}
+
+fn find_compiler(named: Option<&OsStr>) -> Result<(OsString, String)> {
+    let names =
+        named.map_or_else(|| ["cc", "gcc", "clang"].map(OsString::from).to_vec(), |name| vec![name.into()]);
+    let mut last = None;
+    for name in names {
+        match probe(&name, &["--version"], COMPILER_HINT) {
+            Ok(version) => return Ok((name, version)),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| Error::new(ErrorKind::Unsupported, "no C compiler was found")))
+}
+
+/// The first line of what the compiler's linker says of itself; empty where there is none.
+fn linker_version(compiler: &OsStr, link_arguments: &[OsString]) -> String {
+    let command = Command::new(compiler, "/", TIME_LIMIT)
+        .with_arguments(link_arguments.iter().cloned().chain(["-Wl,--version".into()]));
+    let output = run(&command, 4096).map(|ended| ended.output).unwrap_or_default();
+    String::from_utf8_lossy(&output).lines().next().unwrap_or_default().to_owned()
+}
+
+/// The dialect that a linker reads, from what it says of itself.
+fn dialect(version: &str) -> Option<&'static str> {
+    // GNU gold and mold call themselves compatible with GNU ld; neither reads a dialect that is written here.
+    if version.starts_with("GNU ld") {
+        let newest = [2, 43];
+        Some(if version_number(version)? >= newest { "gnu-ld" } else { "gnu-ld-script" })
+    } else if version.contains("LLD") {
+        Some("lld")
+    } else {
+        None
+    }
+}
+
+/// The first word that begins as `2.40` does: major and minor number.
+fn version_number(version: &str) -> Option<[u32; 2]> {
+    version.split([' ', ')', '(']).find_map(|word| {
+        let (major, rest) = word.split_once('.')?;
+        let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+        Some([major.parse().ok()?, digits.parse().ok()?])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_linker_is_known_by_what_it_says() {
+        let cases = [
+            ("GNU ld (GNU Binutils for Debian) 2.40", Some("gnu-ld-script")),
+            ("GNU ld (GNU Binutils for Ubuntu) 2.42", Some("gnu-ld-script")),
+            ("GNU ld version 2.41-37.fc40", Some("gnu-ld-script")),
+            ("GNU ld version 2.43.1-5.fc42", Some("gnu-ld")),
+            ("GNU ld (GNU Binutils; openSUSE Tumbleweed) 2.43.1.20241209-2", Some("gnu-ld")),
+            ("GNU ld (GNU Binutils) 2.100", Some("gnu-ld")),
+            ("GNU ld (GNU Binutils) 3.0", Some("gnu-ld")),
+            ("Debian LLD 19.1.7 (compatible with GNU linkers)", Some("lld")),
+            ("LLD 17.0.6 (compatible with GNU linkers)", Some("lld")),
+            ("GNU gold (GNU Binutils for Debian 2.40) 1.16", None),
+            ("mold 1.10.1 (compatible with GNU ld)", None),
+            ("", None),
+        ];
+        for (version, expected) in cases {
+            assert_eq!(dialect(version), expected, "{version}");
+        }
+    }
+}

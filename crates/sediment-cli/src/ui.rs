@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The only file that prints. Results go to standard output, everything else to standard error; progress is drawn on a
+//! terminal alone. Text that may come from a stranger's file is made safe here.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use sediment::{Error, Losses, escape};
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+/// The two streams of a command line program.
+#[derive(Debug)]
+pub(crate) struct Ui {
+    terminal: bool,
+}
+
+impl Ui {
+    pub(crate) fn new() -> Self {
+        Self { terminal: std::io::stderr().is_terminal() }
+    }
+
+    /// Prints a result, of which every line may hold names from a file.
+    pub(crate) fn result(&self, text: &str) -> sediment::Result<()> {
+        let safe: String = text.split_inclusive('\n').map(safe_line).collect();
+        self.raw_result(safe.as_bytes())
+    }
+
+    /// Writes data to standard output as it is. A reader that went away is no failure.
+    pub(crate) fn raw_result(&self, data: &[u8]) -> sediment::Result<()> {
+        let mut out = std::io::stdout().lock();
+        match out.write_all(data).and_then(|()| out.flush()) {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                Err(Error::failed(format!("cannot write to standard output: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Says something about the work, one line.
+    pub(crate) fn note(&self, text: &str) {
+        self.say(&format!("sediment: {text}"));
+    }
+
+    /// Says what is wrong with the command line, as the parser words it.
+    pub(crate) fn usage(&self, text: &str) {
+        for line in text.lines() {
+            self.say(line);
+        }
+    }
+
+    /// Says what is wrong, and on a line of its own what to do.
+    pub(crate) fn error(&self, error: &Error) {
+        self.say(&format!("sediment: {error}"));
+        if let Some(hint) = error.hint() {
+            self.say(&format!("  hint: {hint}"));
+        }
+    }
+
+    /// Says what a step left out, a line for each reason.
+    pub(crate) fn losses(&self, step: &str, losses: &Losses) {
+        for (reason, loss) in losses.iter() {
+            let weight = if loss.weight > 0 { format!(", weight {}", loss.weight) } else { String::new() };
+            let example = loss.example.as_ref().map_or_else(String::new, |e| format!(", such as {e}"));
+            self.note(&format!("{step}: left out: {reason}: {}{weight}{example}", loss.items));
+        }
+    }
+
+    /// A progress bar of so many steps; hidden where standard error is no terminal.
+    pub(crate) fn progress(&self, steps: u64) -> ProgressBar {
+        if !self.terminal {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::new(steps);
+        if let Ok(style) = ProgressStyle::with_template("{spinner} [{pos}/{len}] {msg} {elapsed}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(120));
+        bar
+    }
+
+    fn say(&self, text: &str) {
+        let mut line = safe_line(text);
+        line.push('\n');
+        // Nobody is left to tell when standard error is gone.
+        let _ = std::io::stderr().lock().write_all(line.as_bytes());
+    }
+}
+
+/// A line with its end, if it has one, and no other control character.
+fn safe_line(line: &str) -> String {
+    match line.strip_suffix('\n') {
+        Some(body) => escape::terminal(body) + "\n",
+        None => escape::terminal(line),
+    }
+}

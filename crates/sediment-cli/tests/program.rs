@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The program as its user meets it: what goes in, what comes out, on which stream, with which exit code.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// A recording of four functions in two DSOs, by callgrind.
+const CALLGRIND: &str = "# callgrind format
+version: 1
+creator: callgrind-3.19.0
+positions: line
+events: Ir
+
+ob=(1) /usr/bin/tool
+fl=(1) tool.c
+fn=(1) main
+1 10
+cfn=(2) work
+calls=900 10
+2 9000
+cob=(2) /lib/libdeep.so.1
+cfi=(2) deep.c
+cfn=(3) deep
+calls=40 5
+3 400
+
+fn=(2) work
+10 1800
+cfn=(4) leaf
+calls=1800 20
+11 5400
+
+fn=(4) leaf
+20 5400
+
+ob=(2)
+fl=(2)
+fn=(3)
+5 400
+
+totals: 7610
+";
+
+fn program() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_sediment"))
+}
+
+fn sediment(folder: &Path, arguments: &[&str]) -> Output {
+    program().args(arguments).current_dir(folder).stdin(Stdio::null()).output().unwrap()
+}
+
+fn with_input(folder: &Path, arguments: &[&str], input: &[u8]) -> Output {
+    let path = folder.join("standard-input");
+    std::fs::write(&path, input).unwrap();
+    let input = std::fs::File::open(path).unwrap();
+    program().args(arguments).current_dir(folder).stdin(input).output().unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A folder with `cg.out`, and `p.gv` imported from it.
+fn imported() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("cg.out"), CALLGRIND).unwrap();
+    let done = sediment(folder.path(), &["import", "cg.out", "-o", "p.gv"]);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    folder
+}
+
+fn read(folder: &TempDir, name: &str) -> String {
+    std::fs::read_to_string(folder.path().join(name)).unwrap()
+}
+
+#[test]
+fn import_keeps_counts_and_no_path() {
+    let folder = imported();
+    let text = read(&folder, "p.gv");
+    assert!(text.contains("\"main\" -> \"work\" [label=0.328467, count=900]"), "{text}");
+    assert!(text.contains("graph [label=\"libdeep.so.1\"]"), "{text}");
+    assert!(!text.contains("/usr/bin") && !text.contains("/lib/"), "{text}");
+}
+
+#[test]
+fn import_of_several_files_adds_their_counts() {
+    let folder = imported();
+    let done = sediment(folder.path(), &["import", "cg.out", "cg.out"]);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    assert!(out(&done).contains("count=1800]"), "{}", out(&done));
+}
+
+#[test]
+fn show_tells_people_and_programs() {
+    let folder = imported();
+    let shown = sediment(folder.path(), &["show", "p.gv"]);
+    assert!(out(&shown).contains("4 functions, 3 edges"), "{}", out(&shown));
+    assert!(out(&shown).contains("work [tool] -> leaf [tool]"), "{}", out(&shown));
+    let json: serde_json::Value =
+        serde_json::from_slice(&sediment(folder.path(), &["show", "p.gv", "--json"]).stdout).unwrap();
+    assert_eq!(json["total"], "2740");
+    assert_eq!(json["top_calls"][0]["callee"]["name"], "leaf");
+}
+
+#[test]
+fn order_of_one_program_of_every_program_and_of_none() {
+    let folder = imported();
+    let tool = sediment(folder.path(), &["order", "p.gv", "--dso", "tool", "--linker", "list"]);
+    assert_eq!(out(&tool), "main\nwork\nleaf\n", "{}", err(&tool));
+    let every = out(&sediment(folder.path(), &["order", "p.gv", "--linker", "list"]));
+    assert_eq!(every.lines().count(), 4, "{every}");
+    let none = sediment(folder.path(), &["order", "p.gv", "--dso", "toll", "--linker", "list"]);
+    assert_eq!(code(&none), 1);
+    assert!(
+        err(&none).contains("no function of toll") && err(&none).contains("libdeep.so.1, tool"),
+        "{}",
+        err(&none)
+    );
+}
+
+#[test]
+fn every_linker_gets_its_own_spelling() {
+    let folder = imported();
+    let text = |linker: &str| out(&sediment(folder.path(), &["order", "p.gv", "--linker", linker]));
+    assert!(text("gnu-ld").contains("  *(.text.work)\n"));
+    assert!(text("gnu-ld-script").contains("INSERT BEFORE .text;"));
+    assert!(text("lld").lines().any(|line| line == "work"));
+    assert!(!text("gnu-ld").contains("*(.text.*)"), "what is not listed is the linker's own affair");
+}
+
+#[test]
+fn merge_weighs_each_file_by_the_last_weight_before_it() {
+    let folder = imported();
+    let merged = |arguments: &[&str]| {
+        let done = sediment(folder.path(), arguments);
+        assert_eq!(code(&done), 0, "{}", err(&done));
+        out(&done)
+    };
+    let once = merged(&["merge", "p.gv"]);
+    assert!(once.contains("unit=share, total=1000000000000000"), "{once}");
+    let quarters = merged(&["merge", "-w", "0.75", "p.gv", "-w", "0.25", "p.gv"]);
+    assert!(quarters.contains("total=1000000000000000") && quarters.contains("inputs=2"), "{quarters}");
+    let refused = sediment(folder.path(), &["merge", "-w", "-1", "p.gv"]);
+    assert_ne!(code(&refused), 0);
+    assert!(err(&refused).contains("-1"), "{}", err(&refused));
+}
+
+#[test]
+fn legacy_commands_by_first_word_and_by_name() {
+    let folder = imported();
+    let gv = with_input(folder.path(), &["perf2gv"], CALLGRIND.as_bytes());
+    assert!(out(&gv).starts_with("digraph Callgraph {"), "{}", err(&gv));
+    let order = with_input(folder.path(), &["gv2link"], &gv.stdout);
+    assert!(out(&order).contains(".text : {\n") && out(&order).contains("*(.text.leaf)"), "{}", err(&order));
+
+    let link = folder.path().join("gen_profile_merge");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_sediment"), &link).unwrap();
+    let arguments = ["-o", "m.gv", "-w", "0.75", "-f", "p.gv", "--weight", "0.25", "--file", "p.gv", "-d"];
+    let merged = Command::new(&link).args(arguments).current_dir(folder.path()).output().unwrap();
+    assert_eq!(code(&merged), 0, "{}", err(&merged));
+    assert!(
+        err(&merged).contains("0.75") && err(&merged).contains("0.25"),
+        "-d names the weights: {}",
+        err(&merged)
+    );
+    assert_eq!(
+        read(&folder, "m.gv"),
+        out(&sediment(folder.path(), &["merge", "-w", "0.75", "p.gv", "-w", "0.25", "p.gv"]))
+    );
+    let help = Command::new(&link).arg("-h").output().unwrap();
+    assert_eq!(code(&help), 0);
+    assert!(out(&help).contains("--weight"), "{}", out(&help));
+}
+
+#[test]
+fn wrong_input_is_an_error_that_names_it_and_leaves_the_output_alone() {
+    let folder = imported();
+    let junk: Vec<u8> = (0..=255u8).cycle().take(4096).collect();
+    let truncated = &CALLGRIND.as_bytes()[..CALLGRIND.find("9000").unwrap() - 2];
+    let cases: [(&str, &[u8], &str); 4] = [
+        ("empty", b"", "empty"),
+        ("blank", b" \n\n", "empty"),
+        ("junk", &junk, "no profile of a kind"),
+        ("truncated", truncated, "truncated:"),
+    ];
+    for (name, content, said) in cases {
+        std::fs::write(folder.path().join(name), content).unwrap();
+        std::fs::write(folder.path().join("kept.gv"), "as it was").unwrap();
+        let failed = sediment(folder.path(), &["import", name, "-o", "kept.gv"]);
+        assert_eq!(code(&failed), 1, "{name}: {}", err(&failed));
+        assert!(err(&failed).contains(said) && err(&failed).contains(name), "{name}: {}", err(&failed));
+        assert_eq!(read(&folder, "kept.gv"), "as it was", "{name}");
+    }
+    let left: Vec<PathBuf> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(".sediment"))
+        .collect();
+    assert!(left.is_empty(), "temporary files were left: {left:?}");
+}
+
+#[test]
+fn a_missing_file_and_a_folder_are_named() {
+    let folder = imported();
+    let missing = sediment(folder.path(), &["show", "nowhere.gv"]);
+    assert_eq!(code(&missing), 1);
+    assert!(err(&missing).contains("nowhere.gv: there is no such file"), "{}", err(&missing));
+    let directory = sediment(folder.path(), &["show", "."]);
+    assert!(err(&directory).contains("folder"), "{}", err(&directory));
+}
+
+#[test]
+fn usage_errors_have_their_own_code() {
+    let folder = imported();
+    for arguments in [
+        &["order", "p.gv"][..],
+        &["import"],
+        &["frobnicate"],
+        &["order", "p.gv", "--linker", "gld"],
+        &["gen_profile_merge", "-w"],
+    ] {
+        let refused = sediment(folder.path(), arguments);
+        assert_eq!(code(&refused), 2, "{arguments:?}: {}", err(&refused));
+        assert!(out(&refused).is_empty());
+    }
+    assert_eq!(code(&sediment(folder.path(), &["--help"])), 0);
+    assert_eq!(code(&sediment(folder.path(), &["--version"])), 0);
+}
+
+#[test]
+fn names_from_a_file_cannot_speak_to_the_terminal() {
+    let folder = imported();
+    let hostile = CALLGRIND.replace("leaf", "le\u{1b}[31maf").replace("deep", "d\u{202e}eep");
+    std::fs::write(folder.path().join("hostile"), hostile).unwrap();
+    let done = sediment(folder.path(), &["import", "hostile", "-o", "h.gv"]);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    for bytes in [&done.stderr, &sediment(folder.path(), &["show", "h.gv"]).stdout] {
+        let text = String::from_utf8(bytes.clone()).unwrap();
+        assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'), "{text:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let folder = imported();
+    let mut child = program()
+        .args(["order", "p.gv", "--linker", "gnu-ld"])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 0, "{}", err(&output));
+}
+
+#[test]
+fn draw_writes_what_dot_would_draw() {
+    let folder = imported();
+    let drawn = sediment(folder.path(), &["draw", "p.gv", "--edges", "1", "-o", "one.gv"]);
+    assert_eq!(code(&drawn), 0, "{}", err(&drawn));
+    let text = read(&folder, "one.gv");
+    assert!(text.contains("\"work\" -> \"leaf\"") && !text.contains("deep"), "{text}");
+    assert!(err(&drawn).contains("2 more are not drawn"), "{}", err(&drawn));
+    assert_eq!(code(&sediment(folder.path(), &["draw", "p.gv", "-o", "x.exe"])), 2);
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The function symbols of a file that may be stripped: its own, its debug file's, or the few it kept.
+//!
+//! Debug files are found as GDB finds them ("Debugging Information in Separate Files" and "MiniDebugInfo" in its manual):
+//! by build-id, by `.gnu_debuglink` with its CRC-32, and inside the file, compressed, as `.gnu_debugdata`.
+
+use super::elf::{self, Image};
+use super::{BinaryFunction, Files, SymbolSource};
+use crate::error::{Error, Result};
+use std::io::Read as _;
+
+/// The functions of a file, and where they were found; takes them out of `image`.
+pub(super) fn functions(
+    image: &mut Image<'_>,
+    files: &dyn Files,
+) -> Result<(Vec<BinaryFunction>, SymbolSource)> {
+    if !image.symbols.is_empty() {
+        return Ok((std::mem::take(&mut image.symbols), SymbolSource::SymbolTable));
+    }
+    let of_debug_file = |error: Error| error.with_input("the debug file");
+    if let Some(build_id) = &image.build_id {
+        if let Some(bytes) = files.debug_file_by_build_id(build_id) {
+            let debug = elf::read(&bytes).map_err(of_debug_file)?;
+            if debug.build_id.as_ref() == Some(build_id) && !debug.symbols.is_empty() {
+                return Ok((debug.symbols, SymbolSource::DebugFile));
+            }
+        }
+    }
+    if let Some((name, crc)) = image.debug_link {
+        if let Some(bytes) = files.debug_file_by_link(name, crc).filter(|bytes| crc32(bytes) == crc) {
+            let debug = elf::read(&bytes).map_err(of_debug_file)?;
+            if !debug.symbols.is_empty() {
+                return Ok((debug.symbols, SymbolSource::DebugFile));
+            }
+        }
+    }
+    let mut exported = std::mem::take(&mut image.dynamic_symbols);
+    if let Some(compressed) = image.debug_data {
+        let bytes = unpack(compressed).map_err(|error| error.with_input(".gnu_debugdata"))?;
+        let debug = elf::read(&bytes).map_err(|error| error.with_input(".gnu_debugdata"))?;
+        if !debug.symbols.is_empty() {
+            exported.extend(debug.symbols);
+            return Ok((exported, SymbolSource::GnuDebugdata));
+        }
+    }
+    Ok((exported, SymbolSource::DynamicSymbols))
+}
+
+/// Unpacks xz. Symbol tables shrink to a fifth or so; what claims to grow beyond all measure is refused.
+fn unpack(compressed: &[u8]) -> Result<Vec<u8>> {
+    const LARGEST_GROWTH: u64 = 64;
+    const SMALLEST_LIMIT: u64 = 1 << 20;
+    /// `xz -9` asks for 64 MiB, the most that any preset does.
+    const MEMORY_KIB: u32 = 68 << 10;
+    let limit = (compressed.len() as u64).saturating_mul(LARGEST_GROWTH).max(SMALLEST_LIMIT);
+    let mut unpacked = Vec::new();
+    lzma_rust2::XzReader::new_mem_limit(compressed, false, MEMORY_KIB)
+        .take(limit + 1)
+        .read_to_end(&mut unpacked)
+        .map_err(|error| Error::failed(format!("cannot be unpacked: {error}")))?;
+    if unpacked.len() as u64 > limit {
+        return Err(Error::failed(format!("unpacks to more than {LARGEST_GROWTH} times its size")));
+    }
+    Ok(unpacked)
+}
+
+/// The CRC-32 of `.gnu_debuglink` (polynomial 0x04c11db7, reflected, inverted at both ends).
+fn crc32(bytes: &[u8]) -> u32 {
+    const TABLE: [u32; 256] = {
+        let mut table = [0u32; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            let mut value = byte as u32;
+            let mut bit = 0;
+            while bit < 8 {
+                value = if value & 1 == 1 { (value >> 1) ^ 0xedb8_8320 } else { value >> 1 };
+                bit += 1;
+            }
+            table[byte] = value;
+            byte += 1;
+        }
+        table
+    };
+    !bytes.iter().fold(!0, |crc, byte| (crc >> 8) ^ TABLE[((crc ^ u32::from(*byte)) & 0xff) as usize])
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn crc_is_that_of_the_check_string() {
+        assert_eq!(super::crc32(b"123456789"), 0xcbf4_3926);
+    }
+}

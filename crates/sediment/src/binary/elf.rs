@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One ELF file, as it stands: its function symbols, sections, segments and what identifies it.
+//!
+//! Where a table leads outside the file or a name outside its string table, the file is damaged, and that is an error; a
+//! missing table is none. Formats: the System V gABI, and for the notes and debug sections the GNU tools' manuals.
+
+use super::plt::{self, RawStub};
+use super::{BinaryFunction, CodeSection, Segment, names};
+use crate::error::{Error, Result};
+use object::elf::{self, FileHeader32, FileHeader64};
+use object::read::elf::{
+    Dyn as _, FileHeader, ProgramHeader as _, SectionHeader as _, SectionTable, Sym as _, SymbolTable,
+};
+use object::read::{SectionIndex, StringTable};
+use object::{Endian as _, Endianness};
+
+/// What one ELF file says, before it is known whether its own symbols suffice.
+#[derive(Debug, Default)]
+pub(super) struct Image<'data> {
+    /// Functions of `.symtab`.
+    pub(super) symbols: Vec<BinaryFunction>,
+    /// Functions of `.dynsym`.
+    pub(super) dynamic_symbols: Vec<BinaryFunction>,
+    pub(super) build_id: Option<String>,
+    pub(super) soname: Option<String>,
+    pub(super) arch: Option<String>,
+    pub(super) segments: Vec<Segment>,
+    pub(super) code_sections: Vec<CodeSection>,
+    /// Name and CRC-32 of the separate debug file.
+    pub(super) debug_link: Option<(&'data [u8], u32)>,
+    /// The compressed contents of `.gnu_debugdata`.
+    pub(super) debug_data: Option<&'data [u8]>,
+    pub(super) plt_stubs: Vec<RawStub>,
+}
+
+/// Reads an ELF file of either class and byte order.
+pub(super) fn read(bytes: &[u8]) -> Result<Image<'_>> {
+    if !bytes.starts_with(&elf::ELFMAG) {
+        return Err(not_elf(bytes));
+    }
+    match bytes.get(4) {
+        Some(&1) => read_class::<FileHeader32<Endianness>>(bytes),
+        Some(&2) => read_class::<FileHeader64<Endianness>>(bytes),
+        Some(other) => {
+            Err(Error::at_offset(4, format!("this ELF file is neither 32 nor 64 bits wide (class {other})")))
+        }
+        None => Err(damaged("its header", &"the file ends in it")),
+    }
+}
+
+/// Says what a file that is no ELF file is, where its first bytes tell.
+fn not_elf(bytes: &[u8]) -> Error {
+    const KNOWN: [(&[u8], &str, &str); 12] = [
+        (b"!<arch>\n", "a static library", "give the program or shared library that was linked from it"),
+        (b"!<thin>\n", "a static library", "give the program or shared library that was linked from it"),
+        (b"BC\xc0\xde", "LLVM bitcode", "give the linked program"),
+        (b"MZ", "a program for Windows", "sediment works on ELF programs"),
+        (b"\xcf\xfa\xed\xfe", "a program for macOS", "sediment works on ELF programs"),
+        (b"\xca\xfe\xba\xbe", "a program for macOS or a Java class", "sediment works on ELF programs"),
+        (b"#!", "a script", "give the program that it starts"),
+        (b"PERFILE2", "a recording of perf", "give the program that was recorded"),
+        (b"\x1f\x8b", "compressed by gzip", "unpack it first"),
+        (b"\xfd7zXZ\0", "compressed by xz", "unpack it first"),
+        (b"\x28\xb5\x2f\xfd", "compressed by zstd", "unpack it first"),
+        (b"digraph", "a profile", "give the program that was profiled"),
+    ];
+    if bytes.is_empty() {
+        return Error::failed("the file is empty where an ELF program or library was expected");
+    }
+    match KNOWN.iter().find(|(magic, _, _)| bytes.starts_with(magic)) {
+        Some((_, what, hint)) => {
+            Error::failed(format!("this is no ELF file but {what}")).with_hint((*hint).to_owned())
+        }
+        None => Error::failed("this is no ELF file")
+            .with_found(&bytes[..bytes.len().min(16)])
+            .with_hint("give the linked program or shared library"),
+    }
+}
+
+fn damaged(what: &str, why: &dyn std::fmt::Display) -> Error {
+    Error::failed(format!("this ELF file is damaged: {what}: {why}")).with_hint("is the file complete?")
+}
+
+fn read_class<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Image<'_>> {
+    let header = Elf::parse(bytes).map_err(|e| damaged("its header", &e))?;
+    let endian = header.endian().map_err(|e| damaged("its header", &e))?;
+    match header.e_type(endian) {
+        elf::ET_EXEC | elf::ET_DYN => {}
+        elf::ET_REL => {
+            return Err(Error::failed("this is an object file that is not linked yet")
+                .with_hint("give the program or shared library that was linked from it"));
+        }
+        elf::ET_CORE => return Err(Error::failed("this is a core dump, not a program")),
+        other => return Err(damaged("its header", &format_args!("file type {:#x} is not known", other.0))),
+    }
+    let program_headers =
+        header.program_headers(endian, bytes).map_err(|e| damaged("its program headers", &e))?;
+    let sections = header.sections(endian, bytes).map_err(|e| damaged("its section headers", &e))?;
+    let segments = program_headers
+        .iter()
+        .filter(|segment| segment.p_type(endian) == elf::PT_LOAD)
+        .map(|segment| Segment {
+            file_offset: segment.p_offset(endian).into(),
+            file_size: segment.p_filesz(endian).into(),
+            address: segment.p_vaddr(endian).into(),
+            executable: segment.p_flags(endian).0 & elf::PF_X.0 != 0,
+        })
+        .collect();
+    let machine = header.e_machine(endian);
+    let reader = Reader::<Elf> { bytes, endian, machine, sections };
+    let symbols = reader.symbol_table(elf::SHT_SYMTAB)?;
+    let dynamic_symbols = reader.symbol_table(elf::SHT_DYNSYM)?;
+    Ok(Image {
+        symbols: reader.functions(&symbols)?,
+        dynamic_symbols: reader.functions(&dynamic_symbols)?,
+        build_id: reader.build_id(program_headers),
+        soname: reader.soname(program_headers)?,
+        arch: architecture(machine, Elf::is_type_64_sized(), endian),
+        segments,
+        code_sections: reader.code_sections()?,
+        debug_link: reader.debug_link()?,
+        debug_data: reader.section_data(b".gnu_debugdata")?.filter(|data| !data.is_empty()),
+        plt_stubs: if machine == elf::EM_X86_64 { reader.plt_stubs(&dynamic_symbols)? } else { Vec::new() },
+    })
+}
+
+/// The architecture as `uname -m` spells it.
+fn architecture(machine: elf::Machine, wide: bool, endian: Endianness) -> Option<String> {
+    let little = endian.is_little_endian();
+    let name = match machine {
+        elf::EM_X86_64 => "x86_64",
+        elf::EM_386 => "i686",
+        elf::EM_AARCH64 if little => "aarch64",
+        elf::EM_AARCH64 => "aarch64_be",
+        elf::EM_ARM if little => "armv7l",
+        elf::EM_ARM => "armv7b",
+        elf::EM_PPC64 if little => "ppc64le",
+        elf::EM_PPC64 => "ppc64",
+        elf::EM_PPC => "ppc",
+        elf::EM_RISCV if wide => "riscv64",
+        elf::EM_RISCV => "riscv32",
+        elf::EM_S390 if wide => "s390x",
+        elf::EM_S390 => "s390",
+        elf::EM_LOONGARCH if wide => "loongarch64",
+        elf::EM_LOONGARCH => "loongarch32",
+        elf::EM_MIPS if wide => "mips64",
+        elf::EM_MIPS => "mips",
+        elf::EM_SPARCV9 => "sparc64",
+        elf::EM_SPARC | elf::EM_SPARC32PLUS => "sparc",
+        _ => return None,
+    };
+    Some(name.to_owned())
+}
+
+struct Reader<'data, Elf: FileHeader<Endian = Endianness>> {
+    bytes: &'data [u8],
+    endian: Endianness,
+    machine: elf::Machine,
+    sections: SectionTable<'data, Elf>,
+}
+
+impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
+    fn symbol_table(&self, kind: elf::SectionType) -> Result<SymbolTable<'data, Elf>> {
+        self.sections.symbols(self.endian, self.bytes, kind).map_err(|e| damaged("a symbol table", &e))
+    }
+
+    fn section_name(&self, section: &Elf::SectionHeader) -> Result<&'data [u8]> {
+        self.sections.section_name(self.endian, section).map_err(|e| damaged("the name of a section", &e))
+    }
+
+    fn section_data(&self, name: &[u8]) -> Result<Option<&'data [u8]>> {
+        let Some((_, section)) = self.sections.section_by_name(self.endian, name) else { return Ok(None) };
+        section
+            .data(self.endian, self.bytes)
+            .map(Some)
+            .map_err(|e| damaged(&String::from_utf8_lossy(name), &e))
+    }
+
+    fn holds_code(&self, section: &Elf::SectionHeader) -> bool {
+        let wanted = elf::SHF_ALLOC.0 | elf::SHF_EXECINSTR.0;
+        section.sh_flags(self.endian).0 & wanted == wanted
+    }
+
+    fn code_sections(&self) -> Result<Vec<CodeSection>> {
+        let mut found = Vec::new();
+        for section in self.sections.iter().filter(|section| self.holds_code(section)) {
+            found.push(CodeSection {
+                name: String::from_utf8_lossy(self.section_name(section)?).into_owned(),
+                address: section.sh_addr(self.endian).into(),
+                size: section.sh_size(self.endian).into(),
+            });
+        }
+        found.sort_by(|a, b| (a.address, a.size, &a.name).cmp(&(b.address, b.size, &b.name)));
+        Ok(found)
+    }
+
+    /// The function symbols of a table. A local symbol belongs to the STT_FILE symbol before it.
+    fn functions(&self, table: &SymbolTable<'data, Elf>) -> Result<Vec<BinaryFunction>> {
+        let mut found = Vec::new();
+        let mut file: Option<String> = None;
+        // Neighbours in the table mostly share a section, and one name serves them all.
+        let mut last_section: Option<(SectionIndex, Option<String>)> = None;
+        for (index, symbol) in table.enumerate() {
+            let name = || {
+                table
+                    .symbol_name(self.endian, symbol)
+                    .map_err(|e| damaged(&format!("the name of symbol {}", index.0), &e))
+            };
+            let kind = symbol.st_type();
+            if kind == elf::STT_FILE {
+                file = file_evidence(name()?);
+                continue;
+            }
+            if kind != elf::STT_FUNC && kind != elf::STT_GNU_IFUNC {
+                continue;
+            }
+            let section_index = table
+                .symbol_section(self.endian, symbol, index)
+                .map_err(|e| damaged(&format!("the section of symbol {}", index.0), &e))?;
+            let Some(section_index) = section_index else { continue };
+            if last_section.as_ref().is_none_or(|(known, _)| *known != section_index) {
+                let section = self
+                    .sections
+                    .section(section_index)
+                    .map_err(|e| damaged(&format!("the section of symbol {}", index.0), &e))?;
+                let name = if self.holds_code(section) {
+                    Some(String::from_utf8_lossy(self.section_name(section)?).into_owned())
+                } else {
+                    None
+                };
+                last_section = Some((section_index, name));
+            }
+            let Some((_, Some(section))) = &last_section else { continue };
+            let Ok(name) = std::str::from_utf8(names::symbol(name()?).name) else { continue };
+            if name.is_empty() {
+                continue;
+            }
+            let local = symbol.st_bind() == elf::STB_LOCAL;
+            let mut address: u64 = symbol.st_value(self.endian).into();
+            if self.machine == elf::EM_ARM {
+                // The lowest bit says that the function is in Thumb code; it is no part of the address.
+                address &= !1;
+            }
+            found.push(BinaryFunction {
+                name: name.to_owned(),
+                address,
+                size: symbol.st_size(self.endian).into(),
+                section: section.clone(),
+                file: if local { file.clone() } else { None },
+                local,
+                ifunc: kind == elf::STT_GNU_IFUNC,
+            });
+        }
+        Ok(found)
+    }
+
+    /// The build-id, from the note sections or, where there are none, from the note segments.
+    fn build_id(&self, segments: &[Elf::ProgramHeader]) -> Option<String> {
+        let in_sections =
+            self.sections.iter().filter_map(|section| section.notes(self.endian, self.bytes).ok().flatten());
+        let in_segments =
+            segments.iter().filter_map(|segment| segment.notes(self.endian, self.bytes).ok().flatten());
+        for mut notes in in_sections.chain(in_segments) {
+            // A damaged note ends its section; the program itself is none the worse for it.
+            while let Ok(Some(note)) = notes.next() {
+                if note.name() == elf::ELF_NOTE_GNU
+                    && note.n_type(self.endian) == elf::NT_GNU_BUILD_ID
+                    && !note.desc().is_empty()
+                {
+                    return Some(note.desc().iter().map(|byte| format!("{byte:02x}")).collect());
+                }
+            }
+        }
+        None
+    }
+
+    /// DT_SONAME, by the section headers or, where there are none, by PT_DYNAMIC.
+    fn soname(&self, segments: &[Elf::ProgramHeader]) -> Result<Option<String>> {
+        let in_sections = self
+            .sections
+            .dynamic_table(self.endian, self.bytes)
+            .map_err(|e| damaged("its dynamic section", &e))?;
+        let name = if in_sections.is_empty() && self.sections.is_empty() {
+            self.soname_by_segments(segments)
+        } else {
+            let entry = in_sections.iter().find(|entry| entry.tag == elf::DT_SONAME);
+            entry
+                .map(|entry| in_sections.string(entry).map_err(|e| damaged("its DT_SONAME", &e)))
+                .transpose()?
+        };
+        Ok(name.filter(|name| !name.is_empty()).and_then(|name| String::from_utf8(name.to_vec()).ok()))
+    }
+
+    fn soname_by_segments(&self, segments: &[Elf::ProgramHeader]) -> Option<&'data [u8]> {
+        let entries =
+            segments.iter().find_map(|segment| segment.dynamic(self.endian, self.bytes).ok().flatten())?;
+        let value = |tag: elf::DynamicTag| -> Option<u64> {
+            let entry = entries.iter().find(|entry| entry.d_tag(self.endian) == tag)?;
+            Some(entry.d_val(self.endian).into())
+        };
+        let strings_address = value(elf::DT_STRTAB)?;
+        let strings = segments.iter().find_map(|segment| {
+            let size = value(elf::DT_STRSZ)?;
+            segment.data_range(self.endian, self.bytes, strings_address, size).ok().flatten()
+        })?;
+        let offset = u32::try_from(value(elf::DT_SONAME)?).ok()?;
+        StringTable::new(strings, 0, strings.len() as u64).get(offset).ok()
+    }
+
+    fn debug_link(&self) -> Result<Option<(&'data [u8], u32)>> {
+        let Some(data) = self.section_data(b".gnu_debuglink")? else { return Ok(None) };
+        if data.is_empty() {
+            return Ok(None);
+        }
+        let read = || {
+            let end = memchr::memchr(0, data)?;
+            let crc = data.get((end + 4) & !3..)?.first_chunk::<4>()?;
+            Some((
+                &data[..end],
+                if self.endian.is_little_endian() {
+                    u32::from_le_bytes(*crc)
+                } else {
+                    u32::from_be_bytes(*crc)
+                },
+            ))
+        };
+        read().map(Some).ok_or_else(|| damaged(".gnu_debuglink", &"it ends in the middle of its entry"))
+    }
+
+    fn plt_stubs(&self, dynamic_symbols: &SymbolTable<'data, Elf>) -> Result<Vec<RawStub>> {
+        let mut relocations = plt::Relocations::default();
+        for section in self.sections.iter() {
+            let relas =
+                section.rela(self.endian, self.bytes).map_err(|e| damaged("a relocation table", &e))?;
+            let Some((entries, _)) = relas else { continue };
+            let is_plt = matches!(self.section_name(section)?, b".rela.plt" | b".rela.iplt");
+            for entry in entries {
+                use object::read::elf::Rela as _;
+                let target = match entry.symbol(self.endian, false) {
+                    None => None,
+                    Some(index) => dynamic_symbols
+                        .symbol(index)
+                        .and_then(|symbol| dynamic_symbols.symbol_name(self.endian, symbol))
+                        .map(Some)
+                        .map_err(|e| damaged("a relocation table", &e))?,
+                };
+                relocations.add(
+                    is_plt,
+                    entry.r_type(self.endian, false).0,
+                    entry.r_offset(self.endian).into(),
+                    target,
+                    entry.r_addend(self.endian).into(),
+                );
+            }
+        }
+        let mut stubs = Vec::new();
+        for section in self.sections.iter().filter(|section| self.holds_code(section)) {
+            if !plt::is_stub_section(self.section_name(section)?) {
+                continue;
+            }
+            let code = section.data(self.endian, self.bytes).map_err(|e| damaged("its linkage table", &e))?;
+            let entry_size = section.sh_entsize(self.endian).into();
+            relocations.read_stubs(section.sh_addr(self.endian).into(), code, entry_size, &mut stubs);
+        }
+        Ok(stubs)
+    }
+}
+
+/// The base name of a source file as an STT_FILE symbol gives it. None where the name was made up for a temporary file or a
+/// partition of link-time optimisation: two builds of one program then differ in it.
+pub(crate) fn file_evidence(name: &[u8]) -> Option<String> {
+    let base = name.rsplit(|byte| *byte == b'/').next()?;
+    let text = std::str::from_utf8(base).ok()?;
+    let temporary = |stem: &str| {
+        stem.len() == 8 && stem.starts_with("cc") && stem.bytes().all(|b| b.is_ascii_alphanumeric())
+    };
+    let made_up = text.is_empty()
+        || text.starts_with('<')
+        || text.starts_with('{')
+        || text.contains(".ltrans")
+        || text.contains(".lto.")
+        || text.starts_with("ld-temp.")
+        || text.starts_with("lto.tmp")
+        || text
+            .split_once('.')
+            .is_some_and(|(stem, rest)| temporary(stem) && !matches!(rest, "c" | "cc" | "cpp"));
+    (!made_up).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file_evidence;
+
+    #[test]
+    fn only_names_that_a_person_gave_are_evidence() {
+        for name in ["main.c", "src/execMain.c", "ccache.c", "ccompile.c", "core.1f2e-cgu.0", "x.S"] {
+            let base = name.rsplit('/').next().map(str::to_owned);
+            assert_eq!(file_evidence(name.as_bytes()), base, "{name}");
+        }
+        for name in [
+            "",
+            "<artificial>",
+            "<stdin>",
+            "{standard input}",
+            "ccQ1x9Zb.o",
+            "/tmp/ccQ1x9Zb.s",
+            "ccQ1x9Zb.ltrans0.ltrans.o",
+            "prog.ltrans12.o",
+            "ld-temp.o",
+            "a.out.lto.o",
+        ] {
+            assert_eq!(file_evidence(name.as_bytes()), None, "{name}");
+        }
+    }
+}

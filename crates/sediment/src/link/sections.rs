@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the dialects of GNU ld share: input statements, one for each section, written and read.
+//!
+//! The reader knows as much of the language of linker scripts ("SECTIONS" in the manual of GNU ld) as ordering files use:
+//! input statements with file patterns, KEEP, EXCLUDE_FILE and SORT_…, assignments, PROVIDE and other calls, comments. A pattern
+//! that is a real wildcard names no function and is passed over, such as the `*(.text.*)` at the end of the original's files.
+
+use super::{OrderedName, Placement, REPEATED, UNWRITABLE, ordered};
+use crate::binary::names::{self, SectionGroup};
+use crate::error::{Error, Losses, Result};
+use crate::escape;
+use std::collections::HashSet;
+
+/// Writes one statement for each section: first the functions, then what may be their cold parts.
+pub(super) fn write(placements: &[Placement], indent: &str) -> (String, Losses) {
+    let mut losses = Losses::default();
+    let mut text = String::new();
+    let mut functions = HashSet::new();
+    let mut sections: HashSet<&str> = HashSet::new();
+    let mut cold = Vec::new();
+    for placement in placements {
+        if !functions.insert(placement.name.as_str()) {
+            losses.add(REPEATED, 0, &placement.name);
+            continue;
+        }
+        let patterns: Option<Vec<String>> =
+            placement.sections.iter().map(|section| escape::gnu_ld(section)).collect();
+        let Some(patterns) = patterns.filter(|_| !placement.name.is_empty()) else {
+            losses.add(UNWRITABLE, 0, &placement.name);
+            continue;
+        };
+        for (section, pattern) in placement.sections.iter().zip(patterns) {
+            if sections.insert(section) {
+                push_statement(&mut text, indent, &pattern);
+            }
+        }
+        cold.push(&placement.cold_sections);
+    }
+    for section in cold.into_iter().flatten() {
+        if let Some(pattern) = escape::gnu_ld(section).filter(|_| sections.insert(section)) {
+            push_statement(&mut text, indent, &pattern);
+        }
+    }
+    (text, losses)
+}
+
+fn push_statement(text: &mut String, indent: &str, pattern: &str) {
+    text.push_str(indent);
+    text.push_str("*(");
+    text.push_str(pattern);
+    text.push_str(")\n");
+}
+
+/// A kind of file that holds input statements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// `OUTPUT : { … }`.
+    OrderingFile,
+    /// `SECTIONS { OUTPUT : { … } } INSERT …`.
+    Script,
+}
+
+/// Which kind of file this is, by what it begins with.
+pub(super) fn dialect(text: &str) -> Option<Dialect> {
+    let mut tokens = Tokens::new(text);
+    let mut next = || tokens.next().and_then(Result::ok).map(|token| token.kind);
+    match next()? {
+        Kind::Word("SECTIONS") => (next()? == Kind::Sign('{')).then_some(Dialect::Script),
+        Kind::Word(output) if output.ends_with(':') => {
+            (next()? == Kind::Sign('{')).then_some(Dialect::OrderingFile)
+        }
+        Kind::Word(_) | Kind::Quoted(_) => {
+            (next()? == Kind::Word(":") && next()? == Kind::Sign('{')).then_some(Dialect::OrderingFile)
+        }
+        Kind::Sign(_) => None,
+    }
+}
+
+/// The functions that input statements ask for, in order, by the sections they name.
+pub(super) fn read(text: &str) -> Result<Vec<OrderedName>> {
+    let mut asked: Vec<OrderedName> = Vec::new();
+    let mut seen: HashSet<String> = HashSet::new();
+    let mut latest: Option<String> = None;
+    let sections = sections_of(text)?;
+    for (place, (section, line)) in sections.iter().enumerate() {
+        let follower = sections.get(place + 1).map(|(next, _)| next.as_str());
+        let Some((name, group)) = function_named(section, follower) else { continue };
+        let line = *line;
+        let mut function = ordered(name, line);
+        let is_cold_part = match group {
+            SectionGroup::Split => true,
+            // Right behind the function's other sections it is one more place where the function itself may lie.
+            SectionGroup::Unlikely => latest.as_ref() != Some(&function.name),
+            _ => false,
+        };
+        if is_cold_part {
+            function.name = names::cold_part(&function.name);
+        }
+        if seen.insert(function.name.clone()) {
+            asked.push(function.clone());
+        }
+        latest = Some(function.name);
+    }
+    Ok(asked)
+}
+
+/// The function that a section was named after. A function can be named like a group, a dot and more (`exit.part.0`); what we
+/// wrote tells by the section that follows.
+fn function_named<'a>(section: &'a str, follower: Option<&str>) -> Option<(&'a str, SectionGroup)> {
+    let (name, group) = names::function_of_section(section)?;
+    let whole = section.strip_prefix(".text.").filter(|whole| {
+        let next = follower.and_then(names::function_of_section);
+        group != SectionGroup::Plain && next == Some((whole, SectionGroup::Hot))
+    });
+    Some(whole.map_or((name, group), |whole| (whole, SectionGroup::Plain)))
+}
+
+/// The sections that input statements name, without wildcards, with the line of each.
+fn sections_of(text: &str) -> Result<Vec<(String, u64)>> {
+    let mut found = Vec::new();
+    let mut open: Vec<Open> = Vec::new();
+    let mut before: Option<Kind<'_>> = None;
+    let mut line = 1;
+    for token in Tokens::new(text) {
+        let token = token?;
+        line = token.line;
+        let within = open.last().copied();
+        match token.kind {
+            Kind::Sign(sign @ ('{' | '(')) => open.push(match (sign, within, before) {
+                ('{', _, _) => Open::Block,
+                (_, Some(Open::Skipped | Open::Value), _) => Open::Skipped,
+                // SORT_BY_NAME(…) within a list, and KEEP(…) around a statement, hold what they wrap.
+                (_, Some(Open::Patterns), Some(Kind::Word(word))) if word.starts_with("EXCLUDE_FILE") => {
+                    Open::Skipped
+                }
+                (_, Some(Open::Patterns), _) => Open::Patterns,
+                (_, _, Some(Kind::Word("KEEP"))) => Open::Kept,
+                (_, _, Some(Kind::Word(word))) if is_call(word) => Open::Skipped,
+                _ => Open::Patterns,
+            }),
+            Kind::Sign(sign) if sign != ';' => {
+                // An assignment whose semicolon is missing ends with its block.
+                while open.last() == Some(&Open::Value) {
+                    open.pop();
+                }
+                let closed = open.pop();
+                if closed.is_none_or(|open| (open == Open::Block) != (sign == '}')) {
+                    return Err(Error::at_line(line, format!("a `{sign}` closes nothing")));
+                }
+            }
+            Kind::Sign(_) => {
+                if within == Some(Open::Value) {
+                    open.pop();
+                }
+            }
+            Kind::Word("=" | "+=" | "-=" | "*=" | "/=" | "|=" | "&=" | "<<=" | ">>=")
+                if within == Some(Open::Block) =>
+            {
+                open.push(Open::Value);
+            }
+            Kind::Word(pattern) | Kind::Quoted(pattern) if within == Some(Open::Patterns) => {
+                if let Some(section) = escape::gnu_ld_literal(pattern) {
+                    found.push((section, line));
+                }
+            }
+            Kind::Word(_) | Kind::Quoted(_) => {}
+        }
+        before = Some(token.kind);
+    }
+    if open.iter().any(|open| *open != Open::Value) {
+        return Err(Error::at_line(line, "the file ends within braces or parentheses")
+            .with_hint("is the file cut off?"));
+    }
+    Ok(found)
+}
+
+/// What an open brace or parenthesis holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Open {
+    /// Statements, within braces.
+    Block,
+    /// Section patterns.
+    Patterns,
+    /// A statement, within KEEP.
+    Kept,
+    /// Arguments that name no section.
+    Skipped,
+    /// The rest of an assignment, up to its semicolon.
+    Value,
+}
+
+/// Words in front of a parenthesis that are no file pattern.
+fn is_call(word: &str) -> bool {
+    matches!(
+        word,
+        "PROVIDE"
+            | "PROVIDE_HIDDEN"
+            | "HIDDEN"
+            | "ASSERT"
+            | "EXCLUDE_FILE"
+            | "INPUT_SECTION_FLAGS"
+            | "BYTE"
+            | "SHORT"
+            | "LONG"
+            | "QUAD"
+            | "SQUAD"
+            | "ASCIZ"
+            | "FILL"
+            | "INCLUDE"
+            | "ALIGN"
+            | "SUBALIGN"
+            | "AT"
+            | "ONLY_IF_RO"
+    )
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind<'a> {
+    Word(&'a str),
+    Quoted(&'a str),
+    /// One of `{ } ( ) ;`.
+    Sign(char),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Token<'a> {
+    kind: Kind<'a>,
+    line: u64,
+}
+
+/// The words of a linker script, without comments and commas.
+struct Tokens<'a> {
+    rest: &'a str,
+    line: u64,
+}
+
+impl<'a> Tokens<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { rest: text, line: 1 }
+    }
+
+    fn take(&mut self, bytes: usize) -> &'a str {
+        let (taken, rest) = self.rest.split_at(bytes);
+        self.line += taken.bytes().filter(|b| *b == b'\n').count() as u64;
+        self.rest = rest;
+        taken
+    }
+
+    /// An error at the current line, after which there are no more words.
+    fn broken(&mut self, message: &str) -> Option<Result<Token<'a>>> {
+        let error = Error::at_line(self.line, message).with_found(self.rest.as_bytes());
+        self.rest = "";
+        Some(Err(error))
+    }
+}
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = Result<Token<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let blanks =
+                self.rest.len() - self.rest.trim_start_matches(|c: char| c.is_whitespace() || c == ',').len();
+            self.take(blanks);
+            if !self.rest.starts_with("/*") {
+                break;
+            }
+            match self.rest.find("*/") {
+                Some(end) => self.take(end + 2),
+                None => return self.broken("a comment that does not end"),
+            };
+        }
+        let line = self.line;
+        let first = self.rest.chars().next()?;
+        let kind = match first {
+            '{' | '}' | '(' | ')' | ';' => {
+                self.take(1);
+                Kind::Sign(first)
+            }
+            '"' => match self.rest[1..].find('"') {
+                Some(end) => Kind::Quoted(&self.take(end + 2)[1..=end]),
+                None => return self.broken("a quoted name that does not end"),
+            },
+            c if c.is_control() => return self.broken("a control character"),
+            _ => {
+                let ends = |c: char| {
+                    c.is_whitespace() || c.is_control() || matches!(c, '{' | '}' | '(' | ')' | ';' | '"')
+                };
+                let end = self.rest.find(ends).unwrap_or(self.rest.len());
+                Kind::Word(self.take(end))
+            }
+        };
+        Some(Ok(Token { kind, line }))
+    }
+}

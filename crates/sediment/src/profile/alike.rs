@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! DSO labels that may be one library under two names.
+//!
+//! One profiler knows a library by its soname, another by the name of its file, and a file that was replaced while it ran has
+//! ` (deleted)` behind its name. Such labels are said, and never joined unasked.
+
+use super::Profile;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Pairs of labels that look like one library, each pair and the pairs in the order of the labels.
+///
+/// Two labels do if their build-ids are equal, if they differ in ` (deleted)` alone, or if both are shared objects of one
+/// name whose versions agree as far as both go: `libz.so.1` and `libz.so.1.2.13`, but not `libz.so.2`; a version before
+/// `.so`, as in `libc-2.31.so`, agrees with every one behind it.
+#[must_use]
+pub fn alike(profile: &Profile) -> Vec<(String, String)> {
+    let mut groups: BTreeMap<(By, &str), Vec<&str>> = BTreeMap::new();
+    for (label, cluster) in profile.clusters() {
+        let spelling = Spelling::of(label);
+        groups.entry((spelling.kind, spelling.stem)).or_default().push(label);
+        if let Some(build_id) = &cluster.build_id {
+            groups.entry((By::BuildId, build_id)).or_default().push(label);
+        }
+    }
+    let mut pairs = BTreeSet::new();
+    for ((by, _), labels) in groups {
+        for (position, one) in labels.iter().enumerate() {
+            for other in &labels[position + 1..] {
+                if by == By::BuildId || Spelling::of(one).agrees(&Spelling::of(other)) {
+                    pairs.insert(((*one).to_owned(), (*other).to_owned()));
+                }
+            }
+        }
+    }
+    pairs.into_iter().collect()
+}
+
+/// What two labels have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum By {
+    BuildId,
+    FileName,
+    SharedObject,
+}
+
+/// The parts of a label.
+struct Spelling<'a> {
+    kind: By,
+    /// What a library is called whatever its version.
+    stem: &'a str,
+    /// What stands behind `.so.`; None where the version stands before `.so`.
+    version: Option<&'a str>,
+}
+
+impl<'a> Spelling<'a> {
+    fn of(label: &'a str) -> Self {
+        let label = label.strip_suffix(" (deleted)").unwrap_or(label);
+        let file_name = Self { kind: By::FileName, stem: label, version: Some("") };
+        let Some((name, behind)) = label.split_once(".so") else { return file_name };
+        let version = match behind.strip_prefix('.') {
+            Some(version) => version,
+            None if behind.is_empty() => "",
+            None => return file_name,
+        };
+        let begins_with_digit = |tail: &str| tail.starts_with(|c: char| c.is_ascii_digit());
+        match name.rsplit_once('-').filter(|(_, tail)| begins_with_digit(tail)) {
+            Some((stem, _)) if version.is_empty() => Self { kind: By::SharedObject, stem, version: None },
+            _ => Self { kind: By::SharedObject, stem: name, version: Some(version) },
+        }
+    }
+
+    fn agrees(&self, other: &Self) -> bool {
+        let (Some(one), Some(other)) = (self.version, other.version) else { return true };
+        one.is_empty() || other.is_empty() || one.split('.').zip(other.split('.')).all(|(a, b)| a == b)
+    }
+}

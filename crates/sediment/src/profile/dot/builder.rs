@@ -1,0 +1,527 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tokens to a graph.
+//!
+//! One loop with a stack of open subgraphs on the heap. Every value of an attribute stands once in a table; objects and
+//! defaults refer to it, so that a default of ten megabytes costs the same for one edge as for a million.
+
+use super::error_at;
+use super::graph::{Graph, NONE, Node, Slot, Subgraph, Value};
+use super::lexer::{Id, Keyword, Lexer, Token, undirected};
+use super::vocabulary::{Edges, Graphs, Nodes};
+use crate::error::{Error, Result};
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// Reads one digraph.
+///
+/// `check` sees the version that the graph names as soon as it is read: the rest of a newer file may be no DOT.
+///
+/// # Errors
+/// With the line of what is not DOT, not directed, or multiplies beyond measure.
+pub(in crate::profile) fn read<'a>(
+    bytes: &'a [u8],
+    check: impl Fn(&Value<'a>) -> std::result::Result<(), String>,
+) -> Result<Graph<'a>> {
+    if u32::try_from(bytes.len()).is_err() {
+        return Err(Error::failed("a profile of 4 GiB and more"));
+    }
+    let mut builder = Builder::new(bytes, &check);
+    builder.header()?;
+    builder.statements()?;
+    builder.footer()?;
+    builder.graph.settle_clusters(&builder.listing);
+    Ok(builder.graph)
+}
+
+/// What objects get that are made from here on.
+#[derive(Debug, Clone)]
+pub(super) struct Defaults {
+    nodes: [Slot; Nodes::COUNT],
+    pub(super) edges: [Slot; Edges::COUNT],
+    graphs: [Slot; Graphs::OF_CLUSTERS],
+}
+
+impl Defaults {
+    const NOTHING: Self = Self {
+        nodes: [NONE; Nodes::COUNT],
+        edges: [NONE; Edges::COUNT],
+        graphs: [NONE; Graphs::OF_CLUSTERS],
+    };
+
+    /// These where they say something, else those of the graph around.
+    fn over(&self, around: &Self) -> Self {
+        fn pick<const N: usize>(own: &[Slot; N], around: &[Slot; N]) -> [Slot; N] {
+            std::array::from_fn(|place| if own[place] == NONE { around[place] } else { own[place] })
+        }
+        Self {
+            nodes: pick(&self.nodes, &around.nodes),
+            edges: pick(&self.edges, &around.edges),
+            graphs: pick(&self.graphs, &around.graphs),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Node,
+    Edge,
+    Graph,
+}
+
+/// A piece of a statement that names nodes.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Piece {
+    Node(u32),
+    Subgraph(u32),
+    /// `->`, at this offset.
+    Arrow(u32),
+}
+
+/// An open graph or subgraph.
+#[derive(Debug)]
+pub(super) struct Frame {
+    /// [`NONE`] for the graph itself.
+    subgraph: u32,
+    /// Places in [`Builder::defaults`]: all that hold here, and those given here.
+    pub(super) holding: u32,
+    own: u32,
+    /// Whether those two places are this frame's alone.
+    private: bool,
+    /// Where its part of the listing begins.
+    start: u32,
+    /// The statement around a subgraph that is open.
+    pieces: Vec<Piece>,
+}
+
+pub(super) struct Assignment<'a> {
+    pub(super) name: Cow<'a, [u8]>,
+    pub(super) slot: Slot,
+}
+
+pub(super) struct Builder<'a, 'c> {
+    pub(super) lexer: Lexer<'a>,
+    check: &'c dyn Fn(&Value<'a>) -> std::result::Result<(), String>,
+    pub(super) graph: Graph<'a>,
+    pub(super) strict: bool,
+    token: Token<'a>,
+    pub(super) offset: usize,
+    pub(super) frames: Vec<Frame>,
+    pub(super) defaults: Vec<Defaults>,
+    pub(super) assignments: Vec<Assignment<'a>>,
+    nodes_by_id: HashMap<Cow<'a, [u8]>, u32>,
+    subgraphs_by_name: HashMap<(u32, Cow<'a, [u8]>), u32>,
+    /// Edges that a later statement can name again, with their keys: all of a strict graph, by nodes; elsewhere those that
+    /// have a key, by that too.
+    pub(super) edges_by_key: HashMap<(u32, u32, u32), (u32, u32)>,
+    pub(super) keys: HashMap<Cow<'a, [u8]>, u32>,
+    /// Every node named in a subgraph, with the innermost one, in the order of the text.
+    pub(super) listing: Vec<(u32, u32)>,
+    /// When a node was last found while a subgraph was looked through.
+    pub(super) found: Vec<u32>,
+    pub(super) searches: u32,
+    pub(super) work: u64,
+}
+
+impl<'a, 'c> Builder<'a, 'c> {
+    fn new(bytes: &'a [u8], check: &'c dyn Fn(&Value<'a>) -> std::result::Result<(), String>) -> Self {
+        Self {
+            lexer: Lexer::new(bytes),
+            check,
+            graph: Graph {
+                bytes,
+                nodes: Vec::new(),
+                edges: Vec::new(),
+                values: Vec::new(),
+                attributes: [NONE; Graphs::COUNT],
+                subgraphs: Vec::new(),
+                foreign: 0,
+                first_foreign: Cow::Borrowed(b""),
+                given_to_nodes: [0; Nodes::COUNT],
+                given_to_edges: [0; Edges::COUNT],
+                given_to_graphs: [0; Graphs::COUNT],
+            },
+            strict: false,
+            token: Token::End,
+            offset: 0,
+            frames: Vec::new(),
+            defaults: vec![Defaults::NOTHING],
+            assignments: Vec::new(),
+            nodes_by_id: HashMap::new(),
+            subgraphs_by_name: HashMap::new(),
+            edges_by_key: HashMap::new(),
+            keys: HashMap::new(),
+            listing: Vec::new(),
+            found: Vec::new(),
+            searches: 0,
+            work: 0,
+        }
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        (self.offset, self.token) = self.lexer.next()?;
+        Ok(())
+    }
+
+    fn at(&self, mark: u8) -> bool {
+        self.token == Token::Mark(mark)
+    }
+
+    fn expect(&mut self, mark: u8, what: &str) -> Result<()> {
+        if !self.at(mark) {
+            return Err(self.expected(what));
+        }
+        self.advance()
+    }
+
+    fn expected(&self, what: &str) -> Error {
+        if self.token == Token::End {
+            return self
+                .lexer
+                .error(self.offset, format!("expected {what}, but the file ends"))
+                .with_hint("is the file cut off?");
+        }
+        self.lexer.error(self.offset, format!("expected {what}"))
+    }
+
+    /// `[strict] digraph [id] {`
+    fn header(&mut self) -> Result<()> {
+        const HINT: &str =
+            "a profile begins with `digraph`; `sediment import` makes one of a profiler's output";
+        self.advance()?;
+        if self.token == Token::End {
+            return Err(Error::at_line(1, "the file is empty where a profile should be").with_hint(HINT));
+        }
+        if self.token == Token::Keyword(Keyword::Strict) {
+            self.strict = true;
+            self.advance()?;
+        }
+        match self.token {
+            Token::Keyword(Keyword::Digraph) => self.advance()?,
+            Token::Keyword(Keyword::Graph) => {
+                return Err(undirected(self.lexer.error(self.offset, "an undirected graph")));
+            }
+            Token::End => return Err(self.expected("`digraph`")),
+            _ => return Err(self.expected("`digraph`").with_hint(HINT)),
+        }
+        if matches!(self.token, Token::Id(_)) {
+            self.advance()?;
+        }
+        self.expect(b'{', "`{` after `digraph`")?;
+        self.frames.push(Frame {
+            subgraph: NONE,
+            holding: 0,
+            own: 0,
+            private: false,
+            start: 0,
+            pieces: Vec::new(),
+        });
+        Ok(())
+    }
+
+    fn footer(&mut self) -> Result<()> {
+        if self.token == Token::End {
+            return Ok(());
+        }
+        let message = "something follows the graph";
+        Err(self
+            .lexer
+            .error(self.offset, message)
+            .with_hint("a profile is one graph; `sediment merge` joins several"))
+    }
+
+    fn statements(&mut self) -> Result<()> {
+        while let Some(frame) = self.frames.last() {
+            let continues = !frame.pieces.is_empty();
+            match &self.token {
+                Token::Mark(b'}') => self.close()?,
+                Token::Mark(b';') if !continues => self.advance()?,
+                Token::Mark(b'{') | Token::Keyword(Keyword::Subgraph) => self.open()?,
+                Token::Keyword(Keyword::Node) if !continues => self.default_statement(Kind::Node)?,
+                Token::Keyword(Keyword::Edge) if !continues => self.default_statement(Kind::Edge)?,
+                Token::Keyword(Keyword::Graph) if !continues => self.default_statement(Kind::Graph)?,
+                Token::Id(_) => self.name()?,
+                _ if continues => return Err(self.expected("a node or a subgraph after `->` or `,`")),
+                _ => return Err(self.expected("a statement or `}`")),
+            }
+        }
+        Ok(())
+    }
+
+    /// `node`, `edge` or `graph` with defaults for what follows.
+    fn default_statement(&mut self, kind: Kind) -> Result<()> {
+        self.advance()?;
+        if !self.at(b'[') {
+            return Err(self.expected("`[` after `node`, `edge` or `graph`"));
+        }
+        self.attribute_lists()?;
+        self.set_defaults(kind)
+    }
+
+    /// An id begins a statement or is the next end of an edge: `name = value`, or a node with its port.
+    fn name(&mut self) -> Result<()> {
+        let (offset, id) = self.take_id("a name")?;
+        let begins = self.frames.last().is_some_and(|frame| frame.pieces.is_empty());
+        if begins && self.at(b'=') {
+            self.assignments.clear();
+            self.assignment(id.text)?;
+            return self.set_defaults(Kind::Graph);
+        }
+        let node = self.node(id.text, offset);
+        for _ in 0..2 {
+            if self.at(b':') {
+                self.advance()?;
+                self.take_id("a port after `:`")?;
+                self.foreign(Cow::Borrowed(b"port"));
+            }
+        }
+        self.piece(Piece::Node(node))
+    }
+
+    /// Adds an end to the statement, and ends the statement where nothing continues it.
+    fn piece(&mut self, piece: Piece) -> Result<()> {
+        let Some(frame) = self.frames.last_mut() else { return Ok(()) };
+        frame.pieces.push(piece);
+        match (&self.token, piece) {
+            (Token::Arrow, _) => {
+                frame.pieces.push(Piece::Arrow(self.offset as u32));
+                self.advance()
+            }
+            (Token::Mark(b','), Piece::Node(_)) => {
+                self.advance()?;
+                if matches!(self.token, Token::Id(_)) {
+                    Ok(())
+                } else {
+                    Err(self.expected("a node after `,`"))
+                }
+            }
+            _ => self.end_statement(),
+        }
+    }
+
+    fn end_statement(&mut self) -> Result<()> {
+        self.assignments.clear();
+        if self.at(b'[') {
+            self.attribute_lists()?;
+        }
+        let Some(frame) = self.frames.last_mut() else { return Ok(()) };
+        let mut pieces = std::mem::take(&mut frame.pieces);
+        if pieces.iter().any(|piece| matches!(piece, Piece::Arrow(_))) {
+            self.edges(&pieces)?;
+        } else {
+            if let [Piece::Subgraph(_)] = pieces[..] {
+                self.assigned::<0>(Kind::Node);
+            }
+            let slots = self.assigned::<{ Nodes::COUNT }>(Kind::Node);
+            for piece in &pieces {
+                if let Piece::Node(node) = piece {
+                    overwrite(&mut self.graph.nodes[*node as usize].slots, &slots);
+                }
+            }
+        }
+        pieces.clear();
+        if let Some(frame) = self.frames.last_mut() {
+            frame.pieces = pieces;
+        }
+        Ok(())
+    }
+
+    /// `[subgraph [id]] {`
+    fn open(&mut self) -> Result<()> {
+        let mut name = None;
+        if self.token == Token::Keyword(Keyword::Subgraph) {
+            self.advance()?;
+            if matches!(self.token, Token::Id(_)) {
+                name = Some(self.take_id("a name")?.1.text);
+            }
+        }
+        self.expect(b'{', "`{` after `subgraph`")?;
+        let Some(around) = self.frames.last() else { return Ok(()) };
+        let (parent, holding) = (around.subgraph, around.holding);
+        let known =
+            name.as_ref().and_then(|name| self.subgraphs_by_name.get(&(parent, name.clone())).copied());
+        let subgraph = known.unwrap_or_else(|| {
+            let number = self.graph.subgraphs.len() as u32;
+            self.graph.subgraphs.push(Subgraph {
+                parent,
+                cluster: name.as_ref().is_some_and(|name| name.starts_with(b"cluster")),
+                slots: self.defaults[holding as usize].graphs,
+                own: 0,
+                span: (0, 0),
+                earlier: Vec::new(),
+            });
+            if let Some(name) = name {
+                self.subgraphs_by_name.insert((parent, name), number);
+            }
+            number
+        });
+        let own = self.graph.subgraphs[subgraph as usize].own;
+        let mut frame = Frame {
+            subgraph,
+            holding,
+            own,
+            private: false,
+            start: self.listing.len() as u32,
+            pieces: Vec::new(),
+        };
+        if own != 0 {
+            let holding = self.defaults[own as usize].over(&self.defaults[holding as usize]);
+            frame.holding = self.defaults.len() as u32;
+            self.defaults.push(holding);
+            frame.private = true;
+        }
+        self.frames.push(frame);
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<()> {
+        if self.frames.last().is_some_and(|frame| !frame.pieces.is_empty()) {
+            return Err(self.expected("a node or a subgraph after `->`"));
+        }
+        self.advance()?;
+        let Some(frame) = self.frames.pop() else { return Ok(()) };
+        if frame.subgraph == NONE {
+            return Ok(());
+        }
+        let subgraph = &mut self.graph.subgraphs[frame.subgraph as usize];
+        if subgraph.span.0 < subgraph.span.1 {
+            subgraph.earlier.push(subgraph.span);
+        }
+        subgraph.span = (frame.start, self.listing.len() as u32);
+        subgraph.own = frame.own;
+        self.piece(Piece::Subgraph(frame.subgraph))
+    }
+
+    fn take_id(&mut self, what: &str) -> Result<(u32, Id<'a>)> {
+        let Token::Id(id) = &mut self.token else { return Err(self.expected(what)) };
+        let id = Id { text: std::mem::take(&mut id.text), html: id.html };
+        let offset = self.offset as u32;
+        self.advance()?;
+        Ok((offset, id))
+    }
+
+    /// `[name = value, …] […]` into the assignments.
+    fn attribute_lists(&mut self) -> Result<()> {
+        self.assignments.clear();
+        while self.at(b'[') {
+            self.advance()?;
+            while !self.at(b']') {
+                let (_, id) = self.take_id("an attribute or `]`")?;
+                self.assignment(id.text)?;
+                if self.at(b',') || self.at(b';') {
+                    self.advance()?;
+                }
+            }
+            self.advance()?;
+        }
+        Ok(())
+    }
+
+    /// `= value` after an attribute's name.
+    fn assignment(&mut self, name: Cow<'a, [u8]>) -> Result<()> {
+        self.expect(b'=', "`=` after the name of an attribute")?;
+        let (offset, id) = self.take_id("the value of an attribute")?;
+        let slot = self.graph.values.len() as u32;
+        self.graph.values.push(Value { text: id.text, html: id.html, offset });
+        self.assignments.push(Assignment { name, slot });
+        Ok(())
+    }
+
+    pub(super) fn foreign(&mut self, name: Cow<'a, [u8]>) {
+        if self.graph.foreign == 0 {
+            self.graph.first_foreign = name;
+        }
+        self.graph.foreign += 1;
+    }
+
+    /// The assignments as slots of one kind of object; those that no profile has are counted.
+    pub(super) fn assigned<const N: usize>(&mut self, kind: Kind) -> [Slot; N] {
+        let mut slots = [NONE; N];
+        for Assignment { name, slot } in std::mem::take(&mut self.assignments) {
+            let (place, given) = match kind {
+                Kind::Node => (Nodes::place(&name), &mut self.graph.given_to_nodes[..]),
+                Kind::Edge => (Edges::place(&name), &mut self.graph.given_to_edges[..]),
+                Kind::Graph => (Graphs::place(&name), &mut self.graph.given_to_graphs[..]),
+            };
+            match place.filter(|place| *place < N) {
+                Some(place) => {
+                    slots[place] = slot;
+                    given[place] += 1;
+                }
+                None => self.foreign(name),
+            }
+        }
+        slots
+    }
+
+    fn set_defaults(&mut self, kind: Kind) -> Result<()> {
+        let mut defaults = Defaults::NOTHING;
+        let subgraph = self.frames.last().map_or(NONE, |frame| frame.subgraph);
+        match kind {
+            Kind::Node => {
+                // Part of every profile that is written, for the eye alone.
+                let values = &self.graph.values;
+                self.assignments.retain(|given| {
+                    *given.name != *b"shape" || *values[given.slot as usize].text != *b"ellipse"
+                });
+                defaults.nodes = self.assigned(kind);
+            }
+            Kind::Edge => defaults.edges = self.assigned(kind),
+            Kind::Graph if subgraph == NONE => {
+                let slots = self.assigned::<{ Graphs::COUNT }>(kind);
+                overwrite(&mut self.graph.attributes, &slots);
+                defaults.graphs.copy_from_slice(&slots[..Graphs::OF_CLUSTERS]);
+                let version = slots[Graphs::Sediment as usize];
+                if let Some(value) = self.graph.values.get(version as usize) {
+                    (self.check)(value)
+                        .map_err(|message| error_at(self.graph.bytes, value.offset as usize, message))?;
+                }
+            }
+            Kind::Graph => {
+                defaults.graphs = self.assigned(kind);
+                overwrite(&mut self.graph.subgraphs[subgraph as usize].slots, &defaults.graphs);
+            }
+        }
+        let Some(frame) = self.frames.last_mut() else { return Ok(()) };
+        if !frame.private {
+            for place in [&mut frame.own, &mut frame.holding] {
+                let copy = self.defaults[*place as usize].clone();
+                *place = self.defaults.len() as u32;
+                self.defaults.push(copy);
+            }
+            frame.private = true;
+        }
+        for place in [frame.own, frame.holding] {
+            let merged = defaults.over(&self.defaults[place as usize]);
+            self.defaults[place as usize] = merged;
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, id: Cow<'a, [u8]>, offset: u32) -> u32 {
+        let (subgraph, holding) =
+            self.frames.last().map_or((NONE, 0), |frame| (frame.subgraph, frame.holding));
+        let node = match self.nodes_by_id.get(&id) {
+            Some(&node) => node,
+            None => {
+                let node = self.graph.nodes.len() as u32;
+                let slots = self.defaults[holding as usize].nodes;
+                self.graph.nodes.push(Node { id: id.clone(), offset, slots, cluster: NONE });
+                self.nodes_by_id.insert(id, node);
+                node
+            }
+        };
+        if subgraph != NONE {
+            self.listing.push((node, subgraph));
+        }
+        node
+    }
+}
+
+/// Puts what is given in the place of what was.
+pub(super) fn overwrite<const N: usize>(slots: &mut [Slot; N], by: &[Slot; N]) {
+    for (slot, by) in slots.iter_mut().zip(by) {
+        if *by != NONE {
+            *slot = *by;
+        }
+    }
+}

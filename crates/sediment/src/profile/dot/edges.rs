@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The edges that a statement makes: one between each two nodes of ends that follow one another.
+//!
+//! An end that is a subgraph or a list is all of its nodes. Such a product can be far larger than its text, so the edges made,
+//! and the entries looked through to make them, are bounded by [`Builder::limit`].
+
+use super::builder::{Builder, Kind, Piece, overwrite};
+use super::graph::{Edge, NONE, Slot};
+use super::vocabulary::Edges;
+use crate::error::Result;
+use std::borrow::Cow;
+
+impl<'a> Builder<'a, '_> {
+    /// Edges and looked-through entries that a file of this length may cost: well above what plain statements can make.
+    fn limit(&self) -> u64 {
+        2 * self.graph.bytes.len() as u64 + 65_536
+    }
+
+    /// An edge from each node of every end to each node of the next.
+    pub(super) fn edges(&mut self, pieces: &[Piece]) -> Result<()> {
+        let key = self.take_key();
+        let slots = self.assigned::<{ Edges::COUNT }>(Kind::Edge);
+        let mut tails: Vec<u32> = Vec::new();
+        let mut heads: Vec<u32> = Vec::new();
+        let mut arrow = None;
+        for piece in pieces.iter().map(Some).chain([None]) {
+            match piece {
+                Some(Piece::Node(node)) => heads.push(*node),
+                Some(Piece::Subgraph(subgraph)) => self.collect(*subgraph, &mut heads)?,
+                Some(Piece::Arrow(_)) | None => {
+                    if let Some(offset) = arrow {
+                        for tail in &tails {
+                            for head in &heads {
+                                self.edge(*tail, *head, key, offset, &slots)?;
+                            }
+                        }
+                    }
+                    std::mem::swap(&mut tails, &mut heads);
+                    heads.clear();
+                    arrow = piece.map(|piece| if let Piece::Arrow(offset) = piece { *offset } else { 0 });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The attribute `key` is no attribute: it tells apart, or joins, edges between the same two nodes.
+    fn take_key(&mut self) -> u32 {
+        let Some(last) = self.assignments.iter().rposition(|given| *given.name == *b"key") else {
+            return NONE;
+        };
+        let key = self.graph.values[self.assignments[last].slot as usize].text.clone();
+        self.assignments.retain(|given| *given.name != *b"key");
+        let number = self.keys.len() as u32;
+        *self.keys.entry(key).or_insert(number)
+    }
+
+    fn edge(
+        &mut self,
+        tail: u32,
+        head: u32,
+        key: u32,
+        offset: u32,
+        slots: &[Slot; Edges::COUNT],
+    ) -> Result<()> {
+        self.spend(1, offset)?;
+        let number = self.graph.edges.len() as u32;
+        if self.strict || key != NONE {
+            let name = (tail, head, if self.strict { NONE } else { key });
+            let (known, its_key) = *self.edges_by_key.entry(name).or_insert((number, key));
+            if known != number {
+                if key == NONE || key == its_key {
+                    overwrite(&mut self.graph.edges[known as usize].slots, slots);
+                } else {
+                    // A second edge in a strict graph: Graphviz makes none and drops what it was given.
+                    self.foreign(Cow::Borrowed(b"key"));
+                }
+                return Ok(());
+            }
+        }
+        let holding = self.frames.last().map_or(0, |frame| frame.holding);
+        let mut edge = Edge { tail, head, offset, slots: self.defaults[holding as usize].edges };
+        overwrite(&mut edge.slots, slots);
+        self.graph.edges.push(edge);
+        Ok(())
+    }
+
+    /// The nodes of a subgraph, each once.
+    fn collect(&mut self, subgraph: u32, into: &mut Vec<u32>) -> Result<()> {
+        self.searches += 1;
+        self.found.resize(self.graph.nodes.len(), 0);
+        let mut span = self.graph.subgraphs[subgraph as usize].span;
+        let mut earlier = self.graph.subgraphs[subgraph as usize].earlier.len();
+        loop {
+            self.spend(u64::from(span.1 - span.0), self.offset as u32)?;
+            for (node, _) in &self.listing[span.0 as usize..span.1 as usize] {
+                let found = &mut self.found[*node as usize];
+                if *found != self.searches {
+                    *found = self.searches;
+                    into.push(*node);
+                }
+            }
+            if earlier == 0 {
+                return Ok(());
+            }
+            earlier -= 1;
+            span = self.graph.subgraphs[subgraph as usize].earlier[earlier];
+        }
+    }
+
+    fn spend(&mut self, work: u64, offset: u32) -> Result<()> {
+        self.work += work;
+        if self.work > self.limit() {
+            let message = format!("edges of subgraphs multiply to more than {}", self.limit());
+            return Err(self
+                .lexer
+                .error(offset as usize, message)
+                .with_hint("write the edges out, one by one"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A digraph as it was read: nodes, edges and clusters, each with the attributes that a profile has.
+
+use super::line_of;
+use super::vocabulary::{Edges, Graphs, Nodes};
+use crate::error::Error;
+use std::borrow::Cow;
+
+/// The text of an attribute and where it stands.
+#[derive(Debug, Clone)]
+pub(in crate::profile) struct Value<'a> {
+    pub(in crate::profile) text: Cow<'a, [u8]>,
+    /// It is HTML: a backslash in it is drawn as one.
+    pub(in crate::profile) html: bool,
+    pub(in crate::profile) offset: u32,
+}
+
+/// Where in the table of values an attribute of an object stands; [`NONE`] where it has none.
+pub(super) type Slot = u32;
+pub(super) const NONE: u32 = u32::MAX;
+
+#[derive(Debug)]
+pub(in crate::profile) struct Node<'a> {
+    pub(in crate::profile) id: Cow<'a, [u8]>,
+    /// Where it is first named.
+    pub(in crate::profile) offset: u32,
+    pub(super) slots: [Slot; Nodes::COUNT],
+    pub(super) cluster: u32,
+}
+
+#[derive(Debug)]
+pub(in crate::profile) struct Edge {
+    pub(in crate::profile) tail: u32,
+    pub(in crate::profile) head: u32,
+    pub(in crate::profile) offset: u32,
+    pub(super) slots: [Slot; Edges::COUNT],
+}
+
+/// A digraph, as far as a profile needs it.
+#[derive(Debug)]
+pub(in crate::profile) struct Graph<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(in crate::profile) nodes: Vec<Node<'a>>,
+    pub(in crate::profile) edges: Vec<Edge>,
+    pub(super) values: Vec<Value<'a>>,
+    pub(super) attributes: [Slot; Graphs::COUNT],
+    pub(super) subgraphs: Vec<Subgraph>,
+    /// How many attributes, given once or as a default, no profile has; and the name of the first.
+    pub(in crate::profile) foreign: u64,
+    pub(in crate::profile) first_foreign: Cow<'a, [u8]>,
+    /// How often each attribute that a profile has was given.
+    pub(in crate::profile) given_to_nodes: [u64; Nodes::COUNT],
+    pub(in crate::profile) given_to_edges: [u64; Edges::COUNT],
+    pub(in crate::profile) given_to_graphs: [u64; Graphs::COUNT],
+}
+
+#[derive(Debug)]
+pub(super) struct Subgraph {
+    pub(super) parent: u32,
+    pub(super) cluster: bool,
+    pub(super) slots: [Slot; Graphs::OF_CLUSTERS],
+    /// Its own defaults, for when it is opened again.
+    pub(super) own: u32,
+    /// Its part of the listing when it was last open, and those before.
+    pub(super) span: (u32, u32),
+    pub(super) earlier: Vec<(u32, u32)>,
+}
+
+impl<'a> Graph<'a> {
+    /// An attribute of a node; a text without letters is none, as in Graphviz, but for what identifies a function.
+    pub(in crate::profile) fn of_node(&self, node: &Node<'a>, attribute: Nodes) -> Option<&Value<'a>> {
+        self.values.get(node.slots[attribute as usize] as usize)
+    }
+
+    pub(in crate::profile) fn of_edge(&self, edge: &Edge, attribute: Edges) -> Option<&Value<'a>> {
+        self.values.get(edge.slots[attribute as usize] as usize)
+    }
+
+    pub(in crate::profile) fn of_graph(&self, attribute: Graphs) -> Option<&Value<'a>> {
+        self.values.get(self.attributes[attribute as usize] as usize)
+    }
+
+    /// The cluster with a label that a node belongs to, by its number.
+    pub(in crate::profile) fn cluster_of(&self, node: &Node<'a>) -> Option<u32> {
+        (node.cluster != NONE).then_some(node.cluster)
+    }
+
+    /// The numbers of the clusters with a label, in the order in which they were first opened.
+    pub(in crate::profile) fn clusters(&self) -> impl Iterator<Item = u32> {
+        let labelled =
+            |subgraph: &Subgraph| subgraph.cluster && subgraph.slots[Graphs::Label as usize] != NONE;
+        (0..self.subgraphs.len() as u32).filter(move |number| labelled(&self.subgraphs[*number as usize]))
+    }
+
+    pub(in crate::profile) fn of_cluster(&self, cluster: u32, attribute: Graphs) -> Option<&Value<'a>> {
+        let slots = &self.subgraphs[cluster as usize].slots;
+        slots.get(attribute as usize).and_then(|slot| self.values.get(*slot as usize))
+    }
+
+    /// An error at the line of `offset`.
+    pub(in crate::profile) fn error(&self, offset: u32, message: impl Into<String>) -> Error {
+        Error::at_line(line_of(self.bytes, offset as usize), message)
+    }
+}
+
+impl Graph<'_> {
+    /// Gives each node the cluster it belongs to: the first that lists it, and of the clusters in that one again the first.
+    /// A cluster without a label stands for the one around it.
+    ///
+    /// `listing` has every node named in a subgraph, with the innermost one.
+    pub(super) fn settle_clusters(&mut self, listing: &[(u32, u32)]) {
+        let count = self.subgraphs.len();
+        // A subgraph comes after the one around it, so one pass settles which labelled cluster is around each.
+        let mut around = vec![NONE; count];
+        for number in 0..count {
+            let Subgraph { parent, cluster, slots, .. } = &self.subgraphs[number];
+            let labelled = *cluster && slots[Graphs::Label as usize] != NONE;
+            around[number] = match *parent {
+                _ if labelled => number as u32,
+                NONE => NONE,
+                parent => around[parent as usize],
+            };
+        }
+        let visits = self.visits();
+        let mut by_visit: Vec<(u32, u32)> = listing
+            .iter()
+            .filter(|(_, subgraph)| around[*subgraph as usize] != NONE)
+            .map(|(node, subgraph)| (visits[*subgraph as usize].0, *node))
+            .collect();
+        by_visit.sort_unstable();
+        let mut by_entry = vec![0u32; count];
+        for (number, (entered, _)) in visits.iter().enumerate() {
+            by_entry[*entered as usize] = number as u32;
+        }
+        for (entered, node) in by_visit {
+            let cluster = around[by_entry[entered as usize] as usize];
+            let settled = &mut self.nodes[node as usize].cluster;
+            let deeper = *settled != NONE && {
+                let (from, to) = visits[*settled as usize];
+                (from..to).contains(&visits[cluster as usize].0)
+            };
+            if *settled == NONE || deeper {
+                *settled = cluster;
+            }
+        }
+    }
+
+    /// When each subgraph is entered and left, if each is visited before those in it, and these in the order of the text.
+    fn visits(&self) -> Vec<(u32, u32)> {
+        let count = self.subgraphs.len();
+        let mut sizes = vec![1u32; count];
+        for number in (0..count).rev() {
+            let parent = self.subgraphs[number].parent;
+            if parent != NONE {
+                sizes[parent as usize] += sizes[number];
+            }
+        }
+        let mut next_in = vec![0u32; count];
+        let mut next = 0;
+        let mut visits = Vec::with_capacity(count);
+        for number in 0..count {
+            let place = match self.subgraphs[number].parent {
+                NONE => &mut next,
+                parent => &mut next_in[parent as usize],
+            };
+            let entered = *place;
+            *place += sizes[number];
+            next_in[number] = entered + 1;
+            visits.push((entered, entered + sizes[number]));
+        }
+        visits
+    }
+}

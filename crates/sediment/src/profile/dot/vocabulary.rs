@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The attributes that a profile has, on nodes, edges, the graph and its clusters.
+
+/// A place for each attribute of one kind of object: the discriminant is the place.
+macro_rules! attributes {
+    ($(#[$doc:meta])* $name:ident, $count:literal: $($variant:ident = $spelling:literal),+ $(,)?) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(in crate::profile) enum $name { $($variant),+ }
+
+        impl $name {
+            pub(in crate::profile) const COUNT: usize = $count;
+            const ALL: [(&'static str, Self); $count] = [$(($spelling, Self::$variant)),+];
+
+            /// The place of the attribute with this name.
+            pub(in crate::profile) fn place(name: &[u8]) -> Option<usize> {
+                Self::ALL.iter().find(|(spelling, _)| spelling.as_bytes() == name).map(|(_, found)| *found as usize)
+            }
+
+            /// The attribute's name.
+            pub(in crate::profile) fn spelling(place: usize) -> &'static str {
+                Self::ALL[place].0
+            }
+        }
+    };
+}
+
+attributes! {
+    /// Of a function. Its `label` is only drawn.
+    Nodes, 12:
+    Label = "label", Name = "name", Dso = "dso", File = "file", Size = "size", Samples = "samples", First = "first",
+    Static = "static", Heat = "heat", Alias = "alias", Taken = "taken", Entry = "entry",
+}
+
+attributes! {
+    /// Of an edge.
+    Edges, 5:
+    Label = "label", Count = "count", Near = "near", Static = "static", Kind = "kind",
+}
+
+attributes! {
+    /// Of the graph and of clusters: the first three are a cluster's, the others the graph's.
+    Graphs, 9:
+    Label = "label", BuildId = "build_id", Package = "package",
+    Sediment = "sediment", Source = "source", Unit = "unit", Total = "total", Arch = "arch", Inputs = "inputs",
+}
+
+impl Graphs {
+    /// How many of them are a cluster's, and so handed down from a graph to its subgraphs.
+    pub(in crate::profile) const OF_CLUSTERS: usize = 3;
+}

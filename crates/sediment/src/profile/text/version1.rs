@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Version 1: graphs of the original sediment, of gprof2dot, and of compilers.
+//!
+//! The id of a node is its name with `@VERSION` behind it, the label of its first cluster its DSO, and the label of an edge its
+//! weight: a decimal share, or the lines of gprof2dot, `12.34%` and `567×`. PLT stubs stand in for what they lead to.
+
+use super::{
+    EDGE_WITHOUT_END, FOREIGN_ATTRIBUTE, NO_WEIGHTS, PERCENTAGE, Reading, STUB_OF_ITSELF, UNACCEPTABLE_NAME,
+    UNRESOLVED_STUB, base_name, example,
+};
+use crate::error::{Error, Losses, Result};
+use crate::profile::arithmetic::{NumberFault, decimal, integer};
+use crate::profile::dot::{Edge, Edges, Graph, Graphs, Node, Nodes, Value};
+use crate::profile::{FunctionIndex, FunctionKey, Profile, SHARE_TOTAL, Unit, acceptable};
+use std::collections::HashMap;
+
+/// Decimal places of a share.
+const PLACES: i64 = 15;
+const STUB: &[u8] = b"@plt";
+const UNRESOLVED: &[u8] = b"offset_0x";
+
+pub(super) fn read(graph: &Graph) -> Result<(Profile, Losses)> {
+    let (mut profile, mut losses) = (Profile::default(), Losses::default());
+    if graph.nodes.is_empty() {
+        return Err(Error::at_line(1, "the graph has no functions").with_hint(
+            "a profile without functions and without the attribute `sediment` is taken for damage",
+        ));
+    }
+    count_foreign(graph, &mut losses);
+    let dsos = read_clusters(graph, &mut profile, &mut losses);
+    let readings = read_nodes(graph, &dsos, &mut profile, &mut losses);
+    let weights = read_weights(graph, &mut losses)?;
+    if let Some(unit) = weights.unit {
+        profile.unit = unit;
+        profile.total = match unit {
+            Unit::Share => SHARE_TOTAL,
+            Unit::Calls => weights.sum,
+        };
+    } else if let Some(first) = graph.edges.first() {
+        let name = example(&graph.nodes[first.tail as usize].id);
+        losses.add_many(NO_WEIGHTS, graph.edges.len() as u64, 0, &name);
+    }
+    for (edge, weight) in graph.edges.iter().zip(weights.of_edges) {
+        let amount = weight.unwrap_or(0);
+        let (tail, head) = (&readings[edge.tail as usize], &readings[edge.head as usize]);
+        let (Some(caller), Some(callee)) = (end(tail, &mut profile), end(head, &mut profile)) else {
+            losses.add(EDGE_WITHOUT_END, amount, &example(&graph.nodes[edge.tail as usize].id));
+            continue;
+        };
+        let through_stub = matches!(tail, Reading::Stub(_)) || matches!(head, Reading::Stub(_));
+        if through_stub && caller == callee {
+            losses.add(STUB_OF_ITSELF, amount, &profile.key(caller).name);
+            continue;
+        }
+        let facts = profile.edge_mut(caller, callee);
+        if let Some(weight) = weight {
+            let sum = facts.count.unwrap_or(0).checked_add(weight);
+            facts.count =
+                Some(sum.ok_or_else(|| {
+                    graph.error(edge.offset, "the weight of an edge adds up beyond 128 bits")
+                })?);
+        }
+    }
+    Ok((profile, losses))
+}
+
+/// What a later version would keep is as foreign here as what no version knows.
+fn count_foreign(graph: &Graph, losses: &mut Losses) {
+    losses.add_many(FOREIGN_ATTRIBUTE, graph.foreign, 0, &example(&graph.first_foreign));
+    let given = [
+        (
+            &graph.given_to_nodes[..],
+            &[Nodes::Label as usize][..],
+            Nodes::spelling as fn(usize) -> &'static str,
+        ),
+        (&graph.given_to_edges[..], &[Edges::Label as usize][..], Edges::spelling),
+        (
+            &graph.given_to_graphs[..],
+            &[Graphs::Label as usize, Graphs::Sediment as usize][..],
+            Graphs::spelling,
+        ),
+    ];
+    for (counts, own, spelling) in given {
+        for (place, count) in counts.iter().enumerate().filter(|(place, _)| !own.contains(place)) {
+            losses.add_many(FOREIGN_ATTRIBUTE, *count, 0, spelling(place));
+        }
+    }
+}
+
+/// The DSO of each cluster; the inner None is a label that cannot stand in a profile.
+fn read_clusters<'g>(
+    graph: &'g Graph,
+    profile: &mut Profile,
+    losses: &mut Losses,
+) -> HashMap<u32, Option<&'g [u8]>> {
+    let mut dsos = HashMap::new();
+    for cluster in graph.clusters() {
+        let Some(label) = graph.of_cluster(cluster, Graphs::Label) else { continue };
+        let dso = base_name(&label.text);
+        match acceptable(dso) {
+            Some(text) => {
+                profile.cluster_mut(text);
+            }
+            None => losses.add(UNACCEPTABLE_NAME, 0, &example(dso)),
+        }
+        dsos.insert(cluster, acceptable(dso).map(|_| dso));
+    }
+    dsos
+}
+
+fn read_nodes(
+    graph: &Graph,
+    dsos: &HashMap<u32, Option<&[u8]>>,
+    profile: &mut Profile,
+    losses: &mut Losses,
+) -> Vec<Reading> {
+    // The one DSO that defines a name; None where several do.
+    let mut defining: HashMap<&[u8], Option<&[u8]>> = HashMap::new();
+    let mut readings = Vec::with_capacity(graph.nodes.len());
+    for node in &graph.nodes {
+        let name = name_of(node);
+        if is_stub(node) {
+            readings.push(Reading::LeftOut);
+            continue;
+        }
+        let dso = match graph.cluster_of(node).and_then(|cluster| dsos.get(&cluster)) {
+            None => Some(None),
+            Some(dso) => dso.map(Some),
+        };
+        let key = dso.and_then(|dso| FunctionKey::new(dso, name, None));
+        match key {
+            Some(key) => {
+                if let Some(dso) = dso.flatten() {
+                    let known = defining.entry(name).or_insert(Some(dso));
+                    if *known != Some(dso) {
+                        *known = None;
+                    }
+                }
+                readings.push(Reading::Function(profile.function(key)));
+            }
+            None => {
+                losses.add(UNACCEPTABLE_NAME, 0, &example(name));
+                readings.push(Reading::LeftOut);
+            }
+        }
+    }
+    for (node, reading) in graph.nodes.iter().zip(&mut readings).filter(|(node, _)| is_stub(node)) {
+        let name = name_of(node);
+        if name.starts_with(UNRESOLVED) {
+            losses.add(UNRESOLVED_STUB, 0, &example(name));
+            continue;
+        }
+        match FunctionKey::new(defining.get(name).copied().flatten(), name, None) {
+            Some(key) => *reading = Reading::Stub(key),
+            None => losses.add(UNACCEPTABLE_NAME, 0, &example(name)),
+        }
+    }
+    readings
+}
+
+fn name_of<'g>(node: &'g Node) -> &'g [u8] {
+    &node.id[..memchr::memchr(b'@', &node.id).unwrap_or(node.id.len())]
+}
+
+fn is_stub(node: &Node) -> bool {
+    node.id.ends_with(STUB)
+}
+
+fn end(reading: &Reading, profile: &mut Profile) -> Option<FunctionIndex> {
+    match reading {
+        Reading::Function(function) => Some(*function),
+        Reading::Stub(key) => Some(match profile.find(key) {
+            Some(function) => function,
+            None => profile.function(key.clone()),
+        }),
+        Reading::LeftOut => None,
+    }
+}
+
+struct Weights {
+    /// None where no edge has a weight.
+    unit: Option<Unit>,
+    sum: u128,
+    of_edges: Vec<Option<u128>>,
+}
+
+fn read_weights(graph: &Graph, losses: &mut Losses) -> Result<Weights> {
+    let mut weights = Weights { unit: None, sum: 0, of_edges: Vec::with_capacity(graph.edges.len()) };
+    let mut bare: Option<&Edge> = None;
+    for edge in &graph.edges {
+        let label = graph.of_edge(edge, Edges::Label).filter(|value| !value.text.is_empty());
+        let weight = label.map(|label| read_label(graph, label, losses)).transpose()?.flatten();
+        let Some((unit, amount)) = weight else {
+            bare = bare.or(Some(edge));
+            weights.of_edges.push(None);
+            continue;
+        };
+        if weights.unit.is_some_and(|known| known != unit) {
+            let offset = label.map_or(edge.offset, |label| label.offset);
+            return Err(graph.error(offset, "shares and call counts as labels of edges in one graph"));
+        }
+        weights.unit = Some(unit);
+        weights.sum = weights
+            .sum
+            .checked_add(amount)
+            .ok_or_else(|| graph.error(edge.offset, "the weights of the edges add up beyond 128 bits"))?;
+        weights.of_edges.push(Some(amount));
+    }
+    match bare {
+        Some(edge) if weights.unit.is_some() => Err(super::version2::without_weight(graph, edge)),
+        _ => Ok(weights),
+    }
+}
+
+/// The weight that an edge's label gives, if the label gives more than a percentage.
+fn read_label(graph: &Graph, label: &Value, losses: &mut Losses) -> Result<Option<(Unit, u128)>> {
+    let fault = |fault: NumberFault| {
+        graph.error(label.offset, format!("the label of an edge {}", fault.message())).with_found(&label.text)
+    };
+    match decimal(&label.text, PLACES) {
+        Ok(share) => return Ok(Some((Unit::Share, share))),
+        Err(NumberFault::NoNumber) => {}
+        Err(other) => return Err(fault(other)),
+    }
+    let mut count = None;
+    for line in lines(&label.text).filter(|line| !line.is_empty()) {
+        if let Some(percentage) = line.strip_suffix(b"%") {
+            decimal(percentage, 0).map_err(fault)?;
+            losses.add(PERCENTAGE, 0, &example(line));
+        } else if let (Some(calls), None) = (calls_of(line), count) {
+            count = Some(integer(calls).map_err(fault)?);
+        } else {
+            return Err(fault(NumberFault::NoNumber));
+        }
+    }
+    Ok(count.map(|count| (Unit::Calls, count)))
+}
+
+/// The number before the multiplication sign, which older files have in Latin-1.
+fn calls_of(line: &[u8]) -> Option<&[u8]> {
+    line.strip_suffix("×".as_bytes()).or_else(|| line.strip_suffix(b"\xD7"))
+}
+
+/// The lines of a label, ended as DOT ends them: by `\n`, `\l` or `\r`, or by a line end in the text.
+fn lines(label: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(label);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let end = (0..text.len()).find_map(|at| match text[at..] {
+            [b'\n', ..] => Some((at, 1)),
+            [b'\\', b'n' | b'l' | b'r', ..] => Some((at, 2)),
+            _ => None,
+        });
+        rest = end.map(|(at, length)| &text[at + length..]);
+        Some(end.map_or(text, |(at, _)| &text[..at]).trim_ascii())
+    })
+}

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Version 2: identity and weights stand in attributes, and an id is never taken apart.
+
+use super::{
+    EDGE_WITHOUT_END, FOREIGN_ATTRIBUTE, LIST_SEPARATOR, NO_WEIGHTS, UNACCEPTABLE_NAME, UNACCEPTABLE_TEXT,
+    accepted, base_name, example, words,
+};
+use crate::error::{Error, Losses, Result};
+use crate::profile::arithmetic::{NumberFault, decimal, integer, scaled};
+use crate::profile::dot::{Edge, Edges, Graph, Graphs, Node, Nodes, Value};
+use crate::profile::{
+    EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Millionths, Profile, Unit, acceptable,
+};
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
+
+/// Where `unit=calls`, numbers lie below 2 to this power, so that they can be brought to shares in 128 bits.
+const CALL_BITS: u32 = 78;
+/// Decimal places of a `static` estimate.
+const PLACES: i64 = 6;
+/// A label is read as a share in units of 10^-15.
+const SHARE_PLACES: i64 = 15;
+const SHARE: u128 = crate::profile::SHARE_TOTAL;
+
+pub(super) fn read(graph: &Graph) -> Result<(Profile, Losses)> {
+    let mut losses = Losses::default();
+    losses.add_many(FOREIGN_ATTRIBUTE, graph.foreign, 0, &example(&graph.first_foreign));
+    let reader = Reader { graph };
+    let mut profile = reader.header(&mut losses)?;
+    reader.clusters(&mut profile, &mut losses)?;
+    let functions = reader.nodes(&mut profile, &mut losses)?;
+    reader.edges(&functions, &mut profile, &mut losses)?;
+    Ok((profile, losses))
+}
+
+/// The error for an edge that says nothing where others do.
+pub(super) fn without_weight(graph: &Graph, edge: &Edge) -> Error {
+    let name = |node: u32| example(&graph.nodes[node as usize].id).chars().take(60).collect::<String>();
+    let (tail, head) = (name(edge.tail), name(edge.head));
+    graph
+        .error(
+            edge.offset,
+            format!("the edge from `{tail}` to `{head}` has no weight, and other edges have one"),
+        )
+        .with_hint("give it a `label`, `count`, `near` or `static`, or remove it")
+}
+
+struct Reader<'g, 'a> {
+    graph: &'g Graph<'a>,
+}
+
+impl Reader<'_, '_> {
+    fn fault(&self, value: &Value, message: &str) -> Error {
+        let error = self.graph.error(value.offset, message);
+        if value.text.is_empty() { error } else { error.with_found(&value.text) }
+    }
+
+    fn integer(&self, value: Option<&Value>, name: &str) -> Result<Option<u128>> {
+        let Some(value) = value else { return Ok(None) };
+        let fault = |fault: NumberFault| self.fault(value, &format!("`{name}` {}", fault.message()));
+        integer(&value.text).map(Some).map_err(fault)
+    }
+
+    fn small_integer(&self, value: Option<&Value>, name: &str) -> Result<Option<u64>> {
+        let number = self.integer(value, name)?;
+        match (number.map(u64::try_from), value) {
+            (None, _) => Ok(None),
+            (Some(Ok(number)), _) => Ok(Some(number)),
+            (Some(Err(_)), Some(value)) => Err(self.fault(value, &format!("`{name}` is too large"))),
+            (Some(Err(_)), None) => Ok(None),
+        }
+    }
+
+    /// A number in the profile's unit.
+    fn amount(&self, value: Option<&Value>, name: &str, unit: Unit) -> Result<Option<u128>> {
+        let number = self.integer(value, name)?;
+        match (number, value) {
+            (Some(number), Some(value)) if unit == Unit::Calls && number >> CALL_BITS != 0 => {
+                Err(self
+                    .fault(value, &format!("`{name}` is 2^{CALL_BITS} or more, which no count of calls is")))
+            }
+            _ => Ok(number),
+        }
+    }
+
+    fn estimate(&self, value: Option<&Value>) -> Result<Option<Millionths>> {
+        let Some(value) = value else { return Ok(None) };
+        let fault = |fault: NumberFault| self.fault(value, &format!("`static` {}", fault.message()));
+        decimal(&value.text, PLACES).map(|number| Some(Millionths(number))).map_err(fault)
+    }
+
+    fn word<T: Copy, const N: usize>(
+        &self,
+        value: Option<&Value>,
+        name: &str,
+        words: &words::Words<T, N>,
+    ) -> Result<Option<T>> {
+        let Some(value) = value else { return Ok(None) };
+        words::value(words, name, &value.text).map(Some).map_err(|message| self.fault(value, &message))
+    }
+
+    fn flag(&self, value: Option<&Value>, name: &str) -> Result<bool> {
+        match value.map(|value| (&*value.text, value)) {
+            None | Some((b"0", _)) => Ok(false),
+            Some((b"1", _)) => Ok(true),
+            Some((_, value)) => Err(self.fault(value, &format!("`{name}` is neither 0 nor 1"))),
+        }
+    }
+
+    fn header(&self, losses: &mut Losses) -> Result<Profile> {
+        let given = |attribute| self.graph.of_graph(attribute);
+        // On the graph itself these are a title; clusters inherit them.
+        for attribute in [Graphs::Label, Graphs::BuildId, Graphs::Package] {
+            if given(attribute).is_some() {
+                losses.add(FOREIGN_ATTRIBUTE, 0, Graphs::spelling(attribute as usize));
+            }
+        }
+        let mut list = |value: Option<&Value>| -> BTreeSet<String> {
+            let Some(value) = value else { return BTreeSet::new() };
+            match std::str::from_utf8(&value.text) {
+                Ok(text) => text
+                    .split(LIST_SEPARATOR)
+                    .filter_map(|entry| accepted(entry.as_bytes(), losses))
+                    .collect(),
+                Err(_) => accepted(&value.text, losses).into_iter().collect(),
+            }
+        };
+        Ok(Profile {
+            source: list(given(Graphs::Source)),
+            arch: list(given(Graphs::Arch)),
+            unit: self.word(given(Graphs::Unit), "unit", &words::UNITS)?.unwrap_or_default(),
+            total: self.integer(given(Graphs::Total), "total")?.unwrap_or(0),
+            inputs: self.small_integer(given(Graphs::Inputs), "inputs")?,
+            ..Profile::default()
+        })
+    }
+
+    /// The label of a cluster, as it is drawn.
+    fn label(&self, cluster: u32) -> Cow<'_, [u8]> {
+        match self.graph.of_cluster(cluster, Graphs::Label) {
+            Some(value) if value.html => Cow::Borrowed(base_name(&value.text)),
+            Some(value) => undoubled(base_name(&value.text)),
+            None => Cow::Borrowed(b""),
+        }
+    }
+
+    fn clusters(&self, profile: &mut Profile, losses: &mut Losses) -> Result<()> {
+        for number in self.graph.clusters() {
+            let label = self.label(number);
+            let Some(dso) = acceptable(&label) else {
+                losses.add(UNACCEPTABLE_NAME, 0, &example(&label));
+                continue;
+            };
+            let cluster = profile.cluster_mut(dso);
+            let given = |attribute| self.graph.of_cluster(number, attribute);
+            if let Some(value) = given(Graphs::BuildId) {
+                match build_id(&value.text) {
+                    Some(id) => agree(self, &mut cluster.build_id, id, value, "build_id")?,
+                    None => losses.add(UNACCEPTABLE_TEXT, 0, &example(&value.text)),
+                }
+            }
+            if let Some(value) = given(Graphs::Package) {
+                if let Some(package) = accepted(&value.text, losses) {
+                    agree(self, &mut cluster.package, package, value, "package")?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn nodes(&self, profile: &mut Profile, losses: &mut Losses) -> Result<Vec<Option<FunctionIndex>>> {
+        let labels: HashMap<u32, Cow<[u8]>> =
+            self.graph.clusters().map(|cluster| (cluster, self.label(cluster))).collect();
+        let mut functions = Vec::with_capacity(self.graph.nodes.len());
+        for node in &self.graph.nodes {
+            let given = |attribute| self.graph.of_node(node, attribute);
+            let facts = self.facts(node, profile.unit, losses)?;
+            let name = given(Nodes::Name).map_or(&*node.id, |value| &*value.text);
+            let file = given(Nodes::File).map(|value| base_name(&value.text));
+            let listed = self.graph.cluster_of(node).and_then(|cluster| labels.get(&cluster));
+            let dso = match (given(Nodes::Dso), listed) {
+                (Some(value), Some(label)) if base_name(&value.text) != &**label => {
+                    let message = "`dso` names another DSO than the cluster that lists the function";
+                    return Err(self.fault(value, message));
+                }
+                (Some(value), _) => Some(base_name(&value.text)),
+                (None, listed) => listed.map(|label| &**label),
+            };
+            let Some(key) = FunctionKey::new(dso, name, file) else {
+                losses.add(UNACCEPTABLE_NAME, facts.samples.unwrap_or(0), &example(name));
+                functions.push(None);
+                continue;
+            };
+            let function = profile.function(key);
+            let sum = profile.facts[function.index()].absorb(&facts);
+            sum.ok_or_else(|| {
+                self.graph.error(node.offset, "the `samples` of a function add up beyond 128 bits")
+            })?;
+            functions.push(Some(function));
+        }
+        Ok(functions)
+    }
+
+    fn facts(&self, node: &Node, unit: Unit, losses: &mut Losses) -> Result<FunctionFacts> {
+        let given = |attribute| self.graph.of_node(node, attribute);
+        Ok(FunctionFacts {
+            size: self.small_integer(given(Nodes::Size), "size")?,
+            samples: self.amount(given(Nodes::Samples), "samples", unit)?,
+            first: self.small_integer(given(Nodes::First), "first")?,
+            static_calls: self.estimate(given(Nodes::Static))?,
+            heat: self.word(given(Nodes::Heat), "heat", &words::HEATS)?,
+            alias: given(Nodes::Alias).and_then(|value| accepted(&value.text, losses)),
+            taken: self.flag(given(Nodes::Taken), "taken")?,
+            entry: self.flag(given(Nodes::Entry), "entry")?,
+        })
+    }
+
+    fn edges(
+        &self,
+        functions: &[Option<FunctionIndex>],
+        profile: &mut Profile,
+        losses: &mut Losses,
+    ) -> Result<()> {
+        let mut bare = None;
+        let mut labelled = false;
+        let mut weighted = false;
+        for edge in &self.graph.edges {
+            let label = self.share(edge)?;
+            let facts = self.edge_facts(edge, label, profile)?;
+            let says_more = facts.count.is_some() || facts.near.is_some() || facts.static_calls.is_some();
+            weighted |= says_more;
+            labelled |= says_more || label.is_some();
+            if label.is_none() && !says_more {
+                bare = bare.or(Some(edge));
+            }
+            let (tail, head) = (functions[edge.tail as usize], functions[edge.head as usize]);
+            let (Some(caller), Some(callee)) = (tail, head) else {
+                let name = example(&self.graph.nodes[edge.tail as usize].id);
+                losses.add(EDGE_WITHOUT_END, facts.count.unwrap_or(0), &name);
+                continue;
+            };
+            let sum = profile.edge_mut(caller, callee).add(&facts);
+            sum.ok_or_else(|| self.graph.error(edge.offset, "a repeated edge adds up beyond 128 bits"))?;
+        }
+        match (bare, self.graph.edges.first()) {
+            (Some(edge), _) if labelled => Err(without_weight(self.graph, edge)),
+            (_, Some(first)) if !weighted => {
+                let name = example(&self.graph.nodes[first.tail as usize].id);
+                losses.add_many(NO_WEIGHTS, self.graph.edges.len() as u64, 0, &name);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The share that an edge's label names, in units of 10^-15.
+    fn share(&self, edge: &Edge) -> Result<Option<u128>> {
+        let label = self.graph.of_edge(edge, Edges::Label).filter(|value| !value.text.is_empty());
+        let Some(label) = label else { return Ok(None) };
+        decimal(&label.text, SHARE_PLACES)
+            .map(Some)
+            .map_err(|fault| self.fault(label, &format!("the label of an edge {}", fault.message())))
+    }
+
+    fn edge_facts(&self, edge: &Edge, label: Option<u128>, profile: &Profile) -> Result<EdgeFacts> {
+        let given = |attribute| self.graph.of_edge(edge, attribute);
+        let mut facts = EdgeFacts {
+            count: self.amount(given(Edges::Count), "count", profile.unit)?,
+            near: self.amount(given(Edges::Near), "near", profile.unit)?,
+            static_calls: self.estimate(given(Edges::Static))?,
+            kind: self.word(given(Edges::Kind), "kind", &words::KINDS)?,
+        };
+        // `count` is the truth; where a hand has left only the share, the share is.
+        if let (None, Some(share @ 1..)) = (facts.count, label) {
+            let count = scaled(share, profile.total, SHARE);
+            facts.count = Some(
+                count.ok_or_else(|| self.graph.error(edge.offset, "the label of an edge is too large"))?,
+            );
+        }
+        let counted = facts.count.is_some_and(|count| count > 0) || label.is_some_and(|share| share > 0);
+        if counted && profile.total == 0 {
+            return Err(self
+                .graph
+                .error(edge.offset, "calls are counted, but the graph's `total` is missing or 0")
+                .with_hint("`total` is all that was seen; a label is count / total"));
+        }
+        Ok(facts)
+    }
+}
+
+/// Sets what is said of a DSO; two clusters with one label must say the same.
+fn agree(reader: &Reader, known: &mut Option<String>, said: String, value: &Value, name: &str) -> Result<()> {
+    if known.as_ref().is_some_and(|known| *known != said) {
+        return Err(reader.fault(value, &format!("two clusters with one label differ in `{name}`")));
+    }
+    *known = Some(said);
+    Ok(())
+}
+
+fn build_id(text: &[u8]) -> Option<String> {
+    let hex = acceptable(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+    Some(hex.to_ascii_lowercase())
+}
+
+/// A drawn text without the backslashes that make one drawn.
+fn undoubled(text: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memmem::find(text, b"\\\\").is_none() {
+        return Cow::Borrowed(text);
+    }
+    let mut single = Vec::with_capacity(text.len());
+    let mut bytes = text.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        if byte == b'\\' {
+            bytes.next_if_eq(&b'\\');
+        }
+        single.push(byte);
+    }
+    Cow::Owned(single)
+}

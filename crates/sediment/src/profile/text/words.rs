@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The words that attributes of version 2 choose from.
+
+use crate::profile::{CallKind, Heat, Unit};
+
+/// Values with their spelling in a file.
+pub(super) type Words<T, const N: usize> = [(T, &'static str); N];
+
+pub(super) const UNITS: Words<Unit, 2> = [(Unit::Calls, "calls"), (Unit::Share, "share")];
+pub(super) const HEATS: Words<Heat, 4> =
+    [(Heat::Hot, "hot"), (Heat::Startup, "startup"), (Heat::Exit, "exit"), (Heat::Cold, "cold")];
+pub(super) const KINDS: Words<CallKind, 3> =
+    [(CallKind::Direct, "direct"), (CallKind::Indirect, "indirect"), (CallKind::Thunk, "thunk")];
+
+/// How a value is spelled.
+pub(super) fn spelling<T: PartialEq, const N: usize>(words: &Words<T, N>, value: T) -> &'static str {
+    words.iter().find(|(known, _)| *known == value).map_or("", |(_, spelling)| spelling)
+}
+
+/// The value that is spelled so; what is wrong where there is none.
+pub(super) fn value<T: Copy, const N: usize>(
+    words: &Words<T, N>,
+    attribute: &str,
+    text: &[u8],
+) -> Result<T, String> {
+    let found = words.iter().find(|(_, spelling)| spelling.as_bytes() == text);
+    found.map(|(value, _)| *value).ok_or_else(|| {
+        let known: Vec<&str> = words.iter().map(|(_, spelling)| *spelling).collect();
+        format!("`{attribute}` is none of {}", known.join(", "))
+    })
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Version 2 in its one order: clusters by label, functions by id, edges by the ids of their ends, attributes as listed.
+
+use super::{LIST_SEPARATOR, VERSION, entries, identity, words};
+use crate::escape;
+use crate::profile::arithmetic::scaled;
+use crate::profile::{EdgeFacts, FunctionIndex, FunctionKey, Millionths, Profile, acceptable};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+/// Writes a profile as a version 2 file.
+///
+/// A function whose key was not made by [`FunctionKey::new`] and is not [`acceptable`] is left out, with its edges.
+#[must_use]
+pub fn print(profile: &Profile) -> String {
+    let functions = functions(profile);
+    let mut text = String::with_capacity(256 + 96 * functions.len() + 96 * profile.edge_count());
+    text.push_str("digraph Callgraph {\n  graph");
+    graph_attributes(&mut text, profile);
+    text.push_str(";\n  node [shape=ellipse];\n");
+    clusters(&mut text, profile, &functions);
+    for function in functions.iter().filter(|function| function.key.dso.is_none()) {
+        node(&mut text, "  ", profile, function);
+    }
+    edges(&mut text, profile, &functions);
+    text.push_str("}\n");
+    text
+}
+
+/// A function that can be written.
+struct Function<'p> {
+    index: FunctionIndex,
+    key: &'p FunctionKey,
+    id: Cow<'p, str>,
+    /// The id in quotes.
+    quoted: String,
+}
+
+/// Those that can be written, by id.
+fn functions(profile: &Profile) -> Vec<Function<'_>> {
+    identity::ids(profile)
+        .into_iter()
+        .filter_map(|(id, index)| {
+            let key = profile.key(index);
+            let parts = [Some(&key.name), key.dso.as_ref(), key.file.as_ref()];
+            let fit = parts.into_iter().flatten().all(|part| acceptable(part.as_bytes()).is_some());
+            let quoted = escape::dot(&id).filter(|_| fit)?;
+            Some(Function { index, key, id, quoted })
+        })
+        .collect()
+}
+
+/// `name=value` pairs between brackets.
+struct Attributes<'t> {
+    text: &'t mut String,
+    begun: bool,
+}
+
+impl<'t> Attributes<'t> {
+    fn new(text: &'t mut String) -> Self {
+        Self { text, begun: false }
+    }
+
+    fn word(&mut self, name: &str, value: impl std::fmt::Display) {
+        self.text.push_str(if self.begun { ", " } else { " [" });
+        self.begun = true;
+        // Writing to a string cannot fail.
+        let _ = write!(self.text, "{name}={value}");
+    }
+
+    fn number(&mut self, name: &str, value: Option<impl Into<u128>>) {
+        if let Some(value) = value {
+            self.word(name, value.into());
+        }
+    }
+
+    fn flag(&mut self, name: &str, value: bool) {
+        if value {
+            self.word(name, 1);
+        }
+    }
+
+    /// A text that is not drawn; one that DOT cannot carry is left out.
+    fn quoted(&mut self, name: &str, value: &str) {
+        if let Some(quoted) = escape::dot(value) {
+            self.word(name, quoted);
+        }
+    }
+
+    /// A text that is drawn: two backslashes draw one.
+    fn drawn(&mut self, name: &str, value: &str) {
+        self.quoted(name, &value.replace('\\', "\\\\"));
+    }
+
+    fn end(self) {
+        if self.begun {
+            self.text.push(']');
+        }
+    }
+}
+
+fn graph_attributes(text: &mut String, profile: &Profile) {
+    let mut attributes = Attributes::new(text);
+    attributes.word("sediment", VERSION);
+    list(&mut attributes, "source", &profile.source);
+    attributes.word("unit", words::spelling(&words::UNITS, profile.unit));
+    attributes.word("total", profile.total);
+    list(&mut attributes, "arch", &profile.arch);
+    attributes.number("inputs", profile.inputs);
+    attributes.end();
+}
+
+fn list(attributes: &mut Attributes, name: &str, list: &BTreeSet<String>) {
+    let fit: Vec<&str> =
+        entries(list).into_iter().filter(|entry| acceptable(entry.as_bytes()).is_some()).collect();
+    if !fit.is_empty() {
+        attributes.quoted(name, &fit.join(LIST_SEPARATOR));
+    }
+}
+
+fn clusters(text: &mut String, profile: &Profile, functions: &[Function]) {
+    let labels: Vec<&String> =
+        profile.clusters.keys().filter(|label| acceptable(label.as_bytes()).is_some()).collect();
+    let mut members: Vec<Vec<&Function>> = vec![Vec::new(); labels.len()];
+    for function in functions {
+        if let Some(dso) = &function.key.dso {
+            if let Ok(position) = labels.binary_search(&dso) {
+                members[position].push(function);
+            }
+        }
+    }
+    for (number, (label, members)) in labels.into_iter().zip(members).enumerate() {
+        let _ = write!(text, "  subgraph cluster{number} {{\n    graph");
+        let cluster = &profile.clusters[label];
+        let mut attributes = Attributes::new(text);
+        attributes.drawn("label", label);
+        for (name, value) in [("build_id", &cluster.build_id), ("package", &cluster.package)] {
+            if let Some(value) = value {
+                attributes.quoted(name, value);
+            }
+        }
+        attributes.end();
+        text.push_str(";\n");
+        for function in members {
+            node(text, "    ", profile, function);
+        }
+        text.push_str("  }\n");
+    }
+}
+
+fn node(text: &mut String, indent: &str, profile: &Profile, function: &Function) {
+    let FunctionKey { dso, name, file } = function.key;
+    let facts = profile.facts(function.index);
+    text.push_str(indent);
+    text.push_str(&function.quoted);
+    let mut attributes = Attributes::new(text);
+    if function.id != *name {
+        attributes.drawn("label", name);
+        attributes.quoted("name", name);
+        if let Some(dso) = dso {
+            attributes.quoted("dso", dso);
+        }
+    }
+    if let Some(file) = file {
+        attributes.quoted("file", file);
+    }
+    attributes.number("size", facts.size);
+    attributes.number("samples", facts.samples);
+    attributes.number("first", facts.first);
+    estimate(&mut attributes, facts.static_calls);
+    if let Some(heat) = facts.heat {
+        attributes.word("heat", words::spelling(&words::HEATS, heat));
+    }
+    if let Some(alias) = &facts.alias {
+        attributes.quoted("alias", alias);
+    }
+    attributes.flag("taken", facts.taken);
+    attributes.flag("entry", facts.entry);
+    attributes.end();
+    text.push_str(";\n");
+}
+
+fn edges(text: &mut String, profile: &Profile, functions: &[Function]) {
+    let mut rank = vec![None; profile.function_count()];
+    for (position, function) in functions.iter().enumerate() {
+        rank[function.index.index()] = Some(position as u32);
+    }
+    let mut edges: Vec<(u32, u32, &EdgeFacts)> = profile
+        .edges
+        .iter()
+        .filter_map(|((caller, callee), facts)| Some((rank[caller.index()]?, rank[callee.index()]?, facts)))
+        .collect();
+    edges.sort_unstable_by_key(|(caller, callee, _)| (*caller, *callee));
+    for (caller, callee, facts) in edges {
+        text.push_str("  ");
+        text.push_str(&functions[caller as usize].quoted);
+        text.push_str(" -> ");
+        text.push_str(&functions[callee as usize].quoted);
+        let mut attributes = Attributes::new(text);
+        attributes.word("label", Label { count: facts.count.unwrap_or(0), total: profile.total });
+        attributes.number("count", facts.count);
+        attributes.number("near", facts.near);
+        estimate(&mut attributes, facts.static_calls);
+        if let Some(kind) = facts.kind {
+            attributes.word("kind", words::spelling(&words::KINDS, kind));
+        }
+        attributes.end();
+        text.push_str(";\n");
+    }
+}
+
+/// A share of all calls with six decimals, rounded half to even; 0 where nothing was seen.
+struct Label {
+    count: u128,
+    total: u128,
+}
+
+impl std::fmt::Display for Label {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.total == 0 {
+            return f.write_str("0.000000");
+        }
+        let whole = self.count / self.total;
+        // The rest is below the total, so the fraction is at most one million.
+        let fraction = scaled(self.count % self.total, 1_000_000, self.total).unwrap_or(0);
+        write!(f, "{}.{:06}", whole + fraction / 1_000_000, fraction % 1_000_000)
+    }
+}
+
+fn estimate(attributes: &mut Attributes, value: Option<Millionths>) {
+    if let Some(Millionths(value)) = value {
+        attributes.word("static", format_args!("{}.{:06}", value / 1_000_000, value % 1_000_000));
+    }
+}

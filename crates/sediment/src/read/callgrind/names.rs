@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Compressed names: `(ID) name` defines, `(ID)` refers, a bare name stands for itself.
+//!
+//! There are three id spaces: objects, files, functions. [`Names`] serves the first two; [`Functions`] the third, where a name
+//! belongs to the object and the file it is defined in.
+
+use std::collections::HashMap;
+
+/// What an `(ID)` means, by id. Ids are small in what valgrind writes, so a table serves; ids beyond it go to a map, so that
+/// one line with a huge id cannot ask for memory.
+#[derive(Debug)]
+struct Ids {
+    table: Vec<u32>,
+    longest_table: u64,
+    beyond: HashMap<u64, u32>,
+}
+
+const NOTHING: u32 = u32::MAX;
+
+impl Ids {
+    fn new(input_length: usize) -> Self {
+        Self { table: Vec::new(), longest_table: 1024 + input_length as u64 / 4, beyond: HashMap::new() }
+    }
+
+    fn get(&self, id: u64) -> Option<u32> {
+        if id < self.longest_table {
+            self.table.get(id as usize).copied().filter(|index| *index != NOTHING)
+        } else {
+            self.beyond.get(&id).copied()
+        }
+    }
+
+    fn set(&mut self, id: u64, index: u32) {
+        if id >= self.longest_table {
+            self.beyond.insert(id, index);
+            return;
+        }
+        let id = id as usize;
+        if id >= self.table.len() {
+            self.table.resize(id + 1, NOTHING);
+        }
+        self.table[id] = index;
+    }
+
+    fn forget(&mut self) {
+        self.table.clear();
+        self.beyond.clear();
+    }
+}
+
+/// A name as it stands in a line.
+enum Reference<'a> {
+    Definition(u64, &'a [u8]),
+    Id(u64),
+    Bare(&'a [u8]),
+}
+
+fn reference(text: &[u8]) -> Reference<'_> {
+    let bare = Reference::Bare(text);
+    let Some(rest) = text.strip_prefix(b"(") else { return bare };
+    let mut id: u64 = 0;
+    let mut digits = 0;
+    while let Some(digit @ b'0'..=b'9') = rest.get(digits) {
+        if digits == 18 {
+            return bare;
+        }
+        id = id * 10 + u64::from(digit - b'0');
+        digits += 1;
+    }
+    if digits == 0 || rest.get(digits) != Some(&b')') {
+        return bare;
+    }
+    match rest[digits + 1..].trim_ascii_start() {
+        b"" => Reference::Id(id),
+        name => Reference::Definition(id, name),
+    }
+}
+
+const UNDEFINED: &str = "an (id) that no line before has defined";
+
+/// Objects, or files.
+#[derive(Debug)]
+pub(super) struct Names<'a> {
+    texts: Vec<&'a [u8]>,
+    by_text: HashMap<&'a [u8], u32>,
+    ids: Ids,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn new(input_length: usize) -> Self {
+        Self { texts: Vec::new(), by_text: HashMap::new(), ids: Ids::new(input_length) }
+    }
+
+    /// The texts by index.
+    pub(super) fn texts(&self) -> &[&'a [u8]] {
+        &self.texts
+    }
+
+    /// What stands for one that was not named.
+    pub(super) fn unknown(&mut self) -> u32 {
+        self.intern(b"")
+    }
+
+    /// The index of what stands after `ob=`, `fl=` and their like.
+    pub(super) fn named(&mut self, text: &'a [u8]) -> Result<u32, &'static str> {
+        match reference(text) {
+            Reference::Bare(text) => Ok(self.intern(text)),
+            Reference::Id(id) => self.ids.get(id).ok_or(UNDEFINED),
+            Reference::Definition(id, text) => {
+                let index = self.intern(text);
+                self.ids.set(id, index);
+                Ok(index)
+            }
+        }
+    }
+
+    pub(super) fn forget_ids(&mut self) {
+        self.ids.forget();
+    }
+
+    fn intern(&mut self, text: &'a [u8]) -> u32 {
+        let texts = &mut self.texts;
+        *self.by_text.entry(text).or_insert_with(|| {
+            texts.push(text);
+            texts.len() as u32 - 1
+        })
+    }
+}
+
+/// A function as the file names it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Function<'a> {
+    /// Its name, still with what valgrind adds for recursion and callers.
+    pub(super) name: &'a [u8],
+    /// Its object.
+    pub(super) object: u32,
+    /// Its file.
+    pub(super) file: u32,
+    /// Own cost in the first event.
+    pub(super) cost: u128,
+    /// Whether it was entered or called.
+    pub(super) ran: bool,
+}
+
+/// The functions by index.
+#[derive(Debug)]
+pub(super) struct Functions<'a> {
+    all: Vec<Function<'a>>,
+    by_key: HashMap<(&'a [u8], u32, u32), u32>,
+    ids: Ids,
+}
+
+impl<'a> Functions<'a> {
+    pub(super) fn new(input_length: usize) -> Self {
+        Self { all: Vec::new(), by_key: HashMap::new(), ids: Ids::new(input_length) }
+    }
+
+    pub(super) fn all(&self) -> &[Function<'a>] {
+        &self.all
+    }
+
+    pub(super) fn any_cost(&self) -> bool {
+        self.all.iter().any(|function| function.cost > 0)
+    }
+
+    pub(super) fn add_cost(&mut self, function: u32, cost: u64) {
+        // 2^64 lines of 2^64 would be needed to overflow it.
+        self.all[function as usize].cost += u128::from(cost);
+    }
+
+    pub(super) fn ran(&mut self, function: u32) {
+        self.all[function as usize].ran = true;
+    }
+
+    pub(super) fn forget_ids(&mut self) {
+        self.ids.forget();
+    }
+
+    /// The function of an `fn=`. Its object and file are said right before it, so they hold where an earlier line that
+    /// only referred to it had said or implied others.
+    pub(super) fn defined(&mut self, text: &'a [u8], object: u32, file: u32) -> Result<u32, &'static str> {
+        let index = self.named(text, object, file)?;
+        let function = &mut self.all[index as usize];
+        function.object = object;
+        function.file = file;
+        function.ran = true;
+        Ok(index)
+    }
+
+    /// The function of a `cfn=` or `jfn=`.
+    pub(super) fn named(&mut self, text: &'a [u8], object: u32, file: u32) -> Result<u32, &'static str> {
+        match reference(text) {
+            Reference::Id(id) => self.ids.get(id).ok_or(UNDEFINED),
+            Reference::Bare(name) => {
+                if let Some(&index) = self.by_key.get(&(name, object, file)) {
+                    return Ok(index);
+                }
+                let index = self.push(name, object, file);
+                self.by_key.insert((name, object, file), index);
+                Ok(index)
+            }
+            Reference::Definition(id, name) => {
+                // The same definition may be repeated, as when dumps are combined.
+                if let Some(index) = self.ids.get(id).filter(|index| self.all[*index as usize].name == name) {
+                    return Ok(index);
+                }
+                let index = self.push(name, object, file);
+                self.ids.set(id, index);
+                Ok(index)
+            }
+        }
+    }
+
+    fn push(&mut self, name: &'a [u8], object: u32, file: u32) -> u32 {
+        self.all.push(Function { name, object, file, cost: 0, ran: false });
+        self.all.len() as u32 - 1
+    }
+}
+
+/// The function's own name, without the callers (`f'main`) and the depth of recursion (`f'2`) that valgrind appends when it
+/// is told to keep them apart. A mangled name holds no `'`; in a demangled one it may be part of a lambda or a lifetime, so
+/// only what stands after the last bracket, or a number at the end, is taken for an addition.
+pub(super) fn function_name(raw: &[u8]) -> &[u8] {
+    let Some(first) = memchr::memchr(b'\'', raw) else { return raw };
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'$' | b'@');
+    if first > 0 && raw[..first].iter().all(plain) {
+        return &raw[..first];
+    }
+    if let Some(bracket) = raw.windows(2).position(|pair| pair == b")'") {
+        return &raw[..=bracket];
+    }
+    let last = memchr::memrchr(b'\'', raw).unwrap_or(first);
+    let depth = &raw[last + 1..];
+    if last > 0 && !depth.is_empty() && depth.iter().all(u8::is_ascii_digit) { &raw[..last] } else { raw }
+}
+
+/// Whether this is an address that stands for a symbol that is not there.
+pub(super) fn is_address(name: &[u8]) -> bool {
+    name.strip_prefix(b"0x")
+        .is_some_and(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit))
+}
+
+/// Whether this is the one name for all that runs before main.
+pub(super) fn is_below_main(name: &[u8]) -> bool {
+    name == b"(below main)"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn additions_of_valgrind_are_cut_and_quotes_of_the_language_are_not() {
+        let cases: [(&str, &str); 9] = [
+            ("rec", "rec"),
+            ("rec'2", "rec"),
+            ("rec'th'start_thread", "rec"),
+            ("pthread_create@@GLIBC_2.34'main", "pthread_create@@GLIBC_2.34"),
+            ("(below main)'0x000000000001ab70", "(below main)"),
+            ("f(int)'2", "f(int)"),
+            ("A::f(int) const'12", "A::f(int) const"),
+            ("<impl Trait for &'a T>::f", "<impl Trait for &'a T>::f"),
+            ("f()::'lambda'(int)'2", "f()::'lambda'(int)"),
+        ];
+        for (raw, name) in cases {
+            assert_eq!(String::from_utf8_lossy(function_name(raw.as_bytes())), name, "{raw}");
+        }
+    }
+
+    #[test]
+    fn an_id_as_large_as_can_be_takes_no_memory() {
+        let mut names = Names::new(100);
+        let index = names.named(b"(999999999999999999) far").unwrap();
+        assert_eq!(names.named(b"(999999999999999999)"), Ok(index));
+        assert!(names.ids.table.is_empty());
+        assert_eq!(names.named(b"(7)"), Err(UNDEFINED));
+    }
+}

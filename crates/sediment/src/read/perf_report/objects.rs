@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The shared objects of a perf report: names that perf cut to the width of their column, and those that are no file.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// How perf writes an object that it does not know.
+const UNKNOWN: &[u8] = b"[unknown]";
+
+/// The full name of each name that was cut.
+#[derive(Debug, Default)]
+pub(super) struct FullNames<'a>(HashMap<&'a [u8], &'a [u8]>);
+
+impl<'a> FullNames<'a> {
+    /// From all names of a report, each with whether it fills its column. A name that fills its column is taken for the one
+    /// longer name that it begins, if there is just one; not if it also stands somewhere with room to spare.
+    pub(super) fn of(names: impl Iterator<Item = (&'a [u8], bool)>) -> Self {
+        let mut whole: BTreeMap<&[u8], bool> = BTreeMap::new();
+        for (name, fills) in names {
+            *whole.entry(name).or_default() |= !fills;
+        }
+        let mut cut: Vec<&[u8]> = whole
+            .iter()
+            .filter(|(name, whole)| !**whole && !name.is_empty())
+            .map(|(name, _)| *name)
+            .collect();
+        // The longest first: what a name is the beginning of may have been cut itself, in a wider column.
+        cut.sort_by_key(|name| (std::cmp::Reverse(name.len()), *name));
+        let mut full: HashMap<&[u8], &[u8]> = HashMap::new();
+        for name in cut {
+            // In this order all names that begin with this one follow it.
+            let longer: BTreeSet<&[u8]> = whole
+                .range::<[u8], _>((std::ops::Bound::Excluded(name), std::ops::Bound::Unbounded))
+                .take_while(|(other, _)| other.starts_with(name))
+                .map(|(other, _)| full.get(other).copied().unwrap_or(other))
+                .take(SEVERAL)
+                .collect();
+            if let (1, Some(only)) = (longer.len(), longer.first()) {
+                full.insert(name, only);
+            }
+        }
+        Self(full)
+    }
+
+    pub(super) fn of_name(&self, name: &'a [u8]) -> &'a [u8] {
+        self.0.get(name).copied().unwrap_or(name)
+    }
+}
+
+/// So many names with a common beginning are looked at; a real report has two or three.
+const SEVERAL: usize = 64;
+
+/// What a name in the column of objects stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Object<'a> {
+    /// A file that was mapped.
+    File(&'a [u8]),
+    /// perf does not know.
+    Unknown,
+    /// The kernel, a module of it, a hypervisor, a guest.
+    Kernel,
+    /// Memory without a file: the heap, or what a compiler made at run time.
+    Memory,
+}
+
+/// `mark` is what perf puts before the symbol: `.` user, `k` kernel, `H` hypervisor, `g` and `u` a guest's kernel and user.
+/// Older perf marks both ends of a branch by where the sample was taken, so a name that is a file's is believed before a `k`.
+pub(super) fn object(name: Option<&[u8]>, mark: u8) -> Object<'_> {
+    let not_user = matches!(mark, b'k' | b'g' | b'u' | b'H');
+    let Some(name) = name.filter(|name| !name.is_empty() && *name != UNKNOWN) else {
+        // The hypervisor is what perf tries last, so its mark also stands where nothing was found.
+        return if not_user && mark != b'H' { Object::Kernel } else { Object::Unknown };
+    };
+    if name.starts_with(b"[vdso") || name == b"[vsyscall]" {
+        // No file, but a shared object with symbols that programs call like any other's.
+        return Object::File(name);
+    }
+    if matches!(name, b"[heap]" | b"[stack]" | b"[anon]")
+        || name.starts_with(b"[JIT]")
+        || name.starts_with(b"//anon")
+        || name.starts_with(b"[stack:")
+        || is_symbol_map(name)
+    {
+        return Object::Memory;
+    }
+    if name.starts_with(b"[") && name.ends_with(b"]") && name.len() > 2 {
+        return Object::Kernel;
+    }
+    let base = name.rsplit(|b| *b == b'/').next().unwrap_or(name);
+    let of_kernel =
+        base.starts_with(b"vmlinux") || base == b"kcore" || memchr::memmem::find(base, b".ko").is_some();
+    if not_user && (of_kernel || mark != b'k') { Object::Kernel } else { Object::File(name) }
+}
+
+/// Whether an address, as perf prints it, lies in the upper half, where 64-bit systems keep their kernel.
+pub(super) fn is_kernel_address(address: &[u8]) -> bool {
+    address.len() == b"0x0123456789abcdef".len() && matches!(address[2], b'8'..=b'9' | b'a'..=b'f')
+}
+
+/// `perf-PID.map`, in which a run-time compiler names what it made.
+fn is_symbol_map(name: &[u8]) -> bool {
+    let base = name.rsplit(|b| *b == b'/').next().unwrap_or(name);
+    base.strip_prefix(b"perf-")
+        .and_then(|rest| rest.strip_suffix(b".map"))
+        .is_some_and(|pid| !pid.is_empty() && pid.iter().all(u8::is_ascii_digit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full(names: &[(&'static str, bool)], name: &'static str) -> String {
+        let names = FullNames::of(names.iter().map(|(name, fills)| (name.as_bytes(), *fills)));
+        String::from_utf8_lossy(names.of_name(name.as_bytes())).into_owned()
+    }
+
+    #[test]
+    fn a_name_that_fills_its_column_is_the_one_longer_name_it_begins() {
+        let program =
+            [("propeller_sample_1.b", true), ("propeller_sample_1.bin.gen", false), ("libc.so.6", false)];
+        assert_eq!(full(&program, "propeller_sample_1.b"), "propeller_sample_1.bin.gen");
+        assert_eq!(full(&program, "libc.so.6"), "libc.so.6");
+        let cut_twice = [("propeller", true), ("propeller_sample", true), ("propeller_sample_1", false)];
+        assert_eq!(full(&cut_twice, "propeller"), "propeller_sample_1");
+        let two_ways = [("libabc", true), ("libabc.so.1", false), ("libabcd.so.1", false)];
+        assert_eq!(full(&two_ways, "libabc"), "libabc");
+        let whole_elsewhere = [("postgres", true), ("postgres", false), ("postgres_fdw.so", false)];
+        assert_eq!(full(&whole_elsewhere, "postgres"), "postgres");
+    }
+
+    #[test]
+    fn only_files_can_be_ordered() {
+        let object = |name: &'static str, mark| object(Some(name.as_bytes()), mark);
+        assert_eq!(object("postgres", b'.'), Object::File(b"postgres"));
+        assert_eq!(object("[", b'.'), Object::File(b"["), "a program of that name exists");
+        assert_eq!(
+            object("postgres", b'k'),
+            Object::File(b"postgres"),
+            "older perf marks the sample, not the branch"
+        );
+        assert_eq!(object("[kernel.kallsyms]", b'k'), Object::Kernel);
+        assert_eq!(object("[nf_tables]", b'.'), Object::Kernel);
+        assert_eq!(object("/usr/lib/debug/boot/vmlinux-6.1", b'k'), Object::Kernel);
+        assert_eq!(object("/lib/modules/6.1/kernel/fs/xfs/xfs.ko.xz", b'k'), Object::Kernel);
+        assert_eq!(object("libc.so.6", b'u'), Object::Kernel);
+        assert_eq!(object("[unknown]", b'k'), Object::Kernel);
+        assert_eq!(object("[unknown]", b'H'), Object::Unknown);
+        assert_eq!(object("[unknown]", b'.'), Object::Unknown);
+        assert_eq!(object("[vdso]", b'.'), Object::File(b"[vdso]"));
+        assert_eq!(object("[heap]", b'.'), Object::Memory);
+        assert_eq!(object("perf-1234.map", b'.'), Object::Memory);
+        assert_eq!(object("/tmp/perf-1234.map", b'.'), Object::Memory);
+        assert_eq!(object("perf-report.map", b'.'), Object::File(b"perf-report.map"));
+    }
+
+    #[test]
+    fn kernels_live_in_the_upper_half() {
+        assert!(is_kernel_address(b"0xffffffffb1e00a67"));
+        assert!(!is_kernel_address(b"0x00007f0000001234"));
+        assert!(!is_kernel_address(b"0xffffffff"), "of a 32-bit program");
+        assert!(!is_kernel_address(b"[unknown]"));
+    }
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The DSOs of a recording: their labels, the binaries that are at hand, and what those say of an address or a name.
+
+use super::Settings;
+use crate::binary::{AddressIndex, Binary, BinaryFunction, Files, file_evidence};
+use crate::error::{Error, Result};
+use crate::profile::acceptable;
+use crate::read::{DsoId, Place, RecordedDso, Recording, Spot};
+use std::collections::{BTreeSet, HashMap};
+
+/// Why a place is no function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lost {
+    NotAtHand,
+    NotLoaded,
+    NoFunction,
+    StubWithoutTarget,
+    NoName,
+    Unacceptable,
+}
+
+impl Lost {
+    /// The reason in a ledger, for `what` was lost.
+    pub(super) fn reason(self, what: &str) -> String {
+        let why = match self {
+            Lost::NotAtHand => "at an address in a program or library that is not at hand",
+            Lost::NotLoaded => "at an address that no segment of the file loads",
+            Lost::NoFunction => "at an address that no function symbol covers",
+            Lost::StubWithoutTarget => "in a linkage stub of an unknown function",
+            Lost::NoName => "at a place that the profiler had no name for",
+            Lost::Unacceptable => "with a name or DSO that a profile cannot hold",
+        };
+        format!("{what} {why}")
+    }
+}
+
+/// A binary that is at hand.
+pub(super) struct Loaded {
+    bytes: Vec<u8>,
+    binary: Binary,
+}
+
+/// Loads what `files` has of the DSOs; by DSO. Those in which nothing happened only tell which functions they define, and
+/// are passed over when they are of no use.
+pub(super) fn load(
+    recording: &Recording,
+    files: &dyn Files,
+    settings: Settings,
+) -> Result<Vec<Option<Loaded>>> {
+    let used = used(recording);
+    let load_one = |(index, dso): (usize, &RecordedDso)| {
+        let Some(bytes) = files.binary(&dso.path, dso.build_id.as_deref()) else { return Ok(None) };
+        match load_one(dso, bytes, files, settings) {
+            Err(error) if used[index] => Err(error.with_input(base_name(&dso.path))),
+            other => Ok(other.ok()),
+        }
+    };
+    recording.dsos().iter().enumerate().map(load_one).collect()
+}
+
+/// Whether something happened in each DSO, by id.
+fn used(recording: &Recording) -> Vec<bool> {
+    let mut used = vec![false; recording.dsos().len()];
+    for dso in recording.places().iter().filter_map(|place| place.dso) {
+        used[dso.0 as usize] = true;
+    }
+    used
+}
+
+fn load_one(dso: &RecordedDso, bytes: Vec<u8>, files: &dyn Files, settings: Settings) -> Result<Loaded> {
+    let binary = Binary::parse(&bytes, files)?;
+    if let (Some(recorded), Some(found), false) = (&dso.build_id, &binary.build_id, settings.ignore_build_id)
+    {
+        if !same_build_id(recorded, found) {
+            return Err(Error::failed(format!(
+                "this is not the file that was recorded: its build-id is {found}, that of the recording {recorded}"
+            ))
+            .with_hint("give the binary of the very build that was recorded, with its debug symbols"));
+        }
+    }
+    Ok(Loaded { bytes, binary })
+}
+
+/// Old recordings fill build-ids up with zeros.
+fn same_build_id(a: &str, b: &str) -> bool {
+    a.trim_end_matches("00").eq_ignore_ascii_case(b.trim_end_matches("00"))
+}
+
+/// The DSOs of a recording, by id.
+pub(super) struct Dsos<'a> {
+    recorded: &'a [RecordedDso],
+    dsos: Vec<Dso<'a>>,
+}
+
+struct Dso<'a> {
+    used: bool,
+    label: Option<String>,
+    view: Option<View<'a>>,
+}
+
+/// What a binary says, prepared for many questions.
+pub(super) struct View<'a> {
+    bytes: &'a [u8],
+    binary: &'a Binary,
+    index: AddressIndex<'a>,
+    twins: BTreeSet<&'a str>,
+    by_name: HashMap<&'a str, Vec<&'a BinaryFunction>>,
+}
+
+impl<'a> Dsos<'a> {
+    pub(super) fn new(recording: &'a Recording, loaded: &'a [Option<Loaded>]) -> Self {
+        let dsos = recording
+            .dsos()
+            .iter()
+            .zip(loaded)
+            .zip(used(recording))
+            .map(|((recorded, loaded), used)| {
+                let soname = loaded.as_ref().and_then(|loaded| loaded.binary.soname.as_deref());
+                Dso { used, label: label(&recorded.path, soname), view: loaded.as_ref().map(View::new) }
+            })
+            .collect();
+        Self { recorded: recording.dsos(), dsos }
+    }
+
+    /// The label of a DSO; None where a profile cannot hold it.
+    pub(super) fn label(&self, id: DsoId) -> Option<&str> {
+        self.dsos[id.0 as usize].label.as_deref()
+    }
+
+    pub(super) fn view(&self, id: DsoId) -> Option<&View<'a>> {
+        self.dsos[id.0 as usize].view.as_ref()
+    }
+
+    /// The labels of the binaries at hand that export a function of this name.
+    pub(super) fn definers(&self, name: &str) -> BTreeSet<&str> {
+        let with_label = self.dsos.iter().filter_map(|dso| Some((dso.label.as_deref()?, dso.view.as_ref()?)));
+        with_label.filter(|(_, view)| view.global(name).is_some()).map(|(label, _)| label).collect()
+    }
+
+    /// The size of the exported function of this name in the DSO of this label, where it is at hand.
+    pub(super) fn global_size(&self, label: &str, name: &str) -> Option<u64> {
+        let labelled = self.dsos.iter().filter(|dso| dso.label.as_deref() == Some(label));
+        let functions = labelled.filter_map(|dso| dso.view.as_ref()?.global(name));
+        functions.map(|function| function.size).filter(|size| *size > 0).max()
+    }
+
+    /// The architecture of the first binary at hand.
+    pub(super) fn arch(&self) -> Option<String> {
+        self.dsos.iter().find_map(|dso| dso.view.as_ref()?.binary.arch.clone())
+    }
+
+    /// All build-ids known of the DSOs with this label; what a file says of itself before what was recorded of it.
+    pub(super) fn build_ids(&self, label: &str) -> BTreeSet<String> {
+        let all = self.dsos.iter().zip(self.recorded).filter(|(dso, _)| dso.label.as_deref() == Some(label));
+        all.filter_map(|(dso, recorded)| {
+            let own = dso.view.as_ref().and_then(|view| view.binary.build_id.clone());
+            own.or_else(|| recorded.build_id.clone())
+        })
+        .filter(|build_id| !build_id.is_empty() && build_id.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        .map(|build_id| build_id.to_ascii_lowercase())
+        .collect()
+    }
+
+    /// The labels of what is not at hand, sorted.
+    pub(super) fn missing(&self) -> Vec<&str> {
+        let missing: BTreeSet<&str> = self
+            .dsos
+            .iter()
+            .filter(|dso| dso.used && dso.view.is_none())
+            .map(|dso| dso.label.as_deref().unwrap_or("(a name that a profile cannot hold)"))
+            .collect();
+        missing.into_iter().collect()
+    }
+
+    /// Whether the instruction at this place is known to be a return: `c3`, `c2`, with prefix `f3` or `f2`, or far. x86 only.
+    pub(super) fn is_return(&self, place: &Place) -> bool {
+        let (Some(id), Spot::FileOffset(offset)) = (place.dso, &place.spot) else { return false };
+        let Some(view) = self.view(id) else { return false };
+        if !matches!(view.binary.arch.as_deref(), Some("x86_64" | "i686")) {
+            return false;
+        }
+        let code =
+            usize::try_from(*offset).ok().and_then(|offset| view.bytes.get(offset..)).unwrap_or_default();
+        let opcode = match code {
+            [0xf2 | 0xf3, second, ..] => *second,
+            [first, ..] => *first,
+            [] => return false,
+        };
+        matches!(opcode, 0xc2 | 0xc3 | 0xca | 0xcb)
+    }
+
+    /// A place as the example of a loss.
+    pub(super) fn example(&self, place: &Place) -> String {
+        let dso = place.dso.map_or("?", |id| {
+            self.label(id).unwrap_or_else(|| base_name(&self.recorded[id.0 as usize].path))
+        });
+        match &place.spot {
+            Spot::FileOffset(offset) => format!("{dso} + {offset:#x}"),
+            Spot::Symbol { name, .. } => {
+                format!("{} of {dso}", String::from_utf8_lossy(&name[..name.len().min(100)]))
+            }
+        }
+    }
+}
+
+/// What lies at an address.
+pub(super) enum At<'a> {
+    Function { function: &'a BinaryFunction, file: Option<&'a str>, first_byte: bool },
+    Stub { target: &'a str, first_byte: bool },
+}
+
+/// What a name means in a binary.
+pub(super) enum Named<'a> {
+    Unknown,
+    Function { function: &'a BinaryFunction, file: Option<&'a str> },
+    Ambiguous,
+}
+
+impl<'a> View<'a> {
+    fn new(loaded: &'a Loaded) -> Self {
+        let binary = &loaded.binary;
+        let mut by_name: HashMap<&str, Vec<&BinaryFunction>> = HashMap::new();
+        for function in &binary.functions {
+            by_name.entry(&function.name).or_default().push(function);
+        }
+        Self { bytes: &loaded.bytes, binary, index: binary.address_index(), twins: binary.twins(), by_name }
+    }
+
+    pub(super) fn at_file_offset(&self, offset: u64) -> std::result::Result<At<'a>, Lost> {
+        let address = self.binary.address_of_file_offset(offset).ok_or(Lost::NotLoaded)?;
+        if let Some(stub) = self.binary.plt_stub_at(address) {
+            return Ok(At::Stub { target: &stub.target, first_byte: stub.address == address });
+        }
+        match self.index.function_at(address) {
+            Some(function) => Ok(At::Function {
+                function,
+                file: self.telling_file(function),
+                first_byte: function.address == address,
+            }),
+            None if self.binary.in_plt(address) => Err(Lost::StubWithoutTarget),
+            None => Err(Lost::NoFunction),
+        }
+    }
+
+    /// The file of a local function that has a namesake in the binary.
+    fn telling_file(&self, function: &'a BinaryFunction) -> Option<&'a str> {
+        if function.local && self.twins.contains(function.name.as_str()) {
+            function.file.as_deref()
+        } else {
+            None
+        }
+    }
+
+    /// The function of this name, if need be told from its namesakes by the source file that was recorded.
+    pub(super) fn by_name(&self, name: &str, file: Option<&str>) -> Named<'a> {
+        let Some(candidates) = self.by_name.get(name) else { return Named::Unknown };
+        let found =
+            |function: &'a BinaryFunction| Named::Function { function, file: self.telling_file(function) };
+        let one_of = |wanted: &dyn Fn(&BinaryFunction) -> bool| {
+            let mut matching = candidates.iter().copied().filter(|function| wanted(function));
+            let first = matching.next()?;
+            matching.all(|other| other.address == first.address).then_some(first)
+        };
+        if let Some(only) = one_of(&|_| true) {
+            return found(only);
+        }
+        let Some(file) = file else { return Named::Ambiguous };
+        let local_of_file =
+            |function: &BinaryFunction| function.local && function.file.as_deref() == Some(file);
+        match one_of(&local_of_file) {
+            Some(function) => found(function),
+            // A file that no local namesake has is that of the global one.
+            None if candidates.iter().any(|function| local_of_file(function)) => Named::Ambiguous,
+            None => one_of(&|function| !function.local).map_or(Named::Ambiguous, found),
+        }
+    }
+
+    fn global(&self, name: &str) -> Option<&'a BinaryFunction> {
+        self.by_name.get(name)?.iter().copied().find(|function| !function.local)
+    }
+}
+
+/// The label of a DSO: its soname, else the base name of the recorded path. A base name with a backslash may be a path of
+/// another system, and is none.
+fn label(path: &str, soname: Option<&str>) -> Option<String> {
+    let name = soname.map_or_else(|| base_name(path), base_name);
+    let fitting = acceptable(name.as_bytes())?;
+    (!fitting.contains('\\')).then(|| fitting.to_owned())
+}
+
+/// What follows the last slash, without the kernel's mark of a file that was replaced while it ran.
+fn base_name(path: &str) -> &str {
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The base name of a recorded source file, where it tells anything.
+pub(super) fn source_file(recorded: &[u8]) -> Option<String> {
+    file_evidence(recorded).filter(|file| !file.starts_with('?') && acceptable(file.as_bytes()).is_some())
+}
+
+/// Whether this stands where a profiler had no name, in words of its own: callgrind's, and perf's bare address.
+pub(super) fn is_no_name(name: &[u8]) -> bool {
+    matches!(name, b"???" | b"(below main)") || name.len() == 16 && name.iter().all(u8::is_ascii_hexdigit)
+}
+
+/// What is left of a library's name without its version: `libc` of `libc.so.6` and of `libc-2.36.so`. None for what does not
+/// look like a library.
+pub(super) fn library_stem(label: &str) -> Option<&str> {
+    let (before, after) = label.split_once(".so")?;
+    if !(after.is_empty() || after.starts_with('.')) {
+        return None;
+    }
+    let stem = match before.rsplit_once('-') {
+        Some((stem, version)) if version.starts_with(|c: char| c.is_ascii_digit()) => stem,
+        _ => before,
+    };
+    (!stem.is_empty()).then_some(stem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_is_never_a_path() {
+        let cases = [
+            ("/usr/lib/libc.so.6", None, Some("libc.so.6")),
+            ("/usr/lib/libfoo-2.so (deleted)", Some("libfoo.so.2"), Some("libfoo.so.2")),
+            ("/home/u/prog (deleted)", None, Some("prog")),
+            ("/x/../", None, None),
+            ("C:\\Users\\u\\prog", None, None),
+            ("/x/y\n", None, None),
+            ("/x", Some("../../evil.so"), Some("evil.so")),
+        ];
+        for (path, soname, expected) in cases {
+            assert_eq!(label(path, soname).as_deref(), expected, "{path} {soname:?}");
+        }
+    }
+
+    #[test]
+    fn libraries_are_alike_but_for_their_version() {
+        assert_eq!(library_stem("libc.so.6"), Some("libc"));
+        assert_eq!(library_stem("libc-2.36.so"), Some("libc"));
+        assert_eq!(library_stem("libX11-xcb.so.1"), Some("libX11-xcb"));
+        assert_eq!(library_stem("postgres"), None);
+        assert_eq!(library_stem("x.sock"), None);
+    }
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Ordering files, written and read back. What real linkers do with them is in `toolchain/link.rs`.
+//!
+//! A case is a folder of tests/golden/link: `functions.txt` holds one function a line, in the order asked for (name, and after
+//! tabs its weight and its file, where it has any); `binary.txt`, if there, the functions of the binary at hand. A folder with an
+//! `order.txt` is one to be read only.
+
+mod support;
+
+use proptest::prelude::*;
+use sediment::Losses;
+use sediment::binary::{Binary, BinaryFunction};
+use sediment::graph::{BuiltGraph, CallGraph, FunctionTable, GroupKind, Order};
+use sediment::link::{self, LINKERS, Placement};
+use sediment::profile::FunctionKey;
+use std::fmt::Write as _;
+use std::path::Path;
+
+struct Asked {
+    name: String,
+    weight: u64,
+    file: Option<String>,
+}
+
+fn functions(text: &str) -> Vec<Asked> {
+    text.lines()
+        .filter(|line| !line.is_empty())
+        .map(|line| {
+            let mut columns = line.split('\t');
+            Asked {
+                name: columns.next().unwrap().to_owned(),
+                weight: columns.next().map_or(1, |weight| weight.parse().unwrap()),
+                file: columns.next().map(str::to_owned),
+            }
+        })
+        .collect()
+}
+
+/// One function a line; further names of it behind blanks.
+fn binary(symbols: &str) -> Binary {
+    let function = |name: &str, place: u64| BinaryFunction {
+        name: name.to_owned(),
+        address: 0x1000 + 16 * place,
+        size: 16,
+        section: ".text".to_owned(),
+        file: None,
+        local: false,
+        ifunc: false,
+    };
+    let functions = symbols
+        .lines()
+        .zip(0..)
+        .flat_map(|(line, place)| line.split(' ').map(move |name| function(name, place)))
+        .collect();
+    Binary { functions, ..Binary::default() }
+}
+
+fn place(asked: &[Asked], binary: Option<&Binary>) -> (Vec<Placement>, Losses) {
+    let keys = asked
+        .iter()
+        .map(|function| FunctionKey { dso: None, name: function.name.clone(), file: function.file.clone() })
+        .collect();
+    let weights = asked.iter().map(|function| function.weight).collect();
+    let graph = CallGraph::new(vec![16; asked.len()], weights, Vec::new()).unwrap();
+    let order = Order::of(GroupKind::Hot, graph.ids().collect());
+    let built = BuiltGraph { graph, table: FunctionTable { keys }, losses: Losses::default() };
+    link::placements(&order, &built, binary)
+}
+
+fn ledger(losses: &Losses) -> String {
+    losses.iter().fold(String::new(), |mut text, (reason, loss)| {
+        let example = loss.example.as_deref().unwrap_or_default().escape_debug();
+        let _ = writeln!(text, "{reason}: {} (weight {}), such as {example}", loss.items, loss.weight);
+        text
+    })
+}
+
+/// Checks what each dialect writes, and that each reads back what it wrote.
+fn check_written(case: &str, placements: &[Placement], mut losses: Losses) {
+    for linker in LINKERS {
+        let (text, left_out) = (linker.write)(placements);
+        let text = text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+        support::golden(&format!("link/{case}/expected.{}", linker.name), &text);
+        losses.append(&left_out);
+
+        let read: Vec<String> = (linker.read)(&text).unwrap().into_iter().map(|name| name.name).collect();
+        let functions: Vec<String> = read
+            .iter()
+            .filter(|name| placements.iter().any(|placement| placement.name == **name))
+            .cloned()
+            .collect();
+        let mut expected: Vec<&str> = Vec::new();
+        for placement in placements {
+            let (_, refused) = (linker.write)(std::slice::from_ref(placement));
+            if refused.is_empty() && !expected.contains(&placement.name.as_str()) {
+                expected.push(&placement.name);
+            }
+        }
+        assert_eq!(functions, expected, "{case}: {} does not read back what it wrote", linker.name);
+        if !read.is_empty() {
+            let (recognised, names) = link::read(&text).unwrap();
+            assert!(
+                names.iter().map(|name| &name.name).eq(&read),
+                "{case}: {} reads it otherwise",
+                recognised.name
+            );
+        }
+    }
+    support::golden(&format!("link/{case}/expected.losses"), &ledger(&losses));
+}
+
+fn file(folder: &Path, name: &str) -> Option<String> {
+    std::fs::read_to_string(folder.join(name)).ok()
+}
+
+#[test]
+fn every_case_is_written_in_every_dialect() {
+    for folder in support::golden_cases("link") {
+        let case = folder.file_name().unwrap().to_str().unwrap().to_owned();
+        if let Some(text) = file(&folder, "functions.txt") {
+            let binary = file(&folder, "binary.txt").map(|symbols| binary(&symbols));
+            let (placements, losses) = place(&functions(&text), binary.as_ref());
+            check_written(&case, &placements, losses);
+        }
+    }
+}
+
+#[test]
+fn hostile_names_are_written_exactly_or_left_out() {
+    let asked: Vec<Asked> = support::hostile::names()
+        .into_iter()
+        .filter(|(_, name)| name.len() < 1000) // the long one is only long
+        .map(|(_, name)| Asked { name, weight: 1, file: None })
+        .collect();
+    let (placements, losses) = place(&asked, None);
+    check_written("hostile-names", &placements, losses);
+}
+
+#[test]
+fn orders_of_others_are_read() {
+    for folder in support::golden_cases("link") {
+        let case = folder.file_name().unwrap().to_str().unwrap().to_owned();
+        let Some(text) = file(&folder, "order.txt") else { continue };
+        let actual = match link::read(&text) {
+            Ok((linker, names)) => {
+                names.iter().fold(format!("read as {}\n", linker.name), |mut text, name| {
+                    let _ = writeln!(text, "{:>3} {}", name.line, name.name);
+                    text
+                })
+            }
+            Err(error) => format!("error: {error}\nhint: {}\n", error.hint().unwrap_or("none")),
+        };
+        support::golden(&format!("link/{case}/expected.names"), &actual);
+    }
+}
+
+#[test]
+fn nothing_that_is_no_order_is_read_as_one() {
+    let rows = [
+        ("", "no ordering file of a kind"),
+        ("\n\n", "no ordering file of a kind"),
+        ("# only a comment\n", "asks for no function"),
+        (".text : {\n  *(.text.*)\n}\n", "asks for no function"),
+        (
+            "digraph Callgraph {\n  graph [sediment=2];\n  \"a\" -> \"b\" [label=1.0];\n}\n",
+            "no ordering file of a kind",
+        ),
+        ("\u{7f}ELF\u{2}\u{1}\u{1}\0\0", "no ordering file of a kind"),
+        (".text : {\n  *(.text.a)\n", "line 2: the file ends within braces"),
+        (".text : {\n  *(.text.a)\n}}\n", "line 3: a `}` closes nothing"),
+        (".text : {\n  *(\".text.a)\n}\n", "line 2: a quoted name that does not end"),
+        (".text : {\n  /* *(.text.a)\n}\n", "line 2: a comment that does not end"),
+        (".text : {\n  *(.text.a})\n}\n", "line 2: a `}` closes nothing"),
+        (".text : {\n  *(.text.a\u{1b}[2J)\n}\n", "line 2: a control character"),
+    ];
+    for (text, expected) in rows {
+        let error = link::read(text).expect_err(text);
+        assert!(error.to_string().contains(expected), "{text:?}: {error}");
+    }
+}
+
+#[test]
+fn deep_nesting_is_read_without_recursion() {
+    let text = format!(".text : {{ {} *(.text.a) {} }}", "KEEP(".repeat(100_000), ")".repeat(100_000));
+    assert_eq!(link::read(&text).unwrap().1[0].name, "a");
+}
+
+/// Names of the characters that mean something to some reader.
+fn any_name() -> impl Strategy<Value = String> {
+    proptest::collection::vec(
+        prop_oneof![
+            4 => proptest::char::range('a', 'e'),
+            4 => proptest::sample::select(".*?[]()\\\"{};:,#@ /=!-$%'`".chars().collect::<Vec<char>>()),
+            1 => any::<char>(),
+        ],
+        0..10,
+    )
+    .prop_map(|characters| characters.into_iter().collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_is_written_reads_back(names in proptest::collection::vec(any_name(), 0..8)) {
+        let placements: Vec<Placement> = names
+            .iter()
+            .map(|name| Placement {
+                name: name.clone(),
+                sections: vec![format!(".text.{name}"), format!(".text.hot.{name}")],
+                cold_sections: vec![format!(".text.unlikely.{name}")],
+            })
+            .collect();
+        for linker in LINKERS {
+            let (text, losses) = (linker.write)(&placements);
+            let read: Vec<String> = (linker.read)(&text).unwrap().into_iter().map(|name| name.name).collect();
+            let left_out: u64 = losses.iter().map(|(_, loss)| loss.items).sum();
+            prop_assert!(left_out as usize <= names.len());
+            // A version behind the name is not part of it, and a name like a group's may be taken for one.
+            let plain = |name: &&String| !name.contains('@') && !name.starts_with('.');
+            for name in names.iter().filter(plain) {
+                let alone = std::slice::from_ref(placements.iter().find(|p| p.name == *name).unwrap());
+                prop_assert_eq!((linker.write)(alone).1.is_empty(), read.contains(name), "{}: {:?}", linker.name, name);
+            }
+        }
+    }
+
+    #[test]
+    fn no_text_makes_a_reader_panic(text in "(?s).{0,200}", pieces in proptest::collection::vec(any_name(), 0..20)) {
+        for text in [text, pieces.concat(), format!(".text : {{ {} }}", pieces.join(" ")), format!("SECTIONS {{ {}", pieces.concat())] {
+            let _ = link::read(&text);
+            for linker in LINKERS {
+                let _ = (linker.read)(&text);
+            }
+        }
+    }
+}

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What places become, by name and by address: the rules of a function's identity.
+
+#[path = "support/elf_writer.rs"]
+mod elf_writer;
+
+use elf_writer::{Elf, Function};
+use sediment::Losses;
+use sediment::binary::{Files, NoFiles};
+use sediment::profile::{FunctionKey, Profile};
+use sediment::read::{Place, PlaceId, RecordedDso, Recording, Spot, TransferKind};
+use sediment::resolve::{Settings, resolve, resolve_with};
+
+struct Binaries(Vec<(&'static str, Elf)>);
+
+impl Files for Binaries {
+    fn debug_file_by_build_id(&self, _: &str) -> Option<Vec<u8>> {
+        None
+    }
+    fn debug_file_by_link(&self, _: &[u8], _: u32) -> Option<Vec<u8>> {
+        None
+    }
+    fn binary(&self, path: &str, _: Option<&str>) -> Option<Vec<u8>> {
+        self.0.iter().find(|(known, _)| *known == path).map(|(_, elf)| elf.bytes())
+    }
+}
+
+fn place(recording: &mut Recording, dso: Option<&str>, spot: Spot) -> PlaceId {
+    let dso = dso.map(|path| recording.dso(RecordedDso { path: path.to_owned(), build_id: None }));
+    recording.place(Place { dso, spot })
+}
+
+/// `dso:name` or `dso:name:file`; `?` is no DSO.
+fn named(recording: &mut Recording, text: &str) -> PlaceId {
+    let mut parts = text.splitn(3, ':');
+    let dso = parts.next().filter(|dso| *dso != "?");
+    let name = parts.next().unwrap().as_bytes().to_vec();
+    let file = parts.next().map(|file| file.as_bytes().to_vec());
+    place(recording, dso, Spot::Symbol { name, file })
+}
+
+/// A recording of calls by name: `from -> to`, as many as are listed.
+fn calls(list: &[(&str, &str, u128)]) -> Recording {
+    let mut recording = Recording::default();
+    recording.source = "test".to_owned();
+    for (from, to, count) in list {
+        let (from, to) = (named(&mut recording, from), named(&mut recording, to));
+        recording.add_transfer(from, to, TransferKind::Call, *count);
+        recording.total += count;
+    }
+    recording
+}
+
+fn show(key: &FunctionKey) -> String {
+    let file = key.file.as_ref().map(|file| format!(":{file}")).unwrap_or_default();
+    format!("{}:{}{file}", key.dso.as_deref().unwrap_or("?"), key.name)
+}
+
+fn functions(profile: &Profile) -> Vec<String> {
+    profile.functions().into_iter().map(|function| show(profile.key(function))).collect()
+}
+
+fn edges(profile: &Profile) -> Vec<String> {
+    let edges = profile.edges().into_iter();
+    edges
+        .map(|(from, to, facts)| {
+            let near = facts.near.map(|near| format!(" near {near}")).unwrap_or_default();
+            let count = facts.count.map(|count| format!(" {count}")).unwrap_or_default();
+            format!("{} -> {}{count}{near}", show(profile.key(from)), show(profile.key(to)))
+        })
+        .collect()
+}
+
+fn ledger(losses: &Losses) -> Vec<(String, u64, u128)> {
+    losses.iter().map(|(reason, loss)| (reason.to_owned(), loss.items, loss.weight)).collect()
+}
+
+#[test]
+fn names_lose_versions_and_dsos_their_paths() {
+    let recording = calls(&[
+        ("/usr/bin/prog (deleted):main", "/lib/libc.so.6:memcpy@@GLIBC_2.14", 3),
+        ("/usr/bin/prog:main", "/lib/libc.so.6:memcpy@GLIBC_2.2.5", 4),
+        ("?:start", "/usr/bin/prog:main", 1),
+    ]);
+    let (profile, losses) = resolve(&recording, &NoFiles).unwrap();
+    assert_eq!(edges(&profile), ["?:start -> prog:main 1", "prog:main -> libc.so.6:memcpy 7"]);
+    assert_eq!((profile.total, losses.is_empty()), (8, true), "{losses:?}");
+}
+
+#[test]
+fn a_stub_is_the_function_in_the_one_dso_that_defines_it() {
+    let recording = calls(&[
+        ("/bin/p:main", "/bin/p:puts@plt", 5),
+        ("/bin/p:puts@plt", "/lib/libc.so.6:puts", 5),
+        ("/bin/p:main", "/bin/p:twice@plt", 2),
+        ("/bin/p:twice@plt", "/lib/a.so:twice", 1),
+        ("/bin/p:twice@plt", "/lib/b.so:twice", 1),
+        ("/bin/p:main", "/bin/p:nowhere@plt", 7),
+        ("/bin/p:chosen@plt", "/lib/libc.so.6:chosen_avx2", 3),
+        ("/bin/p:main", "/bin/p:offset_0x2f0@plt", 11),
+    ]);
+    let (profile, losses) = resolve(&recording, &NoFiles).unwrap();
+    assert_eq!(
+        edges(&profile),
+        [
+            "?:chosen -> libc.so.6:chosen_avx2 3",
+            "p:main -> ?:nowhere 7",
+            "p:main -> ?:twice 2",
+            "p:main -> libc.so.6:puts 5"
+        ]
+    );
+    assert_eq!(
+        ledger(&losses),
+        [
+            ("calls in a linkage stub of an unknown function".to_owned(), 1, 11),
+            ("passages of a linkage stub to its own function".to_owned(), 3, 7),
+        ]
+    );
+    assert_eq!(profile.total, 35, "all that was seen");
+}
+
+#[test]
+fn recursion_is_a_call_but_a_stub_of_its_own_function_is_not() {
+    let recording = calls(&[("/bin/p:f", "/bin/p:f", 3), ("/bin/p:f", "/bin/p:f@plt", 4)]);
+    let (profile, losses) = resolve(&recording, &NoFiles).unwrap();
+    assert_eq!(edges(&profile), ["p:f -> p:f 3"]);
+    assert_eq!(losses.items("passages of a linkage stub to its own function"), 1);
+}
+
+#[test]
+fn the_named_end_of_a_call_stays() {
+    let recording = calls(&[
+        ("/bin/p:main", "/bin/p:0x00007f0011223344", 4),
+        ("/bin/p:[unknown]", "/bin/p:alone", 2),
+        ("/bin/p:???", "/bin/p:(below main)", 1),
+    ]);
+    let (profile, losses) = resolve(&recording, &NoFiles).unwrap();
+    assert_eq!(
+        (functions(&profile), edges(&profile).len()),
+        (vec!["p:alone".to_owned(), "p:main".to_owned()], 0)
+    );
+    assert_eq!(ledger(&losses), [("calls at a place that the profiler had no name for".to_owned(), 3, 7)]);
+}
+
+#[test]
+fn the_recordings_own_files_tell_namesakes_apart_and_nothing_else() {
+    let recording = calls(&[
+        ("/bin/p:main:/src/main.c", "/bin/p:helper:/src/a.c", 1),
+        ("/bin/p:main:/src/main.c", "/bin/p:helper:/src/b.c", 2),
+        ("/bin/p:main:/src/main.c", "/bin/p:helper:???", 4),
+        ("/bin/p:main:/src/main.c", "/bin/q:helper:/src/a.c", 8),
+    ]);
+    let (profile, _) = resolve(&recording, &NoFiles).unwrap();
+    assert_eq!(
+        edges(&profile),
+        [
+            "p:main -> p:helper 4",
+            "p:main -> p:helper:a.c 1",
+            "p:main -> p:helper:b.c 2",
+            "p:main -> q:helper 8"
+        ]
+    );
+}
+
+/// Two local functions of one name, a global namesake, and one without.
+fn program() -> Elf {
+    Elf {
+        symbols: Some(vec![
+            Function::local("helper", 0, 10, "a.c"),
+            Function::local("helper", 16, 20, "b.c"),
+            Function::local("only", 48, 30, "b.c"),
+            Function::global("main", 96, 40),
+            Function::local("mixed", 144, 8, "a.c"),
+            Function::global("mixed", 160, 9),
+        ]),
+        ..Elf::default()
+    }
+}
+
+#[test]
+fn the_symbol_table_says_who_has_a_namesake_and_how_large_all_are() {
+    let recording = calls(&[
+        ("/bin/p:main:/x/main.c", "/bin/p:helper:/x/b.c", 1),
+        ("/bin/p:main", "/bin/p:helper:/x/inline.h", 2),
+        ("/bin/p:main", "/bin/p:only:/x/b.c", 4),
+        ("/bin/p:main", "/bin/p:mixed:/x/other.c", 8),
+        ("/bin/p:main", "/bin/p:mixed:/x/a.c", 16),
+        ("/bin/p:main", "/bin/p:not_there", 32),
+    ]);
+    let (profile, losses) = resolve(&recording, &Binaries(vec![("/bin/p", program())])).unwrap();
+    assert_eq!(
+        edges(&profile),
+        [
+            "p:main -> p:helper 2",
+            "p:main -> p:helper:b.c 1",
+            "p:main -> p:mixed 8",
+            "p:main -> p:mixed:a.c 16",
+            "p:main -> p:not_there 32",
+            "p:main -> p:only 4",
+        ]
+    );
+    let sizes: Vec<Option<u64>> = profile.functions().into_iter().map(|f| profile.facts(f).size).collect();
+    assert_eq!(sizes, [None, Some(20), Some(40), Some(9), Some(8), None, Some(30)]);
+    assert_eq!(
+        losses.items(
+            "which of several functions of one name in one DSO was meant, as the recording does not say"
+        ),
+        1
+    );
+    assert_eq!(profile.clusters()["p"].build_id, Some("ab".repeat(20)));
+}
+
+#[test]
+fn names_that_a_profile_cannot_hold_are_left_out_with_their_calls() {
+    let recording = calls(&[
+        ("/bin/p:main", "/bin/p:bad\"name", 3),
+        ("/bin/p:main", "/bin/p:bad\nname", 4),
+        ("/bin/p:main", "C\\evil:f", 5),
+    ]);
+    let (profile, losses) = resolve(&recording, &NoFiles).unwrap();
+    assert_eq!(functions(&profile), ["p:main"]);
+    assert_eq!(ledger(&losses), [("calls with a name or DSO that a profile cannot hold".to_owned(), 3, 12)]);
+}
+
+#[test]
+fn labels_that_look_like_one_library_are_reported_and_kept_apart() {
+    let recording =
+        calls(&[("/bin/p:main", "/lib/libc.so.6:f", 1), ("/bin/p:main", "/lib/libc-2.36.so:f", 1)]);
+    let (profile, losses) = resolve(&recording, &NoFiles).unwrap();
+    assert_eq!(edges(&profile).len(), 2);
+    let (_, loss) = losses.iter().next().unwrap();
+    assert_eq!(loss.example.as_deref(), Some("libc-2.36.so and libc.so.6"));
+}
+
+#[test]
+fn near_pairs_first_uses_and_own_cost_come_along() {
+    let mut recording = calls(&[("/bin/p:a", "/bin/p:b", 1)]);
+    let (a, b) = (named(&mut recording, "/bin/p:a"), named(&mut recording, "/bin/p:b"));
+    let b_again = named(&mut recording, "/bin/p:b@V");
+    recording.add_transfer(a, b, TransferKind::Near, 6);
+    recording.add_transfer(b, a, TransferKind::Near, 7);
+    recording.add_samples(b, 10);
+    recording.add_samples(b_again, 5);
+    recording.set_first(b, 9);
+    recording.set_first(b_again, 4);
+    let (profile, _) = resolve(&recording, &NoFiles).unwrap();
+    assert_eq!(edges(&profile), ["p:a -> p:b 1 near 6", "p:b -> p:a near 7"]);
+    let b = profile.functions()[1];
+    assert_eq!((profile.facts(b).samples, profile.facts(b).first), (Some(15), Some(4)));
+}
+
+#[test]
+fn a_binary_of_another_build_is_refused_by_name() {
+    let mut recording = Recording::default();
+    let recorded = RecordedDso { path: "/bin/p".to_owned(), build_id: Some("cd".repeat(20)) };
+    let dso = Some(recording.dso(recorded));
+    let from = recording.place(Place { dso, spot: Spot::FileOffset(program().file_offset(100)) });
+    let to = recording.place(Place { dso, spot: Spot::FileOffset(program().file_offset(0)) });
+    recording.add_transfer(from, to, TransferKind::Branch, 1);
+    recording.total = 1;
+    let files = Binaries(vec![("/bin/p", program())]);
+    let error = resolve(&recording, &files).unwrap_err().to_string();
+    assert!(error.starts_with("p: this is not the file that was recorded"), "{error}");
+    assert!(error.contains(&"cd".repeat(20)) && error.contains(&"ab".repeat(20)), "{error}");
+    let (profile, _) = resolve_with(&recording, &files, Settings { ignore_build_id: true }).unwrap();
+    assert_eq!(edges(&profile), ["p:main -> p:helper:a.c 1"]);
+}
+
+#[test]
+fn nothing_resolved_is_an_error_that_says_what_is_missing() {
+    let mut recording = Recording::default();
+    for path in ["/bin/p", "/lib/libz.so.1"] {
+        let from = place(&mut recording, Some(path), Spot::FileOffset(0x1000));
+        recording.add_transfer(from, from, TransferKind::Call, 1);
+    }
+    let error = resolve(&recording, &NoFiles).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "none of the 2 places of the recording could be resolved: not at hand are libz.so.1, p"
+    );
+    assert!(error.hint().unwrap().contains("debug symbols"));
+
+    let bare = || Elf { symbols: None, ..Elf::default() };
+    let files = Binaries(vec![("/bin/p", bare()), ("/lib/libz.so.1", bare())]);
+    let error = resolve(&recording, &files).unwrap_err();
+    assert!(error.to_string().contains("at an address that no function symbol covers"), "{error}");
+    assert!(error.hint().unwrap().contains("stripped"));
+    assert!(resolve(&Recording::default(), &NoFiles).is_err());
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Real perf.data files.
+
+use crate::support::{Need, case, shared_data};
+use libtest_mimic::Trial;
+use sediment::binary::NoFiles;
+
+const BRANCHES: &str = "propeller_sample_1.perf.data";
+const NO_BRANCHES: &str = "ro_sample.perf.data";
+
+pub(crate) fn cases() -> Vec<Trial> {
+    vec![
+        case("perf_data::every_branch_is_accounted_for", &[Need::SharedData(BRANCHES)], every_branch),
+        case(
+            "perf_data::samples_without_branches_are_refused",
+            &[Need::SharedData(NO_BRANCHES)],
+            no_branches,
+        ),
+    ]
+}
+
+/// 3,740 samples of 32 branches each save a few, of a program that is not at hand.
+fn every_branch() {
+    let bytes = std::fs::read(shared_data(BRANCHES)).unwrap();
+    let recording = sediment::read::read(&bytes).unwrap();
+    let kept: u128 = recording.transfers().iter().map(|(.., count)| count).sum();
+    let lost: u128 = recording
+        .losses
+        .iter()
+        .filter(|(reason, _)| reason.starts_with("branches "))
+        .map(|(_, loss)| loss.weight)
+        .sum();
+    assert_eq!((kept + lost, recording.total), (119_424, 119_424));
+    assert!(kept > 119_000, "{kept}");
+    assert_eq!(recording.source, "perf branch records (cycles:u)");
+    assert_eq!(recording.arch.as_deref(), Some("x86_64"));
+    let program = recording.dsos().iter().find(|dso| dso.path.ends_with(".bin.gen")).unwrap();
+    assert_eq!(program.build_id.as_deref(), Some("572ac72487ae1966"));
+
+    let error = sediment::resolve::resolve(&recording, &NoFiles).unwrap_err();
+    assert!(error.to_string().contains("propeller_sample_1.bin.gen"), "{error}");
+    assert!(error.hint().unwrap().contains("--symfs"), "{error:?}");
+}
+
+fn no_branches() {
+    let bytes = std::fs::read(shared_data(NO_BRANCHES)).unwrap();
+    let error = sediment::read::read(&bytes).unwrap_err();
+    assert_eq!(error.to_string(), "this perf.data has no branch records");
+    assert!(error.hint().unwrap().contains("perf record"), "{error:?}");
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Verification on binaries made by hand, one reason at a time. Real linked files are in `toolchain/link.rs`.
+
+use sediment::binary::identity::Rule;
+use sediment::binary::names::SectionGroup;
+use sediment::binary::{Binary, BinaryFunction, SymbolSource};
+use sediment::link::OrderedName;
+use sediment::profile::{FunctionKey, Heat, Profile};
+use sediment::verify::{Basis, Misplaced, Reason, Report, verify};
+
+/// A function of 100 bytes in `.text`, every 128 bytes.
+fn function(name: &str, place: usize) -> BinaryFunction {
+    BinaryFunction {
+        name: name.to_owned(),
+        address: 0x1000 + 128 * place as u64,
+        size: 100,
+        section: ".text".to_owned(),
+        file: None,
+        local: false,
+        ifunc: false,
+    }
+}
+
+/// Functions by their place in memory; `a=b` are two names of one.
+fn binary(names: &str) -> Binary {
+    let functions = names
+        .split_whitespace()
+        .enumerate()
+        .flat_map(|(place, names)| names.split('=').map(move |name| function(name, place)))
+        .collect();
+    Binary { functions, ..Binary::default() }
+}
+
+fn order(names: &str) -> Vec<OrderedName> {
+    names
+        .split_whitespace()
+        .zip(2..)
+        .map(|(name, line)| OrderedName { name: name.to_owned(), line })
+        .collect()
+}
+
+/// Functions of `prog` with the calls into them, `name:calls`; `dso/name:calls` for others.
+fn profile(calls: &str) -> Profile {
+    let mut profile = Profile::default();
+    let caller = profile.function(FunctionKey::new(Some(b"prog"), b"caller", None).unwrap());
+    for entry in calls.split_whitespace() {
+        let (path, count) = entry.split_once(':').unwrap();
+        let (dso, name) = path.split_once('/').unwrap_or(("prog", path));
+        let function =
+            profile.function(FunctionKey::new(Some(dso.as_bytes()), name.as_bytes(), None).unwrap());
+        profile.edge_mut(caller, function).count = Some(count.parse().unwrap());
+    }
+    profile
+}
+
+fn check(binary: &Binary, asked: &str, calls: Option<&str>) -> Report {
+    let profile = calls.map(profile);
+    verify(binary, &order(asked), profile.as_ref(), "prog").unwrap()
+}
+
+fn reasons(report: &Report) -> Vec<(&str, Reason)> {
+    report
+        .misplaced
+        .iter()
+        .filter(|function| function.name != "caller")
+        .map(|Misplaced { name, reason, .. }| (name.as_str(), reason.clone()))
+        .collect()
+}
+
+#[test]
+fn all_as_asked() {
+    let report = check(&binary("a b c d x y z"), "a b c d", Some("a:5 b:10 c:20 d:65"));
+    assert_eq!((report.asked, report.found, report.placed, report.inversions), (4, 4, 4, 0));
+    assert_eq!((report.weight, report.weight_found, report.weight_placed), (100, 100, 100));
+    assert_eq!(report.placed_parts_per_million, 1_000_000);
+    assert_eq!((report.basis, report.in_force), (Basis::Calls, true));
+    assert_eq!(report.cluster.as_ref().map(|found| found.rule), Some(Rule::FileName));
+    assert!(reasons(&report).is_empty());
+    // Four times 100 bytes within the first page.
+    assert_eq!((report.hot_bytes, report.hot_pages, report.ideal_pages), (400, 1, 1));
+}
+
+#[test]
+fn the_heaviest_ascending_run_counts() {
+    let report = check(
+        &binary("light1 light2 heavy other"),
+        "heavy light1 light2 other",
+        Some("heavy:90 light1:4 light2:5 other:1"),
+    );
+    assert_eq!(report.weight_placed, 91);
+    assert_eq!(report.placed_parts_per_million, 910_000);
+    assert_eq!(report.inversions, 2);
+    assert_eq!(reasons(&report), [("light2", Reason::OutOfOrder), ("light1", Reason::OutOfOrder)]);
+}
+
+#[test]
+fn a_heavy_function_far_off_does_not_put_the_others_out_of_order() {
+    let report = check(&binary("a b c d x y heavy z"), "heavy a b c d", Some("heavy:90 a:4 b:3 c:2 d:1"));
+    assert_eq!((report.placed, report.weight_placed), (4, 10));
+    assert_eq!(reasons(&report), [("heavy", Reason::NoOwnSection(None))]);
+}
+
+#[test]
+fn an_order_of_one_function_is_always_as_asked() {
+    let report = check(&binary("x a y"), "a", None);
+    assert_eq!((report.placed, report.in_force), (1, true));
+}
+
+#[test]
+fn without_a_profile_every_function_weighs_one() {
+    let report = check(&binary("a c b d x"), "a b c d", None);
+    assert_eq!((report.basis, report.weight, report.weight_placed), (Basis::Functions, 4, 3));
+    assert_eq!(report.placed_parts_per_million, 750_000);
+}
+
+#[test]
+fn samples_where_nobody_counted_calls() {
+    let mut profile = profile("a:0 b:0");
+    for (name, samples) in [("a", 30), ("b", 70)] {
+        let function = profile.function(FunctionKey::new(Some(b"prog"), name.as_bytes(), None).unwrap());
+        profile.facts_mut(function).samples = Some(samples);
+    }
+    let report = verify(&binary("a b x"), &order("a b"), Some(&profile), "prog").unwrap();
+    assert_eq!((report.basis, report.weight, report.weight_placed), (Basis::Samples, 100, 100));
+}
+
+#[test]
+fn an_order_that_was_not_applied_does_not_show() {
+    // Ascending by chance, but scattered.
+    let report = check(&binary("x0 x1 a x2 x3 b x4 x5 c x6 x7 d x8"), "a b c d", None);
+    assert_eq!((report.placed, report.in_force), (0, false));
+    assert_eq!(report.misplaced.len(), 4);
+    assert!(report.misplaced.iter().all(|function| function.reason == Reason::NoOwnSection(None)));
+}
+
+#[test]
+fn pages_are_counted_once_and_across_their_borders() {
+    let mut binary = binary("a b c");
+    let at = |binary: &mut Binary, place: usize, address, size| {
+        binary.functions[place].address = address;
+        binary.functions[place].size = size;
+    };
+    at(&mut binary, 0, 0x1ff0, 0x20); // pages 1 and 2
+    at(&mut binary, 1, 0x2100, 0x100); // page 2
+    at(&mut binary, 2, 0x9000, 0x2000); // pages 9 and 10
+    let report = check(&binary, "a b c", None);
+    assert_eq!((report.hot_bytes, report.hot_pages, report.ideal_pages), (0x2120, 4, 3));
+}
+
+#[test]
+fn each_absent_function_has_its_reason() {
+    let binary = binary("a b c clone.constprop.0 clone.isra.0 clone.cold split.cold");
+    let report = check(
+        &binary,
+        "a b c clone gone strange split libc_one",
+        Some("a:9 b:9 c:9 clone:8 gone:7 libc.so.6/libc_one:50"),
+    );
+    assert_eq!(
+        reasons(&report),
+        [
+            ("clone", Reason::OnlyAsClone(vec!["clone.constprop.0".into(), "clone.isra.0".into()])),
+            ("gone", Reason::InlinedOrRemoved),
+            ("strange", Reason::NotInBinary),
+            ("split", Reason::NotInBinary),
+        ]
+    );
+    assert_eq!((report.elsewhere, report.asked, report.found), (1, 7, 3));
+    assert_eq!((report.weight, report.weight_found, report.weight_placed), (42, 27, 27));
+}
+
+#[test]
+fn a_stripped_library_hides_its_local_functions() {
+    let mut binary = binary("a b c");
+    binary.symbols_from = SymbolSource::DynamicSymbols;
+    let report = check(&binary, "a b c hidden", Some("a:1 b:1 c:1 hidden:1"));
+    assert_eq!(report.symbols_from, SymbolSource::DynamicSymbols);
+    assert_eq!(reasons(&report), [("hidden", Reason::NoSymbol)]);
+}
+
+#[test]
+fn what_the_order_forgot_counts_against_it() {
+    let report = check(&binary("a b x forgotten y"), "a b", Some("a:10 b:10 forgotten:60 gone:20"));
+    assert_eq!(reasons(&report), [("forgotten", Reason::NotAsked), ("gone", Reason::InlinedOrRemoved)]);
+    assert_eq!(report.misplaced[0].line, None);
+    assert_eq!((report.weight, report.weight_found, report.weight_placed), (100, 80, 20));
+}
+
+#[test]
+fn cold_parts_are_asked_for_in_case_there_are_any() {
+    let report = check(&binary("a b a.cold x"), "a b a.cold b.cold", None);
+    assert_eq!((report.asked, report.placed), (3, 3));
+    assert!(report.misplaced.is_empty());
+}
+
+#[test]
+fn other_names_of_one_address() {
+    // Asked for by both names: it stands where the first is asked for.
+    let both = check(&binary("a=alias b c x"), "a b alias c", None);
+    assert_eq!((both.asked, both.placed), (4, 4));
+    // Asked for by the name that its section does not have.
+    let one = check(&binary("a b c x ctor1=ctor2 y"), "a b c ctor1", None);
+    assert_eq!(reasons(&one), [("ctor1", Reason::NamedAfter(vec!["ctor2".into()]))]);
+}
+
+#[test]
+fn local_functions_of_one_name() {
+    let twins = |names: &str| {
+        let mut binary = binary(names);
+        for (file, function) in
+            ["a.c", "b.c"].iter().zip(binary.functions.iter_mut().filter(|f| f.name == "twin"))
+        {
+            function.file = Some((*file).to_owned());
+            function.local = true;
+        }
+        binary
+    };
+    let together = check(&twins("a twin twin b x"), "a twin b", None);
+    assert_eq!((together.placed, together.misplaced.len()), (3, 0));
+    let apart = check(&twins("a b c x twin y twin z"), "a twin b c", None);
+    assert_eq!(reasons(&apart), [("twin", Reason::LocalTwin(2))]);
+
+    // The profile says which one: only that counts.
+    let mut profile = profile("a:1 b:1");
+    let twin = profile.function(FunctionKey::new(Some(b"prog"), b"twin", Some(b"b.c")).unwrap());
+    let caller = profile.find(&FunctionKey::new(Some(b"prog"), b"caller", None).unwrap()).unwrap();
+    profile.edge_mut(caller, twin).count = Some(8);
+    let first = verify(&twins("a twin b x twin y"), &order("a twin b"), Some(&profile), "prog").unwrap();
+    assert_eq!(first.weight_placed, 2);
+    let second = verify(&twins("x twin y a twin b"), &order("a twin b"), Some(&profile), "prog").unwrap();
+    assert_eq!(second.weight_placed, 10);
+}
+
+#[test]
+fn groups_of_the_linker_are_known_by_their_landmarks() {
+    let binary =
+        binary("a b c  f.cold cold_one g.cold  setup main hot_one  _start deregister_tm_clones  x plain y");
+    let mut profile = profile("a:9 b:9 c:9 cold_one:8 main:7 hot_one:6 setup:5 plain:4");
+    let hot = profile.function(FunctionKey::new(Some(b"prog"), b"hot_one", None).unwrap());
+    profile.facts_mut(hot).heat = Some(Heat::Hot);
+    let report =
+        verify(&binary, &order("a b c plain hot_one main setup cold_one"), Some(&profile), "prog").unwrap();
+    assert_eq!(
+        reasons(&report),
+        [
+            ("cold_one", Reason::OtherGroup(Some(SectionGroup::Unlikely))),
+            ("main", Reason::OtherGroup(Some(SectionGroup::Startup))),
+            ("hot_one", Reason::OtherGroup(Some(SectionGroup::Hot))),
+            ("setup", Reason::OtherGroup(None)),
+            ("plain", Reason::NoOwnSection(None)),
+        ]
+    );
+}
+
+#[test]
+fn output_sections_tell_where_a_function_went() {
+    let mut binary = binary("a b c x own group y");
+    binary.functions[4].section = ".init.text".to_owned();
+    binary.functions[5].section = ".text.unlikely".to_owned();
+    binary.functions.push(BinaryFunction { section: ".init.text".to_owned(), ..function("z", 1) });
+    binary.functions.push(BinaryFunction { section: ".text.unlikely".to_owned(), ..function("z", 0) });
+    let report = check(&binary, "a b c group own", None);
+    assert_eq!(
+        reasons(&report),
+        [
+            ("group", Reason::OtherGroup(Some(SectionGroup::Unlikely))),
+            ("own", Reason::OtherOutputSection(".init.text".to_owned())),
+        ]
+    );
+}
+
+#[test]
+fn what_cannot_be_verified_is_an_error() {
+    let stripped = verify(&Binary::default(), &order("a"), None, "prog").unwrap_err();
+    assert_eq!(stripped.to_string(), "prog is stripped: it names no function");
+    assert_eq!(stripped.hint(), Some("verify it before it is stripped, or give its debug file"));
+
+    let other_order = verify(&binary("x y"), &order("a b"), None, "prog").unwrap_err();
+    assert_eq!(other_order.to_string(), "none of the 2 functions asked for is in prog (found \"a\")");
+    assert_eq!(other_order.hint(), Some("was the order made for another program?"));
+
+    let mut other = Profile::default();
+    for dso in ["libc.so.6", "postgres"] {
+        other.function(FunctionKey::new(Some(dso.as_bytes()), b"palloc", None).unwrap());
+    }
+    let other_profile = verify(&binary("x y"), &order("x"), Some(&other), "prog").unwrap_err();
+    assert_eq!(
+        other_profile.to_string(),
+        "no function of the profile is in prog: it is a profile of another program"
+    );
+    assert_eq!(other_profile.hint(), Some("it holds functions of: libc.so.6, postgres"));
+}
+
+#[test]
+fn weights_near_the_limit_are_shares_still() {
+    let huge = u128::MAX / 2;
+    let report = check(&binary("a b x"), "a b", Some(&format!("a:{huge} b:{huge}")));
+    assert_eq!(report.placed_parts_per_million, 1_000_000);
+}
