@@ -427,6 +427,10 @@ impl Places {
                 (true, Err(_)) => Err(NOT_UTF8),
             })
             .collect();
+        let count = functions.all().len();
+        recording.places.reserve(count);
+        recording.by_place.reserve(count);
+        recording.samples.reserve(count);
         let base_name = |path: &&'a [u8]| path.rsplit(|b| *b == b'/').next().filter(|name| can_be_file(name));
         let base_names: Vec<Option<&[u8]>> = files.texts().iter().map(base_name).collect();
         let mut place_of = |function: &Function<'_>| {

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! C3 and CDSort against lld 19 on the same graphs: time, and whether the orders are equal. Prints Markdown.
+//!
+//! Run by `scripts/prove layout-speed`. Needs `ld.lld-19` and `as`.
+#![allow(clippy::print_stdout)] // the table is what it is for
+#![allow(clippy::unwrap_used)] // a proof that cannot run has nothing to say
+
+#[path = "../tests/support/graphs.rs"]
+mod graphs;
+#[path = "../tests/support/lld.rs"]
+mod lld;
+
+use graphs::{Shape, graph};
+use lld::{LLD, Reference};
+use sediment::graph::{CallGraph, FunctionId};
+use sediment::layout::{Options, algorithm};
+use std::time::Instant;
+
+const GRAPHS: &[(Shape, u32, usize)] = &[
+    (Shape::Program, 5_000, 20_000),
+    (Shape::Program, 20_000, 80_000),
+    (Shape::Program, 60_000, 240_000),
+    (Shape::Even, 60_000, 240_000),
+    (Shape::Hubs, 20_000, 80_000),
+    (Shape::Ties, 60_000, 240_000),
+];
+
+/// Both sides take turns so many times, and the fastest turn of each counts: others only slow one down.
+const TURNS: usize = 3;
+
+fn main() {
+    let version = std::process::Command::new(LLD).arg("--version").output().unwrap();
+    println!("Reference: {}.", String::from_utf8_lossy(&version.stdout).trim());
+    println!(
+        "Graphs are made by `tests/support/graphs.rs` with seed 1. One thread each; lld's time is that of its event"
+    );
+    println!("`Total Sort sections`, ours that of the call. Fastest of {TURNS} turns.\n");
+    println!("| graph | functions | edges | algorithm | lld | sediment | lld / sediment | orders |");
+    println!("|---|--:|--:|---|--:|--:|--:|---|");
+    for &(shape, functions, edges) in GRAPHS {
+        let graph = graph(shape, functions, edges, 1);
+        let folder = tempfile::tempdir().unwrap();
+        let reference = Reference::assemble(&graph, folder.path());
+        for (ours, theirs) in [("c3", "hfsort"), ("cdsort", "cdsort")] {
+            let (lld, sediment, same) = race(&graph, &reference, ours, theirs);
+            println!(
+                "| {shape:?} | {functions} | {} | {ours} | {lld:.3} s | {sediment:.3} s | {:.1} | {} |",
+                graph.edges().len(),
+                lld / sediment,
+                if same { "equal" } else { "differ" }
+            );
+        }
+    }
+}
+
+/// Seconds of lld, seconds of ours, and whether every function stands at the same place.
+fn race(graph: &CallGraph, reference: &Reference<'_>, ours: &str, theirs: &str) -> (f64, f64, bool) {
+    let algorithm = algorithm(ours).unwrap();
+    let (mut lld, mut sediment, mut same) = (f64::INFINITY, f64::INFINITY, true);
+    for _ in 0..TURNS {
+        let begin = Instant::now();
+        let order: Vec<FunctionId> = (algorithm.run)(graph, &Options::default());
+        sediment = sediment.min(begin.elapsed().as_secs_f64());
+        let placement = reference.link(theirs);
+        lld = lld.min(placement.sorting_microseconds as f64 / 1e6);
+        same &= order == placement.order;
+    }
+    (lld, sediment, same)
+}
