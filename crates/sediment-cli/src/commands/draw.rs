@@ -70,7 +70,7 @@ fn most_frequent(profile: &Profile, limit: usize) -> Profile {
     for (caller, callee, facts) in edges {
         let caller = part.function(profile.key(caller).clone());
         let callee = part.function(profile.key(callee).clone());
-        *part.edge_mut(caller, callee) = facts.clone();
+        *part.edge_mut(caller, callee) = *facts;
     }
     part
 }

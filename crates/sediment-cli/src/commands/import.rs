@@ -64,6 +64,7 @@ pub(crate) fn profile_text(
     ignore_build_id: bool,
     ui: &Ui,
 ) -> Result<String> {
+    ui.note(&format!("read: {} ({}); {} calls in all", recording.seen, recording.source, recording.total));
     ui.losses("reading", &recording.losses);
     let (profile, losses) = resolve::resolve_with(recording, files, resolve::Settings { ignore_build_id })?;
     ui.losses("resolving", &losses);

@@ -387,6 +387,7 @@ impl<'a> Parser<'a> {
         let mut recording = Recording {
             source: format!("valgrind callgrind ({})", String::from_utf8_lossy(event)),
             total: calls.iter().map(|calls| u128::from(calls.count)).sum(),
+            seen: format!("{} pairs of caller and callee", calls.len()),
             ..Recording::default()
         };
         recording.losses.add_many(

@@ -107,6 +107,8 @@ pub struct Recording {
     pub source: String,
     /// Architecture as `uname -m` spells it, where recorded.
     pub arch: Option<String>,
+    /// What was read, for a person to compare with what the profiler said: `3740 samples, 119424 branches`.
+    pub seen: String,
     /// All calls that were seen, also those that could not be kept.
     pub total: u128,
     /// What could not be kept, and why.
@@ -177,6 +179,7 @@ impl Recording {
             self.arch = None;
         }
         self.total = self.total.saturating_add(part.total);
+        self.seen = format!("{}; {}", self.seen, part.seen);
         self.losses.append(&part.losses);
         let dsos: Vec<DsoId> = part.dsos.iter().map(|dso| self.dso(dso.clone())).collect();
         let places: Vec<PlaceId> = part

@@ -70,6 +70,7 @@ fn read(bytes: &[u8]) -> Result<Recording> {
     }
     recording.source = format!("perf branch records ({})", file.event_names());
     recording.arch = file.arch.clone();
+    recording.seen = format!("{} samples, {} branches", seen.samples, seen.branches);
     Ok(recording)
 }
 

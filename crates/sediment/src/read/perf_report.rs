@@ -160,8 +160,13 @@ fn read(bytes: &[u8]) -> Result<Recording> {
     let (chosen, others): (Vec<_>, Vec<_>) =
         report.tables.iter().filter(|table| !table.rows.is_empty()).partition(|table| table.event == event);
 
-    let mut recording =
-        Recording { source: source(event), arch: report.arch.clone(), ..Recording::default() };
+    let rows: usize = chosen.iter().map(|table| table.rows.len()).sum();
+    let mut recording = Recording {
+        source: source(event),
+        arch: report.arch.clone(),
+        seen: format!("{rows} rows"),
+        ..Recording::default()
+    };
     let mut reading = Reading {
         full: FullNames::of(report.objects()),
         owners: Owners::of(&chosen),

@@ -31,6 +31,7 @@ fn every_branch() {
         .map(|(_, loss)| loss.weight)
         .sum();
     assert_eq!((kept + lost, recording.total), (119_424, 119_424));
+    assert_eq!(recording.seen, "3740 samples, 119424 branches");
     assert!(kept > 119_000, "{kept}");
     assert_eq!(recording.source, "perf branch records (cycles:u)");
     assert_eq!(recording.arch.as_deref(), Some("x86_64"));

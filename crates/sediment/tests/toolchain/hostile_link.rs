@@ -16,7 +16,7 @@ pub(crate) fn cases() -> Vec<Trial> {
         case("escape::shell_gets_each_word_back", &[Need::Program("sh")], shell),
         case("escape::make_gets_each_value_back", &[Need::Program("make")], make),
         case("escape::dot_gets_each_id_back", &[Need::Program("dot")], dot),
-        case("escape::rpm_gets_each_text_back", &[], rpm),
+        case("escape::rpm_gets_each_text_back", &[Need::Program("rpm")], rpm),
     ]
 }
 
@@ -159,10 +159,6 @@ fn dot() {
 }
 
 fn rpm() {
-    if program("rpm").is_none() {
-        eprintln!("rpm is not installed: its macros are not asked");
-        return;
-    }
     for (_, name) in names() {
         let Some(text) = escape::rpm(&name) else { continue };
         // As text, and as the body of a macro, which is expanded twice.
