@@ -14,7 +14,7 @@ use crate::error::{Error, Losses, Result};
 use crate::profile::{FunctionIndex, FunctionKey, Profile, Unit, acceptable};
 use crate::read::{Place, PlaceId, Recording, Spot, TransferKind};
 use dsos::{Dsos, Lost};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 /// How [`resolve_with`] goes about it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -342,7 +342,7 @@ fn add_samples(
     }
 }
 
-/// Gives each cluster its build-id, and says which labels look like one library.
+/// Gives each cluster its build-id.
 fn describe_clusters(profile: &mut Profile, dsos: &Dsos, losses: &mut Losses) {
     let labels: Vec<String> = profile.clusters().keys().cloned().collect();
     for label in &labels {
@@ -352,15 +352,6 @@ fn describe_clusters(profile: &mut Profile, dsos: &Dsos, losses: &mut Losses) {
         } else if let Some(build_id) = build_ids.into_iter().next() {
             profile.cluster_mut(label).build_id = Some(build_id);
         }
-    }
-    let mut by_stem: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for label in &labels {
-        if let Some(stem) = dsos::library_stem(label) {
-            by_stem.entry(stem).or_default().push(label);
-        }
-    }
-    for alike in by_stem.values().filter(|alike| alike.len() > 1) {
-        losses.add("the joining of labels that look like one library", 0, &alike.join(" and "));
     }
 }
 

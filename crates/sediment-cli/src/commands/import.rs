@@ -68,5 +68,6 @@ pub(crate) fn profile_text(
     ui.losses("reading", &recording.losses);
     let (profile, losses) = resolve::resolve_with(recording, files, resolve::Settings { ignore_build_id })?;
     ui.losses("resolving", &losses);
+    super::say_what_looks_alike(&profile, ui);
     Ok(profile::text::print(&profile))
 }

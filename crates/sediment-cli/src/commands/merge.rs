@@ -81,5 +81,6 @@ pub(crate) fn merge_files(
         .collect::<Result<Vec<_>>>()?;
     let borrowed: Vec<_> = profiles.iter().map(|(profile, weight)| (profile, *weight)).collect();
     let merged = merge::merge(&borrowed, normalize)?;
+    super::say_what_looks_alike(&merged, ui);
     files::write(output, profile::text::print(&merged).as_bytes(), ui)
 }

@@ -91,3 +91,10 @@ fn read_binary(path: &Path) -> Result<sediment::binary::Binary> {
     sediment::binary::Binary::parse(&bytes, &files)
         .map_err(|error| error.with_input(crate::files::display(path)))
 }
+
+/// Says which DSOs of a profile look like one library under two names; they are never joined unasked.
+fn say_what_looks_alike(profile: &sediment::profile::Profile, ui: &Ui) {
+    for (one, other) in sediment::profile::alike::alike(profile) {
+        ui.note(&format!("{one} and {other} look like one library; they are kept apart"));
+    }
+}

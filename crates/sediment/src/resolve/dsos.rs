@@ -304,20 +304,6 @@ pub(super) fn is_no_name(name: &[u8]) -> bool {
     matches!(name, b"???" | b"(below main)") || name.len() == 16 && name.iter().all(u8::is_ascii_hexdigit)
 }
 
-/// What is left of a library's name without its version: `libc` of `libc.so.6` and of `libc-2.36.so`. None for what does not
-/// look like a library.
-pub(super) fn library_stem(label: &str) -> Option<&str> {
-    let (before, after) = label.split_once(".so")?;
-    if !(after.is_empty() || after.starts_with('.')) {
-        return None;
-    }
-    let stem = match before.rsplit_once('-') {
-        Some((stem, version)) if version.starts_with(|c: char| c.is_ascii_digit()) => stem,
-        _ => before,
-    };
-    (!stem.is_empty()).then_some(stem)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -336,14 +322,5 @@ mod tests {
         for (path, soname, expected) in cases {
             assert_eq!(label(path, soname).as_deref(), expected, "{path} {soname:?}");
         }
-    }
-
-    #[test]
-    fn libraries_are_alike_but_for_their_version() {
-        assert_eq!(library_stem("libc.so.6"), Some("libc"));
-        assert_eq!(library_stem("libc-2.36.so"), Some("libc"));
-        assert_eq!(library_stem("libX11-xcb.so.1"), Some("libX11-xcb"));
-        assert_eq!(library_stem("postgres"), None);
-        assert_eq!(library_stem("x.sock"), None);
     }
 }

@@ -3,7 +3,7 @@
 
 use super::link::{How, binary, order_text, others, run};
 use super::support::hostile::names;
-use super::support::{Need, case, program};
+use super::support::{Need, case};
 use libtest_mimic::Trial;
 use sediment::escape;
 use std::fmt::Write as _;
