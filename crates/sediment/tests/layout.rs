@@ -2,6 +2,8 @@
 //! What holds for every layout: all functions once, the same order for the same graph however it is given; and a graph
 //! small enough to follow by hand.
 
+#![allow(clippy::unwrap_used)] // tests may fail loudly
+
 use proptest::prelude::*;
 use sediment::graph::{CallEdge, CallGraph, FunctionId};
 use sediment::layout::{ALGORITHMS, Options, algorithm};
