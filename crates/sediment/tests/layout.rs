@@ -2,9 +2,16 @@
 //! What holds for every layout: all functions once, the same order for the same graph however it is given; and a graph
 //! small enough to follow by hand.
 
+#![allow(clippy::unwrap_used)] // tests may fail loudly
+
+#[path = "support/graphs.rs"]
+mod graphs;
+
+use graphs::Shape;
 use proptest::prelude::*;
 use sediment::graph::{CallEdge, CallGraph, FunctionId};
 use sediment::layout::{ALGORITHMS, Options, algorithm};
+use sediment::model::{Geometry, score};
 
 fn edge(caller: u32, callee: u32, weight: u64) -> CallEdge {
     CallEdge { caller: FunctionId(caller), callee: FunctionId(callee), weight }
@@ -170,4 +177,28 @@ fn a_call_tree_is_ordered_as_lld_does() {
         named("cdsort"),
         ["f2", "f9", "f19", "main", "f0", "f1", "f3", "f7", "f15", "f22", "f8", "f17"]
     );
+}
+
+#[test]
+fn what_follows_the_calls_scores_better_than_chance() {
+    let graph = graphs::graph(Shape::Program, 5_000, 20_000, 1);
+    let scored = |name: &str| {
+        let order = (algorithm(name).unwrap().run)(&graph, &Options::default());
+        score(&graph, &order, &Geometry::default())
+    };
+    let chance = scored("random");
+    for name in ["c3", "cdsort"] {
+        let score = scored(name);
+        assert!(
+            score.call_distance.nearness > 1.5 * chance.call_distance.nearness,
+            "{name}: {score:?} {chance:?}"
+        );
+        assert!(
+            score.call_distance.within_4_kib > chance.call_distance.within_4_kib,
+            "{name}: {score:?} {chance:?}"
+        );
+        assert!(score.hot_pages.needed[1] < chance.hot_pages.needed[1], "{name}: {score:?} {chance:?}");
+        assert!(score.tlb.misses < 0.9 * chance.tlb.misses, "{name}: {score:?} {chance:?}");
+    }
+    assert!(scored("cdsort").tlb.misses < scored("c3").tlb.misses);
 }

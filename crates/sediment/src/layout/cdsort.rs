@@ -65,26 +65,19 @@ pub fn order(graph: &CallGraph, _: &Options) -> Vec<FunctionId> {
     clustering.order()
 }
 
-/// Calls from one function to another.
+/// Calls from one function to another; and, where it is the first of its list, a link: all calls between two chains, in
+/// either direction. The chain of the first call's caller is the link's caller's side.
 #[derive(Debug, Clone, Copy)]
 struct Call {
     caller: FunctionId,
     callee: FunctionId,
     /// The next call of the same link, or [`NONE`].
     next: u32,
+    /// The last call of the link that this one is the first of; [`NONE`] if it is not the first.
+    last: u32,
     weight: f64,
     /// Bytes from the start of the caller to where it calls.
     offset: u64,
-}
-
-/// All calls between two chains, in either direction. The chain of the first call's caller is its caller's side.
-#[derive(Debug, Clone, Copy)]
-struct Link {
-    /// The first of its calls; [`NONE`] once they are in another link.
-    first: u32,
-    last: u32,
-    /// Whether the best join puts the caller's side behind.
-    reversed: bool,
 }
 
 /// A chain that another calls or is called by.
@@ -92,7 +85,8 @@ struct Link {
 struct Neighbour {
     /// May have been joined to another since: see [`Clustering::living`].
     chain: ChainId,
-    /// If it has no calls any more, a later neighbour that is the same chain by now has the link that took them.
+    /// The first call of the link. If it is not the first of a link any more, a later neighbour that is the same chain
+    /// by now has the link that took it in.
     link: u32,
     /// What the calls are worth at the very most, wherever the functions between their ends go.
     at_best: f64,
@@ -130,6 +124,10 @@ struct Candidate {
     link: u32,
     /// How many joins had been made.
     joins: u32,
+    /// Whether the caller's side goes behind.
+    reversed: bool,
+    /// Whether it was proposed by the caller's side.
+    by_caller: bool,
 }
 
 struct Clustering {
@@ -143,10 +141,10 @@ struct Clustering {
     /// n(f) by function.
     counts: Vec<u64>,
     calls: Vec<Call>,
-    links: Vec<Link>,
+    /// By chain: the joins it proposed when it arose, less those that are among the candidates or were.
+    proposals: Vec<BinaryHeap<Candidate>>,
+    /// The best proposal of each chain that has one.
     candidates: BinaryHeap<Candidate>,
-    /// How many candidates are too many, void ones included.
-    most_candidates: usize,
     joins: u32,
     /// T.
     total_calls: f64,
@@ -167,9 +165,8 @@ impl Clustering {
             neighbours: vec![Vec::new(); graph.len()],
             counts,
             calls: calls(graph),
-            links: Vec::new(),
+            proposals: vec![BinaryHeap::new(); graph.len()],
             candidates: BinaryHeap::new(),
-            most_candidates: 0,
             joins: 0,
             total_calls: given.iter().sum::<u64>() as f64,
             far: closeness(total_size),
@@ -180,50 +177,63 @@ impl Clustering {
         clustering
     }
 
-    /// Gathers the calls between the same two functions: those to the higher id first.
+    /// Makes links of the calls between the same two functions: those to the higher id first.
     fn link_functions(&mut self) {
         let calls = &mut self.calls;
-        let mut link_of_call: Vec<u32> = Vec::with_capacity(calls.len());
-        for (index, at) in (0..calls.len()).zip(0u32..) {
+        let mut starts = vec![0usize; self.neighbours.len() + 1];
+        for call in calls.iter() {
+            starts[call.caller.index() + 1] += 1;
+        }
+        for caller in 1..starts.len() {
+            starts[caller] += starts[caller - 1];
+        }
+        for index in 0..calls.len() {
             let Call { caller, callee, .. } = calls[index];
-            let opposite =
-                calls[..index].binary_search_by_key(&(callee, caller), |call| (call.caller, call.callee));
-            link_of_call.push(match opposite {
-                Ok(opposite) => {
-                    let link = link_of_call[opposite];
-                    self.links[link as usize].last = at;
-                    calls[opposite].next = at;
-                    link
-                }
-                Err(_) => {
-                    self.links.push(Link { first: at, last: at, reversed: false });
-                    self.links.len() as u32 - 1
-                }
-            });
+            if callee > caller {
+                continue;
+            }
+            let back = starts[callee.index()]..starts[callee.index() + 1];
+            if let Ok(place) = calls[back.clone()].binary_search_by_key(&caller, |call| call.callee) {
+                let first = back.start + place;
+                calls[first].next = index as u32;
+                calls[first].last = index as u32;
+                calls[index].last = NONE;
+            }
         }
     }
 
     /// Makes neighbours of every two functions with a link, and candidates where joining them gains.
     fn meet_neighbours(&mut self) {
-        for index in 0..self.links.len() {
-            let first = self.links[index].first as usize;
-            let Call { caller, callee, next, .. } = self.calls[first];
-            let [caller, callee] = [caller, callee].map(ChainId::of_single);
-            let second = (next != NONE).then_some(next as usize);
-            let at_best =
-                [Some(first), second].into_iter().flatten().map(|call| self.worth_at_best(call)).sum();
-            let neighbour = |chain| Neighbour { chain, link: index as u32, at_best };
-            self.neighbours[caller.index()].push(neighbour(callee));
-            self.neighbours[callee.index()].push(neighbour(caller));
-            self.propose(caller, &neighbour(callee));
+        let mut callees: Vec<Vec<Neighbour>> = vec![Vec::new(); self.neighbours.len()];
+        for index in 0..self.calls.len() {
+            let Call { caller, callee, next, last, .. } = self.calls[index];
+            if last != NONE {
+                let [caller, callee] = [caller, callee].map(ChainId::of_single);
+                let second = (next != NONE).then_some(next as usize);
+                let at_best =
+                    [Some(index), second].into_iter().flatten().map(|call| self.worth_at_best(call)).sum();
+                let neighbour = |chain| Neighbour { chain, link: index as u32, at_best };
+                self.neighbours[caller.index()].push(neighbour(callee));
+                self.neighbours[callee.index()].push(neighbour(caller));
+                callees[caller.index()].push(neighbour(callee));
+            }
+        }
+        for (function, callees) in (0u32..).zip(callees) {
+            self.propose(ChainId::of_single(FunctionId(function)), &callees);
         }
     }
 
     fn join_while_it_gains(&mut self) {
         while let Some(best) = self.candidates.pop() {
-            if self.is_valid(&best) {
-                self.join(best.link);
-                self.sweep_candidates();
+            let Reverse((caller, callee)) = best.firsts;
+            let [caller_as_it_was, callee_as_it_was] =
+                [caller, callee].map(|first| self.joined_at[first.index()] <= best.joins);
+            if caller_as_it_was && callee_as_it_was {
+                self.join(&best);
+            } else if best.by_caller && caller_as_it_was {
+                self.put_forward(self.chains.chain_of(caller));
+            } else if !best.by_caller && callee_as_it_was {
+                self.put_forward(self.chains.chain_of(callee));
             }
         }
     }
@@ -236,9 +246,9 @@ impl Clustering {
         self.chains.densest_first(self.chains.ids(), |chain| count(chain) / self.chains.size(chain) as f64)
     }
 
-    /// The chains of a link that has calls: the caller's side, then the other.
-    fn ends(&self, link: &Link) -> [ChainId; 2] {
-        let call = &self.calls[link.first as usize];
+    /// The chains of a link: the caller's side, then the other.
+    fn ends(&self, link: u32) -> [ChainId; 2] {
+        let call = &self.calls[link as usize];
         [self.chains.chain_of(call.caller), self.chains.chain_of(call.callee)]
     }
 
@@ -253,53 +263,49 @@ impl Clustering {
         }
     }
 
-    /// Makes a candidate of a neighbour if joining it to the chain gains anything.
-    fn propose(&mut self, chain: ChainId, neighbour: &Neighbour) {
-        let pages = self.gain_of_pages(chain, neighbour.chain);
-        if neighbour.at_best + pages <= 0.0 {
-            return;
+    /// Finds the joins of a chain to these neighbours that gain anything, and puts the best of them forward.
+    fn propose(&mut self, chain: ChainId, neighbours: &[Neighbour]) {
+        let hopeful: Vec<(u32, f64)> = neighbours
+            .iter()
+            .map(|neighbour| (neighbour, self.gain_of_pages(chain, neighbour.chain)))
+            .filter(|(neighbour, pages)| neighbour.at_best + pages > 0.0)
+            .map(|(neighbour, pages)| (neighbour.link, pages))
+            .collect();
+        // All at once because each waits for memory, and so the waits overlap.
+        let ends: Vec<[ChainId; 2]> = hopeful.iter().map(|&(link, _)| self.ends(link)).collect();
+        let mut proposals = Vec::new();
+        for (&(link, pages), ends) in hopeful.iter().zip(ends) {
+            let Gain { score, reversed } = self.gain(link, ends, pages);
+            if score > EPSILON {
+                proposals.push(Candidate {
+                    gain: score.to_bits(),
+                    firsts: Reverse(ends.map(|chain| self.chains.first(chain)).into()),
+                    link,
+                    joins: self.joins,
+                    reversed,
+                    by_caller: ends[0] == chain,
+                });
+            }
         }
-        let link = self.links[neighbour.link as usize];
-        let ends = self.ends(&link);
-        let Gain { score, reversed } = self.gain(&link, ends, pages);
-        if score > EPSILON {
-            let [caller_first, callee_first] = ends.map(|chain| self.chains.first(chain));
-            self.links[neighbour.link as usize].reversed = reversed;
-            self.candidates.push(Candidate {
-                gain: score.to_bits(),
-                firsts: Reverse((caller_first, callee_first)),
-                link: neighbour.link,
-                joins: self.joins,
-            });
-        }
+        self.proposals[chain.index()] = BinaryHeap::from(proposals);
+        self.put_forward(chain);
     }
 
-    /// Whether neither chain of the candidate was joined to another since.
-    fn is_valid(&self, candidate: &Candidate) -> bool {
-        let Reverse((caller_first, callee_first)) = candidate.firsts;
-        [caller_first, callee_first].iter().all(|first| self.joined_at[first.index()] <= candidate.joins)
+    /// Makes a candidate of the best that the chain has left to propose.
+    fn put_forward(&mut self, chain: ChainId) {
+        self.candidates.extend(self.proposals[chain.index()].pop());
     }
 
-    /// Throws the void candidates away whenever the candidates have doubled: memory stays in proportion to the graph.
-    fn sweep_candidates(&mut self) {
-        if self.candidates.len() > self.most_candidates {
-            let mut candidates = std::mem::take(&mut self.candidates);
-            candidates.retain(|candidate| self.is_valid(candidate));
-            self.most_candidates = 2 * candidates.len() + 1024;
-            self.candidates = candidates;
-        }
-    }
-
-    /// Joins the two chains of a link.
-    fn join(&mut self, link: u32) {
-        let link = self.links[link as usize];
-        let [caller, callee] = self.ends(&link);
+    /// Joins the two chains of a candidate.
+    fn join(&mut self, best: &Candidate) {
+        let [caller, callee] = self.ends(best.link);
         let neighbours = self.unite_neighbours(caller, callee);
         self.joins += 1;
         for part in [caller, callee] {
             self.joined_at[self.chains.first(part).index()] = self.joins;
+            self.proposals[part.index()] = BinaryHeap::new();
         }
-        let joined = match link.reversed {
+        let joined = match best.reversed {
             false => self.chains.join(caller, callee),
             true => self.chains.join(callee, caller),
         };
@@ -307,9 +313,7 @@ impl Clustering {
             self.sides[part.index()].joined_to = joined;
         }
         self.sides[joined.index()] = self.side(joined);
-        for neighbour in &neighbours {
-            self.propose(joined, neighbour);
-        }
+        self.propose(joined, &neighbours);
         self.neighbours[joined.index()] = neighbours;
     }
 
@@ -347,14 +351,14 @@ impl Clustering {
     /// Makes one neighbour of two that are the same chain. Their links may be one already, united from the other end.
     fn unite(&mut self, known: &mut Neighbour, other: &Neighbour) {
         known.at_best += other.at_best;
-        let Link { first, last, .. } = self.links[other.link as usize];
-        let link = &mut self.links[known.link as usize];
-        if link.first == NONE {
+        let last_known = self.calls[known.link as usize].last;
+        let last_other = self.calls[other.link as usize].last;
+        if last_known == NONE {
             known.link = other.link;
-        } else if first != NONE {
-            self.calls[link.last as usize].next = first;
-            link.last = last;
-            self.links[other.link as usize].first = NONE;
+        } else if last_other != NONE {
+            self.calls[last_known as usize].next = other.link;
+            self.calls[known.link as usize].last = last_other;
+            self.calls[other.link as usize].last = NONE;
         }
     }
 
@@ -366,7 +370,7 @@ impl Clustering {
     }
 
     /// What joining the two chains of a link gains, and in which order.
-    fn gain(&self, link: &Link, ends: [ChainId; 2], pages: f64) -> Gain {
+    fn gain(&self, link: u32, ends: [ChainId; 2], pages: f64) -> Gain {
         let [caller_size, callee_size] = ends.map(|chain| self.sides[chain.index()].size);
         let scale = caller_size.min(callee_size) as f64;
         let [forward, reversed] = self.gain_of_calls(link, ends[0], caller_size, callee_size).map(|calls| {
@@ -382,9 +386,9 @@ impl Clustering {
     }
 
     /// Σ w · (D^-¼ − Z^-¼) with the caller's side in front, and with it behind.
-    fn gain_of_calls(&self, link: &Link, caller: ChainId, caller_size: u64, callee_size: u64) -> [f64; 2] {
+    fn gain_of_calls(&self, link: u32, caller: ChainId, caller_size: u64, callee_size: u64) -> [f64; 2] {
         let (mut forward, mut reversed, mut apart) = (0.0, 0.0, 0.0);
-        let mut at = link.first;
+        let mut at = link;
         while at != NONE {
             let call = &self.calls[at as usize];
             let from = self.chains.position(call.caller) + call.offset;
@@ -469,14 +473,14 @@ impl Weights {
 /// The calls between different functions, by (caller, callee).
 fn calls(graph: &CallGraph) -> Vec<Call> {
     let sizes = sane_sizes(graph.sizes());
-    graph
-        .edges()
-        .iter()
-        .filter(|edge| edge.caller != edge.callee)
-        .map(|edge| Call {
+    let between_two = graph.edges().iter().filter(|edge| edge.caller != edge.callee);
+    (0u32..)
+        .zip(between_two)
+        .map(|(index, edge)| Call {
             caller: edge.caller,
             callee: edge.callee,
             next: NONE,
+            last: index,
             weight: edge.weight as f64,
             offset: sizes[edge.caller.index()].div_ceil(2),
         })

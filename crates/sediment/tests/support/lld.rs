@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! lld as the reference for orders: links one section per function by a call graph and reads back where they went.
 
+#![allow(clippy::unwrap_used)] // tests may fail loudly
 #![allow(dead_code, unreachable_pub)] // each program that includes it uses its part
 
 use sediment::graph::{CallGraph, FunctionId};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The orders of C3 and CDSort against those of lld 19, function by function.
 
+#![allow(clippy::unwrap_used)] // tests may fail loudly
+
 use crate::graphs::{Shape, graph};
 use crate::lld::{LLD, Reference};
 use crate::support::{Need, case};
