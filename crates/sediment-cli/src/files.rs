@@ -34,14 +34,16 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
 
 /// Writes a file whole or not at all; `-` is standard output. Devices and pipes are written to as they are.
 pub(crate) fn write(path: &Path, data: &[u8], ui: &Ui) -> Result<()> {
-    if path == Path::new(STANDARD_STREAM) {
+    // The names that the system has for standard output mean the stream, not the file that it may lead to.
+    let standard = [STANDARD_STREAM, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+    if standard.iter().any(|name| path == Path::new(name)) {
         return ui.raw_result(data);
     }
     let failed = |error: std::io::Error| {
         Error::failed(format!("cannot be written: {error}")).with_input(display(path))
     };
     // Follow a link to what it stands for: the link itself is the user's.
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    let target = fs::canonicalize(path).unwrap_or_else(|_| where_link_leads(path));
     let existing = fs::metadata(&target).ok();
     if let Some(found) = &existing {
         let kind = found.file_type();
@@ -58,7 +60,14 @@ pub(crate) fn write(path: &Path, data: &[u8], ui: &Ui) -> Result<()> {
         .prefix(".sediment-")
         .permissions(Permissions::from_mode(0o666)) // less the umask, as for any new file
         .tempfile_in(folder)
-        .map_err(failed)?;
+        .map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Error::failed("cannot be written: there is no such folder"),
+            std::io::ErrorKind::PermissionDenied => {
+                Error::failed("cannot be written: its folder takes no new file from this user")
+            }
+            kind => Error::failed(format!("cannot be written: {kind}")),
+        })
+        .map_err(|error| error.with_input(display(path)))?;
     file.write_all(data).map_err(failed)?;
     if let Some(found) = existing {
         file.as_file().set_permissions(found.permissions()).map_err(failed)?;
@@ -66,6 +75,14 @@ pub(crate) fn write(path: &Path, data: &[u8], ui: &Ui) -> Result<()> {
     file.as_file().sync_all().map_err(failed)?;
     file.persist(&target).map_err(|error| failed(error.error))?;
     Ok(())
+}
+
+/// What a link to a file that is not there yet stands for.
+fn where_link_leads(path: &Path) -> PathBuf {
+    match fs::read_link(path) {
+        Ok(next) => path.parent().unwrap_or_else(|| Path::new("")).join(next),
+        Err(_) => path.to_path_buf(),
+    }
 }
 
 /// A path as it stands in messages.

@@ -250,6 +250,56 @@ fn names_from_a_file_cannot_speak_to_the_terminal() {
 }
 
 #[test]
+fn json_stays_json_whatever_the_names() {
+    let folder = imported();
+    let text = "digraph { graph [sediment=2, total=2]; main -> \"f\u{200b}\u{202e}é\" [count=2]; }";
+    std::fs::write(folder.path().join("z.gv"), text).unwrap();
+    let shown = sediment(folder.path(), &["show", "--json", "z.gv"]);
+    let json: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(json["top_calls"][0]["callee"]["name"], "f\u{200b}\u{202e}é");
+    assert!(shown.stdout.is_ascii());
+}
+
+#[test]
+fn demangled_names_are_spoken_of_and_their_orders_read_back() {
+    let folder = imported();
+    let text =
+        "digraph { graph [sediment=2, total=2]; \"a::b(int, char const*)\" -> \"c(long)\" [count=2]; }";
+    std::fs::write(folder.path().join("cpp.gv"), text).unwrap();
+    for linker in ["lld", "list", "gnu-ld", "gnu-ld-script"] {
+        let ordered = sediment(folder.path(), &["order", "cpp.gv", "--linker", linker, "-o", "cpp.order"]);
+        assert!(err(&ordered).contains("2 functions have demangled names"), "{}", err(&ordered));
+        let verified =
+            sediment(folder.path(), &["verify", env!("CARGO_BIN_EXE_sediment"), "--order", "cpp.order"]);
+        assert!(err(&verified).contains("functions asked for is in"), "{linker}: {}", err(&verified));
+    }
+}
+
+#[test]
+fn output_goes_through_links_and_to_the_stream_that_a_name_means() {
+    let folder = imported();
+    std::os::unix::fs::symlink("real.gv", folder.path().join("link.gv")).unwrap();
+    let merged = sediment(folder.path(), &["merge", "p.gv", "-o", "link.gv"]);
+    assert_eq!(code(&merged), 0, "{}", err(&merged));
+    assert!(folder.path().join("link.gv").is_symlink() && read(&folder, "real.gv").starts_with("digraph"));
+    let streamed = sediment(folder.path(), &["merge", "p.gv", "-o", "/dev/stdout"]);
+    assert_eq!(out(&streamed), read(&folder, "real.gv"));
+    let nowhere = sediment(folder.path(), &["merge", "p.gv", "-o", "nowhere/x.gv"]);
+    assert!(
+        err(&nowhere).contains("nowhere/x.gv: cannot be written: there is no such folder"),
+        "{}",
+        err(&nowhere)
+    );
+}
+
+#[test]
+fn a_profile_is_not_taken_for_a_recording() {
+    let folder = imported();
+    let refused = sediment(folder.path(), &["import", "p.gv"]);
+    assert!(err(&refused).contains("this is a profile already"), "{}", err(&refused));
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_failure() {
     let folder = imported();
     let mut child = program()

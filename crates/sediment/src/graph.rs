@@ -256,11 +256,15 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     Ok(BuiltGraph { graph: CallGraph::new(sizes, weights, edges)?, table: FunctionTable { keys }, losses })
 }
 
-/// By how many bits weights are shifted right so that their sum, each rounded up, stays below [`CallGraph::MAX_TOTAL_WEIGHT`].
+/// By how many bits weights are shifted right so that their sum, each rounded up, is at most
+/// [`CallGraph::MAX_TOTAL_WEIGHT`].
 fn shift_for(calls: &[(Option<FunctionId>, FunctionId, u128)]) -> u32 {
-    let sum = calls.iter().fold(0u128, |sum, (_, _, weight)| sum.saturating_add(*weight));
-    // Rounding up adds less than 1 for each call: half of the room is kept for it.
-    (0..128).find(|shift| sum >> shift < u128::from(CallGraph::MAX_TOTAL_WEIGHT / 2)).unwrap_or(127)
+    let fits = |shift: u32| {
+        let mut weights = calls.iter().map(|(_, _, weight)| weight.div_ceil(1 << shift));
+        let sum = weights.try_fold(0u128, |sum, weight| sum.checked_add(weight));
+        sum.is_some_and(|sum| sum <= u128::from(CallGraph::MAX_TOTAL_WEIGHT))
+    };
+    (0..127).find(|shift| fits(*shift)).unwrap_or(127)
 }
 
 /// Which attribute of a profile's edges says how often a call is made.
@@ -351,9 +355,12 @@ fn select_of_binary(
             continue;
         }
         let there = by_name.get(key.name.as_str()).and_then(|candidates| {
-            let of_file =
-                candidates.iter().find(|candidate| key.file.is_some() && candidate.file == key.file);
-            of_file.or_else(|| candidates.first()).copied()
+            let exact = candidates.iter().find(|candidate| key.file.is_some() && candidate.file == key.file);
+            // Another file's local function of the same name is another function.
+            let other_file = |candidate: &BinaryFunction| {
+                key.file.is_some() && candidate.file.is_some() && candidate.file != key.file
+            };
+            exact.or_else(|| candidates.iter().find(|candidate| !other_file(candidate))).copied()
         });
         match there {
             Some(there) => {

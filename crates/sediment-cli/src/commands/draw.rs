@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     /// The picture to write, in the format of its ending (svg, png, pdf); .gv writes what would be drawn
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// How many of the most frequent calls to draw; 0 draws all
+    /// How many of the most frequent calls to draw; 0 draws all, which `dot` hardly manages beyond a thousand
     #[arg(long, value_name = "N", default_value_t = 150)]
     edges: usize,
     /// End `dot` after so many seconds
@@ -33,6 +33,13 @@ pub(crate) struct Arguments {
 const LARGEST_PICTURE: u64 = 256 << 20;
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
+    let format = arguments.output.extension().and_then(|e| e.to_str()).unwrap_or("svg");
+    if !matches!(format, "svg" | "png" | "pdf" | "gv" | "dot") {
+        return Err(Error::new(
+            ErrorKind::Usage,
+            format!("pictures are written as .svg, .png, .pdf or .gv, not .{format}"),
+        ));
+    }
     let profile = read_profile(&arguments.profile, ui)?;
     let part = most_frequent(&profile, arguments.edges);
     let dropped = profile.edge_count() - part.edge_count();
@@ -43,15 +50,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         ));
     }
     let text = profile::text::print(&part);
-    let format = arguments.output.extension().and_then(|e| e.to_str()).unwrap_or("svg");
     if matches!(format, "gv" | "dot") {
         return files::write(&arguments.output, text.as_bytes(), ui);
-    }
-    if !matches!(format, "svg" | "png" | "pdf") {
-        return Err(Error::new(
-            ErrorKind::Usage,
-            format!("pictures are written as .svg, .png, .pdf or .gv, not .{format}"),
-        ));
     }
     let picture = dot(&text, format, Duration::from_secs(arguments.time_limit))?;
     files::write(&arguments.output, &picture, ui)

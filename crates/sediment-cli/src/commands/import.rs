@@ -69,5 +69,7 @@ pub(crate) fn profile_text(
     let (profile, losses) = resolve::resolve_with(recording, files, resolve::Settings { ignore_build_id })?;
     ui.losses("resolving", &losses);
     super::say_what_looks_alike(&profile, ui);
+    let functions = profile.functions();
+    super::say_what_is_demangled(functions.iter().map(|function| profile.key(*function).name.as_str()), ui);
     Ok(profile::text::print(&profile))
 }

@@ -42,7 +42,8 @@ pub(crate) fn called_as(arguments: &[OsString]) -> Option<(&'static Legacy, &[Os
 }
 
 pub(crate) fn run(legacy: &Legacy, arguments: &[OsString], ui: &Ui) -> Result<ExitCode> {
-    match (legacy.command)().try_get_matches_from(arguments) {
+    let command = (legacy.command)().version(env!("CARGO_PKG_VERSION")).infer_long_args(true);
+    match command.try_get_matches_from(arguments) {
         Ok(matches) => (legacy.run)(&matches, ui).map(|()| ExitCode::SUCCESS),
         Err(error) => super::usage(&error, ui),
     }
@@ -124,6 +125,7 @@ fn gen_profile_merge_command() -> Command {
                 .long("output")
                 .value_name("FILE")
                 .required(true)
+                .overrides_with("output")
                 .value_parser(path())
                 .help("The merged call graph to write"),
             Arg::new("debug")

@@ -92,6 +92,18 @@ fn read_binary(path: &Path) -> Result<sediment::binary::Binary> {
         .map_err(|error| error.with_input(crate::files::display(path)))
 }
 
+/// Says when functions have names that only people use: no linker will find them.
+fn say_what_is_demangled<'a>(names: impl Iterator<Item = &'a str>, ui: &Ui) {
+    let demangled: Vec<&str> = names.filter(|name| sediment::binary::names::is_demangled(name)).collect();
+    if let Some(example) = demangled.first() {
+        ui.note(&format!(
+            "{} functions have demangled names, such as {example}: no linker knows a function by them; \
+             print or record again with --no-demangle (perf report), --demangle=no (callgrind)",
+            demangled.len()
+        ));
+    }
+}
+
 /// Says which DSOs of a profile look like one library under two names; they are never joined unasked.
 fn say_what_looks_alike(profile: &sediment::profile::Profile, ui: &Ui) {
     for (one, other) in sediment::profile::alike::alike(profile) {

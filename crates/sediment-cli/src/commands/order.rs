@@ -88,6 +88,7 @@ pub(crate) fn order_text(
     let linker = link::linker(linker).ok_or_else(|| unknown("linker", linker))?;
     let built = graph::build(profile, selection)?;
     ui.losses("graph", &built.losses);
+    super::say_what_is_demangled(built.table.keys.iter().map(|key| key.name.as_str()), ui);
     let order = layout::place(&built.graph, algorithm, &options);
     let (placements, losses) = link::placements(&order, &built, binary_of(selection));
     ui.losses("placing", &losses);

@@ -7,7 +7,7 @@ use crate::ui::Ui;
 use clap::Args;
 use sediment::Result;
 use sediment::profile::{FunctionIndex, Profile, Unit};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -29,9 +29,11 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let profile = read_profile(&arguments.profile, ui)?;
     let summary = Summary::of(&profile, arguments.top);
-    let text =
-        if arguments.json { summary.json() } else { summary.text(&files::display(&arguments.profile)) };
-    ui.result(&text)
+    if arguments.json {
+        ui.json(&summary.json())
+    } else {
+        ui.result(&summary.text(&files::display(&arguments.profile)))
+    }
 }
 
 /// What there is to say of a profile.
@@ -157,14 +159,14 @@ impl<'a> Summary<'a> {
         format!("{:.2}%", 100.0 * count as f64 / self.calls as f64)
     }
 
-    fn json(&self) -> String {
+    fn json(&self) -> Value {
         let profile = self.profile;
         let function = |index: FunctionIndex| {
             let key = profile.key(index);
             json!({ "dso": key.dso, "name": key.name, "file": key.file })
         };
         // Counts can pass 2^64, beyond what JSON readers keep exact: they are written as text.
-        let value = json!({
+        json!({
             "schema": 1,
             "source": profile.source,
             "unit": self.unit(),
@@ -190,7 +192,6 @@ impl<'a> Summary<'a> {
             "top_functions": self.top_functions.iter().map(|(index, count)| json!({
                 "function": function(*index), "calls_in": count.to_string(),
             })).collect::<Vec<_>>(),
-        });
-        format!("{value:#}\n")
+        })
     }
 }

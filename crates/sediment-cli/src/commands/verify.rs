@@ -65,8 +65,11 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let (_, asked) = link::read(&text).map_err(|error| error.with_input(name))?;
     let file_name = files::base_name(&arguments.binary);
     let report = verify::verify(&binary, &asked, profile.as_ref(), &file_name)?;
-    let shown = if arguments.json { in_json(&report) } else { in_words(&report, &file_name, arguments.list) };
-    ui.result(&shown)?;
+    if arguments.json {
+        ui.json(&in_json(&report))?;
+    } else {
+        ui.result(&in_words(&report, &file_name, arguments.list))?;
+    }
     match arguments.min_coverage {
         Some(floor) if report.placed_parts_per_million < floor => {
             ui.error(&Error::new(
@@ -219,7 +222,7 @@ fn group_in_words(group: SectionGroup) -> &'static str {
     }
 }
 
-fn in_json(report: &Report) -> String {
+fn in_json(report: &Report) -> Value {
     let detail = |reason: &Reason| -> Value {
         match reason {
             Reason::OnlyAsClone(names) | Reason::NamedAfter(names) => json!(names),
@@ -231,7 +234,7 @@ fn in_json(report: &Report) -> String {
         }
     };
     // Weights can pass 2^64, beyond what JSON readers keep exact: they are written as text.
-    let value = json!({
+    json!({
         "schema": 1,
         "symbols_from": match report.symbols_from {
             SymbolSource::SymbolTable => "symtab",
@@ -265,6 +268,5 @@ fn in_json(report: &Report) -> String {
             "reason": reason_name(&misplaced.reason),
             "detail": detail(&misplaced.reason),
         })).collect::<Vec<_>>(),
-    });
-    format!("{value:#}\n")
+    })
 }

@@ -33,6 +33,14 @@ pub fn symbol(printed: &[u8]) -> Symbol<'_> {
     Symbol { name: without_local_alias(versionless), plt, unresolved }
 }
 
+/// Whether a name is as a demangler prints it, for people: no symbol and no section is called so.
+#[must_use]
+pub fn is_demangled(name: &str) -> bool {
+    let parameters =
+        name.find('(').is_some_and(|at| at > 0) && (name.ends_with(')') || name.ends_with(") const"));
+    name.contains("::") || parameters
+}
+
 /// `0x` and hexadecimal digits.
 fn is_address(text: &[u8]) -> bool {
     text.strip_prefix(b"0x")

@@ -4,7 +4,7 @@
 //! lld looks up the section of each symbol, so a function is found in whatever section it lies; those of local functions of one
 //! name are all placed together. Cold parts are symbols of their own and are not listed unless they ran.
 
-use super::{Linker, OrderedName, Placement, header, looks_like_lines, read_lines, write_lines};
+use super::{Linker, MADE_BY, OrderedName, Placement, header, looks_like_lines, read_lines, write_lines};
 use crate::error::{Losses, Result};
 use crate::escape;
 
@@ -26,8 +26,9 @@ fn write(placements: &[Placement]) -> (String, Losses) {
 }
 
 fn recognises(text: &str) -> bool {
-    text.lines().any(|line| line.trim_start().starts_with('#'))
-        && (looks_like_lines(text) || read_lines(text).is_empty())
+    text.starts_with(&format!("# {MADE_BY}"))
+        || text.lines().any(|line| line.trim_start().starts_with('#'))
+            && (looks_like_lines(text) || read_lines(text).is_empty())
 }
 
 fn read(text: &str) -> Result<Vec<OrderedName>> {

@@ -148,9 +148,12 @@ fn other_names(binary: &Binary) -> HashMap<&str, Vec<&str>> {
     others
 }
 
+/// How the first line of our ordering files begins, behind its comment sign.
+const MADE_BY: &str = "Made by sediment";
+
 /// The first line of an ordering file, without its comment signs: what made it, and how to hand it on.
 fn header(linker: &Linker) -> String {
-    format!("Made by sediment {} for {}: {}", env!("CARGO_PKG_VERSION"), linker.summary, linker.arguments)
+    format!("{MADE_BY} {} for {}: {}", env!("CARGO_PKG_VERSION"), linker.summary, linker.arguments)
 }
 
 /// Writes one symbol a line; what `escape` refuses, and names that were there before, are left out and counted.
@@ -183,11 +186,12 @@ fn read_lines(text: &str) -> Vec<OrderedName> {
         .collect()
 }
 
-/// Whether a text can be a list of symbols: a text, most of whose lines are one word.
+/// Whether a text can be a list of symbols: a text, most of whose lines are one word or look like a demangled name.
 fn looks_like_lines(text: &str) -> bool {
     let lines: Vec<&str> =
         text.lines().filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#')).collect();
-    let words = lines.iter().filter(|line| !line.contains(char::is_whitespace)).count();
+    let name = |line: &&&str| !line.contains(char::is_whitespace) || names::is_demangled(line);
+    let words = lines.iter().filter(name).count();
     !text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) && 2 * words > lines.len()
 }
 

@@ -142,7 +142,10 @@ impl Shares {
 
     /// The input's part of the total.
     fn total(&self) -> Result<u128> {
-        scaled(self.total, self.count.weight.0, BILLION).ok_or_else(too_large)
+        let total = scaled(self.total, self.count.weight.0, BILLION).ok_or_else(too_large)?;
+        // As no share falls below 1, neither does what it is a share of.
+        let counted = self.total > 0 && self.count.weight.0 > 0;
+        Ok(if counted { total.max(1) } else { total })
     }
 }
 

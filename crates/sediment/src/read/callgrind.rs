@@ -96,6 +96,8 @@ struct Parser<'a> {
     position_columns: usize,
     /// Whether costs were read since the last `totals:`.
     open_part: bool,
+    /// What the parts say in front (`summary:`) that they cost, in the first event.
+    announced: u128,
     object: u32,
     /// The file that `fl=`, `fi=` or `fe=` named last.
     file: u32,
@@ -124,6 +126,7 @@ impl<'a> Parser<'a> {
             event: None,
             position_columns: 1,
             open_part: false,
+            announced: 0,
             object,
             file,
             function: None,
@@ -281,6 +284,10 @@ impl<'a> Parser<'a> {
                     rest.split(|b| *b == b' ').filter(|word| !word.is_empty()).count().max(1);
             }
             b"totals:" => self.open_part = false,
+            b"summary:" => {
+                let first = rest.split(|b| *b == b' ').next().and_then(|sum| std::str::from_utf8(sum).ok());
+                self.announced += first.and_then(|sum| sum.parse::<u64>().ok()).map_or(0, u128::from);
+            }
             b"version:" => self.begin_file(),
             b"creator:" => self.by_callgrind |= rest.starts_with(b"callgrind"),
             _ if word.starts_with(b"#") || word.ends_with(b":") => {}
@@ -369,12 +376,13 @@ impl<'a> Parser<'a> {
             )
             .with_hint(format!("{CUT_OFF}; or {SIBLINGS}")));
         };
-        if self.by_callgrind && self.open_part {
+        // Without the totals at its end, a file is whole if it holds all the cost that it announced in front.
+        if self.by_callgrind && self.open_part && self.functions.cost() != self.announced {
             return Err(Error::at_line(self.line, "the file ends without the totals: that close it")
                 .with_hint(CUT_OFF));
         }
         let calls = self.tally.into_calls();
-        if calls.is_empty() && !self.functions.any_cost() {
+        if calls.is_empty() && self.functions.cost() == 0 {
             return Err(Error::at_line(self.line, "the file has a header, but no costs and no calls")
                 .with_hint(SIBLINGS));
         }

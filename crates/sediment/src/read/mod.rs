@@ -41,6 +41,10 @@ pub fn read(bytes: &[u8]) -> Result<Recording> {
             ));
     }
     let reader = READERS.iter().find(|reader| (reader.recognises)(bytes)).ok_or_else(|| {
+        if memchr::memmem::find(&bytes[..bytes.len().min(4096)], b"digraph").is_some() {
+            return Error::failed("this is a profile already, not a recording")
+                .with_hint("use it as it is: sediment show, merge, order");
+        }
         let known: Vec<&str> = READERS.iter().map(|reader| reader.summary).collect();
         Error::failed("this is no profile of a kind that sediment reads")
             .with_found(bytes.split(|b| *b == b'\n').next().unwrap_or_default())

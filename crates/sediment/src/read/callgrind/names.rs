@@ -159,8 +159,9 @@ impl<'a> Functions<'a> {
         &self.all
     }
 
-    pub(super) fn any_cost(&self) -> bool {
-        self.all.iter().any(|function| function.cost > 0)
+    /// Own cost of all functions.
+    pub(super) fn cost(&self) -> u128 {
+        self.all.iter().map(|function| function.cost).sum()
     }
 
     pub(super) fn add_cost(&mut self, function: u32, cost: u64) {
