@@ -123,6 +123,8 @@ struct Row<'a> {
     to: End<'a>,
     /// Hundredths of a percent where the table has no counts.
     weight: u64,
+    /// Where it stands, from 1.
+    line: u64,
 }
 
 /// The table of one event.
@@ -214,9 +216,21 @@ impl<'a> Report<'a> {
                 report.comment(line, next, number)?;
             } else if !line.trim_ascii().is_empty() {
                 report.row(line, number)?;
+                let unfinished = lines.peek().is_none();
+                if unfinished && report.ends_without_target() {
+                    return Err(Error::at_line(number, "the last row ends before its target")
+                        .with_found(line)
+                        .with_hint("is the file cut off? print the report again"));
+                }
             }
         }
         Ok(report)
+    }
+
+    /// Whether the row read last has no target; perf ends every row with a line end, so one without may be cut off.
+    fn ends_without_target(&self) -> bool {
+        let row = self.tables.last().and_then(|table| table.rows.last());
+        row.is_some_and(|row| matches!(row.to.symbol, Symbol::Nothing))
     }
 
     fn comment(&mut self, line: &'a [u8], next: &[u8], number: u64) -> Result<()> {
@@ -311,7 +325,7 @@ impl<'a> Report<'a> {
             Error::at_line(number, what).with_found(figure)
         })?;
         self.group_counts += figures.count() as u64;
-        table.rows.push(Row { from, to, weight });
+        table.rows.push(Row { from, to, weight, line: number });
         Ok(())
     }
 
@@ -477,7 +491,7 @@ fn example(row: &Row<'_>) -> String {
         Symbol::Named(name, _) | Symbol::Address(name, _) => String::from_utf8_lossy(name).into_owned(),
         Symbol::Nothing => "-".to_owned(),
     };
-    format!("{} -> {}", name(&row.from), name(&row.to))
+    format!("{} -> {} in line {}", name(&row.from), name(&row.to), row.line)
 }
 
 /// The event between quotes, or the first of a group, which perf writes `'a, b'` or `'name { a, b }'`.

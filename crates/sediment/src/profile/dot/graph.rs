@@ -97,6 +97,16 @@ impl<'a> Graph<'a> {
         slots.get(attribute as usize).and_then(|slot| self.values.get(*slot as usize))
     }
 
+    /// A name as the example of a loss, with its line. Only the first of a kind is shown, so only for it is the line counted.
+    pub(in crate::profile) fn lost_name(&self, name: &[u8], offset: u32, known: u64) -> String {
+        let name = String::from_utf8_lossy(&name[..name.len().min(200)]);
+        if known > 0 {
+            name.into_owned()
+        } else {
+            format!("{name} in line {}", line_of(self.bytes, offset as usize))
+        }
+    }
+
     /// An error at the line of `offset`.
     pub(in crate::profile) fn error(&self, offset: u32, message: impl Into<String>) -> Error {
         Error::at_line(line_of(self.bytes, offset as usize), message)

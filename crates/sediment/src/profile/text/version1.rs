@@ -140,7 +140,8 @@ fn read_nodes(
                 readings.push(Reading::Function(profile.function(key)));
             }
             None => {
-                losses.add(UNACCEPTABLE_NAME, 0, &example(name));
+                let example = graph.lost_name(name, node.offset, losses.items(UNACCEPTABLE_NAME));
+                losses.add(UNACCEPTABLE_NAME, 0, &example);
                 readings.push(Reading::LeftOut);
             }
         }

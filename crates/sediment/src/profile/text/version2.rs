@@ -187,7 +187,8 @@ impl Reader<'_, '_> {
                 (None, listed) => listed.map(|label| &**label),
             };
             let Some(key) = FunctionKey::new(dso, name, file) else {
-                losses.add(UNACCEPTABLE_NAME, facts.samples.unwrap_or(0), &example(name));
+                let example = self.graph.lost_name(name, node.offset, losses.items(UNACCEPTABLE_NAME));
+                losses.add(UNACCEPTABLE_NAME, facts.samples.unwrap_or(0), &example);
                 functions.push(None);
                 continue;
             };
