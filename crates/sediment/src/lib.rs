@@ -17,6 +17,7 @@
 #![warn(unreachable_pub)]
 
 pub mod binary;
+pub mod compare;
 pub mod error;
 pub mod escape;
 pub mod graph;
