@@ -3,10 +3,11 @@
 //! that the library asks for through [`Files`].
 
 use sediment::binary::Files;
+use sediment::read::Input;
 use sediment::{Error, Result};
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::ui::Ui;
@@ -30,6 +31,53 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
         return Ok(bytes);
     }
     fs::read(path).map_err(failed)
+}
+
+/// A recording to read: a file as it lies on disk, or what came through a pipe.
+#[derive(Debug)]
+pub(crate) enum Source {
+    File(fs::File, u64),
+    Memory(Vec<u8>),
+}
+
+impl Source {
+    /// Opens a file without reading it; a pipe, or standard input for `-`, is read to its end.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let regular =
+            path != Path::new(STANDARD_STREAM) && fs::metadata(path).is_ok_and(|found| found.is_file());
+        if !regular {
+            return read(path).map(Source::Memory);
+        }
+        let failed = |error: std::io::Error| {
+            Error::failed(format!("cannot be read: {error}")).with_input(display(path))
+        };
+        let file = fs::File::open(path).map_err(failed)?;
+        let length = file.metadata().map_err(failed)?.len();
+        Ok(Source::File(file, length))
+    }
+}
+
+impl Input for Source {
+    fn length(&self) -> u64 {
+        match self {
+            Source::File(_, length) => *length,
+            Source::Memory(bytes) => bytes.length(),
+        }
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Source::File(file, _) => file.read_at(buffer, offset),
+            Source::Memory(bytes) => bytes.read_at(offset, buffer),
+        }
+    }
+
+    fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Source::File(..) => None,
+            Source::Memory(bytes) => bytes.bytes(),
+        }
+    }
 }
 
 /// Writes a file whole or not at all; `-` is standard output. Devices and pipes are written to as they are.

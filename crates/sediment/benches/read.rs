@@ -12,7 +12,7 @@ use callgrind_text::{Form, Program};
 use divan::Bencher;
 use divan::counter::BytesCount;
 use perf_report_text::{Call, End, Field};
-use sediment::read::read;
+use sediment::read::{Settings, read};
 
 const SIZE: usize = 100_000_000;
 
@@ -38,7 +38,9 @@ const AS_IT_COMES: Form = Form {
 };
 
 fn measure(bencher: Bencher<'_, '_>, bytes: &[u8]) {
-    bencher.counter(BytesCount::of_slice(bytes)).bench_local(|| read(divan::black_box(bytes)));
+    bencher
+        .counter(BytesCount::of_slice(bytes))
+        .bench_local(|| read(divan::black_box(&bytes), &Settings::default()));
 }
 
 #[divan::bench(sample_count = 5, sample_size = 1)]

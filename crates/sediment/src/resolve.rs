@@ -29,7 +29,19 @@ pub struct Settings {
 /// # Errors
 /// As [`resolve_with`].
 pub fn resolve(recording: &Recording, files: &dyn Files) -> Result<(Profile, Losses)> {
-    resolve_with(recording, files, Settings::default())
+    let Resolved { profile, losses, .. } = resolve_with(recording, files, Settings::default())?;
+    Ok((profile, losses))
+}
+
+/// What became of a recording.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    /// The profile.
+    pub profile: Profile,
+    /// The function of each place, by [`PlaceId`]; None for places that are no function.
+    pub functions: Vec<Option<FunctionIndex>>,
+    /// What was lost here, not what the reader lost before; weights are calls.
+    pub losses: Losses,
 }
 
 /// Turns places into functions: symbols are taken apart, addresses looked up in the binaries that `files` has.
@@ -39,16 +51,10 @@ pub fn resolve(recording: &Recording, files: &dyn Files) -> Result<(Profile, Los
 /// be no call is taken off the total: the profile's total is all calls seen, also those with an end that stayed unresolved.
 /// A passage with one unresolved end keeps its other end as a function.
 ///
-/// The ledger holds what was lost here, not what the reader lost before; weights are calls.
-///
 /// # Errors
 /// When a binary at hand is damaged or not the one that was recorded, and when nothing of the recording can be resolved,
 /// with what was missing.
-pub fn resolve_with(
-    recording: &Recording,
-    files: &dyn Files,
-    settings: Settings,
-) -> Result<(Profile, Losses)> {
+pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: Settings) -> Result<Resolved> {
     let loaded = dsos::load(recording, files, settings)?;
     let dsos = Dsos::new(recording, &loaded);
     let mut losses = Losses::default();
@@ -62,7 +68,7 @@ pub fn resolve_with(
         return Err(nothing_resolved(recording, &dsos, &losses));
     }
     describe_clusters(&mut profile, &dsos, &mut losses);
-    Ok((profile, losses))
+    Ok(Resolved { profile, functions, losses })
 }
 
 /// What a place turned out to be.
@@ -166,11 +172,15 @@ fn end_of(place: &Place, dsos: &Dsos, namesakes: &Namesakes, losses: &mut Losses
         Some(None) => return End::Lost(Lost::Unacceptable),
     };
     match &place.spot {
-        Spot::FileOffset(offset) => {
+        Spot::FileOffset(number) | Spot::Address(number) => {
             let Some(view) = place.dso.and_then(|id| dsos.view(id)) else {
                 return End::Lost(Lost::NotAtHand);
             };
-            match view.at_file_offset(*offset) {
+            let found = match &place.spot {
+                Spot::Address(_) => view.at_address(*number),
+                _ => view.at_file_offset(*number),
+            };
+            match found {
                 Err(lost) => End::Lost(lost),
                 Ok(dsos::At::Stub { target, first_byte }) => match acceptable(target.as_bytes()) {
                     Some(name) => End::Stub { name: name.to_owned(), first_byte: Some(first_byte) },

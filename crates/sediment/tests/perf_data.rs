@@ -17,11 +17,11 @@ const BASE: u64 = 0x5555_5555_4000;
 const KERNEL: u64 = 0xffff_ffff_8100_0000;
 
 fn read(bytes: &[u8]) -> Recording {
-    sediment::read::read(bytes).unwrap()
+    support::read(bytes).unwrap()
 }
 
 fn error(bytes: &[u8]) -> String {
-    let error = sediment::read::read(bytes).unwrap_err();
+    let error = support::read(bytes).unwrap_err();
     format!("{error}\nhint: {}", error.hint().unwrap_or("none"))
 }
 
@@ -36,7 +36,7 @@ fn begin() -> PerfData {
 fn place(recording: &Recording, place: &Place) -> String {
     let dso = place.dso.map_or("?", |id| &recording.dsos()[id.0 as usize].path);
     match &place.spot {
-        Spot::FileOffset(offset) => format!("{dso}+{offset:#x}"),
+        Spot::FileOffset(offset) | Spot::Address(offset) => format!("{dso}+{offset:#x}"),
         Spot::Symbol { name, .. } => format!("{dso}:{}", String::from_utf8_lossy(name)),
     }
 }
@@ -283,7 +283,7 @@ proptest! {
         if cut_it {
             bytes.truncate(cut.index(bytes.len()));
         }
-        if let Ok(recording) = sediment::read::read(&bytes) {
+        if let Ok(recording) = support::read(&bytes) {
             prop_assert!(kept(&recording) <= recording.total);
         }
     }

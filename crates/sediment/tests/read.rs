@@ -13,8 +13,9 @@ mod perf_report_text;
 use describe::{describe, place};
 use perf_report_text::{Call, End, Field, Form, Name, Truth};
 use proptest::prelude::*;
-use sediment::read::{PlaceId, READERS, Recording, Spot, read};
+use sediment::read::{PlaceId, READERS, Recording, Settings, Spot};
 use std::collections::{BTreeMap, BTreeSet};
+use support::read;
 
 /// What a reader makes of a file, or what it says against it.
 fn outcome(bytes: &[u8]) -> String {
@@ -428,7 +429,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
 fn stays_in_proportion(bytes: &[u8]) {
     for reader in READERS.iter().filter(|reader| reader.name != "perf-data") {
         let _ = (reader.recognises)(bytes);
-        match (reader.read)(bytes) {
+        match (reader.read)(&bytes, &Settings::default()) {
             Ok(recording) => {
                 assert!(!recording.places().is_empty() || !recording.losses.is_empty(), "an empty success");
                 assert!(recording.places().len() + recording.transfers().len() <= bytes.len());

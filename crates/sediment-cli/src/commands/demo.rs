@@ -144,7 +144,7 @@ impl Stage<'_> {
 
     /// Reads and resolves the recording; the profile is written too, as `sediment import` does.
     fn import(&self, recording: &[u8], program: &Path) -> Result<Profile> {
-        let recording = read::read(recording)?;
+        let recording = read::read(&recording, &read::Settings::default())?;
         let files = SystemFiles::new(None, &[program.to_path_buf()])?;
         let (profile, _) = resolve::resolve(&recording, &files)?;
         let text = sediment::profile::text::print(&profile);

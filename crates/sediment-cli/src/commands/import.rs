@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment import`: any profiler's files in, one profile out.
 
-use crate::files::{self, SystemFiles};
+use crate::files::{self, Source, SystemFiles};
 use crate::ui::Ui;
 use clap::Args;
-use sediment::read::{self, Recording};
+use sediment::read::{self, Recording, Settings, StackOrder};
 use sediment::{Error, Result, profile, resolve};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Turn a profiler's files into a profile
 #[derive(Debug, Args)]
@@ -28,33 +28,53 @@ pub(crate) struct Arguments {
     /// Look for the recorded programs, and their debug files, below this folder
     #[arg(long, value_name = "DIR")]
     symfs: Option<PathBuf>,
+    /// Read the files as this format, whatever their content looks like
+    #[arg(long, value_name = "FORMAT", value_parser = format_names())]
+    format: Option<String>,
+    /// Which end of a call stack stands first, for text that does not say it
+    #[arg(long, value_name = "FIRST", value_parser = ["caller", "callee"])]
+    stacks: Option<String>,
     /// Use a program's symbols although its build-id is not the recorded one
     #[arg(long)]
     ignore_build_id: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
-    let recording = read_all(&arguments.recordings)?;
+    let recording = read_all(&arguments.recordings, &arguments.settings())?;
     let files = SystemFiles::new(arguments.symfs.clone(), &arguments.binary)?;
     let text = profile_text(&recording, &files, arguments.ignore_build_id, ui)?;
     files::write(&arguments.output, text.as_bytes(), ui)
 }
 
+fn format_names() -> Vec<&'static str> {
+    read::READERS.iter().map(|reader| reader.name).collect()
+}
+
+impl Arguments {
+    fn settings(&self) -> Settings {
+        Settings {
+            format: self.format.clone(),
+            program: self.binary.first().map(|path| path.to_string_lossy().into_owned()),
+            stacks: self.stacks.as_deref().map(|first| match first {
+                "caller" => StackOrder::CallerFirst,
+                _ => StackOrder::CalleeFirst,
+            }),
+        }
+    }
+}
+
 /// Reads the parts of one recording.
-pub(crate) fn read_all(paths: &[PathBuf]) -> Result<Recording> {
+pub(crate) fn read_all(paths: &[PathBuf], settings: &Settings) -> Result<Recording> {
     let mut whole: Option<Recording> = None;
     for path in paths {
-        let part = read_one(path)?;
+        let source = Source::open(path)?;
+        let part = read::read(&source, settings).map_err(|error| error.with_input(files::display(path)))?;
         match &mut whole {
             None => whole = Some(part),
             Some(sum) => sum.append(&part).map_err(|error| error.with_input(files::display(path)))?,
         }
     }
     whole.ok_or_else(|| Error::failed("no recording was given"))
-}
-
-fn read_one(path: &Path) -> Result<Recording> {
-    read::read(&files::read(path)?).map_err(|error| error.with_input(files::display(path)))
 }
 
 /// Resolves a recording and prints its profile, telling what was lost on the way.
@@ -66,8 +86,9 @@ pub(crate) fn profile_text(
 ) -> Result<String> {
     ui.note(&format!("read: {} ({}); {} calls in all", recording.seen, recording.source, recording.total));
     ui.losses("reading", &recording.losses);
-    let (profile, losses) = resolve::resolve_with(recording, files, resolve::Settings { ignore_build_id })?;
-    ui.losses("resolving", &losses);
+    let resolved = resolve::resolve_with(recording, files, resolve::Settings { ignore_build_id })?;
+    let profile = resolved.profile;
+    ui.losses("resolving", &resolved.losses);
     super::say_what_looks_alike(&profile, ui);
     let functions = profile.functions();
     super::say_what_is_demangled(functions.iter().map(|function| profile.key(*function).name.as_str()), ui);

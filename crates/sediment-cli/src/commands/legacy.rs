@@ -69,7 +69,7 @@ fn perf2gv_command() -> Command {
 }
 
 fn perf2gv(matches: &ArgMatches, ui: &Ui) -> Result<()> {
-    let recording = import::read_all(&inputs(matches))?;
+    let recording = import::read_all(&inputs(matches), &sediment::read::Settings::default())?;
     let text = import::profile_text(&recording, &SystemFiles::default(), false, ui)?;
     ui.raw_result(text.as_bytes())
 }

@@ -179,6 +179,15 @@ impl Binary {
         segment.address.checked_add(offset - segment.file_offset)
     }
 
+    /// Where in the file the byte at this virtual address stands, if it stands in it.
+    #[must_use]
+    pub fn file_offset_of_address(&self, address: u64) -> Option<u64> {
+        self.segments.iter().find_map(|segment| {
+            let inside = address.checked_sub(segment.address).filter(|inside| *inside < segment.file_size)?;
+            segment.file_offset.checked_add(inside)
+        })
+    }
+
     /// What lies at an address, for many addresses.
     #[must_use]
     pub fn address_index(&self) -> AddressIndex<'_> {

@@ -11,15 +11,22 @@
 mod names;
 mod tally;
 
-use super::{DsoId, Place, PlaceId, Reader, RecordedDso, Recording, Spot, TransferKind};
+use super::{
+    DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input,
+};
 use crate::error::{Error, Result};
 use memchr::memchr;
 use names::{Function, Functions, Names};
 use tally::{Calls, Tally};
 
 /// Its row in the table.
-pub const READER: Reader =
-    Reader { name: "callgrind", summary: "callgrind.out of valgrind --tool=callgrind", recognises, read };
+pub const READER: Reader = Reader {
+    name: "callgrind",
+    summary: "callgrind.out of valgrind --tool=callgrind",
+    recognises,
+    read,
+    replay: None,
+};
 
 /// Calls or costs of code that has no symbol: a stripped object, a stub, generated code.
 pub const NO_SYMBOL: &str = "calls from or to code without a symbol";
@@ -62,7 +69,8 @@ fn recognises(bytes: &[u8]) -> bool {
     false
 }
 
-fn read(bytes: &[u8]) -> Result<Recording> {
+fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
+    let bytes = &*input::whole(input)?;
     let mut parser = Parser::new(bytes);
     while parser.at < bytes.len() {
         parser.line += 1;

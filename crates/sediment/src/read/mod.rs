@@ -1,16 +1,42 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Recording`]: what one profiler saw, and [`READERS`], the one table of the formats it is read from.
 //!
-//! A reader takes bytes and returns a [`Recording`] with its ledger of losses, or an error with line or offset. It keeps names
-//! as the profiler gave them and resolves no address; [`crate::resolve`] does both, once.
+//! A reader takes an [`Input`] and returns a [`Recording`] with its ledger of losses, or an error with line or offset. It keeps
+//! names as the profiler gave them and resolves no address; [`crate::resolve`] does both, once. A recording adds up: what
+//! happened in which order does not stand in it. Where a source knows that, its reader tells it again ([`replay`]), step by
+//! step, in terms of the recording's places, once these are resolved.
+//!
 //! To add a format: one file here, one row in [`READERS`], one folder in tests/golden/read, one page in docs/formats.
 
 pub mod callgrind;
+pub mod input;
 pub mod perf_data;
 pub mod perf_report;
 
+pub use input::Input;
+
 use crate::error::{Error, Losses, Result};
 use std::collections::HashMap;
+
+/// What a reader cannot see from the file alone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Name of the reader to use, rather than the first that recognises the content.
+    pub format: Option<String>,
+    /// Path or name of the program that was recorded, for sources that do not say it.
+    pub program: Option<String>,
+    /// Which way call stacks were printed, for text that does not say it.
+    pub stacks: Option<StackOrder>,
+}
+
+/// Which end of a call stack stands first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StackOrder {
+    /// The outermost caller.
+    CallerFirst,
+    /// The function that ran.
+    CalleeFirst,
+}
 
 /// One format that a profile can be read from.
 #[derive(Debug, Clone, Copy)]
@@ -19,38 +45,105 @@ pub struct Reader {
     pub name: &'static str,
     /// What writes such files, in a few words.
     pub summary: &'static str,
-    /// Whether these bytes (a whole file) look like the format; must be cheap and look at the content alone.
+    /// Whether a file that begins so (its first [`HEAD`] bytes, or all) is of the format; must be cheap and look at the
+    /// content alone.
     pub recognises: fn(&[u8]) -> bool,
     /// Reads a whole file.
-    pub read: fn(&[u8]) -> Result<Recording>,
+    pub read: fn(&dyn Input, &Settings) -> Result<Recording>,
+    /// Tells in which order things ran, where the format knows.
+    pub replay: Option<Replay>,
+}
+
+/// How a format tells the order in which things ran.
+#[derive(Debug, Clone, Copy)]
+pub struct Replay {
+    /// Whether it tells of the whole run from its start, so that first uses can be ranked; otherwise of parts.
+    pub whole: bool,
+    /// Tells the steps in order, in terms of places of the recording that was read from this input (it may hold those of other
+    /// inputs too); what that recording does not hold is left out.
+    pub steps: Steps,
+}
+
+/// A function that reads an input again and hands each [`Step`] on.
+pub type Steps = fn(&dyn Input, &Settings, &Recording, &mut dyn FnMut(Step)) -> Result<()>;
+
+/// One step of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// A thread runs here, having run elsewhere before.
+    Run {
+        /// Which thread; ids are those of the source.
+        thread: u64,
+        /// Where.
+        place: PlaceId,
+    },
+    /// What comes next in this thread does not follow what came before.
+    Gap {
+        /// Which thread.
+        thread: u64,
+    },
 }
 
 /// Every format there is, the more specific first.
 pub const READERS: &[Reader] = &[perf_data::READER, callgrind::READER, perf_report::READER];
 
+/// How much of a file its kind is found by, in bytes.
+pub const HEAD: usize = 1 << 16;
+
 /// Reads a recording of whatever kind the content shows.
 ///
 /// # Errors
 /// When the input is empty, no reader recognises it, or its reader refuses it.
-pub fn read(bytes: &[u8]) -> Result<Recording> {
-    if bytes.iter().all(u8::is_ascii_whitespace) {
+pub fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
+    (find(input, settings)?.read)(input, settings)
+}
+
+/// Tells the steps of a recording that was read before; false where the format does not know them.
+///
+/// # Errors
+/// As [`read`].
+pub fn replay(
+    input: &dyn Input,
+    settings: &Settings,
+    recording: &Recording,
+    step: &mut dyn FnMut(Step),
+) -> Result<bool> {
+    match find(input, settings)?.replay {
+        Some(replay) => (replay.steps)(input, settings, recording, step).map(|()| true),
+        None => Ok(false),
+    }
+}
+
+/// The reader for an input: the one that the settings name, else the first that recognises the content.
+///
+/// # Errors
+/// When the input is empty, no reader recognises it, or there is none of the name.
+pub fn find(input: &dyn Input, settings: &Settings) -> Result<&'static Reader> {
+    if let Some(name) = &settings.format {
+        return READERS.iter().find(|reader| reader.name == name).ok_or_else(|| {
+            let names: Vec<&str> = READERS.iter().map(|reader| reader.name).collect();
+            Error::failed(format!("there is no format {name}"))
+                .with_hint(format!("it reads: {}", names.join(", ")))
+        });
+    }
+    let head = input::head(input, HEAD)?;
+    if head.iter().all(u8::is_ascii_whitespace) {
         return Err(Error::failed("the file is empty: there is no profile in it")
             .with_hint(
                 "did the recording write its output elsewhere, or end before it wrote any? callgrind leaves NAME empty \
                  when it writes NAME.1 (dumps) or NAME-01 (threads): import those",
             ));
     }
-    let reader = READERS.iter().find(|reader| (reader.recognises)(bytes)).ok_or_else(|| {
-        if memchr::memmem::find(&bytes[..bytes.len().min(4096)], b"digraph").is_some() {
+    READERS.iter().find(|reader| (reader.recognises)(&head)).ok_or_else(|| {
+        if memchr::memmem::find(&head[..head.len().min(4096)], b"digraph").is_some() {
             return Error::failed("this is a profile already, not a recording")
                 .with_hint("use it as it is: sediment show, merge, order");
         }
         let known: Vec<&str> = READERS.iter().map(|reader| reader.summary).collect();
         Error::failed("this is no profile of a kind that sediment reads")
-            .with_found(bytes.split(|b| *b == b'\n').next().unwrap_or_default())
+            .with_found(head.split(|b| *b == b'\n').next().unwrap_or_default())
             .with_hint(format!("it reads: {}", known.join("; ")))
-    })?;
-    (reader.read)(bytes)
+    })
 }
 
 /// A DSO of one [`Recording`].
@@ -82,6 +175,8 @@ pub enum Spot {
     },
     /// A byte of the DSO's file, by its offset in that file.
     FileOffset(u64),
+    /// A byte of the DSO by its virtual address, as the ELF file itself counts.
+    Address(u64),
 }
 
 /// A [`Spot`] in a DSO.
@@ -147,6 +242,18 @@ impl Recording {
         self.places.push(place.clone());
         self.by_place.insert(place, id);
         id
+    }
+
+    /// This place, where the recording has it.
+    #[must_use]
+    pub fn find_place(&self, place: &Place) -> Option<PlaceId> {
+        self.by_place.get(place).copied()
+    }
+
+    /// This DSO, where the recording has it.
+    #[must_use]
+    pub fn find_dso(&self, dso: &RecordedDso) -> Option<DsoId> {
+        self.by_dso.get(dso).copied()
     }
 
     /// Adds to the passages seen from one place to another.

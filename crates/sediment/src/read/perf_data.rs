@@ -14,7 +14,9 @@ mod file;
 mod mappings;
 mod records;
 
-use super::{DsoId, Place, PlaceId, Reader, RecordedDso, Recording, Spot, TransferKind};
+use super::{
+    DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input,
+};
 use crate::error::{Error, Result};
 use file::{Attribute, PerfFile};
 use mappings::{Processes, Where};
@@ -22,10 +24,16 @@ use records::{Branch, BranchType, Record, Sample};
 use std::collections::{BTreeMap, HashMap};
 
 /// Its row in the table.
-pub const READER: Reader =
-    Reader { name: "perf-data", summary: "perf.data of perf record", recognises: file::recognises, read };
+pub const READER: Reader = Reader {
+    name: "perf-data",
+    summary: "perf.data of perf record",
+    recognises: file::recognises,
+    read,
+    replay: None,
+};
 
-fn read(bytes: &[u8]) -> Result<Recording> {
+fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
+    let bytes = &*input::whole(input)?;
     let file = PerfFile::read(bytes)?;
     if !file.attributes.iter().any(Attribute::has_branches) {
         return Err(no_branch_records("this perf.data has no branch records"));

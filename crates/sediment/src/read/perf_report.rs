@@ -11,7 +11,7 @@ mod objects;
 mod shares;
 mod table;
 
-use super::{Place, PlaceId, Reader, RecordedDso, Recording, Spot, TransferKind};
+use super::{Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input};
 use crate::error::{Error, Result};
 use memchr::memmem;
 use objects::{FullNames, Object, object};
@@ -19,8 +19,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use table::{Columns, Kind, Symbol};
 
 /// Its row in the table.
-pub const READER: Reader =
-    Reader { name: "perf-report", summary: "text of perf report with branch columns", recognises, read };
+pub const READER: Reader = Reader {
+    name: "perf-report",
+    summary: "text of perf report with branch columns",
+    recognises,
+    read,
+    replay: None,
+};
 
 /// Rows with an end that perf printed as an address.
 pub const UNRESOLVED: &str = "calls from or to an address that perf found no symbol for";
@@ -155,7 +160,8 @@ struct Report<'a> {
     group_counts: u64,
 }
 
-fn read(bytes: &[u8]) -> Result<Recording> {
+fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
+    let bytes = &*input::whole(input)?;
     let report = Report::parse(bytes)?;
     let first = report.first_with_branches()?;
     let event = report.tables[first].event;

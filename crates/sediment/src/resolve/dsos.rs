@@ -174,13 +174,17 @@ impl<'a> Dsos<'a> {
 
     /// Whether the instruction at this place is known to be a return: `c3`, `c2`, with prefix `f3` or `f2`, or far. x86 only.
     pub(super) fn is_return(&self, place: &Place) -> bool {
-        let (Some(id), Spot::FileOffset(offset)) = (place.dso, &place.spot) else { return false };
-        let Some(view) = self.view(id) else { return false };
+        let Some(view) = place.dso.and_then(|id| self.view(id)) else { return false };
+        let offset = match &place.spot {
+            Spot::FileOffset(offset) => Some(*offset),
+            Spot::Address(address) => view.binary.file_offset_of_address(*address),
+            Spot::Symbol { .. } => None,
+        };
         if !matches!(view.binary.arch.as_deref(), Some("x86_64" | "i686")) {
             return false;
         }
         let code =
-            usize::try_from(*offset).ok().and_then(|offset| view.bytes.get(offset..)).unwrap_or_default();
+            offset.and_then(|offset| view.bytes.get(usize::try_from(offset).ok()?..)).unwrap_or_default();
         let opcode = match code {
             [0xf2 | 0xf3, second, ..] => *second,
             [first, ..] => *first,
@@ -196,6 +200,7 @@ impl<'a> Dsos<'a> {
         });
         match &place.spot {
             Spot::FileOffset(offset) => format!("{dso} + {offset:#x}"),
+            Spot::Address(address) => format!("{dso} at {address:#x}"),
             Spot::Symbol { name, .. } => {
                 format!("{} of {dso}", String::from_utf8_lossy(&name[..name.len().min(100)]))
             }
@@ -227,7 +232,10 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn at_file_offset(&self, offset: u64) -> std::result::Result<At<'a>, Lost> {
-        let address = self.binary.address_of_file_offset(offset).ok_or(Lost::NotLoaded)?;
+        self.at_address(self.binary.address_of_file_offset(offset).ok_or(Lost::NotLoaded)?)
+    }
+
+    pub(super) fn at_address(&self, address: u64) -> std::result::Result<At<'a>, Lost> {
         if let Some(stub) = self.binary.plt_stub_at(address) {
             return Ok(At::Stub { target: &stub.target, first_byte: stub.address == address });
         }

@@ -22,7 +22,7 @@ pub(crate) fn cases() -> Vec<Trial> {
 /// 3,740 samples of 32 branches each save a few, of a program that is not at hand.
 fn every_branch() {
     let bytes = std::fs::read(shared_data(BRANCHES)).unwrap();
-    let recording = sediment::read::read(&bytes).unwrap();
+    let recording = crate::support::read(&bytes).unwrap();
     let kept: u128 = recording.transfers().iter().map(|(.., count)| count).sum();
     let lost: u128 = recording
         .losses
@@ -45,7 +45,7 @@ fn every_branch() {
 
 fn no_branches() {
     let bytes = std::fs::read(shared_data(NO_BRANCHES)).unwrap();
-    let error = sediment::read::read(&bytes).unwrap_err();
+    let error = crate::support::read(&bytes).unwrap_err();
     assert_eq!(error.to_string(), "this perf.data has no branch records");
     assert!(error.hint().unwrap().contains("perf record"), "{error:?}");
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text profiles that others recorded. What they hold was counted by hand; the generated twins are in tests/read.rs.
 
-use crate::support::{Need, case, shared_data};
+use crate::support::{Need, case, read, shared_data};
 use libtest_mimic::Trial;
-use sediment::read::{Place, Spot, TransferKind, read};
+use sediment::read::{Place, Spot, TransferKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) fn cases() -> Vec<Trial> {

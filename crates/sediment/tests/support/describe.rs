@@ -18,6 +18,7 @@ pub fn place(recording: &Recording, id: PlaceId) -> String {
             format!("{dso}:{}{file}", String::from_utf8_lossy(name))
         }
         Spot::FileOffset(offset) => format!("{dso}+{offset:#x}"),
+        Spot::Address(address) => format!("{dso}@{address:#x}"),
     }
 }
 

@@ -86,6 +86,11 @@ pub fn case(name: &str, needs: &[Need], run: impl FnOnce() + Send + 'static) -> 
     }
 }
 
+/// Reads a recording of whatever kind it is, without further settings.
+pub fn read(bytes: &[u8]) -> sediment::Result<sediment::read::Recording> {
+    sediment::read::read(&bytes, &sediment::read::Settings::default())
+}
+
 /// Compares with a golden file under tests/golden; `SEDIMENT_BLESS=1` rewrites it.
 pub fn golden(path: &str, actual: &str) {
     let file = root().join("tests/golden").join(path);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What real valgrind and real perf write, read back: the calls of a program that is known by heart come out to the number.
 
-use crate::support::{Need, case};
+use crate::support::{Need, case, read};
 use libtest_mimic::Trial;
-use sediment::read::{Recording, Spot, read};
+use sediment::read::{Recording, Spot};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -83,7 +83,7 @@ impl Known {
     fn add(&mut self, recording: &Recording) {
         let name = |id: sediment::read::PlaceId| match &recording.places()[id.0 as usize].spot {
             Spot::Symbol { name, .. } => String::from_utf8(name.clone()).unwrap(),
-            Spot::FileOffset(_) => panic!("text has no file offsets"),
+            Spot::FileOffset(_) | Spot::Address(_) => panic!("text has no file offsets"),
         };
         for (from, to, _, count) in recording.transfers() {
             *self.calls.entry((name(from), name(to))).or_default() += count;

@@ -192,7 +192,7 @@ fn true_addresses() {
         file.mmap2(1, (BASE, 0x10000, 0), "/opt/program", &[], 1);
         file.mmap2(1, (LIBRARY_BASE, 0x10000, 0), "/opt/libwork.so.1.0", &[], 1);
         file.sample(1, 2, at(twin), &branches);
-        let recording = sediment::read::read(&file.finish()).unwrap();
+        let recording = crate::support::read(&file.finish()).unwrap();
         let files = AsRecorded(
             [
                 ("/opt/program".to_owned(), program.clone()),
