@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cases that run real compilers, linkers and profilers.
 
+#[path = "toolchain/advise.rs"]
+mod advise;
 #[path = "support/graphs.rs"]
 mod graphs;
 #[path = "toolchain/hostile_link.rs"]
@@ -29,6 +31,7 @@ use libtest_mimic::Arguments;
 
 fn main() {
     let mut cases = Vec::new();
+    cases.extend(advise::cases());
     cases.extend(layout::cases());
     cases.extend(link::cases());
     cases.extend(measure::cases());
