@@ -27,6 +27,9 @@ pub struct Settings {
     pub program: Option<String>,
     /// Which way call stacks were printed, for text that does not say it.
     pub stacks: Option<StackOrder>,
+    /// Whether this is one of several parts of a recording. A part may hold nothing, where a recording may not: the file of a
+    /// thread that did nothing, say.
+    pub part: bool,
 }
 
 /// Which end of a call stack stands first.
