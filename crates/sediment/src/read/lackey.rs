@@ -49,7 +49,8 @@ const MOST_BLOCKS: u64 = 100_000;
 const RUNS_PER_BLOCK: u64 = 8;
 
 fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
-    let mut recording = Recording { source: "valgrind lackey (superblocks)".to_owned(), ..Recording::default() };
+    let mut recording =
+        Recording { source: "valgrind lackey (superblocks)".to_owned(), ..Recording::default() };
     let mut walk = Walk::default();
     let known = log::each(input, &mut |event, line| {
         walk.event(event, line, |objects, address| place_of(objects.at(address), &mut recording))?;
@@ -77,18 +78,15 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     recording.losses.add_many(NO_END, u64::from(!known.ended), 0, "");
     blocks.put_into(&mut recording);
     if recording.places().is_empty() {
-        return Err(Error::failed("none of the blocks that ran belongs to a program or library that the log names")
-            .with_hint(format!("record with: {COMMAND}")));
+        return Err(Error::failed(
+            "none of the blocks that ran belongs to a program or library that the log names",
+        )
+        .with_hint(format!("record with: {COMMAND}")));
     }
     Ok(recording)
 }
 
-fn steps(
-    input: &dyn Input,
-    _: &Settings,
-    recording: &Recording,
-    step: &mut dyn FnMut(Step),
-) -> Result<()> {
+fn steps(input: &dyn Input, _: &Settings, recording: &Recording, step: &mut dyn FnMut(Step)) -> Result<()> {
     let mut walk = Walk::default();
     log::each(input, &mut |event, line| {
         let happened = walk.event(event, line, |objects, address| {

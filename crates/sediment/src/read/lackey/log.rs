@@ -48,10 +48,7 @@ pub(super) fn recognises(head: &[u8]) -> bool {
 }
 
 /// Hands every event on, with the number of its line, and returns what is known in the end.
-pub(super) fn each(
-    input: &dyn Input,
-    event: &mut impl FnMut(Event<'_>, u64) -> Result<()>,
-) -> Result<Known> {
+pub(super) fn each(input: &dyn Input, event: &mut impl FnMut(Event<'_>, u64) -> Result<()>) -> Result<Known> {
     let mut parser = Parser::default();
     let mut buffer: Vec<u8> = Vec::new();
     let mut offset = 0u64;
@@ -73,10 +70,7 @@ pub(super) fn each(
             return Ok(parser.finish());
         }
         if buffer.len() > LONGEST_LINE {
-            return Err(Error::at_line(
-                parser.line + 1,
-                format!("a line of more than {LONGEST_LINE} bytes"),
-            ));
+            return Err(Error::at_line(parser.line + 1, format!("a line of more than {LONGEST_LINE} bytes")));
         }
     }
 }
@@ -92,11 +86,7 @@ struct Parser {
 
 impl Parser {
     /// Takes all whole lines, and returns how many bytes they have.
-    fn lines(
-        &mut self,
-        bytes: &[u8],
-        event: &mut impl FnMut(Event<'_>, u64) -> Result<()>,
-    ) -> Result<usize> {
+    fn lines(&mut self, bytes: &[u8], event: &mut impl FnMut(Event<'_>, u64) -> Result<()>) -> Result<usize> {
         let mut at = 0;
         loop {
             if let Some(line) = bytes.get(at..at + 12) {
@@ -123,9 +113,11 @@ impl Parser {
         if let Some(digits) = line.strip_prefix(b"SB ") {
             return match address(digits) {
                 Some((address, 8..)) => Ok(Some(Event::Block(address))),
-                _ => Err(Error::at_line(self.line, "a block (SB) without its address of eight digits or more")
-                    .with_found(line)
-                    .with_hint("is the file cut off? Let the program end, or copy the file again")),
+                _ => {
+                    Err(Error::at_line(self.line, "a block (SB) without its address of eight digits or more")
+                        .with_found(line)
+                        .with_hint("is the file cut off? Let the program end, or copy the file again"))
+                }
             };
         }
         let Some(said) = said(line) else {

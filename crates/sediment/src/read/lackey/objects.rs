@@ -72,9 +72,11 @@ impl Objects {
             self.objects.clear();
         }
         let bias = loaded.wrapping_sub(linked);
-        // A file that lies where it was linked to does not say where it begins.
+        // A file that lies where it was linked to does not say where it begins. valgrind's own is none of the program's, and
+        // is all that is named where a program has no data that valgrind could tell it by.
+        let own = path.rsplit(|byte| *byte == b'/').next().is_some_and(|name| name.starts_with(b"lackey-"));
         let start = match bias {
-            0 if self.objects.iter().all(|object| object.start > loaded) => 0,
+            0 if !own && self.objects.iter().all(|object| object.start > loaded) => 0,
             0 => loaded & !(ALIGNMENT - 1),
             bias if bias > loaded => loaded & !(ALIGNMENT - 1),
             bias => bias,
@@ -90,7 +92,10 @@ impl Objects {
                 let before = at.checked_sub(1).and_then(|before| self.objects[before].highest);
                 changed |= before.is_some_and(|highest| highest >= start);
                 if self.objects.len() >= MOST_OBJECTS {
-                    return Err(Error::at_line(line, format!("more than {MOST_OBJECTS} programs and libraries at a time")));
+                    return Err(Error::at_line(
+                        line,
+                        format!("more than {MOST_OBJECTS} programs and libraries at a time"),
+                    ));
                 }
                 self.objects.insert(at, object);
             }
