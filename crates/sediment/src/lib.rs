@@ -19,6 +19,7 @@
 pub mod advise;
 pub mod binary;
 pub mod compare;
+mod counts;
 pub mod error;
 pub mod escape;
 pub mod graph;
@@ -30,6 +31,7 @@ pub mod profile;
 pub mod read;
 pub mod record;
 pub mod resolve;
+pub mod trace;
 pub mod verify;
 
 pub use error::{Error, ErrorKind, Losses, Result};

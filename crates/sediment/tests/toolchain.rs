@@ -9,6 +9,8 @@ mod graphs;
 mod hostile_link;
 #[path = "support/json.rs"]
 mod json;
+#[path = "toolchain/lackey.rs"]
+mod lackey;
 #[path = "toolchain/layout.rs"]
 mod layout;
 #[path = "toolchain/link.rs"]
@@ -32,6 +34,7 @@ use libtest_mimic::Arguments;
 fn main() {
     let mut cases = Vec::new();
     cases.extend(advise::cases());
+    cases.extend(lackey::cases());
     cases.extend(layout::cases());
     cases.extend(link::cases());
     cases.extend(measure::cases());

@@ -10,6 +10,7 @@
 
 pub mod callgrind;
 pub mod input;
+pub mod lackey;
 pub mod perf_data;
 pub mod perf_report;
 
@@ -27,6 +28,9 @@ pub struct Settings {
     pub program: Option<String>,
     /// Which way call stacks were printed, for text that does not say it.
     pub stacks: Option<StackOrder>,
+    /// Whether this is one of several parts of a recording. A part may hold nothing, where a recording may not: the file of a
+    /// thread that did nothing, say.
+    pub part: bool,
 }
 
 /// Which end of a call stack stands first.
@@ -85,7 +89,7 @@ pub enum Step {
 }
 
 /// Every format there is, the more specific first.
-pub const READERS: &[Reader] = &[perf_data::READER, callgrind::READER, perf_report::READER];
+pub const READERS: &[Reader] = &[perf_data::READER, callgrind::READER, lackey::READER, perf_report::READER];
 
 /// How much of a file its kind is found by, in bytes.
 pub const HEAD: usize = 1 << 16;
