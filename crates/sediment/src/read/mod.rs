@@ -13,6 +13,8 @@ pub mod input;
 pub mod lackey;
 pub mod perf_data;
 pub mod perf_report;
+pub mod perf_script;
+mod stacks;
 
 pub use input::Input;
 
@@ -89,7 +91,13 @@ pub enum Step {
 }
 
 /// Every format there is, the more specific first.
-pub const READERS: &[Reader] = &[perf_data::READER, callgrind::READER, lackey::READER, perf_report::READER];
+pub const READERS: &[Reader] = &[
+    perf_data::READER,
+    callgrind::READER,
+    lackey::READER,
+    perf_script::READER,
+    perf_report::READER,
+];
 
 /// How much of a file its kind is found by, in bytes.
 pub const HEAD: usize = 1 << 16;
