@@ -9,6 +9,8 @@
 //! To add a format: one file here, one row in [`READERS`], one folder in tests/golden/read, one page in docs/formats.
 
 pub mod callgrind;
+pub mod gmon;
+pub mod gprof;
 pub mod input;
 pub mod perf_data;
 pub mod perf_report;
@@ -85,7 +87,7 @@ pub enum Step {
 }
 
 /// Every format there is, the more specific first.
-pub const READERS: &[Reader] = &[perf_data::READER, callgrind::READER, perf_report::READER];
+pub const READERS: &[Reader] = &[perf_data::READER, gmon::READER, callgrind::READER, perf_report::READER, gprof::READER];
 
 /// How much of a file its kind is found by, in bytes.
 pub const HEAD: usize = 1 << 16;
@@ -212,6 +214,9 @@ pub struct Recording {
     pub total: u128,
     /// What could not be kept, and why.
     pub losses: Losses,
+    /// Both ends of every call are addresses to which a call returns, the callee's that of the call with which it announced
+    /// itself: [`crate::resolve`] can tell by them whether a binary is the one that ran.
+    pub return_addresses: bool,
     dsos: Vec<RecordedDso>,
     by_dso: HashMap<RecordedDso, DsoId>,
     places: Vec<Place>,
@@ -289,6 +294,7 @@ impl Recording {
         if self.arch != part.arch {
             self.arch = None;
         }
+        self.return_addresses &= part.return_addresses;
         self.total = self.total.saturating_add(part.total);
         self.seen = format!("{}; {}", self.seen, part.seen);
         self.losses.append(&part.losses);

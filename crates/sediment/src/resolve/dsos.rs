@@ -2,7 +2,7 @@
 //! The DSOs of a recording: their labels, the binaries that are at hand, and what those say of an address or a name.
 
 use super::Settings;
-use crate::binary::{AddressIndex, Binary, BinaryFunction, Files, file_evidence};
+use crate::binary::{AddressIndex, Binary, BinaryFunction, Files, SymbolSource, file_evidence};
 use crate::error::{Error, Result};
 use crate::profile::acceptable;
 use crate::read::{DsoId, Place, RecordedDso, Recording, Spot};
@@ -248,6 +248,27 @@ impl<'a> View<'a> {
             None if self.binary.in_plt(address) => Err(Lost::StubWithoutTarget),
             None => Err(Lost::NoFunction),
         }
+    }
+
+    /// Whether an instruction that calls ends right before this address: a call of a given address (`e8`), or of one in a
+    /// register or in memory (`ff /2`). None where it cannot be told: on x86 alone, and where the file has the code.
+    pub(super) fn follows_call(&self, address: u64) -> Option<bool> {
+        const LONGEST: u64 = 7;
+        if !matches!(self.binary.arch.as_deref(), Some("x86_64" | "i686")) {
+            return None;
+        }
+        let before = address
+            .checked_sub(LONGEST)
+            .and_then(|start| self.binary.file_offset_of_address(start))
+            .and_then(|offset| self.bytes.get(usize::try_from(offset).ok()?..)?.first_chunk::<{ LONGEST as usize }>());
+        let before = before?;
+        let indirect = |at: usize| before[at] == 0xff && before[at + 1] >> 3 & 7 == 2;
+        Some(before[2] == 0xe8 || (0..=5).any(indirect))
+    }
+
+    /// Whether only the functions that it exports are known.
+    pub(super) fn is_stripped(&self) -> bool {
+        self.binary.symbols_from == SymbolSource::DynamicSymbols
     }
 
     /// The file of a local function that has a namesake in the binary.
