@@ -224,6 +224,8 @@ fn end_of(place: &Place, dsos: &Dsos, namesakes: &Namesakes, losses: &mut Losses
             if let Some(view) = place.dso.and_then(|id| dsos.view(id)) {
                 match view.by_name(&key.name, source_file.as_deref()) {
                     dsos::Named::Unknown => {}
+                    // Tracers name what a program calls by the stub in the program.
+                    dsos::Named::Import => return End::Stub { name: key.name, first_byte: None },
                     dsos::Named::Function { function, file } => {
                         key.file = file.map(str::to_owned);
                         size = (function.size > 0).then_some(function.size);

@@ -26,6 +26,8 @@ pub const NO_CALLER: &str = "calls whose caller the flat profile does not name";
 /// Time in `<locore>` and the like.
 pub const NO_FUNCTION: &str = "time that gprof gives to no function";
 
+/// No profile holds longer ones, and comparing them at each bracket of a line could take long.
+const LONGEST_NAME: usize = 4096;
 const CUT_OFF: &str = "is the file cut off? print it again: gprof -b --no-demangle PROGRAM gmon.out";
 const WITHOUT: &str = "time order or shared libraries";
 
@@ -212,6 +214,9 @@ impl<'a> Text<'a> {
             let Some(entry) = rest[end..].strip_prefix(b"] ") else { continue };
             let function = digits(&rest[..end]).and_then(|number| self.by_number.get(&number));
             let Some(function) = function.map(|function| &mut self.functions[*function]) else { continue };
+            if function.name.len() > LONGEST_NAME {
+                continue;
+            }
             let file = entry.strip_prefix(function.name).and_then(|rest| rest.strip_prefix(b" ("));
             if let Some(file) = file.and_then(|file| file.split(|b| *b == b')').next()) {
                 if !file.is_empty() && !file.contains(&b' ') {

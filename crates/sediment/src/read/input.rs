@@ -138,6 +138,12 @@ impl<'a> Lines<'a> {
         self.number
     }
 
+    /// Offset in the input of the line that comes next.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.base + self.from as u64
+    }
+
     /// The next line without its end (`\n` or `\r\n`); None at the end.
     ///
     /// # Errors

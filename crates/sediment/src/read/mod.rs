@@ -9,11 +9,13 @@
 //! To add a format: one file here, one row in [`READERS`], one folder in tests/golden/read, one page in docs/formats.
 
 pub mod callgrind;
+pub mod entry_trace;
 pub mod gmon;
 pub mod gprof;
 pub mod input;
 pub mod perf_data;
 pub mod perf_report;
+pub mod uftrace;
 
 pub use input::Input;
 
@@ -87,7 +89,7 @@ pub enum Step {
 }
 
 /// Every format there is, the more specific first.
-pub const READERS: &[Reader] = &[perf_data::READER, gmon::READER, callgrind::READER, perf_report::READER, gprof::READER];
+pub const READERS: &[Reader] = &[perf_data::READER, gmon::READER, callgrind::READER, perf_report::READER, gprof::READER, uftrace::READER, entry_trace::READER];
 
 /// How much of a file its kind is found by, in bytes.
 pub const HEAD: usize = 1 << 16;

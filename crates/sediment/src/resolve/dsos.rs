@@ -105,6 +105,7 @@ pub(super) struct View<'a> {
     index: AddressIndex<'a>,
     twins: BTreeSet<&'a str>,
     by_name: HashMap<&'a str, Vec<&'a BinaryFunction>>,
+    imports: BTreeSet<&'a str>,
 }
 
 impl<'a> Dsos<'a> {
@@ -217,6 +218,8 @@ pub(super) enum At<'a> {
 /// What a name means in a binary.
 pub(super) enum Named<'a> {
     Unknown,
+    /// No function of the binary, but one that it calls through a stub.
+    Import,
     Function { function: &'a BinaryFunction, file: Option<&'a str> },
     Ambiguous,
 }
@@ -228,7 +231,14 @@ impl<'a> View<'a> {
         for function in &binary.functions {
             by_name.entry(&function.name).or_default().push(function);
         }
-        Self { bytes: &loaded.bytes, binary, index: binary.address_index(), twins: binary.twins(), by_name }
+        Self {
+            bytes: &loaded.bytes,
+            binary,
+            index: binary.address_index(),
+            twins: binary.twins(),
+            by_name,
+            imports: binary.plt_stubs.iter().map(|stub| stub.target.as_str()).collect(),
+        }
     }
 
     pub(super) fn at_file_offset(&self, offset: u64) -> std::result::Result<At<'a>, Lost> {
@@ -282,7 +292,9 @@ impl<'a> View<'a> {
 
     /// The function of this name, if need be told from its namesakes by the source file that was recorded.
     pub(super) fn by_name(&self, name: &str, file: Option<&str>) -> Named<'a> {
-        let Some(candidates) = self.by_name.get(name) else { return Named::Unknown };
+        let Some(candidates) = self.by_name.get(name) else {
+            return if self.imports.contains(name) { Named::Import } else { Named::Unknown };
+        };
         let found =
             |function: &'a BinaryFunction| Named::Function { function, file: self.telling_file(function) };
         let one_of = |wanted: &dyn Fn(&BinaryFunction) -> bool| {
