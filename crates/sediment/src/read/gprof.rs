@@ -60,19 +60,22 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         number += 1;
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let words = line.trim_ascii();
-        // Neither table has an empty line in it; one that is not a table ends before the header of the next.
         match part {
-            _ if line.starts_with(b"\x0c") || words.is_empty() && part != Part::Index => part = Part::Other,
+            _ if line.starts_with(b"\x0c") => part = Part::Other,
+            Part::Flat if words.is_empty() => part = Part::Other,
+            _ if words.is_empty() => {}
+            Part::Graph if words.starts_with(b"This table describes the call tree") => part = Part::Other,
+            Part::Graph if words.starts_with(b"called/total ") => {}
+            Part::Other | Part::Graph if words.starts_with(b"Index by function name") => part = Part::Index,
             Part::Flat => text.flat_row(line).map_err(|what| bad_line(number, what, line))?,
             Part::Graph if is_ruler(words) => text.record(&std::mem::take(&mut record))?,
             Part::Graph => record.push((number, line)),
             Part::Index => text.index_line(line),
             Part::Other if words.starts_with(b"time   seconds ") => part = Part::Flat,
             Part::Other if is_graph_header(words) => part = Part::Graph,
-            Part::Other if words.starts_with(b"Index by function name") => part = Part::Index,
             Part::Other => {}
         }
-        if part == Part::Other && !record.is_empty() {
+        if part != Part::Graph && !record.is_empty() {
             return Err(Error::at_line(number, "the call graph ends within a record").with_hint(CUT_OFF));
         }
     }
