@@ -5,6 +5,8 @@
 mod graphs;
 #[path = "toolchain/hostile_link.rs"]
 mod hostile_link;
+#[path = "toolchain/instrumented.rs"]
+mod instrumented;
 #[path = "support/json.rs"]
 mod json;
 #[path = "toolchain/layout.rs"]
@@ -29,6 +31,7 @@ use libtest_mimic::Arguments;
 
 fn main() {
     let mut cases = Vec::new();
+    cases.extend(instrumented::cases());
     cases.extend(layout::cases());
     cases.extend(link::cases());
     cases.extend(measure::cases());
