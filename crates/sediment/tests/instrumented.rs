@@ -142,7 +142,9 @@ fn every_form_of_gprof_reads_as_the_run_that_it_was_printed_of() {
                 assert_eq!(found.starts, if graph { 0 } else { not_own });
                 let local = |place: &read::Place| matches!(&place.spot, Spot::Symbol { file: Some(f), .. } if f == b"local.c");
                 let locals = recording.places().iter().filter(|place| local(place)).count();
-                assert_eq!(locals, if graph { 10 } else { 0 }, "the index names the files of local functions");
+                let ran = (0..run.names.len()).filter(|f| f % 4 == 1 && truth.own.contains_key(f)).count();
+                assert!(ran > 3);
+                assert_eq!(locals, if graph { ran } else { 0 }, "the index names the files of local functions");
             }
         }
     }

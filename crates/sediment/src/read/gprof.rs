@@ -55,6 +55,8 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let mut text = Text::default();
     let mut part = Part::Other;
     let mut record = Vec::new();
+    // Whether the last record of a graph is behind us: an empty line follows it.
+    let mut closed = true;
     let mut number = 0;
     for line in bytes.split(|b| *b == b'\n') {
         number += 1;
@@ -63,13 +65,16 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         match part {
             _ if line.starts_with(b"\x0c") => part = Part::Other,
             Part::Flat if words.is_empty() => part = Part::Other,
-            _ if words.is_empty() => {}
+            _ if words.is_empty() => closed = record.is_empty(),
             Part::Graph if words.starts_with(b"This table describes the call tree") => part = Part::Other,
             Part::Graph if words.starts_with(b"called/total ") => {}
             Part::Other | Part::Graph if words.starts_with(b"Index by function name") => part = Part::Index,
             Part::Flat => text.flat_row(line).map_err(|what| bad_line(number, what, line))?,
             Part::Graph if is_ruler(words) => text.record(&std::mem::take(&mut record))?,
-            Part::Graph => record.push((number, line)),
+            Part::Graph => {
+                closed = false;
+                record.push((number, line));
+            }
             Part::Index => text.index_line(line),
             Part::Other if words.starts_with(b"time   seconds ") => part = Part::Flat,
             Part::Other if is_graph_header(words) => part = Part::Graph,
@@ -79,7 +84,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
             return Err(Error::at_line(number, "the call graph ends within a record").with_hint(CUT_OFF));
         }
     }
-    if !record.is_empty() {
+    if part == Part::Graph && (!record.is_empty() || !closed) {
         return Err(Error::at_line(number, "the call graph ends within a record").with_hint(CUT_OFF));
     }
     text.finish(settings)
@@ -149,7 +154,10 @@ impl<'a> Text<'a> {
             Some((calls, rest))
         });
         let (calls, rest) = counted.unwrap_or((0, rest));
-        let name = without_line(rest.trim_ascii());
+        let printed = rest.trim_ascii();
+        // The numbers of the call graph, as -T prints them here too.
+        let name = if printed.ends_with(b"]") { numbered(printed).map_or(printed, |(name, _)| name) } else { printed };
+        let name = without_line(without_cycle(name));
         if name.is_empty() {
             return Err(WHAT);
         }
