@@ -7,6 +7,8 @@ mod advise;
 mod graphs;
 #[path = "toolchain/hostile_link.rs"]
 mod hostile_link;
+#[path = "toolchain/instrumented.rs"]
+mod instrumented;
 #[path = "support/json.rs"]
 mod json;
 #[path = "toolchain/lackey.rs"]
@@ -35,6 +37,7 @@ fn main() {
     let mut cases = Vec::new();
     cases.extend(advise::cases());
     cases.extend(lackey::cases());
+    cases.extend(instrumented::cases());
     cases.extend(layout::cases());
     cases.extend(link::cases());
     cases.extend(measure::cases());
