@@ -12,6 +12,7 @@ pub mod callgrind;
 pub mod input;
 pub mod perf_data;
 pub mod perf_report;
+mod stacks;
 
 pub use input::Input;
 
