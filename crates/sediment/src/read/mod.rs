@@ -8,11 +8,16 @@
 //!
 //! To add a format: one file here, one row in [`READERS`], one folder in tests/golden/read, one page in docs/formats.
 
+pub mod bolt;
+pub mod bolt_aggregated;
 pub mod callgrind;
 pub mod input;
 pub mod perf_data;
 pub mod perf_report;
+pub mod pprof;
+pub mod sample_profile;
 mod stacks;
+pub mod temporal_profile;
 
 pub use input::Input;
 
@@ -86,7 +91,16 @@ pub enum Step {
 }
 
 /// Every format there is, the more specific first.
-pub const READERS: &[Reader] = &[perf_data::READER, callgrind::READER, perf_report::READER];
+pub const READERS: &[Reader] = &[
+    perf_data::READER,
+    pprof::READER,
+    callgrind::READER,
+    perf_report::READER,
+    bolt::READER,
+    bolt_aggregated::READER,
+    sample_profile::READER,
+    temporal_profile::READER,
+];
 
 /// How much of a file its kind is found by, in bytes.
 pub const HEAD: usize = 1 << 16;
@@ -334,6 +348,12 @@ impl Recording {
             self.transfers.iter().map(|(&(from, to, kind), &count)| (from, to, kind, count)).collect();
         all.sort_unstable();
         all
+    }
+
+    /// How many passages there are, each pair of places and kind once.
+    #[must_use]
+    pub fn transfer_count(&self) -> usize {
+        self.transfers.len()
     }
 
     /// Own cost by place, sorted by place.
