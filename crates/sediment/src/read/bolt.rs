@@ -300,21 +300,16 @@ fn unescape(escaped: &[u8], name: &mut Vec<u8>) {
     }
 }
 
-/// Name, file and number of `name/file/NUMBER` and `name/NUMBER`; all other names are those of global functions.
+/// Name, file and number of `name/file/NUMBER` and `name/NUMBER`; all other names are those of global functions. A file may be
+/// a path, a name has no slash.
 fn local(name: &[u8]) -> (&[u8], Option<&[u8]>, Option<u64>) {
-    let Some((stem, Some(number))) = cut(name).map(|(stem, last)| (stem, decimal(last))) else {
-        return (name, None, None);
-    };
-    match cut(stem) {
-        Some((stem, file)) => (stem, Some(file), Some(number)),
-        None => (stem, None, Some(number)),
-    }
-}
-
-/// What stands before the last slash and what behind it, where both are something.
-fn cut(name: &[u8]) -> Option<(&[u8], &[u8])> {
-    let at = name.iter().rposition(|b| *b == b'/')?;
-    (at > 0 && at + 1 < name.len()).then(|| (&name[..at], &name[at + 1..]))
+    let global = (name, None, None);
+    let Some(last) = name.iter().rposition(|b| *b == b'/') else { return global };
+    let Some(first) = name.iter().position(|b| *b == b'/').filter(|first| *first > 0) else { return global };
+    let digits = &name[last + 1..];
+    let Some(number) = (!digits.is_empty()).then(|| decimal(digits)).flatten() else { return global };
+    let file = name.get(first + 1..last).filter(|file| !file.is_empty());
+    (&name[..first], file, Some(number))
 }
 
 /// Whether one is the part that was split off the other.
@@ -336,6 +331,7 @@ mod tests {
             ("main", "main", None, None),
             ("leaf/1", "leaf", None, Some(1)),
             ("leaf/file.c/2", "leaf", Some("file.c"), Some(2)),
+            ("leaf/src/file.c/2", "leaf", Some("src/file.c"), Some(2)),
             ("operator/", "operator/", None, None),
             ("operator/=", "operator/=", None, None),
             ("/1", "/1", None, None),
