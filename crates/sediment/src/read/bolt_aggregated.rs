@@ -45,14 +45,10 @@ fn recognises(head: &[u8]) -> bool {
     }
     let whole = head.iter().rposition(|b| *b == b'\n').map_or(head, |end| &head[..end]);
     let lines = whole.split(|b| *b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-    let mut rows = lines.filter(|line| !line.is_empty()).take(LINES).map(row).peekable();
-    // An event alone says too little.
-    let mut told = false;
-    let all = rows.all(|row| {
-        told |= row.is_some_and(|row| !matches!(row, Row::Event(_)));
-        row.is_some()
-    });
-    all && told
+    let rows: Vec<Option<Row<'_>>> = lines.filter(|line| !line.is_empty()).take(LINES).map(row).collect();
+    // An event alone says too little; a damaged line among the first is for the reader to name.
+    let told = rows.iter().flatten().any(|row| !matches!(row, Row::Event(_)));
+    told && rows[0].is_some() && 2 * rows.iter().flatten().count() >= rows.len()
 }
 
 /// A place as it is written.

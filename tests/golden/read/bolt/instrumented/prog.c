@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 #include <stdio.h>
 #include <stdlib.h>
 static int __attribute__((noinline)) leaf(int x){ __asm__ volatile(""); return x*3+1; }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 package main
 
 import (
@@ -16,7 +18,7 @@ func leaf(x int) int {
 }
 
 // Small enough to be inlined into middle.
-func inlined(n int) int { return leaf(n) + leaf(n+1) }
+func inlined(n int) int { return leaf(n) + 1 }
 
 //go:noinline
 func middle(n int) int {
@@ -31,7 +33,7 @@ func main() {
 	file, _ := os.Create(os.Args[1])
 	pprof.StartCPUProfile(file)
 	s := 0
-	for i := 0; i < 600; i++ {
+	for i := 0; i < 1200; i++ {
 		s += middle(200)
 	}
 	pprof.StopCPUProfile()
