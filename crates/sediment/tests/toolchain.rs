@@ -19,6 +19,8 @@ mod layout;
 mod link;
 #[path = "support/lld.rs"]
 mod lld;
+#[path = "toolchain/llvm.rs"]
+mod llvm;
 #[path = "toolchain/measure.rs"]
 mod measure;
 #[path = "support/perf_data_writer.rs"]
@@ -29,6 +31,8 @@ mod profile;
 mod readers;
 #[path = "toolchain/resolve.rs"]
 mod resolve;
+#[path = "support/sample_profile_text.rs"]
+mod sample_profile_text;
 mod support;
 
 use libtest_mimic::Arguments;
@@ -40,6 +44,7 @@ fn main() {
     cases.extend(instrumented::cases());
     cases.extend(layout::cases());
     cases.extend(link::cases());
+    cases.extend(llvm::cases());
     cases.extend(measure::cases());
     cases.extend(readers::cases());
     cases.extend(profile::cases());

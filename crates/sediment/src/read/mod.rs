@@ -8,6 +8,8 @@
 //!
 //! To add a format: one file here, one row in [`READERS`], one folder in tests/golden/read, one page in docs/formats.
 
+pub mod bolt;
+pub mod bolt_aggregated;
 pub mod callgrind;
 pub mod entry_trace;
 pub mod gmon;
@@ -19,6 +21,9 @@ pub mod perf_report;
 pub mod perf_script;
 mod stacks;
 pub mod uftrace;
+pub mod pprof;
+pub mod sample_profile;
+pub mod temporal_profile;
 
 pub use input::Input;
 
@@ -98,11 +103,16 @@ pub enum Step {
 pub const READERS: &[Reader] = &[
     perf_data::READER,
     gmon::READER,
+    pprof::READER,
     callgrind::READER,
     lackey::READER,
     perf_script::READER,
     perf_report::READER,
     gprof::READER,
+    bolt::READER,
+    bolt_aggregated::READER,
+    sample_profile::READER,
+    temporal_profile::READER,
     uftrace::READER,
     entry_trace::READER,
 ];
@@ -357,6 +367,12 @@ impl Recording {
             self.transfers.iter().map(|(&(from, to, kind), &count)| (from, to, kind, count)).collect();
         all.sort_unstable();
         all
+    }
+
+    /// How many passages there are, each pair of places and kind once.
+    #[must_use]
+    pub fn transfer_count(&self) -> usize {
+        self.transfers.len()
     }
 
     /// Own cost by place, sorted by place.
