@@ -27,6 +27,11 @@ pub const READER: Reader = Reader {
     replay: Some(Replay { whole: true, steps }),
 };
 
+/// Functions beyond those that memory in proportion to the file holds.
+pub const TOO_MANY: &str = "entries of functions beyond those that memory in proportion to the file holds";
+
+/// A small file may have as many functions.
+const MOST_FUNCTIONS: usize = 1 << 16;
 /// One word alone may be anything.
 const FEWEST: usize = 2;
 const HOW: &str =
@@ -141,6 +146,8 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let program = program(settings);
     let mut known: HashMap<Vec<u8>, PlaceId> = HashMap::new();
     let mut count: u64 = 0;
+    let most = MOST_FUNCTIONS + usize::try_from(input.length() / 50).unwrap_or(usize::MAX / 2);
+    let mut left_out: u64 = 0;
     entries(input, |line, entry, number| {
         count += 1;
         if let Some(place) = known.get(line) {
@@ -152,6 +159,10 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
                 .with_found(line)
                 .with_hint("name the program that ran: --binary PROGRAM; or write DSO: before the address"));
         }
+        if known.len() >= most {
+            left_out += 1;
+            return Ok(());
+        }
         let dso = dso(&entry, program.as_ref()).map(|dso| recording.dso(dso));
         let place = recording.place(Place { dso, spot: entry.spot() });
         recording.add_samples(place, 1);
@@ -161,6 +172,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     if count == 0 {
         return Err(Error::failed("there is no entry in this trace").with_hint(HOW));
     }
+    recording.losses.add_many(TOO_MANY, left_out, 0, "");
     recording.seen = format!("{count} entries of {} functions", known.len());
     Ok(recording)
 }
@@ -195,7 +207,9 @@ fn steps(
                     None => Some(None),
                 };
                 let place = dso.and_then(|dso| recording.find_place(&Place { dso, spot: entry.spot() }));
-                known.insert(line.to_vec(), place);
+                if place.is_some() {
+                    known.insert(line.to_vec(), place);
+                }
                 place
             }
         };

@@ -33,10 +33,15 @@ pub const BLOCKS: &str = "counts of basic blocks, which tell of no calls";
 /// Ticks of which the place was rounded, because there were too many places.
 pub const ROUNDED: &str = "how ticks spread over neighbouring bytes, as there were too many places to keep";
 
+/// Arcs between places beyond those that memory in proportion to the file holds.
+pub const TOO_MANY: &str = "calls at places beyond those that memory in proportion to the file holds";
+
 const MAGIC: &[u8] = b"gmon";
 const HEADER: usize = 20;
+/// A small file may have as many places.
+const MOST_PLACES: usize = 180_000;
 /// Buckets with ticks, beyond which neighbours are added up, so that memory stays in proportion.
-const MOST_BUCKETS: usize = 1 << 17;
+const MOST_BUCKETS: usize = 1 << 16;
 const HOW: &str =
     "was the program compiled and linked with -pg, and did it end by itself (return from main, or exit)?";
 
@@ -57,13 +62,28 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         ..Recording::default()
     };
     let dso = recording.dso(RecordedDso { path: program.clone(), build_id: None });
-    let mut reading = Reading { recording, layout, dso, code: Code::default(), arcs: 0, ticks: 0 };
+    let mut reading = Reading { recording, layout, dso, code: Code::default(), arcs: 0, ticks: 0, most: 0 };
     // An arc may stand before the histogram that says where the program's code is.
+    let (mut addresses, mut arcs) = (Vec::new(), 0);
     for record in layout.records(bytes) {
-        if let Record::Histogram { low, high, .. } = record? {
-            reading.code.0.push((low, high));
+        match record? {
+            Record::Histogram { low, high, .. } => reading.code.0.push((low, high)),
+            Record::Arc { from, to, .. } => {
+                addresses.extend([from, to]);
+                arcs += 1;
+            }
+            Record::Blocks { .. } => {}
         }
     }
+    addresses.sort_unstable();
+    addresses.dedup();
+    reading.most = MOST_PLACES + bytes.len() / if layout.address == 8 { 17 } else { 20 };
+    let places = addresses.len().min(reading.most);
+    drop(addresses);
+    // Grown step by step, tables take twice as much.
+    reading.recording.places.reserve_exact(places);
+    reading.recording.by_place.reserve(places);
+    reading.recording.transfers.reserve(arcs);
     for record in layout.records(bytes) {
         reading.add(record?);
     }
@@ -243,6 +263,8 @@ struct Reading {
     code: Code,
     arcs: u64,
     ticks: u128,
+    /// How many places arcs may have.
+    most: usize,
 }
 
 impl Reading {
@@ -254,12 +276,17 @@ impl Reading {
                 self.arcs += 1;
                 let count = u128::from(count);
                 self.recording.total = self.recording.total.saturating_add(count);
-                let callee = self.place(to);
-                if self.code.holds(from) {
-                    let caller = self.place(from);
-                    self.recording.add_transfer(caller, callee, TransferKind::Call, count);
-                } else {
+                let Some(callee) = self.end(to) else {
+                    self.recording.losses.add(TOO_MANY, count, "");
+                    return;
+                };
+                if !self.code.holds(from) {
                     self.recording.losses.add(FROM_OUTSIDE, count, &format!("{from:#x} -> {to:#x}"));
+                    return;
+                }
+                match self.end(from) {
+                    Some(caller) => self.recording.add_transfer(caller, callee, TransferKind::Call, count),
+                    None => self.recording.losses.add(TOO_MANY, count, ""),
                 }
             }
             Record::Blocks { count } => self.recording.losses.add_many(BLOCKS, count.max(1), 0, ""),
@@ -303,6 +330,14 @@ impl Reading {
         let place = self.place(address);
         self.recording.add_samples(place, u128::from(ticks));
         self.ticks += u128::from(ticks);
+    }
+
+    /// The place of an end of an arc, if there is room for it.
+    fn end(&mut self, address: u64) -> Option<PlaceId> {
+        if self.recording.places.len() < self.most {
+            return Some(self.place(address));
+        }
+        self.recording.find_place(&Place { dso: Some(self.dso), spot: Spot::Address(address) })
     }
 
     fn place(&mut self, address: u64) -> PlaceId {

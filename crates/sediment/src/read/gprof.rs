@@ -28,6 +28,10 @@ pub const NO_FUNCTION: &str = "time that gprof gives to no function";
 
 /// No profile holds longer ones, and comparing them at each bracket of a line could take long.
 const LONGEST_NAME: usize = 4096;
+/// gprof's lines are some 50 bytes wide and more, and a function has several. A text with more functions, pairs or rows in so few bytes
+/// is none of gprof's, and would take memory out of proportion.
+const NARROWEST: usize = 48;
+const SMALL: usize = 1 << 15;
 const CUT_OFF: &str = "is the file cut off? print it again: gprof -b --no-demangle PROGRAM gmon.out";
 const WITHOUT: &str = "time order or shared libraries";
 
@@ -79,6 +83,10 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
             Part::Other if words.starts_with(b"time   seconds ") => part = Part::Flat,
             Part::Other if is_graph_header(words) => part = Part::Graph,
             Part::Other => {}
+        }
+        let most = SMALL + bytes.len() / NARROWEST;
+        if text.functions.len() + text.calls.len() / 2 + text.rows.len() + record.len() / 2 > most {
+            return Err(Error::at_line(number, "more functions and calls than gprof prints in so few bytes"));
         }
         if part != Part::Graph && !record.is_empty() {
             return Err(Error::at_line(number, "the call graph ends within a record").with_hint(CUT_OFF));

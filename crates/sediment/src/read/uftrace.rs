@@ -32,6 +32,8 @@ pub const READER: Reader = Reader {
 pub const FROM_OUTSIDE: &str = "calls from code that uftrace did not trace, such as the start of a thread";
 /// Entries that uftrace could only print an address for.
 pub const UNNAMED: &str = "calls from or to code that uftrace had no symbol for";
+/// Functions beyond those that memory in proportion to the text holds.
+pub const TOO_MANY: &str = "functions beyond those that memory in proportion to the text holds";
 /// What is recorded beside functions of programs.
 pub const NO_FUNCTION: &str =
     "records of the kernel, of perf events or of other events, which are no functions";
@@ -40,6 +42,8 @@ pub const LOST: &str = "places where uftrace lost records";
 /// Lines between the records.
 pub const OTHER_LINES: &str = "lines that uftrace prints no records in";
 
+/// A small text may have as many functions.
+const MOST_FUNCTIONS: usize = 1 << 16;
 const HINT: &str = "print the recording with: uftrace dump --demangle=no > dump.txt";
 
 fn recognises(head: &[u8]) -> bool {
@@ -156,6 +160,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     };
     let recording = Recording { source: source.to_owned(), ..Recording::default() };
     let mut reading = Reading::new(recording, settings, form);
+    reading.most = MOST_FUNCTIONS + usize::try_from(input.length() / 80).unwrap_or(usize::MAX / 2);
     let aside = match form {
         Form::Graphviz => graphviz::read(input, &mut reading)?,
         _ => tell(input, form, false, &mut |event| {
@@ -182,7 +187,9 @@ fn steps(
             What::Enter(printed) => {
                 let known = places.get(printed).copied().unwrap_or_else(|| {
                     let place = names.find(recording, printed);
-                    places.insert(printed.to_vec(), place);
+                    if place.is_some() {
+                        places.insert(printed.to_vec(), place);
+                    }
                     place
                 });
                 stacks.enter(event.thread, event.depth, known);
@@ -321,6 +328,9 @@ struct Reading {
     unnamed: u64,
     unnamed_weight: u128,
     lost: u64,
+    /// How many functions there is room for, and how often another was met.
+    most: usize,
+    too_many: u64,
 }
 
 impl Reading {
@@ -337,12 +347,18 @@ impl Reading {
             unnamed: 0,
             unnamed_weight: 0,
             lost: 0,
+            most: MOST_FUNCTIONS,
+            too_many: 0,
         }
     }
 
     fn place(&mut self, printed: &[u8]) -> Option<PlaceId> {
         if let Some(known) = self.places.get(printed) {
             return *known;
+        }
+        if self.places.len() >= self.most {
+            self.too_many += 1;
+            return None;
         }
         let place = self.naming.add(&mut self.recording, printed);
         self.places.insert(printed.to_vec(), place);
@@ -406,6 +422,7 @@ impl Reading {
         let losses = &mut recording.losses;
         losses.add_many(FROM_OUTSIDE, self.outside, self.outside_weight, "");
         losses.add_many(UNNAMED, self.unnamed, self.unnamed_weight, "");
+        losses.add_many(TOO_MANY, self.too_many, 0, "");
         losses.add_many(LOST, self.lost, 0, "");
         losses.add_many(NO_FUNCTION, aside.events, 0, "");
         losses.add_many(OTHER_LINES, aside.other_lines, 0, &String::from_utf8_lossy(&aside.other_line));
