@@ -27,9 +27,15 @@ pub const READER: Reader = Reader {
     replay: Some(Replay { whole: true, steps }),
 };
 
+/// Functions beyond those that memory in proportion to the file holds.
+pub const TOO_MANY: &str = "entries of functions beyond those that memory in proportion to the file holds";
+
+/// A small file may have as many functions.
+const MOST_FUNCTIONS: usize = 1 << 16;
 /// One word alone may be anything.
 const FEWEST: usize = 2;
-const HOW: &str = "a line of an entry trace is a name, an address (0x...), or either behind DSO: and without blanks";
+const HOW: &str =
+    "a line of an entry trace is a name, an address (0x...), or either behind DSO: and without blanks";
 
 fn recognises(head: &[u8]) -> bool {
     let whole = head.len() < super::HEAD;
@@ -140,6 +146,8 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let program = program(settings);
     let mut known: HashMap<Vec<u8>, PlaceId> = HashMap::new();
     let mut count: u64 = 0;
+    let most = MOST_FUNCTIONS + usize::try_from(input.length() / 50).unwrap_or(usize::MAX / 2);
+    let mut left_out: u64 = 0;
     entries(input, |line, entry, number| {
         count += 1;
         if let Some(place) = known.get(line) {
@@ -151,6 +159,10 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
                 .with_found(line)
                 .with_hint("name the program that ran: --binary PROGRAM; or write DSO: before the address"));
         }
+        if known.len() >= most {
+            left_out += 1;
+            return Ok(());
+        }
         let dso = dso(&entry, program.as_ref()).map(|dso| recording.dso(dso));
         let place = recording.place(Place { dso, spot: entry.spot() });
         recording.add_samples(place, 1);
@@ -160,6 +172,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     if count == 0 {
         return Err(Error::failed("there is no entry in this trace").with_hint(HOW));
     }
+    recording.losses.add_many(TOO_MANY, left_out, 0, "");
     recording.seen = format!("{count} entries of {} functions", known.len());
     Ok(recording)
 }
@@ -175,7 +188,12 @@ fn dso(entry: &Entry<'_>, program: Option<&RecordedDso>) -> Option<RecordedDso> 
     }
 }
 
-fn steps(input: &dyn Input, settings: &Settings, recording: &Recording, step: &mut dyn FnMut(Step)) -> Result<()> {
+fn steps(
+    input: &dyn Input,
+    settings: &Settings,
+    recording: &Recording,
+    step: &mut dyn FnMut(Step),
+) -> Result<()> {
     const THREAD: u64 = 0;
     let program = program(settings);
     let mut known: HashMap<Vec<u8>, Option<PlaceId>> = HashMap::new();
@@ -189,7 +207,9 @@ fn steps(input: &dyn Input, settings: &Settings, recording: &Recording, step: &m
                     None => Some(None),
                 };
                 let place = dso.and_then(|dso| recording.find_place(&Place { dso, spot: entry.spot() }));
-                known.insert(line.to_vec(), place);
+                if place.is_some() {
+                    known.insert(line.to_vec(), place);
+                }
                 place
             }
         };
@@ -222,7 +242,15 @@ mod tests {
         for trace in ["main\nf\n", "# how\n\n0x10\n0x20\n", "p:main\r\n_ZN1a1bEv\r\n", "ns::f\nf.part.0\n"] {
             assert!(recognises(trace.as_bytes()), "{trace}");
         }
-        for other in ["hello", "hello world\nf\n", "# only\n# comments\n", "{\n}\n", "a,b\nc,d\n", "1\n2\n", "f 3\ng 4\n"] {
+        for other in [
+            "hello",
+            "hello world\nf\n",
+            "# only\n# comments\n",
+            "{\n}\n",
+            "a,b\nc,d\n",
+            "1\n2\n",
+            "f 3\ng 4\n",
+        ] {
             assert!(!recognises(other.as_bytes()), "{other}");
         }
     }

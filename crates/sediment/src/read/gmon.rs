@@ -12,7 +12,9 @@
 //! Source: `sys/gmon_out.h` of the GNU C library, "gprof: Details" in the manual of binutils, and what glibc 2.36 writes
 //! (docs/formats/gmon.md).
 
-use super::{DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input};
+use super::{
+    DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input,
+};
 use crate::error::{Error, Result};
 
 /// Its row in the table.
@@ -31,11 +33,17 @@ pub const BLOCKS: &str = "counts of basic blocks, which tell of no calls";
 /// Ticks of which the place was rounded, because there were too many places.
 pub const ROUNDED: &str = "how ticks spread over neighbouring bytes, as there were too many places to keep";
 
+/// Arcs between places beyond those that memory in proportion to the file holds.
+pub const TOO_MANY: &str = "calls at places beyond those that memory in proportion to the file holds";
+
 const MAGIC: &[u8] = b"gmon";
 const HEADER: usize = 20;
+/// A small file may have as many places.
+const MOST_PLACES: usize = 180_000;
 /// Buckets with ticks, beyond which neighbours are added up, so that memory stays in proportion.
-const MOST_BUCKETS: usize = 1 << 17;
-const HOW: &str = "was the program compiled and linked with -pg, and did it end by itself (return from main, or exit)?";
+const MOST_BUCKETS: usize = 1 << 16;
+const HOW: &str =
+    "was the program compiled and linked with -pg, and did it end by itself (return from main, or exit)?";
 
 fn recognises(head: &[u8]) -> bool {
     head.starts_with(MAGIC)
@@ -54,17 +62,32 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         ..Recording::default()
     };
     let dso = recording.dso(RecordedDso { path: program.clone(), build_id: None });
-    let mut reading = Reading { recording, layout, dso, code: Code::default(), arcs: 0, ticks: 0 };
+    let mut reading = Reading { recording, layout, dso, code: Code::default(), arcs: 0, ticks: 0, most: 0 };
     // An arc may stand before the histogram that says where the program's code is.
+    let (mut addresses, mut arcs) = (Vec::new(), 0);
     for record in layout.records(bytes) {
-        if let Record::Histogram { low, high, .. } = record? {
-            reading.code.0.push((low, high));
+        match record? {
+            Record::Histogram { low, high, .. } => reading.code.0.push((low, high)),
+            Record::Arc { from, to, .. } => {
+                addresses.extend([from, to]);
+                arcs += 1;
+            }
+            Record::Blocks { .. } => {}
         }
     }
+    addresses.sort_unstable();
+    addresses.dedup();
+    reading.most = MOST_PLACES + bytes.len() / if layout.address == 8 { 17 } else { 20 };
+    let places = addresses.len().min(reading.most);
+    drop(addresses);
+    // Grown step by step, tables take twice as much.
+    reading.recording.places.reserve_exact(places);
+    reading.recording.by_place.reserve(places);
+    reading.recording.transfers.reserve(arcs);
     for record in layout.records(bytes) {
         reading.add(record?);
     }
-    reading.finish()
+    reading.finish(settings.part)
 }
 
 /// Size and order of the bytes of numbers.
@@ -90,7 +113,9 @@ impl Layout {
             }
         };
         if bytes.len() < HEADER {
-            return Err(Error::at_offset(bytes.len() as u64, "the file ends within its header").with_hint(HOW));
+            return Err(
+                Error::at_offset(bytes.len() as u64, "the file ends within its header").with_hint(HOW)
+            );
         }
         let (wide, narrow) = (Self { address: 8, little }, Self { address: 4, little });
         match (wide.misfit(bytes), narrow.misfit(bytes)) {
@@ -100,9 +125,10 @@ impl Layout {
             // What gets further is what was meant.
             (Some(a), Some(b)) => {
                 let (at, why) = if a.0 >= b.0 { a } else { b };
-                Err(Error::at_offset(at, why)
-                    .with_hint("is the file cut off, or was it written by several processes at once? Record it again; \
-                                GMON_OUT_PREFIX=NAME in the environment gives each process a file of its own"))
+                Err(Error::at_offset(at, why).with_hint(
+                    "is the file cut off, or was it written by several processes at once? Record it again; \
+                                GMON_OUT_PREFIX=NAME in the environment gives each process a file of its own",
+                ))
             }
         }
     }
@@ -196,7 +222,8 @@ impl<'a> Records<'a> {
             }
             2 => {
                 let count = self.number(4)?;
-                let length = count.checked_mul(2 * address as u64).and_then(|length| usize::try_from(length).ok());
+                let length =
+                    count.checked_mul(2 * address as u64).and_then(|length| usize::try_from(length).ok());
                 self.take(length.ok_or(CUT_OFF)?)?;
                 Ok(Record::Blocks { count })
             }
@@ -224,7 +251,8 @@ struct Code(Vec<(u64, u64)>);
 
 impl Code {
     fn holds(&self, address: u64) -> bool {
-        address != 0 && (self.0.is_empty() || self.0.iter().any(|(low, high)| (*low..*high).contains(&address)))
+        address != 0
+            && (self.0.is_empty() || self.0.iter().any(|(low, high)| (*low..*high).contains(&address)))
     }
 }
 
@@ -235,6 +263,8 @@ struct Reading {
     code: Code,
     arcs: u64,
     ticks: u128,
+    /// How many places arcs may have.
+    most: usize,
 }
 
 impl Reading {
@@ -246,12 +276,17 @@ impl Reading {
                 self.arcs += 1;
                 let count = u128::from(count);
                 self.recording.total = self.recording.total.saturating_add(count);
-                let callee = self.place(to);
-                if self.code.holds(from) {
-                    let caller = self.place(from);
-                    self.recording.add_transfer(caller, callee, TransferKind::Call, count);
-                } else {
+                let Some(callee) = self.end(to) else {
+                    self.recording.losses.add(TOO_MANY, count, "");
+                    return;
+                };
+                if !self.code.holds(from) {
                     self.recording.losses.add(FROM_OUTSIDE, count, &format!("{from:#x} -> {to:#x}"));
+                    return;
+                }
+                match self.end(from) {
+                    Some(caller) => self.recording.add_transfer(caller, callee, TransferKind::Call, count),
+                    None => self.recording.losses.add(TOO_MANY, count, ""),
                 }
             }
             Record::Blocks { count } => self.recording.losses.add_many(BLOCKS, count.max(1), 0, ""),
@@ -297,13 +332,23 @@ impl Reading {
         self.ticks += u128::from(ticks);
     }
 
+    /// The place of an end of an arc, if there is room for it.
+    fn end(&mut self, address: u64) -> Option<PlaceId> {
+        if self.recording.places.len() < self.most {
+            return Some(self.place(address));
+        }
+        self.recording.find_place(&Place { dso: Some(self.dso), spot: Spot::Address(address) })
+    }
+
     fn place(&mut self, address: u64) -> PlaceId {
         self.recording.place(Place { dso: Some(self.dso), spot: Spot::Address(address) })
     }
 
-    fn finish(mut self) -> Result<Recording> {
-        if self.arcs == 0 && self.ticks == 0 {
-            return Err(Error::failed("there is neither a call nor a tick of the clock in this gmon.out").with_hint(HOW));
+    /// One of several processes may have done nothing.
+    fn finish(mut self, part: bool) -> Result<Recording> {
+        if self.arcs == 0 && self.ticks == 0 && !part {
+            return Err(Error::failed("there is neither a call nor a tick of the clock in this gmon.out")
+                .with_hint(HOW));
         }
         self.recording.seen = format!("{} arcs, {} ticks", self.arcs, self.ticks);
         Ok(self.recording)

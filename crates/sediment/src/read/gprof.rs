@@ -28,6 +28,10 @@ pub const NO_FUNCTION: &str = "time that gprof gives to no function";
 
 /// No profile holds longer ones, and comparing them at each bracket of a line could take long.
 const LONGEST_NAME: usize = 4096;
+/// gprof's lines are some 50 bytes wide and more, and a function has several. A text with more functions, pairs or rows in so few bytes
+/// is none of gprof's, and would take memory out of proportion.
+const NARROWEST: usize = 48;
+const SMALL: usize = 1 << 15;
 const CUT_OFF: &str = "is the file cut off? print it again: gprof -b --no-demangle PROGRAM gmon.out";
 const WITHOUT: &str = "time order or shared libraries";
 
@@ -35,7 +39,7 @@ fn recognises(head: &[u8]) -> bool {
     let first = head.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).find(|line| !line.is_empty());
     first.is_some_and(|line| {
         line.starts_with(b"Flat profile:")
-            || matches!(line, b"Call graph" | b"Call graph (explanation follows)")
+            || matches!(line, b"call graph profile:" | b"Call graph" | b"Call graph (explanation follows)")
             || line.starts_with(b"granularity: each sample hit covers")
             || is_flat_header(line)
             || is_graph_header(line)
@@ -79,6 +83,10 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
             Part::Other if words.starts_with(b"time   seconds ") => part = Part::Flat,
             Part::Other if is_graph_header(words) => part = Part::Graph,
             Part::Other => {}
+        }
+        let most = SMALL + bytes.len() / NARROWEST;
+        if text.functions.len() + text.calls.len() / 2 + text.rows.len() + record.len() / 2 > most {
+            return Err(Error::at_line(number, "more functions and calls than gprof prints in so few bytes"));
         }
         if part != Part::Graph && !record.is_empty() {
             return Err(Error::at_line(number, "the call graph ends within a record").with_hint(CUT_OFF));
@@ -156,7 +164,11 @@ impl<'a> Text<'a> {
         let (calls, rest) = counted.unwrap_or((0, rest));
         let printed = rest.trim_ascii();
         // The numbers of the call graph, as -T prints them here too.
-        let name = if printed.ends_with(b"]") { numbered(printed).map_or(printed, |(name, _)| name) } else { printed };
+        let name = if printed.ends_with(b"]") {
+            numbered(printed).map_or(printed, |(name, _)| name)
+        } else {
+            printed
+        };
         let name = without_line(without_cycle(name));
         if name.is_empty() {
             return Err(WHAT);
@@ -413,5 +425,9 @@ fn without_cycle(name: &[u8]) -> &[u8] {
 fn without_line(name: &[u8]) -> &[u8] {
     let Some(at) = memchr::memmem::rfind(name, b" (") else { return name };
     let inside = &name[at..];
-    if name.ends_with(b")") && memchr::memmem::find(inside, b" @ ").is_some() { name[..at].trim_ascii() } else { name }
+    if name.ends_with(b")") && memchr::memmem::find(inside, b" @ ").is_some() {
+        name[..at].trim_ascii()
+    } else {
+        name
+    }
 }

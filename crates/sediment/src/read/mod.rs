@@ -19,11 +19,11 @@ pub mod lackey;
 pub mod perf_data;
 pub mod perf_report;
 pub mod perf_script;
-mod stacks;
-pub mod uftrace;
 pub mod pprof;
 pub mod sample_profile;
+mod stacks;
 pub mod temporal_profile;
+pub mod uftrace;
 
 pub use input::Input;
 
@@ -242,8 +242,8 @@ pub struct Recording {
     pub total: u128,
     /// What could not be kept, and why.
     pub losses: Losses,
-    /// Both ends of every call are addresses to which a call returns, the callee's that of the call with which it announced
-    /// itself: [`crate::resolve`] can tell by them whether a binary is the one that ran.
+    /// The target of every call is the address that the call returns to by which the callee announced itself:
+    /// [`crate::resolve`] can tell by them whether a binary is the one that ran.
     pub return_addresses: bool,
     dsos: Vec<RecordedDso>,
     by_dso: HashMap<RecordedDso, DsoId>,

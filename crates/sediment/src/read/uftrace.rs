@@ -32,13 +32,18 @@ pub const READER: Reader = Reader {
 pub const FROM_OUTSIDE: &str = "calls from code that uftrace did not trace, such as the start of a thread";
 /// Entries that uftrace could only print an address for.
 pub const UNNAMED: &str = "calls from or to code that uftrace had no symbol for";
+/// Functions beyond those that memory in proportion to the text holds.
+pub const TOO_MANY: &str = "functions beyond those that memory in proportion to the text holds";
 /// What is recorded beside functions of programs.
-pub const NO_FUNCTION: &str = "records of the kernel, of perf events or of other events, which are no functions";
+pub const NO_FUNCTION: &str =
+    "records of the kernel, of perf events or of other events, which are no functions";
 /// Entries or returns that never reached uftrace's files.
 pub const LOST: &str = "places where uftrace lost records";
 /// Lines between the records.
 pub const OTHER_LINES: &str = "lines that uftrace prints no records in";
 
+/// A small text may have as many functions.
+const MOST_FUNCTIONS: usize = 1 << 16;
 const HINT: &str = "print the recording with: uftrace dump --demangle=no > dump.txt";
 
 fn recognises(head: &[u8]) -> bool {
@@ -85,7 +90,9 @@ fn form_of(input: &dyn Input) -> Result<Form> {
         return Ok(form);
     }
     Err(match summary(&head) {
-        Some(command) => Error::failed(format!("the output of uftrace {command} does not tell who called whom, and when")),
+        Some(command) => {
+            Error::failed(format!("the output of uftrace {command} does not tell who called whom, and when"))
+        }
         None => Error::failed("this is no output of uftrace dump, replay, dump --chrome or dump --graphviz"),
     }
     .with_hint(HINT))
@@ -153,6 +160,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     };
     let recording = Recording { source: source.to_owned(), ..Recording::default() };
     let mut reading = Reading::new(recording, settings, form);
+    reading.most = MOST_FUNCTIONS + usize::try_from(input.length() / 80).unwrap_or(usize::MAX / 2);
     let aside = match form {
         Form::Graphviz => graphviz::read(input, &mut reading)?,
         _ => tell(input, form, false, &mut |event| {
@@ -163,7 +171,12 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     reading.finish(&aside)
 }
 
-fn steps(input: &dyn Input, settings: &Settings, recording: &Recording, step: &mut dyn FnMut(Step)) -> Result<()> {
+fn steps(
+    input: &dyn Input,
+    settings: &Settings,
+    recording: &Recording,
+    step: &mut dyn FnMut(Step),
+) -> Result<()> {
     let form = form_of(input)?;
     let names = Naming::new(settings, form);
     let mut places: HashMap<Vec<u8>, Option<PlaceId>> = HashMap::new();
@@ -174,7 +187,9 @@ fn steps(input: &dyn Input, settings: &Settings, recording: &Recording, step: &m
             What::Enter(printed) => {
                 let known = places.get(printed).copied().unwrap_or_else(|| {
                     let place = names.find(recording, printed);
-                    places.insert(printed.to_vec(), place);
+                    if place.is_some() {
+                        places.insert(printed.to_vec(), place);
+                    }
                     place
                 });
                 stacks.enter(event.thread, event.depth, known);
@@ -213,7 +228,8 @@ struct Naming {
 
 impl Naming {
     fn new(settings: &Settings, form: Form) -> Self {
-        let program = settings.program.as_ref().map(|path| RecordedDso { path: path.clone(), build_id: None });
+        let program =
+            settings.program.as_ref().map(|path| RecordedDso { path: path.clone(), build_id: None });
         Self { program, with_libraries: form == Form::Replay }
     }
 
@@ -227,7 +243,10 @@ impl Naming {
         if let (true, Some(at)) = (self.with_libraries, memchr::memrchr(b'@', printed)) {
             let library = std::str::from_utf8(&printed[at + 1..]).ok().filter(|library| !library.is_empty());
             if let (Some(library), false) = (library, at == 0) {
-                return Some((Some(RecordedDso { path: library.to_owned(), build_id: None }), &printed[..at]));
+                return Some((
+                    Some(RecordedDso { path: library.to_owned(), build_id: None }),
+                    &printed[..at],
+                ));
             }
         }
         Some((self.program.clone(), printed))
@@ -309,6 +328,9 @@ struct Reading {
     unnamed: u64,
     unnamed_weight: u128,
     lost: u64,
+    /// How many functions there is room for, and how often another was met.
+    most: usize,
+    too_many: u64,
 }
 
 impl Reading {
@@ -325,12 +347,18 @@ impl Reading {
             unnamed: 0,
             unnamed_weight: 0,
             lost: 0,
+            most: MOST_FUNCTIONS,
+            too_many: 0,
         }
     }
 
     fn place(&mut self, printed: &[u8]) -> Option<PlaceId> {
         if let Some(known) = self.places.get(printed) {
             return *known;
+        }
+        if self.places.len() >= self.most {
+            self.too_many += 1;
+            return None;
         }
         let place = self.naming.add(&mut self.recording, printed);
         self.places.insert(printed.to_vec(), place);
@@ -366,7 +394,9 @@ impl Reading {
     fn add(&mut self, caller: Caller, callee: Option<PlaceId>, count: u128) {
         self.entries = self.entries.saturating_add(count);
         match (caller, callee) {
-            (Caller::Known(from), Some(to)) => self.recording.add_transfer(from, to, TransferKind::Call, count),
+            (Caller::Known(from), Some(to)) => {
+                self.recording.add_transfer(from, to, TransferKind::Call, count)
+            }
             (Caller::Outside, Some(_)) => {
                 self.outside += 1;
                 self.outside_weight = self.outside_weight.saturating_add(count);
@@ -383,13 +413,16 @@ impl Reading {
         if self.entries == 0 {
             let error = Error::failed("no function is entered in this output of uftrace");
             return Err(if aside.other_lines > 0 { error.with_found(&aside.other_line) } else { error }
-                .with_hint("was the program compiled with -pg or -finstrument-functions, or recorded with -P .?"));
+                .with_hint(
+                    "was the program compiled with -pg or -finstrument-functions, or recorded with -P .?",
+                ));
         }
         recording.total = self.entries;
         recording.seen = format!("{} entries of functions", self.entries);
         let losses = &mut recording.losses;
         losses.add_many(FROM_OUTSIDE, self.outside, self.outside_weight, "");
         losses.add_many(UNNAMED, self.unnamed, self.unnamed_weight, "");
+        losses.add_many(TOO_MANY, self.too_many, 0, "");
         losses.add_many(LOST, self.lost, 0, "");
         losses.add_many(NO_FUNCTION, aside.events, 0, "");
         losses.add_many(OTHER_LINES, aside.other_lines, 0, &String::from_utf8_lossy(&aside.other_line));
