@@ -115,7 +115,7 @@ fn the_order_of_a_run_is_in_the_profile_and_in_the_trace() {
     std::fs::write(folder.path().join("trace"), "old").unwrap();
     let output = sediment(folder.path(), &["import", "log", "--trace", "trace"]);
     let profile = out(&output);
-    assert!(profile.contains("\"step\" -> \"leaf\" [label=0.500000, count=2, near=2]"), "{profile}");
+    assert!(profile.contains("\"step\" -> \"leaf\" [label=1.000000, count=2, near=2]"), "{profile}");
     assert!(profile.contains("\"leaf\" -> \"step\" [label=0.000000, near=2]"), "{profile}");
     assert!(profile.contains("first=0") && profile.contains("first=1"), "{profile}");
     let trace = folder.path().join("trace");
