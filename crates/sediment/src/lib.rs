@@ -16,6 +16,7 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 #![warn(unreachable_pub)]
 
+pub mod advise;
 pub mod binary;
 pub mod compare;
 mod counts;

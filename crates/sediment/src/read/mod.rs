@@ -8,11 +8,22 @@
 //!
 //! To add a format: one file here, one row in [`READERS`], one folder in tests/golden/read, one page in docs/formats.
 
+pub mod bolt;
+pub mod bolt_aggregated;
 pub mod callgrind;
+pub mod entry_trace;
+pub mod gmon;
+pub mod gprof;
 pub mod input;
 pub mod lackey;
 pub mod perf_data;
 pub mod perf_report;
+pub mod perf_script;
+mod stacks;
+pub mod uftrace;
+pub mod pprof;
+pub mod sample_profile;
+pub mod temporal_profile;
 
 pub use input::Input;
 
@@ -89,7 +100,22 @@ pub enum Step {
 }
 
 /// Every format there is, the more specific first.
-pub const READERS: &[Reader] = &[perf_data::READER, callgrind::READER, lackey::READER, perf_report::READER];
+pub const READERS: &[Reader] = &[
+    perf_data::READER,
+    gmon::READER,
+    pprof::READER,
+    callgrind::READER,
+    lackey::READER,
+    perf_script::READER,
+    perf_report::READER,
+    gprof::READER,
+    bolt::READER,
+    bolt_aggregated::READER,
+    sample_profile::READER,
+    temporal_profile::READER,
+    uftrace::READER,
+    entry_trace::READER,
+];
 
 /// How much of a file its kind is found by, in bytes.
 pub const HEAD: usize = 1 << 16;
@@ -216,6 +242,9 @@ pub struct Recording {
     pub total: u128,
     /// What could not be kept, and why.
     pub losses: Losses,
+    /// Both ends of every call are addresses to which a call returns, the callee's that of the call with which it announced
+    /// itself: [`crate::resolve`] can tell by them whether a binary is the one that ran.
+    pub return_addresses: bool,
     dsos: Vec<RecordedDso>,
     by_dso: HashMap<RecordedDso, DsoId>,
     places: Vec<Place>,
@@ -293,6 +322,7 @@ impl Recording {
         if self.arch != part.arch {
             self.arch = None;
         }
+        self.return_addresses &= part.return_addresses;
         self.total = self.total.saturating_add(part.total);
         self.seen = format!("{}; {}", self.seen, part.seen);
         self.losses.append(&part.losses);
@@ -337,6 +367,12 @@ impl Recording {
             self.transfers.iter().map(|(&(from, to, kind), &count)| (from, to, kind, count)).collect();
         all.sort_unstable();
         all
+    }
+
+    /// How many passages there are, each pair of places and kind once.
+    #[must_use]
+    pub fn transfer_count(&self) -> usize {
+        self.transfers.len()
     }
 
     /// Own cost by place, sorted by place.

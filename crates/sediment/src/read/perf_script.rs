@@ -1,0 +1,617 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Text of perf script: branch stacks, call chains or plain samples, of whichever fields were printed.
+//!
+//! [`lines`] says what a line is, [`branches`] reads the entries of a branch stack, [`mappings`] follows which file was mapped
+//! where. A first look at the beginning of the file chooses what to read: the first event with branch stacks, else with call
+//! chains, else with samples. Then the file is read once, line by line, and takes no more memory than it names different
+//! places and passages.
+//!
+//! Source: perf's manual pages, and what perf 6.1 prints (docs/formats/perf-script.md).
+
+mod branches;
+mod lines;
+mod mappings;
+
+use super::stacks::{self, Frame};
+use super::{
+    DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step, TransferKind,
+};
+use crate::error::{Error, Result};
+use crate::read::input::Lines;
+use branches::{End, Kind, Rest};
+use lines::{Line, Sample};
+use mappings::{Processes, Where};
+use std::collections::{BTreeMap, HashMap};
+
+/// Its row in the table.
+pub const READER: Reader = Reader {
+    name: "perf-script",
+    summary: "text of perf script",
+    recognises,
+    read,
+    replay: Some(Replay { whole: false, steps }),
+};
+
+/// Samples of further events.
+pub const OTHER_EVENTS: &str = "samples of another event than the one that is read";
+/// Lines that perf script was asked for and that say nothing here.
+pub const STRAY: &str = "lines of perf script that are no samples";
+/// Frames of functions that have no code of their own.
+pub const INLINED: &str = "frames that were inlined into their callers";
+/// Entries that were damaged.
+pub const UNREADABLE: &str = "branches that cannot be read";
+
+const NO_SYMBOL: &str = "at an address that perf found no symbol for";
+const NO_FILE: &str = "in code that no file holds (compiled while running, [vdso], anonymous)";
+const UNMAPPED: &str = "at an address that was not mapped when it ran";
+const SEVERAL: &str = "at an address of several processes, as no process was printed";
+const BLURRED: &str = "that perf printed together with the sampled place";
+const NO_TEXT: &str = "in a file whose name is not UTF-8";
+const IN_KERNEL: &str = "in the kernel";
+
+const COMMAND: &str = "print it with: perf script --no-demangle --show-mmap-events --show-task-events \
+     -F comm,pid,tid,time,event,ip,brstack > script.txt";
+/// So much is looked at to choose what to read.
+const FIRST_LOOK: u64 = 4 << 20;
+/// Addresses from here on are the kernel's, on every architecture that perf has branch records for.
+const KERNEL: u64 = 1 << 63;
+/// Branches that wait to be resolved; more are settled at once.
+const PENDING: usize = 1 << 20;
+
+fn recognises(head: &[u8]) -> bool {
+    const LOOKED_AT: usize = 400;
+    if memchr::memchr(0, head).is_some() || head.starts_with(b"PERFTEXT") {
+        return false;
+    }
+    let mut after_sample = false;
+    for line in head.split(|b| *b == b'\n').take(LOOKED_AT) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let after = std::mem::take(&mut after_sample);
+        match Line::of(line) {
+            Line::Mapping(_) | Line::Fork { .. } | Line::Exec(_) => return true,
+            Line::Sample(sample) if branches::has_entry(sample.rest) => return true,
+            Line::Sample(sample) => {
+                let place = lines::frame(sample.rest);
+                if !sample.event.is_empty() && place.is_some_and(|place| place.text.ends_with(b")")) {
+                    return true;
+                }
+                after_sample = !sample.event.is_empty() || sample.thread.is_some();
+                after_sample &= sample.rest.trim_ascii().is_empty();
+            }
+            Line::Frame(_) if after => return true,
+            Line::Frame(frame) if frame.text.ends_with(b")") && line.starts_with(b"\t  ") => return true,
+            Line::Empty => after_sample = true,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// What of a file is read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    #[default]
+    Nothing,
+    Samples,
+    Chains,
+    Branches,
+}
+
+/// The event that is read, and what it has.
+#[derive(Debug, Default)]
+struct Choice {
+    what: What,
+    event: Vec<u8>,
+}
+
+impl Choice {
+    fn of(input: &dyn Input) -> Result<Self> {
+        let mut best = Self::default();
+        let mut lines = Lines::of(input);
+        let mut looked_at = 0;
+        let mut event = Vec::new();
+        while let Some(line) = lines.next()? {
+            looked_at += line.len() as u64 + 1;
+            let what = match Line::of(line) {
+                Line::Sample(sample) => {
+                    event.clear();
+                    event.extend_from_slice(sample.event);
+                    let rest = Rest::of(sample.rest);
+                    if rest.branches().next().is_some() {
+                        What::Branches
+                    } else if rest.place.is_some() {
+                        What::Samples
+                    } else {
+                        What::Nothing
+                    }
+                }
+                Line::Frame(_) => What::Chains,
+                _ => What::Nothing,
+            };
+            if what > best.what {
+                best = Self { what, event: event.clone() };
+            }
+            if best.what == What::Branches || looked_at > FIRST_LOOK && best.what != What::Nothing {
+                break;
+            }
+        }
+        Ok(best)
+    }
+
+    fn source(&self) -> String {
+        let event = match self.event.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", String::from_utf8_lossy(&self.event)),
+        };
+        match self.what {
+            What::Branches => format!("perf branch records{event}"),
+            What::Chains => format!("perf call stacks{event} without call counts or time order"),
+            _ => format!("perf samples{event} without callers or call counts or time order"),
+        }
+    }
+}
+
+fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
+    let choice = Choice::of(input)?;
+    let mut reading = Reading::new(input, &choice);
+    let mut lines = Lines::of(input);
+    while let Some(line) = lines.next()? {
+        reading.take(line).map_err(|error| {
+            let at = crate::error::Location::Line(lines.number());
+            if error.location().is_some() { error } else { error.with_location(at) }
+        })?;
+    }
+    reading.finish()
+}
+
+/// A branch that may be a call, or the sampled place of one (then with no other end).
+type Passage = (Option<u32>, u64, u64, TransferKind);
+
+struct Reading<'c> {
+    choice: &'c Choice,
+    recording: Recording,
+    processes: Processes,
+    arch: Option<String>,
+    samples: u64,
+    branches: u64,
+    /// The chain that is being read: process, weight, frames from the innermost.
+    open: Option<(Option<u32>, u128)>,
+    chain: Vec<Frame>,
+    /// Frames by their text behind the address.
+    by_text: HashMap<Box<[u8]>, Option<Frame>>,
+    /// Ends of branches by name and object.
+    by_name: HashMap<Box<[u8]>, Option<PlaceId>>,
+    /// Branches of addresses since the mappings last changed.
+    pending: HashMap<Passage, u64>,
+    no_calls: BTreeMap<&'static str, u64>,
+    other_events: BTreeMap<Vec<u8>, u64>,
+    inlined: u64,
+    unreadable: u64,
+    stray: u64,
+}
+
+impl<'c> Reading<'c> {
+    fn new(input: &dyn Input, choice: &'c Choice) -> Self {
+        Self {
+            choice,
+            recording: Recording { source: choice.source(), ..Recording::default() },
+            processes: Processes::new(input.length()),
+            arch: None,
+            samples: 0,
+            branches: 0,
+            open: None,
+            chain: Vec::new(),
+            by_text: HashMap::new(),
+            by_name: HashMap::new(),
+            pending: HashMap::new(),
+            no_calls: BTreeMap::new(),
+            other_events: BTreeMap::new(),
+            inlined: 0,
+            unreadable: 0,
+            stray: 0,
+        }
+    }
+
+    fn take(&mut self, line: &[u8]) -> Result<()> {
+        match Line::of(line) {
+            Line::Frame(frame) => self.frame(&frame),
+            Line::Empty => self.close(),
+            Line::Sample(sample) => {
+                self.close();
+                self.sample(&sample);
+            }
+            Line::Mapping(mapping) => {
+                self.close();
+                self.settle();
+                if mapping.executable && !mapping.kernel {
+                    let dso = self.dso_of(mapping.path, mapping.build_id);
+                    self.processes.map(&mapping, dso)?;
+                }
+            }
+            Line::Exec(process) => {
+                self.settle();
+                self.processes.exec(process);
+            }
+            Line::Fork { parent, child } => {
+                self.settle();
+                self.processes.fork(parent, child);
+            }
+            Line::Lost(count) => {
+                self.recording.losses.add_many("records that the kernel had no room for", count, 0, "");
+            }
+            Line::Comment(text) => {
+                if let Some(arch) = text.trim_ascii_start().strip_prefix(b"arch :") {
+                    let arch = String::from_utf8_lossy(arch.trim_ascii()).into_owned();
+                    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+                    self.arch = Some(arch).filter(|arch| arch.bytes().all(plain) && !arch.is_empty());
+                }
+            }
+            Line::Record => {}
+            Line::Stray => self.stray += 1,
+        }
+        Ok(())
+    }
+
+    /// The DSO of a mapped path, unless that is no file.
+    fn dso_of(&mut self, path: &[u8], build_id: Option<&[u8]>) -> Option<DsoId> {
+        if !is_file(path) {
+            return None;
+        }
+        let path = std::str::from_utf8(path).ok()?.to_owned();
+        let build_id = build_id.map(|id| String::from_utf8_lossy(id).to_ascii_lowercase());
+        Some(self.recording.dso(RecordedDso { path, build_id }))
+    }
+
+    fn sample(&mut self, sample: &Sample) {
+        if sample.event != self.choice.event {
+            *self.other_events.entry(sample.event.to_vec()).or_default() += 1;
+            return;
+        }
+        self.samples += 1;
+        let weight = u128::from(sample.period.unwrap_or(1).max(1));
+        let rest = Rest::of(sample.rest);
+        if let Some(place) = rest.place {
+            let frame = self.frame_of(place.address, place.text).unwrap_or(Frame::Unknown(NO_SYMBOL));
+            let frame = match frame {
+                Frame::Unknown(_) => self.raw_frame(sample.process, place.address, frame),
+                frame => frame,
+            };
+            if self.choice.what == What::Chains {
+                // Also where another sample has a chain: this one has a single frame.
+                self.chain.push(frame);
+                self.open = Some((sample.process, weight));
+                self.close();
+            } else {
+                stacks::add_stack(&mut self.recording, &[frame], weight);
+            }
+        } else {
+            self.open = Some((sample.process, weight));
+        }
+        if self.choice.what == What::Branches {
+            for branch in rest.branches() {
+                self.branches += 1;
+                match branch {
+                    Some(branch) => self.branch(sample.process, &branch),
+                    None => self.unreadable += 1,
+                }
+            }
+            if self.pending.len() > PENDING {
+                self.settle();
+            }
+        }
+    }
+
+    /// The file's byte at a sampled address, which perf prints as it was when it ran.
+    fn raw_frame(&mut self, process: Option<u32>, address: u64, otherwise: Frame) -> Frame {
+        match self.processes.find(process, address) {
+            Where::File(dso, offset) => {
+                let place = Place { dso: Some(dso), spot: Spot::FileOffset(offset) };
+                Frame::Known(self.recording.place(place))
+            }
+            _ => otherwise,
+        }
+    }
+
+    fn frame(&mut self, frame: &lines::Frame) {
+        if self.open.is_none() && self.chain.is_empty() {
+            // No field was asked for, so that a chain has no line before it; or it is of an event that is not read.
+            if !self.choice.event.is_empty() {
+                return;
+            }
+            self.samples += 1;
+            self.open = Some((None, 1));
+        }
+        if frame.address == 0 {
+            // How a chain of frame pointers ends.
+            return;
+        }
+        match self.frame_of(frame.address, frame.text) {
+            Some(frame) => self.chain.push(frame),
+            None => self.inlined += 1,
+        }
+    }
+
+    /// What a frame is; None where it was inlined.
+    fn frame_of(&mut self, address: u64, text: &[u8]) -> Option<Frame> {
+        if address >= KERNEL {
+            return Some(Frame::System);
+        }
+        if let Some(known) = self.by_text.get(text) {
+            return *known;
+        }
+        let frame = self.new_frame(text);
+        self.by_text.insert(text.into(), frame);
+        frame
+    }
+
+    fn new_frame(&mut self, text: &[u8]) -> Option<Frame> {
+        let (symbol, object) = branches::symbol_and_object(text)?;
+        let dso = match object {
+            Some(object) if is_kernel(object) => return Some(Frame::System),
+            Some(object) if !is_file(object) && object != b"[vdso]" => return Some(Frame::Unknown(NO_FILE)),
+            Some(object) => match std::str::from_utf8(object) {
+                Ok(path) => Some(RecordedDso { path: path.to_owned(), build_id: None }),
+                Err(_) => return Some(Frame::Unknown(NO_TEXT)),
+            },
+            None => None,
+        };
+        if symbol.is_empty() || symbol == b"[unknown]" {
+            return Some(Frame::Unknown(NO_SYMBOL));
+        }
+        let dso = dso.map(|dso| self.recording.dso(dso));
+        let spot = Spot::Symbol { name: symbol.to_vec(), file: None };
+        Some(Frame::Known(self.recording.place(Place { dso, spot })))
+    }
+
+    /// Ends a chain, which was printed from the innermost frame on.
+    fn close(&mut self) {
+        let Some((_, weight)) = self.open.take() else {
+            self.chain.clear();
+            return;
+        };
+        if self.choice.what == What::Chains {
+            self.chain.reverse();
+            stacks::add_stack(&mut self.recording, &self.chain, weight);
+        } else if let Some(innermost) = self.chain.first().copied() {
+            stacks::add_stack(&mut self.recording, &[innermost], weight);
+        }
+        self.chain.clear();
+    }
+
+    fn branch(&mut self, process: Option<u32>, branch: &branches::Branch) {
+        let kind = match branch.kind {
+            Kind::Passage(kind) => kind,
+            Kind::Other(why) => {
+                *self.no_calls.entry(why).or_default() += 1;
+                return;
+            }
+        };
+        match (branch.from, branch.to) {
+            (End::Address { address: from, object: None }, End::Address { address: to, object: None }) => {
+                *self.pending.entry((process, from, to, kind)).or_default() += 1;
+            }
+            (from, to) => self.named(process, &from, &to, kind),
+        }
+    }
+
+    /// A branch with the name of at least one end, or with the objects of its ends.
+    fn named(&mut self, process: Option<u32>, from: &End, to: &End, kind: TransferKind) {
+        // The offset in the target tells at once what is no call; the end of a function is no beginning of another.
+        if let (TransferKind::Branch, End::Symbol { name, offset, object }) = (kind, to) {
+            let same = matches!(from, End::Symbol { name: caller, object: of, .. } if caller == name && of == object);
+            if same || *offset > 0 {
+                let why = if same { "inside one function" } else { "into the middle of a function" };
+                *self.no_calls.entry(why).or_default() += 1;
+                return;
+            }
+        }
+        let kind = match to {
+            End::Symbol { .. } => TransferKind::Call,
+            _ => kind,
+        };
+        self.recording.total += 1;
+        let (source, target) = (self.end(process, from), self.end(process, to));
+        match (source, target) {
+            (Ok(from), Ok(to)) => self.recording.add_transfer(from, to, kind, 1),
+            (Err(why), _) => self.recording.losses.add(&format!("branches {why} (from there)"), 1, ""),
+            (_, Err(why)) => self.recording.losses.add(&format!("branches {why} (to there)"), 1, ""),
+        }
+    }
+
+    fn end(&mut self, process: Option<u32>, end: &End) -> std::result::Result<PlaceId, &'static str> {
+        match *end {
+            End::Unknown => Err(NO_SYMBOL),
+            End::Blurred => Err(BLURRED),
+            End::Address { address, object } => self.address(process, address, object),
+            End::Symbol { name, object, .. } => {
+                if object.is_some_and(is_kernel) {
+                    return Err(IN_KERNEL);
+                }
+                let key = [name, b"\0", object.unwrap_or_default()].concat();
+                if let Some(known) = self.by_name.get(key.as_slice()) {
+                    return known.ok_or(NO_FILE);
+                }
+                let place = match object {
+                    None => Some(None),
+                    Some(object) if is_file(object) || object == b"[vdso]" => {
+                        std::str::from_utf8(object).ok().map(|path| {
+                            Some(self.recording.dso(RecordedDso { path: path.to_owned(), build_id: None }))
+                        })
+                    }
+                    Some(_) => None,
+                };
+                let place = place.map(|dso| {
+                    let spot = Spot::Symbol { name: name.to_vec(), file: None };
+                    self.recording.place(Place { dso, spot })
+                });
+                self.by_name.insert(key.into(), place);
+                place.ok_or(NO_FILE)
+            }
+        }
+    }
+
+    /// The place at an address, as it was when it ran or, of the object that is named with it, as an offset in its file.
+    fn address(
+        &mut self,
+        process: Option<u32>,
+        address: u64,
+        object: Option<&[u8]>,
+    ) -> std::result::Result<PlaceId, &'static str> {
+        if address >= KERNEL {
+            return Err(IN_KERNEL);
+        }
+        let (dso, offset) = match (self.processes.find(process, address), object) {
+            (Where::File(dso, offset), _) => (dso, offset),
+            (_, Some(object)) if is_file(object) => match self.dso_of(object, None) {
+                Some(dso) => (dso, address),
+                None => return Err(NO_TEXT),
+            },
+            (Where::NoFile, _) | (_, Some(_)) => return Err(NO_FILE),
+            (Where::Unmapped, None) => return Err(UNMAPPED),
+            (Where::Several, None) => return Err(SEVERAL),
+        };
+        Ok(self.recording.place(Place { dso: Some(dso), spot: Spot::FileOffset(offset) }))
+    }
+
+    /// Puts what is pending into the recording, or into the ledger where an end is in no file.
+    fn settle(&mut self) {
+        let mut pending: Vec<_> = self.pending.drain().collect();
+        pending.sort_unstable();
+        for ((process, from, to, kind), count) in pending {
+            let weight = u128::from(count);
+            self.recording.total += weight;
+            let lost = match (self.address(process, from, None), self.address(process, to, None)) {
+                (Ok(from), Ok(to)) => {
+                    self.recording.add_transfer(from, to, kind, weight);
+                    continue;
+                }
+                (Err(why), _) => format!("branches {why} (from there)"),
+                (_, Err(why)) => format!("branches {why} (to there)"),
+            };
+            self.recording.losses.add_many(&lost, count, weight, "");
+        }
+    }
+
+    fn finish(mut self) -> Result<Recording> {
+        self.close();
+        self.settle();
+        let no_mappings = self.processes.is_empty();
+        let mut recording = self.recording;
+        recording.arch = self.arch;
+        recording.seen = match self.choice.what {
+            What::Branches => format!("{} samples, {} branches", self.samples, self.branches),
+            _ => format!("{} samples", self.samples),
+        };
+        for (why, count) in self.no_calls {
+            let reason = format!("branches that are no calls: {why}");
+            recording.losses.add_many(&reason, count, u128::from(count), "");
+        }
+        for (event, count) in self.other_events {
+            recording.losses.add_many(OTHER_EVENTS, count, 0, &String::from_utf8_lossy(&event));
+        }
+        recording.losses.add_many(INLINED, self.inlined, 0, "");
+        recording.losses.add_many(UNREADABLE, self.unreadable, 0, "");
+        recording.losses.add_many(STRAY, self.stray, 0, "");
+        if recording.places().is_empty() {
+            return Err(nothing_known(self.choice.what, no_mappings));
+        }
+        if self.choice.what == What::Branches && recording.total > 0 && recording.transfers().is_empty() {
+            return Err(nothing_known(self.choice.what, no_mappings));
+        }
+        Ok(recording)
+    }
+}
+
+fn nothing_known(what: What, no_mappings: bool) -> Error {
+    match what {
+        What::Nothing => Error::failed("there is no sample in this text of perf script")
+            .with_hint("did the program run long enough? keep the field ip when you choose others with -F"),
+        What::Branches if no_mappings => Error::failed(
+            "the branches of this perf script are bare addresses, and nothing says which file was where",
+        )
+        .with_hint(format!("{COMMAND}; or import the perf.data file itself")),
+        What::Branches => Error::failed("no branch of this perf script leads from one known place to another")
+            .with_hint(format!("{COMMAND}; or import the perf.data file itself")),
+        _ => Error::failed("no sample of this perf script names a function that could be ordered").with_hint(
+            "run perf script where the programs and their debug symbols are installed, and print the fields sym and dso",
+        ),
+    }
+}
+
+fn is_kernel(object: &[u8]) -> bool {
+    let bracketed = object.starts_with(b"[") && object != b"[vdso]" && object != b"[unknown]";
+    let memory: [&[u8]; 4] = [b"[heap]", b"[stack", b"[anon", b"[JIT]"];
+    let module = [&b".ko"[..], b".ko.xz", b".ko.zst", b".ko.gz"];
+    bracketed && !memory.iter().any(|start| object.starts_with(start))
+        || module.iter().any(|ending| object.ends_with(ending))
+        || object.ends_with(b"/vmlinux")
+}
+
+/// Whether a mapped thing is a file whose functions a linker placed.
+fn is_file(path: &[u8]) -> bool {
+    let file = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
+    let compiled = (file.starts_with(b"perf-") && file.ends_with(b".map"))
+        || (file.starts_with(b"jitted-") && file.ends_with(b".so"));
+    let elsewhere: [&[u8]; 6] = [b"[", b"//", b"/memfd:", b"/dev/", b"/SYSV", b"anon_inode:"];
+    !path.is_empty() && !compiled && !elsewhere.iter().any(|start| path.starts_with(start))
+}
+
+/// Tells each branch stack from its oldest entry on.
+fn steps(input: &dyn Input, _: &Settings, recording: &Recording, step: &mut dyn FnMut(Step)) -> Result<()> {
+    let choice = Choice::of(input)?;
+    if choice.what != What::Branches {
+        return Ok(());
+    }
+    let mut reading = Reading::new(input, &choice);
+    let mut lines = Lines::of(input);
+    let mut ends: Vec<std::result::Result<PlaceId, &'static str>> = Vec::new();
+    while let Some(line) = lines.next()? {
+        let Line::Sample(sample) = Line::of(line) else {
+            reading.take(line)?;
+            continue;
+        };
+        if sample.event != choice.event {
+            continue;
+        }
+        let thread = sample.thread.unwrap_or(0);
+        ends.clear();
+        for branch in Rest::of(sample.rest).branches() {
+            match branch {
+                // Newest first: the target ran after the source.
+                Some(branch) => ends.extend([
+                    reading.end(sample.process, &branch.to),
+                    reading.end(sample.process, &branch.from),
+                ]),
+                None => ends.push(Err(NO_SYMBOL)),
+            }
+        }
+        step(Step::Gap { thread });
+        let mut last = None;
+        for end in ends.iter().rev() {
+            let known = end.ok().and_then(|id| {
+                // What the other recording calls it; jumps lead to places that it does not have.
+                let Place { dso, spot } = &reading.recording.places()[id.0 as usize];
+                let dso = match dso {
+                    Some(dso) => {
+                        let dso = &reading.recording.dsos()[dso.0 as usize];
+                        Some(recording.find_dso(dso)?)
+                    }
+                    None => None,
+                };
+                recording.find_place(&Place { dso, spot: spot.clone() })
+            });
+            match known {
+                Some(place) if last != Some(place) => {
+                    step(Step::Run { thread, place });
+                    last = Some(place);
+                }
+                None if end.is_err() => {
+                    step(Step::Gap { thread });
+                    last = None;
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}

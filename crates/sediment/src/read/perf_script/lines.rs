@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a line of perf script is, and its fields.
+//!
+//! A sample begins with a line of fields (command, process and thread, processor, time, period, event: whichever were asked for)
+//! and ends with an empty line where it has a call chain; else it is that one line. The frames of a chain begin with a tab. A
+//! command may hold blanks, so the fields before the time are read from its end.
+
+/// A line, classified.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line<'a> {
+    Empty,
+    /// Of the header, without its `#`.
+    Comment(&'a [u8]),
+    Mapping(Mapping<'a>),
+    /// A process starts another program.
+    Exec(u32),
+    Fork {
+        parent: u32,
+        child: u32,
+    },
+    /// Records that the kernel had no room for.
+    Lost(u64),
+    /// Another kernel record that perf was asked to show.
+    Record,
+    Sample(Sample<'a>),
+    Frame(Frame<'a>),
+    /// Nothing that is known here.
+    Stray,
+}
+
+/// What was mapped by one process.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Mapping<'a> {
+    pub(super) process: u32,
+    pub(super) start: u64,
+    pub(super) length: u64,
+    pub(super) file_offset: u64,
+    pub(super) build_id: Option<&'a [u8]>,
+    pub(super) executable: bool,
+    /// Of the kernel, which is mapped in all processes.
+    pub(super) kernel: bool,
+    pub(super) path: &'a [u8],
+}
+
+/// The first line of a sample.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Sample<'a> {
+    pub(super) process: Option<u32>,
+    pub(super) thread: Option<u64>,
+    pub(super) period: Option<u64>,
+    /// Empty where it was not printed.
+    pub(super) event: &'a [u8],
+    /// What follows: nothing, or the sampled place and what was printed behind it. Begins with the blanks before it.
+    pub(super) rest: &'a [u8],
+}
+
+/// One frame of a call chain, or the place that was sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Frame<'a> {
+    pub(super) address: u64,
+    /// `symbol+0xoffset (object)`, whatever of it was printed.
+    pub(super) text: &'a [u8],
+}
+
+/// How far into a line the fields of a sample may reach.
+const FIELDS: usize = 512;
+
+impl<'a> Line<'a> {
+    pub(super) fn of(line: &'a [u8]) -> Self {
+        match line.first() {
+            None => Self::Empty,
+            Some(b'#') => Self::Comment(&line[1..]),
+            Some(b'\t') => frame(line).map_or(Self::Stray, Self::Frame),
+            Some(_) if line.trim_ascii().is_empty() => Self::Empty,
+            Some(_) => {
+                let fields = &line[..line.len().min(FIELDS)];
+                match memchr::memmem::find(fields, b"PERF_RECORD_") {
+                    Some(at) => record(&line[at + b"PERF_RECORD_".len()..]),
+                    None => sample(line).map_or(Self::Stray, Self::Sample),
+                }
+            }
+        }
+    }
+}
+
+/// An address, and the rest of the line.
+pub(super) fn frame(line: &[u8]) -> Option<Frame<'_>> {
+    let line = line.trim_ascii_start();
+    let end = line.iter().position(|b| !b.is_ascii_hexdigit()).unwrap_or(line.len());
+    if end < line.len() && line[end] != b' ' {
+        return None;
+    }
+    Some(Frame { address: hex(&line[..end])?, text: line[end..].trim_ascii() })
+}
+
+fn record(text: &[u8]) -> Line<'_> {
+    let words = |prefix: &[u8]| text.strip_prefix(prefix);
+    let parsed = if let Some(rest) = words(b"MMAP2 ").or_else(|| words(b"MMAP ")) {
+        mapping(rest).map(Line::Mapping)
+    } else if let Some(rest) = words(b"COMM exec: ") {
+        let ids = rest.rsplit(|b| *b == b':').next().unwrap_or_default();
+        process_and_thread(ids).map(|(process, _)| Line::Exec(process))
+    } else if let Some(rest) = words(b"FORK(") {
+        fork(rest)
+    } else if let Some(rest) = words(b"LOST lost ").or_else(|| words(b"LOST_SAMPLES lost ")) {
+        decimal(first_word(rest)).map(Line::Lost)
+    } else {
+        return Line::Record;
+    };
+    parsed.unwrap_or(Line::Stray)
+}
+
+/// `100/100: [0x1000(0x2000) @ 0x3000 08:01 12 0]: r-xp /path`, with a build-id in `<>` in place of the device, or without
+/// either in the older form `… @ 0x3000]: x /path`.
+fn mapping(text: &[u8]) -> Option<Mapping<'_>> {
+    let (ids, rest) = cut(text, b": [")?;
+    let (process, _) = ids.strip_prefix(b"-1/").map_or_else(
+        || process_and_thread(ids),
+        // The kernel's, which belong to no process.
+        |_| Some((u32::MAX, 0)),
+    )?;
+    let (start, rest) = cut(rest, b"(")?;
+    let (length, rest) = cut(rest, b") @ ")?;
+    let (place, rest) = cut(rest, b"]: ")?;
+    let (rights, path) = cut(rest, b" ")?;
+    let mut place = place.splitn(2, |b| *b == b' ');
+    let file_offset = prefixed(place.next()?)?;
+    let build_id = place.next().and_then(|rest| rest.strip_prefix(b"<")?.strip_suffix(b">"));
+    Some(Mapping {
+        process,
+        start: prefixed(start)?,
+        length: prefixed(length)?,
+        file_offset,
+        build_id: build_id.filter(|id| !id.is_empty() && id.iter().all(u8::is_ascii_hexdigit)),
+        executable: rights.contains(&b'x'),
+        kernel: process == u32::MAX,
+        path,
+    })
+}
+
+/// `5595:5595):(5590:5590)`
+fn fork(text: &[u8]) -> Option<Line<'_>> {
+    let (child, rest) = cut(text, b"):(")?;
+    let (parent, _) = cut(rest, b")")?;
+    let process = |ids| u32::try_from(decimal(cut(ids, b":")?.0)?).ok();
+    Some(Line::Fork { parent: process(parent)?, child: process(child)? })
+}
+
+fn sample(line: &[u8]) -> Option<Sample<'_>> {
+    let words = Words { line: &line[..line.len().min(FIELDS)], at: 0 };
+    let mut before: Option<(usize, usize)> = None;
+    let mut first = None;
+    let mut pair = None;
+    let mut single = None;
+    for (start, end) in words {
+        let word = &line[start..end];
+        first.get_or_insert((start, end));
+        if is_time(word) {
+            let (process, thread) = ids_before(&line[..start])?;
+            return Some(after_time(line, end, process, Some(thread)));
+        }
+        if let Some((_, before_end)) = before {
+            // `command 100 401149`, where only those were asked for.
+            let previous = &line[before.map_or(0, |(start, _)| start)..before_end];
+            if single.is_none() && before != first && is_address(word) {
+                single = decimal(previous).map(|thread| (thread, before_end));
+            }
+            if pair.is_none() {
+                pair = process_and_thread(word).map(|ids| (ids, end));
+            }
+        }
+        if word.starts_with(b"0x") {
+            break;
+        }
+        before = Some((start, end));
+    }
+    if let Some(((process, thread), end)) = pair {
+        return Some(after_time(line, end, Some(process), Some(thread)));
+    }
+    let (start, end) = first?;
+    // Without any field before it the place is in the first column, sixteen digits wide.
+    if is_address(&line[start..end]) || is_branch(&line[start..end]) || glued(line).is_some() {
+        return Some(Sample { rest: line, ..Sample::default() });
+    }
+    if let Some((thread, end)) = single {
+        return Some(after_time(line, end, None, Some(thread)));
+    }
+    // A chain's first line with command and thread alone.
+    let (_, end) = before.filter(|last| Some(*last) != first)?;
+    let (process, thread) = ids_before(&line[..end])?;
+    Some(Sample { process, thread: Some(thread), ..Sample::default() })
+}
+
+/// Period and event, and what follows; none of them need be there.
+fn after_time(line: &[u8], at: usize, process: Option<u32>, thread: Option<u64>) -> Sample<'_> {
+    let mut sample = Sample { process, thread, rest: &line[at..], ..Sample::default() };
+    let mut words = Words { line, at };
+    let Some((start, end)) = words.next() else { return sample };
+    let is_event = |word: &[u8]| word.len() > 1 && word.ends_with(b":") && !word.starts_with(b"0x");
+    let (word, next) = (&line[start..end], words.next());
+    match (decimal(word), next) {
+        (Some(period), Some((start, end))) if is_event(&line[start..end]) => {
+            sample.period = Some(period);
+            sample.event = &line[start..end - 1];
+            sample.rest = &line[end..];
+        }
+        _ if is_event(word) => {
+            sample.event = &line[start..end - 1];
+            sample.rest = &line[end..];
+        }
+        // A period is right-aligned before the place, which is wider.
+        (Some(period), Some((start, end))) if is_address(&line[start..end]) => {
+            sample.period = Some(period);
+            sample.rest = &line[start - 1..];
+        }
+        _ => {}
+    }
+    sample
+}
+
+/// Process and thread where a line of fields ends, before the processor and flags that may follow them.
+fn ids_before(fields: &[u8]) -> Option<(Option<u32>, u64)> {
+    let mut words = fields.rsplit(|b| *b == b' ').filter(|word| !word.is_empty());
+    let word = words.find(|word| !word.starts_with(b"[") && word.iter().any(u8::is_ascii_digit))?;
+    match process_and_thread(word) {
+        Some((process, thread)) => Some((Some(process), thread)),
+        None => decimal(word).map(|thread| (None, thread)),
+    }
+}
+
+/// The end of an address that is directly followed by the first name of a branch, in the form without fields.
+fn glued(line: &[u8]) -> Option<usize> {
+    const WIDTH: usize = 17;
+    let (address, rest) = line.split_at_checked(WIDTH)?;
+    (is_address(address.trim_ascii()) && address[0] == b' ' && !rest.starts_with(b" ")).then_some(WIDTH)
+}
+
+struct Words<'a> {
+    line: &'a [u8],
+    at: usize,
+}
+
+impl Iterator for Words<'_> {
+    type Item = (usize, usize);
+
+    fn next(&mut self) -> Option<(usize, usize)> {
+        let start = self.at + self.line[self.at..].iter().position(|b| *b != b' ')?;
+        let end = self.line[start..].iter().position(|b| *b == b' ').map_or(self.line.len(), |n| start + n);
+        self.at = end;
+        Some((start, end))
+    }
+}
+
+/// `13006.700357:`
+fn is_time(word: &[u8]) -> bool {
+    let Some(digits) = word.strip_suffix(b":") else { return false };
+    let Some(point) = digits.iter().position(|b| *b == b'.') else { return false };
+    let (seconds, fraction) = (&digits[..point], &digits[point + 1..]);
+    let all = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+    all(seconds) && all(fraction) && fraction.len() >= 6
+}
+
+fn is_address(word: &[u8]) -> bool {
+    (1..=16).contains(&word.len()) && word.iter().all(u8::is_ascii_hexdigit)
+}
+
+/// Whether a word begins as an entry of a branch stack that was printed as addresses.
+pub(super) fn is_branch(word: &[u8]) -> bool {
+    let Some((from, rest)) = cut(word, b"/0x") else { return false };
+    let Some((to, flags)) = cut(rest, b"/") else { return false };
+    prefixed(from).is_some() && is_address(to) && super::branches::flags(flags).is_some()
+}
+
+fn process_and_thread(word: &[u8]) -> Option<(u32, u64)> {
+    let (process, thread) = cut(word, b"/")?;
+    Some((u32::try_from(decimal(process)?).ok()?, decimal(thread)?))
+}
+
+fn first_word(text: &[u8]) -> &[u8] {
+    text.split(|b| *b == b' ').next().unwrap_or_default()
+}
+
+pub(super) fn cut<'a>(text: &'a [u8], mark: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+    let at = memchr::memmem::find(text, mark)?;
+    Some((&text[..at], &text[at + mark.len()..]))
+}
+
+fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || digits.len() > 19 || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    Some(digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
+}
+
+pub(super) fn hex(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || digits.len() > 16 {
+        return None;
+    }
+    let mut number = 0;
+    for digit in digits {
+        number = number << 4 | u64::from((*digit as char).to_digit(16)?);
+    }
+    Some(number)
+}
+
+/// `0x1000`, or `0` as perf prints it.
+fn prefixed(word: &[u8]) -> Option<u64> {
+    hex(word.strip_prefix(b"0x").unwrap_or(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample_of(line: &str) -> Sample<'_> {
+        match Line::of(line.as_bytes()) {
+            Line::Sample(sample) => sample,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn fields_are_found_whichever_were_asked_for() {
+        let cases: [(&str, (Option<u32>, Option<u64>, Option<u64>, &str, &str)); 12] = [
+            (
+                "my prog 23398 13006.700357:    1001001 cpu-clock:u: ",
+                (None, Some(23398), Some(1_001_001), "cpu-clock:u", " "),
+            ),
+            (
+                "lto cgu.0 25348 [000] 13113.106319:    1001001 cpu-clock: ",
+                (None, Some(25348), Some(1_001_001), "cpu-clock", " "),
+            ),
+            (
+                "my prog 23395/23398 13006.700357:    1001001 cpu-clock:u: ",
+                (Some(23395), Some(23398), Some(1_001_001), "cpu-clock:u", " "),
+            ),
+            (
+                "a 7 [b] 12 [001] d..2. 5.000001: sched:sched_switch: ",
+                (None, Some(12), None, "sched:sched_switch", " "),
+            ),
+            ("my comm     100 ", (None, Some(100), None, "", "")),
+            (
+                "         my comm   100/100       0.000002:      55555555515c 0x1/0x2/P/-/-/7/ ",
+                (Some(100), Some(100), None, "", "      55555555515c 0x1/0x2/P/-/-/7/ "),
+            ),
+            (
+                " prop  5595/5595       5629ec742901 0x5629ec7428f4/0x5629ec742901/P/-/-/19/",
+                (
+                    Some(5595),
+                    Some(5595),
+                    None,
+                    "",
+                    "       5629ec742901 0x5629ec7428f4/0x5629ec742901/P/-/-/19/",
+                ),
+            ),
+            (
+                "     55555555515c 0x1/0x2/P/-/-/7/ ",
+                (None, None, None, "", "     55555555515c 0x1/0x2/P/-/-/7/ "),
+            ),
+            (
+                "     55555555515cmain+0xa/hot+0x0/P/-/-/7/ ",
+                (None, None, None, "", "     55555555515cmain+0xa/hot+0x0/P/-/-/7/ "),
+            ),
+            (
+                "       lto cgu.0 25348      7f65bfbf9286 name",
+                (None, Some(25348), None, "", "      7f65bfbf9286 name"),
+            ),
+            (
+                "  my prog 25312 13111.725435:    1001001 cpu-clock:u:      55c6d4aaf16a leaf+0x11 (/tmp/my prog)",
+                (
+                    None,
+                    Some(25312),
+                    Some(1_001_001),
+                    "cpu-clock:u",
+                    "      55c6d4aaf16a leaf+0x11 (/tmp/my prog)",
+                ),
+            ),
+            (
+                "x 1 2.000000:        168       5629ec742901 0x1/0x2/P/-/-/7/",
+                (None, Some(1), Some(168), "", " 5629ec742901 0x1/0x2/P/-/-/7/"),
+            ),
+        ];
+        for (line, (process, thread, period, event, rest)) in cases {
+            let expected = Sample { process, thread, period, event: event.as_bytes(), rest: rest.as_bytes() };
+            assert_eq!(sample_of(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn kernel_records_are_told_from_samples() {
+        let mapping = Mapping {
+            process: 100,
+            start: 0x5555_5555_5000,
+            length: 0x1000,
+            file_offset: 0x1000,
+            build_id: None,
+            executable: true,
+            kernel: false,
+            path: b"/tmp/my prog",
+        };
+        let line = "my comm 100/100 0.000001: PERF_RECORD_MMAP2 100/100: [0x555555555000(0x1000) @ 0x1000 08:01 1 0]: r-xp /tmp/my prog";
+        assert_eq!(Line::of(line.as_bytes()), Line::Mapping(mapping));
+        let line = "PERF_RECORD_MMAP2 1/1: [0x1000(0x1000) @ 0 <ae86c7>]: r-xp /x";
+        assert!(matches!(
+            Line::of(line.as_bytes()),
+            Line::Mapping(Mapping { build_id: Some(b"ae86c7"), file_offset: 0, .. })
+        ));
+        let line = "swapper 0/0 0.000000: PERF_RECORD_MMAP -1/0: [0xffffffff81000000(0x1209988) @ 0xffffffff81000000]: x [kernel.kallsyms]_text";
+        assert!(matches!(Line::of(line.as_bytes()), Line::Mapping(Mapping { kernel: true, .. })));
+        assert_eq!(Line::of(b"sh 5/5 1.000000: PERF_RECORD_COMM exec: a:b:5/5"), Line::Exec(5));
+        assert_eq!(Line::of(b"PERF_RECORD_FORK(7:7):(5:5)"), Line::Fork { parent: 5, child: 7 });
+        assert_eq!(Line::of(b"PERF_RECORD_LOST lost 12"), Line::Lost(12));
+        assert_eq!(Line::of(b"PERF_RECORD_EXIT(7:7):(5:5)"), Line::Record);
+        assert_eq!(Line::of(b"PERF_RECORD_MMAP2 nonsense"), Line::Stray);
+    }
+}
