@@ -7,8 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 const PART: &str = "version: 1\ncreator: callgrind-3.19.0\npositions: line\nevents: Ir\nsummary: 30\n\nob=(1) /usr/bin/tool\n\
                     fn=(1) main\n1 10\ncfn=(2) work\ncalls=9 10\n2 9000\n\nfn=(2)\n10 20\n\ntotals: 30\n";
-const EMPTY_PART: &str =
-    "version: 1\ncreator: callgrind-3.19.0\nthread: 2\npositions: line\nevents: Ir\nsummary: 0\n\n\ntotals: 0\n";
+const EMPTY_PART: &str = "version: 1\ncreator: callgrind-3.19.0\nthread: 2\npositions: line\nevents: Ir\nsummary: 0\n\n\ntotals: 0\n";
 
 fn sediment(folder: &Path, arguments: &[&str]) -> Output {
     let mut program = Command::new(env!("CARGO_BIN_EXE_sediment"));
@@ -91,7 +90,16 @@ fn library(folder: &Path) -> Option<[u64; 2]> {
     let source = "int leaf(int n) { return n + 1; } int step(int n) { return leaf(n) * 2; }";
     std::fs::write(folder.join("library.c"), source).unwrap();
     let mut cc = Command::new("cc");
-    cc.args(["-O1", "-fPIC", "-shared", "-fno-inline", "-fno-semantic-interposition", "library.c", "-o", "library.so"]);
+    cc.args([
+        "-O1",
+        "-fPIC",
+        "-shared",
+        "-fno-inline",
+        "-fno-semantic-interposition",
+        "library.c",
+        "-o",
+        "library.so",
+    ]);
     cc.current_dir(folder).status().ok().filter(std::process::ExitStatus::success)?;
     let nm = Command::new("nm").args(["-D", "library.so"]).current_dir(folder).output().ok()?;
     let text = String::from_utf8(nm.stdout).ok()?;
