@@ -35,7 +35,7 @@ fn recognises(head: &[u8]) -> bool {
     let first = head.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).find(|line| !line.is_empty());
     first.is_some_and(|line| {
         line.starts_with(b"Flat profile:")
-            || matches!(line, b"Call graph" | b"Call graph (explanation follows)")
+            || matches!(line, b"call graph profile:" | b"Call graph" | b"Call graph (explanation follows)")
             || line.starts_with(b"granularity: each sample hit covers")
             || is_flat_header(line)
             || is_graph_header(line)

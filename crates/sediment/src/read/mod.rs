@@ -242,8 +242,8 @@ pub struct Recording {
     pub total: u128,
     /// What could not be kept, and why.
     pub losses: Losses,
-    /// Both ends of every call are addresses to which a call returns, the callee's that of the call with which it announced
-    /// itself: [`crate::resolve`] can tell by them whether a binary is the one that ran.
+    /// The target of every call is the address that the call returns to by which the callee announced itself:
+    /// [`crate::resolve`] can tell by them whether a binary is the one that ran.
     pub return_addresses: bool,
     dsos: Vec<RecordedDso>,
     by_dso: HashMap<RecordedDso, DsoId>,

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether a binary is the one that ran, where the recording does not name its build: by the addresses that calls return to.
 //!
-//! Behind a call stands the call's return address. Code that was compiled with `-pg` calls a counting function as it begins,
-//! which records where it returns to itself, and where its caller returns to. In the binary that ran, an instruction that calls
-//! ends at each of these addresses (checked on x86), each lies in a function, and no two callees lie in one function, as a
-//! function announces itself at one place. In another binary most do not.
+//! A function that was compiled with `-pg` calls a counting function as it begins, which records where it returns to. In the
+//! binary that ran, an instruction that calls ends at each of these addresses (checked on x86); elsewhere, each lies in a
+//! function, and no two lie in one, as a function announces itself at one place. In another binary most do not.
 
 use super::dsos::{At, Dsos};
 use crate::error::{Error, Result};
@@ -20,15 +19,10 @@ const DOUBT: usize = 8;
 /// When they do not, with what does not fit.
 pub(super) fn check(recording: &Recording, dsos: &Dsos) -> Result<()> {
     let mut found: BTreeMap<DsoId, Findings> = BTreeMap::new();
-    let mut ends: BTreeMap<PlaceId, bool> = BTreeMap::new();
-    for (from, to, kind, _) in recording.transfers() {
-        if kind == TransferKind::Call {
-            ends.entry(from).or_default();
-            ends.insert(to, true);
-        }
-    }
-    for (id, callee) in ends {
-        let place = &recording.places()[id.0 as usize];
+    let calls = recording.transfers().into_iter().filter(|(_, _, kind, _)| *kind == TransferKind::Call);
+    let callees: BTreeSet<PlaceId> = calls.map(|(_, callee, _, _)| callee).collect();
+    for callee in callees {
+        let place = &recording.places()[callee.0 as usize];
         let (Some(dso), Spot::Address(address)) = (place.dso, &place.spot) else { continue };
         let Some(view) = dsos.view(dso) else { continue };
         let findings = found.entry(dso).or_default();
@@ -36,7 +30,7 @@ pub(super) fn check(recording: &Recording, dsos: &Dsos) -> Result<()> {
         let fits = match view.follows_call(*address) {
             Some(follows) => follows,
             None => match view.at_address(*address) {
-                Ok(At::Function { function, .. }) => !callee || findings.callees.insert(function.address),
+                Ok(At::Function { function, .. }) => findings.functions.insert(function.address),
                 // The code of a stripped binary has no functions to speak of.
                 _ => view.is_stripped(),
             },
@@ -50,8 +44,8 @@ pub(super) fn check(recording: &Recording, dsos: &Dsos) -> Result<()> {
         if findings.misfits * DOUBT > findings.addresses {
             let example = findings.example.unwrap_or_default();
             return Err(Error::failed(format!(
-                "the recording is not of {}: {} of the {} addresses in it are none that a call of that file returns to, \
-                 such as {example:#x}",
+                "the recording is not of {}: in that file, {} of the {} recorded functions do not begin where they did when \
+                 they ran, such as the one of which {example:#x} was recorded",
                 dsos.label(dso).unwrap_or("this binary"),
                 findings.misfits,
                 findings.addresses,
@@ -69,5 +63,5 @@ struct Findings {
     addresses: usize,
     misfits: usize,
     example: Option<u64>,
-    callees: BTreeSet<u64>,
+    functions: BTreeSet<u64>,
 }

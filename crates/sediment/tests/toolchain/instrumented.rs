@@ -130,7 +130,7 @@ fn profile_of(recording: &Recording, program: &Path) -> sediment::Result<Profile
 fn calls(profile: &Profile) -> BTreeMap<(String, String), u128> {
     let in_program = |index| {
         let key = profile.key(index);
-        key.dso.is_some().then(|| key.name.clone())
+        matches!(key.dso.as_deref(), Some("program" | "traced")).then(|| key.name.clone())
     };
     let edges = profile.edges().into_iter();
     edges.filter_map(|(a, b, facts)| Some(((in_program(a)?, in_program(b)?), facts.count?))).collect()

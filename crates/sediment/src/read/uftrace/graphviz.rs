@@ -20,16 +20,25 @@ pub(super) fn recognises(head: &[u8]) -> bool {
         || first.starts_with(b"digraph ") && lines.next().is_some_and(|line| edge(line).is_some())
 }
 
-/// `"tail" -> "head" [xlabel = "count"]`; the root of the tree has no tail.
-fn edge(line: &[u8]) -> Option<(Option<&[u8]>, &[u8], u64)> {
+/// A line of the graph.
+struct Edge<'a> {
+    /// None for the root of the tree.
+    tail: Option<&'a [u8]>,
+    head: &'a [u8],
+    count: u64,
+}
+
+/// `"tail" -> "head" [xlabel = "count"]`
+fn edge(line: &[u8]) -> Option<Edge<'_>> {
     let rest = line.strip_prefix(b"\"")?;
     let at = memmem::rfind(rest, b"\" [xlabel = \"")?;
     let count = rest[at + b"\" [xlabel = \"".len()..].strip_suffix(b"\"]").and_then(number)?;
     let names = &rest[..at];
-    Some(match memmem::find(names, b"\" -> \"") {
-        Some(arrow) => (Some(&names[..arrow]), &names[arrow + b"\" -> \"".len()..], count),
-        None => (None, names, count),
-    })
+    let (tail, head) = match memmem::find(names, b"\" -> \"") {
+        Some(arrow) => (Some(&names[..arrow]), &names[arrow + b"\" -> \"".len()..]),
+        None => (None, names),
+    };
+    Some(Edge { tail, head, count })
 }
 
 pub(super) fn read(input: &dyn Input, reading: &mut Reading) -> Result<Aside> {
@@ -50,7 +59,7 @@ pub(super) fn read(input: &dyn Input, reading: &mut Reading) -> Result<Aside> {
                 name.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\"")).unwrap_or(name).to_vec();
         } else if line == b"}" {
             closed = true;
-        } else if let Some((tail, head, count)) = edge(line) {
+        } else if let Some(Edge { tail, head, count }) = edge(line) {
             if head.starts_with(b"linux:") {
                 aside.events += 1;
                 continue;
