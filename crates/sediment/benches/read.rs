@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How fast profiles are read: `cargo bench -p sediment --bench read` prints bytes per second.
 //!
-//! Files of 100 MB are made in memory first. A callgrind file is to be read at 150 MB/s or more.
+//! Files of 100 MB are made in memory first. A callgrind file is to be read at 200 MB/s or more, a log of lackey
+//! at 150 MB/s or more, and its run told again as fast.
 
 #[path = "../tests/support/callgrind_text.rs"]
 mod callgrind_text;
+#[path = "../tests/support/lackey_log.rs"]
+mod lackey_log;
 #[path = "../tests/support/perf_report_text.rs"]
 mod perf_report_text;
 
@@ -12,7 +15,9 @@ use callgrind_text::{Form, Program};
 use divan::Bencher;
 use divan::counter::BytesCount;
 use perf_report_text::{Call, End, Field};
-use sediment::read::{Settings, read};
+use sediment::profile::{FunctionKey, Profile};
+use sediment::read::{PlaceId, Settings, Step, read, replay};
+use sediment::trace::Sequence;
 
 const SIZE: usize = 100_000_000;
 
@@ -81,4 +86,68 @@ fn perf_report(bencher: Bencher<'_, '_>) {
     ];
     let part = perf_report_text::print("branches:u", &calls, &perf_report_text::Form::new(&fields));
     measure(bencher, part.repeat(SIZE.div_ceil(part.len())).as_bytes());
+}
+
+/// A run of 4,000 functions of eight blocks each, with loops inside and calls between them.
+fn lackey() -> Vec<u8> {
+    let mut numbers = callgrind_text::Numbers(1);
+    let mut events = Vec::new();
+    let mut function = 0;
+    while events.len() < SIZE / 12 {
+        for _ in 0..numbers.below(4) + 1 {
+            for block in 0..numbers.below(8) + 1 {
+                let place = ((function % 4) as usize, function / 4 * 128 + block * 16);
+                events.push(lackey_log::Event::Block(place));
+            }
+        }
+        // Mostly one of few, as callees are.
+        function = (function * 31 + numbers.below(3) * 7) % 4000;
+        if numbers.below(50) == 0 {
+            function = numbers.below(4000);
+        }
+    }
+    let form = lackey_log::Form { output_between: false, carriage_returns: false, times: false };
+    lackey_log::print(&events, form).into_bytes()
+}
+
+#[divan::bench(sample_count = 5, sample_size = 1)]
+fn lackey_read(bencher: Bencher<'_, '_>) {
+    measure(bencher, &lackey());
+}
+
+#[divan::bench(sample_count = 5, sample_size = 1)]
+fn lackey_replay(bencher: Bencher<'_, '_>) {
+    let bytes = lackey();
+    let recording = read(&bytes, &Settings::default()).expect("a good log");
+    bencher.counter(BytesCount::of_slice(&bytes)).bench_local(|| {
+        let mut runs = 0u64;
+        replay(&bytes, &Settings::default(), &recording, &mut |_| runs += 1).map(|_| runs)
+    });
+}
+
+/// Ten million steps between 4,000 functions: near pairs and first ranks.
+#[divan::bench(sample_count = 5, sample_size = 1)]
+fn sequence_of_ten_million_steps(bencher: Bencher<'_, '_>) {
+    let mut profile = Profile::default();
+    let functions: Vec<_> = (0..4000)
+        .map(|number| {
+            Some(profile.function(FunctionKey { dso: None, name: format!("f{number}"), file: None }))
+        })
+        .collect();
+    let mut numbers = callgrind_text::Numbers(1);
+    let mut place = 0u64;
+    let mut steps = Vec::new();
+    for _ in 0..10_000_000 {
+        place = if numbers.below(50) == 0 {
+            numbers.below(4000)
+        } else {
+            (place * 31 + numbers.below(3) * 7) % 4000
+        };
+        steps.push(Step::Run { thread: 1, place: PlaceId(place as u32) });
+    }
+    bencher.bench_local(|| {
+        let mut sequence = Sequence::new(&functions);
+        sequence.steps(divan::black_box(&steps));
+        sequence.runs()
+    });
 }

@@ -140,6 +140,8 @@ pub(super) struct Function<'a> {
     pub(super) cost: u128,
     /// Whether it was entered or called.
     pub(super) ran: bool,
+    /// The line that names it first.
+    pub(super) line: u64,
 }
 
 /// The functions by index.
@@ -179,8 +181,14 @@ impl<'a> Functions<'a> {
 
     /// The function of an `fn=`. Its object and file are said right before it, so they hold where an earlier line that
     /// only referred to it had said or implied others.
-    pub(super) fn defined(&mut self, text: &'a [u8], object: u32, file: u32) -> Result<u32, &'static str> {
-        let index = self.named(text, object, file)?;
+    pub(super) fn defined(
+        &mut self,
+        text: &'a [u8],
+        object: u32,
+        file: u32,
+        line: u64,
+    ) -> Result<u32, &'static str> {
+        let index = self.named(text, object, file, line)?;
         let function = &mut self.all[index as usize];
         function.object = object;
         function.file = file;
@@ -189,14 +197,20 @@ impl<'a> Functions<'a> {
     }
 
     /// The function of a `cfn=` or `jfn=`.
-    pub(super) fn named(&mut self, text: &'a [u8], object: u32, file: u32) -> Result<u32, &'static str> {
+    pub(super) fn named(
+        &mut self,
+        text: &'a [u8],
+        object: u32,
+        file: u32,
+        line: u64,
+    ) -> Result<u32, &'static str> {
         match reference(text) {
             Reference::Id(id) => self.ids.get(id).ok_or(UNDEFINED),
             Reference::Bare(name) => {
                 if let Some(&index) = self.by_key.get(&(name, object, file)) {
                     return Ok(index);
                 }
-                let index = self.push(name, object, file);
+                let index = self.push(name, object, file, line);
                 self.by_key.insert((name, object, file), index);
                 Ok(index)
             }
@@ -205,15 +219,15 @@ impl<'a> Functions<'a> {
                 if let Some(index) = self.ids.get(id).filter(|index| self.all[*index as usize].name == name) {
                     return Ok(index);
                 }
-                let index = self.push(name, object, file);
+                let index = self.push(name, object, file, line);
                 self.ids.set(id, index);
                 Ok(index)
             }
         }
     }
 
-    fn push(&mut self, name: &'a [u8], object: u32, file: u32) -> u32 {
-        self.all.push(Function { name, object, file, cost: 0, ran: false });
+    fn push(&mut self, name: &'a [u8], object: u32, file: u32, line: u64) -> u32 {
+        self.all.push(Function { name, object, file, cost: 0, ran: false, line });
         self.all.len() as u32 - 1
     }
 }

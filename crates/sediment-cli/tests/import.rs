@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment import` beyond one file in and one out: the parts that callgrind leaves, the order of a run, the trace.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const PART: &str = "version: 1\ncreator: callgrind-3.19.0\npositions: line\nevents: Ir\nsummary: 30\n\nob=(1) /usr/bin/tool\n\
+                    fn=(1) main\n1 10\ncfn=(2) work\ncalls=9 10\n2 9000\n\nfn=(2)\n10 20\n\ntotals: 30\n";
+const EMPTY_PART: &str = "version: 1\ncreator: callgrind-3.19.0\nthread: 2\npositions: line\nevents: Ir\nsummary: 0\n\n\ntotals: 0\n";
+
+fn sediment(folder: &Path, arguments: &[&str]) -> Output {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_sediment"));
+    program.args(arguments).current_dir(folder).stdin(Stdio::null()).output().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    assert!(output.status.success(), "{}", err(output));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn a_file_that_callgrind_left_empty_stands_for_those_beside_it() {
+    let folder = folder(&[
+        ("callgrind.out.7", ""),
+        ("callgrind.out.7.2-01", PART),
+        ("callgrind.out.7.1-01", PART),
+        ("callgrind.out.7-01", PART),
+        ("callgrind.out.7-02", EMPTY_PART),
+        ("callgrind.out.77", "not one of them"),
+        ("callgrind.out.7.old", "nor this"),
+        ("callgrind.out.7.3", ""),
+    ]);
+    let output = sediment(folder.path(), &["import", "callgrind.out.7"]);
+    assert!(out(&output).contains("\"main\" -> \"work\" [label=1.000000, count=27]"), "{output:?}");
+    let said = err(&output);
+    assert!(
+        said.contains("is empty: read instead: callgrind.out.7-01, callgrind.out.7-02, callgrind.out.7.1-01, callgrind.out.7.2-01"),
+        "{said}"
+    );
+}
+
+/// As a shell lists them: the empty one too, and a thread that did nothing.
+#[test]
+fn parts_without_costs_do_not_stop_the_others() {
+    let folder = folder(&[("c.7", ""), ("c.7-01", PART), ("c.7-02", EMPTY_PART), ("c.7.1-01", PART)]);
+    let output = sediment(folder.path(), &["import", "c.7", "c.7-01", "c.7-02", "c.7.1-01"]);
+    assert!(out(&output).contains("count=18"), "{output:?}");
+    let alone = sediment(folder.path(), &["import", "c.7-02"]);
+    assert!(!alone.status.success(), "nothing but an empty part is no profile");
+    assert!(err(&alone).contains("no costs and no calls"), "{}", err(&alone));
+    let both = sediment(folder.path(), &["import", "c.7-02", "c.7-02"]);
+    assert!(!both.status.success(), "{both:?}");
+}
+
+#[test]
+fn an_empty_file_with_nothing_beside_it_is_an_error() {
+    let folder = folder(&[("callgrind.out.7", "")]);
+    let output = sediment(folder.path(), &["import", "callgrind.out.7"]);
+    assert!(!output.status.success());
+    assert!(err(&output).contains("callgrind.out.7: the file is empty"), "{}", err(&output));
+}
+
+/// `step` and `leaf` of the program below, which has no symbols for anything else.
+fn lackey_log(program: &Path, blocks: &[u64]) -> String {
+    let mut log = format!(
+        "==7== Lackey, an example Valgrind tool\n--7-- Reading syms from {}\n--7--    svma 0x1000, avma 0x109000\n",
+        program.display()
+    );
+    for block in blocks {
+        log += &format!("SB {:08x}\n", 0x10_8000 + block);
+    }
+    log + "==7== Exit code:       0\n"
+}
+
+/// A library of two functions, and where they begin.
+fn library(folder: &Path) -> Option<[u64; 2]> {
+    let source = "int leaf(int n) { return n + 1; } int step(int n) { return leaf(n) * 2; }";
+    std::fs::write(folder.join("library.c"), source).unwrap();
+    let mut cc = Command::new("cc");
+    cc.args([
+        "-O1",
+        "-fPIC",
+        "-shared",
+        "-fno-inline",
+        "-fno-semantic-interposition",
+        "library.c",
+        "-o",
+        "library.so",
+    ]);
+    cc.current_dir(folder).status().ok().filter(std::process::ExitStatus::success)?;
+    let nm = Command::new("nm").args(["-D", "library.so"]).current_dir(folder).output().ok()?;
+    let text = String::from_utf8(nm.stdout).ok()?;
+    let address = |name: &str| {
+        let line = text.lines().find(|line| line.ends_with(&format!(" T {name}")))?;
+        u64::from_str_radix(line.split(' ').next()?, 16).ok()
+    };
+    Some([address("step")?, address("leaf")?])
+}
+
+#[test]
+fn the_order_of_a_run_is_in_the_profile_and_in_the_trace() {
+    let folder = folder(&[]);
+    let Some([step, leaf]) = library(folder.path()) else {
+        assert!(std::env::var_os("SEDIMENT_REQUIRE_ALL").is_none(), "cc or nm is missing");
+        eprintln!("not run: cc or nm is missing");
+        return;
+    };
+    let log = lackey_log(&folder.path().join("library.so"), &[step, leaf, step + 4, leaf, step + 4]);
+    std::fs::write(folder.path().join("log"), log).unwrap();
+    std::fs::write(folder.path().join("trace"), "old").unwrap();
+    let output = sediment(folder.path(), &["import", "log", "--trace", "trace"]);
+    let profile = out(&output);
+    assert!(profile.contains("\"step\" -> \"leaf\" [label=1.000000, count=2, near=2]"), "{profile}");
+    assert!(profile.contains("\"leaf\" -> \"step\" [label=0.000000, near=2]"), "{profile}");
+    assert!(profile.contains("first=0") && profile.contains("first=1"), "{profile}");
+    let trace = folder.path().join("trace");
+    let mode = std::fs::metadata(&trace).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "a trace is its owner's alone");
+    let bytes = std::fs::read(trace).unwrap();
+    assert!(bytes.starts_with(b"sediment trace 1\n") && bytes.ends_with(&[0, 5]), "{bytes:?}");
+    assert!(err(&output).contains("5 times that a function began or went on"), "{}", err(&output));
+}
+
+#[test]
+fn a_trace_of_what_knows_no_order_is_refused() {
+    let folder = folder(&[("c.out", PART)]);
+    let output = sediment(folder.path(), &["import", "c.out", "--trace", "trace"]);
+    assert!(!output.status.success());
+    assert!(err(&output).contains("none of these files tells in which order"), "{}", err(&output));
+    assert!(!folder.path().join("trace").exists());
+}
