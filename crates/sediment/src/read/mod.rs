@@ -9,10 +9,13 @@
 //! To add a format: one file here, one row in [`READERS`], one folder in tests/golden/read, one page in docs/formats.
 
 pub mod callgrind;
+pub mod folded;
+mod frame_names;
 pub mod input;
 pub mod perf_data;
 pub mod perf_report;
 pub mod perf_script;
+pub mod perf_stacks;
 mod stacks;
 
 pub use input::Input;
@@ -87,8 +90,14 @@ pub enum Step {
 }
 
 /// Every format there is, the more specific first.
-pub const READERS: &[Reader] =
-    &[perf_data::READER, callgrind::READER, perf_script::READER, perf_report::READER];
+pub const READERS: &[Reader] = &[
+    perf_data::READER,
+    callgrind::READER,
+    perf_script::READER,
+    perf_stacks::READER,
+    perf_report::READER,
+    folded::READER,
+];
 
 /// How much of a file its kind is found by, in bytes.
 pub const HEAD: usize = 1 << 16;

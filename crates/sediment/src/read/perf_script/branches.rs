@@ -139,10 +139,10 @@ impl<'a> Iterator for Branches<'a> {
         let (kind, rest) = kind_and_rest(tail)?;
         self.text = rest;
         let blurred = std::mem::take(&mut self.blurred);
-        Some(match two_ends(ends) {
-            Some((from, to)) => Some(Branch { from: if blurred { End::Blurred } else { from }, to, kind }),
-            None => None,
-        })
+        Some(two_ends(ends).map(|(from, to)| {
+            let from = if blurred { End::Blurred } else { from };
+            Branch { from, to, kind }
+        }))
     }
 }
 
@@ -242,6 +242,8 @@ fn end(text: &[u8]) -> Option<End<'_>> {
         return Some(End::Unknown);
     }
     let (place, object) = match (text.ends_with(b")"), object_start_glued(text)) {
+        // A slash behind a parenthesis of a path is none between two ends.
+        (true, Some(open)) if !is_balanced(&text[open..]) => return None,
         (true, Some(open)) => (&text[..open], Some(&text[open + 1..text.len() - 1])),
         _ => (text, None),
     };
@@ -251,6 +253,11 @@ fn end(text: &[u8]) -> Option<End<'_>> {
     let plus = memchr::memmem::rfind(place, b"+0x")?;
     let offset = hex(&place[plus + 3..])?;
     (plus > 0).then_some(End::Symbol { name: &place[..plus], offset, object })
+}
+
+fn is_balanced(text: &[u8]) -> bool {
+    let count = |byte| memchr::memchr_iter(byte, text).count();
+    count(b'(') == count(b')')
 }
 
 /// Where the object of an end begins: the parenthesis behind its offset.
