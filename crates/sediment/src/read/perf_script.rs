@@ -47,6 +47,7 @@ const NO_FILE: &str = "in code that no file holds (compiled while running, [vdso
 const UNMAPPED: &str = "at an address that was not mapped when it ran";
 const SEVERAL: &str = "at an address of several processes, as no process was printed";
 const BLURRED: &str = "that perf printed together with the sampled place";
+const RENAMED: &str = "in a function that perf took for an inlined one (--no-inline names it)";
 const INTERPRETED: &str = "of an interpreted program";
 const NO_TEXT: &str = "in a file whose name is not UTF-8";
 const IN_KERNEL: &str = "in the kernel";
@@ -181,6 +182,8 @@ struct Reading<'c> {
     /// The chain that is being read: process, weight, frames from the innermost.
     open: Option<(Option<u32>, u128)>,
     chain: Vec<Frame>,
+    /// Where the frame before was inlined.
+    inlined_at: Option<u64>,
     by_path: HashMap<Box<[u8]>, DsoId>,
     /// Frames by their text behind the address.
     by_text: HashMap<Box<[u8]>, Option<Frame>>,
@@ -206,6 +209,7 @@ impl<'c> Reading<'c> {
             branches: 0,
             open: None,
             chain: Vec::new(),
+            inlined_at: None,
             by_path: HashMap::new(),
             by_text: HashMap::new(),
             by_name: HashMap::new(),
@@ -334,7 +338,7 @@ impl<'c> Reading<'c> {
     }
 
     fn frame(&mut self, frame: &lines::Frame) {
-        if self.open.is_none() && self.chain.is_empty() {
+        if self.open.is_none() {
             // No field was asked for, so that a chain has no line before it; or it is of an event that is not read.
             if !self.choice.event.is_empty() {
                 return;
@@ -346,9 +350,25 @@ impl<'c> Reading<'c> {
         if frame.address == 0 || self.choice.what != What::Chains && !self.chain.is_empty() {
             return;
         }
+        self.settle_inlined(Some(frame.address));
         match self.frame_of(frame.address, frame.text) {
-            Some(frame) => self.chain.push(frame),
-            None => self.inlined += 1,
+            Some(known) => {
+                self.inlined_at = None;
+                self.chain.push(known);
+            }
+            None => {
+                self.inlined += 1;
+                self.inlined_at = Some(frame.address);
+            }
+        }
+    }
+
+    /// Frames that were inlined stand before the one that they were inlined into, at the same address. Where that is missing,
+    /// the last of them is a function whose symbol is not the name that it has in debug information, such as a clone.
+    fn settle_inlined(&mut self, next: Option<u64>) {
+        if self.inlined_at.is_some_and(|address| Some(address) != next) {
+            self.inlined_at = None;
+            self.chain.push(Frame::Unknown(RENAMED));
         }
     }
 
@@ -390,6 +410,7 @@ impl<'c> Reading<'c> {
 
     /// Ends a chain, which was printed from the innermost frame on.
     fn close(&mut self) {
+        self.settle_inlined(None);
         let Some((_, weight)) = self.open.take() else {
             self.chain.clear();
             return;

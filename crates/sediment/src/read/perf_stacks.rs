@@ -37,7 +37,7 @@ pub const INLINED: &str = "frames that were inlined into their callers";
 const NO_SYMBOL: &str = "at an address that perf found no symbol for";
 const NO_FILE: &str = "in code that no file holds (compiled while running, anonymous)";
 const INTERPRETED: &str = "of an interpreted program";
-const COMMAND: &str = "print the report with `perf report --stdio --no-children --no-demangle \
+const COMMAND: &str = "print the report with `perf report --stdio --no-children --no-demangle --no-inline \
      -g folded,count,caller,0 > stacks.txt`";
 const LONGEST_START: usize = 1 << 16;
 

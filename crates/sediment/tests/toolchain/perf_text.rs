@@ -14,10 +14,11 @@ pub(crate) fn cases() -> Vec<Trial> {
 }
 
 /// `leaf` runs about ten times as long for `hot` as for `warm`; `hot` itself runs a tenth of that. `deep` calls itself.
+/// `leaf` asks for its frame: gcc keeps none in functions that call nothing, so that their callers would be missing from the chains.
 const PROGRAM: &str = "
 static volatile unsigned long sink;
 #define FUNCTION __attribute__((noinline, noclone))
-FUNCTION void leaf(unsigned long n) { for (unsigned long i = 0; i < n; i++) sink += i; }
+FUNCTION void leaf(unsigned long n) { __asm__ volatile(\"\" :: \"r\"(__builtin_frame_address(0))); for (unsigned long i = 0; i < n; i++) sink += i; }
 FUNCTION void warm(unsigned long n) { leaf(n); __asm__ volatile(\"\"); }
 FUNCTION void hot(unsigned long n) { leaf(10 * n); for (unsigned long i = 0; i < n; i++) sink ^= i; __asm__ volatile(\"\"); }
 FUNCTION int deep(int n) { if (n > 0) return deep(n - 1) + 1; warm(200000); return 0; }
