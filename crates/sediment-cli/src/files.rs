@@ -80,6 +80,42 @@ impl Input for Source {
     }
 }
 
+/// The parts of one recording that callgrind wrote beside a file, in their order: `NAME.1` for dumps, `NAME-01` for threads,
+/// `NAME.1-01` for both. Empty ones are passed over.
+pub(crate) fn siblings(path: &Path) -> Vec<PathBuf> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
+        return Vec::new();
+    };
+    let folder_path = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let Ok(entries) = fs::read_dir(folder_path) else { return Vec::new() };
+    let mut found: Vec<((u64, u64), PathBuf)> = entries
+        .flatten()
+        .filter(|entry| entry.metadata().is_ok_and(|found| found.is_file() && found.len() > 0))
+        .filter_map(|entry| {
+            let part = part_of(entry.file_name().to_str()?.strip_prefix(name)?)?;
+            Some((part, folder.join(entry.file_name())))
+        })
+        .collect();
+    found.sort();
+    found.into_iter().map(|(_, path)| path).collect()
+}
+
+/// The numbers of dump and thread in what callgrind adds to the name of a file; 0 for none.
+fn part_of(addition: &str) -> Option<(u64, u64)> {
+    let number = |digits: &str| {
+        let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        if plain { digits.parse::<u64>().ok() } else { None }
+    };
+    match (addition.strip_prefix('.'), addition.strip_prefix('-')) {
+        (Some(rest), _) => match rest.split_once('-') {
+            Some((dump, thread)) => Some((number(dump)?, number(thread)?)),
+            None => Some((number(rest)?, 0)),
+        },
+        (_, Some(thread)) => Some((0, number(thread)?)),
+        _ => None,
+    }
+}
+
 /// Writes a file whole or not at all; `-` is standard output. Devices and pipes are written to as they are.
 pub(crate) fn write(path: &Path, data: &[u8], ui: &Ui) -> Result<()> {
     // The names that the system has for standard output mean the stream, not the file that it may lead to.
@@ -87,42 +123,102 @@ pub(crate) fn write(path: &Path, data: &[u8], ui: &Ui) -> Result<()> {
     if standard.iter().any(|name| path == Path::new(name)) {
         return ui.raw_result(data);
     }
-    let failed = |error: std::io::Error| {
-        Error::failed(format!("cannot be written: {error}")).with_input(display(path))
-    };
-    // Follow a link to what it stands for: the link itself is the user's.
-    let target = fs::canonicalize(path).unwrap_or_else(|_| where_link_leads(path));
-    let existing = fs::metadata(&target).ok();
-    if let Some(found) = &existing {
-        let kind = found.file_type();
-        if kind.is_char_device() || kind.is_fifo() || kind.is_socket() {
-            return fs::OpenOptions::new()
-                .write(true)
-                .open(&target)
-                .and_then(|mut file| file.write_all(data))
-                .map_err(failed);
+    let mut output = Output::create(path, Audience::Everyone)?;
+    output.write_all(data).map_err(|error| output.failed(&error))?;
+    output.keep()
+}
+
+/// Who may read a file that is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// As the user's mask says, or as the file that was there.
+    Everyone,
+    /// Its owner alone.
+    Owner,
+}
+
+/// A file that is being written, and is there once it is whole. Devices and pipes are written to as they are.
+#[derive(Debug)]
+pub(crate) struct Output {
+    path: PathBuf,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    AsItIs(fs::File),
+    Whole { file: tempfile::NamedTempFile, target: PathBuf, permissions: Option<Permissions> },
+}
+
+impl Output {
+    pub(crate) fn create(path: &Path, audience: Audience) -> Result<Self> {
+        // Follow a link to what it stands for: the link itself is the user's.
+        let target = fs::canonicalize(path).unwrap_or_else(|_| where_link_leads(path));
+        let existing = fs::metadata(&target).ok();
+        if let Some(found) = &existing {
+            let kind = found.file_type();
+            if kind.is_char_device() || kind.is_fifo() || kind.is_socket() {
+                let file = fs::OpenOptions::new().write(true).open(&target);
+                let file = file.map_err(|error| {
+                    Error::failed(format!("cannot be written: {error}")).with_input(display(path))
+                })?;
+                return Ok(Self { path: path.to_path_buf(), kind: Kind::AsItIs(file) });
+            }
+        }
+        let folder = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+        let (mode, permissions) = match audience {
+            Audience::Everyone => (0o666, existing.map(|found| found.permissions())), // less the umask, as for any new file
+            Audience::Owner => (0o600, None),
+        };
+        let file = tempfile::Builder::new()
+            .prefix(".sediment-")
+            .permissions(Permissions::from_mode(mode))
+            .tempfile_in(folder)
+            .map_err(|error| match error.kind() {
+                std::io::ErrorKind::NotFound => Error::failed("cannot be written: there is no such folder"),
+                std::io::ErrorKind::PermissionDenied => {
+                    Error::failed("cannot be written: its folder takes no new file from this user")
+                }
+                kind => Error::failed(format!("cannot be written: {kind}")),
+            })
+            .map_err(|error| error.with_input(display(path)))?;
+        Ok(Self { path: path.to_path_buf(), kind: Kind::Whole { file, target, permissions } })
+    }
+
+    /// Puts the file in its place.
+    pub(crate) fn keep(self) -> Result<()> {
+        let failed = |error: std::io::Error| {
+            Error::failed(format!("cannot be written: {error}")).with_input(display(&self.path))
+        };
+        let Kind::Whole { file, target, permissions } = self.kind else { return Ok(()) };
+        if let Some(permissions) = permissions {
+            file.as_file().set_permissions(permissions).map_err(failed)?;
+        }
+        file.as_file().sync_all().map_err(failed)?;
+        file.persist(&target).map_err(|error| failed(error.error))?;
+        Ok(())
+    }
+
+    /// What to say when writing to it failed.
+    pub(crate) fn failed(&self, error: &std::io::Error) -> Error {
+        Error::failed(format!("cannot be written: {error}")).with_input(display(&self.path))
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, data: &[u8]) -> std::io::Result<usize> {
+        match &mut self.kind {
+            Kind::AsItIs(file) => file.write(data),
+            Kind::Whole { file, .. } => file.write(data),
         }
     }
-    let folder = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    let mut file = tempfile::Builder::new()
-        .prefix(".sediment-")
-        .permissions(Permissions::from_mode(0o666)) // less the umask, as for any new file
-        .tempfile_in(folder)
-        .map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Error::failed("cannot be written: there is no such folder"),
-            std::io::ErrorKind::PermissionDenied => {
-                Error::failed("cannot be written: its folder takes no new file from this user")
-            }
-            kind => Error::failed(format!("cannot be written: {kind}")),
-        })
-        .map_err(|error| error.with_input(display(path)))?;
-    file.write_all(data).map_err(failed)?;
-    if let Some(found) = existing {
-        file.as_file().set_permissions(found.permissions()).map_err(failed)?;
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match &mut self.kind {
+            Kind::AsItIs(file) => file.flush(),
+            Kind::Whole { file, .. } => file.flush(),
+        }
     }
-    file.as_file().sync_all().map_err(failed)?;
-    file.persist(&target).map_err(|error| failed(error.error))?;
-    Ok(())
 }
 
 /// What a link to a file that is not there yet stands for.

@@ -82,6 +82,20 @@ impl Ui {
         bar
     }
 
+    /// A progress bar over the bytes of a file; hidden where standard error is no terminal.
+    pub(crate) fn progress_of_bytes(&self, bytes: u64, doing: &str) -> ProgressBar {
+        if !self.terminal {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::new(bytes);
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {bytes}/{total_bytes} {elapsed}") {
+            bar.set_style(style);
+        }
+        bar.set_message(escape::terminal(doing));
+        bar.enable_steady_tick(Duration::from_millis(120));
+        bar
+    }
+
     fn say(&self, text: &str) {
         let mut line = safe_line(text);
         line.push('\n');

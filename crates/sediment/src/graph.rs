@@ -177,6 +177,9 @@ impl Order {
 pub struct Trace {
     /// One entry for each time a function began or resumed.
     pub functions: Vec<FunctionId>,
+    /// Positions in `functions`, ascending, of what does not follow what stands before it: something is missing between
+    /// the two, or they ran in different threads.
+    pub breaks: Vec<usize>,
 }
 
 /// Which functions of a profile a graph is built of.

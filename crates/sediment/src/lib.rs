@@ -16,8 +16,10 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 #![warn(unreachable_pub)]
 
+pub mod advise;
 pub mod binary;
 pub mod compare;
+mod counts;
 pub mod error;
 pub mod escape;
 pub mod graph;
@@ -29,6 +31,7 @@ pub mod profile;
 pub mod read;
 pub mod record;
 pub mod resolve;
+pub mod trace;
 pub mod verify;
 
 pub use error::{Error, ErrorKind, Losses, Result};

@@ -8,6 +8,7 @@
 //! file where a local function has a namesake in the DSO. Everything else of the recording (addresses, paths) ends here.
 
 mod dsos;
+mod return_addresses;
 
 use crate::binary::{Files, names};
 use crate::error::{Error, Losses, Result};
@@ -19,7 +20,7 @@ use std::collections::{BTreeSet, HashMap};
 /// How [`resolve_with`] goes about it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Settings {
-    /// Uses a binary whose build-id is not the recorded one, at the risk of naming the wrong functions.
+    /// Uses a binary whose build-id is not the recorded one, or that recorded addresses do not fit, at the risk of naming the wrong functions.
     pub ignore_build_id: bool,
 }
 
@@ -57,6 +58,9 @@ pub struct Resolved {
 pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: Settings) -> Result<Resolved> {
     let loaded = dsos::load(recording, files, settings)?;
     let dsos = Dsos::new(recording, &loaded);
+    if recording.return_addresses && !settings.ignore_build_id {
+        return_addresses::check(recording, &dsos)?;
+    }
     let mut losses = Losses::default();
     let ends = Ends::new(recording, &dsos, &mut losses);
     let mut profile = begin(recording, &dsos, &mut losses);
@@ -220,6 +224,8 @@ fn end_of(place: &Place, dsos: &Dsos, namesakes: &Namesakes, losses: &mut Losses
             if let Some(view) = place.dso.and_then(|id| dsos.view(id)) {
                 match view.by_name(&key.name, source_file.as_deref()) {
                     dsos::Named::Unknown => {}
+                    // Tracers name what a program calls by the stub in the program.
+                    dsos::Named::Import => return End::Stub { name: key.name, first_byte: None },
                     dsos::Named::Function { function, file } => {
                         key.file = file.map(str::to_owned);
                         size = (function.size > 0).then_some(function.size);

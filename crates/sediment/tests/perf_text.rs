@@ -39,9 +39,9 @@ fn goldens() {
 
 #[test]
 fn each_sample_file_is_taken_for_what_it_is() {
-    for format in FORMATS.into_iter().chain(["perf-report", "callgrind"]) {
+    for format in READERS.iter().map(|reader| reader.name).filter(|name| *name != "perf-data") {
         for case in support::golden_cases(&format!("read/{format}")) {
-            let input = std::fs::read(case.join("input")).unwrap();
+            let Ok(input) = std::fs::read(case.join("input")) else { continue };
             let name = read::find(&input, &Settings::default()).map(|reader| reader.name);
             // Damaged samples of other readers may be nobody's.
             let ours = FORMATS.contains(&format);

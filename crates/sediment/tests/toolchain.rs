@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cases that run real compilers, linkers and profilers.
 
+#[path = "toolchain/advise.rs"]
+mod advise;
 #[path = "support/graphs.rs"]
 mod graphs;
 #[path = "toolchain/hostile_link.rs"]
 mod hostile_link;
+#[path = "toolchain/instrumented.rs"]
+mod instrumented;
 #[path = "support/json.rs"]
 mod json;
+#[path = "toolchain/lackey.rs"]
+mod lackey;
 #[path = "toolchain/layout.rs"]
 mod layout;
 #[path = "toolchain/link.rs"]
 mod link;
 #[path = "support/lld.rs"]
 mod lld;
+#[path = "toolchain/llvm.rs"]
+mod llvm;
 #[path = "toolchain/measure.rs"]
 mod measure;
 #[path = "support/perf_data_writer.rs"]
@@ -25,14 +33,20 @@ mod profile;
 mod readers;
 #[path = "toolchain/resolve.rs"]
 mod resolve;
+#[path = "support/sample_profile_text.rs"]
+mod sample_profile_text;
 mod support;
 
 use libtest_mimic::Arguments;
 
 fn main() {
     let mut cases = Vec::new();
+    cases.extend(advise::cases());
+    cases.extend(lackey::cases());
+    cases.extend(instrumented::cases());
     cases.extend(layout::cases());
     cases.extend(link::cases());
+    cases.extend(llvm::cases());
     cases.extend(measure::cases());
     cases.extend(readers::cases());
     cases.extend(perf_text::cases());

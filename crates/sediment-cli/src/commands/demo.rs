@@ -188,7 +188,7 @@ impl Stage<'_> {
         for stream in [RECORDED_STREAM, MEASURED_STREAM] {
             let output = |program: &Path| {
                 let command = self.serve(program, REQUESTS, stream);
-                Ok(run_program(&command, 1024)?.successful(&command)?.output)
+                run_program(&command, 1024)?.successful(&command).map(|done| done.output)
             };
             if output(before)? != output(after)? {
                 return Err(Error::failed(

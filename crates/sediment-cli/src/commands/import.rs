@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment import`: any profiler's files in, one profile out.
 
-use crate::files::{self, Source, SystemFiles};
+use crate::files::{self, Audience, Output, Source, SystemFiles};
 use crate::ui::Ui;
 use clap::Args;
-use sediment::read::{self, Recording, Settings, StackOrder};
-use sediment::{Error, Result, profile, resolve};
-use std::path::PathBuf;
+use sediment::read::{self, Input, Recording, Settings, StackOrder, Step};
+use sediment::resolve::{self, Resolved};
+use sediment::trace::{Sequence, file::Writer};
+use sediment::{Error, Result, profile};
+use std::path::{Path, PathBuf};
 
 /// Turn a profiler's files into a profile
 #[derive(Debug, Args)]
@@ -22,6 +24,10 @@ pub(crate) struct Arguments {
     /// The profile to write; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = files::STANDARD_STREAM)]
     output: PathBuf,
+    /// Write the run itself, function by function, to this file, for predictions and layouts; not to be passed on, as it
+    /// tells what was done
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// An executable or library that was recorded, for its symbols; may be given again
     #[arg(long, value_name = "ELF")]
     binary: Vec<PathBuf>,
@@ -40,10 +46,16 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
-    let recording = read_all(&arguments.recordings, &arguments.settings())?;
+    let settings = arguments.settings();
+    let inputs = Inputs::open(&arguments.recordings, ui)?;
+    if arguments.trace.is_some() && !inputs.any_knows_the_order(&settings)? {
+        return Err(no_order());
+    }
+    let recording = inputs.read(&settings, ui)?;
     let files = SystemFiles::new(arguments.symfs.clone(), &arguments.binary)?;
-    let text = profile_text(&recording, &files, arguments.ignore_build_id, ui)?;
-    files::write(&arguments.output, text.as_bytes(), ui)
+    let mut resolved = resolve(&recording, &files, arguments.ignore_build_id, ui)?;
+    inputs.replay(&settings, &recording, &mut resolved, arguments.trace.as_deref(), ui)?;
+    files::write(&arguments.output, profile::text::print(&resolved.profile).as_bytes(), ui)
 }
 
 fn format_names() -> Vec<&'static str> {
@@ -59,38 +71,170 @@ impl Arguments {
                 "caller" => StackOrder::CallerFirst,
                 _ => StackOrder::CalleeFirst,
             }),
+            part: false,
         }
     }
 }
 
-/// Reads the parts of one recording.
-pub(crate) fn read_all(paths: &[PathBuf], settings: &Settings) -> Result<Recording> {
-    let mut whole: Option<Recording> = None;
-    for path in paths {
-        let source = Source::open(path)?;
-        let part = read::read(&source, settings).map_err(|error| error.with_input(files::display(path)))?;
-        match &mut whole {
-            None => whole = Some(part),
-            Some(sum) => sum.append(&part).map_err(|error| error.with_input(files::display(path)))?,
+/// The parts of one recording, opened.
+#[derive(Debug)]
+pub(crate) struct Inputs(Vec<(PathBuf, Source)>);
+
+impl Inputs {
+    /// Opens them. A file that callgrind left empty stands for the parts that it wrote beside it.
+    pub(crate) fn open(paths: &[PathBuf], ui: &Ui) -> Result<Self> {
+        let mut inputs: Vec<(PathBuf, Source)> = Vec::new();
+        for path in paths {
+            let source = Source::open(path)?;
+            let siblings = if source.length() == 0 { files::siblings(path) } else { Vec::new() };
+            if siblings.is_empty() {
+                inputs.push((path.clone(), source));
+                continue;
+            }
+            let new: Vec<&PathBuf> = siblings.iter().filter(|sibling| !paths.contains(sibling)).collect();
+            let names: Vec<String> = siblings.iter().map(|sibling| files::base_name(sibling)).collect();
+            ui.note(&format!("{} is empty: read instead: {}", files::display(path), names.join(", ")));
+            for sibling in new {
+                inputs.push((sibling.clone(), Source::open(sibling)?));
+            }
         }
+        Ok(Self(inputs))
     }
-    whole.ok_or_else(|| Error::failed("no recording was given"))
+
+    /// Reads them into one recording.
+    pub(crate) fn read(&self, settings: &Settings, ui: &Ui) -> Result<Recording> {
+        let settings = Settings { part: self.0.len() > 1, ..settings.clone() };
+        let mut whole: Option<Recording> = None;
+        for (path, source) in &self.0 {
+            let named = |error: Error| error.with_input(files::display(path));
+            let watched = Watched::new(source, path, "reading", ui);
+            let part = read::read(&watched, &settings).map_err(named)?;
+            match &mut whole {
+                None => whole = Some(part),
+                Some(sum) => sum.append(&part).map_err(named)?,
+            }
+        }
+        whole.ok_or_else(|| Error::failed("no recording was given"))
+    }
+
+    /// Whether the format of any of them tells in which order things ran.
+    fn any_knows_the_order(&self, settings: &Settings) -> Result<bool> {
+        for (path, source) in &self.0 {
+            let reader =
+                read::find(source, settings).map_err(|error| error.with_input(files::display(path)))?;
+            if reader.replay.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Puts into the profile what the order of the run tells, where the formats know it, and writes the run to `trace`.
+    fn replay(
+        &self,
+        settings: &Settings,
+        recording: &Recording,
+        resolved: &mut Resolved,
+        trace: Option<&Path>,
+        ui: &Ui,
+    ) -> Result<()> {
+        let Resolved { profile, functions, .. } = resolved;
+        let output = trace.map(|path| Output::create(path, Audience::Owner)).transpose()?;
+        let mut output = output.zip(trace);
+        let mut writer = output.as_mut().map(|(output, _)| Writer::new(output, profile, functions));
+        let mut told: Vec<(Sequence<'_>, bool)> = Vec::new();
+        for (path, source) in &self.0 {
+            let named = |error: Error| error.with_input(files::display(path));
+            let Some(replay) = read::find(source, settings).map_err(named)?.replay else { continue };
+            let mut sequence = Sequence::new(functions);
+            let watched = Watched::new(source, path, "following the run in", ui);
+            let mut step = |step: Step| {
+                sequence.step(step);
+                if let Some(writer) = &mut writer {
+                    writer.step(step);
+                }
+            };
+            (replay.steps)(&watched, settings, recording, &mut step).map_err(named)?;
+            if let Some(writer) = &mut writer {
+                writer.begin_part();
+            }
+            told.push((sequence, replay.whole));
+        }
+        let runs = writer.map(Writer::finish).transpose();
+        if let Some((output, path)) = output {
+            let runs = runs.map_err(|error| output.failed(&error))?.unwrap_or_default();
+            output.keep()?;
+            ui.note(&format!(
+                "the run, {runs} times that a function began or went on, is in {}",
+                files::display(path)
+            ));
+        }
+        for (sequence, whole) in told {
+            sequence.put_into(profile, whole);
+        }
+        Ok(())
+    }
 }
 
-/// Resolves a recording and prints its profile, telling what was lost on the way.
-pub(crate) fn profile_text(
+/// A file whose reading is shown.
+struct Watched<'a> {
+    source: &'a Source,
+    bar: indicatif::ProgressBar,
+}
+
+impl<'a> Watched<'a> {
+    fn new(source: &'a Source, path: &Path, doing: &str, ui: &Ui) -> Self {
+        let bar = ui.progress_of_bytes(source.length(), &format!("{doing} {}", files::display(path)));
+        Self { source, bar }
+    }
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Input for Watched<'_> {
+    fn length(&self) -> u64 {
+        self.source.length()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.source.read_at(offset, buffer)?;
+        self.bar.set_position(offset + count as u64);
+        Ok(count)
+    }
+
+    fn bytes(&self) -> Option<&[u8]> {
+        self.source.bytes()
+    }
+}
+
+fn no_order() -> Error {
+    let known: Vec<&str> =
+        read::READERS.iter().filter(|reader| reader.replay.is_some()).map(|reader| reader.name).collect();
+    Error::failed("none of these files tells in which order functions ran: there is no trace to write")
+        .with_hint(format!(
+            "formats that tell it: {}; see docs/formats for how to record them",
+            known.join(", ")
+        ))
+}
+
+/// Resolves a recording, telling what was lost on the way.
+pub(crate) fn resolve(
     recording: &Recording,
     files: &SystemFiles,
     ignore_build_id: bool,
     ui: &Ui,
-) -> Result<String> {
+) -> Result<Resolved> {
     ui.note(&format!("read: {} ({}); {} calls in all", recording.seen, recording.source, recording.total));
     ui.losses("reading", &recording.losses);
     let resolved = resolve::resolve_with(recording, files, resolve::Settings { ignore_build_id })?;
-    let profile = resolved.profile;
+    let profile = &resolved.profile;
     ui.losses("resolving", &resolved.losses);
-    super::say_what_looks_alike(&profile, ui);
+    super::say_what_looks_alike(profile, ui);
     let functions = profile.functions();
     super::say_what_is_demangled(functions.iter().map(|function| profile.key(*function).name.as_str()), ui);
-    Ok(profile::text::print(&profile))
+    Ok(resolved)
 }

@@ -69,9 +69,10 @@ fn perf2gv_command() -> Command {
 }
 
 fn perf2gv(matches: &ArgMatches, ui: &Ui) -> Result<()> {
-    let recording = import::read_all(&inputs(matches), &sediment::read::Settings::default())?;
-    let text = import::profile_text(&recording, &SystemFiles::default(), false, ui)?;
-    ui.raw_result(text.as_bytes())
+    let inputs = import::Inputs::open(&inputs(matches), ui)?;
+    let recording = inputs.read(&sediment::read::Settings::default(), ui)?;
+    let resolved = import::resolve(&recording, &SystemFiles::default(), false, ui)?;
+    ui.raw_result(profile::text::print(&resolved.profile).as_bytes())
 }
 
 fn gv2link_command() -> Command {

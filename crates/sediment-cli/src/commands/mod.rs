@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The commands, one file each, in the order of the work. The original's commands are names of this same program.
 
+mod advise;
 mod demo;
 mod draw;
 mod import;
@@ -39,6 +40,7 @@ enum Command {
     Draw(draw::Arguments),
     Order(order::Arguments),
     Verify(verify::Arguments),
+    Advise(advise::Arguments),
     Demo(demo::Arguments),
 }
 
@@ -58,6 +60,7 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
         Command::Draw(arguments) => draw::run(&arguments, ui),
         Command::Order(arguments) => order::run(&arguments, ui),
         Command::Verify(arguments) => return verify::run(&arguments, ui),
+        Command::Advise(arguments) => advise::run(&arguments, ui),
         Command::Demo(arguments) => demo::run(&arguments, ui),
     }
     .map(|()| ExitCode::SUCCESS)

@@ -6,11 +6,13 @@
 //! elsewhere, `plt` reads the stubs of the procedure linkage table, and [`address_index`] says what lies at an address.
 
 pub mod address_index;
+pub mod calls;
 mod debug_data;
 mod elf;
 pub mod identity;
 pub mod names;
 mod plt;
+pub mod source_lines;
 
 pub use address_index::AddressIndex;
 pub(crate) use elf::file_evidence;

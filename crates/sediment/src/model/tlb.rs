@@ -252,7 +252,7 @@ mod tests {
     }
 
     fn misses(graph: &CallGraph, steps: &[u32], entries: u32) -> TlbReplay {
-        let trace = Trace { functions: steps.iter().copied().map(FunctionId).collect() };
+        let trace = Trace { functions: steps.iter().copied().map(FunctionId).collect(), breaks: Vec::new() };
         replay(&trace, graph, &[], &geometry(entries))
     }
 

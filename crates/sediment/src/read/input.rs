@@ -104,6 +104,8 @@ pub struct Lines<'a> {
     from: usize,
     number: u64,
     ended: bool,
+    /// How much is read at once, at least.
+    piece: usize,
 }
 
 impl std::fmt::Debug for Lines<'_> {
@@ -120,13 +122,26 @@ impl<'a> Lines<'a> {
     /// The lines from the beginning.
     #[must_use]
     pub fn of(input: &'a dyn Input) -> Self {
-        Self { input, buffer: Vec::new(), base: 0, from: 0, number: 0, ended: false }
+        Self::in_pieces(input, Self::PIECE)
+    }
+
+    /// The lines from the beginning, read in pieces of about so many bytes: small ones where many inputs are read side by side.
+    #[must_use]
+    pub fn in_pieces(input: &'a dyn Input, piece: usize) -> Self {
+        let piece = piece.max(1);
+        Self { input, buffer: Vec::new(), base: 0, from: 0, number: 0, ended: false, piece }
     }
 
     /// Number of the line that was handed out last, from 1.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Offset in the input of the line that comes next.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.base + self.from as u64
     }
 
     /// The next line without its end (`\n` or `\r\n`); None at the end.
@@ -170,7 +185,7 @@ impl<'a> Lines<'a> {
         self.from = 0;
         let kept = self.buffer.len();
         // A long line doubles what is read at once, so that its search stays linear.
-        let piece = Self::PIECE.max(kept);
+        let piece = self.piece.max(kept);
         self.buffer.resize(kept + piece, 0);
         let count = fill(self.input, self.base + kept as u64, &mut self.buffer[kept..])?;
         self.buffer.truncate(kept + count);

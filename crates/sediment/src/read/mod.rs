@@ -8,15 +8,25 @@
 //!
 //! To add a format: one file here, one row in [`READERS`], one folder in tests/golden/read, one page in docs/formats.
 
+pub mod bolt;
+pub mod bolt_aggregated;
 pub mod callgrind;
+pub mod entry_trace;
 pub mod folded;
 mod frame_names;
+pub mod gmon;
+pub mod gprof;
 pub mod input;
+pub mod lackey;
 pub mod perf_data;
 pub mod perf_report;
 pub mod perf_script;
 pub mod perf_stacks;
+pub mod pprof;
+pub mod sample_profile;
 mod stacks;
+pub mod temporal_profile;
+pub mod uftrace;
 
 pub use input::Input;
 
@@ -32,6 +42,9 @@ pub struct Settings {
     pub program: Option<String>,
     /// Which way call stacks were printed, for text that does not say it.
     pub stacks: Option<StackOrder>,
+    /// Whether this is one of several parts of a recording. A part may hold nothing, where a recording may not: the file of a
+    /// thread that did nothing, say.
+    pub part: bool,
 }
 
 /// Which end of a call stack stands first.
@@ -92,11 +105,21 @@ pub enum Step {
 /// Every format there is, the more specific first.
 pub const READERS: &[Reader] = &[
     perf_data::READER,
+    gmon::READER,
+    pprof::READER,
     callgrind::READER,
+    lackey::READER,
     perf_script::READER,
     perf_stacks::READER,
     perf_report::READER,
+    gprof::READER,
+    bolt::READER,
+    bolt_aggregated::READER,
+    sample_profile::READER,
+    temporal_profile::READER,
+    uftrace::READER,
     folded::READER,
+    entry_trace::READER,
 ];
 
 /// How much of a file its kind is found by, in bytes.
@@ -224,6 +247,9 @@ pub struct Recording {
     pub total: u128,
     /// What could not be kept, and why.
     pub losses: Losses,
+    /// Both ends of every call are addresses to which a call returns, the callee's that of the call with which it announced
+    /// itself: [`crate::resolve`] can tell by them whether a binary is the one that ran.
+    pub return_addresses: bool,
     dsos: Vec<RecordedDso>,
     by_dso: HashMap<RecordedDso, DsoId>,
     places: Vec<Place>,
@@ -301,6 +327,7 @@ impl Recording {
         if self.arch != part.arch {
             self.arch = None;
         }
+        self.return_addresses &= part.return_addresses;
         self.total = self.total.saturating_add(part.total);
         self.seen = format!("{}; {}", self.seen, part.seen);
         self.losses.append(&part.losses);
@@ -345,6 +372,12 @@ impl Recording {
             self.transfers.iter().map(|(&(from, to, kind), &count)| (from, to, kind, count)).collect();
         all.sort_unstable();
         all
+    }
+
+    /// How many passages there are, each pair of places and kind once.
+    #[must_use]
+    pub fn transfer_count(&self) -> usize {
+        self.transfers.len()
     }
 
     /// Own cost by place, sorted by place.

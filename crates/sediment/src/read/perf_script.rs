@@ -72,6 +72,14 @@ fn recognises(head: &[u8]) -> bool {
         let after = std::mem::take(&mut after_sample);
         match Line::of(line) {
             Line::Mapping(_) | Line::Fork { .. } | Line::Exec(_) => return true,
+            // What perf report begins with.
+            Line::Comment(text)
+                if [&b"Samples:"[..], b"Event count", b"Total Lost Samples:"]
+                    .iter()
+                    .any(|words| text.trim_ascii_start().starts_with(words)) =>
+            {
+                return false;
+            }
             Line::Sample(sample) if branches::has_entry(sample.rest) => return true,
             Line::Sample(sample) => {
                 let place = lines::frame(sample.rest);

@@ -2,7 +2,7 @@
 //! The DSOs of a recording: their labels, the binaries that are at hand, and what those say of an address or a name.
 
 use super::Settings;
-use crate::binary::{AddressIndex, Binary, BinaryFunction, Files, file_evidence};
+use crate::binary::{AddressIndex, Binary, BinaryFunction, Files, SymbolSource, file_evidence};
 use crate::error::{Error, Result};
 use crate::profile::acceptable;
 use crate::read::{DsoId, Place, RecordedDso, Recording, Spot};
@@ -105,6 +105,7 @@ pub(super) struct View<'a> {
     index: AddressIndex<'a>,
     twins: BTreeSet<&'a str>,
     by_name: HashMap<&'a str, Vec<&'a BinaryFunction>>,
+    imports: BTreeSet<&'a str>,
 }
 
 impl<'a> Dsos<'a> {
@@ -217,7 +218,12 @@ pub(super) enum At<'a> {
 /// What a name means in a binary.
 pub(super) enum Named<'a> {
     Unknown,
-    Function { function: &'a BinaryFunction, file: Option<&'a str> },
+    /// No function of the binary, but one that it calls through a stub.
+    Import,
+    Function {
+        function: &'a BinaryFunction,
+        file: Option<&'a str>,
+    },
     Ambiguous,
 }
 
@@ -228,7 +234,14 @@ impl<'a> View<'a> {
         for function in &binary.functions {
             by_name.entry(&function.name).or_default().push(function);
         }
-        Self { bytes: &loaded.bytes, binary, index: binary.address_index(), twins: binary.twins(), by_name }
+        Self {
+            bytes: &loaded.bytes,
+            binary,
+            index: binary.address_index(),
+            twins: binary.twins(),
+            by_name,
+            imports: binary.plt_stubs.iter().map(|stub| stub.target.as_str()).collect(),
+        }
     }
 
     pub(super) fn at_file_offset(&self, offset: u64) -> std::result::Result<At<'a>, Lost> {
@@ -250,6 +263,29 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Whether an instruction that calls ends right before this address: a call of a given address (`e8`), or of one in a
+    /// register or in memory (`ff /2`). None where it cannot be told: on x86 alone, and where the file has the code.
+    pub(super) fn follows_call(&self, address: u64) -> Option<bool> {
+        const LONGEST: u64 = 7;
+        if !matches!(self.binary.arch.as_deref(), Some("x86_64" | "i686")) {
+            return None;
+        }
+        let before = address
+            .checked_sub(LONGEST)
+            .and_then(|start| self.binary.file_offset_of_address(start))
+            .and_then(|offset| {
+                self.bytes.get(usize::try_from(offset).ok()?..)?.first_chunk::<{ LONGEST as usize }>()
+            });
+        let before = before?;
+        let indirect = |at: usize| before[at] == 0xff && before[at + 1] >> 3 & 7 == 2;
+        Some(before[2] == 0xe8 || (0..=5).any(indirect))
+    }
+
+    /// Whether only the functions that it exports are known.
+    pub(super) fn is_stripped(&self) -> bool {
+        self.binary.symbols_from == SymbolSource::DynamicSymbols
+    }
+
     /// The file of a local function that has a namesake in the binary.
     fn telling_file(&self, function: &'a BinaryFunction) -> Option<&'a str> {
         if function.local && self.twins.contains(function.name.as_str()) {
@@ -261,7 +297,9 @@ impl<'a> View<'a> {
 
     /// The function of this name, if need be told from its namesakes by the source file that was recorded.
     pub(super) fn by_name(&self, name: &str, file: Option<&str>) -> Named<'a> {
-        let Some(candidates) = self.by_name.get(name) else { return Named::Unknown };
+        let Some(candidates) = self.by_name.get(name) else {
+            return if self.imports.contains(name) { Named::Import } else { Named::Unknown };
+        };
         let found =
             |function: &'a BinaryFunction| Named::Function { function, file: self.telling_file(function) };
         let one_of = |wanted: &dyn Fn(&BinaryFunction) -> bool| {

@@ -285,7 +285,7 @@ fn is_time(word: &[u8]) -> bool {
 }
 
 fn is_event(word: &[u8]) -> bool {
-    word.len() > 1 && word.ends_with(b":") && !word.starts_with(b"0x")
+    word.ends_with(b":") && word[0].is_ascii_alphanumeric() && !word.starts_with(b"0x")
 }
 
 fn is_address(word: &[u8]) -> bool {

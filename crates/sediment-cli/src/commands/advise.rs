@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment advise inline`: which calls are worth inlining by hand.
+
+use super::read_profile;
+use crate::files::{self, SystemFiles};
+use crate::ui::Ui;
+use clap::{Args, Subcommand};
+use sediment::advise::compiler_notes::CompilerNotes;
+use sediment::advise::inline::{self, Advice, Candidate, Program};
+use sediment::binary::Binary;
+use sediment::binary::source_lines::{SourceLine, SourceLines};
+use sediment::profile::FunctionKey;
+use sediment::{Error, Result};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Say what else a profile tells about a program
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    about: About,
+}
+
+#[derive(Debug, Subcommand)]
+enum About {
+    Inline(Inline),
+}
+
+/// Name the calls that are worth inlining by hand
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Name the calls that are worth inlining by hand: how often they are made, what inlining saves at most, \
+what stands in the way and what to change.\n\n\
+What is saved is an upper bound: the instructions of the call itself, over all instructions of the run. It is known for \
+profiles of callgrind, which counts instructions; for others, calls are ranked by their share of all calls.\n\n\
+Nothing is worth it until it is measured: --emit-plan writes the experiment for `sediment eval`."
+)]
+struct Inline {
+    /// The profile; - is standard input
+    #[arg(value_name = "PROFILE")]
+    profile: PathBuf,
+    /// The program or library that was recorded, best with its debug information
+    #[arg(long, value_name = "ELF")]
+    binary: PathBuf,
+    /// What the build printed with -fopt-info-inline-missed, for the compiler's own reasons
+    #[arg(long, value_name = "FILE")]
+    compiler_notes: Option<PathBuf>,
+    /// Smallest saving that counts, in percent of all instructions (of all calls, where instructions are not known)
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.1)]
+    least: f64,
+    /// Largest function that is considered, in bytes, unless nearly all its calls come from one place
+    #[arg(long, value_name = "BYTES", default_value_t = inline::Settings::default().largest_callee)]
+    largest: u64,
+    /// How many calls to list
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+    /// Write JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
+    let About::Inline(arguments) = &arguments.about;
+    if !(arguments.least >= 0.0 && arguments.least <= 100.0) {
+        return Err(Error::new(
+            sediment::ErrorKind::Usage,
+            format!("--least {} is no percentage", arguments.least),
+        ));
+    }
+    let profile = read_profile(&arguments.profile, ui)?;
+    let name = files::display(&arguments.binary);
+    let bytes = files::read(&arguments.binary)?;
+    let system = SystemFiles::new(None, std::slice::from_ref(&arguments.binary))?;
+    let of_binary = |error: Error| error.with_input(name.clone());
+    let binary = Binary::parse(&bytes, &system).map_err(of_binary)?;
+    let lines = SourceLines::read(&bytes, &system).map_err(of_binary)?;
+    let notes = match &arguments.compiler_notes {
+        Some(path) => CompilerNotes::find(&String::from_utf8_lossy(&files::read(path)?)),
+        None => CompilerNotes::default(),
+    };
+    let file_name = files::base_name(&arguments.binary);
+    let program = Program {
+        bytes: &bytes,
+        binary: &binary,
+        file_name: &file_name,
+        lines: lines.as_ref(),
+        notes: &notes,
+    };
+    let settings =
+        inline::Settings { least_saving: arguments.least / 100.0, largest_callee: arguments.largest };
+    let advice = inline::advise(&profile, &program, &settings)?;
+    if !advice.has_lines {
+        ui.note(&format!(
+            "{name} has no debug information: where functions are defined, and in which unit, is not known (build with -g, or \
+             install its debug symbols)"
+        ));
+    }
+    if arguments.json {
+        ui.json(&json(&advice, arguments.top))
+    } else {
+        ui.result(&text(&advice, arguments.top))
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.2} %", 100.0 * share)
+}
+
+fn spelled(key: &FunctionKey) -> String {
+    match &key.file {
+        Some(file) => format!("{} ({file})", key.name),
+        None => key.name.clone(),
+    }
+}
+
+fn text(advice: &Advice, top: usize) -> String {
+    let mut text = String::new();
+    let of_what = if advice.instructions.is_some() { "instructions" } else { "calls" };
+    if advice.candidates.is_empty() {
+        let best = advice.others.iter().find(|c| !c.obstacles.iter().any(|o| o.forbids()));
+        let best = best.or(advice.others.first()).map_or(0.0, Candidate::weight);
+        let _ = writeln!(
+            text,
+            "Nothing is worth inlining by hand: the best candidate has {} of all {of_what}.",
+            percent(best)
+        );
+    } else {
+        let cumulative = advice.cumulative();
+        let verb = if advice.instructions.is_some() { "save at most" } else { "are" };
+        let curve: Vec<String> = [1, 3, 10, 30, cumulative.len()]
+            .into_iter()
+            .filter(|n| *n <= cumulative.len())
+            .collect::<std::collections::BTreeSet<_>>()
+            .into_iter()
+            .map(|n| format!("first {n}: {}", percent(cumulative[n - 1])))
+            .collect();
+        let count = advice.candidates.len();
+        let calls = if count == 1 { "call is" } else { "calls are" };
+        let _ = writeln!(
+            text,
+            "{count} {calls} worth a look. Together they {verb} this share of all {of_what}: {}.",
+            curve.join("; ")
+        );
+        let _ = writeln!(text, "A bound, not a promise: build it both ways and compare (`sediment eval`).\n");
+        for (rank, candidate) in advice.candidates.iter().take(top).enumerate() {
+            describe(&mut text, rank + 1, candidate);
+        }
+    }
+    let refused: Vec<&Candidate> = advice.others.iter().take(top).collect();
+    if !refused.is_empty() {
+        let _ = writeln!(text, "Left out, the heaviest first:");
+        for candidate in refused {
+            let _ = writeln!(
+                text,
+                "  {:>8}  {} -> {}: {}",
+                percent(candidate.weight()),
+                spelled(&candidate.caller),
+                spelled(&candidate.callee),
+                why_not(candidate)
+            );
+        }
+    }
+    text
+}
+
+fn why_not(candidate: &Candidate) -> String {
+    let forbidding: Vec<&str> =
+        candidate.obstacles.iter().filter(|o| o.forbids()).map(|o| o.words()).collect();
+    if !forbidding.is_empty() {
+        forbidding.join("; ")
+    } else if candidate.size == 0 {
+        "its size is not known".to_owned()
+    } else {
+        format!("too little to gain for {} bytes", candidate.size)
+    }
+}
+
+fn describe(text: &mut String, rank: usize, candidate: &Candidate) {
+    let _ = writeln!(text, "{rank}. {} -> {}", spelled(&candidate.caller), spelled(&candidate.callee));
+    let saving = candidate.saving.map_or_else(String::new, |saving| {
+        format!("; saves at most {} of all instructions", percent(saving))
+    });
+    let _ = writeln!(
+        text,
+        "   calls       {} ({} of all, {} of its callee's){saving}",
+        candidate.calls,
+        percent(candidate.share),
+        percent(candidate.share_of_callee)
+    );
+    let sites = match candidate.sites {
+        Some(1) => "1 call site".to_owned(),
+        Some(count) => format!("{count} call sites"),
+        None => "call sites not known on this architecture".to_owned(),
+    };
+    let _ = writeln!(
+        text,
+        "   size        {} bytes, {} instructions a call; {sites}; code growth at most {:+} bytes",
+        candidate.size, candidate.instructions_per_call, candidate.growth
+    );
+    let list = |lines: &[SourceLine]| lines.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if let Some(definition) = &candidate.definition {
+        let called = if candidate.lines.is_empty() {
+            String::new()
+        } else {
+            format!("; called at {}", list(&candidate.lines))
+        };
+        let _ = writeln!(text, "   defined     {definition}{called}");
+    }
+    if !candidate.obstacles.is_empty() {
+        let words: Vec<&str> = candidate.obstacles.iter().map(|obstacle| obstacle.words()).collect();
+        let _ = writeln!(text, "   obstacle    {}", words.join("; "));
+    }
+    if let Some(reason) = &candidate.compiler_reason {
+        let _ = writeln!(text, "   compiler    {reason}");
+    }
+    let _ = writeln!(text, "   change      {}\n", candidate.change);
+}
+
+fn json(advice: &Advice, top: usize) -> Value {
+    let function = |key: &FunctionKey| json!({ "dso": key.dso, "name": key.name, "file": key.file });
+    let line = |line: &SourceLine| json!({ "file": line.file, "line": line.line });
+    let one = |candidate: &Candidate| {
+        json!({
+            "caller": function(&candidate.caller),
+            "callee": function(&candidate.callee),
+            "calls": candidate.calls.to_string(),
+            "share_of_calls": candidate.share,
+            "share_of_callee": candidate.share_of_callee,
+            "size": candidate.size,
+            "sites": candidate.sites,
+            "definition": candidate.definition.as_ref().map(line),
+            "lines": candidate.lines.iter().map(line).collect::<Vec<_>>(),
+            "instructions_per_call": candidate.instructions_per_call,
+            "largest_saving": candidate.saving,
+            "largest_growth": candidate.growth,
+            "obstacles": candidate.obstacles.iter().map(|obstacle| obstacle.words()).collect::<Vec<_>>(),
+            "change": candidate.change,
+            "compiler_reason": candidate.compiler_reason,
+        })
+    };
+    json!({
+        "schema": 1,
+        "instructions": advice.instructions.map(|count| count.to_string()),
+        "candidates": advice.candidates.iter().take(top).map(one).collect::<Vec<_>>(),
+        "cumulative": advice.cumulative(),
+        "left_out": advice.others.iter().take(top).map(one).collect::<Vec<_>>(),
+    })
+}

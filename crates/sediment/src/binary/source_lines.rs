@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which line of which source file an address comes from, by DWARF, through the crate addr2line.
+
+use super::{Files, elf};
+use crate::error::{Error, Result};
+use gimli::{EndianRcSlice, Reader as _, RunTimeEndian};
+use object::{CompressionFormat, Object as _, ObjectSection as _};
+use std::io::Read as _;
+use std::rc::Rc;
+
+type Bytes = EndianRcSlice<RunTimeEndian>;
+
+/// A line of a source file.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SourceLine {
+    /// Base name of the file.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u32,
+}
+
+impl std::fmt::Display for SourceLine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// What one compilation gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompilationUnit {
+    /// Its source file, as the compiler was told it.
+    pub name: String,
+    /// Whether it was compiled for link-time optimisation, where the compiler wrote its options down.
+    pub link_time_optimised: bool,
+}
+
+/// The debug information of a binary.
+pub struct SourceLines {
+    context: addr2line::Context<Bytes>,
+}
+
+impl std::fmt::Debug for SourceLines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SourceLines").finish_non_exhaustive()
+    }
+}
+
+impl SourceLines {
+    /// The debug information of an ELF file, or of its separate debug file; None where there is none.
+    ///
+    /// # Errors
+    /// When it is there and damaged, or compressed in a way that is not read here.
+    pub fn read(bytes: &[u8], files: &dyn Files) -> Result<Option<Self>> {
+        if let Some(found) = Self::of(bytes)? {
+            return Ok(Some(found));
+        }
+        let build_id = elf::read(bytes)?.build_id;
+        let debug_file = build_id.as_deref().and_then(|id| files.debug_file_by_build_id(id));
+        debug_file
+            .map_or(Ok(None), |bytes| Self::of(&bytes).map_err(|error| error.with_input("the debug file")))
+    }
+
+    fn of(bytes: &[u8]) -> Result<Option<Self>> {
+        let damaged = |error: &dyn std::fmt::Display| {
+            Error::failed(format!("the debug information is damaged: {error}"))
+        };
+        let file = object::File::parse(bytes).map_err(|error| damaged(&error))?;
+        if file.section_by_name(".debug_info").is_none() {
+            return Ok(None);
+        }
+        let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+        let load = |id: gimli::SectionId| -> Result<Bytes> {
+            let Some(section) = file.section_by_name(id.name()) else {
+                return Ok(EndianRcSlice::new(Rc::from(Vec::new()), endian));
+            };
+            let found = section.compressed_data().map_err(|error| damaged(&error))?;
+            let data = match found.format {
+                CompressionFormat::None => found.data.to_vec(),
+                CompressionFormat::Zlib => unpack(found.data, found.uncompressed_size)
+                    .map_err(|error| error.with_input(id.name()))?,
+                _ => {
+                    return Err(Error::failed(format!(
+                        "{} is compressed in a way that is not read here",
+                        id.name()
+                    ))
+                    .with_hint("unpack it: objcopy --decompress-debug-sections FILE"));
+                }
+            };
+            Ok(EndianRcSlice::new(Rc::from(data), endian))
+        };
+        let dwarf = gimli::Dwarf::load(load)?;
+        let context = addr2line::Context::from_dwarf(dwarf).map_err(|error| damaged(&error))?;
+        Ok(Some(Self { context }))
+    }
+
+    /// The line that the instruction at this address comes from.
+    #[must_use]
+    pub fn line_at(&self, address: u64) -> Option<SourceLine> {
+        let location = self.context.find_location(address).ok()??;
+        let file = location.file?;
+        let file = file.rsplit('/').next().unwrap_or(file).to_owned();
+        Some(SourceLine { file, line: location.line? })
+    }
+
+    /// The compilation that the code at this address comes from.
+    #[must_use]
+    pub fn unit_at(&self, address: u64) -> Option<CompilationUnit> {
+        let unit = self.context.find_dwarf_and_unit(address).skip_all_loads()?;
+        let mut entries = unit.entries();
+        let (_, root) = entries.next_dfs().ok()??;
+        let text = |attribute| {
+            let value = root.attr_value(attribute).ok()??;
+            Some(unit.attr_string(value).ok()?.to_string_lossy().ok()?.into_owned())
+        };
+        let name = text(gimli::DW_AT_name)?;
+        let producer = text(gimli::DW_AT_producer).unwrap_or_default();
+        let link_time_optimised =
+            name == "<artificial>" || producer.starts_with("GNU GIMPLE") || producer.contains(" -flto");
+        Some(CompilationUnit { name, link_time_optimised })
+    }
+}
+
+/// Unpacks a section that says how large it is.
+fn unpack(data: &[u8], size: u64) -> Result<Vec<u8>> {
+    /// zlib packs nothing better than this.
+    const LARGEST_GROWTH: u64 = 1032;
+    let damaged = || Error::failed("the section does not unpack to the size that it says");
+    if size > (data.len() as u64).saturating_mul(LARGEST_GROWTH) {
+        return Err(damaged());
+    }
+    let mut unpacked = Vec::new();
+    flate2::read::ZlibDecoder::new(data).take(size + 1).read_to_end(&mut unpacked).map_err(|_| damaged())?;
+    if unpacked.len() as u64 == size { Ok(unpacked) } else { Err(damaged()) }
+}

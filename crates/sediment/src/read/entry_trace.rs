@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A plain list of the functions that were entered, in the order in which that happened: one name or address in a line.
+//!
+//!     # a comment
+//!     main
+//!     _ZN6parser4nextEv
+//!     libz.so.1:inflate
+//!     0x401136
+//!     libz.so.1:0x2a40
+//!
+//! Any tracer can write it, and a person too. `DSO:` says where a function is, if it is not in the program that was named. An
+//! address is one of the ELF file, as `nm` prints them. The same function may stand in as many lines as it was entered.
+//!
+//! Source: our own (docs/formats/entry-trace.md).
+
+use super::input::Lines;
+use super::{DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step};
+use crate::error::{Error, Result};
+use std::collections::HashMap;
+
+/// Its row in the table.
+pub const READER: Reader = Reader {
+    name: "entry-trace",
+    summary: "a list of entered functions, one name or address in a line",
+    recognises,
+    read,
+    replay: Some(Replay { whole: true, steps }),
+};
+
+/// One word alone may be anything.
+const FEWEST: usize = 2;
+const HOW: &str =
+    "a line of an entry trace is a name, an address (0x...), or either behind DSO: and without blanks";
+
+fn recognises(head: &[u8]) -> bool {
+    let whole = head.len() < super::HEAD;
+    let mut lines: Vec<&[u8]> = head.split(|b| *b == b'\n').collect();
+    if !whole {
+        lines.pop();
+    }
+    let mut entries = lines.into_iter().filter_map(content);
+    let mut count = 0;
+    entries.all(|line| {
+        count += 1;
+        is_unmistakable(line)
+    }) && count >= FEWEST
+}
+
+/// A line without its comment lines and blanks; None where nothing is left.
+fn content(line: &[u8]) -> Option<&[u8]> {
+    let line = line.trim_ascii();
+    (!line.is_empty() && line[0] != b'#').then_some(line)
+}
+
+/// Whether a line holds nothing but a name as linkers know them, or an address.
+fn is_unmistakable(line: &[u8]) -> bool {
+    let Some(entry) = Entry::parse(line) else { return false };
+    let path = |b: u8| b.is_ascii_alphanumeric() || b"._+-/@".contains(&b);
+    let name = |b: u8| b.is_ascii_alphanumeric() || b"_.$@:~".contains(&b);
+    entry.dso.is_none_or(|dso| dso.bytes().all(path))
+        && match entry.what {
+            What::Address(_) => true,
+            What::Name(text) => !text[0].is_ascii_digit() && text.iter().all(|b| name(*b)),
+        }
+}
+
+/// What a line says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry<'a> {
+    dso: Option<&'a str>,
+    what: What<'a>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What<'a> {
+    Name(&'a [u8]),
+    Address(u64),
+}
+
+impl<'a> Entry<'a> {
+    /// The entry in a line that is neither empty nor a comment. None for an address that is none, and nothing behind a DSO.
+    fn parse(line: &'a [u8]) -> Option<Self> {
+        let (dso, rest) = match single_colon(line) {
+            Some(at) => (Some(std::str::from_utf8(&line[..at]).ok()?.trim()), line[at + 1..].trim_ascii()),
+            None => (None, line),
+        };
+        if rest.is_empty() || dso.is_some_and(str::is_empty) {
+            return None;
+        }
+        let what = match rest.strip_prefix(b"0x") {
+            Some(digits) => {
+                let digits = std::str::from_utf8(digits).ok().filter(|text| !text.starts_with('+'))?;
+                What::Address(u64::from_str_radix(digits, 16).ok()?)
+            }
+            None => What::Name(rest),
+        };
+        Some(Self { dso, what })
+    }
+
+    fn spot(&self) -> Spot {
+        match self.what {
+            What::Name(name) => Spot::Symbol { name: name.to_vec(), file: None },
+            What::Address(address) => Spot::Address(address),
+        }
+    }
+}
+
+/// The first colon that is not one of two, as in the names of C++.
+fn single_colon(line: &[u8]) -> Option<usize> {
+    let mut colons = memchr::memchr_iter(b':', line).peekable();
+    while let Some(at) = colons.next() {
+        if colons.next_if_eq(&(at + 1)).is_none() {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// Hands on each entry, with the line that it stands in.
+fn entries(input: &dyn Input, mut hand_on: impl FnMut(&[u8], Entry<'_>, u64) -> Result<()>) -> Result<()> {
+    let mut lines = Lines::of(input);
+    let mut number = 0;
+    while let Some(line) = lines.next()? {
+        number += 1;
+        let Some(line) = content(line) else { continue };
+        let Some(entry) = Entry::parse(line) else {
+            return Err(Error::at_line(number, "a line that is neither a name nor an address")
+                .with_found(line)
+                .with_hint(HOW));
+        };
+        hand_on(line, entry, number)?;
+    }
+    Ok(())
+}
+
+fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
+    let mut recording = Recording {
+        source: "entry trace (entries) without call counts or callers".to_owned(),
+        ..Recording::default()
+    };
+    let program = program(settings);
+    let mut known: HashMap<Vec<u8>, PlaceId> = HashMap::new();
+    let mut count: u64 = 0;
+    entries(input, |line, entry, number| {
+        count += 1;
+        if let Some(place) = known.get(line) {
+            recording.add_samples(*place, 1);
+            return Ok(());
+        }
+        if entry.dso.is_none() && program.is_none() && matches!(entry.what, What::Address(_)) {
+            return Err(Error::at_line(number, "an address, and nothing says of which program")
+                .with_found(line)
+                .with_hint("name the program that ran: --binary PROGRAM; or write DSO: before the address"));
+        }
+        let dso = dso(&entry, program.as_ref()).map(|dso| recording.dso(dso));
+        let place = recording.place(Place { dso, spot: entry.spot() });
+        recording.add_samples(place, 1);
+        known.insert(line.to_vec(), place);
+        Ok(())
+    })?;
+    if count == 0 {
+        return Err(Error::failed("there is no entry in this trace").with_hint(HOW));
+    }
+    recording.seen = format!("{count} entries of {} functions", known.len());
+    Ok(recording)
+}
+
+fn program(settings: &Settings) -> Option<RecordedDso> {
+    settings.program.as_ref().map(|path| RecordedDso { path: path.clone(), build_id: None })
+}
+
+fn dso(entry: &Entry<'_>, program: Option<&RecordedDso>) -> Option<RecordedDso> {
+    match entry.dso {
+        Some(path) => Some(RecordedDso { path: path.to_owned(), build_id: None }),
+        None => program.cloned(),
+    }
+}
+
+fn steps(
+    input: &dyn Input,
+    settings: &Settings,
+    recording: &Recording,
+    step: &mut dyn FnMut(Step),
+) -> Result<()> {
+    const THREAD: u64 = 0;
+    let program = program(settings);
+    let mut known: HashMap<Vec<u8>, Option<PlaceId>> = HashMap::new();
+    let mut running = None;
+    entries(input, |line, entry, _| {
+        let place = match known.get(line) {
+            Some(place) => *place,
+            None => {
+                let dso: Option<Option<DsoId>> = match dso(&entry, program.as_ref()) {
+                    Some(dso) => recording.find_dso(&dso).map(Some),
+                    None => Some(None),
+                };
+                let place = dso.and_then(|dso| recording.find_place(&Place { dso, spot: entry.spot() }));
+                known.insert(line.to_vec(), place);
+                place
+            }
+        };
+        if place.is_some() && place != running {
+            running = place;
+            place.into_iter().for_each(|place| step(Step::Run { thread: THREAD, place }));
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dso_is_told_from_the_names_of_namespaces() {
+        let name = |dso, name: &'static str| Some(Entry { dso, what: What::Name(name.as_bytes()) });
+        assert_eq!(Entry::parse(b"ns::f"), name(None, "ns::f"));
+        assert_eq!(Entry::parse(b"libz.so.1:inflate"), name(Some("libz.so.1"), "inflate"));
+        assert_eq!(Entry::parse(b"/usr/bin/a b: ns::f(int)"), name(Some("/usr/bin/a b"), "ns::f(int)"));
+        assert_eq!(Entry::parse(b"p:0x10"), Some(Entry { dso: Some("p"), what: What::Address(16) }));
+        for none in [&b"p:"[..], b":f", b"0x", b"0xg", b"0x+1", b"0x10000000000000000"] {
+            assert_eq!(Entry::parse(none), None, "{}", String::from_utf8_lossy(none));
+        }
+    }
+
+    #[test]
+    fn only_lists_of_words_are_recognised() {
+        for trace in ["main\nf\n", "# how\n\n0x10\n0x20\n", "p:main\r\n_ZN1a1bEv\r\n", "ns::f\nf.part.0\n"] {
+            assert!(recognises(trace.as_bytes()), "{trace}");
+        }
+        for other in [
+            "hello",
+            "hello world\nf\n",
+            "# only\n# comments\n",
+            "{\n}\n",
+            "a,b\nc,d\n",
+            "1\n2\n",
+            "f 3\ng 4\n",
+        ] {
+            assert!(!recognises(other.as_bytes()), "{other}");
+        }
+    }
+}

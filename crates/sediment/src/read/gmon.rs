@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! gmon.out, which programs compiled with `-pg` write as they end.
+//!
+//! After a header of 20 bytes, the file is a sequence of records, each with one byte for its kind: how often a function was
+//! called from a place (an arc), how often the clock found the program in each few bytes of its code (a histogram), and counts
+//! of basic blocks, which nothing writes any more.
+//!
+//! The file names neither its program nor the size of its addresses. The program has to be named; the byte order shows in
+//! the version that the header begins with; addresses have the size with which the records make up the file to its last byte.
+//! Addresses are those of the ELF file: what is loaded elsewhere is recorded relative to where it was loaded.
+//!
+//! Source: `sys/gmon_out.h` of the GNU C library, "gprof: Details" in the manual of binutils, and what glibc 2.36 writes
+//! (docs/formats/gmon.md).
+
+use super::{
+    DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input,
+};
+use crate::error::{Error, Result};
+
+/// Its row in the table.
+pub const READER: Reader = Reader {
+    name: "gmon",
+    summary: "gmon.out of a program compiled with -pg",
+    recognises,
+    read,
+    replay: None,
+};
+
+/// Calls from code that is not the program's, such as call-backs from a library.
+pub const FROM_OUTSIDE: &str = "calls from outside of the program's own code";
+/// Records of a kind that says nothing of functions.
+pub const BLOCKS: &str = "counts of basic blocks, which tell of no calls";
+/// Ticks of which the place was rounded, because there were too many places.
+pub const ROUNDED: &str = "how ticks spread over neighbouring bytes, as there were too many places to keep";
+
+const MAGIC: &[u8] = b"gmon";
+const HEADER: usize = 20;
+/// Buckets with ticks, beyond which neighbours are added up, so that memory stays in proportion.
+const MOST_BUCKETS: usize = 1 << 17;
+const HOW: &str =
+    "was the program compiled and linked with -pg, and did it end by itself (return from main, or exit)?";
+
+fn recognises(head: &[u8]) -> bool {
+    head.starts_with(MAGIC)
+}
+
+fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
+    let bytes = &*input::whole(input)?;
+    let layout = Layout::of(bytes)?;
+    let Some(program) = &settings.program else {
+        return Err(Error::failed("gmon.out holds addresses alone, and does not say of which program")
+            .with_hint("name the program that ran: --binary PROGRAM"));
+    };
+    let mut recording = Recording {
+        source: "gprof gmon.out (ticks) without time order or shared libraries".to_owned(),
+        return_addresses: true,
+        ..Recording::default()
+    };
+    let dso = recording.dso(RecordedDso { path: program.clone(), build_id: None });
+    let mut reading = Reading { recording, layout, dso, code: Code::default(), arcs: 0, ticks: 0 };
+    // An arc may stand before the histogram that says where the program's code is.
+    for record in layout.records(bytes) {
+        if let Record::Histogram { low, high, .. } = record? {
+            reading.code.0.push((low, high));
+        }
+    }
+    for record in layout.records(bytes) {
+        reading.add(record?);
+    }
+    reading.finish()
+}
+
+/// Size and order of the bytes of numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Layout {
+    address: usize,
+    little: bool,
+}
+
+impl Layout {
+    fn of(bytes: &[u8]) -> Result<Self> {
+        let version = bytes.get(4..8).unwrap_or_default();
+        let little = match version {
+            [1, 0, 0, 0] => true,
+            [0, 0, 0, 1] => false,
+            _ => {
+                return Err(Error::at_offset(4, "the file's version is not 1")
+                    .with_found(format!("{version:02x?}").as_bytes())
+                    .with_hint(
+                        "only gmon.out of a program compiled with -pg is read; a file that LD_PROFILE made of a library \
+                         can be printed with sprof",
+                    ));
+            }
+        };
+        if bytes.len() < HEADER {
+            return Err(
+                Error::at_offset(bytes.len() as u64, "the file ends within its header").with_hint(HOW)
+            );
+        }
+        let (wide, narrow) = (Self { address: 8, little }, Self { address: 4, little });
+        match (wide.misfit(bytes), narrow.misfit(bytes)) {
+            (None, None) => Ok(if wide.is_likely(bytes) { wide } else { narrow }),
+            (None, Some(_)) => Ok(wide),
+            (Some(_), None) => Ok(narrow),
+            // What gets further is what was meant.
+            (Some(a), Some(b)) => {
+                let (at, why) = if a.0 >= b.0 { a } else { b };
+                Err(Error::at_offset(at, why).with_hint(
+                    "is the file cut off, or was it written by several processes at once? Record it again; \
+                                GMON_OUT_PREFIX=NAME in the environment gives each process a file of its own",
+                ))
+            }
+        }
+    }
+
+    /// Where the records do not fit the file with this layout, and why; None if they do.
+    fn misfit(self, bytes: &[u8]) -> Option<(u64, &'static str)> {
+        self.records(bytes).find_map(|record| record.err().map(|misfit| (misfit.at, misfit.why)))
+    }
+
+    /// Whether arcs lead between addresses that lie within 4 GB of each other, as in one program.
+    fn is_likely(self, bytes: &[u8]) -> bool {
+        self.records(bytes).all(|record| match record {
+            Ok(Record::Arc { from, to, .. }) => from == 0 || from.abs_diff(to) < 1 << 32,
+            _ => true,
+        })
+    }
+
+    fn records(self, bytes: &[u8]) -> Records<'_> {
+        Records { layout: self, bytes, at: HEADER }
+    }
+
+    fn number(self, bytes: &[u8]) -> u64 {
+        let join = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
+        if self.little { bytes.iter().rev().fold(0, join) } else { bytes.iter().fold(0, join) }
+    }
+}
+
+enum Record<'a> {
+    Histogram { low: u64, high: u64, buckets: &'a [u8] },
+    Arc { from: u64, to: u64, count: u64 },
+    Blocks { count: u64 },
+}
+
+#[derive(Debug)]
+struct Misfit {
+    at: u64,
+    why: &'static str,
+}
+
+impl From<Misfit> for Error {
+    fn from(misfit: Misfit) -> Self {
+        Error::at_offset(misfit.at, misfit.why)
+    }
+}
+
+/// The records of a file, until its end or the first that is none.
+struct Records<'a> {
+    layout: Layout,
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = std::result::Result<Record<'a>, Misfit>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let start = self.at;
+        let tag = *self.bytes.get(start)?;
+        self.at += 1;
+        let record = self.record(tag).map_err(|why| Misfit { at: start as u64, why });
+        if record.is_err() {
+            self.at = self.bytes.len();
+        }
+        Some(record)
+    }
+}
+
+impl<'a> Records<'a> {
+    fn record(&mut self, tag: u8) -> std::result::Result<Record<'a>, &'static str> {
+        let address = self.layout.address;
+        match tag {
+            0 => {
+                let low = self.number(address)?;
+                let high = self.number(address)?;
+                let buckets = self.number(4)?;
+                self.number(4)?; // ticks per second
+                let dimension = self.take(16)?;
+                if !dimension.iter().all(|byte| *byte == 0 || (b' '..=b'~').contains(byte)) {
+                    return Err("a histogram whose unit is no text");
+                }
+                if high < low || buckets > 0 && high == low {
+                    return Err("a histogram that ends before it begins");
+                }
+                let length = buckets.checked_mul(2).and_then(|length| usize::try_from(length).ok());
+                let buckets = self.take(length.ok_or(CUT_OFF)?)?;
+                Ok(Record::Histogram { low, high, buckets })
+            }
+            1 => {
+                let (from, to) = (self.number(address)?, self.number(address)?);
+                Ok(Record::Arc { from, to, count: self.number(4)? })
+            }
+            2 => {
+                let count = self.number(4)?;
+                let length =
+                    count.checked_mul(2 * address as u64).and_then(|length| usize::try_from(length).ok());
+                self.take(length.ok_or(CUT_OFF)?)?;
+                Ok(Record::Blocks { count })
+            }
+            _ => Err("a record of a kind that gmon.out does not have"),
+        }
+    }
+
+    fn take(&mut self, length: usize) -> std::result::Result<&'a [u8], &'static str> {
+        let taken = self.bytes[self.at..].get(..length).ok_or(CUT_OFF)?;
+        self.at += length;
+        Ok(taken)
+    }
+
+    fn number(&mut self, length: usize) -> std::result::Result<u64, &'static str> {
+        let layout = self.layout;
+        self.take(length).map(|bytes| layout.number(bytes))
+    }
+}
+
+const CUT_OFF: &str = "the file ends within a record";
+
+/// Where the program's code lies, as the histograms say.
+#[derive(Debug, Default)]
+struct Code(Vec<(u64, u64)>);
+
+impl Code {
+    fn holds(&self, address: u64) -> bool {
+        address != 0
+            && (self.0.is_empty() || self.0.iter().any(|(low, high)| (*low..*high).contains(&address)))
+    }
+}
+
+struct Reading {
+    recording: Recording,
+    layout: Layout,
+    dso: DsoId,
+    code: Code,
+    arcs: u64,
+    ticks: u128,
+}
+
+impl Reading {
+    fn add(&mut self, record: Record<'_>) {
+        match record {
+            Record::Histogram { low, high, buckets } => self.histogram(low, high, buckets),
+            Record::Arc { count: 0, .. } => {}
+            Record::Arc { from, to, count } => {
+                self.arcs += 1;
+                let count = u128::from(count);
+                self.recording.total = self.recording.total.saturating_add(count);
+                let callee = self.place(to);
+                if self.code.holds(from) {
+                    let caller = self.place(from);
+                    self.recording.add_transfer(caller, callee, TransferKind::Call, count);
+                } else {
+                    self.recording.losses.add(FROM_OUTSIDE, count, &format!("{from:#x} -> {to:#x}"));
+                }
+            }
+            Record::Blocks { count } => self.recording.losses.add_many(BLOCKS, count.max(1), 0, ""),
+        }
+    }
+
+    /// Puts the ticks of each bucket to the byte in its middle. With more buckets than can be kept, the ticks of neighbours
+    /// go to the one of them that has the most.
+    fn histogram(&mut self, low: u64, high: u64, buckets: &[u8]) {
+        let layout = self.layout;
+        let found = || {
+            let ticks = buckets.chunks_exact(2).map(|bucket| layout.number(bucket));
+            ticks.enumerate().filter(|(_, ticks)| *ticks > 0)
+        };
+        let number = buckets.len() as u128 / 2;
+        let mut shift = 0;
+        while groups(found().map(|(bucket, _)| bucket >> shift)) > MOST_BUCKETS {
+            shift += 1;
+        }
+        let mut group: Option<Group> = None;
+        for (bucket, ticks) in found() {
+            match &mut group {
+                Some(group) if group.number == bucket >> shift => group.add(bucket, ticks),
+                _ => {
+                    let next = Group { number: bucket >> shift, heaviest: bucket, most: ticks, ticks };
+                    if let Some(full) = group.replace(next) {
+                        self.ticks_at(middle(low, high, full.heaviest, number), full.ticks);
+                    }
+                }
+            }
+        }
+        if let Some(last) = group {
+            self.ticks_at(middle(low, high, last.heaviest, number), last.ticks);
+        }
+        if shift > 0 {
+            self.recording.losses.add(ROUNDED, 0, "");
+        }
+    }
+
+    fn ticks_at(&mut self, address: u64, ticks: u64) {
+        let place = self.place(address);
+        self.recording.add_samples(place, u128::from(ticks));
+        self.ticks += u128::from(ticks);
+    }
+
+    fn place(&mut self, address: u64) -> PlaceId {
+        self.recording.place(Place { dso: Some(self.dso), spot: Spot::Address(address) })
+    }
+
+    fn finish(mut self) -> Result<Recording> {
+        if self.arcs == 0 && self.ticks == 0 {
+            return Err(Error::failed("there is neither a call nor a tick of the clock in this gmon.out")
+                .with_hint(HOW));
+        }
+        self.recording.seen = format!("{} arcs, {} ticks", self.arcs, self.ticks);
+        Ok(self.recording)
+    }
+}
+
+/// Neighbouring buckets that are added up.
+struct Group {
+    number: usize,
+    heaviest: usize,
+    most: u64,
+    ticks: u64,
+}
+
+impl Group {
+    fn add(&mut self, bucket: usize, ticks: u64) {
+        self.ticks += ticks;
+        if ticks > self.most {
+            (self.heaviest, self.most) = (bucket, ticks);
+        }
+    }
+}
+
+/// How many different ones there are of numbers that rise.
+fn groups(numbers: impl Iterator<Item = usize>) -> usize {
+    let mut last = None;
+    numbers.filter(|number| last.replace(*number) != Some(*number)).count()
+}
+
+/// The byte in the middle of a bucket of a histogram with so many.
+fn middle(low: u64, high: u64, bucket: usize, number: u128) -> u64 {
+    let inside = u128::from(high - low) * (2 * bucket as u128 + 1) / (2 * number);
+    low + u64::try_from(inside).unwrap_or(high - low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_buckets_than_can_be_kept_are_added_up_and_lose_no_tick() {
+        let buckets = 3 * MOST_BUCKETS;
+        let mut file = b"gmon\x01\0\0\0".to_vec();
+        file.resize(HEADER, 0);
+        file.push(0);
+        file.extend(0x1000u64.to_le_bytes());
+        file.extend((0x1000 + 4 * buckets as u64).to_le_bytes());
+        file.extend((buckets as u32).to_le_bytes());
+        file.extend(100u32.to_le_bytes());
+        file.extend(b"seconds\0\0\0\0\0\0\0\0s");
+        for bucket in 0..buckets {
+            file.extend((1 + bucket as u16 % 4).to_le_bytes());
+        }
+        let settings = Settings { program: Some("p".to_owned()), ..Settings::default() };
+        let recording = read(&file, &settings).unwrap();
+        let kept = recording.samples();
+        assert!(kept.len() <= MOST_BUCKETS && kept.len() >= MOST_BUCKETS / 2);
+        let ticks: u128 = kept.iter().map(|(_, ticks)| ticks).sum();
+        assert_eq!(ticks, (0..buckets).map(|bucket| 1 + bucket as u128 % 4).sum());
+        assert_eq!(recording.losses.items(ROUNDED), 1);
+        // Of four buckets with 1, 2, 3 and 4 ticks, the last has the most.
+        assert_eq!(recording.places()[0].spot, Spot::Address(0x1000 + 3 * 4 + 2));
+    }
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The log of valgrind --tool=lackey --trace-superblocks=yes: every block of code that ran, in order.
+//!
+//! A line `SB ADDRESS` stands for each block, by its address in memory; what lay there the log says too, when valgrind runs
+//! with `-v -v`: which file's symbols were read and where its code was put, and when it was unmapped. `--trace-sched=yes` adds
+//! which thread runs. [`log`] takes the lines apart, [`objects`] turns addresses into places, [`blocks`] counts which block
+//! followed which. Two blocks in a row are a passage of unknown kind: [`crate::resolve`] makes it a call where it leads to a
+//! function's first byte.
+//!
+//! Source: valgrind's manual, "Lackey", and what valgrind 3.19 writes (docs/formats/lackey.md).
+
+mod blocks;
+mod log;
+mod objects;
+
+use super::{
+    Input, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step, TransferKind,
+};
+use crate::error::{Error, Result};
+use blocks::Blocks;
+use log::Event;
+use objects::{Found, Objects};
+use std::collections::HashMap;
+
+/// Its row in the table.
+pub const READER: Reader = Reader {
+    name: "lackey",
+    summary: "log of valgrind --tool=lackey --trace-superblocks=yes",
+    recognises: log::recognises,
+    read,
+    replay: Some(Replay { whole: true, steps }),
+};
+
+/// Blocks of code that belongs to no file: made while the program ran, or valgrind's own.
+pub const NO_OBJECT: &str = "blocks at an address of no program or library that the log names";
+/// Blocks of files whose path is not UTF-8.
+pub const NOT_UTF8: &str = "blocks of a program or library whose path is not UTF-8";
+/// Logs that were recorded with valgrind's own default.
+pub const CHASED: &str = "runs of small functions, as valgrind joined their blocks to their callers' (record with --vex-guest-chase=no)";
+/// Logs of programs that were killed.
+pub const NO_END: &str = "the end of the run, as the log says no exit code";
+
+/// How to record what this reads.
+const COMMAND: &str = "valgrind --tool=lackey --trace-superblocks=yes --vex-guest-chase=no --trace-sched=yes -v -v \
+                       --log-file=lackey.%p.out PROGRAM";
+/// So many different blocks there may always be, and one more for each so many that ran: no program runs all of its code
+/// only once, and a damaged file must not ask for more memory than a whole one.
+const MOST_BLOCKS: u64 = 100_000;
+const RUNS_PER_BLOCK: u64 = 8;
+
+fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
+    let mut recording =
+        Recording { source: "valgrind lackey (superblocks)".to_owned(), ..Recording::default() };
+    let mut walk = Walk::default();
+    let known = log::each(input, &mut |event, line| {
+        walk.event(event, line, |objects, address| place_of(objects.at(address), &mut recording))?;
+        Ok(())
+    })?;
+    let Walk { objects, blocks, runs, unplaced, .. } = walk;
+    if runs == 0 {
+        return Err(Error::failed("the log says of no block that it ran (SB ADDRESS)")
+            .with_hint(format!("record with: {COMMAND}")));
+    }
+    if objects.is_empty() {
+        return Err(Error::failed("the log does not say which programs and libraries ran, and where they lay in memory")
+            .with_hint(format!(
+                "either -v -v was missing; record with: {COMMAND}; or this process was forked by another under valgrind, \
+                 whose log says it: join the two, parent first (cat PARENT CHILD > BOTH), and import that"
+            )));
+    }
+    recording.arch = known.arch;
+    recording.total = u128::from(runs.saturating_sub(blocks.starts()));
+    recording.seen = format!("{runs} blocks run, {} different", recording.places().len());
+    for (reason, count) in [(NO_OBJECT, unplaced.no_object), (NOT_UTF8, unplaced.not_utf8)] {
+        recording.losses.add_many(reason, count, u128::from(count), "");
+    }
+    recording.losses.add_many(CHASED, u64::from(known.chased), 0, "");
+    recording.losses.add_many(NO_END, u64::from(!known.ended), 0, "");
+    blocks.put_into(&mut recording);
+    if recording.places().is_empty() {
+        return Err(Error::failed(
+            "none of the blocks that ran belongs to a program or library that the log names",
+        )
+        .with_hint(format!("record with: {COMMAND}")));
+    }
+    Ok(recording)
+}
+
+fn steps(input: &dyn Input, _: &Settings, recording: &Recording, step: &mut dyn FnMut(Step)) -> Result<()> {
+    let mut walk = Walk::default();
+    log::each(input, &mut |event, line| {
+        let happened = walk.event(event, line, |objects, address| {
+            let Found::Object { path, address } = objects.at(address) else { return Err(Unplaced::NoObject) };
+            let path = std::str::from_utf8(path).map_err(|_| Unplaced::NotUtf8)?;
+            let dso = recording.find_dso(&RecordedDso { path: path.to_owned(), build_id: None });
+            let place = Place { dso, spot: Spot::Address(address) };
+            recording.find_place(&place).ok_or(Unplaced::NoObject)
+        })?;
+        if let Some((thread, place)) = happened {
+            step(Step::Run { thread, place });
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Why a block has no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unplaced {
+    NoObject,
+    NotUtf8,
+}
+
+fn place_of(found: Found<'_>, recording: &mut Recording) -> std::result::Result<PlaceId, Unplaced> {
+    let Found::Object { path, address } = found else { return Err(Unplaced::NoObject) };
+    let path = std::str::from_utf8(path).map_err(|_| Unplaced::NotUtf8)?;
+    let dso = recording.dso(RecordedDso { path: path.to_owned(), build_id: None });
+    Ok(recording.place(Place { dso: Some(dso), spot: Spot::Address(address) }))
+}
+
+/// How many blocks that ran have no place.
+#[derive(Debug, Default)]
+struct UnplacedRuns {
+    no_object: u64,
+    not_utf8: u64,
+}
+
+/// Goes through a log and keeps what holds at each line.
+#[derive(Debug, Default)]
+struct Walk {
+    objects: Objects,
+    blocks: Blocks,
+    /// The block that ran last in each thread that does not run now.
+    waiting: HashMap<u64, Option<u32>>,
+    /// Processes and threads in one number: the processes of a log are told one after the other.
+    thread: u64,
+    previous: Option<u32>,
+    process: u64,
+    runs: u64,
+    unplaced: UnplacedRuns,
+}
+
+impl Walk {
+    /// What happens next; where a block with a place ran, in which thread and where.
+    #[inline]
+    fn event(
+        &mut self,
+        event: Event<'_>,
+        line: u64,
+        place: impl FnOnce(&Objects, u64) -> std::result::Result<PlaceId, Unplaced>,
+    ) -> Result<Option<(u64, PlaceId)>> {
+        match event {
+            Event::Block(address) => {
+                self.runs += 1;
+                let (block, place) = match self.blocks.follow(self.previous, address) {
+                    Some(found) => found,
+                    None => self.new_block(address, line, place)?,
+                };
+                self.previous = Some(block);
+                match place {
+                    Ok(place) => return Ok(Some((self.thread, place))),
+                    Err(Unplaced::NoObject) => self.unplaced.no_object += 1,
+                    Err(Unplaced::NotUtf8) => self.unplaced.not_utf8 += 1,
+                }
+            }
+            Event::Thread(number) => self.switch_to(self.process << 32 | u64::from(number)),
+            Event::Started => {
+                self.process += 1;
+                self.objects.process_started();
+                self.switch_to(self.process << 32 | 1);
+            }
+            Event::Object(path) => self.objects.named(path),
+            Event::Loaded { linked, loaded } => {
+                if self.objects.loaded(linked, loaded, line)? {
+                    self.blocks.forget_addresses();
+                }
+            }
+            Event::Discarded { code } => {
+                if self.objects.discarded(code) {
+                    self.blocks.forget_addresses();
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    #[cold]
+    fn new_block(
+        &mut self,
+        address: u64,
+        line: u64,
+        place: impl FnOnce(&Objects, u64) -> std::result::Result<PlaceId, Unplaced>,
+    ) -> Result<(u32, std::result::Result<PlaceId, Unplaced>)> {
+        if self.blocks.len() as u64 >= MOST_BLOCKS + self.runs / RUNS_PER_BLOCK {
+            return Err(Error::at_line(
+                line,
+                format!(
+                    "{} different blocks in {} that ran: this is no run of a program",
+                    self.blocks.len(),
+                    self.runs
+                ),
+            ));
+        }
+        self.objects.touch(address);
+        let place = place(&self.objects, address);
+        Ok((self.blocks.add(self.previous, address, place), place))
+    }
+
+    #[cold]
+    fn switch_to(&mut self, thread: u64) {
+        if thread == self.thread {
+            return;
+        }
+        self.waiting.insert(self.thread, self.previous.take());
+        self.thread = thread;
+        self.previous = self.waiting.remove(&thread).flatten();
+    }
+}
+
+impl Blocks {
+    /// Adds what was counted to a recording, the one that the places are of.
+    fn put_into(self, recording: &mut Recording) {
+        let (places, passages, starts) = self.into_counts();
+        recording.transfers.reserve(passages.len());
+        let place = |block: u32| places[block as usize];
+        for block in starts {
+            if let Ok(place) = place(block) {
+                recording.add_samples(place, 1);
+            }
+        }
+        for (from, to, count) in passages {
+            let count = u128::from(count);
+            if let Ok(to) = place(to) {
+                recording.add_samples(to, count);
+            }
+            match (place(from), place(to)) {
+                (Ok(from), Ok(to)) => recording.add_transfer(from, to, TransferKind::Branch, count),
+                _ => recording.losses.add(LOST_PASSAGES, count, ""),
+            }
+        }
+    }
+}
+
+/// Passages with an end that is no place.
+pub const LOST_PASSAGES: &str = "passages from or to blocks of no known program or library";

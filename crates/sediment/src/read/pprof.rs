@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Profiles of pprof: call stacks as protocol buffers, mostly packed by gzip, as Go programs and continuous profilers leave them.
+//!
+//! A profile is one message: samples, each with the ids of the locations of its stack, the innermost first, and one value for
+//! each type of measurement; and tables of locations, functions, mappings and strings, all by number and in any order. So a file
+//! is unpacked twice ([`unpack`]), once for the tables ([`tables`]) and once for the samples, and never lies in memory as a whole.
+//!
+//! Source: `proto/profile.proto` of github.com/google/pprof, and what Go 1.26 and gperftools 2.10 write (docs/formats/pprof.md).
+
+mod tables;
+mod unpack;
+mod wire;
+
+use super::stacks::add_stack;
+use super::{Input, Reader, Recording, Settings};
+use crate::error::{Error, Result};
+use tables::{Budget, Tables};
+use unpack::{Content, GZIP, Messages};
+use wire::{Damage, Fields, Value};
+
+/// Its row in the table.
+pub const READER: Reader = Reader {
+    name: "pprof",
+    summary: "profiles of pprof (protocol buffers, as Go programs and continuous profilers write them)",
+    recognises,
+    read,
+    replay: None,
+};
+
+/// Samples of which the value that is counted is nought.
+pub const ZERO: &str = "samples with the value 0";
+/// Differences of two profiles have them.
+pub const NEGATIVE: &str = "samples with a negative value";
+/// Samples that say a value and no stack.
+pub const NO_STACK: &str = "samples without a call stack";
+
+/// Deeper ones are no call stacks.
+const DEEPEST: usize = 1 << 18;
+/// What a passage costs in a table that doubles as it grows.
+const PASSAGE_COST: usize = 110;
+
+/// Whether the start of a file is that of a profile: known fields, each of its kind, and the first string empty.
+fn recognises(head: &[u8]) -> bool {
+    if head.starts_with(GZIP) { begins_profile(&unpack::unpacked_head(head)) } else { begins_profile(head) }
+}
+
+fn begins_profile(head: &[u8]) -> bool {
+    // A number of each kind of row that holds numbers alone, and one past it.
+    const ROWS: [std::ops::Range<u32>; 6] = [0..0, 1..3, 0..0, 1..11, 1..6, 1..6];
+    let (mut told, mut strings) = (false, false);
+    for field in Fields(head) {
+        // What is cut off at the end of the head.
+        let Ok((number, value)) = field else { return told };
+        match (number, value) {
+            (number @ (1 | 3..=5), Value::Bytes(row)) => {
+                let known = |field: &std::result::Result<(u32, Value<'_>), Damage>| match field {
+                    Ok((4, Value::Bytes(_))) => number == 4,
+                    Ok((field, Value::Varint(_))) => {
+                        ROWS[number as usize].contains(field) && !(number == 4 && *field == 4)
+                    }
+                    _ => false,
+                };
+                if !Fields(row).all(|field| known(&field)) {
+                    return false;
+                }
+                told |= !row.is_empty();
+            }
+            (2, Value::Bytes(row)) => {
+                let known = |field: std::result::Result<(u32, Value<'_>), Damage>| {
+                    matches!(
+                        field,
+                        Ok((1 | 2, Value::Bytes(_) | Value::Varint(_)) | (3 | 4, Value::Bytes(_)))
+                    )
+                };
+                if !Fields(row).all(known) {
+                    return false;
+                }
+                told |= !row.is_empty();
+            }
+            (6, Value::Bytes(text)) => {
+                if !strings && !text.is_empty() {
+                    return false;
+                }
+                strings = true;
+            }
+            (11 | 13 | 16, Value::Bytes(_)) | (7..=10 | 12..=15, Value::Varint(_)) => {}
+            _ => return false,
+        }
+    }
+    told
+}
+
+fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
+    let mut budget = Budget::of(input.length());
+    let longest = budget.0;
+    let mut tables = Tables::read(&mut Messages::of(input, longest)?, &mut budget)?;
+    let (counted, what) = counted_value(&tables)?;
+    let mut recording = Recording::default();
+    recording.source = format!("pprof call stacks ({what}) without call counts or time order");
+    let mut messages = Messages::of(input, longest)?;
+    let (mut sample, mut frames) = (Sample::default(), Vec::new());
+    let (mut samples, mut sum, mut passages) = (0u64, 0u128, 0);
+    while let Some((number, content)) = messages.next()? {
+        if (number, content) != (2, Content::Bytes) {
+            continue;
+        }
+        sample.read(&messages.buffer).map_err(|Damage| messages.damage("a damaged sample"))?;
+        samples += 1;
+        if sample.locations.len() > DEEPEST {
+            return Err(messages.damage(&format!("a call stack of more than {DEEPEST} frames")));
+        }
+        if sample.values.len() != tables.types.len() {
+            let (has, should) = (sample.values.len(), tables.types.len());
+            return Err(
+                messages.damage(&format!("a sample with {has} values in a profile of {should} types"))
+            );
+        }
+        let value = sample.values[counted] as i64;
+        let weight = u128::from(value.unsigned_abs());
+        if value <= 0 {
+            recording.losses.add(if value == 0 { ZERO } else { NEGATIVE }, weight, "");
+            continue;
+        }
+        sum += weight;
+        if sample.locations.is_empty() {
+            recording.losses.add(NO_STACK, weight, "");
+            continue;
+        }
+        frames.clear();
+        for id in sample.locations.iter().rev() {
+            frames.push(tables.frame(*id, &mut recording, &mut budget)?);
+        }
+        add_stack(&mut recording, &frames, weight);
+        let now = recording.transfer_count();
+        budget.take((now - passages) * PASSAGE_COST)?;
+        passages = now;
+    }
+    if samples == 0 {
+        return Err(Error::failed("there is no sample in the profile")
+            .with_hint("was the program idle while it was recorded? record longer, or under load"));
+    }
+    if recording.places().is_empty() {
+        return Err(nothing_named(&recording));
+    }
+    recording.seen = format!("{samples} stacks, {sum} {what}");
+    Ok(recording)
+}
+
+/// Which value of the samples counts, and what it is: the one that the profile says is to be looked at, else samples, else
+/// the processor's time, else the last, as pprof does.
+fn counted_value(tables: &Tables) -> Result<(usize, String)> {
+    let mut names = Vec::with_capacity(tables.types.len());
+    for value in &tables.types {
+        names.push((tables.string(value.kind)?, tables.string(value.unit)?));
+    }
+    let wanted = tables.string(tables.default_type)?;
+    let by_name = |name: &[u8]| names.iter().position(|(kind, _)| !name.is_empty() && *kind == name);
+    let counted = by_name(wanted).or_else(|| by_name(b"samples")).or_else(|| by_name(b"cpu"));
+    let Some(counted) = counted.or_else(|| names.len().checked_sub(1)) else {
+        return Err(Error::failed(
+            "the profile does not say what its samples measure: it has no sample type",
+        )
+        .with_hint("is the file cut off? copy it again"));
+    };
+    let (kind, unit) = names[counted];
+    Ok((counted, format!("{}/{}", word(kind), word(unit))))
+}
+
+/// A name of the profile's as one word of the source: that joins several by commas.
+fn word(name: &[u8]) -> String {
+    const LONGEST: usize = 60;
+    let text = String::from_utf8_lossy(&name[..name.len().min(LONGEST)]).into_owned();
+    text.chars()
+        .map(|c| if c.is_ascii_graphic() && !matches!(c, ',' | '"' | '\\') { c } else { '_' })
+        .collect()
+}
+
+fn nothing_named(recording: &Recording) -> Error {
+    let why: Vec<String> =
+        recording.losses.iter().map(|(reason, loss)| format!("{} {reason}", loss.items)).collect();
+    Error::failed("the profile has neither functions nor mapped files for the places of its samples")
+        .with_found(why.join("; ").as_bytes())
+        .with_hint(
+            "have the profiler write mappings, or give the profile its names with the program at hand: \
+             `go tool pprof -proto -output named.pb.gz PROGRAM PROFILE`",
+        )
+}
+
+/// One sample, and the memory for the next.
+#[derive(Default)]
+struct Sample {
+    /// The innermost first.
+    locations: Vec<u64>,
+    values: Vec<u64>,
+}
+
+impl Sample {
+    fn read(&mut self, bytes: &[u8]) -> std::result::Result<(), Damage> {
+        self.locations.clear();
+        self.values.clear();
+        for field in Fields(bytes) {
+            let (list, value) = match field? {
+                (1, value) => (&mut self.locations, value),
+                (2, value) => (&mut self.values, value),
+                _ => continue,
+            };
+            wire::repeated(value, |number| {
+                if list.len() <= DEEPEST {
+                    list.push(number);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Text that uftrace prints of a recording: `dump`, `replay`, `dump --chrome` and `dump --graphviz`.
+//!
+//! uftrace records each entry of a function and each return from it, with the time, by thread. [`dump`], [`replay`] and
+//! [`chrome`] find these events in the lines of each form; here they become calls, own cost (the time between two events of a
+//! thread belongs to the function that runs then) and the order of the run. [`graphviz`] reads the form that has counts alone.
+//!
+//! Source: uftrace's manual pages, and what uftrace 0.13 prints (docs/formats/uftrace.md).
+
+mod chrome;
+mod dump;
+mod graphviz;
+mod replay;
+
+use super::{
+    DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step, TransferKind,
+    input,
+};
+use crate::error::{Error, Result};
+use std::collections::HashMap;
+
+/// Its row in the table.
+pub const READER: Reader = Reader {
+    name: "uftrace",
+    summary: "text of uftrace dump, replay, dump --chrome or dump --graphviz",
+    recognises,
+    read,
+    replay: Some(Replay { whole: true, steps }),
+};
+
+/// Entries whose caller was not traced: the start of a thread, call-backs from a library.
+pub const FROM_OUTSIDE: &str = "calls from code that uftrace did not trace, such as the start of a thread";
+/// Entries that uftrace could only print an address for.
+pub const UNNAMED: &str = "calls from or to code that uftrace had no symbol for";
+/// What is recorded beside functions of programs.
+pub const NO_FUNCTION: &str =
+    "records of the kernel, of perf events or of other events, which are no functions";
+/// Entries or returns that never reached uftrace's files.
+pub const LOST: &str = "places where uftrace lost records";
+/// Lines between the records.
+pub const OTHER_LINES: &str = "lines that uftrace prints no records in";
+
+const HINT: &str = "print the recording with: uftrace dump --demangle=no > dump.txt";
+
+fn recognises(head: &[u8]) -> bool {
+    Form::of(head).is_some() || summary(head).is_some()
+}
+
+/// What uftrace printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Dump,
+    Replay,
+    Chrome,
+    Graphviz,
+}
+
+impl Form {
+    fn of(head: &[u8]) -> Option<Self> {
+        [
+            (dump::recognises as fn(&[u8]) -> bool, Self::Dump),
+            (chrome::recognises, Self::Chrome),
+            (graphviz::recognises, Self::Graphviz),
+            (replay::recognises, Self::Replay),
+        ]
+        .into_iter()
+        .find(|(recognises, _)| recognises(head))
+        .map(|(_, form)| form)
+    }
+}
+
+/// The command whose output adds up what is needed here one by one.
+fn summary(head: &[u8]) -> Option<&'static str> {
+    let mut lines = head.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
+    let line = lines.next()?;
+    if line.starts_with(b"# Function Call Graph for ") {
+        return Some("graph");
+    }
+    let columns = [&b"Total time"[..], b"Self time", b"Calls", b"Function"];
+    columns.iter().all(|column| memchr::memmem::find(line, column).is_some()).then_some("report")
+}
+
+fn form_of(input: &dyn Input) -> Result<Form> {
+    let head = input::head(input, super::HEAD)?;
+    if let Some(form) = Form::of(&head) {
+        return Ok(form);
+    }
+    Err(match summary(&head) {
+        Some(command) => {
+            Error::failed(format!("the output of uftrace {command} does not tell who called whom, and when"))
+        }
+        None => Error::failed("this is no output of uftrace dump, replay, dump --chrome or dump --graphviz"),
+    }
+    .with_hint(HINT))
+}
+
+/// What happened in a thread.
+#[derive(Debug, Clone, Copy)]
+struct Event<'a> {
+    thread: u64,
+    /// Nanoseconds, where the form has them.
+    time: Option<u64>,
+    /// How many functions of the thread run around the one that is entered or left.
+    depth: u32,
+    what: What<'a>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What<'a> {
+    /// A function of this name begins.
+    Enter(&'a [u8]),
+    /// A function returns.
+    Leave,
+    /// What comes next does not follow what came before.
+    Lost,
+}
+
+/// Who is told of events.
+type Listener<'l> = &'l mut dyn FnMut(Event<'_>) -> Result<()>;
+
+/// What a form has beside events.
+#[derive(Debug, Default)]
+struct Aside {
+    /// Records that are no functions.
+    events: u64,
+    other_lines: u64,
+    other_line: Vec<u8>,
+}
+
+impl Aside {
+    fn other(&mut self, line: &[u8]) {
+        self.other_lines += 1;
+        if self.other_line.is_empty() {
+            self.other_line = line[..line.len().min(100)].to_vec();
+        }
+    }
+}
+
+/// Tells the events: in the order of time, or thread by thread if `in_order` is false and that is less work.
+fn tell(input: &dyn Input, form: Form, in_order: bool, listener: Listener<'_>) -> Result<Aside> {
+    match form {
+        Form::Dump => dump::tell(input, in_order, listener),
+        Form::Chrome => chrome::tell(input, listener),
+        Form::Replay => replay::tell(input, listener),
+        // It has sums alone.
+        Form::Graphviz => Ok(Aside::default()),
+    }
+}
+
+fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
+    let form = form_of(input)?;
+    let source = match form {
+        Form::Dump | Form::Chrome => "uftrace function trace (ns) without shared libraries",
+        Form::Replay => "uftrace function trace without own cost or shared libraries",
+        Form::Graphviz => "uftrace call graph without time order or own cost or shared libraries",
+    };
+    let recording = Recording { source: source.to_owned(), ..Recording::default() };
+    let mut reading = Reading::new(recording, settings, form);
+    let aside = match form {
+        Form::Graphviz => graphviz::read(input, &mut reading)?,
+        _ => tell(input, form, false, &mut |event| {
+            reading.hear(event);
+            Ok(())
+        })?,
+    };
+    reading.finish(&aside)
+}
+
+fn steps(
+    input: &dyn Input,
+    settings: &Settings,
+    recording: &Recording,
+    step: &mut dyn FnMut(Step),
+) -> Result<()> {
+    let form = form_of(input)?;
+    let names = Naming::new(settings, form);
+    let mut places: HashMap<Vec<u8>, Option<PlaceId>> = HashMap::new();
+    let mut stacks = Stacks::default();
+    let mut running: HashMap<u64, PlaceId> = HashMap::new();
+    tell(input, form, true, &mut |event| {
+        let now = match event.what {
+            What::Enter(printed) => {
+                let known = places.get(printed).copied().unwrap_or_else(|| {
+                    let place = names.find(recording, printed);
+                    places.insert(printed.to_vec(), place);
+                    place
+                });
+                stacks.enter(event.thread, event.depth, known);
+                known
+            }
+            What::Leave => stacks.leave(event.thread, event.depth),
+            What::Lost => {
+                stacks.forget(event.thread);
+                None
+            }
+        };
+        let thread = event.thread;
+        match now {
+            Some(place) => {
+                if running.insert(thread, place) != Some(place) {
+                    step(Step::Run { thread, place });
+                }
+            }
+            None => {
+                if running.remove(&thread).is_some() {
+                    step(Step::Gap { thread });
+                }
+            }
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// What printed names mean.
+struct Naming {
+    program: Option<RecordedDso>,
+    /// Whether `function@library` is printed for functions of libraries.
+    with_libraries: bool,
+}
+
+impl Naming {
+    fn new(settings: &Settings, form: Form) -> Self {
+        let program =
+            settings.program.as_ref().map(|path| RecordedDso { path: path.clone(), build_id: None });
+        Self { program, with_libraries: form == Form::Replay }
+    }
+
+    /// The DSO and the name; None where there is no symbol.
+    fn split<'a>(&self, printed: &'a [u8]) -> Option<(Option<RecordedDso>, &'a [u8])> {
+        let hexadecimal = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_hexdigit);
+        let address = printed.strip_prefix(b"<").and_then(|rest| rest.strip_suffix(b">"));
+        if printed.is_empty() || address.is_some_and(hexadecimal) {
+            return None;
+        }
+        if let (true, Some(at)) = (self.with_libraries, memchr::memrchr(b'@', printed)) {
+            let library = std::str::from_utf8(&printed[at + 1..]).ok().filter(|library| !library.is_empty());
+            if let (Some(library), false) = (library, at == 0) {
+                return Some((
+                    Some(RecordedDso { path: library.to_owned(), build_id: None }),
+                    &printed[..at],
+                ));
+            }
+        }
+        Some((self.program.clone(), printed))
+    }
+
+    fn find(&self, recording: &Recording, printed: &[u8]) -> Option<PlaceId> {
+        let (dso, name) = self.split(printed)?;
+        let dso: Option<DsoId> = match dso {
+            Some(dso) => Some(recording.find_dso(&dso)?),
+            None => None,
+        };
+        recording.find_place(&Place { dso, spot: Spot::Symbol { name: name.to_vec(), file: None } })
+    }
+
+    fn add(&self, recording: &mut Recording, printed: &[u8]) -> Option<PlaceId> {
+        let (dso, name) = self.split(printed)?;
+        let dso = dso.map(|dso| recording.dso(dso));
+        Some(recording.place(Place { dso, spot: Spot::Symbol { name: name.to_vec(), file: None } }))
+    }
+}
+
+/// The functions that run in each thread, the innermost last, with their depths.
+#[derive(Default)]
+struct Stacks(HashMap<u64, Vec<(u32, Option<PlaceId>)>>);
+
+/// Who called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Caller {
+    Known(PlaceId),
+    Unnamed,
+    Outside,
+}
+
+impl Stacks {
+    /// What runs now, if it has a name.
+    fn top(&self, thread: u64) -> Option<PlaceId> {
+        self.0.get(&thread)?.last()?.1
+    }
+
+    /// A function begins; returns its caller. What uftrace saw no return of (exceptions, longjmp) has ended if it was as deep.
+    fn enter(&mut self, thread: u64, depth: u32, place: Option<PlaceId>) -> Caller {
+        let stack = self.0.entry(thread).or_default();
+        while stack.last().is_some_and(|(there, _)| *there >= depth) {
+            stack.pop();
+        }
+        let caller = match stack.last() {
+            Some((there, caller)) if there + 1 == depth => caller.map_or(Caller::Unnamed, Caller::Known),
+            _ => Caller::Outside,
+        };
+        stack.push((depth, place));
+        caller
+    }
+
+    /// The function of this depth returns; returns the one that runs on, where that is known.
+    fn leave(&mut self, thread: u64, depth: u32) -> Option<PlaceId> {
+        let stack = self.0.get_mut(&thread)?;
+        while stack.last().is_some_and(|(there, _)| *there >= depth) {
+            stack.pop();
+        }
+        stack.last().filter(|(there, _)| there + 1 == depth)?.1
+    }
+
+    fn forget(&mut self, thread: u64) {
+        self.0.remove(&thread);
+    }
+}
+
+/// A recording in the making.
+struct Reading {
+    recording: Recording,
+    naming: Naming,
+    places: HashMap<Vec<u8>, Option<PlaceId>>,
+    stacks: Stacks,
+    /// When something happened last in each thread.
+    times: HashMap<u64, u64>,
+    entries: u128,
+    outside: u64,
+    outside_weight: u128,
+    unnamed: u64,
+    unnamed_weight: u128,
+    lost: u64,
+}
+
+impl Reading {
+    fn new(recording: Recording, settings: &Settings, form: Form) -> Self {
+        Self {
+            recording,
+            naming: Naming::new(settings, form),
+            places: HashMap::new(),
+            stacks: Stacks::default(),
+            times: HashMap::new(),
+            entries: 0,
+            outside: 0,
+            outside_weight: 0,
+            unnamed: 0,
+            unnamed_weight: 0,
+            lost: 0,
+        }
+    }
+
+    fn place(&mut self, printed: &[u8]) -> Option<PlaceId> {
+        if let Some(known) = self.places.get(printed) {
+            return *known;
+        }
+        let place = self.naming.add(&mut self.recording, printed);
+        self.places.insert(printed.to_vec(), place);
+        place
+    }
+
+    fn hear(&mut self, event: Event<'_>) {
+        let thread = event.thread;
+        if let Some(now) = event.time {
+            let before = self.times.insert(thread, now);
+            if let (Some(place), Some(before)) = (self.stacks.top(thread), before) {
+                self.recording.add_samples(place, u128::from(now.saturating_sub(before)));
+            }
+        }
+        match event.what {
+            What::Enter(printed) => {
+                let place = self.place(printed);
+                let caller = self.stacks.enter(thread, event.depth, place);
+                self.add(caller, place, 1);
+            }
+            What::Leave => {
+                self.stacks.leave(thread, event.depth);
+            }
+            What::Lost => {
+                self.lost += 1;
+                self.stacks.forget(thread);
+                self.times.remove(&thread);
+            }
+        }
+    }
+
+    /// Counts calls of a function.
+    fn add(&mut self, caller: Caller, callee: Option<PlaceId>, count: u128) {
+        self.entries = self.entries.saturating_add(count);
+        match (caller, callee) {
+            (Caller::Known(from), Some(to)) => {
+                self.recording.add_transfer(from, to, TransferKind::Call, count)
+            }
+            (Caller::Outside, Some(_)) => {
+                self.outside += 1;
+                self.outside_weight = self.outside_weight.saturating_add(count);
+            }
+            (Caller::Unnamed, _) | (_, None) => {
+                self.unnamed += 1;
+                self.unnamed_weight = self.unnamed_weight.saturating_add(count);
+            }
+        }
+    }
+
+    fn finish(self, aside: &Aside) -> Result<Recording> {
+        let mut recording = self.recording;
+        if self.entries == 0 {
+            let error = Error::failed("no function is entered in this output of uftrace");
+            return Err(if aside.other_lines > 0 { error.with_found(&aside.other_line) } else { error }
+                .with_hint(
+                    "was the program compiled with -pg or -finstrument-functions, or recorded with -P .?",
+                ));
+        }
+        recording.total = self.entries;
+        recording.seen = format!("{} entries of functions", self.entries);
+        let losses = &mut recording.losses;
+        losses.add_many(FROM_OUTSIDE, self.outside, self.outside_weight, "");
+        losses.add_many(UNNAMED, self.unnamed, self.unnamed_weight, "");
+        losses.add_many(LOST, self.lost, 0, "");
+        losses.add_many(NO_FUNCTION, aside.events, 0, "");
+        losses.add_many(OTHER_LINES, aside.other_lines, 0, &String::from_utf8_lossy(&aside.other_line));
+        Ok(recording)
+    }
+}
+
+/// A number of decimal digits alone.
+fn number(text: &[u8]) -> Option<u64> {
+    let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()
+}

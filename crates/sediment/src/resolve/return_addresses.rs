@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether a binary is the one that ran, where the recording does not name its build: by the addresses that calls return to.
+//!
+//! Behind a call stands the call's return address. Code that was compiled with `-pg` calls a counting function as it begins,
+//! which records where it returns to itself, and where its caller returns to. In the binary that ran, an instruction that calls
+//! ends at each of these addresses (checked on x86), each lies in a function, and no two callees lie in one function, as a
+//! function announces itself at one place. In another binary most do not.
+
+use super::dsos::{At, Dsos};
+use crate::error::{Error, Result};
+use crate::read::{DsoId, PlaceId, Recording, Spot, TransferKind};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One in so many may be misplaced without doubt about the whole: code without symbols, or written by hand.
+const DOUBT: usize = 8;
+
+/// Refuses binaries that the recorded addresses do not fit.
+///
+/// # Errors
+/// When they do not, with what does not fit.
+pub(super) fn check(recording: &Recording, dsos: &Dsos) -> Result<()> {
+    let mut found: BTreeMap<DsoId, Findings> = BTreeMap::new();
+    let mut ends: BTreeMap<PlaceId, bool> = BTreeMap::new();
+    for (from, to, kind, _) in recording.transfers() {
+        if kind == TransferKind::Call {
+            ends.entry(from).or_default();
+            ends.insert(to, true);
+        }
+    }
+    for (id, callee) in ends {
+        let place = &recording.places()[id.0 as usize];
+        let (Some(dso), Spot::Address(address)) = (place.dso, &place.spot) else { continue };
+        let Some(view) = dsos.view(dso) else { continue };
+        let findings = found.entry(dso).or_default();
+        findings.addresses += 1;
+        let fits = match view.follows_call(*address) {
+            Some(follows) => follows,
+            None => match view.at_address(*address) {
+                Ok(At::Function { function, .. }) => !callee || findings.callees.insert(function.address),
+                // The code of a stripped binary has no functions to speak of.
+                _ => view.is_stripped(),
+            },
+        };
+        if !fits {
+            findings.misfits += 1;
+            findings.example.get_or_insert(*address);
+        }
+    }
+    for (dso, findings) in found {
+        if findings.misfits * DOUBT > findings.addresses {
+            let example = findings.example.unwrap_or_default();
+            return Err(Error::failed(format!(
+                "the recording is not of {}: {} of the {} addresses in it are none that a call of that file returns to, \
+                 such as {example:#x}",
+                dsos.label(dso).unwrap_or("this binary"),
+                findings.misfits,
+                findings.addresses,
+            ))
+            .with_hint(
+                "is the recording of another program, or of another build of it? give the very file that ran (--binary)",
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Findings {
+    addresses: usize,
+    misfits: usize,
+    example: Option<u64>,
+    callees: BTreeSet<u64>,
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the order of a run tells: which functions run near in time, which ran first, and the run itself.
+//!
+//! A reader that knows in which order things ran tells it step by step ([`crate::read::replay`]). [`Sequence`] turns the steps
+//! into the two weights of a profile that need an order:
+//!
+//! - `near`: when a function begins to run, each of the last [`WINDOW`] distinct functions that ran before it in its thread
+//!   gets an edge to it; where it is one of them itself, only those that ran since. A return to a caller lets the caller
+//!   begin again. Code that is no function of the profile is passed over; a gap empties the window.
+//! - `first`: the rank of a function among all in the order of their first runs, from 0, whatever the thread.
+//!
+//! [`file`](mod@file) keeps the run itself, for models.
+
+pub mod file;
+
+use crate::counts::Counts;
+use crate::profile::{FunctionIndex, Profile};
+use crate::read::Step;
+use std::collections::HashMap;
+
+/// How many distinct functions that ran are remembered.
+pub const WINDOW: usize = 8;
+
+const NONE: u32 = u32::MAX;
+
+/// Counts the steps of one run.
+///
+/// Parts of a run that are separated by gaps may be counted apart, in threads of their own, and [absorbed](Self::absorb) in
+/// their order: the result is the same.
+#[derive(Debug, Clone)]
+pub struct Sequence<'a> {
+    functions: &'a [Option<FunctionIndex>],
+    /// Index of each place's function, [`NONE`] for none; the same as `functions`, as the inner loop wants it.
+    by_place: Vec<u32>,
+    near: Counts,
+    /// Rank of first use by function, [`NONE`] for none yet.
+    ranks: Vec<u32>,
+    next_rank: u32,
+    threads: HashMap<u64, u32>,
+    windows: Vec<Window>,
+    thread: Option<u64>,
+    /// The window of the thread that ran last.
+    window: usize,
+    runs: u64,
+}
+
+/// The functions that ran last in one thread, the last first.
+type Window = [u32; WINDOW];
+
+impl<'a> Sequence<'a> {
+    /// A run in which nothing has run yet. `functions` are those of the places, as [`crate::resolve::Resolved`] has them.
+    #[must_use]
+    pub fn new(functions: &'a [Option<FunctionIndex>]) -> Self {
+        let by_place: Vec<u32> = functions.iter().map(|f| f.map_or(NONE, |f| f.index() as u32)).collect();
+        let count = by_place.iter().filter(|f| **f != NONE).max().map_or(0, |last| *last as usize + 1);
+        Self {
+            functions,
+            by_place,
+            near: Counts::default(),
+            ranks: vec![NONE; count],
+            next_rank: 0,
+            threads: HashMap::new(),
+            windows: Vec::new(),
+            thread: None,
+            window: 0,
+            runs: 0,
+        }
+    }
+
+    /// Counts one step. Places that are not in the table are passed over.
+    #[inline]
+    pub fn step(&mut self, step: Step) {
+        match step {
+            Step::Run { thread, place } => {
+                let Some(&function) = self.by_place.get(place.0 as usize) else { return };
+                if function == NONE {
+                    return;
+                }
+                if self.thread != Some(thread) {
+                    self.switch_to(thread);
+                }
+                self.run(function);
+            }
+            Step::Gap { thread } => {
+                self.switch_to(thread);
+                self.windows[self.window] = [NONE; WINDOW];
+            }
+        }
+    }
+
+    /// Counts steps in their order.
+    pub fn steps(&mut self, steps: &[Step]) {
+        for step in steps {
+            self.step(*step);
+        }
+    }
+
+    #[inline]
+    fn run(&mut self, function: u32) {
+        let window = &mut self.windows[self.window];
+        if window[0] == function {
+            return;
+        }
+        self.runs += 1;
+        let rank = &mut self.ranks[function as usize];
+        if *rank == NONE {
+            *rank = self.next_rank;
+            self.next_rank += 1;
+        }
+        let mut depth = 0;
+        while depth < WINDOW && window[depth] != function && window[depth] != NONE {
+            self.near.add(Counts::pair(window[depth], function), 1);
+            depth += 1;
+        }
+        window.copy_within(..depth.min(WINDOW - 1), 1);
+        window[0] = function;
+    }
+
+    #[cold]
+    fn switch_to(&mut self, thread: u64) {
+        let next = self.windows.len() as u32;
+        let window = *self.threads.entry(thread).or_insert(next);
+        if window == next {
+            self.windows.push([NONE; WINDOW]);
+        }
+        self.thread = Some(thread);
+        self.window = window as usize;
+    }
+
+    /// How often a function began to run.
+    #[must_use]
+    pub fn runs(&self) -> u64 {
+        self.runs
+    }
+
+    /// Adds what was counted after this, of the same run and with the same table. What ran here is not near to what ran there.
+    pub fn absorb(&mut self, later: Self) {
+        self.near.absorb(later.near);
+        self.runs = self.runs.saturating_add(later.runs);
+        let mut new: Vec<(u32, usize)> = later
+            .ranks
+            .iter()
+            .enumerate()
+            .filter(|(function, rank)| **rank != NONE && self.ranks[*function] == NONE)
+            .map(|(function, rank)| (*rank, function))
+            .collect();
+        new.sort_unstable();
+        for (_, function) in new {
+            self.ranks[function] = self.next_rank;
+            self.next_rank += 1;
+        }
+        // Whose thread it was is known, but not what lies between.
+        self.threads.clear();
+        self.windows.clear();
+        self.thread = None;
+    }
+
+    /// Adds the `near` counts to a profile, the one that the table was made for; and where the run was `whole`, told from its
+    /// start, the ranks of first use, of which the lowest stays where the profile has some already.
+    pub fn put_into(self, profile: &mut Profile, whole: bool) {
+        let mut by_index: Vec<Option<FunctionIndex>> = vec![None; self.ranks.len()];
+        for function in self.functions.iter().flatten() {
+            by_index[function.index()] = Some(*function);
+        }
+        for (pair, count) in self.near.into_sorted() {
+            let (from, to) = Counts::of_pair(pair);
+            if let (Some(from), Some(to)) = (by_index[from as usize], by_index[to as usize]) {
+                let near = &mut profile.edge_mut(from, to).near;
+                *near = Some(near.unwrap_or(0).saturating_add(u128::from(count)));
+            }
+        }
+        if !whole {
+            return;
+        }
+        for (function, rank) in by_index.into_iter().zip(self.ranks) {
+            if let (Some(function), true) = (function, rank != NONE) {
+                let first = &mut profile.facts_mut(function).first;
+                *first = Some(first.map_or(u64::from(rank), |known| known.min(u64::from(rank))));
+            }
+        }
+    }
+}
