@@ -208,6 +208,25 @@ fn untyped_addresses_are_left_to_the_elf_file() {
     assert!(matches!(recording.transfers()[..], [(_, _, TransferKind::Branch, 1)]));
 }
 
+#[test]
+fn what_is_made_to_take_time_takes_none() {
+    let many = |unit: &str| unit.repeat(200_000);
+    let texts = [
+        format!("x 1 1.000001: cycles:u:  1 f (/p){}/P/-/-/1/CALL\n", many("a)/")),
+        format!("x 1 1.000001: cycles:u:  1 f (/p){}+0x0/b+0x0/P/-/-/1/CALL\n", many(")(")),
+        format!("x 1 1.000001: cycles:u: \n{}\n", many("\t  1 f+0x1 (/p)\n")),
+        format!("x 1 1.000001: cycles:u:  1 0x1/0x2/P/-/-/1\n{}", many("PERF_RECORD_FORK(2:2):(1:1)\n")),
+        format!("{} 1\n", many("a;b;")),
+        many("a;b 1\n"),
+    ];
+    for text in texts {
+        for reader in READERS.iter().filter(|reader| FORMATS.contains(&reader.name)) {
+            let _ = (reader.recognises)(text.as_bytes());
+            let _ = (reader.read)(&text.as_bytes(), &Settings::default());
+        }
+    }
+}
+
 /// A file and a few blows to it.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let mut whole: Vec<Vec<u8>> = Vec::new();

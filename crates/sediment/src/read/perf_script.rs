@@ -527,7 +527,11 @@ impl<'c> Reading<'c> {
 
     /// Puts what is pending into the recording, or into the ledger where an end is in no file.
     fn settle(&mut self) {
-        let mut pending: Vec<_> = self.pending.drain().collect();
+        if self.pending.is_empty() {
+            return;
+        }
+        // Not drained: a map that was large once would take as long to drain each time.
+        let mut pending: Vec<_> = std::mem::take(&mut self.pending).into_iter().collect();
         pending.sort_unstable();
         for ((process, from, to, kind), count) in pending {
             let weight = u128::from(count);

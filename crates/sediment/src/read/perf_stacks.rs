@@ -75,7 +75,7 @@ enum Line<'a> {
     Row(&'a [u8]),
     /// `21 a;b;c`
     Stack {
-        count: u128,
+        count: u64,
         frames: &'a [u8],
     },
     /// `47.73% a;b;c`
@@ -190,8 +190,8 @@ impl<'a> Row<'a> {
 
 struct Stack<'a> {
     /// Which of the rows it stands below.
-    row: usize,
-    count: u128,
+    row: u32,
+    count: u64,
     frames: &'a [u8],
 }
 
@@ -224,7 +224,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let mut known: HashMap<&[u8], Frame> = HashMap::new();
     let (mut names, mut frames) = (Vec::new(), Vec::new());
     for stack in &report.stacks {
-        let row = &report.rows[stack.row];
+        let row = &report.rows[stack.row as usize];
         names.clear();
         names.extend(stack.frames.split(|b| *b == report.separator).map(<[u8]>::trim_ascii));
         if order == StackOrder::CalleeFirst {
@@ -232,7 +232,11 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         }
         let object = |name: &[u8]| objects.get(name).copied().flatten();
         if row.system && !names.iter().any(|&name| is_system(name, object(name))) {
-            recording.losses.add(KERNEL_STACKS, stack.count, &String::from_utf8_lossy(row.symbol));
+            recording.losses.add(
+                KERNEL_STACKS,
+                u128::from(stack.count),
+                &String::from_utf8_lossy(row.symbol),
+            );
             continue;
         }
         frames.clear();
@@ -260,7 +264,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
             };
             frames.push(frame);
         }
-        stacks::add_stack(&mut recording, &frames, stack.count);
+        stacks::add_stack(&mut recording, &frames, u128::from(stack.count));
     }
     for (event, count) in &report.other_events {
         recording.losses.add_many(OTHER_EVENTS, *count, 0, &String::from_utf8_lossy(event));
@@ -343,10 +347,10 @@ impl<'a> Report<'a> {
                         continue;
                     }
                     // A row without stacks below it is of no use, so it is kept with its first.
-                    if report.stacks.last().is_none_or(|last| !report.rows[last.row].is(&found)) {
+                    if report.stacks.last().is_none_or(|last| !report.rows[last.row as usize].is(&found)) {
                         report.rows.push(found);
                     }
-                    report.stacks.push(Stack { row: report.rows.len() - 1, count, frames });
+                    report.stacks.push(Stack { row: report.rows.len() as u32 - 1, count, frames });
                 }
                 Line::Share => {
                     return refuse(number, "shares of stacks, which are rounded, in place of counts", line);
@@ -368,7 +372,7 @@ impl<'a> Report<'a> {
     fn order(&self, settings: &Settings) -> Result<StackOrder> {
         let (mut first, mut last, mut several) = (true, true, false);
         for stack in &self.stacks {
-            let symbol = self.rows[stack.row].symbol;
+            let symbol = self.rows[stack.row as usize].symbol;
             if is_no_symbol(symbol) || symbol.is_empty() {
                 continue;
             }
@@ -429,9 +433,9 @@ fn event_of(text: &[u8]) -> &[u8] {
     quoted.nth(1).unwrap_or_default()
 }
 
-fn number(digits: &[u8]) -> Option<u128> {
-    if digits.is_empty() || digits.len() > 20 || !digits.iter().all(u8::is_ascii_digit) {
+fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || digits.len() > 19 || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    Some(digits.iter().fold(0, |number, digit| number * 10 + u128::from(digit - b'0')))
+    Some(digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
 }

@@ -9,6 +9,12 @@
 use super::lines::{Frame, cut, frame, hex};
 use crate::read::TransferKind;
 
+/// The two ends of an entry may take so many bytes together; names of templates take a few thousand.
+const LONGEST: usize = 1 << 14;
+/// So many slashes are tried between two ends, and so many parentheses before them: time must stay in proportion to the text.
+const SLASHES: usize = 64;
+const PARENTHESES: usize = 16;
+
 /// One end of a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End<'a> {
@@ -86,9 +92,8 @@ impl<'a> Rest<'a> {
         }
         // The object of the place, and of the branch's source behind it.
         if let Some(open) = object_start(ends) {
-            let mut close = open;
-            while let Some(next) = memchr::memchr(b')', &ends[close..]) {
-                close += next + 1;
+            for next in memchr::memchr_iter(b')', &ends[open..]).take(PARENTHESES) {
+                let close = open + next + 1;
                 let source = ends[close..].trim_ascii_start();
                 if !source.is_empty() && two_ends(source).is_some() {
                     return split(close, false);
@@ -234,6 +239,7 @@ fn two_ends(text: &[u8]) -> Option<(End<'_>, End<'_>)> {
             text[..*at].ends_with(b")")
                 || text[..*at].last().is_some_and(|b| *b == b']' || b.is_ascii_hexdigit())
         })
+        .take(if text.len() > LONGEST { 0 } else { SLASHES })
         .find_map(|at| Some((end(&text[..at])?, end(&text[at + 1..])?)))
 }
 
