@@ -10,6 +10,8 @@ mod callgrind_text;
 mod lackey_log;
 #[path = "../tests/support/perf_report_text.rs"]
 mod perf_report_text;
+#[path = "../tests/support/perf_script_text.rs"]
+mod perf_script_text;
 
 use callgrind_text::{Form, Program};
 use divan::Bencher;
@@ -150,4 +152,52 @@ fn sequence_of_ten_million_steps(bencher: Bencher<'_, '_>) {
         sequence.steps(divan::black_box(&steps));
         sequence.runs()
     });
+}
+
+/// 24,000 functions of three processes, their mappings once and then samples until it is large enough.
+fn perf_script_branches(form: perf_script_text::Form) -> Vec<u8> {
+    let program = perf_script_text::Program::generate(24_000, 10_000, 1);
+    let text = perf_script_text::print_branches(&program, form);
+    let samples = text.rfind("PERF_RECORD").and_then(|at| Some(at + text[at..].find('\n')? + 1)).unwrap();
+    let (mappings, samples) = text.split_at(samples);
+    format!("{mappings}{}", samples.repeat(SIZE.div_ceil(samples.len()))).into_bytes()
+}
+
+const FIELDS: perf_script_text::Form = perf_script_text::Form {
+    command: true,
+    process: true,
+    processor: false,
+    time: true,
+    period: false,
+    event: true,
+    offset: true,
+    object: true,
+    inlined: false,
+    carriage_returns: false,
+    names: false,
+    untyped: false,
+};
+
+#[divan::bench(sample_count = 5, sample_size = 1)]
+fn perf_script_branch_stacks(bencher: Bencher<'_, '_>) {
+    measure(bencher, &perf_script_branches(FIELDS));
+}
+
+#[divan::bench(sample_count = 5, sample_size = 1)]
+fn perf_script_branch_stacks_by_name(bencher: Bencher<'_, '_>) {
+    measure(bencher, &perf_script_branches(perf_script_text::Form { names: true, ..FIELDS }));
+}
+
+#[divan::bench(sample_count = 5, sample_size = 1)]
+fn perf_script_call_chains(bencher: Bencher<'_, '_>) {
+    let program = perf_script_text::Program::generate(24_000, 20_000, 1);
+    let part = perf_script_text::print_chains(&program, perf_script_text::Form { period: true, ..FIELDS });
+    measure(bencher, part.repeat(SIZE.div_ceil(part.len())).as_bytes());
+}
+
+#[divan::bench(sample_count = 5, sample_size = 1)]
+fn folded(bencher: Bencher<'_, '_>) {
+    let program = perf_script_text::Program::generate(24_000, 20_000, 1);
+    let part = perf_script_text::print_folded(&program, Some("my_prog"));
+    measure(bencher, part.repeat(SIZE.div_ceil(part.len())).as_bytes());
 }

@@ -25,6 +25,8 @@ mod llvm;
 mod measure;
 #[path = "support/perf_data_writer.rs"]
 mod perf_data_writer;
+#[path = "toolchain/perf_text.rs"]
+mod perf_text;
 #[path = "toolchain/profile.rs"]
 mod profile;
 #[path = "toolchain/readers.rs"]
@@ -47,6 +49,7 @@ fn main() {
     cases.extend(llvm::cases());
     cases.extend(measure::cases());
     cases.extend(readers::cases());
+    cases.extend(perf_text::cases());
     cases.extend(profile::cases());
     cases.extend(resolve::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();

@@ -12,6 +12,8 @@ pub mod bolt;
 pub mod bolt_aggregated;
 pub mod callgrind;
 pub mod entry_trace;
+pub mod folded;
+mod frame_names;
 pub mod gmon;
 pub mod gprof;
 pub mod input;
@@ -19,6 +21,7 @@ pub mod lackey;
 pub mod perf_data;
 pub mod perf_report;
 pub mod perf_script;
+pub mod perf_stacks;
 pub mod pprof;
 pub mod sample_profile;
 mod stacks;
@@ -107,6 +110,7 @@ pub const READERS: &[Reader] = &[
     callgrind::READER,
     lackey::READER,
     perf_script::READER,
+    perf_stacks::READER,
     perf_report::READER,
     gprof::READER,
     bolt::READER,
@@ -114,6 +118,7 @@ pub const READERS: &[Reader] = &[
     sample_profile::READER,
     temporal_profile::READER,
     uftrace::READER,
+    folded::READER,
     entry_trace::READER,
 ];
 

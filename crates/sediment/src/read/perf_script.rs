@@ -12,6 +12,7 @@ mod branches;
 mod lines;
 mod mappings;
 
+use super::frame_names::{is_interpreted, is_kernel_object, is_linked_file};
 use super::stacks::{self, Frame};
 use super::{
     DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step, TransferKind,
@@ -46,6 +47,8 @@ const NO_FILE: &str = "in code that no file holds (compiled while running, [vdso
 const UNMAPPED: &str = "at an address that was not mapped when it ran";
 const SEVERAL: &str = "at an address of several processes, as no process was printed";
 const BLURRED: &str = "that perf printed together with the sampled place";
+const RENAMED: &str = "in a function that perf took for an inlined one (--no-inline names it)";
+const INTERPRETED: &str = "of an interpreted program";
 const NO_TEXT: &str = "in a file whose name is not UTF-8";
 const IN_KERNEL: &str = "in the kernel";
 
@@ -69,6 +72,14 @@ fn recognises(head: &[u8]) -> bool {
         let after = std::mem::take(&mut after_sample);
         match Line::of(line) {
             Line::Mapping(_) | Line::Fork { .. } | Line::Exec(_) => return true,
+            // What perf report begins with.
+            Line::Comment(text)
+                if [&b"Samples:"[..], b"Event count", b"Total Lost Samples:"]
+                    .iter()
+                    .any(|words| text.trim_ascii_start().starts_with(words)) =>
+            {
+                return false;
+            }
             Line::Sample(sample) if branches::has_entry(sample.rest) => return true,
             Line::Sample(sample) => {
                 let place = lines::frame(sample.rest);
@@ -114,8 +125,10 @@ impl Choice {
             looked_at += line.len() as u64 + 1;
             let what = match Line::of(line) {
                 Line::Sample(sample) => {
-                    event.clear();
-                    event.extend_from_slice(sample.event);
+                    if !sample.has_no_fields() {
+                        event.clear();
+                        event.extend_from_slice(sample.event);
+                    }
                     let rest = Rest::of(sample.rest);
                     if rest.branches().next().is_some() {
                         What::Branches
@@ -177,6 +190,9 @@ struct Reading<'c> {
     /// The chain that is being read: process, weight, frames from the innermost.
     open: Option<(Option<u32>, u128)>,
     chain: Vec<Frame>,
+    /// Where the frame before was inlined.
+    inlined_at: Option<u64>,
+    by_path: HashMap<Box<[u8]>, DsoId>,
     /// Frames by their text behind the address.
     by_text: HashMap<Box<[u8]>, Option<Frame>>,
     /// Ends of branches by name and object.
@@ -201,6 +217,8 @@ impl<'c> Reading<'c> {
             branches: 0,
             open: None,
             chain: Vec::new(),
+            inlined_at: None,
+            by_path: HashMap::new(),
             by_text: HashMap::new(),
             by_name: HashMap::new(),
             pending: HashMap::new(),
@@ -216,15 +234,13 @@ impl<'c> Reading<'c> {
         match Line::of(line) {
             Line::Frame(frame) => self.frame(&frame),
             Line::Empty => self.close(),
-            Line::Sample(sample) => {
-                self.close();
-                self.sample(&sample);
-            }
+            Line::Sample(sample) => self.sample(&sample),
             Line::Mapping(mapping) => {
                 self.close();
                 self.settle();
                 if mapping.executable && !mapping.kernel {
-                    let dso = self.dso_of(mapping.path, mapping.build_id);
+                    let file = is_linked_file(mapping.path);
+                    let dso = if file { self.mapped_dso(mapping.path, mapping.build_id) } else { None };
                     self.processes.map(&mapping, dso)?;
                 }
             }
@@ -252,17 +268,30 @@ impl<'c> Reading<'c> {
         Ok(())
     }
 
-    /// The DSO of a mapped path, unless that is no file.
-    fn dso_of(&mut self, path: &[u8], build_id: Option<&[u8]>) -> Option<DsoId> {
-        if !is_file(path) {
-            return None;
+    /// The DSO of a path, with the build-id that it was last mapped with.
+    fn dso_of(&mut self, path: &[u8]) -> Option<DsoId> {
+        if let Some(&known) = self.by_path.get(path) {
+            return Some(known);
         }
-        let path = std::str::from_utf8(path).ok()?.to_owned();
+        self.mapped_dso(path, None)
+    }
+
+    fn mapped_dso(&mut self, path: &[u8], build_id: Option<&[u8]>) -> Option<DsoId> {
+        let text = std::str::from_utf8(path).ok()?.to_owned();
         let build_id = build_id.map(|id| String::from_utf8_lossy(id).to_ascii_lowercase());
-        Some(self.recording.dso(RecordedDso { path, build_id }))
+        let dso = self.recording.dso(RecordedDso { path: text, build_id });
+        self.by_path.insert(path.into(), dso);
+        Some(dso)
     }
 
     fn sample(&mut self, sample: &Sample) {
+        let open = self.open.filter(|_| sample.has_no_fields());
+        if let Some((process, _)) = open.filter(|_| self.choice.what == What::Branches) {
+            // The branch stack stands below the call chain.
+            self.branches_of(process, &Rest::of(sample.rest));
+            return;
+        }
+        self.close();
         if sample.event != self.choice.event {
             *self.other_events.entry(sample.event.to_vec()).or_default() += 1;
             return;
@@ -288,16 +317,20 @@ impl<'c> Reading<'c> {
             self.open = Some((sample.process, weight));
         }
         if self.choice.what == What::Branches {
-            for branch in rest.branches() {
-                self.branches += 1;
-                match branch {
-                    Some(branch) => self.branch(sample.process, &branch),
-                    None => self.unreadable += 1,
-                }
+            self.branches_of(sample.process, &rest);
+        }
+    }
+
+    fn branches_of(&mut self, process: Option<u32>, rest: &Rest) {
+        for branch in rest.branches() {
+            self.branches += 1;
+            match branch {
+                Some(branch) => self.branch(process, &branch),
+                None => self.unreadable += 1,
             }
-            if self.pending.len() > PENDING {
-                self.settle();
-            }
+        }
+        if self.pending.len() > PENDING {
+            self.settle();
         }
     }
 
@@ -313,7 +346,7 @@ impl<'c> Reading<'c> {
     }
 
     fn frame(&mut self, frame: &lines::Frame) {
-        if self.open.is_none() && self.chain.is_empty() {
+        if self.open.is_none() {
             // No field was asked for, so that a chain has no line before it; or it is of an event that is not read.
             if !self.choice.event.is_empty() {
                 return;
@@ -321,13 +354,29 @@ impl<'c> Reading<'c> {
             self.samples += 1;
             self.open = Some((None, 1));
         }
-        if frame.address == 0 {
-            // How a chain of frame pointers ends.
+        // How a chain of frame pointers ends; or a caller, where branches say who calls whom.
+        if frame.address == 0 || self.choice.what != What::Chains && !self.chain.is_empty() {
             return;
         }
+        self.settle_inlined(Some(frame.address));
         match self.frame_of(frame.address, frame.text) {
-            Some(frame) => self.chain.push(frame),
-            None => self.inlined += 1,
+            Some(known) => {
+                self.inlined_at = None;
+                self.chain.push(known);
+            }
+            None => {
+                self.inlined += 1;
+                self.inlined_at = Some(frame.address);
+            }
+        }
+    }
+
+    /// Frames that were inlined stand before the one that they were inlined into, at the same address. Where that is missing,
+    /// the last of them is a function whose symbol is not the name that it has in debug information, such as a clone.
+    fn settle_inlined(&mut self, next: Option<u64>) {
+        if self.inlined_at.is_some_and(|address| Some(address) != next) {
+            self.inlined_at = None;
+            self.chain.push(Frame::Unknown(RENAMED));
         }
     }
 
@@ -346,25 +395,30 @@ impl<'c> Reading<'c> {
 
     fn new_frame(&mut self, text: &[u8]) -> Option<Frame> {
         let (symbol, object) = branches::symbol_and_object(text)?;
+        if is_interpreted(symbol) {
+            return Some(Frame::Unknown(INTERPRETED));
+        }
+        let no_symbol = symbol.is_empty() || symbol == b"[unknown]";
         let dso = match object {
-            Some(object) if is_kernel(object) => return Some(Frame::System),
-            Some(object) if !is_file(object) && object != b"[vdso]" => return Some(Frame::Unknown(NO_FILE)),
-            Some(object) => match std::str::from_utf8(object) {
-                Ok(path) => Some(RecordedDso { path: path.to_owned(), build_id: None }),
-                Err(_) => return Some(Frame::Unknown(NO_TEXT)),
+            Some(object) if is_kernel_object(object) => return Some(Frame::System),
+            Some(b"[unknown]") => return Some(Frame::Unknown(NO_SYMBOL)),
+            Some(object) if !is_linked_file(object) && object != b"[vdso]" => {
+                return Some(Frame::Unknown(NO_FILE));
+            }
+            _ if no_symbol => return Some(Frame::Unknown(NO_SYMBOL)),
+            Some(object) => match self.dso_of(object) {
+                Some(dso) => Some(dso),
+                None => return Some(Frame::Unknown(NO_TEXT)),
             },
             None => None,
         };
-        if symbol.is_empty() || symbol == b"[unknown]" {
-            return Some(Frame::Unknown(NO_SYMBOL));
-        }
-        let dso = dso.map(|dso| self.recording.dso(dso));
         let spot = Spot::Symbol { name: symbol.to_vec(), file: None };
         Some(Frame::Known(self.recording.place(Place { dso, spot })))
     }
 
     /// Ends a chain, which was printed from the innermost frame on.
     fn close(&mut self) {
+        self.settle_inlined(None);
         let Some((_, weight)) = self.open.take() else {
             self.chain.clear();
             return;
@@ -424,7 +478,7 @@ impl<'c> Reading<'c> {
             End::Blurred => Err(BLURRED),
             End::Address { address, object } => self.address(process, address, object),
             End::Symbol { name, object, .. } => {
-                if object.is_some_and(is_kernel) {
+                if object.is_some_and(is_kernel_object) {
                     return Err(IN_KERNEL);
                 }
                 let key = [name, b"\0", object.unwrap_or_default()].concat();
@@ -433,10 +487,8 @@ impl<'c> Reading<'c> {
                 }
                 let place = match object {
                     None => Some(None),
-                    Some(object) if is_file(object) || object == b"[vdso]" => {
-                        std::str::from_utf8(object).ok().map(|path| {
-                            Some(self.recording.dso(RecordedDso { path: path.to_owned(), build_id: None }))
-                        })
+                    Some(object) if is_linked_file(object) || object == b"[vdso]" => {
+                        self.dso_of(object).map(Some)
                     }
                     Some(_) => None,
                 };
@@ -462,7 +514,7 @@ impl<'c> Reading<'c> {
         }
         let (dso, offset) = match (self.processes.find(process, address), object) {
             (Where::File(dso, offset), _) => (dso, offset),
-            (_, Some(object)) if is_file(object) => match self.dso_of(object, None) {
+            (_, Some(object)) if is_linked_file(object) => match self.dso_of(object) {
                 Some(dso) => (dso, address),
                 None => return Err(NO_TEXT),
             },
@@ -475,7 +527,11 @@ impl<'c> Reading<'c> {
 
     /// Puts what is pending into the recording, or into the ledger where an end is in no file.
     fn settle(&mut self) {
-        let mut pending: Vec<_> = self.pending.drain().collect();
+        if self.pending.is_empty() {
+            return;
+        }
+        // Not drained: a map that was large once would take as long to drain each time.
+        let mut pending: Vec<_> = std::mem::take(&mut self.pending).into_iter().collect();
         pending.sort_unstable();
         for ((process, from, to, kind), count) in pending {
             let weight = u128::from(count);
@@ -538,24 +594,6 @@ fn nothing_known(what: What, no_mappings: bool) -> Error {
     }
 }
 
-fn is_kernel(object: &[u8]) -> bool {
-    let bracketed = object.starts_with(b"[") && object != b"[vdso]" && object != b"[unknown]";
-    let memory: [&[u8]; 4] = [b"[heap]", b"[stack", b"[anon", b"[JIT]"];
-    let module = [&b".ko"[..], b".ko.xz", b".ko.zst", b".ko.gz"];
-    bracketed && !memory.iter().any(|start| object.starts_with(start))
-        || module.iter().any(|ending| object.ends_with(ending))
-        || object.ends_with(b"/vmlinux")
-}
-
-/// Whether a mapped thing is a file whose functions a linker placed.
-fn is_file(path: &[u8]) -> bool {
-    let file = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
-    let compiled = (file.starts_with(b"perf-") && file.ends_with(b".map"))
-        || (file.starts_with(b"jitted-") && file.ends_with(b".so"));
-    let elsewhere: [&[u8]; 6] = [b"[", b"//", b"/memfd:", b"/dev/", b"/SYSV", b"anon_inode:"];
-    !path.is_empty() && !compiled && !elsewhere.iter().any(|start| path.starts_with(start))
-}
-
 /// Tells each branch stack from its oldest entry on.
 fn steps(input: &dyn Input, _: &Settings, recording: &Recording, step: &mut dyn FnMut(Step)) -> Result<()> {
     let choice = Choice::of(input)?;
@@ -565,23 +603,27 @@ fn steps(input: &dyn Input, _: &Settings, recording: &Recording, step: &mut dyn 
     let mut reading = Reading::new(input, &choice);
     let mut lines = Lines::of(input);
     let mut ends: Vec<std::result::Result<PlaceId, &'static str>> = Vec::new();
+    let (mut process, mut thread, mut chosen) = (None, 0, choice.event.is_empty());
     while let Some(line) = lines.next()? {
         let Line::Sample(sample) = Line::of(line) else {
             reading.take(line)?;
             continue;
         };
-        if sample.event != choice.event {
+        if !sample.has_no_fields() {
+            // Else they are those of the call chain above.
+            (process, thread) = (sample.process, sample.thread.unwrap_or(0));
+            chosen = sample.event == choice.event;
+        }
+        if !chosen {
             continue;
         }
-        let thread = sample.thread.unwrap_or(0);
         ends.clear();
         for branch in Rest::of(sample.rest).branches() {
             match branch {
                 // Newest first: the target ran after the source.
-                Some(branch) => ends.extend([
-                    reading.end(sample.process, &branch.to),
-                    reading.end(sample.process, &branch.from),
-                ]),
+                Some(branch) => {
+                    ends.extend([reading.end(process, &branch.to), reading.end(process, &branch.from)])
+                }
                 None => ends.push(Err(NO_SYMBOL)),
             }
         }

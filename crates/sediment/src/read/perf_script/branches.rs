@@ -9,6 +9,12 @@
 use super::lines::{Frame, cut, frame, hex};
 use crate::read::TransferKind;
 
+/// The two ends of an entry may take so many bytes together; names of templates take a few thousand.
+const LONGEST: usize = 1 << 14;
+/// So many slashes are tried between two ends, and so many parentheses before them: time must stay in proportion to the text.
+const SLASHES: usize = 64;
+const PARENTHESES: usize = 16;
+
 /// One end of a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End<'a> {
@@ -86,9 +92,8 @@ impl<'a> Rest<'a> {
         }
         // The object of the place, and of the branch's source behind it.
         if let Some(open) = object_start(ends) {
-            let mut close = open;
-            while let Some(next) = memchr::memchr(b')', &ends[close..]) {
-                close += next + 1;
+            for next in memchr::memchr_iter(b')', &ends[open..]).take(PARENTHESES) {
+                let close = open + next + 1;
                 let source = ends[close..].trim_ascii_start();
                 if !source.is_empty() && two_ends(source).is_some() {
                     return split(close, false);
@@ -139,10 +144,10 @@ impl<'a> Iterator for Branches<'a> {
         let (kind, rest) = kind_and_rest(tail)?;
         self.text = rest;
         let blurred = std::mem::take(&mut self.blurred);
-        Some(match two_ends(ends) {
-            Some((from, to)) => Some(Branch { from: if blurred { End::Blurred } else { from }, to, kind }),
-            None => None,
-        })
+        Some(two_ends(ends).map(|(from, to)| {
+            let from = if blurred { End::Blurred } else { from };
+            Branch { from, to, kind }
+        }))
     }
 }
 
@@ -234,6 +239,7 @@ fn two_ends(text: &[u8]) -> Option<(End<'_>, End<'_>)> {
             text[..*at].ends_with(b")")
                 || text[..*at].last().is_some_and(|b| *b == b']' || b.is_ascii_hexdigit())
         })
+        .take(if text.len() > LONGEST { 0 } else { SLASHES })
         .find_map(|at| Some((end(&text[..at])?, end(&text[at + 1..])?)))
 }
 
@@ -242,6 +248,8 @@ fn end(text: &[u8]) -> Option<End<'_>> {
         return Some(End::Unknown);
     }
     let (place, object) = match (text.ends_with(b")"), object_start_glued(text)) {
+        // A slash behind a parenthesis of a path is none between two ends.
+        (true, Some(open)) if !is_balanced(&text[open..]) => return None,
         (true, Some(open)) => (&text[..open], Some(&text[open + 1..text.len() - 1])),
         _ => (text, None),
     };
@@ -251,6 +259,11 @@ fn end(text: &[u8]) -> Option<End<'_>> {
     let plus = memchr::memmem::rfind(place, b"+0x")?;
     let offset = hex(&place[plus + 3..])?;
     (plus > 0).then_some(End::Symbol { name: &place[..plus], offset, object })
+}
+
+fn is_balanced(text: &[u8]) -> bool {
+    let count = |byte| memchr::memchr_iter(byte, text).count();
+    count(b'(') == count(b')')
 }
 
 /// Where the object of an end begins: the parenthesis behind its offset.

@@ -62,6 +62,13 @@ pub(super) struct Frame<'a> {
     pub(super) text: &'a [u8],
 }
 
+impl Sample<'_> {
+    /// Whether nothing but the place, or its branches, was printed.
+    pub(super) fn has_no_fields(&self) -> bool {
+        self.thread.is_none() && self.event.is_empty()
+    }
+}
+
 /// How far into a line the fields of a sample may reach.
 const FIELDS: usize = 512;
 
@@ -152,6 +159,8 @@ fn sample(line: &[u8]) -> Option<Sample<'_>> {
     let mut first = None;
     let mut pair = None;
     let mut single = None;
+    let (mut earlier, mut by_event): (Option<(u64, usize)>, _) = (None, None);
+    let mut earlier_end = None;
     for (start, end) in words {
         let word = &line[start..end];
         first.get_or_insert((start, end));
@@ -162,28 +171,44 @@ fn sample(line: &[u8]) -> Option<Sample<'_>> {
         if let Some((_, before_end)) = before {
             // `command 100 401149`, where only those were asked for.
             let previous = &line[before.map_or(0, |(start, _)| start)..before_end];
+            let thread = decimal(previous).map(|thread| (thread, before_end));
+            if is_event(word) && thread.is_some() && by_event.is_none() {
+                // A period between them is aligned to the right.
+                let period = before.is_some_and(|(start, _)| start > 1 && line[start - 2] == b' ');
+                let after_pair = pair.is_some_and(|(_, end)| Some(end) == earlier_end);
+                by_event = if period { earlier.or(thread.filter(|_| !after_pair)) } else { thread };
+            }
             if single.is_none() && before != first && is_address(word) {
-                single = decimal(previous).map(|thread| (thread, before_end));
+                single = thread;
             }
-            if pair.is_none() {
-                pair = process_and_thread(word).map(|ids| (ids, end));
-            }
+            earlier = thread;
+            earlier_end = Some(before_end);
+        }
+        if let Some(ids) = process_and_thread(word) {
+            // A command may hold such a word too: the last one counts.
+            pair = Some((ids, end));
         }
         if word.starts_with(b"0x") {
             break;
         }
         before = Some((start, end));
     }
+    if let Some((thread, end)) = by_event {
+        return Some(after_time(line, end, None, Some(thread)));
+    }
     if let Some(((process, thread), end)) = pair {
         return Some(after_time(line, end, Some(process), Some(thread)));
     }
     let (start, end) = first?;
     // Without any field before it the place is in the first column, sixteen digits wide.
-    if is_address(&line[start..end]) || is_branch(&line[start..end]) || glued(line).is_some() {
+    if is_address(&line[start..end]) || line[start..].starts_with(b"0x") || glued(line).is_some() {
         return Some(Sample { rest: line, ..Sample::default() });
     }
     if let Some((thread, end)) = single {
         return Some(after_time(line, end, None, Some(thread)));
+    }
+    if super::branches::has_entry(line) {
+        return Some(Sample { rest: line, ..Sample::default() });
     }
     // A chain's first line with command and thread alone.
     let (_, end) = before.filter(|last| Some(*last) != first)?;
@@ -196,7 +221,6 @@ fn after_time(line: &[u8], at: usize, process: Option<u32>, thread: Option<u64>)
     let mut sample = Sample { process, thread, rest: &line[at..], ..Sample::default() };
     let mut words = Words { line, at };
     let Some((start, end)) = words.next() else { return sample };
-    let is_event = |word: &[u8]| word.len() > 1 && word.ends_with(b":") && !word.starts_with(b"0x");
     let (word, next) = (&line[start..end], words.next());
     match (decimal(word), next) {
         (Some(period), Some((start, end))) if is_event(&line[start..end]) => {
@@ -220,12 +244,12 @@ fn after_time(line: &[u8], at: usize, process: Option<u32>, thread: Option<u64>)
 
 /// Process and thread where a line of fields ends, before the processor and flags that may follow them.
 fn ids_before(fields: &[u8]) -> Option<(Option<u32>, u64)> {
-    let mut words = fields.rsplit(|b| *b == b' ').filter(|word| !word.is_empty());
-    let word = words.find(|word| !word.starts_with(b"[") && word.iter().any(u8::is_ascii_digit))?;
-    match process_and_thread(word) {
+    let words = fields.rsplit(|b| *b == b' ').filter(|word| !word.is_empty());
+    let mut ids = words.take(4).map(|word| match process_and_thread(word) {
         Some((process, thread)) => Some((Some(process), thread)),
         None => decimal(word).map(|thread| (None, thread)),
-    }
+    });
+    ids.find_map(|ids| ids)
 }
 
 /// The end of an address that is directly followed by the first name of a branch, in the form without fields.
@@ -260,15 +284,12 @@ fn is_time(word: &[u8]) -> bool {
     all(seconds) && all(fraction) && fraction.len() >= 6
 }
 
-fn is_address(word: &[u8]) -> bool {
-    (1..=16).contains(&word.len()) && word.iter().all(u8::is_ascii_hexdigit)
+fn is_event(word: &[u8]) -> bool {
+    word.ends_with(b":") && word[0].is_ascii_alphanumeric() && !word.starts_with(b"0x")
 }
 
-/// Whether a word begins as an entry of a branch stack that was printed as addresses.
-pub(super) fn is_branch(word: &[u8]) -> bool {
-    let Some((from, rest)) = cut(word, b"/0x") else { return false };
-    let Some((to, flags)) = cut(rest, b"/") else { return false };
-    prefixed(from).is_some() && is_address(to) && super::branches::flags(flags).is_some()
+fn is_address(word: &[u8]) -> bool {
+    (1..=16).contains(&word.len()) && word.iter().all(u8::is_ascii_hexdigit)
 }
 
 fn process_and_thread(word: &[u8]) -> Option<(u32, u64)> {
