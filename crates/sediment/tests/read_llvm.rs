@@ -16,7 +16,10 @@ use bolt_text::{Event, Program};
 use proptest::prelude::*;
 use reading::{calls, costs, places};
 use sample_profile_text::Body;
+use sediment::binary::NoFiles;
+use sediment::profile;
 use sediment::read::{self, PlaceId, Settings, Spot, Step, TransferKind, bolt, bolt_aggregated};
+use sediment::resolve::resolve;
 use std::collections::BTreeMap;
 use support::read;
 
@@ -123,6 +126,20 @@ fn sample_profiles_read_as_the_bodies_they_were_printed_from() {
         assert_eq!(calls(&recording), known);
         assert_eq!(costs(&recording), known_costs);
         assert_eq!(recording.total, known.values().sum::<u128>());
+    }
+}
+
+/// A text that tells of no call is a profile too.
+#[test]
+fn traces_become_a_profile_of_first_uses_and_nearness() {
+    let text = ":temporal_prof_traces\n1\n1\n1\nmain,a.c;f,b.c;f,\n";
+    let settings = Settings { program: Some("/usr/bin/prog".into()), ..Settings::default() };
+    let recording = read::read(&text.as_bytes(), &settings).unwrap();
+    let (profile, losses) = resolve(&recording, &NoFiles).unwrap();
+    let printed = profile::text::print(&profile);
+    assert!(losses.is_empty(), "{losses:?}");
+    for line in ["\"main\" [first=0];", "first=1", "\"main\" -> \"f@prog:a.c\" [label=0.000000, near=1];"] {
+        assert!(printed.contains(line), "{line}: {printed}");
     }
 }
 

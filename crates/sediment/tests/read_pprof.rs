@@ -168,15 +168,18 @@ fn samples_that_say_nothing_are_counted() {
     }
 }
 
+/// What damages a profile.
+type Break = fn(&mut Profile);
+
 #[test]
 fn tables_that_do_not_fit_together_are_named() {
     let whole = of_stacks(&[(&["main", "f"], 5)]);
-    let broken = |how: fn(&mut Profile)| {
+    let broken = |how: Break| {
         let mut profile = whole.clone();
         how(&mut profile);
         refused(&profile)
     };
-    let rows: [(fn(&mut Profile), &str); 9] = [
+    let rows: [(Break, &str); 9] = [
         (|p| p.samples[0].locations[0] = 77, "location 77, which the profile does not have"),
         (
             |p| p.locations[1].lines = vec![78],

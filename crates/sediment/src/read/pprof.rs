@@ -96,7 +96,6 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     let mut tables = Tables::read(&mut Messages::of(input, longest)?, &mut budget)?;
     let (counted, what) = counted_value(&tables)?;
     let mut recording = Recording::default();
-    recording.source = format!("pprof call stacks ({what}) without call counts or time order");
     let mut messages = Messages::of(input, longest)?;
     let (mut sample, mut frames) = (Sample::default(), Vec::new());
     let (mut samples, mut sum, mut passages) = (0u64, 0u128, 0);
@@ -142,6 +141,7 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     if recording.places().is_empty() {
         return Err(nothing_named(&recording));
     }
+    recording.source = format!("pprof call stacks ({what}) without call counts or time order");
     recording.seen = format!("{samples} stacks, {sum} {what}");
     Ok(recording)
 }

@@ -20,7 +20,7 @@ impl Body {
         let name = |number: u64| match number % 3 {
             0 => format!("f{number}"),
             1 => format!("_ZN3abc{number}fEv.llvm.{}", 1000 + number),
-            _ => format!("g::h{number}.__uniq.77"),
+            _ => format!("g_h{number}.__uniq.77"),
         };
         let calls = (0..next(4)).map(|_| (name(next(among)), 1 + next(500))).collect();
         let bodies = if depth == 0 { 0 } else { next(3) };
