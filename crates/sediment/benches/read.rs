@@ -5,6 +5,8 @@
 
 #[path = "../tests/support/callgrind_text.rs"]
 mod callgrind_text;
+#[path = "../tests/support/perf_data_writer.rs"]
+mod perf_data_writer;
 #[path = "../tests/support/perf_report_text.rs"]
 mod perf_report_text;
 
@@ -81,4 +83,25 @@ fn perf_report(bencher: Bencher<'_, '_>) {
     ];
     let part = perf_report_text::print("branches:u", &calls, &perf_report_text::Form::new(&fields));
     measure(bencher, part.repeat(SIZE.div_ceil(part.len())).as_bytes());
+}
+
+/// 32 calls a sample, of 100,000 that are distinct, in one library.
+#[divan::bench(sample_count = 5, sample_size = 1)]
+fn perf_data(bencher: Bencher<'_, '_>) {
+    use perf_data_writer::{ANY_CALL, Branch, PerfData, UNTYPED};
+    let mut numbers = callgrind_text::Numbers(1);
+    let mut address = || 0x7f00_0000_0000 + u64::from(numbers.below(1 << 24) as u32);
+    let calls: Vec<Branch> = (0..100_000).map(|_| Branch::new(address(), address(), UNTYPED)).collect();
+    let mut file = PerfData::new();
+    file.events[0].branch_sample_type = ANY_CALL | 1;
+    file.mmap2(10, (0x7f00_0000_0000, 1 << 24, 0), "/usr/lib/library.so", &[1; 20], 1);
+    let mut numbers = callgrind_text::Numbers(2);
+    for time in 2.. {
+        let stack: Vec<Branch> = (0..32).map(|_| calls[numbers.below(100_000) as usize]).collect();
+        file.sample(10, time, stack[0].to, &stack);
+        if file.len() >= SIZE {
+            break;
+        }
+    }
+    measure(bencher, &file.finish());
 }

@@ -15,6 +15,8 @@ mod link;
 mod lld;
 #[path = "toolchain/measure.rs"]
 mod measure;
+#[path = "toolchain/perf_data.rs"]
+mod perf_data;
 #[path = "support/perf_data_writer.rs"]
 mod perf_data_writer;
 #[path = "toolchain/profile.rs"]
@@ -32,6 +34,7 @@ fn main() {
     cases.extend(layout::cases());
     cases.extend(link::cases());
     cases.extend(measure::cases());
+    cases.extend(perf_data::cases());
     cases.extend(readers::cases());
     cases.extend(profile::cases());
     cases.extend(resolve::cases());

@@ -30,6 +30,8 @@ struct Counts<'a> {
     survey: &'a Survey<'a>,
     seen: Seen,
     table: Table,
+    /// Of one sample.
+    keys: Vec<Key>,
     stack: Vec<u64>,
     pairs: Vec<(u64, u64)>,
 }
@@ -40,6 +42,7 @@ pub(super) fn count(survey: &Survey, input: &dyn Input, recording: &mut Recordin
         survey,
         seen: Seen::default(),
         table: Table::default(),
+        keys: Vec::new(),
         stack: Vec::new(),
         pairs: Vec::new(),
     };
@@ -113,9 +116,11 @@ impl Counts<'_> {
                 self.own_cost(space, sample);
                 self.seen.passages += sample.branches.len() as u64;
                 let untyped = if attribute.records_calls_only() { Kind::Call } else { Kind::Branch };
+                self.keys.clear();
                 for branch in sample.branches.iter() {
                     self.branch(space, branch, untyped);
                 }
+                self.table.add_each(&self.keys);
             }
             Evidence::SingleBranches => {
                 self.seen.passages += 1;
@@ -165,7 +170,7 @@ impl Counts<'_> {
                 }
             }
         };
-        self.table.add(Key::new(space, kind, branch.from, branch.to), 1);
+        self.keys.push(Key::new(space, kind, branch.from, branch.to));
     }
 
     /// Neighbours in a stack (innermost first) are calls that lasted when the sample was taken. One that stands there several
@@ -203,7 +208,8 @@ fn user_chain(chain: Words<'_>, mode: Mode) -> impl Iterator<Item = u64> {
             in_user = word == USER;
             return None;
         }
-        if !in_user {
+        // A chain by frame pointers may end in the 0 that the first frame holds.
+        if !in_user || word == 0 {
             return None;
         }
         let called_from = word.saturating_sub(u64::from(!innermost));
@@ -258,7 +264,7 @@ impl<'a> Places<'a> {
                 Err(_) => Err(Nowhere::Unmapped.reason()),
             };
             for (key, count) in of_space {
-                settle_one(*key, *count, &at, recording);
+                self.settle_one(*key, *count, &at, recording);
             }
         }
     }
@@ -280,29 +286,34 @@ impl<'a> Places<'a> {
         let Some(dso) = *slot else { return Err("in a file whose name is not UTF-8") };
         Ok(recording.place(Place { dso: Some(dso), spot: Spot::FileOffset(offset) }))
     }
-}
 
-fn settle_one(key: Key, count: u64, at: &impl Fn(u64) -> Found, recording: &mut Recording) {
-    let weight = u128::from(count);
-    let kind = match key.kind() {
-        Kind::Own => {
-            match at(key.from) {
-                Ok(place) => recording.add_samples(place, weight),
-                Err(why) => recording.losses.add(&format!("own cost of samples {why}"), weight, ""),
+    fn settle_one(&self, key: Key, count: u64, at: &impl Fn(u64) -> Found, recording: &mut Recording) {
+        let weight = u128::from(count);
+        let kind = match key.kind() {
+            Kind::Own => {
+                match at(key.from) {
+                    Ok(place) => recording.add_samples(place, weight),
+                    Err(why) => recording.losses.add(&format!("own cost of samples {why}"), weight, ""),
+                }
+                return;
             }
-            return;
-        }
-        // The ends of a branch that is no call are places by now, and that is all.
-        Kind::Passed => return,
-        Kind::Call => TransferKind::Call,
-        Kind::Branch => TransferKind::Branch,
-    };
-    recording.total = recording.total.saturating_add(weight);
-    let lost = match (at(key.from), at(key.to)) {
-        _ if key.from == 0 || key.to == 0 => "branches without an address".to_owned(),
-        (Ok(from), Ok(to)) => return recording.add_transfer(from, to, kind, weight),
-        (Err(why), _) => format!("branches {why} (from there)"),
-        (_, Err(why)) => format!("branches {why} (to there)"),
-    };
-    recording.losses.add_many(&lost, count, weight, "");
+            // The ends of a branch that is no call are places by now, and that is all.
+            Kind::Passed => return,
+            Kind::Call => TransferKind::Call,
+            Kind::Branch => TransferKind::Branch,
+        };
+        recording.total = recording.total.saturating_add(weight);
+        // A call in a stack weighs its samples' periods, and how many there were is not kept.
+        let (what, items) = match self.survey.evidence {
+            Evidence::BranchStacks | Evidence::SingleBranches => ("branches", count),
+            _ => ("calls", 1),
+        };
+        let lost = match (at(key.from), at(key.to)) {
+            _ if key.from == 0 || key.to == 0 => format!("{what} without an address"),
+            (Ok(from), Ok(to)) => return recording.add_transfer(from, to, kind, weight),
+            (Err(why), _) => format!("{what} {why} (from there)"),
+            (_, Err(why)) => format!("{what} {why} (to there)"),
+        };
+        recording.losses.add_many(&lost, items, weight, "");
+    }
 }

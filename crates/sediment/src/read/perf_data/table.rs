@@ -74,15 +74,41 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn add(&mut self, key: Key, count: u64) {
-        if (self.used + 1) * 4 > self.entries.len() * 3 {
-            self.grow();
-        }
-        self.put(key, count);
+        self.make_room(1);
+        self.put(key, key.hash() as usize, count);
     }
 
-    fn put(&mut self, key: Key, count: u64) {
+    /// Counts each of these keys once.
+    ///
+    /// The table is larger than the caches, so that nearly every key waits for memory. All first entries are looked at before the
+    /// first key is searched: these waits overlap, those of searches do not.
+    pub(super) fn add_each(&mut self, keys: &[Key]) {
+        const AT_ONCE: usize = 64;
+        for keys in keys.chunks(AT_ONCE) {
+            self.make_room(keys.len());
+            let mask = self.entries.len() - 1;
+            let mut hashes = [0; AT_ONCE];
+            let mut met = 0;
+            for (hash, key) in hashes.iter_mut().zip(keys) {
+                *hash = key.hash() as usize;
+                met |= self.entries[*hash & mask].0.tag;
+            }
+            std::hint::black_box(met);
+            for (hash, key) in hashes.iter().zip(keys) {
+                self.put(*key, *hash, 1);
+            }
+        }
+    }
+
+    fn make_room(&mut self, more: usize) {
+        while (self.used + more) * 4 > self.entries.len() * 3 {
+            self.grow();
+        }
+    }
+
+    fn put(&mut self, key: Key, hash: usize, count: u64) {
         let mask = self.entries.len() - 1;
-        let mut at = key.hash() as usize & mask;
+        let mut at = hash & mask;
         for _ in 0..FARTHEST {
             let entry = &mut self.entries[at];
             if entry.0 == key {
@@ -106,7 +132,7 @@ impl Table {
         self.used = 0;
         for (key, count) in old {
             if key.tag != 0 {
-                self.put(key, count);
+                self.put(key, key.hash() as usize, count);
             }
         }
     }
@@ -158,11 +184,12 @@ mod tests {
             }
         }
         assert!(table.far.len() > 20_000);
+        table.add_each(&(0..30_000).map(spread).collect::<Vec<_>>());
         let mut other = Table::default();
         other.append(table);
         let all = other.into_sorted();
         let expected = (0..30_000).map(|number| (collide(number), 6));
-        let expected: Vec<_> = expected.chain((0..30_000).map(|number| (spread(number), 3))).collect();
+        let expected: Vec<_> = expected.chain((0..30_000).map(|number| (spread(number), 4))).collect();
         assert!(all == expected);
         assert_eq!((all[0].0.space(), all[0].0.kind()), (SpaceId(1), Kind::Call));
     }
