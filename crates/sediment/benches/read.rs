@@ -8,6 +8,8 @@
 mod callgrind_text;
 #[path = "../tests/support/lackey_log.rs"]
 mod lackey_log;
+#[path = "../tests/support/perf_data_writer.rs"]
+mod perf_data_writer;
 #[path = "../tests/support/perf_report_text.rs"]
 mod perf_report_text;
 #[path = "../tests/support/perf_script_text.rs"]
@@ -200,4 +202,25 @@ fn folded(bencher: Bencher<'_, '_>) {
     let program = perf_script_text::Program::generate(24_000, 20_000, 1);
     let part = perf_script_text::print_folded(&program, Some("my_prog"));
     measure(bencher, part.repeat(SIZE.div_ceil(part.len())).as_bytes());
+}
+
+/// 32 calls a sample, of 100,000 that are distinct, in one library.
+#[divan::bench(sample_count = 5, sample_size = 1)]
+fn perf_data(bencher: Bencher<'_, '_>) {
+    use perf_data_writer::{ANY_CALL, Branch, PerfData, UNTYPED};
+    let mut numbers = callgrind_text::Numbers(1);
+    let mut address = || 0x7f00_0000_0000 + u64::from(numbers.below(1 << 24) as u32);
+    let calls: Vec<Branch> = (0..100_000).map(|_| Branch::new(address(), address(), UNTYPED)).collect();
+    let mut file = PerfData::new();
+    file.events[0].branch_sample_type = ANY_CALL | 1;
+    file.mmap2(10, (0x7f00_0000_0000, 1 << 24, 0), "/usr/lib/library.so", &[1; 20], 1);
+    let mut numbers = callgrind_text::Numbers(2);
+    for time in 2.. {
+        let stack: Vec<Branch> = (0..32).map(|_| calls[numbers.below(100_000) as usize]).collect();
+        file.sample(10, time, stack[0].to, &stack);
+        if file.len() >= SIZE {
+            break;
+        }
+    }
+    measure(bencher, &file.finish());
 }

@@ -8,6 +8,7 @@
 //! file where a local function has a namesake in the DSO. Everything else of the recording (addresses, paths) ends here.
 
 mod dsos;
+mod instructions;
 mod return_addresses;
 
 use crate::binary::{Files, names};
@@ -15,6 +16,7 @@ use crate::error::{Error, Losses, Result};
 use crate::profile::{FunctionIndex, FunctionKey, Profile, Unit, acceptable};
 use crate::read::{Place, PlaceId, Recording, Spot, TransferKind};
 use dsos::{Dsos, Lost};
+use instructions::Flow;
 use std::collections::{BTreeSet, HashMap};
 
 /// How [`resolve_with`] goes about it.
@@ -47,9 +49,10 @@ pub struct Resolved {
 
 /// Turns places into functions: symbols are taken apart, addresses looked up in the binaries that `files` has.
 ///
-/// A [`TransferKind::Branch`] is a call when it leads from one function to the first byte of another and its source is no
-/// return instruction (known on x86-64); between places that are known by name alone, when the names differ. What is found to
-/// be no call is taken off the total: the profile's total is all calls seen, also those with an end that stayed unresolved.
+/// A [`TransferKind::Branch`] is a call when it leads from one function to the first byte of another and its source is neither
+/// a return nor a jump (known on x86, AArch64, RISC-V, s390x and POWER); between places that are known by name alone, when the
+/// names differ. What is found to be no call is taken off the total: the profile's total is all calls seen, also those with an
+/// end that stayed unresolved.
 /// A passage with one unresolved end keeps its other end as a function.
 ///
 /// # Errors
@@ -291,12 +294,17 @@ fn add_transfers(
         let (caller, callee) = (functions[from.0 as usize], functions[to.0 as usize]);
         let same = caller.is_some() && caller == callee;
         if kind == TransferKind::Branch {
-            let why = if dsos.is_return(&recording.places()[from.0 as usize]) {
+            let flow = dsos.flow(&recording.places()[from.0 as usize]);
+            // What a linkage stub jumps to was called by whoever called the stub.
+            let through_stub = matches!(source, End::Stub { .. });
+            let why = if flow == Flow::Return {
                 Some("branches that are no calls: returns")
             } else if same {
                 Some("branches that are no calls: inside one function")
             } else if target.first_byte() == Some(false) {
                 Some("branches that are no calls: into the middle of a function")
+            } else if flow == Flow::Jump && !through_stub {
+                Some("branches that are no calls: tail jumps to another function")
             } else {
                 None
             };

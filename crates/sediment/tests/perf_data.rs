@@ -7,6 +7,11 @@ mod elf_writer;
 mod perf_data_writer;
 mod support;
 
+#[path = "perf_data/container.rs"]
+mod container;
+#[path = "perf_data/evidence.rs"]
+mod evidence;
+
 use perf_data_writer::*;
 use proptest::prelude::*;
 use sediment::read::{Place, Recording, Spot, TransferKind};
@@ -94,6 +99,7 @@ fn branches_become_passages_between_bytes_of_files() {
             Branch::new(at(0x29), 0x7000_0010, CALL),
             Branch::new(0x1234, at(0x29), CALL),
             Branch::new(0, at(0x29), CALL),
+            Branch { wrong_path: true, ..Branch::new(at(0x30), at(0x40), CALL) },
             Branch { aborted: true, ..Branch::new(at(0x30), at(0x40), UNTYPED) },
         ],
     );
@@ -207,7 +213,7 @@ fn other_events_beside_the_one_with_branches_do_no_harm() {
     file.sample(10, 5, BASE, &[Branch::new(BASE, BASE + 0x10, CALL)]);
     let recording = read(&file.finish());
     assert_eq!((kept(&recording), recording.source.as_str()), (1, "perf branch records (branches:u)"));
-    assert_eq!(recording.losses.items("samples of an event without branch records"), 1);
+    assert_eq!(recording.losses.items("samples of other events"), 1);
 }
 
 #[test]
@@ -219,21 +225,18 @@ fn what_cannot_be_read_says_where_and_what_to_do() {
     let mut cases: Vec<(&str, Vec<u8>)> = Vec::new();
 
     let mut file = PerfData::new();
-    file.events[0].sample_type &= !BRANCH_STACK;
+    file.events[0].sample_type = TIME | PERIOD;
     file.sample(10, 5, BASE, &[]);
-    cases.push(("no branch stacks", file.finish()));
+    cases.push(("nothing of use", file.finish()));
     let mut file = begin();
     file.sample(10, 5, BASE, &[]);
     cases.push(("empty branch stacks", file.finish()));
     cases.push(("no samples", begin().finish()));
     let mut file = begin();
-    file.events[0].branch_sample_type = ANY_CALL | CALL_STACK;
-    sample(&mut file);
-    cases.push(("call stacks for branches", file.finish()));
-    let mut file = begin();
     file.raw(81, 0, &[0; 64]);
-    cases.push(("compressed", file.finish()));
-    cases.push(("from a pipe", [&b"PERFILE2"[..], &16u64.to_le_bytes(), &[0; 80]].concat()));
+    cases.push(("compressed, but not by zstd", file.finish()));
+    cases.push(("from a pipe, with nothing in it", [&b"PERFILE2"[..], &16u64.to_le_bytes()].concat()));
+    cases.push(("from a pipe, and zeros", [&b"PERFILE2"[..], &16u64.to_le_bytes(), &[0; 80]].concat()));
     let mut bytes = good_bytes.clone();
     bytes[48..56].fill(0);
     cases.push(("interrupted", bytes));

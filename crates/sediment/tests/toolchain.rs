@@ -23,6 +23,8 @@ mod lld;
 mod llvm;
 #[path = "toolchain/measure.rs"]
 mod measure;
+#[path = "toolchain/perf_data.rs"]
+mod perf_data;
 #[path = "support/perf_data_writer.rs"]
 mod perf_data_writer;
 #[path = "toolchain/perf_text.rs"]
@@ -48,6 +50,7 @@ fn main() {
     cases.extend(link::cases());
     cases.extend(llvm::cases());
     cases.extend(measure::cases());
+    cases.extend(perf_data::cases());
     cases.extend(readers::cases());
     cases.extend(perf_text::cases());
     cases.extend(profile::cases());

@@ -2,6 +2,7 @@
 //! The DSOs of a recording: their labels, the binaries that are at hand, and what those say of an address or a name.
 
 use super::Settings;
+use super::instructions::{Flow, flow};
 use crate::binary::{AddressIndex, Binary, BinaryFunction, Files, SymbolSource, file_evidence};
 use crate::error::{Error, Result};
 use crate::profile::acceptable;
@@ -173,25 +174,17 @@ impl<'a> Dsos<'a> {
         missing.into_iter().collect()
     }
 
-    /// Whether the instruction at this place is known to be a return: `c3`, `c2`, with prefix `f3` or `f2`, or far. x86 only.
-    pub(super) fn is_return(&self, place: &Place) -> bool {
-        let Some(view) = place.dso.and_then(|id| self.view(id)) else { return false };
+    /// What the instruction at this place does.
+    pub(super) fn flow(&self, place: &Place) -> Flow {
+        let Some(view) = place.dso.and_then(|id| self.view(id)) else { return Flow::Other };
         let offset = match &place.spot {
             Spot::FileOffset(offset) => Some(*offset),
             Spot::Address(address) => view.binary.file_offset_of_address(*address),
             Spot::Symbol { .. } => None,
         };
-        if !matches!(view.binary.arch.as_deref(), Some("x86_64" | "i686")) {
-            return false;
-        }
         let code =
             offset.and_then(|offset| view.bytes.get(usize::try_from(offset).ok()?..)).unwrap_or_default();
-        let opcode = match code {
-            [0xf2 | 0xf3, second, ..] => *second,
-            [first, ..] => *first,
-            [] => return false,
-        };
-        matches!(opcode, 0xc2 | 0xc3 | 0xca | 0xcb)
+        view.binary.arch.as_deref().map_or(Flow::Other, |arch| flow(arch, code))
     }
 
     /// A place as the example of a loss.

@@ -15,7 +15,22 @@ pub(crate) const PERIOD: u64 = 1 << 8;
 pub(crate) const STREAM_ID: u64 = 1 << 9;
 pub(crate) const RAW: u64 = 1 << 10;
 pub(crate) const BRANCH_STACK: u64 = 1 << 11;
+pub(crate) const REGS_USER: u64 = 1 << 12;
+pub(crate) const STACK_USER: u64 = 1 << 13;
+pub(crate) const WEIGHT: u64 = 1 << 14;
 pub(crate) const IDENTIFIER: u64 = 1 << 16;
+pub(crate) const CGROUP: u64 = 1 << 21;
+pub(crate) const AUX: u64 = 1 << 20;
+pub(crate) const WEIGHT_STRUCT: u64 = 1 << 24;
+
+/// PERF_CONTEXT_*: what follows in a call chain ran in the kernel, in the program.
+pub(crate) const CONTEXT_KERNEL: u64 = -128i64 as u64;
+pub(crate) const CONTEXT_USER: u64 = -512i64 as u64;
+
+/// Flags of a record: taken in the kernel, in the program, in the program of a guest.
+pub(crate) const IN_KERNEL: u16 = 1;
+pub(crate) const IN_USER: u16 = 2;
+pub(crate) const IN_GUEST: u16 = 5;
 
 pub(crate) const ANY: u64 = 1 << 3;
 pub(crate) const ANY_CALL: u64 = 1 << 4;
@@ -40,11 +55,13 @@ pub(crate) struct Branch {
     pub(crate) to: u64,
     pub(crate) kind: u64,
     pub(crate) aborted: bool,
+    /// On a path that the processor tried and gave up.
+    pub(crate) wrong_path: bool,
 }
 
 impl Branch {
     pub(crate) fn new(from: u64, to: u64, kind: u64) -> Self {
-        Self { from, to, kind, aborted: false }
+        Self { from, to, kind, aborted: false, wrong_path: false }
     }
 }
 
@@ -52,6 +69,9 @@ impl Branch {
 #[derive(Debug, Clone)]
 pub(crate) struct Event {
     pub(crate) name: &'static str,
+    /// PERF_TYPE_*, and the event of that type.
+    pub(crate) of: (u32, u64),
+    pub(crate) period: u64,
     pub(crate) sample_type: u64,
     pub(crate) branch_sample_type: u64,
     pub(crate) read_format: u64,
@@ -64,6 +84,9 @@ pub(crate) struct PerfData {
     pub(crate) big_endian: bool,
     pub(crate) events: Vec<Event>,
     pub(crate) arch: Option<&'static str>,
+    /// Of the samples that follow: their call chain, and the address that they are about.
+    pub(crate) chain: Option<Vec<u64>>,
+    pub(crate) about: u64,
     /// Path and build-id (up to 20 bytes) of the table of build-ids, and whether the size is written.
     pub(crate) build_ids: Vec<(String, Vec<u8>, bool)>,
     records: Vec<u8>,
@@ -73,11 +96,21 @@ impl PerfData {
     /// A recording of `branches:u` with branch stacks of every kind of branch.
     pub(crate) fn new() -> Self {
         let sample_type = IP | TID | TIME | PERIOD | BRANCH_STACK;
-        let event = Event { name: "branches:u", sample_type, branch_sample_type: ANY, read_format: 0, id: 7 };
+        let event = Event {
+            name: "branches:u",
+            of: (0, 4),
+            period: 1000,
+            sample_type,
+            branch_sample_type: ANY,
+            read_format: 0,
+            id: 7,
+        };
         Self {
             big_endian: false,
             events: vec![event],
             arch: Some("x86_64"),
+            chain: None,
+            about: u64::MAX,
             build_ids: Vec::new(),
             records: Vec::new(),
         }
@@ -202,6 +235,7 @@ impl PerfData {
                     IP => self.u64(address).to_vec(),
                     ID | IDENTIFIER => self.u64(id).to_vec(),
                     PERIOD => self.u64(1000).to_vec(),
+                    ADDR => self.u64(self.about).to_vec(),
                     _ => self.u64(u64::MAX).to_vec(),
                 };
                 body.extend(word);
@@ -218,7 +252,9 @@ impl PerfData {
             body.extend(words.iter().flat_map(|word| self.u64(*word)));
         }
         if sample_type & CALLCHAIN != 0 {
-            body.extend([2, u64::MAX - 511, address].iter().flat_map(|word| self.u64(*word)));
+            let chain = self.chain.clone().unwrap_or_else(|| vec![CONTEXT_USER, address]);
+            body.extend(self.u64(chain.len() as u64));
+            body.extend(chain.iter().flat_map(|word| self.u64(*word)));
         }
         if sample_type & RAW != 0 {
             body.extend(self.u32(12));
@@ -233,14 +269,93 @@ impl PerfData {
                 let flags = self.bit_field(1, 1, 1)
                     | self.bit_field(u64::from(branch.aborted), 3, 1)
                     | self.bit_field(0xabc, 4, 16)
-                    | self.bit_field(branch.kind, 20, 4);
+                    | self.bit_field(branch.kind, 20, 4)
+                    | self.bit_field(u64::from(branch.wrong_path), 24, 2);
                 body.extend([branch.from, branch.to, flags].iter().flat_map(|word| self.u64(*word)));
             }
             if branch_sample_type & COUNTERS != 0 {
                 body.extend(vec![0x55; 8 * branches.len()]);
             }
         }
+        // What follows the branch stack, in the kernel's order; 0 registers and a stack of 16 bytes, as of a thread without.
+        for (field, words) in [
+            (REGS_USER, &[0][..]),
+            (STACK_USER, &[16, 1, 2, 16]),
+            (WEIGHT, &[3]),
+            (CGROUP, &[4]),
+            (AUX, &[8, 5]),
+            (WEIGHT_STRUCT, &[6]),
+        ] {
+            if sample_type & field != 0 {
+                body.extend(words.iter().flat_map(|word| self.u64(*word)));
+            }
+        }
         self.raw(9, misc, &body);
+    }
+
+    /// A record of all that was appended since, as zstd leaves it in a frame that is never closed (of raw blocks), in records
+    /// of at most so many bytes; the newer form says how many of them count.
+    pub(crate) fn compress(&mut self, from: usize, piece: usize, newer: bool) {
+        let plain = self.records.split_off(from);
+        let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 9 << 3];
+        for block in plain.chunks(100_000) {
+            frame.extend(&((block.len() as u32) << 3).to_le_bytes()[..3]);
+            frame.extend(block);
+        }
+        for piece in frame.chunks(piece) {
+            if newer {
+                let mut body = self.u64(piece.len() as u64).to_vec();
+                body.extend(piece);
+                body.resize(body.len().next_multiple_of(8), 0xaa);
+                self.raw(83, 0, &body);
+            } else {
+                self.raw(81, 0, piece);
+            }
+        }
+    }
+
+    /// A recording of the same events, with no records yet.
+    pub(crate) fn without_records(&self) -> Self {
+        Self { records: Vec::new(), ..self.clone() }
+    }
+
+    /// How many bytes of records there are.
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// The records, for another recording.
+    pub(crate) fn records(&self) -> &[u8] {
+        &self.records
+    }
+
+    /// The bytes as perf writes them to a pipe: what else stands in header and features is records.
+    pub(crate) fn finish_pipe(&self) -> Vec<u8> {
+        let mut head = self.without_records();
+        for event in &self.events {
+            let body = [self.attribute(event), self.u64(event.id).to_vec()].concat();
+            head.raw(64, 0, &body);
+        }
+        for event in &self.events {
+            let mut body = [self.u64(2), self.u64(event.id)].concat();
+            body.extend(event.name.as_bytes());
+            body.resize((body.len() + 1).next_multiple_of(8), 0);
+            head.raw(78, 0, &body);
+        }
+        // Tracing data follows its record.
+        head.raw(66, 0, &self.u32(16));
+        head.bytes(&[0xff; 16]);
+        if let Some(arch) = self.arch {
+            head.raw(80, 0, &[self.u64(6).to_vec(), self.string(arch)].concat());
+        }
+        let mut file: Vec<u8> = if self.big_endian { b"2ELIFREP" } else { b"PERFILE2" }.to_vec();
+        file.extend(self.u64(16));
+        file.extend(&head.records);
+        file.extend(&self.records);
+        for entry in &self.build_ids {
+            file.extend(self.build_id_entry(entry));
+        }
+        file
     }
 
     /// A sample of the first event in user space.
@@ -297,9 +412,18 @@ impl PerfData {
 
     fn attribute(&self, event: &Event) -> Vec<u8> {
         let flags = [1, 5, 8, 9, 18, 23, 24].iter().fold(0, |flags, bit| flags | self.bit_field(1, *bit, 1));
-        let mut bytes = [self.u32(0), self.u32(112)].concat();
-        for word in [4, 1000, event.sample_type, event.read_format, flags, 0, 0, 0, event.branch_sample_type]
-        {
+        let mut bytes = [self.u32(event.of.0), self.u32(112)].concat();
+        for word in [
+            event.of.1,
+            event.period,
+            event.sample_type,
+            event.read_format,
+            flags,
+            0,
+            0,
+            0,
+            event.branch_sample_type,
+        ] {
             bytes.extend(self.u64(word));
         }
         bytes.resize(112, 0);

@@ -25,6 +25,11 @@ impl<'a> Cursor<'a> {
         self.left.len()
     }
 
+    /// What is left.
+    pub(super) fn left(&self) -> &'a [u8] {
+        self.left
+    }
+
     pub(super) fn big_endian(&self) -> bool {
         self.big_endian
     }

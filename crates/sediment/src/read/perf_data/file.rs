@@ -1,40 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The frame of a perf.data file: header, events with their attributes, and the feature sections that are of use here.
+//! The frame of a perf.data file: header, events with their attributes, and the feature sections that are of use here. A file
+//! written to a pipe has them as records instead.
 
+use super::attribute::Attribute;
 use super::cursor::Cursor;
+use super::records::{Record, id_of, kind};
+use super::stream::{Batch, Stream};
 use crate::error::{Error, Result};
+use crate::read::{Input, input};
 use std::collections::HashMap;
 
 const MAGIC_LITTLE_ENDIAN: &[u8] = b"PERFILE2";
 const MAGIC_BIG_ENDIAN: &[u8] = b"2ELIFREP";
+/// Bytes of the header of a file, and of one that was written to a pipe.
+const HEADER: u64 = 104;
+const HEADER_OF_PIPE: u64 = 16;
 
-/// Bits of `sample_type` (PERF_SAMPLE_*).
-pub(super) mod sample_type {
-    pub(crate) const IP: u64 = 1;
-    pub(crate) const TID: u64 = 1 << 1;
-    pub(crate) const TIME: u64 = 1 << 2;
-    pub(crate) const ADDR: u64 = 1 << 3;
-    pub(crate) const READ: u64 = 1 << 4;
-    pub(crate) const CALLCHAIN: u64 = 1 << 5;
-    pub(crate) const ID: u64 = 1 << 6;
-    pub(crate) const CPU: u64 = 1 << 7;
-    pub(crate) const PERIOD: u64 = 1 << 8;
-    pub(crate) const STREAM_ID: u64 = 1 << 9;
-    pub(crate) const RAW: u64 = 1 << 10;
-    pub(crate) const BRANCH_STACK: u64 = 1 << 11;
-    pub(crate) const IDENTIFIER: u64 = 1 << 16;
-}
-
-/// Bits of `branch_sample_type` (PERF_SAMPLE_BRANCH_*).
-pub(super) mod branch_sample_type {
-    pub(crate) const ANY_CALL: u64 = 1 << 4;
-    pub(crate) const IND_CALL: u64 = 1 << 6;
-    pub(crate) const CALL_STACK: u64 = 1 << 11;
-    pub(crate) const CALL: u64 = 1 << 13;
-    pub(crate) const HW_INDEX: u64 = 1 << 17;
-    pub(crate) const COUNTERS: u64 = 1 << 19;
-    /// Those that choose kinds of branches; the others choose privilege levels and what is written of each branch.
-    pub(crate) const KINDS: u64 = 0x3ff8;
+/// Features by their bits (HEADER_*).
+mod feature {
+    pub(crate) const BUILD_ID: u64 = 2;
+    pub(crate) const ARCH: u64 = 6;
+    pub(crate) const EVENT_DESCRIPTION: u64 = 12;
 }
 
 /// Whether this is a perf.data file of either byte order.
@@ -42,44 +28,36 @@ pub(super) fn recognises(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC_LITTLE_ENDIAN) || bytes.starts_with(MAGIC_BIG_ENDIAN)
 }
 
-/// One event that was recorded (perf_event_attr), as far as it matters here.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Attribute {
-    pub(super) sample_type: u64,
-    pub(super) read_format: u64,
-    pub(super) branch_sample_type: u64,
-    /// Whether records other than samples end in a part of the sample's fields.
-    pub(super) sample_id_all: bool,
-    /// The fixed period; 0 where a frequency was asked for.
-    pub(super) period: u64,
-    name: Option<String>,
+/// The events of a recording.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    pub(super) attributes: Vec<Attribute>,
+    /// Which event a record's id belongs to, as an index into `attributes`.
+    by_id: HashMap<u64, usize>,
 }
 
-impl Attribute {
-    pub(super) fn has_branches(&self) -> bool {
-        self.sample_type & sample_type::BRANCH_STACK != 0
+impl Events {
+    /// The index of the event that a record belongs to.
+    pub(super) fn index_of(&self, kind: u32, body: Cursor) -> usize {
+        if self.attributes.len() == 1 {
+            return 0;
+        }
+        let id = id_of(&self.attributes[0], kind, body);
+        id.and_then(|id| self.by_id.get(&id)).copied().unwrap_or(0)
     }
 
-    pub(super) fn has_call_stacks_for_branches(&self) -> bool {
-        self.has_branches() && self.branch_sample_type & branch_sample_type::CALL_STACK != 0
-    }
-
-    /// Whether the processor was told to record calls and nothing else.
-    pub(super) fn records_calls_only(&self) -> bool {
-        use branch_sample_type::{ANY_CALL, CALL, IND_CALL, KINDS};
-        let kinds = self.branch_sample_type & KINDS;
-        kinds != 0 && kinds & !(ANY_CALL | IND_CALL | CALL) == 0
+    /// The event that a record belongs to.
+    pub(super) fn of(&self, kind: u32, body: Cursor) -> &Attribute {
+        &self.attributes[self.index_of(kind, body)]
     }
 }
 
 /// A perf.data file, its records still to be read.
-#[derive(Debug)]
 pub(super) struct PerfFile<'a> {
-    /// All records.
-    pub(super) data: Cursor<'a>,
-    pub(super) attributes: Vec<Attribute>,
-    /// Which event a sample's id belongs to, as an index into `attributes`.
-    pub(super) by_id: HashMap<u64, usize>,
+    input: &'a dyn Input,
+    pub(super) big_endian: bool,
+    data: Section,
+    pub(super) events: Events,
     /// Machine architecture as `uname -m` spells it.
     pub(super) arch: Option<String>,
     /// Build-ids in lower-case hex, by the path that was mapped.
@@ -87,54 +65,92 @@ pub(super) struct PerfFile<'a> {
 }
 
 /// A part of the file, by offset and size.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Section {
     offset: u64,
     size: u64,
 }
 
 impl<'a> PerfFile<'a> {
-    pub(super) fn read(bytes: &'a [u8]) -> Result<Self> {
-        let big_endian = bytes.starts_with(MAGIC_BIG_ENDIAN);
-        let whole = Whole { bytes, big_endian };
-        let mut header = Cursor::new(bytes, 0, big_endian);
+    pub(super) fn open(input: &'a dyn Input) -> Result<Self> {
+        let head = input::head(input, HEADER as usize)?;
+        let big_endian = head.starts_with(MAGIC_BIG_ENDIAN);
+        let mut header = Cursor::new(&head, 0, big_endian);
         header.bytes(8, "the magic number")?;
         let header_size = header.u64("the size of the header")?;
-        if header_size == 16 {
-            return Err(Error::at_offset(8, "this perf.data was written to a pipe (perf record -o -)")
-                .with_hint("record to a file: perf record -o perf.data …"));
+        let mut file = Self {
+            input,
+            big_endian,
+            data: Section { offset: HEADER_OF_PIPE, size: input.length().saturating_sub(HEADER_OF_PIPE) },
+            events: Events::default(),
+            arch: None,
+            build_ids: HashMap::new(),
+        };
+        if header_size == HEADER_OF_PIPE {
+            file.read_records_of_pipe()?;
+            return Ok(file);
         }
         let attribute_size = header.u64("the size of an event")?;
         let attributes = section(&mut header, "events")?;
-        let data = section(&mut header, "records")?;
+        file.data = section(&mut header, "records")?;
         section(&mut header, "event types")?;
         let mut features = [0u64; 4];
         for word in &mut features {
             *word = header.u64("the list of features")?;
         }
-        if data.size == 0 {
+        if file.data.size == 0 {
             return Err(Error::at_offset(
                 48,
                 "perf did not finish writing this perf.data: its header says that it holds no records",
             )
             .with_hint("end a recording with Ctrl-C or SIGINT, and wait until perf has ended"));
         }
-        let mut file = Self {
-            data: whole.section(data, "the records")?,
-            attributes: Vec::new(),
-            by_id: HashMap::new(),
-            arch: None,
-            build_ids: HashMap::new(),
-        };
-        file.read_attributes(&whole, attributes, attribute_size)?;
-        file.read_features(&whole, data.offset.saturating_add(data.size), &features)?;
+        file.check(file.data, "the records")?;
+        file.read_attributes(attributes, attribute_size)?;
+        file.read_features(&features)?;
         Ok(file)
     }
 
-    fn read_attributes(&mut self, whole: &Whole<'a>, all: Section, size_of_one: u64) -> Result<()> {
+    /// All records, from the first.
+    pub(super) fn records(&self) -> Stream<'a> {
+        Stream::new(self.input, self.data.offset, self.data.offset + self.data.size, self.big_endian)
+    }
+
+    /// That a section lies in the file.
+    fn check(&self, section: Section, what: &str) -> Result<()> {
+        let length = self.input.length();
+        if section.offset > length {
+            return Err(Error::at_offset(
+                length,
+                format!("the file ends before {what}, which should begin at {:#x}", section.offset),
+            )
+            .with_hint("is the file complete?"));
+        }
+        let left = length - section.offset;
+        if section.size > left {
+            return Err(Error::at_offset(
+                section.offset,
+                format!("{what} should take {} bytes here, but only {left} are left", section.size),
+            )
+            .with_hint("is the file complete, and unchanged since perf wrote it?"));
+        }
+        Ok(())
+    }
+
+    /// The bytes of a section, which are not more than the file has.
+    fn section(&self, section: Section, what: &str) -> Result<Vec<u8>> {
+        self.check(section, what)?;
+        let mut bytes = vec![0; section.size as usize];
+        let count = input::fill(self.input, section.offset, &mut bytes)?;
+        bytes.truncate(count);
+        Ok(bytes)
+    }
+
+    fn read_attributes(&mut self, all: Section, size_of_one: u64) -> Result<()> {
         /// The first published size of perf_event_attr, and the two numbers that follow each.
         const SMALLEST: u64 = 64 + 16;
-        let mut left = whole.section(all, "the events")?;
+        let bytes = self.section(all, "the events")?;
+        let mut left = Cursor::new(&bytes, all.offset, self.big_endian);
         if size_of_one < SMALLEST || left.len() == 0 {
             return Err(Error::at_offset(
                 16,
@@ -145,75 +161,89 @@ impl<'a> PerfFile<'a> {
             )
             .with_hint("is the file complete, and unchanged since perf wrote it?"));
         }
+        let mut budget = self.input.length();
         while left.len() > 0 {
             let offset = left.offset();
             let one = left.bytes(size_of_one, "an event")?;
             let (attribute, ids) = one.split_at(size_of_one as usize - 16);
-            let index = self.attributes.len();
-            self.attributes.push(read_attribute(Cursor::new(attribute, offset, whole.big_endian))?);
-            let mut ids = Cursor::new(ids, offset + size_of_one - 16, whole.big_endian);
-            let mut ids = whole.section(section(&mut ids, "ids of an event")?, "the ids of an event")?;
-            while ids.len() > 0 {
-                self.by_id.insert(ids.u64("the id of an event")?, index);
-            }
+            let index = self.events.attributes.len();
+            self.events.attributes.push(Attribute::read(Cursor::new(attribute, offset, self.big_endian))?);
+            let mut ids = Cursor::new(ids, offset + size_of_one - 16, self.big_endian);
+            let ids = section(&mut ids, "ids of an event")?;
+            // Sections of ids may lie over each other, but not so often that they are more than the file.
+            budget = budget.checked_sub(ids.size).ok_or_else(|| {
+                Error::at_offset(offset, "the ids of the events take more bytes than the file has")
+                    .with_hint("is the file unchanged since perf wrote it?")
+            })?;
+            let bytes = self.section(ids, "the ids of an event")?;
+            self.read_ids(Cursor::new(&bytes, ids.offset, self.big_endian), index)?;
+        }
+        Ok(())
+    }
+
+    fn read_ids(&mut self, mut left: Cursor, index: usize) -> Result<()> {
+        while left.len() > 0 {
+            self.events.by_id.insert(left.u64("the id of an event")?, index);
         }
         Ok(())
     }
 
     /// Features stand after the records, in the order of their bits.
-    fn read_features(&mut self, whole: &Whole<'a>, start: u64, features: &[u64; 4]) -> Result<()> {
-        const BUILD_ID: u32 = 2;
-        const ARCH: u32 = 6;
-        const EVENT_DESCRIPTION: u32 = 12;
-        let present: Vec<u32> =
+    fn read_features(&mut self, features: &[u64; 4]) -> Result<()> {
+        let present: Vec<u64> =
             (0..256).filter(|bit| features[*bit as usize / 64] >> (bit % 64) & 1 == 1).collect();
-        let mut table = whole
-            .section(Section { offset: start, size: present.len() as u64 * 16 }, "the table of features")?;
+        let start = self.data.offset.saturating_add(self.data.size);
+        let table = Section { offset: start, size: present.len() as u64 * 16 };
+        let bytes = self.section(table, "the table of features")?;
+        let mut table = Cursor::new(&bytes, start, self.big_endian);
         for feature in present {
             let place = section(&mut table, "a feature")?;
-            match feature {
-                BUILD_ID => self.read_build_ids(whole.section(place, "the build-ids")?)?,
-                ARCH => {
-                    let arch = string(&mut whole.section(place, "the architecture")?)?;
-                    self.arch =
-                        std::str::from_utf8(arch).ok().filter(|arch| !arch.is_empty()).map(str::to_owned);
-                }
-                EVENT_DESCRIPTION => {
-                    self.read_event_names(whole.section(place, "the names of the events")?)?
-                }
-                _ => {}
-            }
+            let what = match feature {
+                feature::BUILD_ID => "the build-ids",
+                feature::ARCH => "the architecture",
+                feature::EVENT_DESCRIPTION => "the names of the events",
+                _ => continue,
+            };
+            let bytes = self.section(place, what)?;
+            self.read_feature(feature, Cursor::new(&bytes, place.offset, self.big_endian))?;
         }
         Ok(())
     }
 
-    fn read_build_ids(&mut self, mut left: Cursor<'a>) -> Result<()> {
+    fn read_feature(&mut self, feature: u64, mut bytes: Cursor) -> Result<()> {
+        match feature {
+            feature::BUILD_ID => {
+                while bytes.len() > 0 {
+                    let record = Record::next(&mut bytes)?;
+                    self.read_build_id(&record)?;
+                }
+                Ok(())
+            }
+            feature::ARCH => {
+                let arch = string(&mut bytes)?;
+                self.arch = std::str::from_utf8(arch).ok().filter(|arch| !arch.is_empty()).map(str::to_owned);
+                Ok(())
+            }
+            feature::EVENT_DESCRIPTION => self.read_event_names(bytes),
+            _ => Ok(()),
+        }
+    }
+
+    /// An entry of the table of build-ids, which is a record of the same form where it stands among the records.
+    fn read_build_id(&mut self, record: &Record) -> Result<()> {
         /// The size of the build-id stands behind it.
         const MISC_SIZE: u16 = 1 << 15;
-        while left.len() > 0 {
-            let offset = left.offset();
-            left.u32("the kind of a build-id")?;
-            let misc = left.u16("a build-id")?;
-            let size = left.u16("a build-id")?;
-            let Some(rest) = u64::from(size).checked_sub(8) else {
-                return Err(Error::at_offset(
-                    offset,
-                    format!("a build-id of {size} bytes is shorter than its own head"),
-                ));
-            };
-            let rest = left.bytes(rest, "a build-id")?;
-            let mut entry = Cursor::new(rest, offset + 8, left.big_endian());
-            entry.u32("the process of a build-id")?;
-            let id = entry.bytes(24, "a build-id")?;
-            let size = if misc & MISC_SIZE != 0 { Some(id[20]) } else { None };
-            if let Some(build_id) = build_id(&id[..20], size) {
-                self.build_ids.insert(entry.rest_as_string().to_vec(), build_id);
-            }
+        let mut entry = record.body;
+        entry.u32("the process of a build-id")?;
+        let id = entry.bytes(24, "a build-id")?;
+        let size = if record.misc & MISC_SIZE != 0 { Some(id[20]) } else { None };
+        if let Some(build_id) = build_id(&id[..20], size) {
+            self.build_ids.insert(entry.rest_as_string().to_vec(), build_id);
         }
         Ok(())
     }
 
-    fn read_event_names(&mut self, mut left: Cursor<'a>) -> Result<()> {
+    fn read_event_names(&mut self, mut left: Cursor) -> Result<()> {
         let count = left.u32("the number of events")?;
         let attribute_size = left.u32("the size of an event")?;
         for index in 0..count as usize {
@@ -221,44 +251,73 @@ impl<'a> PerfFile<'a> {
             let ids = left.u32("the number of ids of an event")?;
             let name = string(&mut left)?;
             left.bytes(u64::from(ids) * 8, "the ids of an event")?;
-            let Some(attribute) = self.attributes.get_mut(index) else { break };
-            attribute.name = printable(name);
+            let Some(attribute) = self.events.attributes.get_mut(index) else { break };
+            attribute.set_name(name);
         }
         Ok(())
     }
 
-    /// The names of the events that have branch records, joined by `+`.
-    pub(super) fn event_names(&self) -> String {
-        let mut names: Vec<&str> = Vec::new();
-        for attribute in self.attributes.iter().filter(|attribute| attribute.has_branches()) {
-            let name = attribute.name.as_deref().unwrap_or("unnamed event");
-            if !names.contains(&name) {
-                names.push(name);
+    /// Collects what stands among the records of a pipe rather than around them.
+    fn read_records_of_pipe(&mut self) -> Result<()> {
+        let mut records = self.records().of_perf_alone();
+        let mut batch = Batch::default();
+        while records.next(&mut batch)? {
+            let mut left = batch.cursor();
+            while left.len() > 0 {
+                let record = Record::next(&mut left)?;
+                self.read_record_of_perf(&record)?;
             }
         }
-        names.join("+")
-    }
-}
-
-/// All bytes of the file.
-struct Whole<'a> {
-    bytes: &'a [u8],
-    big_endian: bool,
-}
-
-impl<'a> Whole<'a> {
-    fn section(&self, section: Section, what: &str) -> Result<Cursor<'a>> {
-        let start = usize::try_from(section.offset).ok().filter(|start| *start <= self.bytes.len());
-        let Some(start) = start else {
+        if self.events.attributes.is_empty() {
             return Err(Error::at_offset(
-                self.bytes.len() as u64,
-                format!("the file ends before {what}, which should begin at {:#x}", section.offset),
+                HEADER_OF_PIPE,
+                "this perf.data, which was written to a pipe, does not describe its events",
             )
-            .with_hint("is the file complete?"));
-        };
-        let bytes =
-            Cursor::new(&self.bytes[start..], section.offset, self.big_endian).bytes(section.size, what)?;
-        Ok(Cursor::new(bytes, section.offset, self.big_endian))
+            .with_hint(
+                "is it complete from its first byte on? record with: perf record -o - … > perf.data",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Takes what a record says that perf wrote for itself.
+    pub(super) fn read_record_of_perf(&mut self, record: &Record) -> Result<()> {
+        let mut body = record.body;
+        match record.kind {
+            kind::HEADER_ATTR => {
+                let index = self.events.attributes.len();
+                let mut head = body;
+                head.u32("the type of an event")?;
+                let size = head.u32("the size of an event")?;
+                // The first version did not write its size.
+                let size = if size == 0 { 64 } else { size };
+                let offset = body.offset();
+                let attribute = body.bytes(u64::from(size), "an event")?;
+                self.events.attributes.push(Attribute::read(Cursor::new(
+                    attribute,
+                    offset,
+                    self.big_endian,
+                ))?);
+                self.read_ids(body, index)
+            }
+            kind::EVENT_UPDATE => {
+                const NAME: u64 = 2;
+                if body.u64("the kind of an update")? == NAME {
+                    let id = body.u64("the event of an update")?;
+                    let index = self.events.by_id.get(&id).copied();
+                    if let Some(attribute) = index.and_then(|index| self.events.attributes.get_mut(index)) {
+                        attribute.set_name(body.rest_as_string());
+                    }
+                }
+                Ok(())
+            }
+            kind::HEADER_BUILD_ID => self.read_build_id(record),
+            kind::HEADER_FEATURE => {
+                let feature = body.u64("the number of a feature")?;
+                self.read_feature(feature, body)
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -273,57 +332,6 @@ fn string<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8]> {
     let offset = cursor.offset();
     let bytes = cursor.bytes(u64::from(length), "a string")?;
     Ok(Cursor::new(bytes, offset, false).rest_as_string())
-}
-
-fn read_attribute(mut cursor: Cursor) -> Result<Attribute> {
-    const FREQUENCY: u32 = 10;
-    const SAMPLE_ID_ALL: u32 = 18;
-    const EXCLUDE_USER: u32 = 4;
-    const EXCLUDE_KERNEL: u32 = 5;
-    let kind = cursor.u32("the type of an event")?;
-    cursor.u32("the size of an event")?;
-    let config = cursor.u64("an event")?;
-    let period = cursor.u64("the period of an event")?;
-    let sample_type = cursor.u64("an event")?;
-    let read_format = cursor.u64("an event")?;
-    let flags = cursor.u64("an event")?;
-    cursor.bytes(16, "an event")?;
-    let mut branch_sample_type = 0;
-    // The first version of the structure ended before this field.
-    if cursor.len() >= 16 {
-        cursor.u64("an event")?;
-        branch_sample_type = cursor.u64("an event")?;
-    }
-    let flag = |bit: u32| cursor.bit_field(flags, bit, 1) == 1;
-    let base = match (kind, config) {
-        (0, 0) => Some("cycles"),
-        (0, 1) => Some("instructions"),
-        (0, 4) => Some("branches"),
-        (0, 5) => Some("branch-misses"),
-        _ => None,
-    };
-    let level = match (flag(EXCLUDE_USER), flag(EXCLUDE_KERNEL)) {
-        (false, true) => ":u",
-        (true, false) => ":k",
-        _ => "",
-    };
-    Ok(Attribute {
-        sample_type,
-        read_format,
-        branch_sample_type,
-        sample_id_all: flag(SAMPLE_ID_ALL),
-        period: if flag(FREQUENCY) { 0 } else { period },
-        name: base.map(|base| format!("{base}{level}")),
-    })
-}
-
-/// The name of an event where it is one that can stand in a profile's `source`.
-fn printable(name: &[u8]) -> Option<String> {
-    const LONGEST: usize = 100;
-    let fits = !name.is_empty()
-        && name.len() <= LONGEST
-        && name.iter().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'));
-    fits.then(|| String::from_utf8_lossy(name).into_owned())
 }
 
 /// A build-id in hex. Without a size it fills 20 bytes, and a shorter one (MD5, or 8 bytes) is followed by zeros.

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The records of a perf.data file: samples with their branch stacks, and what happened to address spaces.
+//! The records of a perf.data file: their heads, what happened to address spaces, and the fields of samples.
 
+use super::attribute::{Attribute, branch_sample_type, sample_type};
 use super::cursor::Cursor;
-use super::file::{Attribute, PerfFile, branch_sample_type, build_id, sample_type};
-use super::mappings::Mapping;
+use super::file::{Events, build_id};
+use super::mappings::{Change, MappedFile, Mapping};
 use crate::error::{Error, Result};
 
 /// PERF_RECORD_*: those of the kernel below 64, those of perf itself from 64 on.
-mod kind {
+pub(super) mod kind {
     pub(crate) const MMAP: u32 = 1;
     pub(crate) const LOST: u32 = 2;
     pub(crate) const COMM: u32 = 3;
@@ -15,186 +16,152 @@ mod kind {
     pub(crate) const SAMPLE: u32 = 9;
     pub(crate) const MMAP2: u32 = 10;
     pub(crate) const LOST_SAMPLES: u32 = 13;
-    pub(crate) const FIRST_OF_PERF: u32 = 64;
+    pub(crate) const HEADER_ATTR: u32 = 64;
+    pub(crate) const HEADER_TRACING_DATA: u32 = 66;
+    pub(crate) const HEADER_BUILD_ID: u32 = 67;
     pub(crate) const AUXTRACE: u32 = 71;
+    pub(crate) const EVENT_UPDATE: u32 = 78;
+    pub(crate) const HEADER_FEATURE: u32 = 80;
     pub(crate) const COMPRESSED: u32 = 81;
     pub(crate) const COMPRESSED2: u32 = 83;
 }
 
-/// Where a record stands in the file, and what kind it says it is.
+/// When a record was written: by its time (0 where it has none), then by its place among the records.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct When {
+    pub(super) time: u64,
+    pub(super) sequence: u64,
+}
+
+/// Size in bytes of the head of a record.
+pub(super) const HEAD: usize = 8;
+
+/// The head of a record.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Position {
-    /// Offset of its head, from the first record.
-    start: usize,
-    size: usize,
+pub(super) struct Head {
+    pub(super) kind: u32,
+    pub(super) misc: u16,
+    /// Size in bytes of the whole record.
+    pub(super) size: usize,
 }
 
-/// What a record says.
-#[derive(Debug)]
-pub(super) enum Record<'a> {
-    Mapping {
-        process: u32,
-        mapping: Mapping<'a>,
-    },
-    /// The process now runs another program.
-    Exec {
-        process: u32,
-    },
-    Fork {
-        parent: u32,
-        child: u32,
-    },
-    /// The kernel dropped this many records.
-    Lost(u64),
-    Sample(Sample<'a>),
-    Other,
+impl Head {
+    /// Reads the head of a record that stands at this offset.
+    pub(super) fn read(mut cursor: Cursor) -> Result<Self> {
+        let offset = cursor.offset();
+        let kind = cursor.u32("the kind of a record")?;
+        let misc = cursor.u16("the flags of a record")?;
+        let size = usize::from(cursor.u16("the size of a record")?);
+        if size < HEAD {
+            return Err(Error::at_offset(
+                offset,
+                format!("a record of {size} bytes is shorter than its own head"),
+            )
+            .with_hint("is the file unchanged since perf wrote it?"));
+        }
+        Ok(Self { kind, misc, size })
+    }
 }
 
-/// A sample with branch records.
-#[derive(Debug)]
-pub(super) struct Sample<'a> {
-    pub(super) attribute: &'a Attribute,
-    pub(super) process: u32,
-    /// Address of the instruction that was sampled, where recorded.
-    pub(super) address: Option<u64>,
-    /// How many events it stands for.
-    pub(super) period: u64,
-    /// Taken in a guest of this machine, whose processes are not known.
-    pub(super) guest: bool,
-    pub(super) branches: Branches<'a>,
+/// A record with its body.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Record<'a> {
+    pub(super) kind: u32,
+    pub(super) misc: u16,
+    pub(super) body: Cursor<'a>,
 }
 
-/// A branch stack.
-#[derive(Debug)]
-pub(super) struct Branches<'a>(Cursor<'a>);
-
-/// One entry of it.
-#[derive(Debug)]
-pub(super) struct Branch {
-    pub(super) from: u64,
-    pub(super) to: u64,
-    pub(super) aborted: bool,
-    pub(super) kind: BranchType,
-}
-
-/// What the processor, or the kernel after it, said of a branch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BranchType {
-    Untyped,
-    Call,
-    /// No call, but this.
-    Other(&'static str),
-}
-
-/// The head of a record: kind, flags, and what follows.
-struct Head<'a> {
-    kind: u32,
-    misc: u16,
-    body: Cursor<'a>,
-}
-
-/// The records in the order in which they happened. perf writes them processor by processor; those without a time (and all
-/// records of a file without times) stay where they are relative to their neighbours of the same time.
-pub(super) fn in_time_order(file: &PerfFile) -> Result<Vec<Position>> {
-    let mut timed: Vec<(u64, Position)> = Vec::new();
-    let mut left = file.data;
-    while left.len() > 0 {
-        let start = file.data.len() - left.len();
+impl<'a> Record<'a> {
+    /// Takes the next record.
+    pub(super) fn next(left: &mut Cursor<'a>) -> Result<Self> {
+        let Head { kind, misc, size } = Head::read(*left)?;
+        left.bytes(HEAD as u64, "a record")?;
         let offset = left.offset();
-        let size = head(left)?.body.len() + HEAD_SIZE as usize;
-        let mut record = Cursor::new(left.bytes(size as u64, "a record")?, offset, left.big_endian());
-        let position = Position { start, size };
-        let Head { kind, body, .. } = head(record)?;
-        match kind {
-            kind::COMPRESSED | kind::COMPRESSED2 => {
-                return Err(Error::at_offset(
-                    offset,
-                    "the records of this perf.data are compressed (perf record -z)",
-                )
-                .with_hint("record without -z, or unpack it: perf inject -i perf.data -o plain.data"));
+        let body = left.bytes((size - HEAD) as u64, "a record")?;
+        Ok(Self { kind, misc, body: Cursor::new(body, offset, left.big_endian()) })
+    }
+
+    /// What it says of address spaces, with its time; None for a record of another kind.
+    pub(super) fn change(&self, events: &Events) -> Result<Option<(u64, Change)>> {
+        const MISC_EXEC: u16 = 1 << 13;
+        let mut body = self.body;
+        let change = match self.kind {
+            kind::MMAP | kind::MMAP2 => Change::Map(self.mapping()?),
+            kind::COMM if self.misc & MISC_EXEC != 0 => {
+                Change::Exec { process: body.u32("the process of a name")? }
             }
-            kind::AUXTRACE => {
-                // The trace itself follows the record and is not part of its size.
-                record.bytes(HEAD_SIZE, "a record")?;
-                let size = record.u64("the size of a trace")?;
-                left.bytes(size, "a processor trace")?;
+            kind::FORK => {
+                let child = body.u32("a fork")?;
+                Change::Fork { child, parent: body.u32("a fork")? }
             }
-            kind::FIRST_OF_PERF.. => {}
-            _ => timed.push((time(file, kind, body)?, position)),
+            _ => return Ok(None),
+        };
+        Ok(Some((self.time_behind(events), change)))
+    }
+
+    /// When a record other than a sample was written; 0 where it does not say.
+    fn time_behind(&self, events: &Events) -> u64 {
+        let attribute = events.of(self.kind, self.body);
+        if !attribute.has(sample_type::TIME) || !attribute.sample_id_all {
+            return 0;
+        }
+        use sample_type::{CPU, ID, IDENTIFIER, STREAM_ID, TIME};
+        word_before_end(self.body, words(attribute, &[TIME, ID, STREAM_ID, CPU, IDENTIFIER])).unwrap_or(0)
+    }
+
+    fn mapping(&self) -> Result<Mapping> {
+        const MISC_DATA: u16 = 1 << 13;
+        const MISC_BUILD_ID: u16 = 1 << 14;
+        const PROTECTION_EXECUTE: u32 = 4;
+        const KERNEL: u32 = u32::MAX;
+        let mut body = self.body;
+        let process = body.u32("the process of a mapping")?;
+        body.u32("the thread of a mapping")?;
+        let start = body.u64("the address of a mapping")?;
+        let length = body.u64("the length of a mapping")?;
+        let file_offset = body.u64("the offset of a mapping")?;
+        let mut recorded_id = None;
+        let mut executable = self.misc & MISC_DATA == 0;
+        if self.kind == kind::MMAP2 {
+            // Either device and inode, or the build-id with its size before it.
+            let identity = body.bytes(24, "the file of a mapping")?;
+            if self.misc & MISC_BUILD_ID != 0 {
+                recorded_id = build_id(&identity[4..], Some(identity[0]));
+            }
+            executable = body.u32("the protection of a mapping")? & PROTECTION_EXECUTE != 0;
+            body.u32("the flags of a mapping")?;
+        }
+        let kernel = process == KERNEL || matches!(self.misc & CPU_MODE, MODE_KERNEL | MODE_GUEST_KERNEL);
+        let file = MappedFile { path: body.rest_as_string().into(), build_id: recorded_id };
+        Ok(Mapping { process, start, length, file_offset, file, kernel, executable })
+    }
+
+    /// How many records the kernel had no room for, if this says so.
+    pub(super) fn lost(&self) -> Result<Option<u64>> {
+        let mut body = self.body;
+        match self.kind {
+            kind::LOST => {
+                body.u64("a count of lost records")?;
+                Ok(Some(body.u64("a count of lost records")?))
+            }
+            kind::LOST_SAMPLES => Ok(Some(body.u64("a count of lost samples")?)),
+            _ => Ok(None),
         }
     }
-    timed.sort_by_key(|(time, _)| *time);
-    Ok(timed.into_iter().map(|(_, position)| position).collect())
 }
 
-const HEAD_SIZE: u64 = 8;
-
-fn head(mut cursor: Cursor) -> Result<Head> {
-    let offset = cursor.offset();
-    let kind = cursor.u32("the kind of a record")?;
-    let misc = cursor.u16("the flags of a record")?;
-    let size = cursor.u16("the size of a record")?;
-    let Some(rest) = u64::from(size).checked_sub(HEAD_SIZE) else {
-        return Err(Error::at_offset(
-            offset,
-            format!("a record of {size} bytes is shorter than its own head"),
-        )
-        .with_hint("is the file unchanged since perf wrote it?"));
-    };
-    let big_endian = cursor.big_endian();
-    Ok(Head {
-        kind,
-        misc,
-        body: Cursor::new(cursor.bytes(rest, "a record")?, offset + HEAD_SIZE, big_endian),
-    })
-}
-
-/// When a record happened; 0 where it does not say.
-fn time(file: &PerfFile, kind: u32, body: Cursor) -> Result<u64> {
-    let attribute = attribute_of(file, kind, body);
-    if attribute.sample_type & sample_type::TIME == 0 {
-        return Ok(0);
-    }
-    if kind == kind::SAMPLE {
-        let mut cursor = body;
-        let before = [sample_type::IDENTIFIER, sample_type::IP, sample_type::TID];
-        cursor.bytes(words(attribute, &before) * 8, "a sample")?;
-        return cursor.u64("the time of a sample");
-    }
-    if !attribute.sample_id_all {
-        return Ok(0);
-    }
-    let behind = [
-        sample_type::TIME,
-        sample_type::ID,
-        sample_type::STREAM_ID,
-        sample_type::CPU,
-        sample_type::IDENTIFIER,
-    ];
-    Ok(word_before_end(body, words(attribute, &behind)).unwrap_or(0))
-}
-
-fn words(attribute: &Attribute, fields: &[u64]) -> u64 {
-    fields.iter().filter(|field| attribute.sample_type & **field != 0).count() as u64
-}
-
-/// The word that begins this many words before the end.
-fn word_before_end(body: Cursor, words: u64) -> Option<u64> {
-    let mut cursor = body;
-    cursor.bytes((body.len() as u64).checked_sub(words * 8)?, "").ok()?;
-    cursor.u64("").ok()
-}
+const CPU_MODE: u16 = 7;
+const MODE_KERNEL: u16 = 1;
+const MODE_HYPERVISOR: u16 = 3;
+const MODE_GUEST_KERNEL: u16 = 4;
+const MODE_GUEST_USER: u16 = 5;
 
 /// The event that a record belongs to, by the id in it. perf gives all events an id at the same place when there are several.
-fn attribute_of<'f>(file: &'f PerfFile, kind: u32, body: Cursor) -> &'f Attribute {
-    let first = &file.attributes[0];
-    if file.attributes.len() == 1 {
-        return first;
-    }
+pub(super) fn id_of(first: &Attribute, kind: u32, body: Cursor) -> Option<u64> {
     let sample = kind == kind::SAMPLE;
-    let id = if first.sample_type & sample_type::IDENTIFIER != 0 {
+    if first.has(sample_type::IDENTIFIER) {
         if sample { body.clone().u64("").ok() } else { word_before_end(body, 1) }
-    } else if first.sample_type & sample_type::ID != 0 {
+    } else if first.has(sample_type::ID) {
         use sample_type::{ADDR, CPU, ID, IP, STREAM_ID, TID, TIME};
         if sample {
             let mut cursor = body;
@@ -204,114 +171,92 @@ fn attribute_of<'f>(file: &'f PerfFile, kind: u32, body: Cursor) -> &'f Attribut
         }
     } else {
         None
-    };
-    id.and_then(|id| file.by_id.get(&id)).and_then(|index| file.attributes.get(*index)).unwrap_or(first)
-}
-
-/// Reads one record.
-pub(super) fn parse<'a>(file: &'a PerfFile<'a>, position: Position) -> Result<Record<'a>> {
-    const MISC_EXEC: u16 = 1 << 13;
-    let mut record = file.data;
-    record.bytes(position.start as u64, "a record")?;
-    let offset = record.offset();
-    let record = Cursor::new(record.bytes(position.size as u64, "a record")?, offset, file.data.big_endian());
-    let Head { kind, misc, mut body } = head(record)?;
-    match kind {
-        kind::MMAP | kind::MMAP2 => mapping(kind, misc, body),
-        kind::COMM => {
-            let process = body.u32("the process of a name")?;
-            Ok(if misc & MISC_EXEC != 0 { Record::Exec { process } } else { Record::Other })
-        }
-        kind::FORK => {
-            let child = body.u32("a fork")?;
-            let parent = body.u32("a fork")?;
-            Ok(Record::Fork { parent, child })
-        }
-        kind::LOST => {
-            body.u64("a count of lost records")?;
-            Ok(Record::Lost(body.u64("a count of lost records")?))
-        }
-        kind::LOST_SAMPLES => Ok(Record::Lost(body.u64("a count of lost samples")?)),
-        kind::SAMPLE => sample(attribute_of(file, kind, body), misc, body),
-        _ => Ok(Record::Other),
     }
 }
 
-fn mapping(kind: u32, misc: u16, mut body: Cursor) -> Result<Record> {
-    const MISC_DATA: u16 = 1 << 13;
-    const MISC_BUILD_ID: u16 = 1 << 14;
-    const PROTECTION_EXECUTE: u32 = 4;
-    const KERNEL: u32 = u32::MAX;
-    let process = body.u32("the process of a mapping")?;
-    body.u32("the thread of a mapping")?;
-    let start = body.u64("the address of a mapping")?;
-    let length = body.u64("the length of a mapping")?;
-    let file_offset = body.u64("the offset of a mapping")?;
-    let mut recorded_id = None;
-    let mut executable = misc & MISC_DATA == 0;
-    if kind == kind::MMAP2 {
-        // Either device and inode, or the build-id with its size before it.
-        let identity = body.bytes(24, "the file of a mapping")?;
-        if misc & MISC_BUILD_ID != 0 {
-            recorded_id = build_id(&identity[4..], Some(identity[0]));
-        }
-        executable = body.u32("the protection of a mapping")? & PROTECTION_EXECUTE != 0;
-        body.u32("the flags of a mapping")?;
-    }
-    let kernel = process == KERNEL || matches!(misc & CPU_MODE, MODE_KERNEL | MODE_GUEST_KERNEL);
-    let path = body.rest_as_string();
-    let mapping = Mapping { start, length, file_offset, path, build_id: recorded_id, kernel, executable };
-    Ok(Record::Mapping { process, mapping })
+fn words(attribute: &Attribute, fields: &[u64]) -> u64 {
+    fields.iter().filter(|field| attribute.has(**field)).count() as u64
 }
 
-const CPU_MODE: u16 = 7;
-const MODE_KERNEL: u16 = 1;
-const MODE_GUEST_KERNEL: u16 = 4;
-const MODE_GUEST_USER: u16 = 5;
+/// The word that begins this many words before the end.
+fn word_before_end(body: Cursor, words: u64) -> Option<u64> {
+    let mut cursor = body;
+    cursor.bytes((body.len() as u64).checked_sub(words * 8)?, "").ok()?;
+    cursor.u64("").ok()
+}
 
-/// Walks the fields of a sample in the order in which the kernel writes them, up to the branch stack.
-fn sample<'a>(attribute: &'a Attribute, misc: u16, mut body: Cursor<'a>) -> Result<Record<'a>> {
-    let what = "a sample";
-    let has = |field: u64| attribute.sample_type & field != 0;
-    if has(sample_type::IDENTIFIER) {
-        body.u64(what)?;
-    }
-    let address = if has(sample_type::IP) { Some(body.u64(what)?) } else { None };
-    let mut process = u32::MAX;
-    if has(sample_type::TID) {
-        process = body.u32(what)?;
-        body.u32(what)?;
-    }
-    for field in
-        [sample_type::TIME, sample_type::ADDR, sample_type::ID, sample_type::STREAM_ID, sample_type::CPU]
-    {
-        if has(field) {
-            body.u64(what)?;
+/// Where a sample was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    User,
+    /// The kernel or a hypervisor.
+    System,
+    /// A guest of this machine, whose processes are not known.
+    Guest,
+}
+
+/// A sample.
+#[derive(Debug)]
+pub(super) struct Sample<'a> {
+    pub(super) mode: Mode,
+    pub(super) process: u32,
+    pub(super) thread: u32,
+    pub(super) time: u64,
+    /// The instruction that was sampled, where recorded.
+    pub(super) address: Option<u64>,
+    /// The data or the branch target that the sample is about, where recorded.
+    pub(super) other_address: u64,
+    /// How many events it stands for.
+    pub(super) period: u64,
+    pub(super) chain: Words<'a>,
+    pub(super) branches: Branches<'a>,
+}
+
+impl<'a> Sample<'a> {
+    /// Walks the fields in the order in which the kernel writes them, up to the branch stack: what follows is of no use.
+    pub(super) fn read(attribute: &Attribute, record: &Record<'a>) -> Result<Self> {
+        let what = "a sample";
+        let has = |field: u64| attribute.sample_type & field != 0;
+        let mut body = record.body;
+        let mut word = |field: u64| if has(field) { body.u64(what).map(Some) } else { Ok(None) };
+        word(sample_type::IDENTIFIER)?;
+        let address = word(sample_type::IP)?;
+        let (mut process, mut thread) = (u32::MAX, u32::MAX);
+        if has(sample_type::TID) {
+            process = body.u32(what)?;
+            thread = body.u32(what)?;
         }
+        let mut word = |field: u64| if has(field) { body.u64(what).map(Some) } else { Ok(None) };
+        let time = word(sample_type::TIME)?.unwrap_or(0);
+        let other_address = word(sample_type::ADDR)?.unwrap_or(0);
+        word(sample_type::ID)?;
+        word(sample_type::STREAM_ID)?;
+        word(sample_type::CPU)?;
+        let period = word(sample_type::PERIOD)?.unwrap_or(attribute.period.max(1));
+        if has(sample_type::READ) {
+            skip_read_values(attribute.read_format, &mut body)?;
+        }
+        let mut chain = Words::none(body);
+        if has(sample_type::CALLCHAIN) {
+            let count = body.u64("the length of a call chain")?;
+            chain = Words::take(&mut body, count, "a call chain")?;
+        }
+        if has(sample_type::RAW) {
+            let size = body.u32("the size of raw data")?;
+            body.bytes(u64::from(size), "raw data")?;
+        }
+        let branches = if has(sample_type::BRANCH_STACK) {
+            Branches::take(attribute, &mut body)?
+        } else {
+            Branches::none(body)
+        };
+        let mode = match record.misc & CPU_MODE {
+            MODE_GUEST_KERNEL | MODE_GUEST_USER => Mode::Guest,
+            MODE_KERNEL | MODE_HYPERVISOR => Mode::System,
+            _ => Mode::User,
+        };
+        Ok(Self { mode, process, thread, time, address, other_address, period, chain, branches })
     }
-    let period = if has(sample_type::PERIOD) { body.u64(what)? } else { attribute.period.max(1) };
-    if has(sample_type::READ) {
-        skip_read_values(attribute.read_format, &mut body)?;
-    }
-    if has(sample_type::CALLCHAIN) {
-        let count = body.u64("the length of a call chain")?;
-        skip_words(&mut body, count, "a call chain")?;
-    }
-    if has(sample_type::RAW) {
-        let size = body.u32("the size of raw data")?;
-        body.bytes(u64::from(size), "raw data")?;
-    }
-    let branches =
-        if has(sample_type::BRANCH_STACK) { branch_stack(attribute, body)? } else { Branches::none(body) };
-    let mode = misc & CPU_MODE;
-    Ok(Record::Sample(Sample {
-        attribute,
-        process,
-        address,
-        period,
-        guest: matches!(mode, MODE_GUEST_KERNEL | MODE_GUEST_USER),
-        branches,
-    }))
 }
 
 /// Counter values: one with what belongs to it, or those of a group after what they share.
@@ -322,65 +267,158 @@ fn skip_read_values(format: u64, body: &mut Cursor) -> Result<()> {
     const LOST: u64 = 1 << 4;
     let times = u64::from((format & TIMES).count_ones());
     let each = 1 + u64::from((format & (ID | LOST)).count_ones());
+    let what = "counter values";
     if format & GROUP == 0 {
-        return skip_words(body, times + each, "counter values");
+        return Words::take(body, times + each, what).map(|_| ());
     }
     let count = body.u64("the number of counter values")?;
-    skip_words(body, times, "counter values")?;
-    skip_words(body, count.saturating_mul(each), "counter values")
+    Words::take(body, times, what)?;
+    Words::take(body, count.saturating_mul(each), what).map(|_| ())
 }
 
-fn skip_words(body: &mut Cursor, count: u64, what: &str) -> Result<()> {
-    body.bytes(count.saturating_mul(8), what).map(|_| ())
-}
+/// Numbers of 8 bytes each.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Words<'a>(Cursor<'a>);
 
-fn branch_stack<'a>(attribute: &Attribute, mut body: Cursor<'a>) -> Result<Branches<'a>> {
-    let count = body.u64("the number of branches")?;
-    if attribute.branch_sample_type & branch_sample_type::HW_INDEX != 0 {
-        body.u64("the index of the newest branch")?;
-    }
-    let offset = body.offset();
-    let entries = body.bytes(count.saturating_mul(Branches::ENTRY), "a branch stack")?;
-    if attribute.branch_sample_type & branch_sample_type::COUNTERS != 0 {
-        skip_words(&mut body, count, "the counters of a branch stack")?;
-    }
-    Ok(Branches(Cursor::new(entries, offset, body.big_endian())))
-}
-
-impl<'a> Branches<'a> {
-    /// Bytes of an entry: from, to, flags.
-    const ENTRY: u64 = 24;
-
+impl<'a> Words<'a> {
     fn none(body: Cursor<'a>) -> Self {
         Self(Cursor::new(&[], body.offset(), body.big_endian()))
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.0.len() / Self::ENTRY as usize
+    fn take(body: &mut Cursor<'a>, count: u64, what: &str) -> Result<Self> {
+        let (offset, big_endian) = (body.offset(), body.big_endian());
+        Ok(Self(Cursor::new(body.bytes(count.saturating_mul(8), what)?, offset, big_endian)))
     }
 
-    /// The entries, newest first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Branch> + use<'a> {
-        let mut left = self.0;
-        std::iter::from_fn(move || {
-            let (from, to, flags) = (left.u64("").ok()?, left.u64("").ok()?, left.u64("").ok()?);
-            let aborted = left.bit_field(flags, 3, 1) == 1;
-            Some(Branch { from, to, aborted, kind: branch_type(left.bit_field(flags, 20, 4)) })
+    pub(super) fn iter(self) -> impl DoubleEndedIterator<Item = u64> + use<'a> {
+        let (words, big_endian) = (self.0.left(), self.0.big_endian());
+        words.chunks_exact(8).filter_map(move |word| {
+            let word = *word.first_chunk()?;
+            Some(if big_endian { u64::from_be_bytes(word) } else { u64::from_le_bytes(word) })
         })
     }
 }
 
-/// PERF_BR_*. What lies beyond 15 stands in a field of its own and is never a call.
-fn branch_type(number: u64) -> BranchType {
-    match number {
-        0 => BranchType::Untyped,
-        4 | 5 | 9 => BranchType::Call,
-        1 => BranchType::Other("conditional jumps"),
-        2 => BranchType::Other("jumps"),
-        3 => BranchType::Other("indirect jumps"),
-        6 | 10 => BranchType::Other("returns"),
-        7 | 8 => BranchType::Other("system calls and returns from them"),
-        11..=13 => BranchType::Other("interrupts, faults and returns from them"),
-        _ => BranchType::Other("of another type"),
+/// A branch stack.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Branches<'a>(Words<'a>);
+
+/// One entry of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Branch {
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) kind: BranchType,
+}
+
+/// What the processor, or the kernel after it, said of a branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum BranchType {
+    Untyped,
+    Call,
+    ConditionalJump,
+    Jump,
+    IndirectJump,
+    Return,
+    SystemCall,
+    Interrupt,
+    Aborted,
+    /// On a path that the processor tried and gave up: it did not happen.
+    WrongPath,
+    Other,
+}
+
+impl BranchType {
+    pub(super) const COUNT: usize = 11;
+
+    /// All that are no calls, with their names in the ledger.
+    pub(super) const NO_CALLS: [(Self, &'static str); 9] = [
+        (Self::ConditionalJump, "conditional jumps"),
+        (Self::Jump, "jumps"),
+        (Self::IndirectJump, "indirect jumps"),
+        (Self::Return, "returns"),
+        (Self::SystemCall, "system calls and returns from them"),
+        (Self::Interrupt, "interrupts, faults and returns from them"),
+        (Self::Aborted, "transaction aborts"),
+        (Self::WrongPath, "on a path that the processor tried and gave up"),
+        (Self::Other, "of another type"),
+    ];
+
+    /// PERF_BR_*. What lies beyond 15 (faults, the debug state) stands in a field of its own and is never a call.
+    const OF_NUMBER: [Self; 16] = [
+        Self::Untyped,
+        Self::ConditionalJump,
+        Self::Jump,
+        Self::IndirectJump,
+        Self::Call,
+        Self::Call,
+        Self::Return,
+        Self::SystemCall,
+        Self::SystemCall,
+        Self::Call,
+        Self::Return,
+        Self::Interrupt,
+        Self::Interrupt,
+        Self::Interrupt,
+        Self::Other,
+        Self::Other,
+    ];
+
+    /// What the flags of an entry say, those of a big-endian file already the other way round.
+    fn of_flags(flags: impl Fn(u32, u32) -> u64) -> Self {
+        const WRONG_PATH: u64 = 1;
+        if flags(3, 1) == 1 {
+            Self::Aborted
+        } else if flags(24, 2) == WRONG_PATH {
+            Self::WrongPath
+        } else {
+            Self::OF_NUMBER[flags(20, 4) as usize]
+        }
+    }
+}
+
+impl<'a> Branches<'a> {
+    /// Bytes of an entry: from, to, flags.
+    const ENTRY: usize = 24;
+
+    fn none(body: Cursor<'a>) -> Self {
+        Self(Words::none(body))
+    }
+
+    fn take(attribute: &Attribute, body: &mut Cursor<'a>) -> Result<Self> {
+        let count = body.u64("the number of branches")?;
+        if attribute.branch_sample_type & branch_sample_type::HW_INDEX != 0 {
+            body.u64("the index of the newest branch")?;
+        }
+        let entries = Words::take(body, count.saturating_mul(3), "a branch stack")?;
+        if attribute.branch_sample_type & branch_sample_type::COUNTERS != 0 {
+            Words::take(body, count, "the counters of a branch stack")?;
+        }
+        Ok(Self(entries))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.0.len() / Self::ENTRY
+    }
+
+    /// The entries, newest first.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = Branch> + use<'a> {
+        let (bytes, big_endian) = (self.0.0.left(), self.0.0.big_endian());
+        bytes.chunks_exact(Self::ENTRY).filter_map(move |entry| {
+            let (&from, rest) = entry.split_first_chunk()?;
+            let (&to, rest) = rest.split_first_chunk()?;
+            let &flags = rest.first_chunk()?;
+            Some(if big_endian {
+                let flags = u64::from_be_bytes(flags);
+                let kind =
+                    BranchType::of_flags(|first, width| (flags >> (64 - first - width)) & ((1 << width) - 1));
+                Branch { from: u64::from_be_bytes(from), to: u64::from_be_bytes(to), kind }
+            } else {
+                let flags = u64::from_le_bytes(flags);
+                let kind = BranchType::of_flags(|first, width| (flags >> first) & ((1 << width) - 1));
+                Branch { from: u64::from_le_bytes(from), to: u64::from_le_bytes(to), kind }
+            })
+        })
     }
 }

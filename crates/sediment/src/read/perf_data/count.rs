@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The second pass over the records: every sample of the events that are read, in no order, on all cores; each becomes counts
+//! of branches between addresses of a space ([`Table`]) and lines of the ledger. What the addresses are is found at the end,
+//! once for each.
+
+use super::attribute::{Attribute, Evidence};
+use super::mappings::{Nowhere, SpaceId, Where};
+use super::records::{Branch, BranchType, Mode, Record, Sample, When, Words, kind};
+use super::stream::{Batch, on_all_cores};
+use super::survey::Survey;
+use super::table::{Key, Kind, Table};
+use crate::error::Result;
+use crate::read::{DsoId, Input, Place, PlaceId, RecordedDso, Recording, Spot, TransferKind};
+
+/// What was met of the samples.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) samples: u64,
+    /// Branches, or calls that lasted in stacks.
+    pub(super) passages: u64,
+    of_guests: u64,
+    /// Branches that are no calls, by [`BranchType`].
+    no_calls: [u64; BranchType::COUNT],
+    /// Own cost of samples that were taken in the kernel.
+    system: (u64, u128),
+}
+
+/// One worker's counts.
+struct Counts<'a> {
+    survey: &'a Survey<'a>,
+    seen: Seen,
+    table: Table,
+    /// Of one sample.
+    keys: Vec<Key>,
+    stack: Vec<u64>,
+    pairs: Vec<(u64, u64)>,
+}
+
+/// Counts all samples into the recording.
+pub(super) fn count(survey: &Survey, input: &dyn Input, recording: &mut Recording) -> Result<Seen> {
+    let new = || Counts {
+        survey,
+        seen: Seen::default(),
+        table: Table::default(),
+        keys: Vec::new(),
+        stack: Vec::new(),
+        pairs: Vec::new(),
+    };
+    let mut all = on_all_cores(survey.file.records(), input.length(), new, Counts::take)?.into_iter();
+    let (mut seen, mut table) = all.next().map(|first| (first.seen, first.table)).unwrap_or_default();
+    for counts in all {
+        seen.add(&counts.seen);
+        table.append(counts.table);
+    }
+    Places::new(survey, recording).settle(table.into_sorted(), recording);
+    seen.into_losses(recording);
+    Ok(seen)
+}
+
+impl Seen {
+    fn add(&mut self, other: &Self) {
+        self.samples += other.samples;
+        self.passages += other.passages;
+        self.of_guests += other.of_guests;
+        self.no_calls.iter_mut().zip(other.no_calls).for_each(|(sum, more)| *sum += more);
+        self.system = (self.system.0 + other.system.0, self.system.1.saturating_add(other.system.1));
+    }
+
+    fn into_losses(&self, recording: &mut Recording) {
+        for (kind, name) in BranchType::NO_CALLS {
+            let count = self.no_calls[kind as usize];
+            recording.losses.add_many(
+                &format!("branches that are no calls: {name}"),
+                count,
+                u128::from(count),
+                "",
+            );
+        }
+        recording.losses.add_many("samples of a guest system", self.of_guests, 0, "");
+        let (samples, cost) = self.system;
+        recording.losses.add_many("own cost in the kernel, a hypervisor or a guest", samples, cost, "");
+    }
+}
+
+impl Counts<'_> {
+    fn take(&mut self, batch: &Batch) -> Result<()> {
+        let survey = self.survey;
+        let events = &survey.file.events;
+        let mut left = batch.cursor();
+        while left.len() > 0 {
+            let sequence = batch.sequence_at(left.len());
+            let record = Record::next(&mut left)?;
+            if record.kind != kind::SAMPLE {
+                continue;
+            }
+            let index = events.index_of(kind::SAMPLE, record.body);
+            let attribute = &events.attributes[index];
+            // Also those that are not used are to be whole.
+            let sample = Sample::read(attribute, &record)?;
+            if survey.read[index] {
+                self.sample(attribute, &sample, sequence);
+            }
+        }
+        Ok(())
+    }
+
+    fn sample(&mut self, attribute: &Attribute, sample: &Sample, sequence: u64) {
+        self.seen.samples += 1;
+        if sample.mode == Mode::Guest {
+            self.seen.of_guests += 1;
+            return;
+        }
+        let space = self.survey.spaces.at(sample.process, When { time: sample.time, sequence });
+        match self.survey.evidence {
+            Evidence::BranchStacks => {
+                self.own_cost(space, sample);
+                self.seen.passages += sample.branches.len() as u64;
+                let untyped = if attribute.records_calls_only() { Kind::Call } else { Kind::Branch };
+                self.keys.clear();
+                for branch in sample.branches.iter() {
+                    self.branch(space, branch, untyped);
+                }
+                self.table.add_each(&self.keys);
+            }
+            Evidence::SingleBranches => {
+                self.seen.passages += 1;
+                let from = sample.address.unwrap_or(0);
+                self.table.add(Key::new(space, Kind::Branch, from, sample.other_address), 1);
+            }
+            Evidence::BranchesAsStack => {
+                self.own_cost(space, sample);
+                self.stack.clear();
+                match running(sample) {
+                    Some(address) => self.stack.push(address),
+                    // In the kernel: the newest branch led into the function that called it.
+                    None => self.stack.extend(sample.branches.iter().next().map(|newest| newest.to)),
+                }
+                self.stack.extend(sample.branches.iter().map(|branch| branch.from));
+                self.calls_of_stack(space, sample.period);
+            }
+            Evidence::CallChains => {
+                self.own_cost(space, sample);
+                self.stack.clear();
+                self.stack.extend(user_chain(sample.chain, sample.mode));
+                self.calls_of_stack(space, sample.period);
+            }
+            Evidence::Places | Evidence::StackCopies | Evidence::Nothing => self.own_cost(space, sample),
+        }
+    }
+
+    fn own_cost(&mut self, space: SpaceId, sample: &Sample) {
+        let Some(address) = sample.address else { return };
+        if sample.mode == Mode::System || address >> 63 == 1 {
+            self.seen.system.0 += 1;
+            self.seen.system.1 = self.seen.system.1.saturating_add(u128::from(sample.period));
+        } else {
+            self.table.add(Key::new(space, Kind::Own, address, 0), sample.period);
+        }
+    }
+
+    fn branch(&mut self, space: SpaceId, branch: Branch, untyped: Kind) {
+        let kind = match branch.kind {
+            BranchType::Call => Kind::Call,
+            BranchType::Untyped => untyped,
+            other => {
+                self.seen.no_calls[other as usize] += 1;
+                match other {
+                    BranchType::Return | BranchType::Jump | BranchType::IndirectJump => Kind::Passed,
+                    _ => return,
+                }
+            }
+        };
+        self.keys.push(Key::new(space, kind, branch.from, branch.to));
+    }
+
+    /// Neighbours in a stack (innermost first) are calls that lasted when the sample was taken. One that stands there several
+    /// times counts once.
+    fn calls_of_stack(&mut self, space: SpaceId, period: u64) {
+        self.pairs.clear();
+        self.pairs.extend(self.stack.windows(2).map(|pair| (pair[1], pair[0])));
+        self.pairs.sort_unstable();
+        self.pairs.dedup();
+        self.seen.passages += self.pairs.len() as u64;
+        for (from, to) in &self.pairs {
+            self.table.add(Key::new(space, Kind::Call, *from, *to), period);
+        }
+    }
+}
+
+/// The instruction that the program itself was at, if the sample says.
+fn running(sample: &Sample) -> Option<u64> {
+    match sample.mode {
+        Mode::User => sample.address,
+        _ => user_chain(sample.chain, sample.mode).next(),
+    }
+}
+
+/// The part of a call chain that lies in the program, innermost first: where it was, then where it was called from, which is
+/// the byte before the one that it returns to.
+fn user_chain(chain: Words<'_>, mode: Mode) -> impl Iterator<Item = u64> {
+    /// PERF_CONTEXT_*: what follows ran in user space; the lowest of them.
+    const USER: u64 = -512i64 as u64;
+    const FIRST_CONTEXT: u64 = -4095i64 as u64;
+    let mut in_user = mode == Mode::User;
+    let mut innermost = true;
+    chain.iter().filter_map(move |word| {
+        if word >= FIRST_CONTEXT {
+            in_user = word == USER;
+            return None;
+        }
+        // A chain by frame pointers may end in the 0 that the first frame holds.
+        if !in_user || word == 0 {
+            return None;
+        }
+        let called_from = word.saturating_sub(u64::from(!innermost));
+        innermost = false;
+        Some(called_from)
+    })
+}
+
+/// What the addresses of a recording are.
+struct Places<'a> {
+    survey: &'a Survey<'a>,
+    /// The DSO of each file, by its id; None where its name cannot be one.
+    dsos: Vec<Option<DsoId>>,
+}
+
+/// What an address is, or why it is nothing.
+type Found = std::result::Result<PlaceId, &'static str>;
+
+/// The DSO that a mapped file is: its build-id comes with the mapping or from the table of the file.
+pub(super) fn recorded_dso(survey: &Survey, file: super::mappings::FileId) -> Option<RecordedDso> {
+    let mapped = &survey.spaces.files()[file.index()];
+    let path = std::str::from_utf8(&mapped.path).ok()?.to_owned();
+    let build_id = mapped.build_id.clone().or_else(|| survey.file.build_ids.get(&*mapped.path).cloned());
+    Some(RecordedDso { path, build_id })
+}
+
+impl<'a> Places<'a> {
+    /// A library may be called through a linkage stub and leave no other trace: whatever could have run is a DSO of the
+    /// recording, so that the stub's function is found in it.
+    fn new(survey: &'a Survey<'a>, recording: &mut Recording) -> Self {
+        let could_run = |file: &_| survey.spaces.could_run(*file);
+        let mut dsos = vec![None; survey.spaces.files().len()];
+        for file in survey.spaces.file_ids().filter(could_run) {
+            dsos[file.index()] = recorded_dso(survey, file).map(|dso| recording.dso(dso));
+        }
+        Self { survey, dsos }
+    }
+
+    /// Puts what was counted into the recording, or into the ledger where an end is in no file. Sorted by space.
+    fn settle(&mut self, counts: Vec<(Key, u64)>, recording: &mut Recording) {
+        let mut addresses: Vec<u64> = Vec::new();
+        for of_space in counts.chunk_by(|a, b| a.0.space() == b.0.space()) {
+            addresses.clear();
+            addresses.extend(of_space.iter().flat_map(|(key, _)| [key.from, key.to]));
+            addresses.sort_unstable();
+            addresses.dedup();
+            let space = of_space[0].0.space();
+            let found: Vec<Found> =
+                addresses.iter().map(|address| self.find(space, *address, recording)).collect();
+            let at = |address: u64| match addresses.binary_search(&address) {
+                Ok(index) => found[index],
+                Err(_) => Err(Nowhere::Unmapped.reason()),
+            };
+            for (key, count) in of_space {
+                self.settle_one(*key, *count, &at, recording);
+            }
+        }
+    }
+
+    /// The byte of a file at an address of a space, or why there is none.
+    fn find(&mut self, space: SpaceId, address: u64, recording: &mut Recording) -> Found {
+        // Branches without one end have 0 there; nothing is ever mapped so low.
+        if address == 0 {
+            return Err("without an address");
+        }
+        let (file, offset) = match self.survey.spaces.find(space, address) {
+            Where::File { file, offset } => (file, offset),
+            Where::Nowhere(why) => return Err(why.reason()),
+        };
+        let slot = &mut self.dsos[file.index()];
+        if slot.is_none() {
+            *slot = recorded_dso(self.survey, file).map(|dso| recording.dso(dso));
+        }
+        let Some(dso) = *slot else { return Err("in a file whose name is not UTF-8") };
+        Ok(recording.place(Place { dso: Some(dso), spot: Spot::FileOffset(offset) }))
+    }
+
+    fn settle_one(&self, key: Key, count: u64, at: &impl Fn(u64) -> Found, recording: &mut Recording) {
+        let weight = u128::from(count);
+        let kind = match key.kind() {
+            Kind::Own => {
+                match at(key.from) {
+                    Ok(place) => recording.add_samples(place, weight),
+                    Err(why) => recording.losses.add(&format!("own cost of samples {why}"), weight, ""),
+                }
+                return;
+            }
+            // The ends of a branch that is no call are places by now, and that is all.
+            Kind::Passed => return,
+            Kind::Call => TransferKind::Call,
+            Kind::Branch => TransferKind::Branch,
+        };
+        recording.total = recording.total.saturating_add(weight);
+        // A call in a stack weighs its samples' periods, and how many there were is not kept.
+        let (what, items) = match self.survey.evidence {
+            Evidence::BranchStacks | Evidence::SingleBranches => ("branches", count),
+            _ => ("calls", 1),
+        };
+        let lost = match (at(key.from), at(key.to)) {
+            _ if key.from == 0 || key.to == 0 => format!("{what} without an address"),
+            (Ok(from), Ok(to)) => return recording.add_transfer(from, to, kind, weight),
+            (Err(why), _) => format!("{what} {why} (from there)"),
+            (_, Err(why)) => format!("{what} {why} (to there)"),
+        };
+        recording.losses.add_many(&lost, items, weight, "");
+    }
+}

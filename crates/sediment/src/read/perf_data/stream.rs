@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The records of a file one batch after the other, so that it may be larger than memory, and all cores reading batches.
+//!
+//!     file ──► raw ──┬─ plain records ─────────────────► batch ──► worker
+//!                    └─ compressed ──► unpacked records ─┘
+//!
+//! One worker at a time holds the stream and fills a batch of its own with whole records; what it does with them needs the
+//! stream no more. Data that follows a record without being part of its size (processor traces) is passed over unread.
+
+use super::cursor::Cursor;
+use super::records::{HEAD, Head, kind};
+use super::unpack::Unpacker;
+use crate::error::{Error, Location, Result};
+use crate::read::{Input, input};
+use std::sync::{Mutex, PoisonError};
+
+/// Bytes read at once; more than the largest record.
+const PIECE: usize = 1 << 20;
+/// From so many bytes on a batch is full.
+const FULL: usize = 1 << 19;
+
+/// Some records that follow each other.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    bytes: Vec<u8>,
+    /// Offset in the file of the first record, or of the record that they were unpacked from.
+    offset: u64,
+    unpacked: bool,
+    big_endian: bool,
+    /// How many bytes of records came before.
+    pub(super) sequence: u64,
+    /// How many batches came before.
+    pub(super) number: u64,
+}
+
+impl Batch {
+    /// The records.
+    pub(super) fn cursor(&self) -> Cursor<'_> {
+        Cursor::new(&self.bytes, if self.unpacked { 0 } else { self.offset }, self.big_endian)
+    }
+
+    /// The place of a record among all, by how many bytes of the batch were left when it began.
+    pub(super) fn sequence_at(&self, left: usize) -> u64 {
+        self.sequence + (self.bytes.len() - left) as u64
+    }
+
+    /// An error in it: what was unpacked is nowhere in the file but in its compressed record.
+    fn place(&self, error: Error) -> Error {
+        if self.unpacked { error.with_location(Location::Offset(self.offset)) } else { error }
+    }
+}
+
+/// What is left of the records of a file.
+pub(super) struct Stream<'a> {
+    input: &'a dyn Input,
+    big_endian: bool,
+    /// Offset of what is to be read next, and of the end.
+    next: u64,
+    end: u64,
+    raw: Vec<u8>,
+    /// What of `raw` is still to be taken; it ends at `next`.
+    from: usize,
+    unpacker: Option<Unpacker>,
+    unpacked: Vec<u8>,
+    /// Offset of the compressed record that was taken last.
+    unpacked_at: u64,
+    of_perf_alone: bool,
+    sequence: u64,
+    batches: u64,
+}
+
+impl<'a> Stream<'a> {
+    pub(super) fn new(input: &'a dyn Input, start: u64, end: u64, big_endian: bool) -> Self {
+        Self {
+            input,
+            big_endian,
+            next: start,
+            end,
+            raw: Vec::new(),
+            from: 0,
+            unpacker: None,
+            unpacked: Vec::new(),
+            unpacked_at: start,
+            of_perf_alone: false,
+            sequence: 0,
+            batches: 0,
+        }
+    }
+
+    /// Those records alone that perf writes for itself; nothing is unpacked.
+    pub(super) fn of_perf_alone(self) -> Self {
+        Self { of_perf_alone: true, ..self }
+    }
+
+    /// Offset in the file of the next byte.
+    fn offset(&self) -> u64 {
+        self.next - (self.raw.len() - self.from) as u64
+    }
+
+    fn left(&self) -> Cursor<'_> {
+        Cursor::new(&self.raw[self.from..], self.offset(), self.big_endian)
+    }
+
+    /// Fills a batch; false at the end.
+    pub(super) fn next(&mut self, batch: &mut Batch) -> Result<bool> {
+        batch.bytes.clear();
+        batch.big_endian = self.big_endian;
+        batch.number = self.batches;
+        batch.sequence = self.sequence;
+        batch.unpacked = false;
+        self.fill(batch)?;
+        self.batches += 1;
+        self.sequence += batch.bytes.len() as u64;
+        Ok(!batch.bytes.is_empty())
+    }
+
+    fn fill(&mut self, batch: &mut Batch) -> Result<()> {
+        loop {
+            if self.unpacked.len() >= FULL && batch.bytes.is_empty() {
+                return self.hand_out_unpacked(batch);
+            }
+            self.read_on()?;
+            if self.from == self.raw.len() {
+                if batch.bytes.is_empty() {
+                    self.finish_unpacking()?;
+                    if !self.unpacked.is_empty() {
+                        return self.hand_out_unpacked(batch);
+                    }
+                }
+                return Ok(());
+            }
+            // As many plain records as there are in one piece.
+            let start = self.from;
+            batch.offset = if batch.bytes.is_empty() { self.offset() } else { batch.offset };
+            let mut special = None;
+            while self.from < self.raw.len() && batch.bytes.len() + self.from - start < FULL {
+                let head = Head::read(self.left())?;
+                if self.raw.len() - self.from < head.size {
+                    break;
+                }
+                let apart = matches!(
+                    head.kind,
+                    kind::COMPRESSED | kind::COMPRESSED2 | kind::AUXTRACE | kind::HEADER_TRACING_DATA
+                );
+                if apart || (self.of_perf_alone && head.kind < kind::HEADER_ATTR) {
+                    special = Some(head);
+                    break;
+                }
+                self.from += head.size;
+                if self.raw.len() - self.from < HEAD {
+                    break;
+                }
+            }
+            batch.bytes.extend_from_slice(&self.raw[start..self.from]);
+            match special {
+                // What a batch holds lies together in the file.
+                Some(_) if !batch.bytes.is_empty() => return Ok(()),
+                Some(head) => self.take_special(head)?,
+                None if batch.bytes.len() >= FULL => return Ok(()),
+                None => {}
+            }
+        }
+    }
+
+    /// Sees to it that a whole record is in memory, unless there is none.
+    fn read_on(&mut self) -> Result<()> {
+        let have = self.raw.len() - self.from;
+        let whole = have >= HEAD && have >= Head::read(self.left())?.size;
+        if whole {
+            return Ok(());
+        }
+        self.raw.copy_within(self.from.., 0);
+        self.raw.truncate(have);
+        self.from = 0;
+        let wanted = (self.end - self.next).min(PIECE as u64) as usize;
+        self.raw.resize(have + wanted, 0);
+        let count = input::fill(self.input, self.next, &mut self.raw[have..])?;
+        self.raw.truncate(have + count);
+        self.next += count as u64;
+        let left = self.left();
+        if left.len() == 0 {
+            return Ok(());
+        }
+        let head = Head::read(left)?;
+        left.clone().bytes(head.size as u64, "a record").map(|_| ())
+    }
+
+    /// Takes a record that is compressed, or that more belongs to than its size says.
+    fn take_special(&mut self, head: Head) -> Result<()> {
+        let offset = self.offset();
+        let body_at = offset + HEAD as u64;
+        // What read_on saw to is here in full.
+        let body = &self.raw[self.from + HEAD..self.from + head.size];
+        let mut body = Cursor::new(body, body_at, self.big_endian);
+        let mut behind = 0;
+        match head.kind {
+            kind::AUXTRACE => behind = body.u64("the size of a trace")?,
+            kind::HEADER_TRACING_DATA => {
+                behind = u64::from(body.u32("the size of tracing data")?).next_multiple_of(8);
+            }
+            kind::COMPRESSED | kind::COMPRESSED2 if !self.of_perf_alone => {
+                let mut packed = body.left();
+                if head.kind == kind::COMPRESSED2 {
+                    let size = body.u64("the size of compressed records")?;
+                    packed = body.bytes(size, "compressed records")?;
+                }
+                let unpacker = self.unpacker.get_or_insert_with(Unpacker::new);
+                unpacker.take(packed, offset, &mut self.unpacked)?;
+                self.unpacked_at = offset;
+            }
+            _ => {}
+        }
+        self.from += head.size;
+        self.skip(behind)
+    }
+
+    /// Passes bytes over.
+    fn skip(&mut self, count: u64) -> Result<()> {
+        let offset = self.offset();
+        if count > self.end - offset {
+            return Err(Error::at_offset(
+                offset,
+                format!(
+                    "a processor trace should take {count} bytes here, but only {} are left",
+                    self.end - offset
+                ),
+            )
+            .with_hint("is the file complete, and unchanged since perf wrote it?"));
+        }
+        let have = (self.raw.len() - self.from) as u64;
+        if count <= have {
+            self.from += count as usize;
+        } else {
+            self.from = self.raw.len();
+            self.next += count - have;
+        }
+        Ok(())
+    }
+
+    fn finish_unpacking(&mut self) -> Result<()> {
+        if let Some(mut unpacker) = self.unpacker.take() {
+            unpacker.finish(self.unpacked_at, &mut self.unpacked)?;
+            self.unpacked_whole_records(true)?;
+        }
+        Ok(())
+    }
+
+    /// How many of the unpacked bytes are whole records.
+    fn unpacked_whole_records(&self, at_end: bool) -> Result<usize> {
+        let placed = |error: Error| error.with_location(Location::Offset(self.unpacked_at));
+        let mut left = Cursor::new(&self.unpacked, 0, self.big_endian);
+        while left.len() >= HEAD {
+            let size = Head::read(left).map_err(placed)?.size;
+            if size > left.len() {
+                break;
+            }
+            left.bytes(size as u64, "a record")?;
+        }
+        if at_end && left.len() > 0 {
+            return Err(Error::at_offset(
+                self.unpacked_at,
+                format!("the compressed records end with {} bytes of a record that is longer", left.len()),
+            )
+            .with_hint("is the file complete, and unchanged since perf wrote it?"));
+        }
+        Ok(self.unpacked.len() - left.len())
+    }
+
+    fn hand_out_unpacked(&mut self, batch: &mut Batch) -> Result<()> {
+        let whole = self.unpacked_whole_records(false)?;
+        batch.bytes.extend_from_slice(&self.unpacked[..whole]);
+        batch.offset = self.unpacked_at;
+        batch.unpacked = true;
+        self.unpacked.drain(..whole);
+        Ok(())
+    }
+}
+
+/// Runs `work` on every batch, on all cores. Each worker has a state of its own; which batch comes to which state is not
+/// said, but of several errors the one that comes first in the file is returned.
+pub(super) fn on_all_cores<S: Send>(
+    stream: Stream,
+    size: u64,
+    new: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, &Batch) -> Result<()> + Sync,
+) -> Result<Vec<S>> {
+    let shared = Mutex::new((stream, None::<(u64, Error)>));
+    let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
+    let worker = || {
+        let mut state = new();
+        let mut batch = Batch::default();
+        loop {
+            {
+                let mut guard = lock();
+                let (stream, failed) = &mut *guard;
+                let number = stream.batches;
+                match stream.next(&mut batch) {
+                    _ if failed.is_some() => return state,
+                    Ok(true) => {}
+                    Ok(false) => return state,
+                    Err(error) => {
+                        *failed = Some((number, error));
+                        return state;
+                    }
+                }
+            }
+            if let Err(error) = work(&mut state, &batch) {
+                let mut guard = lock();
+                let failed = &mut guard.1;
+                if failed.as_ref().is_none_or(|(number, _)| batch.number < *number) {
+                    *failed = Some((batch.number, batch.place(error)));
+                }
+                return state;
+            }
+        }
+    };
+    let states: Vec<S> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..workers(size)).map(|_| scope.spawn(worker)).collect();
+        let own = worker();
+        let others = others
+            .into_iter()
+            .map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        std::iter::once(own).chain(others).collect()
+    });
+    match shared.into_inner().unwrap_or_else(PoisonError::into_inner).1 {
+        Some((_, error)) => Err(error),
+        None => Ok(states),
+    }
+}
+
+/// How many workers an input of this size is worth.
+pub(super) fn workers(size: u64) -> usize {
+    /// More would each want a table of their own.
+    const MOST: usize = 8;
+    let useful = (size / (4 * PIECE as u64)).saturating_add(1);
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    cores.min(MOST).min(usize::try_from(useful).unwrap_or(MOST))
+}

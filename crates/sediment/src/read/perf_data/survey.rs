@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The first pass over the records: what happened to address spaces, which events have samples, and what can be learnt from
+//! them. Samples are told apart and counted here, not read.
+
+use super::attribute::Evidence;
+use super::cursor::Cursor;
+use super::file::PerfFile;
+use super::mappings::{Change, Spaces};
+use super::records::{Record, When, kind};
+use super::stream::{Batch, on_all_cores};
+use crate::error::{Error, Result};
+use crate::read::Input;
+
+/// A file that its samples can now be read of, in any order.
+pub(super) struct Survey<'a> {
+    pub(super) file: PerfFile<'a>,
+    pub(super) spaces: Spaces,
+    /// What is read of the samples.
+    pub(super) evidence: Evidence,
+    /// Whether the samples of each event are read, by its index.
+    pub(super) read: Vec<bool>,
+    /// Samples of each event.
+    samples: Vec<u64>,
+    /// Records that the kernel had no room for.
+    pub(super) lost: u64,
+}
+
+/// What one worker met.
+struct Met<'a> {
+    changes: Vec<(When, Change)>,
+    samples: Vec<u64>,
+    lost: u64,
+    /// Records of perf itself that say more of the file, with their places.
+    of_perf: Vec<(u64, u32, u16, Vec<u8>)>,
+    file: &'a PerfFile<'a>,
+}
+
+impl<'a> Survey<'a> {
+    pub(super) fn of(input: &'a dyn Input) -> Result<Self> {
+        let mut file = PerfFile::open(input)?;
+        let new = || Met {
+            changes: Vec::new(),
+            samples: vec![0; file.events.attributes.len()],
+            lost: 0,
+            of_perf: Vec::new(),
+            file: &file,
+        };
+        let all = on_all_cores(file.records(), input.length(), new, Met::take)?;
+        let mut samples = vec![0; file.events.attributes.len()];
+        let (mut changes, mut of_perf, mut lost) = (Vec::new(), Vec::new(), 0);
+        for met in all {
+            changes.extend(met.changes);
+            of_perf.extend(met.of_perf);
+            lost += met.lost;
+            samples.iter_mut().zip(met.samples).for_each(|(sum, more)| *sum += more);
+        }
+        changes.sort_unstable_by_key(|(when, _)| *when);
+        of_perf.sort_unstable();
+        for (_, kind, misc, bytes) in of_perf {
+            let body = Cursor::new(&bytes, 0, file.big_endian);
+            file.read_record_of_perf(&Record { kind, misc, body })?;
+        }
+        let spaces = Spaces::follow(changes)?;
+        let attributes = &file.events.attributes;
+        let with_samples = || attributes.iter().zip(&samples).filter(|(_, samples)| **samples > 0);
+        if with_samples().next().is_none() {
+            return Err(Error::failed("this perf.data holds no sample").with_hint(
+                "did the recorded program run long enough? record it again, or with a lower period (-c)",
+            ));
+        }
+        let evidence =
+            with_samples().map(|(attribute, _)| attribute.evidence()).min().unwrap_or(Evidence::Nothing);
+        // Branches are branches, whatever event chose the moment. Stacks and places stand for so many events, and counts of
+        // different events have no sum.
+        let first = with_samples().map(|(attribute, _)| attribute).find(|one| one.evidence() == evidence);
+        let read = attributes
+            .iter()
+            .map(|one| {
+                one.evidence() == evidence
+                    && (evidence <= Evidence::SingleBranches
+                        || first.is_some_and(|first| first.counts_the_same(one)))
+            })
+            .collect();
+        Ok(Self { spaces, evidence, read, samples, lost, file })
+    }
+
+    /// Names and numbers of samples of the events that are not read.
+    pub(super) fn not_read(&self) -> impl Iterator<Item = (&str, u64)> {
+        let all = self.file.events.attributes.iter().zip(&self.read).zip(&self.samples);
+        all.filter(|((_, read), _)| !**read).map(|((one, _), samples)| (one.name(), *samples))
+    }
+
+    /// The names of the events that are read, joined by `+`.
+    pub(super) fn event_names(&self) -> String {
+        let mut names: Vec<&str> = Vec::new();
+        for (attribute, _) in self.file.events.attributes.iter().zip(&self.read).filter(|(_, read)| **read) {
+            if !names.contains(&attribute.name()) {
+                names.push(attribute.name());
+            }
+        }
+        names.join("+")
+    }
+}
+
+impl Met<'_> {
+    fn take(&mut self, batch: &Batch) -> Result<()> {
+        let events = &self.file.events;
+        let mut left = batch.cursor();
+        while left.len() > 0 {
+            let sequence = batch.sequence_at(left.len());
+            let record = Record::next(&mut left)?;
+            match record.kind {
+                kind::SAMPLE => self.samples[events.index_of(kind::SAMPLE, record.body)] += 1,
+                kind::HEADER_BUILD_ID | kind::EVENT_UPDATE => {
+                    self.of_perf.push((sequence, record.kind, record.misc, record.body.left().to_vec()));
+                }
+                kind::HEADER_ATTR.. => {}
+                _ => {
+                    if let Some((time, change)) = record.change(events)? {
+                        self.changes.push((When { time, sequence }, change));
+                    } else if let Some(count) = record.lost()? {
+                        self.lost = self.lost.saturating_add(count);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
