@@ -324,3 +324,26 @@ fn draw_writes_what_dot_would_draw() {
     assert!(err(&drawn).contains("2 more are not drawn"), "{}", err(&drawn));
     assert_eq!(code(&sediment(folder.path(), &["draw", "p.gv", "-o", "x.exe"])), 2);
 }
+
+#[test]
+fn orders_that_stand_for_several_runs_are_counted_once_with_their_weight() {
+    let folder = TempDir::new().unwrap();
+    let traces = "# IR level Instrumentation Flag\n:ir\n:temporal_prof_traces\n1\n1\n3\nmain,work,leaf,\n";
+    std::fs::write(folder.path().join("traces"), traces).unwrap();
+    let output = sediment(folder.path(), &["import", "traces", "-o", "p.gv", "--trace", "run"]);
+    assert_eq!(code(&output), 0, "{}", String::from_utf8_lossy(&output.stderr));
+    let profile = std::fs::read_to_string(folder.path().join("p.gv")).unwrap();
+    assert!(profile.contains("\"main\" -> \"work\" [label=0.000000, near=3]"), "{profile}");
+    assert!(profile.contains("\"leaf\" [first=2]"), "{profile}");
+    assert!(folder.path().join("run").is_file());
+}
+
+#[test]
+fn a_trace_of_nothing_is_not_written() {
+    let folder = TempDir::new().unwrap();
+    let output =
+        with_input(folder.path(), &["import", "-", "-o", "p.gv", "--trace", "run"], CALLGRIND.as_bytes());
+    assert_eq!(code(&output), 1);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("in which order"));
+    assert!(!folder.path().join("run").exists() && !folder.path().join("p.gv").exists());
+}

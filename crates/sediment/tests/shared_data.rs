@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cases over real recordings that are not part of the project; ignored where `../shared/data` is absent.
 
+#[path = "support/describe.rs"]
+mod describe;
 #[path = "shared_data/perf_data.rs"]
 mod perf_data;
+#[path = "shared_data/perf_text.rs"]
+mod perf_text;
 #[path = "shared_data/profile.rs"]
 mod profile;
 #[path = "shared_data/readers.rs"]
@@ -16,5 +20,6 @@ fn main() {
     cases.extend(readers::cases());
     cases.extend(profile::cases());
     cases.extend(perf_data::cases());
+    cases.extend(perf_text::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }

@@ -167,14 +167,19 @@ impl Inputs {
         let runs = writer.map(Writer::finish).transpose();
         if let Some((output, path)) = output {
             let runs = runs.map_err(|error| output.failed(&error))?.unwrap_or_default();
+            if runs == 0 {
+                return Err(no_order());
+            }
             output.keep()?;
             ui.note(&format!(
                 "the run, {runs} times that a function began or went on, is in {}",
                 files::display(path)
             ));
         }
-        for (sequence, whole) in told {
-            sequence.put_into(profile, whole);
+        if !recording.tells_order() {
+            for (sequence, whole) in told {
+                sequence.put_into(profile, whole);
+            }
         }
         Ok(())
     }

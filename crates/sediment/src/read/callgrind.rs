@@ -474,8 +474,7 @@ impl Places {
             })
             .collect();
         let count = functions.all().len();
-        recording.places.reserve(count);
-        recording.by_place.reserve(count);
+        recording.reserve_places(count);
         recording.samples.reserve(count);
         let base_name = |path: &&'a [u8]| path.rsplit(|b| *b == b'/').next().filter(|name| can_be_file(name));
         let base_names: Vec<Option<&[u8]>> = files.texts().iter().map(base_name).collect();

@@ -82,7 +82,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     drop(addresses);
     // Grown step by step, tables take twice as much.
     reading.recording.places.reserve_exact(places);
-    reading.recording.by_place.reserve(places);
+    reading.recording.reserve_places(places);
     reading.recording.transfers.reserve(arcs);
     for record in layout.records(bytes) {
         reading.add(record?);

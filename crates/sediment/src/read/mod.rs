@@ -31,7 +31,9 @@ pub mod uftrace;
 pub use input::Input;
 
 use crate::error::{Error, Losses, Result};
+use hashbrown::HashTable;
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 
 /// What a reader cannot see from the file alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -253,7 +255,9 @@ pub struct Recording {
     dsos: Vec<RecordedDso>,
     by_dso: HashMap<RecordedDso, DsoId>,
     places: Vec<Place>,
-    by_place: HashMap<Place, PlaceId>,
+    /// Ids of the places by their hash: each place is kept once, as a hostile file can hold many.
+    by_place: HashTable<PlaceId>,
+    hashing: RandomState,
     transfers: HashMap<(PlaceId, PlaceId, TransferKind), u128>,
     samples: HashMap<PlaceId, u128>,
     first: HashMap<PlaceId, u64>,
@@ -273,19 +277,30 @@ impl Recording {
 
     /// This place, added if it is new.
     pub fn place(&mut self, place: Place) -> PlaceId {
-        if let Some(&found) = self.by_place.get(&place) {
+        let Self { places, by_place, hashing, .. } = self;
+        let hash = hashing.hash_one(&place);
+        let same = |id: &PlaceId| places[id.0 as usize] == place;
+        if let Some(&found) = by_place.find(hash, same) {
             return found;
         }
-        let id = PlaceId(self.places.len() as u32);
-        self.places.push(place.clone());
-        self.by_place.insert(place, id);
+        let id = PlaceId(places.len() as u32);
+        places.push(place);
+        by_place.insert_unique(hash, id, |id| hashing.hash_one(&places[id.0 as usize]));
         id
+    }
+
+    /// Makes room for so many places more.
+    fn reserve_places(&mut self, more: usize) {
+        let Self { places, by_place, hashing, .. } = self;
+        places.reserve(more);
+        by_place.reserve(more, |id| hashing.hash_one(&places[id.0 as usize]));
     }
 
     /// This place, where the recording has it.
     #[must_use]
     pub fn find_place(&self, place: &Place) -> Option<PlaceId> {
-        self.by_place.get(place).copied()
+        let same = |id: &PlaceId| self.places[id.0 as usize] == *place;
+        self.by_place.find(self.hashing.hash_one(place), same).copied()
     }
 
     /// This DSO, where the recording has it.
@@ -310,6 +325,13 @@ impl Recording {
     pub fn set_first(&mut self, place: PlaceId, rank: u64) {
         let kept = self.first.entry(place).or_insert(rank);
         *kept = (*kept).min(rank);
+    }
+
+    /// Whether near pairs or ranks of first use are in it already: then the reader told of the order itself, with weights
+    /// that the steps of a replay do not carry.
+    #[must_use]
+    pub fn tells_order(&self) -> bool {
+        !self.first.is_empty() || self.transfers.keys().any(|(_, _, kind)| *kind == TransferKind::Near)
     }
 
     /// Adds another part of the same recording, such as another thread's file.
