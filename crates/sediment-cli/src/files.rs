@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The one place that opens files: inputs with their names in errors, outputs whole or not at all, and the further files
-//! that the library asks for through [`Files`].
+//! The one place that opens files: inputs with their names in errors, outputs whole or not at all, and (`system`) the
+//! further files that the library asks for.
 
-use sediment::binary::Files;
 use sediment::read::Input;
 use sediment::{Error, Result};
 use std::fs::{self, Permissions};
@@ -11,6 +10,9 @@ use std::os::unix::fs::{FileExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::ui::Ui;
+
+mod system;
+pub(crate) use system::SystemFiles;
 
 /// The name that means standard input or output.
 pub(crate) const STANDARD_STREAM: &str = "-";
@@ -237,62 +239,6 @@ pub(crate) fn display(path: &Path) -> String {
 /// The last part of a path, as text.
 pub(crate) fn base_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
-}
-
-/// The files of this machine, or of a copy of another machine's below a folder.
-#[derive(Debug, Default)]
-pub(crate) struct SystemFiles {
-    /// Where recorded paths and debug files are looked for instead of `/`.
-    pub(crate) root: Option<PathBuf>,
-    /// Binaries that the user named, with their contents.
-    pub(crate) binaries: Vec<(PathBuf, Vec<u8>)>,
-}
-
-impl SystemFiles {
-    /// Files below `root` (`/` if None), and these binaries for DSOs of their base name.
-    pub(crate) fn new(root: Option<PathBuf>, binaries: &[PathBuf]) -> Result<Self> {
-        let binaries = binaries.iter().map(|path| Ok((path.clone(), read(path)?))).collect::<Result<_>>()?;
-        Ok(Self { root, binaries })
-    }
-
-    fn below_root(&self, path: &Path) -> Option<Vec<u8>> {
-        let root = self.root.as_deref().unwrap_or_else(|| Path::new("/"));
-        let inside: PathBuf =
-            path.components().filter(|part| matches!(part, std::path::Component::Normal(_))).collect();
-        let full = root.join(inside);
-        full.is_file().then(|| fs::read(full).ok()).flatten()
-    }
-}
-
-impl Files for SystemFiles {
-    fn debug_file_by_build_id(&self, build_id: &str) -> Option<Vec<u8>> {
-        let (folder, rest) = build_id.split_at_checked(2)?;
-        let hex = build_id.bytes().all(|b| b.is_ascii_hexdigit());
-        hex.then(|| {
-            self.below_root(&Path::new("usr/lib/debug/.build-id").join(folder).join(format!("{rest}.debug")))
-        })
-        .flatten()
-    }
-
-    fn debug_file_by_link(&self, name: &[u8], _crc: u32) -> Option<Vec<u8>> {
-        let name = std::str::from_utf8(name).ok()?;
-        let plain = !name.is_empty() && !name.contains('/') && name != "..";
-        let beside = |(path, _): &(PathBuf, Vec<u8>)| {
-            let folder = path.parent()?;
-            fs::read(folder.join(name)).or_else(|_| fs::read(folder.join(".debug").join(name))).ok()
-        };
-        plain.then(|| self.binaries.iter().find_map(beside)).flatten()
-    }
-
-    fn binary(&self, path: &str, _build_id: Option<&str>) -> Option<Vec<u8>> {
-        let wanted = base_name(Path::new(path));
-        let named = self.binaries.iter().find(|(given, _)| base_name(given) == wanted);
-        if let Some((_, bytes)) = named {
-            return Some(bytes.clone());
-        }
-        // A bare name says nothing of where the file is.
-        path.starts_with('/').then(|| self.below_root(Path::new(path))).flatten()
-    }
 }
 
 /// A folder to work in: one that is removed in the end, or one that the user wants to keep.

@@ -7,6 +7,7 @@
 
 mod commands;
 mod demo;
+mod distribution;
 mod exit;
 mod files;
 mod ui;

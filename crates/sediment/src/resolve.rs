@@ -10,6 +10,9 @@
 mod dsos;
 mod instructions;
 mod return_addresses;
+mod stripped;
+
+pub use stripped::{Stripped, stripped};
 
 use crate::binary::{Files, names};
 use crate::error::{Error, Losses, Result};
@@ -45,6 +48,8 @@ pub struct Resolved {
     pub functions: Vec<Option<FunctionIndex>>,
     /// What was lost here, not what the reader lost before; weights are calls.
     pub losses: Losses,
+    /// The DSOs in which something was lost because they are stripped.
+    pub stripped: Vec<Stripped>,
 }
 
 /// Turns places into functions: symbols are taken apart, addresses looked up in the binaries that `files` has.
@@ -75,7 +80,8 @@ pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: Settings
         return Err(nothing_resolved(recording, &dsos, &losses));
     }
     describe_clusters(&mut profile, &dsos, &mut losses);
-    Ok(Resolved { profile, functions, losses })
+    let stripped = stripped::lost_in(recording, &dsos, &ends);
+    Ok(Resolved { profile, functions, losses, stripped })
 }
 
 /// What a place turned out to be.
@@ -130,6 +136,13 @@ impl Ends {
             let dso =
                 if definers.len() == 1 { definers.first().map(|label| (*label).to_owned()) } else { None };
             let size = dso.as_ref().and_then(|label| dsos.global_size(label, name));
+            if dso.as_ref().is_some_and(|label| dsos.is_indirect(label, name)) {
+                losses.add(
+                    "which variant of an indirect function ran, for calls seen at a linkage stub",
+                    0,
+                    name,
+                );
+            }
             let key = FunctionKey { dso, name: name.clone(), file: None };
             stub_targets.insert(name.clone(), (key, size));
         }

@@ -196,6 +196,13 @@ fn every_row_of_a_table_has_its_page_and_its_goldens() {
         let goldens = root().join("tests/golden/read").join(name);
         assert!(goldens.is_dir(), "the reader {name} has no goldens: {}", relative(&goldens));
     }
+    let index = read(&root().join("docs/formats/README.md"));
+    let rows: Vec<&str> = index
+        .lines()
+        .filter_map(|line| line.strip_prefix("| [`")?.split_once('`').map(|(name, _)| name))
+        .collect();
+    let names: Vec<&str> = sediment::read::READERS.iter().map(|reader| reader.name).collect();
+    assert_eq!(rows, names, "docs/formats/README.md: a row for each reader, in the order of the table");
     let algorithms = read(&root().join("docs/algorithms.md"));
     for algorithm in sediment::layout::ALGORITHMS {
         assert!(

@@ -38,6 +38,8 @@ mod resolve;
 #[path = "support/sample_profile_text.rs"]
 mod sample_profile_text;
 mod support;
+#[path = "toolchain/symbols.rs"]
+mod symbols;
 
 use libtest_mimic::Arguments;
 
@@ -55,5 +57,6 @@ fn main() {
     cases.extend(perf_text::cases());
     cases.extend(profile::cases());
     cases.extend(resolve::cases());
+    cases.extend(symbols::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment import`: any profiler's files in, one profile out.
 
+use crate::distribution;
 use crate::files::{self, Audience, Output, Source, SystemFiles};
 use crate::ui::Ui;
 use clap::Args;
 use sediment::read::{self, Input, Recording, Settings, StackOrder, Step};
-use sediment::resolve::{self, Resolved};
+use sediment::resolve::{self, Resolved, Stripped};
 use sediment::trace::{Sequence, file::Writer};
 use sediment::{Error, Result, profile};
 use std::path::{Path, PathBuf};
@@ -55,6 +56,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let files = SystemFiles::new(arguments.symfs.clone(), &arguments.binary)?;
     let mut resolved = resolve(&recording, &files, arguments.ignore_build_id, ui)?;
     inputs.replay(&settings, &recording, &mut resolved, arguments.trace.as_deref(), ui)?;
+    for line in super::what_it_cannot_tell(&resolved.profile) {
+        ui.note(&line);
+    }
     files::write(&arguments.output, profile::text::print(&resolved.profile).as_bytes(), ui)
 }
 
@@ -235,11 +239,71 @@ pub(crate) fn resolve(
 ) -> Result<Resolved> {
     ui.note(&format!("read: {} ({}); {} calls in all", recording.seen, recording.source, recording.total));
     ui.losses("reading", &recording.losses);
-    let resolved = resolve::resolve_with(recording, files, resolve::Settings { ignore_build_id })?;
+    let settings = resolve::Settings { ignore_build_id };
+    let resolved = resolve::resolve_with(recording, files, settings).inspect_err(|_| {
+        if let Ok(stripped) = resolve::stripped(recording, files, settings) {
+            say_what_is_stripped(&stripped, recording, files, ui);
+        }
+    })?;
     let profile = &resolved.profile;
     ui.losses("resolving", &resolved.losses);
+    say_what_is_stripped(&resolved.stripped, recording, files, ui);
     super::say_what_looks_alike(profile, ui);
+    say_what_was_compiled_while_running(recording, ui);
     let functions = profile.functions();
     super::say_what_is_demangled(functions.iter().map(|function| profile.key(*function).name.as_str()), ui);
     Ok(resolved)
+}
+
+/// Says when much of what ran was compiled while it ran: readers count it as code that no file holds.
+fn say_what_was_compiled_while_running(recording: &Recording, ui: &Ui) {
+    const IN_NO_FILE: &str = "that no file holds";
+    let sum = |wanted: &dyn Fn(&str) -> bool| {
+        let losses = recording.losses.iter().filter(|(reason, _)| wanted(reason));
+        losses.fold(0u128, |sum, (_, loss)| sum.saturating_add(loss.weight))
+    };
+    let is_cost = |reason: &str| reason.starts_with("own cost");
+    let kept = recording.samples().iter().fold(0u128, |sum, (_, cost)| sum.saturating_add(*cost));
+    let cost = sum(&|reason| is_cost(reason) && reason.contains(IN_NO_FILE));
+    let calls = sum(&|reason| !is_cost(reason) && reason.contains(IN_NO_FILE));
+    for (what, part, all) in [
+        ("own cost", cost, kept.saturating_add(sum(&|reason| is_cost(reason)))),
+        ("calls", calls, recording.total),
+    ] {
+        if part > all / 4 {
+            // Only for the eye: the quotient of two floats is near enough.
+            let share = (100.0 * part as f64 / all as f64).min(100.0);
+            ui.note(&format!(
+                "{share:.0}% of the {what} is in code that was compiled while running: you are ordering the compiler and its \
+                 libraries, not the program that it ran; no link order reaches that"
+            ));
+        }
+    }
+}
+
+/// Says what lies in code without symbols, and how to get these here.
+fn say_what_is_stripped(stripped: &[Stripped], recording: &Recording, files: &SystemFiles, ui: &Ui) {
+    const SAID: usize = 5;
+    let os_release = files.os_release();
+    // Only for the eye: the quotient of two floats is near enough.
+    let share = |part: u128, all: u128| 100.0 * part as f64 / all.max(1) as f64;
+    let all_cost = recording.samples().iter().fold(0u128, |sum, (_, cost)| sum.saturating_add(*cost));
+    for dso in stripped.iter().take(SAID) {
+        let what = if dso.calls > 0 {
+            format!("{:.1}% of the calls", share(dso.calls, recording.total))
+        } else {
+            format!("{:.1}% of the own cost", share(dso.cost, all_cost))
+        };
+        ui.note(&format!("{} is stripped: {what} cannot be named there", dso.path));
+        let how = distribution::debug_symbols(os_release.as_deref(), &dso.path, dso.build_id.as_deref());
+        if !how.is_empty() {
+            ui.note(&format!("  for its symbols: {how}"));
+        }
+    }
+    if stripped.len() > SAID {
+        ui.note(&format!(
+            "{} more programs and libraries are stripped, with less in them",
+            stripped.len() - SAID
+        ));
+    }
 }

@@ -107,6 +107,30 @@ fn say_what_is_demangled<'a>(names: impl Iterator<Item = &'a str>, ui: &Ui) {
     }
 }
 
+/// What a profile cannot tell, and whose program it is of, a line each.
+fn what_it_cannot_tell(profile: &sediment::profile::Profile) -> Vec<String> {
+    use sediment::profile::knowledge::{interpreter, not_known};
+    let several = profile.source.len() > 1;
+    let from = |source: Option<String>| match source {
+        Some(source) if several => source,
+        None if several => "any source".to_owned(),
+        _ => "this source".to_owned(),
+    };
+    let mut lines: Vec<String> = not_known(profile)
+        .into_iter()
+        .map(|entry| format!("not known from {}: {}", from(entry.source), entry.what.join("; ")))
+        .collect();
+    if let Some(found) = interpreter(profile) {
+        // Only for the eye: the quotient of two floats is near enough.
+        let share = 100.0 * found.weight.0 as f64 / found.weight.1 as f64;
+        let (label, runs) = (&found.label, found.runs);
+        lines.push(format!(
+            "{share:.0}% of what ran is {label}: you are ordering {label}, not the {runs} program that it ran"
+        ));
+    }
+    lines
+}
+
 /// Says which DSOs of a profile look like one library under two names; they are never joined unasked.
 fn say_what_looks_alike(profile: &sediment::profile::Profile, ui: &Ui) {
     for (one, other) in sediment::profile::alike::alike(profile) {

@@ -6,7 +6,7 @@ use crate::files;
 use crate::ui::Ui;
 use clap::Args;
 use sediment::Result;
-use sediment::profile::{FunctionIndex, Profile, Unit};
+use sediment::profile::{FunctionIndex, Profile, Unit, knowledge};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -107,6 +107,9 @@ impl<'a> Summary<'a> {
         );
         let _ = writeln!(text, "  machines    {}", join(&profile.arch));
         let _ = writeln!(text, "  recordings  {}", profile.inputs.unwrap_or(1));
+        for line in super::what_it_cannot_tell(profile) {
+            let _ = writeln!(text, "  {line}");
+        }
         let _ = writeln!(text, "\n{:>10} {:>8}  program or library", "functions", "calls");
         for (label, dso) in &self.dsos {
             let cluster = label.and_then(|label| profile.clusters().get(label));
@@ -173,6 +176,13 @@ impl<'a> Summary<'a> {
             "total": profile.total.to_string(),
             "arch": profile.arch,
             "inputs": profile.inputs.unwrap_or(1),
+            "not_known": knowledge::not_known(profile).iter().map(|entry| json!({
+                "source": entry.source, "what": entry.what,
+            })).collect::<Vec<_>>(),
+            "interpreter": knowledge::interpreter(profile).map(|found| json!({
+                "dso": found.label, "runs": found.runs,
+                "weight": found.weight.0.to_string(), "of": found.weight.1.to_string(),
+            })),
             "functions": profile.function_count(),
             "edges": profile.edge_count(),
             "calls_between_named_functions": self.calls.to_string(),

@@ -65,7 +65,7 @@ fn unpack(compressed: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// The CRC-32 of `.gnu_debuglink` (polynomial 0x04c11db7, reflected, inverted at both ends).
-fn crc32(bytes: &[u8]) -> u32 {
+pub(super) fn crc32(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = {
         let mut table = [0u32; 256];
         let mut byte = 0;

@@ -48,6 +48,22 @@ pub(super) fn read(bytes: &[u8]) -> Result<Image<'_>> {
     }
 }
 
+/// The build-id of an ELF file alone, in lower-case hex; None where it has none, or is no ELF file.
+pub(super) fn build_id(bytes: &[u8]) -> Option<String> {
+    fn of<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Option<String> {
+        let header = Elf::parse(bytes).ok()?;
+        let endian = header.endian().ok()?;
+        let sections = header.sections(endian, bytes).ok()?;
+        let reader = Reader::<Elf> { bytes, endian, machine: header.e_machine(endian), sections };
+        reader.build_id(header.program_headers(endian, bytes).ok()?)
+    }
+    match bytes.get(4)? {
+        1 => of::<FileHeader32<Endianness>>(bytes),
+        2 => of::<FileHeader64<Endianness>>(bytes),
+        _ => None,
+    }
+}
+
 /// Says what a file that is no ELF file is, where its first bytes tell.
 fn not_elf(bytes: &[u8]) -> Error {
     const KNOWN: [(&[u8], &str, &str); 12] = [
@@ -96,7 +112,7 @@ fn read_class<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Imag
     let program_headers =
         header.program_headers(endian, bytes).map_err(|e| damaged("its program headers", &e))?;
     let sections = header.sections(endian, bytes).map_err(|e| damaged("its section headers", &e))?;
-    let segments = program_headers
+    let segments: Vec<Segment> = program_headers
         .iter()
         .filter(|segment| segment.p_type(endian) == elf::PT_LOAD)
         .map(|segment| Segment {
@@ -110,6 +126,7 @@ fn read_class<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Imag
     let reader = Reader::<Elf> { bytes, endian, machine, sections };
     let symbols = reader.symbol_table(elf::SHT_SYMTAB)?;
     let dynamic_symbols = reader.symbol_table(elf::SHT_DYNSYM)?;
+    let plt_stubs = reader.plt_stubs(&symbols, &dynamic_symbols, &segments)?;
     Ok(Image {
         symbols: reader.functions(&symbols)?,
         dynamic_symbols: reader.functions(&dynamic_symbols)?,
@@ -120,7 +137,7 @@ fn read_class<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Imag
         code_sections: reader.code_sections()?,
         debug_link: reader.debug_link()?,
         debug_data: reader.section_data(b".gnu_debugdata")?.filter(|data| !data.is_empty()),
-        plt_stubs: if machine == elf::EM_X86_64 { reader.plt_stubs(&dynamic_symbols)? } else { Vec::new() },
+        plt_stubs,
     })
 }
 
@@ -327,31 +344,23 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
         read().map(Some).ok_or_else(|| damaged(".gnu_debuglink", &"it ends in the middle of its entry"))
     }
 
-    fn plt_stubs(&self, dynamic_symbols: &SymbolTable<'data, Elf>) -> Result<Vec<RawStub>> {
-        let mut relocations = plt::Relocations::default();
+    /// The stubs through which functions of other DSOs are called.
+    fn plt_stubs(
+        &self,
+        symbols: &SymbolTable<'data, Elf>,
+        dynamic_symbols: &SymbolTable<'data, Elf>,
+        segments: &[Segment],
+    ) -> Result<Vec<RawStub>> {
+        if self.machine == elf::EM_PPC64 {
+            return Ok(self.named_stubs(symbols));
+        }
+        let got = [&b".got.plt"[..], b".got"]
+            .iter()
+            .find_map(|name| self.sections.section_by_name(self.endian, name));
+        let got = got.map_or(0, |(_, section)| section.sh_addr(self.endian).into());
+        let Some(mut relocations) = plt::Relocations::new(self.machine, got) else { return Ok(Vec::new()) };
         for section in self.sections.iter() {
-            let relas =
-                section.rela(self.endian, self.bytes).map_err(|e| damaged("a relocation table", &e))?;
-            let Some((entries, _)) = relas else { continue };
-            let is_plt = matches!(self.section_name(section)?, b".rela.plt" | b".rela.iplt");
-            for entry in entries {
-                use object::read::elf::Rela as _;
-                let target = match entry.symbol(self.endian, false) {
-                    None => None,
-                    Some(index) => dynamic_symbols
-                        .symbol(index)
-                        .and_then(|symbol| dynamic_symbols.symbol_name(self.endian, symbol))
-                        .map(Some)
-                        .map_err(|e| damaged("a relocation table", &e))?,
-                };
-                relocations.add(
-                    is_plt,
-                    entry.r_type(self.endian, false).0,
-                    entry.r_offset(self.endian).into(),
-                    target,
-                    entry.r_addend(self.endian).into(),
-                );
-            }
+            self.add_relocations(section, dynamic_symbols, segments, &mut relocations)?;
         }
         let mut stubs = Vec::new();
         for section in self.sections.iter().filter(|section| self.holds_code(section)) {
@@ -363,6 +372,67 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
             relocations.read_stubs(section.sh_addr(self.endian).into(), code, entry_size, &mut stubs);
         }
         Ok(stubs)
+    }
+
+    /// Takes up the entries of a section, if it is a relocation table, with addends or without.
+    fn add_relocations(
+        &self,
+        section: &Elf::SectionHeader,
+        symbols: &SymbolTable<'data, Elf>,
+        segments: &[Segment],
+        relocations: &mut plt::Relocations,
+    ) -> Result<()> {
+        use object::read::elf::{Rel as _, Rela as _};
+        let bad = |e: object::read::Error| damaged("a relocation table", &e);
+        let is_plt =
+            matches!(self.section_name(section)?, b".rela.plt" | b".rela.iplt" | b".rel.plt" | b".rel.iplt");
+        let name = |index: Option<object::read::SymbolIndex>| {
+            let named = |index| symbols.symbol(index).and_then(|s| symbols.symbol_name(self.endian, s));
+            index.map(named).transpose().map_err(bad)
+        };
+        if let Some((entries, _)) = section.rela(self.endian, self.bytes).map_err(bad)? {
+            for entry in entries {
+                let kind = entry.r_type(self.endian, false).0;
+                let symbol = name(entry.symbol(self.endian, false))?;
+                let addend: i64 = entry.r_addend(self.endian).into();
+                relocations
+                    .add(is_plt, kind, entry.r_offset(self.endian).into(), symbol, || Some(addend as u64));
+            }
+        }
+        if let Some((entries, _)) = section.rel(self.endian, self.bytes).map_err(bad)? {
+            for entry in entries {
+                let slot: u64 = entry.r_offset(self.endian).into();
+                let symbol = name(entry.symbol(self.endian))?;
+                let kind = entry.r_type(self.endian).0;
+                relocations.add(is_plt, kind, slot, symbol, || self.word_at(slot, segments));
+            }
+        }
+        Ok(())
+    }
+
+    /// The 32-bit word that the file has at a virtual address.
+    fn word_at(&self, address: u64, segments: &[Segment]) -> Option<u64> {
+        let offset = segments.iter().find_map(|segment| {
+            let inside = address.checked_sub(segment.address).filter(|inside| *inside < segment.file_size)?;
+            segment.file_offset.checked_add(inside)
+        })?;
+        let word = self.bytes.get(usize::try_from(offset).ok()?..)?.first_chunk::<4>()?;
+        Some(u64::from(if self.endian.is_little_endian() {
+            u32::from_le_bytes(*word)
+        } else {
+            u32::from_be_bytes(*word)
+        }))
+    }
+
+    /// The stubs that symbols name.
+    fn named_stubs(&self, symbols: &SymbolTable<'data, Elf>) -> Vec<RawStub> {
+        let defined = symbols.iter().filter(|symbol| !symbol.is_undefined(self.endian));
+        defined
+            .filter_map(|symbol| {
+                let name = symbols.symbol_name(self.endian, symbol).ok()?;
+                plt::stub_by_name(name, symbol.st_value(self.endian).into())
+            })
+            .collect()
     }
 }
 

@@ -26,8 +26,30 @@ pub trait Files {
     fn debug_file_by_build_id(&self, build_id: &str) -> Option<Vec<u8>>;
     /// The debug file that `.gnu_debuglink` names, whose contents must have this CRC-32.
     fn debug_file_by_link(&self, name: &[u8], crc: u32) -> Option<Vec<u8>>;
+    /// As [`Self::debug_file_by_link`], for a file that was recorded under this path: its debug file may lie beside it.
+    fn debug_file_beside(&self, _path: &str, name: &[u8], crc: u32) -> Option<Vec<u8>> {
+        self.debug_file_by_link(name, crc)
+    }
     /// The executable or library that was recorded under this path, with this build-id where one was recorded.
     fn binary(&self, path: &str, build_id: Option<&str>) -> Option<Vec<u8>>;
+}
+
+/// The build-id of an ELF file, in lower-case hex, without reading the rest of it; None where it has none, or is no ELF file.
+#[must_use]
+pub fn build_id(bytes: &[u8]) -> Option<String> {
+    elf::build_id(bytes)
+}
+
+/// Whether two build-ids are the same. Old recordings fill them up with zeros.
+#[must_use]
+pub fn same_build_id(a: &str, b: &str) -> bool {
+    a.trim_end_matches("00").eq_ignore_ascii_case(b.trim_end_matches("00"))
+}
+
+/// The checksum by which `.gnu_debuglink` knows its debug file.
+#[must_use]
+pub fn debug_link_checksum(bytes: &[u8]) -> u32 {
+    debug_data::crc32(bytes)
 }
 
 /// No further files.
@@ -97,7 +119,8 @@ pub struct Binary {
     pub segments: Vec<Segment>,
     /// Output sections that hold code.
     pub code_sections: Vec<CodeSection>,
-    /// Stubs of the procedure linkage table by address; x86-64 only, elsewhere none are known.
+    /// Stubs of the procedure linkage table by address: x86-64, i386, AArch64, Arm, RISC-V, z/Architecture and, where the file
+    /// is not stripped, 64-bit Power; elsewhere none are known.
     pub plt_stubs: Vec<PltStub>,
 }
 

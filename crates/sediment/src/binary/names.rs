@@ -33,6 +33,18 @@ pub fn symbol(printed: &[u8]) -> Symbol<'_> {
     Symbol { name: without_local_alias(versionless), plt, unresolved }
 }
 
+/// The function that a stub of 64-bit Power leads to, by the stub's own name: `0000001b.plt_call.puts@@GLIBC_2.17` of GNU ld,
+/// `__plt_puts` of lld.
+#[must_use]
+pub fn power_stub(name: &[u8]) -> Option<&[u8]> {
+    let of_gnu_ld = || {
+        let (section, rest) = name.split_at_checked(8)?;
+        section.iter().all(u8::is_ascii_hexdigit).then(|| rest.strip_prefix(b".plt_call."))?
+    };
+    let target = symbol(of_gnu_ld().or_else(|| name.strip_prefix(b"__plt_"))?).name;
+    (!target.is_empty()).then_some(target)
+}
+
 /// Whether a name is as a demangler prints it, for people: no symbol and no section is called so.
 #[must_use]
 pub fn is_demangled(name: &str) -> bool {

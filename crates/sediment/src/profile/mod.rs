@@ -3,12 +3,13 @@
 //!
 //! The value that travels: it holds no address, path, host, command line or user name. [`text`] is its file format
 //! (docs/profile-format.md), [`merge`](mod@merge) adds profiles up, [`split`](mod@split) takes one DSO's part,
-//! [`alike`](mod@alike) finds labels that may be one library.
+//! [`alike`](mod@alike) finds labels that may be one library, [`knowledge`] says what a profile cannot tell.
 
 pub mod alike;
 mod arithmetic;
 mod dot;
 mod hashing;
+pub mod knowledge;
 pub mod merge;
 pub mod split;
 pub mod text;

@@ -3,7 +3,9 @@
 
 use super::Settings;
 use super::instructions::{Flow, flow};
-use crate::binary::{AddressIndex, Binary, BinaryFunction, Files, SymbolSource, file_evidence};
+use crate::binary::{
+    AddressIndex, Binary, BinaryFunction, Files, SymbolSource, file_evidence, same_build_id,
+};
 use crate::error::{Error, Result};
 use crate::profile::acceptable;
 use crate::read::{DsoId, Place, RecordedDso, Recording, Spot};
@@ -69,7 +71,7 @@ fn used(recording: &Recording) -> Vec<bool> {
 }
 
 fn load_one(dso: &RecordedDso, bytes: Vec<u8>, files: &dyn Files, settings: Settings) -> Result<Loaded> {
-    let binary = Binary::parse(&bytes, files)?;
+    let binary = Binary::parse(&bytes, &Beside { files, path: &dso.path })?;
     if let (Some(recorded), Some(found), false) = (&dso.build_id, &binary.build_id, settings.ignore_build_id)
     {
         if !same_build_id(recorded, found) {
@@ -82,9 +84,22 @@ fn load_one(dso: &RecordedDso, bytes: Vec<u8>, files: &dyn Files, settings: Sett
     Ok(Loaded { bytes, binary })
 }
 
-/// Old recordings fill build-ids up with zeros.
-fn same_build_id(a: &str, b: &str) -> bool {
-    a.trim_end_matches("00").eq_ignore_ascii_case(b.trim_end_matches("00"))
+/// The files for a DSO of this recorded path.
+struct Beside<'a> {
+    files: &'a dyn Files,
+    path: &'a str,
+}
+
+impl Files for Beside<'_> {
+    fn debug_file_by_build_id(&self, build_id: &str) -> Option<Vec<u8>> {
+        self.files.debug_file_by_build_id(build_id)
+    }
+    fn debug_file_by_link(&self, name: &[u8], crc: u32) -> Option<Vec<u8>> {
+        self.files.debug_file_beside(self.path, name, crc)
+    }
+    fn binary(&self, path: &str, build_id: Option<&str>) -> Option<Vec<u8>> {
+        self.files.binary(path, build_id)
+    }
 }
 
 /// The DSOs of a recording, by id.
@@ -133,6 +148,12 @@ impl<'a> Dsos<'a> {
         self.dsos[id.0 as usize].view.as_ref()
     }
 
+    /// The DSO of a place, if it is one of which only the exported functions are known.
+    pub(super) fn stripped(&self, place: &Place) -> Option<DsoId> {
+        let id = place.dso?;
+        self.view(id)?.is_stripped().then_some(id)
+    }
+
     /// The labels of the binaries at hand that export a function of this name.
     pub(super) fn definers(&self, name: &str) -> BTreeSet<&str> {
         let with_label = self.dsos.iter().filter_map(|dso| Some((dso.label.as_deref()?, dso.view.as_ref()?)));
@@ -143,7 +164,18 @@ impl<'a> Dsos<'a> {
     pub(super) fn global_size(&self, label: &str, name: &str) -> Option<u64> {
         let labelled = self.dsos.iter().filter(|dso| dso.label.as_deref() == Some(label));
         let functions = labelled.filter_map(|dso| dso.view.as_ref()?.global(name));
-        functions.map(|function| function.size).filter(|size| *size > 0).max()
+        functions
+            .filter(|function| !function.ifunc)
+            .map(|function| function.size)
+            .filter(|size| *size > 0)
+            .max()
+    }
+
+    /// Whether this name is that of an indirect function in the DSO of this label: what runs is a variant with another name.
+    pub(super) fn is_indirect(&self, label: &str, name: &str) -> bool {
+        let labelled = self.dsos.iter().filter(|dso| dso.label.as_deref() == Some(label));
+        let mut functions = labelled.filter_map(|dso| dso.view.as_ref()?.global(name));
+        functions.any(|function| function.ifunc)
     }
 
     /// The architecture of the first binary at hand.
@@ -249,11 +281,17 @@ impl<'a> View<'a> {
             Some(function) => Ok(At::Function {
                 function,
                 file: self.telling_file(function),
-                first_byte: function.address == address,
+                first_byte: function.address == address || self.is_local_entry(address - function.address),
             }),
             None if self.binary.in_plt(address) => Err(Lost::StubWithoutTarget),
             None => Err(Lost::NoFunction),
         }
+    }
+
+    /// Whether calls from the same DSO land so far behind the first byte: on 64-bit Power they skip the two instructions that
+    /// find the table of contents.
+    fn is_local_entry(&self, inside: u64) -> bool {
+        inside == 8 && self.binary.arch.as_deref() == Some("ppc64le")
     }
 
     /// Whether an instruction that calls ends right before this address: a call of a given address (`e8`), or of one in a

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The recorded programs and their debug files, wherever a Linux system keeps them.
+//!
+//! Programs: those that the user named, by their base name; the recorded path; where the file there is of another build, the
+//! copies that perf and debuginfod keep by build-id. Debug files, as GDB looks for them: by build-id below /usr/lib/debug and
+//! in debuginfod's cache; by debug link beside the program, in `.debug` there, and below /usr/lib/debug. Nothing is fetched
+//! from a network. With another machine's files below a folder, these go before this machine's, and paths lead there alone.
+
+use super::{base_name, read};
+use sediment::Result;
+use sediment::binary::{self, Files};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// The files of this machine, or of a copy of another machine's below a folder.
+#[derive(Debug, Default)]
+pub(crate) struct SystemFiles {
+    /// Where recorded paths and debug files are looked for instead of `/`.
+    root: Option<PathBuf>,
+    /// Binaries that the user named, with their contents.
+    binaries: Vec<(PathBuf, Vec<u8>)>,
+    /// Folder of what debuginfod fetched, a folder for each build-id.
+    debuginfod: Option<PathBuf>,
+    /// Folder in which perf keeps what it recorded.
+    perf: Option<PathBuf>,
+}
+
+impl SystemFiles {
+    /// Files below `root` (`/` if None), and these binaries for DSOs of their base name.
+    pub(crate) fn new(root: Option<PathBuf>, binaries: &[PathBuf]) -> Result<Self> {
+        let binaries = binaries.iter().map(|path| Ok((path.clone(), read(path)?))).collect::<Result<_>>()?;
+        let folder = |variable: &str| std::env::var_os(variable).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let home = folder("HOME");
+        let caches = folder("XDG_CACHE_HOME").or_else(|| Some(home.as_ref()?.join(".cache")));
+        let debuginfod = folder("DEBUGINFOD_CACHE_PATH").or_else(|| Some(caches?.join("debuginfod_client")));
+        let perf = home.map(|home| home.join(".debug"));
+        Ok(Self { root, binaries, debuginfod, perf })
+    }
+
+    /// The contents of a file below the root, whatever `..` its path holds.
+    fn below_root(&self, path: &Path) -> Option<Vec<u8>> {
+        self.below(self.root.as_deref().unwrap_or_else(|| Path::new("/")), path)
+    }
+
+    fn below(&self, root: &Path, path: &Path) -> Option<Vec<u8>> {
+        let inside: PathBuf = path.components().filter(|part| matches!(part, Component::Normal(_))).collect();
+        contents(&root.join(inside))
+    }
+
+    /// The system's description of itself (os-release), of the machine whose files are looked at.
+    pub(crate) fn os_release(&self) -> Option<String> {
+        let text = ["etc/os-release", "usr/lib/os-release"]
+            .iter()
+            .find_map(|path| self.below_root(Path::new(path)))?;
+        String::from_utf8(text).ok()
+    }
+
+    /// A copy of the program itself, kept by its build-id.
+    fn program_by_build_id(&self, build_id: &str) -> Option<Vec<u8>> {
+        let (folder, rest) = split(build_id)?;
+        let by_perf = || contents(&self.perf.as_ref()?.join(".build-id").join(folder).join(rest).join("elf"));
+        let by_debuginfod = || contents(&self.debuginfod.as_ref()?.join(build_id).join("executable"));
+        let found = by_perf().or_else(by_debuginfod)?;
+        binary::build_id(&found).is_some_and(|own| binary::same_build_id(&own, build_id)).then_some(found)
+    }
+
+    /// The first debug file of this name and checksum that lies where one of a program in `folder` may lie.
+    fn linked(
+        &self,
+        folder: &Path,
+        name: &str,
+        crc: u32,
+        read: &dyn Fn(&Path) -> Option<Vec<u8>>,
+    ) -> Option<Vec<u8>> {
+        let fits = |bytes: &Vec<u8>| binary::debug_link_checksum(bytes) == crc;
+        let beside = [folder.join(name), folder.join(".debug").join(name)];
+        if let Some(found) = beside.iter().find_map(|path| read(path).filter(fits)) {
+            return Some(found);
+        }
+        // /lib and /usr/lib are one folder on many systems, and debug packages know it by either name.
+        let inside: PathBuf =
+            folder.components().filter(|part| matches!(part, Component::Normal(_))).collect();
+        let other = match inside.strip_prefix("usr") {
+            Ok(rest) => rest.to_path_buf(),
+            Err(_) => Path::new("usr").join(&inside),
+        };
+        let global = |inside: &Path| self.below_root(&Path::new("usr/lib/debug").join(inside).join(name));
+        global(&inside).filter(fits).or_else(|| global(&other).filter(fits))
+    }
+}
+
+impl Files for SystemFiles {
+    fn debug_file_by_build_id(&self, build_id: &str) -> Option<Vec<u8>> {
+        let (folder, rest) = split(build_id)?;
+        let inside = Path::new("usr/lib/debug/.build-id").join(folder).join(format!("{rest}.debug"));
+        let of_system = || self.root.as_ref().and_then(|_| self.below(Path::new("/"), &inside));
+        let by_debuginfod = || contents(&self.debuginfod.as_ref()?.join(build_id).join("debuginfo"));
+        let by_perf =
+            || contents(&self.perf.as_ref()?.join(".build-id").join(folder).join(rest).join("debug"));
+        self.below_root(&inside).or_else(of_system).or_else(by_debuginfod).or_else(by_perf)
+    }
+
+    fn debug_file_by_link(&self, name: &[u8], crc: u32) -> Option<Vec<u8>> {
+        let name = plain(name)?;
+        self.binaries.iter().find_map(|(path, _)| {
+            let full = fs::canonicalize(path).ok()?;
+            self.linked(full.parent()?, name, crc, &contents)
+        })
+    }
+
+    fn debug_file_beside(&self, path: &str, name: &[u8], crc: u32) -> Option<Vec<u8>> {
+        let named = plain(name)?;
+        let recorded = Path::new(path);
+        let below_root = |path: &Path| self.below_root(path);
+        let beside = || self.linked(recorded.parent()?, named, crc, &below_root);
+        let absolute = path.starts_with('/');
+        self.debug_file_by_link(name, crc).or_else(|| absolute.then(beside).flatten())
+    }
+
+    fn binary(&self, path: &str, build_id: Option<&str>) -> Option<Vec<u8>> {
+        let wanted = base_name(Path::new(path));
+        let named = self.binaries.iter().find(|(given, _)| base_name(given) == wanted);
+        if let Some((_, bytes)) = named {
+            return Some(bytes.clone());
+        }
+        // A bare name says nothing of where the file is.
+        let found = path.starts_with('/').then(|| self.below_root(Path::new(path))).flatten();
+        let of_that_build = |bytes: &Vec<u8>| match (build_id, binary::build_id(bytes)) {
+            (Some(recorded), Some(own)) => binary::same_build_id(recorded, &own),
+            _ => true,
+        };
+        if found.as_ref().is_some_and(of_that_build) {
+            return found;
+        }
+        build_id.and_then(|build_id| self.program_by_build_id(build_id)).or(found)
+    }
+}
+
+fn contents(path: &Path) -> Option<Vec<u8>> {
+    path.is_file().then(|| fs::read(path).ok()).flatten()
+}
+
+/// A build-id as folders are named by it: its first byte, and the rest. None where it is none: it may come from a stranger.
+fn split(build_id: &str) -> Option<(&str, &str)> {
+    let hex = build_id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    build_id.split_at_checked(2).filter(|(_, rest)| hex && !rest.is_empty())
+}
+
+/// The name of a debug link, if it is no path.
+fn plain(name: &[u8]) -> Option<&str> {
+    let name = std::str::from_utf8(name).ok()?;
+    (!name.is_empty() && !name.contains('/') && name != ".." && name != ".").then_some(name)
+}

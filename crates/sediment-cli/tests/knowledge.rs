@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the program says that a profile cannot tell, and what it says where symbols are missing or of another build.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn sediment(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sediment"))
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A recording by callgrind in which an object makes up so much of the cost of 1000.
+fn recording(object: &str, cost: u32) -> String {
+    format!(
+        "# callgrind format\nversion: 1\ncreator: callgrind-3.19.0\nevents: Ir\n\nob=/usr/bin/{object}\nfn=eval\n1 {cost}\n\
+         cob=/lib/libother.so.1\ncfn=help\ncalls=9 1\n1 {rest}\n\nob=/lib/libother.so.1\nfn=help\n1 {rest}\n\ntotals: 1000\n",
+        rest = 1000 - cost
+    )
+}
+
+#[test]
+fn import_and_show_say_what_the_source_did_not_see() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("cg.out"), recording("tool", 900)).unwrap();
+    let done = sediment(folder, &["import", "cg.out", "-o", "p.gv"]);
+    let said = "not known from this source: time order; sizes\n";
+    assert!(err(&done).contains(said), "{}", err(&done));
+    let shown = sediment(folder, &["show", "p.gv"]);
+    assert!(out(&shown).contains(said), "{}", out(&shown));
+    assert!(!out(&shown).contains("you are ordering"), "{}", out(&shown));
+
+    // What a source says of itself goes through the file, and each source of a sum keeps its own.
+    let stacks = "digraph Callgraph {\n  graph [sediment=2, source=\"perf call stacks (cycles:u) without call counts or time order\", \
+        unit=calls, total=5, inputs=1];\n  subgraph cluster0 {\n    graph [label=\"tool\"];\n    \"a\" [size=4];\n    \"b\";\n  }\n  \
+        \"a\" -> \"b\" [label=1.000000, count=5];\n}\n";
+    std::fs::write(folder.join("stacks.gv"), stacks).unwrap();
+    let shown = out(&sediment(folder, &["show", "stacks.gv"]));
+    assert!(shown.contains("not known from this source: call counts; time order; own cost\n"), "{shown}");
+    let merged = sediment(folder, &["merge", "p.gv", "stacks.gv", "-o", "sum.gv"]);
+    assert!(merged.status.success(), "{}", err(&merged));
+    let shown = out(&sediment(folder, &["show", "sum.gv"]));
+    assert!(
+        shown.contains("not known from perf call stacks (cycles:u): call counts; time order\n"),
+        "{shown}"
+    );
+    assert!(shown.contains("not known from any source: time order\n"), "{shown}");
+    let json: serde_json::Value =
+        serde_json::from_slice(&sediment(folder, &["show", "stacks.gv", "--json"]).stdout).unwrap();
+    assert_eq!(json["not_known"][0]["what"][0], "call counts");
+    assert_eq!(json["interpreter"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_profile_that_is_mostly_an_interpreter_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("cg.out"), recording("python3.11", 760)).unwrap();
+    let done = sediment(folder, &["import", "cg.out", "-o", "p.gv"]);
+    let said =
+        "76% of what ran is python3.11: you are ordering python3.11, not the Python program that it ran\n";
+    assert!(err(&done).contains(said), "{}", err(&done));
+    assert!(out(&sediment(folder, &["show", "p.gv"])).contains(said));
+    let json: serde_json::Value =
+        serde_json::from_slice(&sediment(folder, &["show", "p.gv", "--json"]).stdout).unwrap();
+    assert_eq!(json["interpreter"]["runs"], "Python");
+
+    std::fs::write(folder.join("cg.out"), recording("python3.11", 400)).unwrap();
+    let done = sediment(folder, &["import", "cg.out", "-o", "p.gv"]);
+    assert!(!err(&done).contains("you are ordering"), "{}", err(&done));
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a profile cannot tell: what its sources did not see, and whose program it is that ran.
+
+use super::Profile;
+use std::collections::BTreeMap;
+
+/// What a source may be unable to see. A source says so in its own words: `perf call stacks (cycles:u) without call counts or
+/// time order`.
+pub const MAY_LACK: [&str; 7] =
+    ["call counts", "time order", "sizes", "indirect calls", "shared libraries", "callers", "own cost"];
+
+/// What is not known, and from which source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotKnown {
+    /// The source, without what it says it lacks; None for the profile as a whole.
+    pub source: Option<String>,
+    /// What it does not know, each one of [`MAY_LACK`].
+    pub what: Vec<&'static str>,
+}
+
+/// What the sources of a profile say that they do not know, and what nothing in it tells, in the order of [`MAY_LACK`].
+///
+/// A profile of one source has at most one entry, which is both. One of several has an entry for each that lacks something,
+/// and one for what the whole of it lacks.
+#[must_use]
+pub fn not_known(profile: &Profile) -> Vec<NotKnown> {
+    let absent = absent(profile);
+    let in_order = |lacks: &dyn Fn(&&str) -> bool| MAY_LACK.into_iter().filter(|word| lacks(word)).collect();
+    if profile.source.len() <= 1 {
+        let source = profile.source.first().map(|source| said_by(source));
+        let what: Vec<_> = in_order(&|word| {
+            absent.contains(word) || source.as_ref().is_some_and(|(_, said)| said.contains(word))
+        });
+        let one = NotKnown { source: source.map(|(name, _)| name.to_owned()), what };
+        return Some(one).filter(|one| !one.what.is_empty()).into_iter().collect();
+    }
+    let mut all: Vec<NotKnown> = Vec::new();
+    for source in &profile.source {
+        let (name, said) = said_by(source);
+        all.push(NotKnown { source: Some(name.to_owned()), what: in_order(&|word| said.contains(word)) });
+    }
+    all.push(NotKnown { source: None, what: in_order(&|word| absent.contains(word)) });
+    all.retain(|entry| !entry.what.is_empty());
+    all
+}
+
+/// A source's name, and what it says it lacks.
+fn said_by(source: &str) -> (&str, Vec<&str>) {
+    // What follows is taken for a list only where every word of it is known.
+    match source.rsplit_once(" without ") {
+        Some((name, list)) if list.split(" or ").all(|word| MAY_LACK.contains(&word)) => {
+            (name, list.split(" or ").collect())
+        }
+        _ => (source, Vec::new()),
+    }
+}
+
+/// What no function and no edge of a profile has.
+fn absent(profile: &Profile) -> Vec<&'static str> {
+    let functions = profile.functions();
+    let of_functions = |has: &dyn Fn(&super::FunctionFacts) -> bool| {
+        functions.iter().any(|function| has(profile.facts(*function)))
+    };
+    let edges = profile.edges();
+    let near = edges.iter().any(|(_, _, facts)| facts.near.is_some());
+    [
+        ("call counts", edges.iter().any(|(_, _, facts)| facts.count.is_some())),
+        ("time order", near || of_functions(&|facts| facts.first.is_some())),
+        ("sizes", of_functions(&|facts| facts.size.is_some())),
+        ("own cost", of_functions(&|facts| facts.samples.is_some())),
+    ]
+    .into_iter()
+    .filter_map(|(word, known)| (!known).then_some(word))
+    .collect()
+}
+
+/// A program that runs programs of a language of its own, and how much of a profile it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interpreter {
+    /// Label of the DSO of it that weighs most.
+    pub label: String,
+    /// What it runs: a language, or `emulated`.
+    pub runs: &'static str,
+    /// Own cost, or where there is none the calls into it, and of how much in all.
+    pub weight: (u128, u128),
+}
+
+/// Programs and libraries that run other programs, by what stands before their version, and what they run.
+const INTERPRETERS: &[(&str, &[&str])] = &[
+    ("Erlang", &["beam", "beam.smp"]),
+    ("Guile", &["guile", "libguile"]),
+    ("Java", &["java", "libjvm", "libj9vm"]),
+    ("JavaScript", &["node", "nodejs", "libnode", "d8", "deno", "bun", "qjs", "libmozjs", "gjs", "libv8"]),
+    ("Julia", &["julia", "libjulia", "libjulia-internal"]),
+    ("Lua", &["lua", "liblua", "luajit", "libluajit"]),
+    (".NET", &["mono", "mono-sgen", "libmono", "libmonosgen", "dotnet", "libcoreclr"]),
+    ("Octave", &["octave-cli", "octave-gui", "liboctinterp"]),
+    ("Perl", &["perl", "libperl"]),
+    ("PHP", &["php", "php-fpm", "php-cgi", "libphp"]),
+    ("Python", &["python", "libpython", "pypy", "libpypy"]),
+    ("R", &["R", "libR"]),
+    ("Ruby", &["ruby", "libruby"]),
+    ("shell", &["bash", "dash", "sh", "ksh", "mksh", "zsh", "fish", "busybox"]),
+    ("Tcl", &["tclsh", "libtcl", "wish"]),
+    ("awk", &["gawk", "mawk", "awk"]),
+    (
+        "emulated",
+        &[
+            "qemu-system-x86_64",
+            "qemu-system-aarch64",
+            "qemu-x86_64",
+            "qemu-aarch64",
+            "qemu-arm",
+            "qemu-i386",
+            "qemu-riscv64",
+            "qemu-ppc64le",
+            "qemu-s390x",
+            "box64",
+        ],
+    ),
+];
+
+/// The interpreter that a profile is mostly of: more than half of it, by own cost or, where there is none, by calls.
+#[must_use]
+pub fn interpreter(profile: &Profile) -> Option<Interpreter> {
+    let mut by_label: BTreeMap<&str, u128> = BTreeMap::new();
+    let mut all: u128 = 0;
+    let functions = profile.functions();
+    let has_cost = functions.iter().any(|function| profile.facts(*function).samples.is_some());
+    let mut add = |function, weight: u128| {
+        all = all.saturating_add(weight);
+        if let Some(label) = &profile.key(function).dso {
+            let sum = by_label.entry(label).or_default();
+            *sum = sum.saturating_add(weight);
+        }
+    };
+    if has_cost {
+        functions.iter().for_each(|function| add(*function, profile.facts(*function).samples.unwrap_or(0)));
+    } else {
+        profile.edges().iter().for_each(|(_, callee, facts)| add(*callee, facts.count.unwrap_or(0)));
+    }
+    let of = |stems: &[&str]| {
+        let labels = by_label.iter().filter(|(label, _)| stems.iter().any(|stem| is_version_of(label, stem)));
+        let labels: Vec<(&str, u128)> = labels.map(|(label, weight)| (*label, *weight)).collect();
+        let weight = labels.iter().fold(0u128, |sum, (_, weight)| sum.saturating_add(*weight));
+        let heaviest = labels.iter().rev().max_by_key(|(_, weight)| *weight)?.0;
+        Some((heaviest.to_owned(), weight))
+    };
+    INTERPRETERS.iter().find_map(|(runs, stems)| {
+        let (label, weight) = of(stems)?;
+        (weight > all / 2).then_some(Interpreter { label, runs, weight: (weight, all) })
+    })
+}
+
+/// Whether a label is a stem, or a stem with a version or the ending of a library.
+fn is_version_of(label: &str, stem: &str) -> bool {
+    let Some(rest) = label.strip_prefix(stem) else { return false };
+    let digit = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+    rest.is_empty()
+        || digit(rest)
+        || rest.starts_with(".so")
+        || rest == "-static"
+        || rest.strip_prefix(['-', '.', '_']).is_some_and(digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::FunctionKey;
+
+    fn profile(sources: &[&str], functions: &[(&str, u128)]) -> Profile {
+        let mut profile = Profile::default();
+        profile.source.extend(sources.iter().map(|source| (*source).to_owned()));
+        for (number, (label, cost)) in functions.iter().enumerate() {
+            let name = format!("f{number}");
+            let key = FunctionKey::new(Some(label.as_bytes()), name.as_bytes(), None).unwrap();
+            let function = profile.function(key);
+            profile.facts_mut(function).samples = Some(*cost);
+        }
+        profile
+    }
+
+    #[test]
+    fn what_one_source_lacks_is_said_by_it_and_by_what_is_not_there() {
+        let one = profile(&["perf call stacks (cycles:u) without callers or time order"], &[("x", 1)]);
+        let what = vec!["call counts", "time order", "sizes", "callers"];
+        assert_eq!(not_known(&one), [NotKnown { source: Some("perf call stacks (cycles:u)".into()), what }]);
+
+        // Words of a stranger are not taken for what is known to be lacking.
+        let odd = profile(&["a tool without mercy or sizes"], &[("x", 1)]);
+        assert_eq!(not_known(&odd)[0].source.as_deref(), Some("a tool without mercy or sizes"));
+        assert_eq!(not_known(&odd)[0].what, ["call counts", "time order", "sizes"]);
+
+        let mut whole = profile(&["x"], &[("x", 1)]);
+        let function = whole.functions()[0];
+        (whole.facts_mut(function).size, whole.facts_mut(function).first) = (Some(1), Some(0));
+        whole.edge_mut(function, function).count = Some(1);
+        assert_eq!(not_known(&whole), []);
+    }
+
+    #[test]
+    fn of_several_sources_each_says_its_own() {
+        let two = profile(&["gprof without own cost", "valgrind callgrind (Ir)"], &[("x", 1)]);
+        let of_gprof = NotKnown { source: Some("gprof".into()), what: vec!["own cost"] };
+        let of_all = NotKnown { source: None, what: vec!["call counts", "time order", "sizes"] };
+        assert_eq!(not_known(&two), [of_gprof, of_all]);
+    }
+
+    #[test]
+    fn an_interpreter_is_known_by_its_name_whatever_its_version() {
+        let cases = [
+            ("python3.11", Some("Python")),
+            ("python", Some("Python")),
+            ("libpython3.11.so.1.0", Some("Python")),
+            ("perl5.36-x86_64-linux-gnu", Some("Perl")),
+            ("libjvm.so", Some("Java")),
+            ("java", Some("Java")),
+            ("javac-wrapper", None),
+            ("node", Some("JavaScript")),
+            ("node_exporter", None),
+            ("lua5.4", Some("Lua")),
+            ("lualatex", None),
+            ("php8.2", Some("PHP")),
+            ("bash", Some("shell")),
+            ("sh", Some("shell")),
+            ("sha256sum", None),
+            ("shred", None),
+            ("rubyfmt", None),
+            ("R", Some("R")),
+            ("RSS", None),
+            ("qemu-aarch64-static", Some("emulated")),
+            ("qemu-img", None),
+            ("postgres", None),
+            ("libc.so.6", None),
+        ];
+        for (label, runs) in cases {
+            let found = interpreter(&profile(&["x"], &[(label, 51), ("libother.so", 49)]));
+            assert_eq!(found.as_ref().map(|found| found.runs), runs, "{label}");
+            assert_eq!(interpreter(&profile(&["x"], &[(label, 50), ("libother.so", 50)])), None, "{label}");
+        }
+        // Program and library of one interpreter are one.
+        let both = profile(&["x"], &[("python3.11", 20), ("libpython3.11.so.1.0", 40), ("libc.so.6", 40)]);
+        let found = interpreter(&both).unwrap();
+        assert_eq!((found.label.as_str(), found.weight), ("libpython3.11.so.1.0", (60, 100)));
+    }
+}

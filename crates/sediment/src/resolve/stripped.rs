@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is lost because a program or library is stripped, so that whoever asks can be told where to find its symbols.
+
+use super::dsos::{self, Dsos, Lost};
+use super::{End, Ends, Settings};
+use crate::binary::Files;
+use crate::error::{Losses, Result};
+use crate::read::{PlaceId, Recording, TransferKind};
+use std::collections::BTreeMap;
+
+/// A DSO that is at hand but stripped, and what lies in code of it that no symbol covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stripped {
+    /// Its path as recorded; private.
+    pub path: String,
+    /// Its build-id, where recorded.
+    pub build_id: Option<String>,
+    /// Calls with an end there.
+    pub calls: u128,
+    /// Own cost there, in the source's event.
+    pub cost: u128,
+}
+
+/// The stripped DSOs of a recording in which something is lost, the most first. For a recording that cannot be resolved;
+/// [`super::Resolved`] has them for one that can.
+///
+/// # Errors
+/// When a binary at hand is damaged or not the one that was recorded.
+pub fn stripped(recording: &Recording, files: &dyn Files, settings: Settings) -> Result<Vec<Stripped>> {
+    let loaded = dsos::load(recording, files, settings)?;
+    let dsos = Dsos::new(recording, &loaded);
+    let ends = Ends::new(recording, &dsos, &mut Losses::default());
+    Ok(lost_in(recording, &dsos, &ends))
+}
+
+pub(super) fn lost_in(recording: &Recording, dsos: &Dsos, ends: &Ends) -> Vec<Stripped> {
+    let mut by_dso: BTreeMap<_, (u128, u128)> = BTreeMap::new();
+    let lost = |place: PlaceId| match ends.of(place) {
+        End::Lost(Lost::NoFunction | Lost::NoName) => dsos.stripped(&recording.places()[place.0 as usize]),
+        _ => None,
+    };
+    for (from, to, kind, count) in recording.transfers() {
+        // A call inside one DSO is one call that is lost there.
+        let mut there = [lost(from), lost(to)];
+        if there[0] == there[1] {
+            there[1] = None;
+        }
+        for dso in there.into_iter().flatten().filter(|_| kind != TransferKind::Near) {
+            let calls = &mut by_dso.entry(dso).or_default().0;
+            *calls = calls.saturating_add(count);
+        }
+    }
+    for (place, cost) in recording.samples() {
+        if let Some(dso) = lost(place) {
+            let sum = &mut by_dso.entry(dso).or_default().1;
+            *sum = sum.saturating_add(cost);
+        }
+    }
+    let mut all: Vec<Stripped> = by_dso
+        .into_iter()
+        .map(|(id, (calls, cost))| {
+            let dso = &recording.dsos()[id.0 as usize];
+            Stripped { path: dso.path.clone(), build_id: dso.build_id.clone(), calls, cost }
+        })
+        .collect();
+    all.sort_by(|a, b| (b.calls, b.cost, &a.path, &a.build_id).cmp(&(a.calls, a.cost, &b.path, &b.build_id)));
+    all
+}
