@@ -56,7 +56,9 @@ impl Ui {
     pub(crate) fn error(&self, error: &Error) {
         self.say(&format!("sediment: {error}"));
         if let Some(hint) = error.hint() {
-            self.say(&format!("  hint: {hint}"));
+            for (index, line) in hint.lines().enumerate() {
+                self.say(&format!("  {}{line}", if index == 0 { "hint: " } else { "      " }));
+            }
         }
     }
 

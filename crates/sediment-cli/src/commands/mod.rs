@@ -3,6 +3,7 @@
 
 mod demo;
 mod draw;
+mod eval;
 mod import;
 mod legacy;
 mod merge;
@@ -23,7 +24,7 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(name = "sediment", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(
-    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 5 below a floor that was set, 6 this machine cannot do it.\n\
+    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 a regression, 4 inconclusive where that was not wanted, 5 below a floor that was set, 6 this machine cannot do it.\n\
 The original's commands work too: sediment perf2gv, gv2link, gen_profile_merge, or links of those names to this program."
 )]
 struct Program {
@@ -39,6 +40,7 @@ enum Command {
     Draw(draw::Arguments),
     Order(order::Arguments),
     Verify(verify::Arguments),
+    Eval(eval::Arguments),
     Demo(demo::Arguments),
 }
 
@@ -58,6 +60,7 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
         Command::Draw(arguments) => draw::run(&arguments, ui),
         Command::Order(arguments) => order::run(&arguments, ui),
         Command::Verify(arguments) => return verify::run(&arguments, ui),
+        Command::Eval(arguments) => return eval::run(&arguments, ui),
         Command::Demo(arguments) => demo::run(&arguments, ui),
     }
     .map(|()| ExitCode::SUCCESS)

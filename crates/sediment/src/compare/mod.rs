@@ -7,7 +7,11 @@
 pub mod analysis;
 pub mod data;
 pub mod derive;
+pub mod import;
+pub mod metrics;
+pub mod plan;
 pub mod random;
+pub mod run;
 pub mod statistics;
 pub mod stopping;
 pub mod verdict;
