@@ -195,8 +195,11 @@ impl<'a> Processes<'a> {
                 self.run_meters(visit, workload, command, input.as_deref(), &mut taken)?;
             }
         }
-        if let (Some(user), Some(sys)) = (taken.values.get("user"), taken.values.get("sys")) {
-            taken.values.insert(metrics::CPU_TIME.to_owned(), user + sys);
+        // perf calls a time of nought not counted; where the other is there, the kernel kept account of both.
+        let (user, sys) = (taken.values.get("user"), taken.values.get("sys"));
+        if user.is_some() || sys.is_some() {
+            let sum = user.unwrap_or(&0.0) + sys.unwrap_or(&0.0);
+            taken.values.insert(metrics::CPU_TIME.to_owned(), sum);
         }
         Ok(taken)
     }
