@@ -27,7 +27,7 @@ done
 
 fn plan(folder: &Path, server: &str, rest: &str) {
     std::fs::write(folder.join("server.sh"), server).unwrap();
-    std::fs::write(folder.join("other.sh"), format!("{server}#")).unwrap();
+    std::fs::write(folder.join("other.sh"), format!("{server}\n#")).unwrap();
     let text = format!(
         "sediment-eval = 1\nnoise-floor = false\n[run]\nblocks = 2\npilot = 2\nwarm-ups = 0\ntime-limit = 30\n\
          [[variant]]\nname = \"one\"\nprogram = \"server.sh\"\n[[variant]]\nname = \"other\"\nprogram = \"other.sh\"\n\

@@ -2,3 +2,20 @@
 //! Views of finished values for people and programs: text in, text out, every name through [`crate::escape`].
 
 pub mod experiment;
+
+/// JSON with every character beyond printable ASCII, which only strings can hold, as `\\uXXXX`: no name in it can speak to a
+/// terminal.
+#[must_use]
+pub fn ascii_json(value: &serde_json::Value) -> String {
+    let mut text = String::new();
+    for c in format!("{value:#}\n").chars() {
+        if c.is_ascii_graphic() || matches!(c, ' ' | '\n') {
+            text.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                text.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    text
+}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Student's t: for the mean of paired differences, and for two groups of equal variance ("The probable error of a mean",
-//! Biometrika, 1908; two groups after R. Fisher, 1925).
+//! Student's t: for the mean of paired differences, and for groups of equal variance ("The probable error of a mean",
+//! Biometrika, 1908; several groups after R. Fisher, 1925).
 
 use super::{Effect, Moments};
 
@@ -11,16 +11,26 @@ pub fn paired(differences: &[f64], confidence: f64) -> Option<Effect> {
     Effect::of(moments.mean, moments.squared_error()?.sqrt(), moments.count - 1.0, confidence)
 }
 
-/// The difference `first` − `second` of two means under one common variance. A group of one value adds to neither variance
-/// nor degrees of freedom; None where no group has two.
+/// The difference `first` − `second` of two means under one common variance; see [`contrast`].
 #[must_use]
 pub fn two_groups(first: &Moments, second: &Moments, confidence: f64) -> Option<Effect> {
-    let squares = |group: &Moments| match group.variance {
-        Some(variance) => Some((group.count - 1.0) * variance),
-        None => (group.count == 1.0).then_some(0.0),
-    };
-    let freedom = first.count + second.count - 2.0;
-    let pooled = (squares(first)? + squares(second)?) / freedom;
-    let error = (pooled * (1.0 / first.count + 1.0 / second.count)).sqrt();
-    Effect::of(first.mean - second.mean, error, freedom, confidence)
+    contrast(&[(1.0, *first), (-1.0, *second)], confidence)
+}
+
+/// A weighted sum of means of independent groups under one common variance. A group of one value adds to neither variance nor
+/// degrees of freedom; None where no group has two, or a larger one has no variance.
+#[must_use]
+pub fn contrast(groups: &[(f64, Moments)], confidence: f64) -> Option<Effect> {
+    let (mut estimate, mut share, mut squares, mut freedom) = (0.0, 0.0, 0.0, 0.0);
+    for (weight, group) in groups {
+        estimate += weight * group.mean;
+        share += weight * weight / group.count;
+        freedom += group.count - 1.0;
+        squares += match group.variance {
+            Some(variance) => (group.count - 1.0) * variance,
+            None if group.count == 1.0 => 0.0,
+            None => return None,
+        };
+    }
+    Effect::of(estimate, (squares / freedom * share).sqrt(), freedom, confidence)
 }

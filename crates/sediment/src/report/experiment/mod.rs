@@ -1,66 +1,62 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An analysed experiment as terminal text, Markdown, JSON, CSV, HTML, and in the forms of published comparisons.
+
+mod csv;
+mod document;
+mod figures;
+mod html;
+mod json;
+mod outline;
+mod plots;
+mod style;
+mod text;
+
+pub use style::{STYLES, Style};
+
 use crate::compare::{Analysis, Experiment};
 use crate::error::Result;
 
-/// A form in which a comparison was once published.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Style {
-    /// Baseline, reordered and change in per cent, with instructions per cycle and per iTLB miss.
-    BaselineReordered,
-    /// Four builds side by side.
-    GuestHost,
-    /// The pair of blocks that `perf stat` prints.
-    PerfStat,
-    /// Mean, sigma and improvement, build by build.
-    MailingList,
-    /// Welch's test with coefficients of variation.
-    Welch,
+/// For a terminal, in aligned columns and without colour.
+#[must_use]
+pub fn terminal(experiment: &Experiment, analysis: &Analysis) -> String {
+    text::terminal(&outline::outline(experiment, analysis))
 }
 
-/// Every style by the name it has on the command line.
-pub const STYLES: &[(&str, Style)] = &[
-    ("baseline-reordered", Style::BaselineReordered),
-    ("guest-host", Style::GuestHost),
-    ("perf-stat", Style::PerfStat),
-    ("mailing-list", Style::MailingList),
-    ("welch", Style::Welch),
-];
+/// As Markdown, with tables of GitHub's dialect.
+#[must_use]
+pub fn markdown(experiment: &Experiment, analysis: &Analysis) -> String {
+    text::markdown(&outline::outline(experiment, analysis))
+}
 
-/// For a terminal, without colour.
+/// As JSON in ASCII, every sample included; `format` is `sediment-eval`, `version` 1. Effects on the scale `log-ratio` are natural
+/// logarithms; an infinite t is null.
 #[must_use]
-pub fn terminal(_experiment: &Experiment, _analysis: &Analysis) -> String {
-    String::new()
+pub fn json(experiment: &Experiment, analysis: &Analysis) -> String {
+    super::ascii_json(&json::json(experiment, analysis))
 }
-/// As Markdown.
+
+/// The summary as CSV: a line for each workload, build and metric. Changes on the scale `ratio` are ratios less one.
 #[must_use]
-pub fn markdown(_experiment: &Experiment, _analysis: &Analysis) -> String {
-    String::new()
+pub fn csv(_experiment: &Experiment, analysis: &Analysis) -> String {
+    csv::summary(analysis)
 }
-/// As JSON, in ASCII.
+
+/// Every sample as CSV: a line for each value of each run, warm-ups too.
 #[must_use]
-pub fn json(_experiment: &Experiment, _analysis: &Analysis) -> String {
-    String::new()
+pub fn samples_csv(experiment: &Experiment) -> String {
+    csv::samples(experiment)
 }
-/// The summary as CSV.
+
+/// As one HTML file with its pictures, which needs nothing else and runs no script.
 #[must_use]
-pub fn csv(_experiment: &Experiment, _analysis: &Analysis) -> String {
-    String::new()
+pub fn html(experiment: &Experiment, analysis: &Analysis) -> String {
+    html::html(&outline::outline(experiment, analysis), analysis)
 }
-/// Every sample as CSV.
-#[must_use]
-pub fn samples_csv(_experiment: &Experiment) -> String {
-    String::new()
-}
-/// As one HTML file that needs nothing else.
-#[must_use]
-pub fn html(_experiment: &Experiment, _analysis: &Analysis) -> String {
-    String::new()
-}
-/// In the form of a published comparison, as plain text.
+
+/// In the form of a published comparison, as plain text for a terminal.
 ///
 /// # Errors
-/// When the experiment lacks what the form needs.
-pub fn style(_style: Style, _experiment: &Experiment, _analysis: &Analysis) -> Result<String> {
-    Ok(String::new())
+/// When the experiment has not the builds or the metrics that the form shows.
+pub fn style(form: Style, experiment: &Experiment, analysis: &Analysis) -> Result<String> {
+    style::style(form, experiment, analysis)
 }
