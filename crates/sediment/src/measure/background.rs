@@ -52,6 +52,8 @@ pub enum Ready {
     Socket(PathBuf),
     /// Its output holds this text.
     Log(String),
+    /// It is perf, and has opened its counters.
+    Counting,
 }
 
 /// What processes have used, up to the moment of the look.
@@ -125,7 +127,21 @@ impl Background {
             }),
             Ready::Socket(path) => UnixStream::connect(path).is_ok(),
             Ready::Log(text) => self.log().contains(text.as_str()),
+            Ready::Counting => self.counters_open(),
         }
+    }
+
+    /// Whether the process has counters open, and as many as a moment ago.
+    fn counters_open(&self) -> bool {
+        let count = || {
+            let files = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()));
+            let links =
+                files.into_iter().flatten().flatten().filter_map(|file| std::fs::read_link(file.path()).ok());
+            links.filter(|link| link.to_string_lossy().contains("[perf_event]")).count()
+        };
+        let before = count();
+        thread::sleep(LOOK_AGAIN);
+        before > 0 && before == count()
     }
 
     /// What it has printed so far, at most the last 64 KiB of standard error and of standard output.

@@ -67,6 +67,8 @@ pub struct Counters {
     pub absent: BTreeMap<String, String>,
     /// perf's version line, where it works.
     pub version: Option<String>,
+    /// Whether perf may count in user space only (`kernel.perf_event_paranoid`).
+    pub user_space_only: bool,
 }
 
 /// One line of perf's table.
@@ -152,6 +154,7 @@ fn try_out(asked: &[&'static Event], scratch: &Path, stop: &Stop) -> Result<Coun
             counts
         }
     };
+    found.user_space_only = counts.iter().any(|count| count.modifiers.contains('u'));
     let mut hardware = Vec::new();
     let mut software = Vec::new();
     let mut took_turns = false;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The programs of an experiment: found, or built and linked as the plan says, each link with luck of its own.
 
-use super::journal_file::JournalFile;
-use crate::files::{self, SystemFiles};
+use crate::files::{self, JournalFile, SystemFiles};
 use crate::ui::Ui;
 use sediment::binary::Binary;
 use sediment::compare::plan::{self, CommandLine, Placeholders, Plan, Source};
@@ -41,7 +40,7 @@ pub(super) fn programs(
     file: &mut JournalFile,
     ui: &Ui,
 ) -> Result<Programs> {
-    let maker = Maker { plan, folder, work, seed: recorded.experiment.seed, stop };
+    let maker = Maker { plan, folder, work, seed: recorded.experiment.seed, stop, ui };
     let count: u32 = plan.variants.iter().map(|variant| variant.replicas).sum();
     let bar = ui.progress(u64::from(count));
     let mut all: Programs = Vec::new();
@@ -97,6 +96,12 @@ pub(super) fn facts(plan: &Plan, programs: &Programs) -> Result<Vec<(String, Str
             });
         }
         facts.push((format!("program of {}", variant.name), ids.join(", ")));
+        if !variant.arguments.is_empty() {
+            facts.push((format!("arguments of {}", variant.name), variant.arguments.join(" ")));
+        }
+        if !variant.flags.is_empty() {
+            facts.push((format!("flags of {}", variant.name), variant.flags.clone()));
+        }
     }
     Ok(facts)
 }
@@ -107,6 +112,7 @@ struct Maker<'a> {
     work: &'a Path,
     seed: u64,
     stop: &'a Stop,
+    ui: &'a Ui,
 }
 
 impl Maker<'_> {
@@ -139,11 +145,7 @@ impl Maker<'_> {
 
     /// A folder for what belongs to one variant; all names are of one length, so that paths are too.
     fn place(&self, index: usize) -> Result<PathBuf> {
-        let place = self.work.join(format!("variant-{index:03}"));
-        let made = std::fs::create_dir_all(&place).and_then(|()| place.canonicalize());
-        made.map_err(|error| {
-            Error::failed(format!("cannot be made: {error}")).with_input(files::display(&place))
-        })
+        files::folder(&self.work.join(format!("variant-{index:03}")))
     }
 
     fn built(
@@ -180,12 +182,10 @@ impl Maker<'_> {
         // Without a link command the build itself makes the program.
         let once = place.join("built");
         if let Some(command) = command.filter(|_| link.is_none() || !once.is_file()) {
-            std::fs::create_dir_all(&objects).map_err(|error| {
-                Error::failed(format!("cannot be made: {error}")).with_input(files::display(&objects))
-            })?;
+            files::folder(&objects)?;
             self.run(command, &values, folder, &variant.name, "build")?;
             if link.is_some() {
-                files_write(&once, b"")?;
+                files::write(&once, b"", self.ui)?;
             }
         }
         if let Some(link) = link {
@@ -210,7 +210,7 @@ impl Maker<'_> {
              \t.type sediment_eval_padding, %function\nsediment_eval_padding:\n\t.zero {bytes}\n\
              \t.size sediment_eval_padding, {bytes}\n\t.section .note.GNU-stack,\"\",%progbits\n"
         );
-        files_write(&source, text.as_bytes())?;
+        files::write(&source, text.as_bytes(), self.ui)?;
         let command = Command::new("cc", "/", Duration::from_secs(60))
             .with_arguments([
                 "-c".into(),
@@ -281,10 +281,4 @@ impl Maker<'_> {
         }
         Ok(output)
     }
-}
-
-fn files_write(path: &Path, data: &[u8]) -> Result<()> {
-    std::fs::write(path, data).map_err(|error| {
-        Error::failed(format!("cannot be written: {error}")).with_input(files::display(path))
-    })
 }

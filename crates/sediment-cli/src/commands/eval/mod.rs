@@ -4,7 +4,6 @@
 mod builds;
 mod gate;
 mod import;
-mod journal_file;
 mod output;
 mod quick;
 mod report;

@@ -91,6 +91,9 @@ fn temporary_file() -> Result<PathBuf> {
     Ok(file.path().to_owned())
 }
 
+/// Commands with longer names are called A, B, …: tables have a column for each.
+const LONGEST_NAME: usize = 24;
+
 /// A command: program and arguments.
 struct QuickCommand {
     name: String,
@@ -112,7 +115,7 @@ fn commands(words: &[OsString]) -> Result<Vec<QuickCommand>> {
     let mut commands: Vec<QuickCommand> = groups.iter().map(|group| command(group)).collect::<Result<_>>()?;
     let names: Vec<String> = commands.iter().map(|command| command.name.clone()).collect();
     let distinct = names.iter().collect::<std::collections::BTreeSet<_>>().len() == names.len();
-    if !distinct {
+    if !distinct || names.iter().any(|name| name.chars().count() > LONGEST_NAME) {
         for (index, command) in commands.iter_mut().enumerate() {
             let letter = char::from_u32('A' as u32 + index as u32 % 26).unwrap_or('A');
             let round = if index < 26 { String::new() } else { (index / 26).to_string() };

@@ -2,8 +2,7 @@
 //! One sitting of an experiment: programs, machine, counters, runs; begun or gone on with.
 
 use super::builds;
-use super::journal_file::JournalFile;
-use crate::files::{self, Workshop};
+use crate::files::{self, JournalFile, Workshop};
 use crate::ui::Ui;
 use indicatif::ProgressBar;
 use sediment::compare::Experiment;
@@ -112,7 +111,8 @@ fn all(
     }
     let counters = perf_stat::survey(plan.run.counters.as_deref(), workshop.path(), stop)?;
     if let Some(version) = &counters.version {
-        run::set_fact(experiment, "perf", version.clone());
+        let reach = if counters.user_space_only { ", counting in user space only" } else { "" };
+        run::set_fact(experiment, "perf", format!("{version}{reach}"));
     }
     if counters.passes.len() > 1 {
         let passes =

@@ -180,5 +180,8 @@ pub fn enter(
     }
     experiment.absent.extend(imported.absent.clone());
     lines.push(journal::absent(&experiment.absent));
+    if !imported.units.is_empty() {
+        lines.push(journal::units(&imported.units));
+    }
     lines
 }

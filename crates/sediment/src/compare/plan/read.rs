@@ -109,7 +109,7 @@ fn run(table: Option<&Table<'_>>) -> Result<RunPlan> {
         blocks,
         pilot: (whole("pilot", 1, 1000, 7)? as u32).min(blocks),
         time: number("time", 0.0, LONGEST)?,
-        precision: number("precision", 0.0, 1.0)?.unwrap_or(0.005),
+        precision: number("precision", 1e-6, 0.999)?.unwrap_or(0.005),
         warm_ups: whole("warm-ups", 0, 1000, 1)? as u32,
         seed: table.map_or(Ok(None), |table| table.whole("seed", 0, i64::MAX as u64))?,
         cold: table.map_or(Ok(false), |table| table.truth("cold", false))?,

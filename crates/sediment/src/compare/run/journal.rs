@@ -89,6 +89,12 @@ pub fn absent(absent: &BTreeMap<String, String>) -> String {
     json!({ "absent": absent }).to_string()
 }
 
+/// Units of metrics that came with imported files.
+#[must_use]
+pub fn units(units: &BTreeMap<String, String>) -> String {
+    json!({ "units": units }).to_string()
+}
+
 /// Something that a reader of the report should know.
 #[must_use]
 pub fn note(text: &str) -> String {
@@ -154,9 +160,6 @@ pub fn read(bytes: &[u8]) -> Result<Recorded> {
         }
         recorded.whole += line.len();
     }
-    for (name, _) in recorded.experiment.facts.clone() {
-        recorded.experiment.absent.remove(&name);
-    }
     settle_primary(&recorded.plan, &mut recorded.experiment);
     Ok(recorded)
 }
@@ -182,6 +185,15 @@ impl Recorded {
             "absent" => {
                 for (name, why) in value.as_object()? {
                     self.experiment.absent.insert(name.clone(), why.as_str()?.to_owned());
+                }
+                Some(())
+            }
+            "units" => {
+                for (name, unit) in value.as_object()? {
+                    let unit = unit.as_str()?;
+                    self.meet(name);
+                    let metric = self.experiment.metrics.iter_mut().find(|metric| metric.name == *name)?;
+                    unit.clone_into(&mut metric.unit);
                 }
                 Some(())
             }

@@ -113,8 +113,6 @@ pub fn run(
     }
     let mut session =
         Session { plan, experiment, hands, journal, watcher, stop, half_width: None, begun: None };
-    let visits = schedule::warm_ups(plan);
-    session.make(&visits, Phase::WarmUp)?;
     session.blocks()
 }
 
@@ -137,6 +135,7 @@ impl Session<'_> {
             most_blocks: self.plan.run.blocks,
             precision: self.plan.run.precision,
         };
+        let mut warm = false;
         for number in 0.. {
             let visits = schedule::block(self.plan, self.experiment.seed, number);
             let missing: Vec<Visit> =
@@ -162,6 +161,9 @@ impl Session<'_> {
             if number > 0 && self.plan.run.time.is_some_and(|time| seconds >= time) {
                 let advice = format!("{seconds:.0} s have passed");
                 return Ok(spent(number, self.half_width, &advice));
+            }
+            if !std::mem::replace(&mut warm, true) {
+                self.make(&schedule::warm_ups(self.plan), Phase::WarmUp)?;
             }
             self.make(&missing, Phase::Measured)?;
         }

@@ -307,7 +307,9 @@ impl<'a> Processes<'a> {
             None
         } else {
             let attached = perf_stat::attached(&server.processes(), events, &file, &drive);
-            Some(Background::start(&attached)?)
+            let mut counter = Background::start(&attached)?;
+            counter.wait_until(&Ready::Counting, Duration::from_secs(20))?;
+            Some(counter)
         };
         let before = server.account();
         let ended = observe(&drive, KEPT_OF_OUTPUT)?;
