@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How often `eval` errs: simulated experiments with a known truth, under a fixed seed. Prints Markdown; fails when a claim does
 //! not hold. Driven by `scripts/proofs/eval-errors`.
+#![allow(clippy::print_stdout)] // the table is what it is for
 
 #[path = "../tests/support/simulated.rs"]
 mod simulated;
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         ("no difference", unsteady),
         ("no difference, no probes", World { probes: false, ..unsteady }),
         ("no difference, interruptions", World { interrupted_one_in: 50, ..unsteady }),
+        ("no difference, runs vary by 0.6 %", World { run: 0.006, ..unsteady }),
         ("1 % slower", World { slower_by: 0.01, ..unsteady }),
         ("1 % faster", World { slower_by: -0.01, ..unsteady }),
         ("3 % slower", World { slower_by: 0.03, ..unsteady }),
@@ -107,7 +109,7 @@ fn main() -> ExitCode {
             share(tally.regressions)
         );
     }
-    let [same, bare, interrupted, slower, faster, much, links, one_link] = &tallies[..] else {
+    let [same, bare, interrupted, calm, slower, faster, much, links, one_link] = &tallies[..] else {
         return ExitCode::FAILURE;
     };
     println!(
@@ -118,12 +120,12 @@ fn main() -> ExitCode {
     let covers = |tally: &Tally| (94.0..=96.0).contains(&share(tally.covered));
     let claims = [
         ("No difference is called faster or slower in at most 6 % of experiments, with probes and without, with interruptions, with links.".to_owned(),
-            [same, bare, interrupted, links].iter().all(|tally| false_share(tally) <= 6.0)),
+            [same, bare, interrupted, calm, links].iter().all(|tally| false_share(tally) <= 6.0)),
         ("A difference of 1 % is found, and in the right direction, in at least 90 %.".to_owned(), share(slower.slower) >= 90.0 && share(faster.faster) >= 90.0),
         ("95 % intervals hold the truth in 94 to 96 %: no difference, with and without probes, 1 % either way, 3 %, and 3 links.".to_owned(),
-            [same, bare, slower, faster, much, links].iter().all(|tally| covers(tally))),
+            [same, bare, interrupted, calm, slower, faster, much, links].iter().all(|tally| covers(tally))),
         ("The gate fails on 3 % in at least 95 %, and on no difference in at most 1 %.".to_owned(),
-            share(much.regressions) >= 95.0 && [same, bare, interrupted, links].iter().all(|tally| share(tally.regressions) <= 1.0)),
+            share(much.regressions) >= 95.0 && [same, bare, interrupted, calm, links].iter().all(|tally| share(tally.regressions) <= 1.0)),
         ("One link of each build mistakes luck for a difference in more than 20 %: what the warning about a single layout is for.".to_owned(),
             false_share(one_link) > 20.0),
     ];

@@ -4,7 +4,7 @@
 use super::analysis::{WorkloadAnalysis, in_words};
 use super::comparison::{Comparison, Design, Scale, percent};
 use super::data::{Direction, Experiment, MetricKind, Phase};
-use super::statistics::power;
+use super::statistics::{drift, power};
 use super::verdict::{Verdict, short_p};
 
 /// Half-width that more runs are advised for: half a per cent.
@@ -61,6 +61,7 @@ pub(super) fn warnings(whole: &Experiment, workload: usize, found: &WorkloadAnal
     said.extend(unsteadiness(found));
     for comparison in found.metrics[at].comparisons.iter().flatten() {
         said.extend(disagreement(whole, comparison));
+        said.extend(dependence(whole, comparison));
     }
     said
 }
@@ -96,12 +97,6 @@ fn unsteadiness(found: &WorkloadAnalysis) -> Vec<String> {
             short_p(steady.drift_p)
         ));
     }
-    if steady.autocorrelation.abs() > steady.autocorrelation_bound {
-        said.push(format!(
-            "neighbouring runs resemble each other (correlation {:.2}, independent ones stay below {:.2})",
-            steady.autocorrelation, steady.autocorrelation_bound
-        ));
-    }
     if steady.slot_p < NOTABLE {
         said.push(format!(
             "the place within a block matters by up to {:.2} % (p = {}); the order is drawn anew for each block",
@@ -127,6 +122,21 @@ fn disagreement(whole: &Experiment, comparison: &Comparison) -> Option<String> {
             )
         },
     )
+}
+
+/// Where the differences of neighbouring blocks are alike, or opposite, beyond what one series in a hundred shows by chance.
+fn dependence(whole: &Experiment, comparison: &Comparison) -> Option<String> {
+    const ONE_IN_A_HUNDRED: f64 = 2.576;
+    let differences: Vec<f64> = comparison.differences.iter().map(|(_, difference)| *difference).collect();
+    let correlation = drift::neighbours(&differences)?;
+    let bound = ONE_IN_A_HUNDRED / (differences.len() as f64).sqrt();
+    (correlation.abs() > bound && whole.variants[comparison.variant].probe.is_none()).then(|| {
+        format!(
+            "{}: differences of neighbouring blocks are correlated ({correlation:+.2}, by chance up to {bound:.2}): the \
+             interval may be too narrow or too wide",
+            whole.variants[comparison.variant].name
+        )
+    })
 }
 
 /// What to do.

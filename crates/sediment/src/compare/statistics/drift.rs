@@ -27,7 +27,7 @@ pub struct Steadiness {
     pub drift_per_hour: f64,
     /// Two-sided p-value of no drift.
     pub drift_p: f64,
-    /// Correlation of neighbours in time.
+    /// Correlation of neighbours in time; also what a block does to all its runs shows here.
     pub autocorrelation: f64,
     /// What independent runs stay below nineteen times of twenty: 1.96 / √n.
     pub autocorrelation_bound: f64,
@@ -86,6 +86,16 @@ pub fn steadiness(runs: &[Run]) -> Option<Steadiness> {
         slot_p,
         jitter: (residual_square / freedom).sqrt(),
     })
+}
+
+/// The correlation of neighbours in a series, such as the paired differences block by block: where it is not zero, intervals that
+/// take blocks for independent are wrong. None of fewer than eight, or where nothing varies.
+#[must_use]
+pub fn neighbours(values: &[f64]) -> Option<f64> {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let square: f64 = values.iter().map(|x| (x - mean) * (x - mean)).sum();
+    let product: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
+    (values.len() >= 8 && square > 0.0).then(|| product / square)
 }
 
 /// Slope over time in hours, with its p-value.

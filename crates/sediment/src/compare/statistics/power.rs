@@ -37,9 +37,12 @@ pub fn count_for_half_width(deviation: f64, half_width: f64, confidence: f64) ->
         let n = f64::from(count);
         distribution::student_quantile(confidence, n - 1.0) * deviation / n.sqrt() <= half_width
     };
-    let (mut low, mut high) = (1_u32, 1_000_000_u32);
-    if !reaches(high) {
-        return None;
+    let (mut low, mut high) = (1_u32, 2_u32);
+    while !reaches(high) {
+        if high >= 1 << 20 {
+            return None;
+        }
+        (low, high) = (high, high * 2);
     }
     while high - low > 1 {
         let middle = low + (high - low) / 2;

@@ -45,7 +45,10 @@ pub(super) fn thousands(x: f64, decimals: usize) -> String {
 /// A difference in the comparison's scale: per cent, or the metric's unit.
 pub(super) fn difference(scale: Scale, x: f64) -> String {
     match scale {
-        Scale::Logarithm => format!("{:+.2} %", percent(x)),
+        Scale::Logarithm => {
+            let text = format!("{:+.2} %", percent(x));
+            if text.ends_with("0.00 %") && text.len() == "+0.00 %".len() { "0.00 %".to_owned() } else { text }
+        }
         Scale::Plain => {
             let text = value(x);
             if x > 0.0 { format!("+{text}") } else { text }

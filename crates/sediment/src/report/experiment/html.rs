@@ -16,12 +16,14 @@ const STYLE: &str = "\
 body{margin:0 auto;padding:1.5rem;max-width:72rem;background:var(--paper);color:var(--ink);
 font:16px/1.5 system-ui,sans-serif}
 h1{font-size:1.6rem;line-height:1.25}h2{font-size:1.3rem;margin-top:2.2rem;border-bottom:1px solid var(--line)}
-h3{font-size:1.05rem;margin-top:1.6rem}h1,h2,h3,li,td,th{overflow-wrap:anywhere}
+h3{font-size:1.05rem;margin-top:1.6rem}h1,h2,h3,li,p{overflow-wrap:anywhere}
+td,th{overflow-wrap:break-word;max-width:24rem}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;font-size:.9rem;margin:.5rem 0}
 th,td{padding:.25rem .7rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
 th{color:var(--soft);font-weight:600}
 .n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+th.n{white-space:normal}
 figure{margin:1rem 0}figcaption{color:var(--soft);font-size:.85rem}
 svg{width:100%;max-width:60rem;height:auto;font:12px system-ui,sans-serif}
 text{fill:var(--ink)}.tick{fill:var(--soft)}.name{font-weight:600}

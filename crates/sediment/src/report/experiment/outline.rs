@@ -87,7 +87,8 @@ fn one_workload(analysis: &Analysis, index: usize, workload: &WorkloadAnalysis) 
     titled("Spread", spread(analysis, workload));
     titled("Tests of the headline", tests(analysis, workload));
     for (variant, build) in analysis.variants.iter().enumerate() {
-        if variant == analysis.baseline {
+        // Of a probe the noise floor tells enough; the files for programs have the rest.
+        if variant == analysis.baseline || build.probe.is_some() {
             continue;
         }
         let who = format!("{} beside {}", build.name, analysis.variants[analysis.baseline].name);

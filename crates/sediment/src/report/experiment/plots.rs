@@ -12,7 +12,8 @@ const WIDTH: f64 = 760.0;
 const LABELS: f64 = 190.0;
 const RIGHT: f64 = 24.0;
 const ROW: f64 = 30.0;
-const SERIES_HEIGHT: f64 = 110.0;
+const SERIES_HEIGHT: f64 = 100.0;
+const SERIES_GAP: f64 = 24.0;
 /// Characters of a name that fit beside a plot.
 const LONGEST_LABEL: usize = 24;
 
@@ -171,14 +172,14 @@ fn series(analysis: &Analysis, comparisons: &[&Comparison]) -> String {
         .max()
         .unwrap_or(1)
         .max(1);
-    let height = (SERIES_HEIGHT + 12.0) * drawn.len() as f64 + 30.0;
+    let height = (SERIES_HEIGHT + SERIES_GAP) * drawn.len() as f64 + 30.0;
     let mut svg = format!(
         "<figure>\n<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"Change by block\">\n\
          <title>Change by block, per cent</title>\n"
     );
     let x = |block: u32| LABELS + 10.0 + f64::from(block) / f64::from(last) * (WIDTH - RIGHT - LABELS - 20.0);
     for (row, found) in drawn.iter().enumerate() {
-        let top = (SERIES_HEIGHT + 12.0) * row as f64 + 6.0;
+        let top = (SERIES_HEIGHT + SERIES_GAP) * row as f64 + 6.0;
         let y = |value: f64| axis.place(value, top + SERIES_HEIGHT, top);
         for tick in axis.ticks() {
             let class = if tick.abs() < axis.step / 2.0 { "zero" } else { "grid" };

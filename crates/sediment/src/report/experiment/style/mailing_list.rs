@@ -5,7 +5,7 @@
 use super::super::document::Table;
 use super::super::figures::NONE;
 use super::super::text::aligned;
-use super::{builds, name, nothing, printed_p, verdict_lines};
+use super::{builds, name, nothing, printed_p, unpaired_note, verdict_lines};
 use crate::compare::analysis::WorkloadAnalysis;
 use crate::compare::comparison::Comparison;
 use crate::compare::{Analysis, Direction};
@@ -40,6 +40,7 @@ pub(super) fn mailing_list(analysis: &Analysis, workload: &WorkloadAnalysis) -> 
     }
     text.push_str(&aligned(&table));
     text.push('\n');
+    text.push_str(unpaired_note(workload));
     text.push_str(&verdict_lines(analysis, workload));
     Ok(text)
 }

@@ -6,8 +6,9 @@ mod perf_stat;
 mod side_by_side;
 mod welch;
 
-use super::figures::{NONE, p_value};
+use super::figures::NONE;
 use crate::compare::analysis::{MetricAnalysis, WorkloadAnalysis};
+use crate::compare::comparison::Design;
 use crate::compare::statistics::Moments;
 use crate::compare::{Analysis, Experiment};
 use crate::error::{Error, ErrorKind, Result};
@@ -99,10 +100,8 @@ fn printed_p(p: f64) -> String {
 fn verdict_lines(analysis: &Analysis, workload: &WorkloadAnalysis) -> String {
     let mut text = String::new();
     for judgement in &workload.judgements {
-        let p = workload.headline_comparison(judgement.variant).and_then(|found| found.adjusted_p);
-        let p = if p.is_some() { format!(" (adjusted p = {})", p_value(p)) } else { String::new() };
         let line = format!(
-            "{}: {}{p}: {}",
+            "{}: {}: {}",
             name(analysis, judgement.variant),
             judgement.verdict.word(),
             judgement.reason
@@ -113,6 +112,23 @@ fn verdict_lines(analysis: &Analysis, workload: &WorkloadAnalysis) -> String {
     text
 }
 
+/// A change in per cent with a sign, and none where all its digits are zero.
 fn per_cent(change: Option<f64>, decimals: usize) -> String {
-    change.map_or_else(|| NONE.to_owned(), |change| format!("{change:+.decimals$}%"))
+    let Some(change) = change else { return NONE.to_owned() };
+    let text = format!("{change:+.decimals$}%");
+    if text.contains(|c: char| c.is_ascii_digit() && c != '0') { text } else { text[1..].to_owned() }
+}
+
+/// What the unpaired tests of older reports leave out, where blocks or links say more.
+fn unpaired_note(workload: &WorkloadAnalysis) -> &'static str {
+    let joined = workload
+        .metrics
+        .iter()
+        .flat_map(|metric| metric.comparisons.iter().flatten())
+        .any(|found| matches!(found.design, Design::Paired { .. } | Design::Replicated { .. }));
+    if joined {
+        "These tests take every run for independent of the others; the verdicts below use blocks and links.\n"
+    } else {
+        ""
+    }
 }

@@ -5,9 +5,12 @@
 use super::super::document::Table;
 use super::super::figures::{NONE, thousands};
 use super::super::text::aligned;
-use super::{builds, change, find, moments, name, nothing, per_cent, printed_p, verdict_lines};
+use super::{
+    builds, change, find, moments, name, nothing, per_cent, printed_p, unpaired_note, verdict_lines,
+};
 use crate::compare::analysis::WorkloadAnalysis;
-use crate::compare::statistics::Moments;
+use crate::compare::statistics::multiplicity::benjamini_hochberg;
+use crate::compare::statistics::{Effect, Moments};
 use crate::compare::{Analysis, Experiment, MetricKind};
 use crate::error::Result;
 use crate::escape;
@@ -37,6 +40,7 @@ pub(super) fn perf_stat(
         text.push_str(&aligned(&changes(analysis, workload, &counters, *variant)));
         text.push('\n');
     }
+    text.push_str(unpaired_note(workload));
     text.push_str(&verdict_lines(analysis, workload));
     Ok(text)
 }
@@ -53,7 +57,10 @@ fn block(analysis: &Analysis, workload: &WorkloadAnalysis, counters: &[usize], v
         let metric = &analysis.metrics[*at];
         let Some(found) = moments(&workload.metrics[*at], variant) else { continue };
         let error = standard_error(&found);
-        let event = escape::terminal(&metric.name);
+        let event = match metric.unit.as_str() {
+            "count" | "ms" | "s" => escape::terminal(&metric.name),
+            unit => escape::terminal(&format!("{} {unit}", metric.name)),
+        };
         if metric.name == "elapsed" {
             elapsed = format!(
                 "\n  {:>18.9} seconds time elapsed{:>44}\n",
@@ -64,10 +71,12 @@ fn block(analysis: &Analysis, workload: &WorkloadAnalysis, counters: &[usize], v
         }
         let value = match metric.name.as_str() {
             "task-clock" | "cpu-clock" => format!("{:.6}", found.mean * seconds(&metric.unit) * 1e3),
-            _ if metric.unit == "count" => thousands(found.mean, 0),
-            _ => format!("{} {}", thousands(found.mean, 6), escape::terminal(&metric.unit)),
+            _ if found.mean.fract() != 0.0 && found.mean < 1000.0 => format!("{:.3}", found.mean),
+            _ => thousands(found.mean, 0),
         };
-        let mut notes = derived(&metric.name, found.mean, &of, analysis).into_iter();
+        let rated = metric.unit == "count" || metric.name.ends_with("-clock");
+        let notes = if rated { derived(&metric.name, found.mean, &of, analysis) } else { Vec::new() };
+        let mut notes = notes.into_iter();
         let first = notes.next().map(|note| format!("# {note}")).unwrap_or_default();
         let _ = writeln!(text, "{}", format!("  {value:>18} {event:<26} {first:<34} {error}").trim_end());
         for note in notes {
@@ -132,7 +141,8 @@ fn derived(event: &str, mean: f64, of: &dyn Fn(&str) -> Option<f64>, analysis: &
         "cpu-clock" => {}
         _ => {
             notes.extend(ratio(clock).map(|rate| {
-                if rate >= 1e6 || mean == 0.0 {
+                // As perf chooses: thousands only below a thousandth of a million.
+                if rate >= 1e3 {
                     format!("{:8.3} M/sec", rate / 1e6)
                 } else {
                     format!("{:8.3} K/sec", rate / 1e3)
@@ -149,18 +159,22 @@ fn changes(analysis: &Analysis, workload: &WorkloadAnalysis, counters: &[usize],
         analysis.metrics[*at].kind == MetricKind::Derived
             && workload.metrics[*at].comparisons[variant].is_some()
     });
-    for at in counters.iter().copied().chain(ratios) {
-        let found = &workload.metrics[at];
-        let comparison = found.comparisons[variant].as_ref();
-        let welch = comparison.and_then(|comparison| comparison.welch);
-        let or = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
+    let shown: Vec<usize> = counters.iter().copied().chain(ratios).collect();
+    let tests: Vec<Option<Effect>> = shown
+        .iter()
+        .map(|at| workload.metrics[*at].comparisons[variant].as_ref().and_then(|found| found.welch))
+        .collect();
+    let p: Vec<f64> = tests.iter().flatten().map(|welch| welch.p).collect();
+    let mut adjusted = benjamini_hochberg(&p).into_iter();
+    let or = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
+    for (at, welch) in shown.into_iter().zip(tests) {
         table.row([
             analysis.metrics[at].name.clone(),
-            per_cent(change(found, variant, analysis.baseline), 2),
+            per_cent(change(&workload.metrics[at], variant, analysis.baseline), 2),
             or(welch.map(|welch| format!("{:.2}", welch.t))),
             or(welch.map(|welch| format!("{:.1}", welch.freedom))),
             or(welch.map(|welch| printed_p(welch.p))),
-            or(comparison.and_then(|comparison| comparison.adjusted_p).map(printed_p)),
+            or(welch.and_then(|_| adjusted.next()).map(printed_p)),
         ]);
     }
     table

@@ -4,7 +4,7 @@
 use super::super::document::Table;
 use super::super::figures::{NONE, value};
 use super::super::text::aligned;
-use super::{builds, change, moments, name, nothing, per_cent, printed_p, verdict_lines};
+use super::{builds, change, moments, name, nothing, per_cent, printed_p, unpaired_note, verdict_lines};
 use crate::compare::analysis::WorkloadAnalysis;
 use crate::compare::statistics::multiplicity::holm;
 use crate::compare::{Analysis, MetricKind};
@@ -34,6 +34,7 @@ pub(super) fn welch(analysis: &Analysis, workload: &WorkloadAnalysis) -> Result<
         text.push_str(&aligned(&spreads(analysis, workload, &shown, variant)));
         text.push('\n');
     }
+    text.push_str(unpaired_note(workload));
     text.push_str(&verdict_lines(analysis, workload));
     Ok(text)
 }
