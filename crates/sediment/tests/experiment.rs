@@ -264,7 +264,7 @@ fn what_is_wrong_with_a_plan_is_said_with_its_line() {
         (format!("{base}{two}{work}comand = 1\n"), "line 11: unknown key comand in [workload]"),
         (format!("{base}{two}"), "a plan needs a [[workload]]"),
         (format!("{base}{work}"), "compares two or more variants; this one has 0"),
-        (format!("{base}{two}{two}{work}"), "line 8: the name a is taken"),
+        (format!("{base}{two}{two}{work}"), "line 9: the name a is taken"),
         (format!("{base}baseline = \"c\"\n{two}{work}"), "line 2: there is no variant c"),
         (format!("{base}margin = \"much\"\n{two}{work}"), "line 2: margin is a number (found \"string\")"),
         (format!("{base}margin = -1\n{two}{work}"), "line 2: margin is a number from 0 to 1"),

@@ -10,6 +10,7 @@ use std::path::Path;
 pub fn cases() -> Vec<Trial> {
     let compiler = [Need::Program("cc"), Need::Program("ld")];
     let lld = [Need::Program("cc"), Need::LinkerFolder("lld")];
+    let packages = [Need::Program("rpmbuild"), Need::Program("rpm2archive")];
     vec![
         case("factors_are_combined_and_built", &compiler, factors_are_combined_and_built),
         case("a_build_that_fails_says_so", &[], a_build_that_fails_says_so),
@@ -17,6 +18,16 @@ pub fn cases() -> Vec<Trial> {
         case("replicas_differ_in_place_and_not_in_order_with_lld", &lld, || {
             replicas_keep_the_order(Some(linker_folder("lld").unwrap().display().to_string()));
         }),
+        case(
+            "replicas_by_a_linkers_own_seed_keep_the_order",
+            &lld,
+            replicas_by_a_linkers_own_seed_keep_the_order,
+        ),
+        case(
+            "packages_of_a_spec_are_built_and_unpacked",
+            &packages,
+            packages_of_a_spec_are_built_and_unpacked,
+        ),
         case("replicas_need_luck_to_differ_in", &[], replicas_need_luck_to_differ_in),
     ]
 }
@@ -160,4 +171,65 @@ fn replicas_need_luck_to_differ_in() {
     .unwrap();
     let done = eval(folder.path(), &["run", "plan.toml"]);
     assert!(err(&done).contains("plan.toml:3: replicas differ in luck only where"), "{}", err(&done));
+}
+
+/// For an lld that has `--randomize-section-padding`.
+fn replicas_by_a_linkers_own_seed_keep_the_order() {
+    let lld = linker_folder("lld").unwrap();
+    let help = std::process::Command::new(lld.join("ld.lld")).arg("--help").output().unwrap();
+    if !String::from_utf8_lossy(&help.stdout).contains("--randomize-section-padding") {
+        eprintln!("not run: this lld has no --randomize-section-padding");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    std::fs::write(here.join("p.c"), PROGRAM.replace("LEVEL", "1")).unwrap();
+    std::fs::write(here.join("order"), "second\nmain\nthird\nfirst\n").unwrap();
+    std::fs::write(
+        here.join("plan.toml"),
+        format!(
+            "sediment-eval = 1\n[run]\nblocks = 1\npilot = 1\ncounters = []\nseed = 11\n[build]\nreplicas = 3\n\
+             command = [\"cc\", \"-O2\", \"-ffunction-sections\", \"-c\", \"-o\", \"{{objects}}/p.o\", \"p.c\"]\n\
+             link = [\"cc\", \"-B{}\", \"-fuse-ld=lld\", \"-o\", \"{{output}}\", \"{{objects}}/p.o\", \
+             \"-Wl,--symbol-ordering-file=order,--randomize-section-padding={{seed}}\"]\n\
+             [[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n[[workload]]\nname = \"w\"\ncommand = [\"{{program}}\"]\n",
+            lld.display()
+        ),
+    )
+    .unwrap();
+    let done = eval(here, &["run", "plan.toml", "--format", "json"]);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    let mut places = std::collections::BTreeSet::new();
+    for replica in 0..4 {
+        let link = functions(&here.join(format!("plan.jsonl.build/variant-000/program-{replica:03}")));
+        assert_eq!(
+            link.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>(),
+            ["second", "main", "third", "first"]
+        );
+        places.insert(link[0].0);
+    }
+    assert!(places.len() > 1, "links lie differently");
+}
+
+fn packages_of_a_spec_are_built_and_unpacked() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    std::fs::write(
+        here.join("tool.spec"),
+        "Name: tool\nVersion: 1\nRelease: 1\nSummary: A tool\nLicense: MIT\nBuildArch: noarch\n%description\nA tool.\n\
+         %install\nmkdir -p %{buildroot}/opt\necho 'echo speed: %{?speed}' >%{buildroot}/opt/tool\nchmod 755 %{buildroot}/opt/tool\n\
+         %files\n/opt/tool\n",
+    )
+    .unwrap();
+    std::fs::write(
+        here.join("plan.toml"),
+        "sediment-eval = 1\nnoise-floor = false\n[run]\nblocks = 1\npilot = 1\ncounters = []\n[build]\nspec = \"tool.spec\"\nprogram = \"/opt/tool\"\n\
+         [[variant]]\nname = \"plain\"\nflags = \"--undefine=speed\"\n[[variant]]\nname = \"other\"\n\
+         [[workload]]\nname = \"w\"\ncommand = [\"sh\", \"{program}\"]\n[[metric]]\nname = \"speed\"\nregex = 'speed: ([0-9]+)'\n",
+    )
+    .unwrap();
+    let done = eval(here, &["run", "plan.toml", "--format", "json"]);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    assert_eq!(lines(here, "plan.jsonl", "run").len(), 4);
+    assert!(here.join("plan.jsonl.build/variant-001/root/opt/tool").is_file());
 }

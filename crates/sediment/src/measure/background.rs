@@ -165,6 +165,11 @@ impl Background {
         }
     }
 
+    /// Waits a moment, in which a process that is about to end has ended.
+    pub fn pause(&self) {
+        thread::sleep(LOOK_AGAIN);
+    }
+
     /// The process and all that descend from it, by their ids.
     #[must_use]
     pub fn processes(&self) -> Vec<u32> {

@@ -35,6 +35,12 @@ pub struct Activity {
     throttled: u64,
 }
 
+/// How many processors this process may use.
+#[must_use]
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// Reads the state below a root, `/` for this machine.
 #[must_use]
 pub fn state(root: &Path) -> State {

@@ -97,6 +97,12 @@ pub fn event(name: &str) -> Option<&'static Event> {
 const PERF_HINT: &str =
     "install perf: linux-perf on Debian, linux-tools on Ubuntu, perf on Fedora, openSUSE, Arch and Alpine";
 
+/// What happens in the kernel, and is not seen by a count of user space.
+const IN_KERNEL: &[&str] = &["context-switches", "cpu-migrations", "minor-faults", "major-faults"];
+
+const USER_SPACE_ONLY: &str =
+    "perf may count in user space only here: sudo sysctl kernel.perf_event_paranoid=1";
+
 /// How much the counts may fall short of the whole run before they count as scaled, in per cent.
 const WHOLE_RUN: f64 = 99.5;
 
@@ -154,6 +160,7 @@ fn try_out(asked: &[&'static Event], scratch: &Path, stop: &Stop) -> Result<Coun
             counts
         }
     };
+    // perf marks what it could count in user space only; such events of the kernel would be noughts that are none.
     found.user_space_only = counts.iter().any(|count| count.modifiers.contains('u'));
     let mut hardware = Vec::new();
     let mut software = Vec::new();
@@ -165,6 +172,9 @@ fn try_out(asked: &[&'static Event], scratch: &Path, stop: &Stop) -> Result<Coun
         match counts.iter().find(|count| count.event == event.event) {
             Some(Count { value: Err(why), .. }) if why.contains("not supported") => {
                 found.absent.insert(event.metric.to_owned(), not_supported().to_owned());
+            }
+            Some(_) if found.user_space_only && IN_KERNEL.contains(&event.event) => {
+                found.absent.insert(event.metric.to_owned(), USER_SPACE_ONLY.to_owned());
             }
             Some(count) if event.hardware => {
                 took_turns |= count.value.is_err() || count.running < WHOLE_RUN;

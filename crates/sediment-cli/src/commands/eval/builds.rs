@@ -269,9 +269,11 @@ impl Maker<'_> {
             .with("root", place.join("root").to_string_lossy())
             .with_words("flags", variant.flags.split_whitespace().map(str::to_owned));
         let build = CommandLine::Shell(
+            // Few systems without packages of their own have cpio; rpm2archive came with rpm 4.12.
             "rpmbuild -bb --define \"_topdir \"{top} --define \"_sourcedir \"{sources} {flags} {spec} && mkdir -p {root} && \
              cd {root} && find {top}/RPMS -name '*.rpm' | sort | while read -r package; do \
-             rpm2cpio \"$package\" | cpio -idm --quiet || exit 1; done"
+             if command -v cpio >/dev/null; then rpm2cpio \"$package\" | cpio -idm --quiet; \
+             else rpm2archive - <\"$package\" | tar -xz; fi || exit 1; done"
                 .to_owned(),
         );
         self.run(&build, &values, self.folder, &variant.name, "package build")?;

@@ -12,7 +12,7 @@ use crate::measure::background::{Background, Ready, signal};
 use crate::measure::clock::Clock;
 use crate::measure::command::{Ended, Outcome, observe};
 use crate::measure::perf_stat::{self, Counters, Event};
-use crate::measure::{Command, Input, Stop, meter, page_cache};
+use crate::measure::{Command, Input, Stop, machine, meter, page_cache};
 use core::time::Duration;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +21,9 @@ const KEPT_OF_OUTPUT: usize = 8 << 20;
 
 /// Lines of a program that failed that are shown.
 const LAST_LINES: usize = 8;
+
+/// How often a server is run before it is given up that perf counts something of it.
+const ATTEMPTS: u32 = 3;
 
 /// The variable that pads the environment.
 const PADDING: &str = "SEDIMENT_EVAL_PADDING";
@@ -180,7 +183,7 @@ impl<'a> Processes<'a> {
                 WorkloadKind::Command { command, input } => {
                     self.run_command(visit, workload, command, input.as_deref(), events)?
                 }
-                WorkloadKind::Server(server) => self.run_server(visit, workload, server, events)?,
+                WorkloadKind::Server(server) => self.run_server_counted(visit, workload, server, events)?,
                 WorkloadKind::Import(_) => Taken::default(),
             };
             if index == 0 {
@@ -255,6 +258,7 @@ impl<'a> Processes<'a> {
             }
         } else {
             add_counts(&perf_stat::take(&file)?, events, &mut taken);
+            drop_late_clock(&mut taken);
         }
         Ok(taken)
     }
@@ -276,6 +280,25 @@ impl<'a> Processes<'a> {
             }
         }
         Ok(())
+    }
+
+    /// As [`Self::run_server`], again where perf counted nothing: it may have come too late to a process that was ending.
+    fn run_server_counted(
+        &self,
+        visit: &Visit,
+        workload: &PlannedWorkload,
+        plan: &ServerPlan,
+        events: &[&'static Event],
+    ) -> Result<Taken> {
+        let expected = events.iter().find(|event| event.metric == "task-clock" || event.hardware);
+        for _ in 0..ATTEMPTS {
+            let taken = self.run_server(visit, workload, plan, events)?;
+            if expected.is_none_or(|event| taken.values.contains_key(event.metric)) {
+                return Ok(taken);
+            }
+        }
+        Err(Error::failed(format!("perf counted nothing of the server, {ATTEMPTS} times in a row"))
+            .with_hint("is it another process that does the work? counters = [] in [run] does without perf"))
     }
 
     fn run_server(
@@ -303,14 +326,7 @@ impl<'a> Processes<'a> {
         }
         let drive = self.command(&plan.drive, workload, &values)?;
         let file = self.scratch.join("perf-stat-server.csv");
-        let counter = if events.is_empty() {
-            None
-        } else {
-            let attached = perf_stat::attached(&server.processes(), events, &file, &drive);
-            let mut counter = Background::start(&attached)?;
-            counter.wait_until(&Ready::Counting, Duration::from_secs(20))?;
-            Some(counter)
-        };
+        let counter = if events.is_empty() { None } else { Some(attach(&server, events, &file, &drive)?) };
         let before = server.account();
         let ended = observe(&drive, KEPT_OF_OUTPUT)?;
         let after = server.account();
@@ -384,6 +400,23 @@ impl<'a> Processes<'a> {
     }
 }
 
+/// Attaches perf to a server's processes. One that is gone before perf comes to it is an error of perf's: so only those that were
+/// there a moment ago too are named, and it is tried again.
+fn attach(server: &Background, events: &[&'static Event], file: &Path, like: &Command) -> Result<Background> {
+    let mut tried = 0;
+    loop {
+        let before = server.processes();
+        server.pause();
+        let processes: Vec<u32> = server.processes().into_iter().filter(|id| before.contains(id)).collect();
+        let mut counter = Background::start(&perf_stat::attached(&processes, events, file, like))?;
+        match counter.wait_until(&Ready::Counting, Duration::from_secs(20)) {
+            Ok(()) => return Ok(counter),
+            Err(error) if error.kind() == crate::ErrorKind::Interrupted || tried == 10 => return Err(error),
+            Err(_) => tried += 1,
+        }
+    }
+}
+
 /// The name by which perf calls the program that it runs: the first word behind `--`.
 fn under_perf(command: &Command) -> Option<String> {
     let words: Vec<String> = std::iter::once(&command.program)
@@ -393,6 +426,16 @@ fn under_perf(command: &Command) -> Option<String> {
     let perf = words.iter().position(|word| word == "perf")?;
     let end = words.iter().skip(perf).position(|word| word == "--")?;
     words.get(perf + end + 1).cloned()
+}
+
+/// perf starts its clock just after the program has begun. On a busy machine a short program may have done its work by then: a
+/// run that used more processors than there are tells so, and then the time that passed is not known.
+fn drop_late_clock(taken: &mut Taken) {
+    let value = |name: &str| taken.values.get(name).copied().unwrap_or(0.0);
+    let used = value("task-clock").max(value("user") + value("sys"));
+    if used > 1.05 * value("elapsed") * machine::processors() as f64 {
+        taken.values.remove("elapsed");
+    }
 }
 
 fn with_log(error: Error, server: &Background) -> Error {
