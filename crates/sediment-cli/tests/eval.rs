@@ -105,8 +105,21 @@ fn quick_runs_blocks_and_reports() {
     let done = eval(
         folder.path(),
         &[
-            "quick", "--blocks", "3", "--seed", "7", "-o", "q.jsonl", "--format", "json", "--", "true", "--",
-            "sleep", "0.01",
+            "quick",
+            "--no-counters",
+            "--blocks",
+            "3",
+            "--seed",
+            "7",
+            "-o",
+            "q.jsonl",
+            "--format",
+            "json",
+            "--",
+            "true",
+            "--",
+            "sleep",
+            "0.01",
         ],
     );
     assert_eq!(code(&done), 0, "{}", err(&done));

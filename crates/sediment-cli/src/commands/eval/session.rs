@@ -101,7 +101,7 @@ fn all(
     let state = machine::state(root);
     for warning in &state.warnings {
         file.append(&journal::warning(warning))?;
-        ui.note(&format!("{}", warning.what));
+        ui.note(&warning.what);
         if !warning.command.is_empty() {
             ui.note(&format!("  mend it for this boot: {}", warning.command));
         }
