@@ -31,7 +31,7 @@ fn p(p: f64) -> String {
 }
 
 fn test(effect: Option<Effect>) -> String {
-    effect.map_or_else(|| "–".to_owned(), |e| format!("{:.3} | {:.2} | {}", -e.t, e.freedom, p(e.p)))
+    effect.map_or_else(|| "–".to_owned(), |e| format!("{:.3} | {:.2} | {}", 0.0 - e.t, e.freedom, p(e.p)))
 }
 
 /// A list of claims, each with whether it holds.
@@ -139,9 +139,17 @@ fn o2_and_os(claims: &mut Claims) {
         );
     }
     claims.add(
-        "netperf's IPC gain comes with 5.3 % more instructions in as many cycles (-0.18 %, p = 0.57), not with more work.",
-        format!("{:.1} {:.2} {}", change(&analysis, 0, "instructions", 1), change(&analysis, 0, "cycles", 1), p(compared(&analysis, 0, "cycles", 1).welch.unwrap().p))
-            .starts_with("5.3 -0.18 0.57"),
+        "netperf's IPC gain comes with 5.3 % more instructions in as many cycles (-0.18 %, p = 0.575), not with more work.",
+        format!("{:.1} {:.2} {}", change(&analysis, 0, "instructions", 1), change(&analysis, 0, "cycles", 1), p(compared(&analysis, 0, "cycles").welch.unwrap().p))
+            .starts_with("5.3 -0.18 0.575"),
+    );
+    println!(
+        "\nThe post's gains, 4.8 % for netperf and 2.7 % for volano, are ratios of IPCs printed with two digits."
+    );
+    claims.add(
+        "From the counts IPC rises by 5.5 % and 3.4 %, where the post has 4.8 % and 2.7 %.",
+        [0, 1].map(|workload| format!("{:.1}", change(&analysis, workload, "instructions per cycle", 1)))
+            == ["5.5", "3.4"],
     );
     claims.add(
         "Three runs of each build are refused a verdict: an exact test needs 4.",

@@ -19,3 +19,17 @@ pub fn ascii_json(value: &serde_json::Value) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::ascii_json;
+
+    #[test]
+    fn json_is_ascii_and_reads_back() {
+        let value = serde_json::json!({ "name": "f\u{200b}\u{202e}é\u{1f980}\u{7f}\u{1b}\"\\" });
+        let text = ascii_json(&value);
+        assert!(text.is_ascii(), "{text}");
+        assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
+}

@@ -282,8 +282,12 @@ pub fn perf_stat() -> Experiment {
     found
 }
 
-/// The third comparison: metric, with and without inlining, CVs in per cent where printed, change as printed.
-pub const WELCH: &[(&str, &str, &str, Option<(&str, &str)>, &str)] = &[
+/// A metric of the third comparison: its name, with and without inlining, CVs in per cent where printed, change as printed.
+pub type Measured =
+    (&'static str, &'static str, &'static str, Option<(&'static str, &'static str)>, &'static str);
+
+/// The third comparison.
+pub const WELCH: &[Measured] = &[
     ("throughput 1", "1,055,159", "954,265", None, "+10.57%"),
     ("throughput 2", "1,095,292", "1,054,294", Some(("11.26", "19.18")), "+3.89%"),
     ("cycles", "71,522,202", "73,076,160", Some(("0.75", "1.52")), "-2.13%"),

@@ -86,8 +86,8 @@ pub fn contrasts(builds: &[Vec<usize>]) -> Result<Vec<Contrast>, Incomplete> {
         _ => 0.0,
     };
     let mut found = Vec::new();
-    for factor in 0..factors {
-        for level in 1..levels[factor] {
+    for (factor, count) in levels.iter().enumerate() {
+        for level in 1..*count {
             let weights = builds.iter().map(|build| sign(build, factor, level) * share(&[factor])).collect();
             found.push(Contrast { term: Term::Main { factor, level }, weights });
         }

@@ -41,27 +41,23 @@ pub fn mann_whitney(first: &[f64], second: &[f64]) -> Option<MannWhitney> {
     Some(MannWhitney { u, p, exact })
 }
 
-/// Counts, by U, the arrangements of m and n values: those with a value of the first group on top, and those without.
+/// Counts the arrangements of m and n values by their U, as the coefficients of the Gaussian binomial
+/// ∏ (1 − qⁿ⁺ⁱ) / (1 − qⁱ), i = 1 … m: whole numbers below 2⁵³ for 25 and 25.
 fn exact_p(m: usize, n: usize, u: f64) -> f64 {
-    // counts[j][u] for the i values of the first group taken so far; a whole number below 2^53 for 25 and 25.
-    let mut counts = vec![vec![0.0; m * n + 1]; n + 1];
-    for row in &mut counts {
-        row[0] = 1.0;
-    }
-    for _ in 1..=m {
-        let mut next = vec![vec![0.0; m * n + 1]; n + 1];
-        next[0][0] = 1.0;
-        for j in 1..=n {
-            for at in 0..=m * n {
-                let first_on_top = if at >= j { counts[j][at - j] } else { 0.0 };
-                next[j][at] = first_on_top + next[j - 1][at];
-            }
+    let most = m * n;
+    let mut counts = vec![0.0; most + 1];
+    counts[0] = 1.0;
+    for i in 1..=m {
+        for at in (n + i..=most).rev() {
+            counts[at] -= counts[at - (n + i)];
         }
-        counts = next;
+        for at in i..=most {
+            counts[at] += counts[at - i];
+        }
     }
-    let smaller = u.min((m * n) as f64 - u) as usize;
-    let tail: f64 = counts[n][..=smaller].iter().sum();
-    let all: f64 = counts[n].iter().sum();
+    let smaller = u.min(most as f64 - u) as usize;
+    let tail: f64 = counts[..=smaller].iter().sum();
+    let all: f64 = counts.iter().sum();
     (2.0 * tail / all).min(1.0)
 }
 

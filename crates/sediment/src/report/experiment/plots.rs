@@ -148,11 +148,10 @@ fn intervals(analysis: &Analysis, workload: &WorkloadAnalysis, comparisons: &[&C
     }
     let _ = write!(
         svg,
-        "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n</svg>\n\
+        "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">per cent</text>\n</svg>\n\
          <figcaption>{}. Bars are {:.0} % intervals; the band is the margin of {} %.</figcaption>\n</figure>\n",
         (LABELS + WIDTH - RIGHT) / 2.0,
         bottom + 34.0,
-        "per cent",
         escape::html(&title),
         analysis.confidence * 100.0,
         margin
