@@ -34,6 +34,8 @@ fn main() {
             meters_run_apart_and_only_in_the_first_blocks,
         ),
     ];
+    let tools = [support::Need::Program("taskset"), support::Need::Program("ldd")];
+    cases.push(case("runs_may_be_cold_and_pinned", &tools, runs_may_be_cold_and_pinned));
     cases.extend(builds::cases());
     cases.extend(imports::cases());
     cases.extend(interruptions::cases());
@@ -272,4 +274,21 @@ fn meters_run_apart_and_only_in_the_first_blocks() {
     let with: Vec<_> = runs.iter().filter(|run| run["values"].get("max-rss").is_some()).collect();
     assert_eq!(with.len(), 2 * 2);
     assert!(with.iter().all(|run| run["block"].as_u64().is_some_and(|block| block < 2)));
+}
+
+fn runs_may_be_cold_and_pinned() {
+    let folder = tempfile::tempdir().unwrap();
+    // Says 1 where the first processor is the only one that it may use.
+    let script = "echo $(grep -c '^Cpus_allowed_list:[[:space:]]*0$' /proc/self/status) processor";
+    let work = "work = { name = \"answer\", regex = '^(1) processor' }";
+    plan(
+        folder.path(),
+        script,
+        &format!("{script} # the other"),
+        "blocks = 1\npilot = 1\ncold = true\npin = [0]",
+        work,
+    );
+    let done = eval(folder.path(), &["run", "plan.toml", "--format", "json"]);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    assert_eq!(lines(folder.path(), "plan.jsonl", "run").len(), 4);
 }

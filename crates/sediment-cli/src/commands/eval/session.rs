@@ -74,7 +74,8 @@ fn sit(plan: &Plan, recorded: Recorded, mut file: JournalFile, ui: &Ui) -> Resul
             ui.note(&format!("what was measured until now is kept in {}", file.path().display()));
             Err(error)
         }
-        Ok(()) => Ok(experiment),
+        // What is reported is what a later `eval report` will read.
+        Ok(()) => Ok(journal::read(&files::read(file.path())?)?.experiment),
     }
 }
 

@@ -15,6 +15,7 @@ use super::metrics;
 use super::plan::Plan;
 use super::run::{journal, set_fact};
 use crate::error::{Error, Result};
+use crate::measure::perf_stat::{Count, scaled};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A format that is read.
@@ -130,6 +131,46 @@ fn perf_metric(event: &str) -> String {
         _ => return event.to_owned(),
     }
     .to_owned()
+}
+
+/// Counts in the order of a file, as runs: an event that was seen in the run before begins the next one.
+fn perf_runs(counts: Vec<(u64, Count)>) -> Result<Imported> {
+    let mut imported = Imported::default();
+    let mut run: BTreeMap<String, f64> = BTreeMap::new();
+    let mut seen: Vec<String> = Vec::new();
+    for (number, count) in counts {
+        if count.error_percent.is_some_and(|percent| percent != 0.0) {
+            return Err(Error::at_line(
+                number,
+                "this is the mean of several runs, and the file does not say how many",
+            )
+            .with_hint(
+                "record without -r, once for each run, or import perf stat's text, which says how many runs",
+            ));
+        }
+        let name = perf_metric(&count.event);
+        if seen.contains(&name) {
+            imported.runs.push(std::mem::take(&mut run));
+            seen.clear();
+        }
+        seen.push(name.clone());
+        match &count.value {
+            Ok(value) => {
+                if scaled(&count) {
+                    imported.scaled.insert(name.clone());
+                }
+                run.insert(name, *value);
+            }
+            Err(why) => {
+                imported.absent.insert(name, format!("perf said {why}"));
+            }
+        }
+    }
+    imported.runs.push(run);
+    imported.runs.retain(|run| !run.is_empty());
+    // What was counted in one run is not absent.
+    imported.absent.retain(|name, _| !imported.runs.iter().any(|run| run.contains_key(name)));
+    Ok(imported)
 }
 
 /// Adds what was imported of a (workload, variant) to an experiment; the lines to keep.

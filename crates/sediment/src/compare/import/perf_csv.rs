@@ -2,10 +2,9 @@
 //! `perf stat -x,` (or another separator of one character): a row for each event. Rows of one event that repeat are further runs;
 //! with `-r` they are means with a standard error in per cent, of a number of runs that the file does not say.
 
-use super::{Imported, Importer, Table, perf_metric};
-use crate::error::{Error, Result};
-use crate::measure::perf_stat::{Count, row, scaled};
-use std::collections::BTreeMap;
+use super::{Importer, Table, perf_runs};
+use crate::error::Error;
+use crate::measure::perf_stat::row;
 
 pub(super) const IMPORTER: Importer = Importer {
     name: "perf stat -x",
@@ -23,7 +22,7 @@ pub(super) const IMPORTER: Importer = Importer {
             })?;
             counts.push((number, count));
         }
-        Ok(vec![Table { label: String::new(), line: 1, imported: runs(counts)? }])
+        Ok(vec![Table { label: String::new(), line: 1, imported: perf_runs(counts)? }])
     },
 };
 
@@ -36,44 +35,4 @@ fn separator(text: &str) -> Option<char> {
             count.event.contains(letter) && first.split(*separator).count() >= 4
         })
     })
-}
-
-/// Counts in the order of a file, as runs: an event that was seen in the run before begins the next one.
-pub(super) fn runs(counts: Vec<(u64, Count)>) -> Result<Imported> {
-    let mut imported = Imported::default();
-    let mut run: BTreeMap<String, f64> = BTreeMap::new();
-    let mut seen: Vec<String> = Vec::new();
-    for (number, count) in counts {
-        if count.error_percent.is_some_and(|percent| percent != 0.0) {
-            return Err(Error::at_line(
-                number,
-                "this is the mean of several runs, and the file does not say how many",
-            )
-            .with_hint(
-                "record without -r, once for each run, or import perf stat's text, which says how many runs",
-            ));
-        }
-        let name = perf_metric(&count.event);
-        if seen.contains(&name) {
-            imported.runs.push(std::mem::take(&mut run));
-            seen.clear();
-        }
-        seen.push(name.clone());
-        match &count.value {
-            Ok(value) => {
-                if scaled(&count) {
-                    imported.scaled.insert(name.clone());
-                }
-                run.insert(name, *value);
-            }
-            Err(why) => {
-                imported.absent.insert(name, format!("perf said {why}"));
-            }
-        }
-    }
-    imported.runs.push(run);
-    imported.runs.retain(|run| !run.is_empty());
-    // What was counted in one run is not absent.
-    imported.absent.retain(|name, _| !imported.runs.iter().any(|run| run.contains_key(name)));
-    Ok(imported)
 }

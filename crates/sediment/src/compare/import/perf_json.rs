@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `perf stat -j`: a JSON object on a line for each event.
 
-use super::{Importer, Table, perf_csv};
+use super::{Importer, Table, perf_runs};
 use crate::error::{Error, Result};
 use crate::measure::perf_stat::{Count, new_count};
 use serde_json::Value;
@@ -30,7 +30,7 @@ fn read(text: &str) -> Result<Vec<Table>> {
         })?;
         counts.push((number, count));
     }
-    Ok(vec![Table { label: String::new(), line: 1, imported: perf_csv::runs(counts)? }])
+    Ok(vec![Table { label: String::new(), line: 1, imported: perf_runs(counts)? }])
 }
 
 fn count(value: &Value) -> Option<Count> {
