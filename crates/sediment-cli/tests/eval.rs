@@ -23,6 +23,7 @@ fn main() {
         case("quick_runs_blocks_and_reports", &[], quick_runs_blocks_and_reports),
         case("quick_says_how_it_is_used", &[], quick_says_how_it_is_used),
         case("the_gate_fails_on_a_regression", &[], the_gate_fails_on_a_regression),
+        case("without_perf_the_kernels_accounts_remain", &[], without_perf_the_kernels_accounts_remain),
         case("work_is_counted_in_the_output", &[], work_is_counted_in_the_output),
         case("a_missing_work_counter_is_an_error", &[], a_missing_work_counter_is_an_error),
         case("a_variant_that_fails_is_named", &[], a_variant_that_fails_is_named),
@@ -169,6 +170,29 @@ fn the_gate_fails_on_a_regression() {
     assert_eq!(code(&eval(folder.path(), &["gate", "n.jsonl"])), 0);
     let asked = eval(folder.path(), &["gate", "--conclusive", "n.jsonl"]);
     assert_eq!(code(&asked), 4, "{}{}", out(&asked), err(&asked));
+}
+
+fn without_perf_the_kernels_accounts_remain() {
+    let folder = tempfile::tempdir().unwrap();
+    for tool in ["sh", "sleep"] {
+        std::os::unix::fs::symlink(support::program(tool).unwrap(), folder.path().join(tool)).unwrap();
+    }
+    let arguments =
+        ["quick", "--blocks", "2", "-o", "q.jsonl", "--", "sleep", "0.01", "--", "sh", "-c", "sleep 0.01"];
+    let done = program(folder.path(), &arguments).env("PATH", folder.path()).output().unwrap();
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    let said = err(&done);
+    assert_eq!(said.matches("perf is not there").count(), 1, "said once: {said}");
+    assert!(said.contains("cycles") && said.contains("linux-perf on Debian"), "{said}");
+    for run in lines(folder.path(), "q.jsonl", "run") {
+        for metric in
+            ["elapsed", "user", "sys", "cpu-time", "minor-faults", "major-faults", "context-switches"]
+        {
+            assert!(run["values"][metric].is_number(), "{metric}: {run}");
+        }
+        assert!(run["values"].get("cycles").is_none(), "absent, not zero");
+    }
+    assert!(out(&done).contains("Not measured"), "{}", out(&done));
 }
 
 fn work_is_counted_in_the_output() {

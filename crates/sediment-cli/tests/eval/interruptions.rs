@@ -20,7 +20,7 @@ pub fn cases() -> Vec<Trial> {
 }
 
 /// Starts an experiment, waits until something is so, interrupts it, and gives its end.
-fn interrupted(folder: &Path, arguments: &[&str], is_so: impl FnMut() -> bool) -> Output {
+pub fn interrupted(folder: &Path, arguments: &[&str], is_so: impl FnMut() -> bool) -> Output {
     let child = program(folder, arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for("the moment to interrupt", is_so);
     let id = child.id().to_string();

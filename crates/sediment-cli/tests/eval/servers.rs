@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Servers that are started, driven and stopped.
 
+use super::interruptions::interrupted;
 use super::support::case;
 use super::{code, err, eval, is_alive, lines, wait_for};
 use libtest_mimic::Trial;
@@ -11,6 +12,7 @@ pub fn cases() -> Vec<Trial> {
         case("a_server_is_measured_while_it_is_driven", &[], a_server_is_measured_while_it_is_driven),
         case("a_server_that_is_never_ready_is_stopped", &[], a_server_that_is_never_ready_is_stopped),
         case("a_server_that_dies_shows_its_log", &[], a_server_that_dies_shows_its_log),
+        case("an_interrupt_stops_the_server", &[], an_interrupt_stops_the_server),
         case("a_driver_that_fails_stops_the_server", &[], a_driver_that_fails_stops_the_server),
     ]
 }
@@ -94,6 +96,23 @@ fn a_server_that_dies_shows_its_log() {
         said.contains("ended before it was ready (exit status: 3)") && said.contains("no configuration"),
         "{said}"
     );
+}
+
+fn an_interrupt_stops_the_server() {
+    for (rest, moment) in [
+        ("ready = { log = \"never\" }\ndrive = \"true\"", "servers"),
+        (
+            "ready = { log = \"ready\" }\ndrive = \"echo $$ >> servers; touch driving; sleep 600; true\"",
+            "driving",
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        plan(folder.path(), SERVER, rest);
+        let done = interrupted(folder.path(), &["run", "plan.toml"], || folder.path().join(moment).is_file());
+        assert_eq!(code(&done), 1);
+        assert!(err(&done).contains("interrupted; the 0 runs until now"), "{}", err(&done));
+        all_ended(folder.path());
+    }
 }
 
 fn a_driver_that_fails_stops_the_server() {

@@ -89,7 +89,7 @@ fn all(
 ) -> Result<()> {
     let folder = PathBuf::from(&recorded.folder);
     import_files(plan, &folder, experiment, file)?;
-    if !run::runs_something(plan) {
+    if plan.is_import_only() {
         return Ok(());
     }
     let programs =

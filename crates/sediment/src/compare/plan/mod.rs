@@ -46,8 +46,6 @@ pub struct Plan {
     pub build_time_limit: f64,
     /// Section of the padding object's function.
     pub padding_section: String,
-    /// Whether the noise floor is measured.
-    pub noise_floor: bool,
 }
 
 /// How runs are made.

@@ -31,8 +31,7 @@ pub fn read(text: &str) -> Result<Plan> {
     let mut variants = variants(&top, build.as_ref(), imports_only)?;
     let baseline = baseline(&top, &variants)?;
     check_imports(&top, &workloads, &variants)?;
-    let noise_floor = top.truth("noise-floor", true)?;
-    if noise_floor && !imports_only {
+    if top.truth("noise-floor", true)? && !imports_only {
         add_probes(&mut variants, baseline);
     }
     let limit = |key| build.as_ref().map_or(Ok(None), |build| build.number(key, 0.1, LONGEST));
@@ -48,7 +47,6 @@ pub fn read(text: &str) -> Result<Plan> {
         run: run(top.table("run", "run")?.as_ref())?,
         build_time_limit: limit("time-limit")?.unwrap_or(7200.0),
         padding_section: section.unwrap_or_else(|| ".text.sediment_eval_padding".to_owned()),
-        noise_floor,
         variants,
         workloads,
     })

@@ -19,7 +19,7 @@ pub mod processes;
 pub mod schedule;
 
 use super::data::{Experiment, Observation, Phase};
-use super::plan::{Plan, WorkloadKind};
+use super::plan::Plan;
 use super::stopping::{Budget, NextStep, plan_next};
 use super::{data, metrics};
 use crate::error::{Error, ErrorKind, Result};
@@ -326,12 +326,6 @@ pub fn set_fact(experiment: &mut Experiment, name: &str, value: String) {
         Some(fact) => fact.1 = value,
         None => experiment.facts.push((name.to_owned(), value)),
     }
-}
-
-/// Whether the plan runs anything, or only imports.
-#[must_use]
-pub fn runs_something(plan: &Plan) -> bool {
-    plan.workloads.iter().any(|workload| !matches!(workload.kind, WorkloadKind::Import(_)))
 }
 
 /// Names whose run it was in an error, if it does not say so itself.
