@@ -332,16 +332,17 @@ pub fn new_count(value: &str, unit: &str, event: &str, running: f64, error_perce
         }
         _ => (event, ""),
     };
-    let (unit, scale) = match unit {
-        "" => ("count", 1.0),
-        "msec" | "ms" => ("s", 1e3),
-        "ns" => ("s", 1e9),
-        "usec" | "us" => ("s", 1e6),
-        "sec" => ("s", 1.0),
-        other => (other, 1.0),
+    let (unit, exponent) = match unit {
+        "" => ("count", 0),
+        "msec" | "ms" => ("s", -3),
+        "ns" => ("s", -9),
+        "usec" | "us" => ("s", -6),
+        "sec" => ("s", 0),
+        other => (other, 0),
     };
-    // Divided, not multiplied by a reciprocal, so that 1372461 ns is 0.001372461 s.
-    let value = value.parse::<f64>().map(|v| v / scale).map_err(|_| value.to_owned());
+    // Scaled as a decimal, so that 1.37 msec is the number nearest to 0.00137.
+    let number = if exponent == 0 { value.parse::<f64>() } else { format!("{value}e{exponent}").parse() };
+    let value = number.map_err(|_| value.to_owned());
     Count {
         event: name.to_owned(),
         modifiers: modifiers.to_owned(),
