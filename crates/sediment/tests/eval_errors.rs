@@ -149,3 +149,21 @@ fn what_is_no_experiment_is_an_error_that_says_why() {
     assert!(error(&|e| e.confidence = 1.5).contains("confidence"));
     assert!(error(&|e| e.margin = 0.0).contains("margin"));
 }
+
+#[test]
+fn runs_without_blocks_are_compared_by_welch_or_over_their_links() {
+    let world = World { slower_by: 0.05, run: 0.002, replicas: 1, ..World::UNSTEADY };
+    let unpaired = |world: World| {
+        let mut experiment = simulated::run(world, &Budget { most_blocks: 12, ..Budget::default() }, 0.01, 2);
+        for run in &mut experiment.observations {
+            run.block = None;
+        }
+        analyse(&experiment).unwrap()
+    };
+    let analysis = unpaired(world);
+    let found = analysis.workloads[0].headline_comparison(1).unwrap().clone();
+    assert!(found.effect.unwrap().freedom > 10.0 && found.signed_rank.is_none());
+    assert_eq!(analysis.workloads[0].judgements[0].verdict, Verdict::Slower);
+    let analysis = unpaired(World { link: 0.03, replicas: 3, ..world });
+    assert_eq!(analysis.workloads[0].headline_comparison(1).unwrap().effect.unwrap().freedom, 4.0);
+}

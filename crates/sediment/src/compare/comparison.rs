@@ -176,7 +176,7 @@ fn of_samples(manner: Manner, first: &[Sample], second: &[Sample]) -> Option<Com
     let (first_moments, second_moments) = (Moments::of(&first_values)?, Moments::of(&second_values)?);
     let mut found = match (links(manner.scale, first), links(manner.scale, second)) {
         (Some(first_links), Some(second_links)) => of_blocks(manner, &first_links, &second_links)?,
-        _ => of_runs(manner, &scaled(manner.scale, first), &scaled(manner.scale, second))?,
+        _ => of_runs(manner, first, second)?,
     };
     let confidence = manner.experiment.confidence;
     found.student = student::two_groups(&first_moments, &second_moments, confidence);
@@ -188,12 +188,31 @@ fn of_samples(manner: Manner, first: &[Sample], second: &[Sample]) -> Option<Com
     finish(manner, found)
 }
 
-fn of_runs(manner: Manner, first: &[f64], second: &[f64]) -> Option<Comparison> {
-    let (one, other) = (Moments::of(first)?, Moments::of(second)?);
+fn of_runs(manner: Manner, first: &[Sample], second: &[Sample]) -> Option<Comparison> {
+    let confidence = manner.experiment.confidence;
+    let (one, other) =
+        (Moments::of(&scaled(manner.scale, first))?, Moments::of(&scaled(manner.scale, second))?);
     let mut found = empty(Design::Unpaired { runs: (first.len(), second.len()) }, manner.scale);
     found.estimate = one.mean - other.mean;
-    found.effect = welch::two_groups(&one, &other, manner.experiment.confidence);
+    let (one_by_link, other_by_link) = (link_means(manner.scale, first), link_means(manner.scale, second));
+    found.effect = if one_by_link.len() + other_by_link.len() > 2 {
+        // Runs of one link share its luck: what is independent are the links.
+        let effect =
+            student::two_groups(&Moments::of(&one_by_link)?, &Moments::of(&other_by_link)?, confidence)?;
+        found.estimate = effect.interval.estimate;
+        Some(effect)
+    } else {
+        welch::two_groups(&one, &other, confidence)
+    };
     Some(found)
+}
+
+fn link_means(scale: Scale, samples: &[Sample]) -> Vec<f64> {
+    let mut links: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for sample in samples {
+        links.entry(sample.replica).or_default().push(scale.of(sample.value));
+    }
+    links.values().map(|values| values.iter().sum::<f64>() / values.len() as f64).collect()
 }
 
 fn of_blocks(manner: Manner, first: &Links, second: &Links) -> Option<Comparison> {
