@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exit codes: 0 done, 1 failed, 2 usage, 5 below a floor the caller set, 6 this machine cannot do it.
-//! (3, regression, and 4, inconclusive, belong to comparisons.)
+//! Exit codes: 0 done, 1 failed (or interrupted), 2 usage, 3 regression, 4 inconclusive, 5 below a floor the caller set, 6 this
+//! machine cannot do it.
 
 use sediment::ErrorKind;
 use std::process::ExitCode;
+
+/// An experiment shows a regression.
+pub(crate) const REGRESSION: u8 = 3;
+
+/// An experiment cannot tell, and the caller asked that it can.
+pub(crate) const INCONCLUSIVE: u8 = 4;
 
 /// A command ran, but a floor that the caller set was not reached.
 pub(crate) const BELOW_FLOOR: u8 = 5;

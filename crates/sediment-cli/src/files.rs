@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 
 use crate::ui::Ui;
 
+mod journal;
 mod system;
+pub(crate) use journal::JournalFile;
 pub(crate) use system::SystemFiles;
 
 /// The name that means standard input or output.
@@ -274,4 +276,10 @@ pub(crate) fn new_folder(path: &Path) -> Result<()> {
             .with_input(display(path))
             .with_hint("name one that does not exist yet, in a folder that does")
     })
+}
+
+/// Makes a folder and those above it, as far as they are missing; its absolute path.
+pub(crate) fn folder(path: &Path) -> Result<PathBuf> {
+    let made = fs::create_dir_all(path).and_then(|()| path.canonicalize());
+    made.map_err(|error| Error::failed(format!("cannot be made: {error}")).with_input(display(path)))
 }

@@ -26,7 +26,7 @@ impl Ui {
 
     /// Prints a result for programs: JSON in ASCII, so that no name in it can speak to a terminal.
     pub(crate) fn json(&self, value: &serde_json::Value) -> sediment::Result<()> {
-        self.raw_result(ascii_json(value).as_bytes())
+        self.raw_result(sediment::report::ascii_json(value).as_bytes())
     }
 
     /// Writes data to standard output as it is. A reader that went away is no failure.
@@ -56,7 +56,9 @@ impl Ui {
     pub(crate) fn error(&self, error: &Error) {
         self.say(&format!("sediment: {error}"));
         if let Some(hint) = error.hint() {
-            self.say(&format!("  hint: {hint}"));
+            for (index, line) in hint.lines().enumerate() {
+                self.say(&format!("  {}{line}", if index == 0 { "hint: " } else { "      " }));
+            }
         }
     }
 
@@ -104,39 +106,10 @@ impl Ui {
     }
 }
 
-/// JSON with every character beyond printable ASCII, which only strings can hold, as `\\uXXXX`.
-fn ascii_json(value: &serde_json::Value) -> String {
-    let mut text = String::new();
-    for c in format!("{value:#}\n").chars() {
-        if c.is_ascii_graphic() || matches!(c, ' ' | '\n') {
-            text.push(c);
-        } else {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                text.push_str(&format!("\\u{unit:04x}"));
-            }
-        }
-    }
-    text
-}
-
 /// A line with its end, if it has one, and no other control character.
 fn safe_line(line: &str) -> String {
     match line.strip_suffix('\n') {
         Some(body) => escape::terminal(body) + "\n",
         None => escape::terminal(line),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::ascii_json;
-
-    #[test]
-    fn json_is_ascii_and_reads_back() {
-        let value = serde_json::json!({ "name": "f\u{200b}\u{202e}é\u{1f980}\u{7f}\u{1b}\"\\" });
-        let text = ascii_json(&value);
-        assert!(text.is_ascii(), "{text}");
-        assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
     }
 }

@@ -22,6 +22,8 @@ pub enum ErrorKind {
     BelowFloor,
     /// This machine, or a tool on it, cannot do what was asked.
     Unsupported,
+    /// The user asked to stop.
+    Interrupted,
 }
 
 /// Where in an input an [`Error`] arose.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names from strangers, made safe for every language that sediment writes: one function per dialect.
 //!
-//! Dialects that a machine reads ([`dot`], [`gnu_ld`], [`gold`], [`lld`], [`shell`], [`rpm`], [`make`], [`toml`]) are exact:
+//! Dialects that a machine reads ([`dot`], [`gnu_ld`], [`gold`], [`lld`], [`shell`], [`rpm`], [`make`], [`toml`](fn@toml)) are exact:
 //! the reader gets back the very text, or the function returns None and the caller leaves the name out and counts it.
 //! Dialects that people look at ([`html`], [`svg`], [`markdown`], [`csv`], [`terminal`]) can show any text; characters
 //! that would act unseen stand there as `\u{1b}`.

@@ -30,6 +30,7 @@ pub mod model;
 pub mod profile;
 pub mod read;
 pub mod record;
+pub mod report;
 pub mod resolve;
 pub mod trace;
 pub mod verify;

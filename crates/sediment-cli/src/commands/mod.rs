@@ -4,6 +4,7 @@
 mod advise;
 mod demo;
 mod draw;
+mod eval;
 mod import;
 mod legacy;
 mod merge;
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(name = "sediment", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(
-    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 5 below a floor that was set, 6 this machine cannot do it.\n\
+    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 a regression, 4 inconclusive where that was not wanted, 5 below a floor that was set, 6 this machine cannot do it.\n\
 The original's commands work too: sediment perf2gv, gv2link, gen_profile_merge, or links of those names to this program."
 )]
 struct Program {
@@ -41,6 +42,7 @@ enum Command {
     Order(order::Arguments),
     Verify(verify::Arguments),
     Advise(advise::Arguments),
+    Eval(eval::Arguments),
     Demo(demo::Arguments),
 }
 
@@ -61,6 +63,7 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
         Command::Order(arguments) => order::run(&arguments, ui),
         Command::Verify(arguments) => return verify::run(&arguments, ui),
         Command::Advise(arguments) => advise::run(&arguments, ui),
+        Command::Eval(arguments) => return eval::run(&arguments, ui),
         Command::Demo(arguments) => demo::run(&arguments, ui),
     }
     .map(|()| ExitCode::SUCCESS)

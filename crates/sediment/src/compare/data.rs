@@ -45,6 +45,15 @@ pub struct Factor {
     pub level: String,
 }
 
+/// Why a variant is no other build, but the baseline once more: what differs between the two is noise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Probe {
+    /// A/A: the very same file as the baseline's first link.
+    SameFile,
+    /// A/A′: the baseline linked again, different in luck only.
+    Relinked,
+}
+
 /// One of the builds that are compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variant {
@@ -54,6 +63,9 @@ pub struct Variant {
     pub factors: Vec<Factor>,
     /// How many links that differ in luck only; 1 where there are no layout replicas.
     pub replicas: u32,
+    /// Set for a pair that measures the noise floor; it has one replica, is compared with the baseline's replica 0 and
+    /// gets no verdict. None for the builds under test.
+    pub probe: Option<Probe>,
 }
 
 /// What the builds are made to do.
@@ -104,8 +116,22 @@ pub struct Summary {
     pub count: u64,
     /// Their mean.
     pub mean: f64,
-    /// Their standard deviation (with `count - 1` below).
-    pub deviation: f64,
+    /// Their standard deviation (with `count - 1` below); None where the source prints means alone.
+    pub deviation: Option<f64>,
+}
+
+/// A [`Summary`] and whose it is; for imported tables that kept no samples.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupSummary {
+    /// Index into [`Experiment::workloads`].
+    pub workload: usize,
+    /// Index into [`Experiment::variants`].
+    pub variant: usize,
+    /// Name of the metric.
+    pub metric: String,
+    /// Its figures. `perf stat -r` prints the standard error of the mean, in per cent: times mean, times the root of the
+    /// count, it is the deviation.
+    pub summary: Summary,
 }
 
 /// Everything that was measured, and what is needed to judge it.
@@ -127,6 +153,8 @@ pub struct Experiment {
     pub confidence: f64,
     /// The runs, in the order in which they were made.
     pub observations: Vec<Observation>,
+    /// Groups of which only summaries are known; a group has these or observations, never both.
+    pub summaries: Vec<GroupSummary>,
     /// Metrics that could not be read, and why, each once.
     pub absent: BTreeMap<String, String>,
     /// Facts of machine, builds and plan for the report's head, in the order in which they are shown.

@@ -4,8 +4,25 @@
 //! It compares any two or more builds of anything and knows nothing of layouts. A plan says what to compare
 //! and how; a run of it leaves [`Observation`]s; statistics over them give estimates, intervals and a verdict.
 
+mod advice;
+pub mod analysis;
+pub mod comparison;
 pub mod data;
+pub mod derive;
+pub mod factors;
+pub mod import;
+pub mod metrics;
+pub mod plan;
+pub mod random;
+pub mod run;
+mod samples;
+pub mod statistics;
+pub mod stopping;
+pub mod verdict;
 
+pub use analysis::{Analysis, analyse};
 pub use data::{
-    Direction, Experiment, Factor, Metric, MetricKind, Observation, Phase, Summary, Variant, Workload,
+    Direction, Experiment, Factor, GroupSummary, Metric, MetricKind, Observation, Phase, Probe, Summary,
+    Variant, Workload,
 };
+pub use stopping::{Budget, NextStep, plan_next};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Command`], what is run; [`run`], the one place where programs are started and waited for, with a time limit and bounded
-//! output; [`Ended`], how it went.
+//! output; [`Ended`], how it went; [`Stop`], by which another thread or a signal ends what runs.
 //!
 //! Rusage by child: the kernel gives it only through `wait4`, which no safe interface offers. `getrusage(RUSAGE_CHILDREN)` is the
 //! sum over all children that were ever reaped, so its growth over the reaping of one child is exactly that child's (with the
@@ -10,16 +10,18 @@
 use crate::error::{Error, ErrorKind, Result};
 use nix::libc::c_long;
 use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::time::TimeValLike;
-use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind as IoKind, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -30,6 +32,58 @@ const PATIENCE_WITH_PIPES: Duration = Duration::from_secs(1);
 
 /// Bytes of standard error that are kept for [`Ended::last_words`].
 const KEPT_OF_STANDARD_ERROR: usize = 64 * 1024;
+
+/// How often a watchdog looks whether it was asked to end what it watches.
+const LOOK_FOR_STOP: Duration = Duration::from_millis(50);
+
+/// Asks running programs to be ended: by another thread, or by a signal handler through [`Stop::flag`].
+#[derive(Debug, Clone, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Not asked yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks.
+    pub fn ask(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether it was asked.
+    #[must_use]
+    pub fn asked(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// The flag itself, for a signal handler that sets it.
+    #[must_use]
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+
+    /// An error of kind [`ErrorKind::Interrupted`] once it was asked.
+    ///
+    /// # Errors
+    /// That one.
+    pub fn check(&self) -> Result<()> {
+        if self.asked() { Err(interrupted()) } else { Ok(()) }
+    }
+}
+
+impl PartialEq for Stop {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Stop {}
+
+fn interrupted() -> Error {
+    Error::new(ErrorKind::Interrupted, "interrupted")
+}
 
 /// A program to run, and with what.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +100,9 @@ pub struct Command {
     pub folder: PathBuf,
     /// It is ended, with its descendants, after this time.
     pub time_limit: Duration,
+    /// Where given, the program runs in a process group of its own, which a terminal's interrupt key does not reach; the whole
+    /// group is ended when this is asked, and whatever is left of it when the program has ended.
+    pub stop: Option<Stop>,
 }
 
 /// What a program reads from its standard input.
@@ -71,7 +128,15 @@ impl Command {
             input: Input::Empty,
             folder: folder.into(),
             time_limit,
+            stop: None,
         }
+    }
+
+    /// Puts the program into a process group of its own, ended when `stop` is asked.
+    #[must_use]
+    pub fn stopped_by(mut self, stop: &Stop) -> Self {
+        self.stop = Some(stop.clone());
+        self
     }
 
     /// Adds arguments.
@@ -105,6 +170,10 @@ pub enum Outcome {
     Exited(i32),
     /// By this signal.
     Signalled(i32),
+    /// It was ended because its time was over.
+    OutOfTime,
+    /// It was ended because [`Command::stop`] was asked.
+    Stopped,
 }
 
 /// What a program cost.
@@ -120,6 +189,8 @@ pub struct Usage {
     pub minor_faults: u64,
     /// Page faults that had to read from a file or swap.
     pub major_faults: u64,
+    /// How often it gave its processor to another, by waiting or by force.
+    pub context_switches: u64,
 }
 
 /// How a run went.
@@ -152,6 +223,14 @@ impl Ended {
         Some(line.chars().take(300).collect())
     }
 
+    /// Its last lines: of standard error, or of standard output where it said nothing there; raw.
+    #[must_use]
+    pub fn last_lines(&self, count: usize) -> Vec<String> {
+        let said =
+            if self.errors.iter().any(|b| !b.is_ascii_whitespace()) { &self.errors } else { &self.output };
+        last_lines(said, count)
+    }
+
     /// The last bytes of its standard error, at most 64 KiB; raw.
     #[must_use]
     pub fn errors(&self) -> &[u8] {
@@ -171,6 +250,8 @@ impl Ended {
                 let spelled = Signal::try_from(signal).map_or("unknown", Signal::as_str);
                 Error::failed(format!("{name} was ended by signal {signal} ({spelled})"))
             }
+            Outcome::OutOfTime => out_of_time(command),
+            Outcome::Stopped => return Err(interrupted()),
         };
         Err(match self.last_words() {
             Some(words) => error.with_hint(format!("its last words: {words}")),
@@ -183,28 +264,56 @@ impl Ended {
 /// goes nowhere and costs nothing.
 ///
 /// # Errors
-/// When the program cannot be started, its input cannot be opened, or it had to be ended because its time was over.
+/// When the program cannot be started, its input cannot be opened, or it had to be ended because its time was over or
+/// [`Command::stop`] was asked.
 pub fn run(command: &Command, keep: usize) -> Result<Ended> {
+    let ended = observe(command, keep)?;
+    match ended.outcome {
+        Outcome::OutOfTime => Err(out_of_time(command)),
+        Outcome::Stopped => Err(interrupted()),
+        _ => Ok(ended),
+    }
+}
+
+/// As [`run`], but a program that had to be ended is an outcome too, with what it said until then.
+///
+/// # Errors
+/// When the program cannot be started or its input cannot be opened.
+pub fn observe(command: &Command, keep: usize) -> Result<Ended> {
     let started = Instant::now();
     let mut child = start(command, if keep == 0 { Stdio::null() } else { Stdio::piped() })?;
     let id = child.id();
     feed(&mut child, &command.input);
     let output = child.stdout.take().map(|pipe| Collector::start(pipe, Keep::First(keep)));
     let errors = child.stderr.take().map(|pipe| Collector::start(pipe, Keep::Last(KEPT_OF_STANDARD_ERROR)));
-    let watchdog = Watchdog::start(id, command.time_limit);
+    let watchdog = Watchdog::start(id, command);
     let waited = wait_without_reaping(id);
     let wall = started.elapsed();
-    let timed_out = watchdog.stop();
+    let strike = watchdog.stop();
+    if command.stop.is_some() {
+        end_group(id);
+    }
     waited.map_err(|error| Error::failed(format!("{} cannot be waited for: {error}", command.name())))?;
     let (status, usage) = reap(&mut child, wall)
         .map_err(|error| Error::failed(format!("{} cannot be waited for: {error}", command.name())))?;
-    let outcome = outcome(status);
-    if timed_out {
-        return Err(out_of_time(command));
-    }
+    let outcome = strike.unwrap_or_else(|| outcome(status));
     let (output, output_dropped) = output.map(Collector::finish).unwrap_or_default();
     let (errors, _) = errors.map(Collector::finish).unwrap_or_default();
     Ok(Ended { process: id, outcome, usage, output, output_dropped, errors })
+}
+
+/// The last lines of a text that are not blank, cut to a readable length.
+pub(super) fn last_lines(text: &[u8], count: usize) -> Vec<String> {
+    let text = String::from_utf8_lossy(text);
+    let mut lines: Vec<String> = text
+        .lines()
+        .rev()
+        .filter(|line| !line.trim().is_empty())
+        .take(count)
+        .map(|line| line.trim_end().chars().take(300).collect())
+        .collect();
+    lines.reverse();
+    lines
 }
 
 /// Runs a tool for its own sake and says what it printed first, to see whether it is there.
@@ -239,7 +348,11 @@ pub(super) fn start(command: &Command, output: Stdio) -> Result<Child> {
                 .with_input(path.display().to_string())
         })?),
     };
-    std::process::Command::new(&command.program)
+    let mut process = std::process::Command::new(&command.program);
+    if command.stop.is_some() {
+        process.process_group(0);
+    }
+    process
         .args(&command.arguments)
         .envs(command.environment.iter().map(|(name, value)| (name, value)))
         .current_dir(&command.folder)
@@ -278,10 +391,17 @@ fn wait_without_reaping(id: u32) -> nix::Result<()> {
     }
 }
 
+/// Whether a child has ended; it is not reaped, so that its id stays its own.
+pub(super) fn has_ended(id: u32) -> bool {
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
+    let waited = waitid(Id::Pid(Pid::from_raw(id as i32)), flags);
+    !matches!(waited, Ok(WaitStatus::StillAlive))
+}
+
 /// Held while a child is reaped between two looks at the usage of all children.
 static REAPING: Mutex<()> = Mutex::new(());
 
-fn reap(child: &mut Child, wall: Duration) -> std::io::Result<(ExitStatus, Usage)> {
+pub(super) fn reap(child: &mut Child, wall: Duration) -> std::io::Result<(ExitStatus, Usage)> {
     let _guard = REAPING.lock().unwrap_or_else(PoisonError::into_inner);
     let before = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let status = child.wait()?;
@@ -296,46 +416,67 @@ fn reap(child: &mut Child, wall: Duration) -> std::io::Result<(ExitStatus, Usage
         system: time(after.system_time(), before.system_time()),
         minor_faults: grown(after.minor_page_faults(), before.minor_page_faults()),
         major_faults: grown(after.major_page_faults(), before.major_page_faults()),
+        context_switches: grown(after.voluntary_context_switches(), before.voluntary_context_switches())
+            + grown(after.involuntary_context_switches(), before.involuntary_context_switches()),
     };
     Ok((status, usage))
 }
 
-fn outcome(status: ExitStatus) -> Outcome {
+pub(super) fn outcome(status: ExitStatus) -> Outcome {
     match (status.code(), status.signal()) {
         (Some(code), _) => Outcome::Exited(code),
         (None, signal) => Outcome::Signalled(signal.unwrap_or_default()),
     }
 }
 
-/// Ends a process and its descendants when its time is over.
+/// Ends a process and its descendants when its time is over or its [`Stop`] is asked.
 pub(super) struct Watchdog {
     finished: mpsc::Sender<()>,
-    thread: JoinHandle<bool>,
+    thread: JoinHandle<Option<Outcome>>,
 }
 
 impl Watchdog {
-    pub(super) fn start(process: u32, limit: Duration) -> Self {
+    pub(super) fn start(process: u32, command: &Command) -> Self {
         let (finished, expired) = mpsc::channel();
-        let thread = thread::spawn(move || match expired.recv_timeout(limit) {
-            Err(RecvTimeoutError::Timeout) => {
-                kill_tree(process);
-                true
+        let (limit, stop) = (command.time_limit, command.stop.clone());
+        let begun = Instant::now();
+        let thread = thread::spawn(move || {
+            loop {
+                let left = limit.saturating_sub(begun.elapsed());
+                let pause = if stop.is_some() { left.min(LOOK_FOR_STOP) } else { left };
+                if expired.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+                    return None;
+                }
+                if stop.as_ref().is_some_and(Stop::asked) {
+                    kill_tree(process);
+                    return Some(Outcome::Stopped);
+                }
+                if begun.elapsed() >= limit {
+                    kill_tree(process);
+                    return Some(Outcome::OutOfTime);
+                }
             }
-            _ => false,
         });
         Self { finished, thread }
     }
 
-    /// Calls it off, before the process is reaped and its id free for others; whether it had struck.
-    pub(super) fn stop(self) -> bool {
+    /// Calls it off, before the process is reaped and its id free for others; how it struck, if it has.
+    pub(super) fn stop(self) -> Option<Outcome> {
         drop(self.finished);
-        self.thread.join().unwrap_or(false)
+        self.thread.join().unwrap_or(None)
     }
 }
 
-/// Ends a process and all that descend from it. They stay in the caller's process group, so that the terminal's interrupt key
-/// reaches them; hence the walk through /proc. It is repeated, as a process may have started another meanwhile.
-fn kill_tree(root: u32) {
+/// Ends what is left of a process group, whose leader is not reaped yet, so that its id means this group and no other.
+pub(super) fn end_group(leader: u32) {
+    if let Ok(leader) = i32::try_from(leader) {
+        let _ = killpg(Pid::from_raw(leader), Signal::SIGKILL);
+    }
+}
+
+/// Ends a process and all that descend from it. They may be in the caller's process group, so that the terminal's interrupt key
+/// reaches them, or in several; hence the walk through /proc. It is repeated, as a process may have started another meanwhile.
+pub(super) fn kill_tree(root: u32) {
     const ROUNDS: usize = 8;
     let end = |process: u32| {
         if let Ok(process) = i32::try_from(process) {
@@ -357,7 +498,7 @@ fn kill_tree(root: u32) {
     end(root);
 }
 
-fn descendants(root: u32) -> Vec<u32> {
+pub(super) fn descendants(root: u32) -> Vec<u32> {
     let mut parents: Vec<(u32, u32)> = Vec::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(process) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
@@ -390,6 +531,13 @@ fn parent_in_stat(stat: &str) -> Option<u32> {
     behind_name.split_whitespace().nth(1)?.parse().ok()
 }
 
+/// `VmHWM` of /proc/ID/status in bytes; the kernel's kB are of 1,024.
+pub(super) fn high_water_mark(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    kilobytes.checked_mul(1024)
+}
+
 /// Which part of a stream is kept, in bytes.
 #[derive(Clone, Copy)]
 pub(super) enum Keep {
@@ -398,6 +546,7 @@ pub(super) enum Keep {
 }
 
 /// Reads a pipe to its end in a thread of its own, so that the program at the other end never waits; keeps a bounded part.
+#[derive(Debug)]
 pub(super) struct Collector {
     kept: Arc<Mutex<(VecDeque<u8>, u64)>>,
     closed: mpsc::Receiver<()>,
@@ -425,6 +574,12 @@ impl Collector {
             drop(finished);
         });
         Self { kept, closed }
+    }
+
+    /// What was kept until now.
+    pub(super) fn so_far(&self) -> Vec<u8> {
+        let store = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        store.0.iter().copied().collect()
     }
 
     /// What was kept, and how many bytes were not.

@@ -7,13 +7,18 @@
 //!
 //! To add a meter: one file here, one row in [`METERS`], a section of docs/measuring.md.
 
+pub mod background;
 pub mod cachegrind;
+pub mod clock;
 pub mod command;
+pub mod machine;
+pub mod page_cache;
 pub mod pairs;
 pub mod peak_memory;
+pub mod perf_stat;
 pub mod rusage;
 
-pub use command::{Command, Input};
+pub use command::{Command, Input, Stop};
 
 use crate::error::Result;
 use std::path::Path;

@@ -17,7 +17,7 @@
 //! Forked descendants are followed; the answer is the largest of the processes, not their sum (their memory may be shared).
 //! Tracing costs two stops of each process and changes no memory of it.
 
-use super::command::{Collector, Command, Ended, Keep, Outcome, Watchdog, feed, out_of_time, start};
+use super::command::{Collector, Command, Ended, Keep, Outcome, Watchdog, feed, high_water_mark, start};
 use super::{Meter, Quantity, Reading, Unit};
 use crate::error::{Error, ErrorKind, Result};
 use nix::errno::Errno;
@@ -70,10 +70,10 @@ fn peak(command: &Command) -> Result<u64> {
     let id = child.id();
     feed(&mut child, &command.input);
     let errors = child.stderr.take().map(|pipe| Collector::start(pipe, Keep::Last(4096)));
-    let watchdog = Watchdog::start(id, command.time_limit);
+    let watchdog = Watchdog::start(id, &stopped);
     let process = Pid::from_raw(id as i32);
     let traced = seize(process).and_then(|()| follow(process));
-    let timed_out = watchdog.stop();
+    let strike = watchdog.stop();
     let (outcome, peak) = match traced {
         Ok(ended) => ended,
         Err(error) => {
@@ -82,11 +82,8 @@ fn peak(command: &Command) -> Result<u64> {
             return Err(error);
         }
     };
-    if timed_out {
-        return Err(out_of_time(command));
-    }
     let (errors, _) = errors.map(Collector::finish).unwrap_or_default();
-    Ended::of(id, outcome, errors).successful(command)?;
+    Ended::of(id, strike.unwrap_or(outcome), errors).successful(command)?;
     peak.ok_or_else(|| Error::failed(format!("{} ended before its memory could be read", command.name())))
 }
 
@@ -144,13 +141,6 @@ fn follow(process: Pid) -> Result<(Outcome, Option<u64>)> {
             Err(error) => return Err(broken(error)),
         }
     }
-}
-
-/// `VmHWM` of /proc/ID/status in bytes; the kernel's kB are of 1,024.
-fn high_water_mark(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
-    kilobytes.checked_mul(1024)
 }
 
 #[cfg(test)]

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The programs of an experiment: found, or built and linked as the plan says, each link with luck of its own.
+
+use crate::files::{self, JournalFile, SystemFiles};
+use crate::ui::Ui;
+use sediment::binary::Binary;
+use sediment::compare::plan::{self, CommandLine, Placeholders, Plan, Source};
+use sediment::compare::random::Generator;
+use sediment::compare::run::Journal;
+use sediment::compare::run::journal::{self, Recorded};
+use sediment::measure::command::{Outcome, observe};
+use sediment::measure::{Command, Stop};
+use sediment::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Programs by variant and replica.
+pub(super) type Programs = Vec<Vec<PathBuf>>;
+
+/// Purposes of random streams that belong to links; those of blocks are below.
+const LINKS: u64 = 1 << 40;
+
+/// The padding object's function has at most a page of this size, in steps of 16 bytes.
+const MOST_PADDING: usize = 4096;
+
+/// Where an experiment's programs are built: a folder beside its file.
+pub(super) fn folder_beside(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".build");
+    PathBuf::from(name)
+}
+
+/// Finds or makes all programs. Those that an earlier sitting made must still be the same.
+pub(super) fn programs(
+    plan: &Plan,
+    folder: &Path,
+    work: &Path,
+    recorded: &Recorded,
+    stop: &Stop,
+    file: &mut JournalFile,
+    ui: &Ui,
+) -> Result<Programs> {
+    let maker = Maker { plan, folder, work, seed: recorded.experiment.seed, stop, ui };
+    let count: u32 = plan.variants.iter().map(|variant| variant.replicas).sum();
+    let bar = ui.progress(u64::from(count));
+    let mut all: Programs = Vec::new();
+    for (index, variant) in plan.variants.iter().enumerate() {
+        let mut made = Vec::new();
+        for replica in 0..variant.replicas {
+            bar.set_message(format!("programs: {}", variant.name));
+            let known = recorded.programs.get(&(index, replica)).map(String::as_str);
+            let path = match (&variant.source, all.get(plan.baseline)) {
+                (Source::Baseline(0), Some(baseline)) => baseline[0].clone(),
+                (Source::Baseline(of), _) => maker.program(plan.baseline, *of, known)?,
+                _ => maker.program(index, replica, known)?,
+            };
+            let sha256 = plan::sha256(&files::read(&path)?);
+            match known {
+                Some(known) if known != sha256 => {
+                    return Err(Error::failed(format!(
+                        "this is not the program of {} that was measured before",
+                        variant.name
+                    ))
+                    .with_input(files::display(&path))
+                    .with_hint(
+                        "begin a new experiment: its runs cannot be mixed with those of another program",
+                    ));
+                }
+                Some(_) => {}
+                None => file.append(&journal::program(index, replica, &sha256))?,
+            }
+            made.push(path);
+            bar.inc(1);
+        }
+        all.push(made);
+    }
+    bar.finish_and_clear();
+    Ok(all)
+}
+
+/// What a report says of the programs: build-id where there is one, else the beginning of the SHA-256 sum.
+pub(super) fn facts(plan: &Plan, programs: &Programs) -> Result<Vec<(String, String)>> {
+    let mut facts = Vec::new();
+    for (variant, paths) in plan.variants.iter().zip(programs) {
+        if variant.probe.is_some() {
+            continue;
+        }
+        let mut ids = Vec::new();
+        for path in paths {
+            let bytes = files::read(path)?;
+            let build_id =
+                Binary::parse(&bytes, &SystemFiles::default()).ok().and_then(|binary| binary.build_id);
+            ids.push(match build_id {
+                Some(id) => format!("build-id {}", id.chars().take(16).collect::<String>()),
+                None => format!("SHA-256 {}", plan::sha256(&bytes).chars().take(16).collect::<String>()),
+            });
+        }
+        facts.push((format!("program of {}", variant.name), ids.join(", ")));
+        if !variant.arguments.is_empty() {
+            facts.push((format!("arguments of {}", variant.name), variant.arguments.join(" ")));
+        }
+        if !variant.flags.is_empty() {
+            facts.push((format!("flags of {}", variant.name), variant.flags.clone()));
+        }
+    }
+    Ok(facts)
+}
+
+struct Maker<'a> {
+    plan: &'a Plan,
+    folder: &'a Path,
+    work: &'a Path,
+    seed: u64,
+    stop: &'a Stop,
+    ui: &'a Ui,
+}
+
+impl Maker<'_> {
+    /// The program of a link, made unless it is there from an earlier sitting.
+    fn program(&self, index: usize, replica: u32, known: Option<&str>) -> Result<PathBuf> {
+        let variant = &self.plan.variants[index];
+        match &variant.source {
+            Source::Prebuilt(paths) => {
+                let path = self.folder.join(&paths[replica as usize]);
+                if !path.is_file() {
+                    return Err(Error::failed(format!(
+                        "there is no such program, which variant {} names",
+                        variant.name
+                    ))
+                    .with_input(files::display(&path)));
+                }
+                Ok(path)
+            }
+            Source::Built { command, link, folder } => self.built(
+                index,
+                replica,
+                known,
+                (command.as_ref(), link.as_ref()),
+                &self.folder.join(folder),
+            ),
+            Source::Spec { spec, program } => self.packaged(index, known, &self.folder.join(spec), program),
+            Source::Baseline(_) | Source::None => Err(Error::failed("this variant has no program")),
+        }
+    }
+
+    /// A folder for what belongs to one variant; all names are of one length, so that paths are too.
+    fn place(&self, index: usize) -> Result<PathBuf> {
+        files::folder(&self.work.join(format!("variant-{index:03}")))
+    }
+
+    fn built(
+        &self,
+        index: usize,
+        replica: u32,
+        known: Option<&str>,
+        (command, link): (Option<&CommandLine>, Option<&CommandLine>),
+        folder: &Path,
+    ) -> Result<PathBuf> {
+        let variant = &self.plan.variants[index];
+        let place = self.place(index)?;
+        let output = place.join(format!("program-{replica:03}"));
+        if known.is_some() && output.is_file() {
+            return Ok(output);
+        }
+        let mut luck = Generator::stream(self.seed, LINKS + ((index as u64) << 20) + u64::from(replica));
+        let objects = place.join("objects");
+        let padding_object = place.join(format!("padding-{replica:03}.o"));
+        let values = Placeholders::default()
+            .with("output", output.to_string_lossy())
+            .with("objects", objects.to_string_lossy())
+            .with("padding_object", padding_object.to_string_lossy())
+            .with("seed", (luck.draw() >> 33).to_string())
+            .with("variant", variant.name.as_str())
+            .with("replica", replica.to_string())
+            .with("folder", self.folder.to_string_lossy())
+            .with_words("flags", variant.flags.split_whitespace().map(str::to_owned));
+        let mentions =
+            |name| command.is_some_and(|c| c.mentions(name)) || link.is_some_and(|l| l.mentions(name));
+        if mentions("padding_object") {
+            self.make_padding_object(&padding_object, 16 * (1 + luck.below(MOST_PADDING / 16)))?;
+        }
+        // Without a link command the build itself makes the program.
+        let once = place.join("built");
+        if let Some(command) = command.filter(|_| link.is_none() || !once.is_file()) {
+            files::folder(&objects)?;
+            self.run(command, &values, folder, &variant.name, "build")?;
+            if link.is_some() {
+                files::write(&once, b"", self.ui)?;
+            }
+        }
+        if let Some(link) = link {
+            self.run(link, &values, folder, &variant.name, "link")?;
+        }
+        if !output.is_file() {
+            return Err(Error::failed(format!(
+                "the build of {} ended well, but made no program",
+                variant.name
+            ))
+            .with_hint("the command has to write it to {output}, or to $SEDIMENT_EVAL_OUTPUT"));
+        }
+        Ok(output)
+    }
+
+    /// An object that holds one function of so many bytes, which nobody calls.
+    fn make_padding_object(&self, path: &Path, bytes: usize) -> Result<()> {
+        let source = path.with_extension("s");
+        let section = &self.plan.padding_section;
+        let text = format!(
+            "\t.section {section},\"ax\",%progbits\n\t.p2align 4\n\t.globl sediment_eval_padding\n\
+             \t.type sediment_eval_padding, %function\nsediment_eval_padding:\n\t.zero {bytes}\n\
+             \t.size sediment_eval_padding, {bytes}\n\t.section .note.GNU-stack,\"\",%progbits\n"
+        );
+        files::write(&source, text.as_bytes(), self.ui)?;
+        let command = Command::new("cc", "/", Duration::from_secs(60))
+            .with_arguments([
+                "-c".into(),
+                "-x".into(),
+                "assembler".into(),
+                "-o".into(),
+                path.as_os_str().to_owned(),
+                source.as_os_str().to_owned(),
+            ])
+            .stopped_by(self.stop);
+        observe(&command, 0)?.successful(&command).map(drop)
+    }
+
+    fn run(
+        &self,
+        line: &CommandLine,
+        values: &Placeholders,
+        folder: &Path,
+        variant: &str,
+        what: &str,
+    ) -> Result<()> {
+        let mut words = line.fill(values)?.into_iter();
+        let limit = Duration::from_secs_f64(self.plan.build_time_limit);
+        let mut command = Command::new(words.next().unwrap_or_default(), folder, limit)
+            .with_arguments(words)
+            .stopped_by(self.stop);
+        command.environment = values.environment().map(|(name, value)| (name.into(), value.into())).collect();
+        let ended = observe(&command, 1 << 20)?;
+        if ended.outcome == Outcome::Exited(0) {
+            return Ok(());
+        }
+        let said = ended.last_lines(12);
+        let error = match ended.successful(&command) {
+            Ok(_) => return Ok(()),
+            Err(error) => error,
+        };
+        if error.kind() == sediment::ErrorKind::Interrupted {
+            return Err(error);
+        }
+        let hint = if said.is_empty() { "it printed nothing".to_owned() } else { said.join("\n") };
+        Err(Error::failed(format!("the {what} of {variant} failed: {error}")).with_hint(hint))
+    }
+
+    /// Builds the packages of a spec and unpacks them.
+    fn packaged(&self, index: usize, known: Option<&str>, spec: &Path, program: &str) -> Result<PathBuf> {
+        let variant = &self.plan.variants[index];
+        let place = self.place(index)?;
+        let output = place.join("root").join(program.trim_start_matches('/'));
+        if known.is_some() && output.is_file() {
+            return Ok(output);
+        }
+        let values = Placeholders::default()
+            .with("spec", spec.to_string_lossy())
+            .with("sources", spec.parent().unwrap_or(Path::new(".")).to_string_lossy())
+            .with("top", place.join("rpmbuild").to_string_lossy())
+            .with("root", place.join("root").to_string_lossy())
+            .with_words("flags", variant.flags.split_whitespace().map(str::to_owned));
+        let build = CommandLine::Shell(
+            // Few systems without packages of their own have cpio; rpm2archive came with rpm 4.12.
+            "rpmbuild -bb --define \"_topdir \"{top} --define \"_sourcedir \"{sources} {flags} {spec} && mkdir -p {root} && \
+             cd {root} && find {top}/RPMS -name '*.rpm' | sort | while read -r package; do \
+             if command -v cpio >/dev/null; then rpm2cpio \"$package\" | cpio -idm --quiet; \
+             else rpm2archive - <\"$package\" | tar -xz; fi || exit 1; done"
+                .to_owned(),
+        );
+        self.run(&build, &values, self.folder, &variant.name, "package build")?;
+        if !output.is_file() {
+            return Err(Error::failed(format!("the packages of {} hold no such program", variant.name))
+                .with_input(program.to_owned()));
+        }
+        Ok(output)
+    }
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How an experiment is reported: in which form, where to.
+
+use crate::files;
+use crate::ui::Ui;
+use clap::{Args, ValueEnum};
+use sediment::Result;
+use sediment::compare::{Analysis, Experiment, analyse};
+use sediment::report::experiment::{self as report, STYLES, Style};
+use std::path::PathBuf;
+
+/// How a report is written.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Output {
+    /// The form of the report
+    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    format: Format,
+    /// A table in the form of published comparisons instead
+    #[arg(long, value_name = "STYLE", value_parser = style, conflicts_with = "format", help = style_help())]
+    style: Option<Style>,
+}
+
+/// Forms of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Text for a terminal
+    Terminal,
+    /// Markdown, for a merge request
+    Markdown,
+    /// JSON with every figure, for programs
+    Json,
+    /// The figures as a table of comma-separated values
+    Csv,
+    /// Every run as a line of comma-separated values
+    Samples,
+    /// One HTML page that needs nothing else
+    Html,
+}
+
+fn style_help() -> String {
+    let names: Vec<&str> = STYLES.iter().map(|(name, _)| *name).collect();
+    format!("A table in the form of published comparisons instead: {}", names.join(", "))
+}
+
+fn style(text: &str) -> std::result::Result<Style, String> {
+    STYLES.iter().find(|(name, _)| *name == text).map(|(_, style)| *style).ok_or_else(|| {
+        let names: Vec<&str> = STYLES.iter().map(|(name, _)| *name).collect();
+        format!("there are: {}", names.join(", "))
+    })
+}
+
+impl Output {
+    /// Analyses and prints; into a file where one is named.
+    pub(super) fn print(&self, experiment: &Experiment, to: Option<&PathBuf>, ui: &Ui) -> Result<()> {
+        let analysis = analyse(experiment)?;
+        let text = self.text(experiment, &analysis)?;
+        match to {
+            Some(path) => files::write(path, text.as_bytes(), ui),
+            None if self.style.is_none() && matches!(self.format, Format::Json | Format::Html) => {
+                ui.raw_result(text.as_bytes())
+            }
+            None => ui.result(&text),
+        }
+    }
+
+    fn text(&self, experiment: &Experiment, analysis: &Analysis) -> Result<String> {
+        if let Some(style) = self.style {
+            return report::style(style, experiment, analysis);
+        }
+        Ok(match self.format {
+            Format::Terminal => report::terminal(experiment, analysis),
+            Format::Markdown => report::markdown(experiment, analysis),
+            Format::Json => report::json(experiment, analysis),
+            Format::Csv => report::csv(experiment, analysis),
+            Format::Samples => report::samples_csv(experiment),
+            Format::Html => report::html(experiment, analysis),
+        })
+    }
+}

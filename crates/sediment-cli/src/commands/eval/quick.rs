@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment eval quick`: commands against each other, without a plan.
+
+use super::output::Output;
+use super::{Limits, percent, session};
+use crate::files;
+use crate::ui::Ui;
+use clap::Args;
+use sediment::compare::plan;
+use sediment::escape::toml;
+use sediment::{Error, ErrorKind, Result};
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// Compare commands, without a plan
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Compare commands, without a plan.\n\n\
+The first command is the baseline. In each block every command runs once, in random order. A command of a single word with blanks \
+in it is given to the shell.",
+    override_usage = "sediment eval quick [OPTIONS] -- COMMAND... -- COMMAND... [-- COMMAND...]..."
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    limits: Limits,
+    /// The metric that decides: elapsed, cpu-time, task-clock, cycles, instructions, ...
+    #[arg(long, value_name = "METRIC")]
+    primary: Option<String>,
+    /// Difference below which commands count as equivalent, in per cent
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "1")]
+    margin: f64,
+    /// Finds the work done in the output: a regular expression whose first group is a number
+    #[arg(long, value_name = "REGEX")]
+    work: Option<String>,
+    /// Uncounted runs of each command at the beginning
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    warm_ups: u32,
+    /// Drop the programs and their libraries from the page cache before each run
+    #[arg(long)]
+    cold: bool,
+    /// Run on these processors only, such as 1 or 2,3
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pin: Vec<u32>,
+    /// Run this meter too, apart: itlb, l1i, pages, peak-memory
+    #[arg(long, value_name = "NAME")]
+    meter: Vec<String>,
+    /// Do without perf
+    #[arg(long)]
+    no_counters: bool,
+    /// Run the first command a second time in each block, to see the noise
+    #[arg(long)]
+    noise_floor: bool,
+    /// End a run after so many seconds
+    #[arg(long, value_name = "TIME", value_parser = super::duration, default_value = "600")]
+    time_limit: f64,
+    /// Keep the runs in this file; without it they are kept only where the experiment breaks off
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    report: Output,
+    /// The commands, with -- before each
+    #[arg(last = true, value_name = "COMMAND", required = true)]
+    commands: Vec<OsString>,
+}
+
+pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
+    let commands = commands(&arguments.commands)?;
+    let text = plan_text(arguments, &commands);
+    let mut plan = plan::read(&text).map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
+    arguments.limits.apply(&mut plan);
+    let (path, temporary) = match &arguments.output {
+        Some(path) => (path.clone(), false),
+        None => (temporary_file()?, true),
+    };
+    let experiment = session::begin(&plan, Path::new("."), arguments.limits.seed, &path, ui)?;
+    let printed = arguments.report.print(&experiment, None, ui);
+    if temporary && printed.is_ok() {
+        let _ = std::fs::remove_file(&path);
+    }
+    printed
+}
+
+/// A name that no file has, in the folder for temporary files.
+fn temporary_file() -> Result<PathBuf> {
+    let file = tempfile::Builder::new()
+        .prefix("sediment-eval-")
+        .suffix(".jsonl")
+        .tempfile()
+        .map_err(|error| Error::failed(format!("no file to keep runs in: {error}")))?;
+    Ok(file.path().to_owned())
+}
+
+/// Commands with longer names are called A, B, …: tables have a column for each.
+const LONGEST_NAME: usize = 24;
+
+/// A command: program and arguments.
+struct QuickCommand {
+    name: String,
+    program: PathBuf,
+    arguments: Vec<String>,
+}
+
+fn commands(words: &[OsString]) -> Result<Vec<QuickCommand>> {
+    let usage = |message: String| Error::new(ErrorKind::Usage, message);
+    let words: Vec<String> =
+        words.iter().map(|word| word.clone().into_string()).collect::<std::result::Result<_, _>>().map_err(
+            |word| usage(format!("{} is not UTF-8; put it into a script", word.to_string_lossy())),
+        )?;
+    let groups: Vec<&[String]> = words.split(|word| word == "--").collect();
+    if groups.len() < 2 || groups.iter().any(|group| group.is_empty()) {
+        return Err(usage("two or more commands are compared, each behind its own --".to_owned())
+            .with_hint("sediment eval quick -- ./old input -- ./new input"));
+    }
+    let mut commands: Vec<QuickCommand> = groups.iter().map(|group| command(group)).collect::<Result<_>>()?;
+    let names: Vec<String> = commands.iter().map(|command| command.name.clone()).collect();
+    let distinct = names.iter().collect::<std::collections::BTreeSet<_>>().len() == names.len();
+    if !distinct || names.iter().any(|name| name.chars().count() > LONGEST_NAME) {
+        for (index, command) in commands.iter_mut().enumerate() {
+            let letter = char::from_u32('A' as u32 + index as u32 % 26).unwrap_or('A');
+            let round = if index < 26 { String::new() } else { (index / 26).to_string() };
+            command.name = format!("{letter}{round}");
+        }
+    }
+    Ok(commands)
+}
+
+fn command(group: &[String]) -> Result<QuickCommand> {
+    let (first, rest) = group.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
+    if rest.is_empty() && first.contains(char::is_whitespace) && !Path::new(first).exists() {
+        return Ok(QuickCommand {
+            name: first.to_owned(),
+            program: find("sh")?,
+            arguments: vec!["-c".to_owned(), first.to_owned()],
+        });
+    }
+    let program = find(first)?;
+    Ok(QuickCommand { name: files::base_name(&program), program, arguments: rest.to_vec() })
+}
+
+/// The path of a program: itself, or the first of its name on the search path.
+fn find(name: &str) -> Result<PathBuf> {
+    let missing = || Error::failed("there is no such program").with_input(name.to_owned());
+    if name.contains('/') {
+        return std::path::absolute(name).ok().filter(|path| path.is_file()).ok_or_else(missing);
+    }
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&search)
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file())
+        .ok_or_else(missing)
+}
+
+fn plan_text(arguments: &Arguments, commands: &[QuickCommand]) -> String {
+    let list = |words: &[String]| words.iter().map(|word| toml(word)).collect::<Vec<_>>().join(", ");
+    let mut text = format!(
+        "sediment-eval = 1\nmargin = {:?}\nnoise-floor = {}\n",
+        arguments.margin, arguments.noise_floor
+    );
+    if let Some(primary) = &arguments.primary {
+        let _ = writeln!(text, "primary = {}", toml(primary));
+    }
+    let _ = write!(
+        text,
+        "\n[run]\nwarm-ups = {}\ncold = {}\npin = {:?}\nmeters = [{}]\ntime-limit = {:?}\n",
+        arguments.warm_ups,
+        arguments.cold,
+        arguments.pin,
+        list(&arguments.meter),
+        arguments.time_limit
+    );
+    if arguments.no_counters {
+        text += "counters = []\n";
+    }
+    for command in commands {
+        let _ = write!(
+            text,
+            "\n[[variant]]\nname = {}\nprogram = {}\narguments = [{}]\n",
+            toml(&command.name),
+            toml(&command.program.to_string_lossy()),
+            list(&command.arguments)
+        );
+    }
+    text += "\n[[workload]]\nname = \"quick\"\ncommand = [\"{program}\", \"{arguments}\"]\n";
+    if let Some(work) = &arguments.work {
+        let _ = writeln!(text, "work = {{ regex = {} }}", toml(work));
+    }
+    text
+}

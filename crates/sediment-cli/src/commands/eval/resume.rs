@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment eval resume`: goes on with what was broken off.
+
+use super::output::Output;
+use super::{Limits, session};
+use crate::files;
+use crate::ui::Ui;
+use clap::Args;
+use sediment::compare::run::journal;
+use sediment::{Error, ErrorKind, Result};
+use std::path::PathBuf;
+
+/// Go on with an experiment that was broken off, or spend a larger budget on it
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The file of the experiment
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    limits: Limits,
+    #[command(flatten)]
+    report: Output,
+}
+
+pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
+    let name = files::display(&arguments.file);
+    let bytes = files::read(&arguments.file)?;
+    let recorded = journal::read(&bytes).map_err(|error| error.with_input(name.clone()))?;
+    if arguments.limits.seed.is_some_and(|seed| seed != recorded.experiment.seed) {
+        return Err(
+            Error::new(ErrorKind::Usage, "an experiment keeps the seed that it began with").with_input(name)
+        );
+    }
+    if recorded.whole < bytes.len() {
+        ui.note(&format!("{name}: the last line was torn and is left out"));
+    }
+    let mut plan = recorded.plan.clone();
+    arguments.limits.apply(&mut plan);
+    let experiment = session::go_on(&plan, recorded, &arguments.file, ui)?;
+    arguments.report.print(&experiment, None, ui)
+}

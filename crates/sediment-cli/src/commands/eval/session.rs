@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One sitting of an experiment: programs, machine, counters, runs; begun or gone on with.
+
+use super::builds;
+use crate::files::{self, JournalFile, Workshop};
+use crate::ui::Ui;
+use indicatif::ProgressBar;
+use sediment::compare::Experiment;
+use sediment::compare::import;
+use sediment::compare::plan::{Plan, WorkloadKind};
+use sediment::compare::run::journal::{self, Recorded};
+use sediment::compare::run::processes::Processes;
+use sediment::compare::run::{self, Journal, Progress, Watcher};
+use sediment::measure::clock::Clock;
+use sediment::measure::{Stop, machine, perf_stat};
+use sediment::{Error, ErrorKind, Result};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::path::{Path, PathBuf};
+
+/// A stop that the interrupt key and the signals of a system that shuts down ask.
+pub(super) fn stop_on_signals() -> Result<Stop> {
+    let stop = Stop::new();
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, stop.flag())
+            .map_err(|error| Error::failed(format!("signals cannot be caught: {error}")))?;
+    }
+    Ok(stop)
+}
+
+/// A seed where the user gives none: two experiments in one second may share it, and nothing depends on their not doing so.
+pub(super) fn new_seed() -> u64 {
+    Clock::start(0.0).date() ^ (u64::from(std::process::id()) << 32)
+}
+
+/// Begins an experiment in a new file, and runs it.
+pub(super) fn begin(
+    plan: &Plan,
+    folder: &Path,
+    seed: Option<u64>,
+    path: &Path,
+    ui: &Ui,
+) -> Result<Experiment> {
+    let seed = seed.or(plan.run.seed).unwrap_or_else(new_seed);
+    let mut file = JournalFile::create(path)?;
+    let folder = folder.canonicalize().map_err(|error| {
+        Error::failed(format!("cannot be entered: {error}")).with_input(files::display(folder))
+    })?;
+    file.append(&journal::header(plan, &folder.to_string_lossy(), seed))?;
+    let recorded = journal::read(&files::read(path)?)?;
+    sit(plan, recorded, file, ui)
+}
+
+/// Goes on with an experiment of a file.
+pub(super) fn go_on(plan: &Plan, recorded: Recorded, path: &Path, ui: &Ui) -> Result<Experiment> {
+    let file = JournalFile::go_on(path, recorded.whole as u64)?;
+    sit(plan, recorded, file, ui)
+}
+
+fn sit(plan: &Plan, recorded: Recorded, mut file: JournalFile, ui: &Ui) -> Result<Experiment> {
+    let stop = stop_on_signals()?;
+    let mut experiment = recorded.experiment.clone();
+    let done = all(plan, &recorded, &mut experiment, &mut file, &stop, ui);
+    match done {
+        Err(error) if error.kind() == ErrorKind::Interrupted => {
+            let runs = experiment.observations.len();
+            let path = file.path().display();
+            Err(Error::new(
+                ErrorKind::Interrupted,
+                format!("interrupted; the {runs} runs until now are kept in {path}"),
+            )
+            .with_hint(format!("go on with it: sediment eval resume {path}")))
+        }
+        Err(error) => {
+            ui.note(&format!("what was measured until now is kept in {}", file.path().display()));
+            Err(error)
+        }
+        // What is reported is what a later `eval report` will read.
+        Ok(()) => Ok(journal::read(&files::read(file.path())?)?.experiment),
+    }
+}
+
+fn all(
+    plan: &Plan,
+    recorded: &Recorded,
+    experiment: &mut Experiment,
+    file: &mut JournalFile,
+    stop: &Stop,
+    ui: &Ui,
+) -> Result<()> {
+    let folder = PathBuf::from(&recorded.folder);
+    import_files(plan, &folder, experiment, file)?;
+    if plan.is_import_only() {
+        return Ok(());
+    }
+    let programs =
+        builds::programs(plan, &folder, &builds::folder_beside(file.path()), recorded, stop, file, ui)?;
+    for (name, value) in builds::facts(plan, &programs)? {
+        run::set_fact(experiment, &name, value);
+    }
+    let workshop = Workshop::new(None)?;
+    let root = Path::new("/");
+    let state = machine::state(root);
+    for warning in &state.warnings {
+        file.append(&journal::warning(warning))?;
+        ui.note(&warning.what);
+        if !warning.command.is_empty() {
+            ui.note(&format!("  mend it for this boot: {}", warning.command));
+        }
+    }
+    for (name, value) in state.facts.into_iter().chain(machine::tools()) {
+        run::set_fact(experiment, &name, value);
+    }
+    let counters = perf_stat::survey(plan.run.counters.as_deref(), workshop.path(), stop)?;
+    if let Some(version) = &counters.version {
+        let reach = if counters.user_space_only { ", counting in user space only" } else { "" };
+        run::set_fact(experiment, "perf", format!("{version}{reach}"));
+    }
+    if counters.passes.len() > 1 {
+        let passes =
+            format!("{} runs each, as the processor counts few events at a time", counters.passes.len());
+        run::set_fact(experiment, "counters", passes);
+    }
+    run::set_fact(experiment, "sediment", env!("CARGO_PKG_VERSION").to_owned());
+    experiment.absent.clone_from(&counters.absent);
+    say_what_is_absent(experiment, ui);
+    file.append(&journal::absent(&experiment.absent))?;
+    file.append(&journal::facts(&experiment.facts))?;
+    let before = experiment.observations.iter().map(|o| o.at).fold(0.0, f64::max);
+    let clock = Clock::start(0.0);
+    let activity = machine::activity(root);
+    let mut hands = Processes::new(plan, programs, &folder, workshop.path(), counters, stop, before);
+    let mut watch = Watch { bar: ui.progress(1), ui };
+    let finished = run::run(plan, experiment, &mut hands, file, &mut watch, stop);
+    watch.bar.finish_and_clear();
+    let meanwhile = machine::between(&activity, &machine::activity(root), clock.seconds());
+    for warning in &meanwhile.warnings {
+        file.append(&journal::warning(warning))?;
+        ui.note(&warning.what);
+    }
+    for (name, value) in &meanwhile.facts {
+        run::set_fact(experiment, name, value.clone());
+    }
+    let finished = finished?;
+    run::set_fact(experiment, "ended", finished.why);
+    file.append(&journal::facts(&experiment.facts))
+}
+
+/// One line for each reason, with the metrics that it keeps away.
+fn say_what_is_absent(experiment: &Experiment, ui: &Ui) {
+    let mut reasons: Vec<&String> = experiment.absent.values().collect();
+    reasons.sort();
+    reasons.dedup();
+    for reason in reasons {
+        let of_reason = experiment.absent.iter().filter(|(_, why)| *why == reason);
+        let names: Vec<&str> = of_reason.map(|(name, _)| name.as_str()).collect();
+        ui.note(&format!("not counted: {}: {reason}", names.join(", ")));
+    }
+}
+
+/// Reads the files of workloads that import, unless an earlier sitting has.
+fn import_files(
+    plan: &Plan,
+    folder: &Path,
+    experiment: &mut Experiment,
+    file: &mut JournalFile,
+) -> Result<()> {
+    for (index, workload) in plan.workloads.iter().enumerate() {
+        let WorkloadKind::Import(files) = &workload.kind else { continue };
+        let is_there = experiment.observations.iter().any(|o| o.workload == index)
+            || experiment.summaries.iter().any(|s| s.workload == index);
+        if is_there {
+            continue;
+        }
+        for (variant, planned) in plan.variants.iter().enumerate() {
+            for path in files.get(&planned.name).into_iter().flatten() {
+                // FILE#LABEL chooses a table, unless a file has that very name.
+                let whole = folder.join(path);
+                let (path, label) = match path.rsplit_once('#') {
+                    Some((file, label)) if !whole.exists() => (folder.join(file), Some(label)),
+                    _ => (whole, None),
+                };
+                let imported = import::read(&files::read(&path)?, label)
+                    .map_err(|error| error.with_input(files::display(&path)))?;
+                for line in import::enter(plan, experiment, (index, variant), &imported) {
+                    file.append(&line)?;
+                }
+            }
+        }
+    }
+    run::settle_primary(plan, experiment);
+    file.append(&journal::facts(&experiment.facts))
+}
+
+/// Shows how it goes.
+struct Watch<'a> {
+    bar: ProgressBar,
+    ui: &'a Ui,
+}
+
+impl Watcher for Watch<'_> {
+    fn progress(&mut self, progress: &Progress) {
+        self.bar.set_length(progress.most_runs);
+        self.bar.set_position(progress.runs);
+        let mut text = format!("block {}", progress.blocks);
+        if let Some(half) = progress.half_width {
+            text += &format!(", ±{:.2} % (target ±{:.2} %)", 100.0 * half, 100.0 * progress.precision);
+        }
+        if let Some(left) = progress.seconds_left {
+            let left = left.round() as u64;
+            text += &format!(", at most {}:{:02} left", left / 60, left % 60);
+        }
+        self.bar.set_message(text);
+    }
+
+    fn note(&mut self, text: &str) {
+        self.bar.suspend(|| self.ui.note(text));
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The file of an experiment: written line by line, so that nothing measured is lost.
+
+use super::display;
+use sediment::compare::run::Journal;
+use sediment::{Error, Result};
+use std::fs::{File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// The file of an experiment as it grows: a line for each run, on the disk before the next run begins.
+#[derive(Debug)]
+pub(crate) struct JournalFile {
+    path: PathBuf,
+    file: File,
+    whole: u64,
+}
+
+impl JournalFile {
+    /// A new file; one that exists is left alone.
+    pub(crate) fn create(path: &Path) -> Result<Self> {
+        let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| {
+            if error.kind() == std::io::ErrorKind::AlreadyExists {
+                Error::failed("there is such a file already, perhaps with an experiment in it")
+                    .with_input(display(path))
+                    .with_hint(format!(
+                        "go on with it: sediment eval resume {}; or name another by -o",
+                        path.display()
+                    ))
+            } else {
+                Error::failed(format!("cannot be made: {error}")).with_input(display(path))
+            }
+        })?;
+        Ok(Self { path: path.to_owned(), file, whole: 0 })
+    }
+
+    /// An existing file, whose first so many bytes are whole lines; what is behind them goes.
+    pub(crate) fn go_on(path: &Path, whole: u64) -> Result<Self> {
+        let failed = |error: std::io::Error| {
+            Error::failed(format!("cannot be gone on with: {error}")).with_input(display(path))
+        };
+        let mut file = OpenOptions::new().write(true).open(path).map_err(failed)?;
+        file.set_len(whole).map_err(failed)?;
+        file.seek(SeekFrom::End(0)).map_err(failed)?;
+        Ok(Self { path: path.to_owned(), file, whole })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Journal for JournalFile {
+    fn append(&mut self, line: &str) -> Result<()> {
+        let text = format!("{line}\n");
+        match self.file.write_all(text.as_bytes()).and_then(|()| self.file.sync_data()) {
+            Ok(()) => {
+                self.whole += text.len() as u64;
+                Ok(())
+            }
+            // Pipes and devices have nothing to synchronise.
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => Ok(()),
+            Err(error) => {
+                // Half a line helps nobody.
+                let _ = self.file.set_len(self.whole);
+                let _ = self.file.seek(SeekFrom::Start(self.whole));
+                Err(Error::failed(format!("a run cannot be kept: {error}"))
+                    .with_input(display(&self.path))
+                    .with_hint(format!(
+                        "make room, then go on: sediment eval resume {}; the runs before are kept",
+                        self.path.display()
+                    )))
+            }
+        }
+    }
+}

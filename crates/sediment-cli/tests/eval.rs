@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment eval` with real processes: plans, runs, servers, and all that can go wrong on the way.
+
+#[path = "eval/builds.rs"]
+mod builds;
+#[path = "eval/imports.rs"]
+mod imports;
+#[path = "eval/interruptions.rs"]
+mod interruptions;
+#[path = "eval/servers.rs"]
+mod servers;
+#[path = "../../sediment/tests/support/mod.rs"]
+mod support;
+
+use libtest_mimic::Arguments;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use support::case;
+
+fn main() {
+    let mut cases = vec![
+        case("quick_runs_blocks_and_reports", &[], quick_runs_blocks_and_reports),
+        case("quick_says_how_it_is_used", &[], quick_says_how_it_is_used),
+        case("the_gate_fails_on_a_regression", &[], the_gate_fails_on_a_regression),
+        case("without_perf_the_kernels_accounts_remain", &[], without_perf_the_kernels_accounts_remain),
+        case("work_is_counted_in_the_output", &[], work_is_counted_in_the_output),
+        case("a_missing_work_counter_is_an_error", &[], a_missing_work_counter_is_an_error),
+        case("a_variant_that_fails_is_named", &[], a_variant_that_fails_is_named),
+        case("a_variant_that_hangs_is_ended", &[], a_variant_that_hangs_is_ended),
+        case("unknown_keys_are_errors_with_their_line", &[], unknown_keys_are_errors_with_their_line),
+        case(
+            "meters_run_apart_and_only_in_the_first_blocks",
+            &[],
+            meters_run_apart_and_only_in_the_first_blocks,
+        ),
+    ];
+    let tools = [support::Need::Program("taskset"), support::Need::Program("ldd")];
+    cases.push(case("runs_may_be_cold_and_pinned", &tools, runs_may_be_cold_and_pinned));
+    cases.extend(builds::cases());
+    cases.extend(imports::cases());
+    cases.extend(interruptions::cases());
+    cases.extend(servers::cases());
+    libtest_mimic::run(&Arguments::from_args(), cases).exit();
+}
+
+fn program(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sediment"));
+    command.arg("eval").args(arguments).current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+fn eval(folder: &Path, arguments: &[&str]) -> Output {
+    program(folder, arguments).output().unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The objects of one kind in an experiment's file.
+fn lines(folder: &Path, file: &str, kind: &str) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(folder.join(file)).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .filter_map(|mut line| line.get_mut(kind).map(serde_json::Value::take))
+        .collect()
+}
+
+/// A plan of two shell programs, with these lines in `[run]` and in the workload.
+fn plan(folder: &Path, first: &str, second: &str, run: &str, workload: &str) {
+    for (name, text) in [("first.sh", first), ("second.sh", second)] {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    let text = format!(
+        "sediment-eval = 1\nnoise-floor = false\n[run]\nseed = 5\ncounters = []\n{run}\n\
+         [[variant]]\nname = \"first\"\nprogram = \"first.sh\"\n[[variant]]\nname = \"second\"\nprogram = \"second.sh\"\n\
+         [[workload]]\nname = \"work\"\ncommand = [\"sh\", \"{{program}}\"]\n{workload}\n"
+    );
+    std::fs::write(folder.join("plan.toml"), text).unwrap();
+}
+
+/// Waits until something is so.
+fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "waited a minute for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Whether a process is there, other than as one that only its parent has not looked after yet.
+fn is_alive(process: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.trim())).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
+
+fn quick_runs_blocks_and_reports() {
+    let folder = tempfile::tempdir().unwrap();
+    let done = eval(
+        folder.path(),
+        &[
+            "quick",
+            "--no-counters",
+            "--blocks",
+            "3",
+            "--seed",
+            "7",
+            "-o",
+            "q.jsonl",
+            "--format",
+            "json",
+            "--",
+            "true",
+            "--",
+            "sleep",
+            "0.01",
+        ],
+    );
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    let runs = lines(folder.path(), "q.jsonl", "run");
+    assert_eq!(runs.len(), 2 + 3 * 2, "a warm-up of each, then three blocks");
+    for block in 0..3 {
+        let of: Vec<_> = runs.iter().filter(|run| run["block"] == block).collect();
+        assert_eq!(of.len(), 2);
+        assert_eq!(of[0]["padding"], of[1]["padding"], "a block shares its padding");
+        assert!(of.iter().any(|run| run["variant"] == 0) && of.iter().any(|run| run["variant"] == 1));
+    }
+    assert!(runs.iter().all(|run| run["values"]["elapsed"].as_f64().is_some_and(|seconds| seconds > 0.0)));
+    let head = &lines(folder.path(), "q.jsonl", "sediment-eval")[0];
+    assert_eq!(head["seed"], 7);
+    let again = eval(folder.path(), &["report", "q.jsonl", "--format", "json"]);
+    let (first, second) = (out(&done), out(&again));
+    let differs = first.lines().zip(second.lines()).find(|(one, other)| one != other);
+    assert!(first == second, "the file alone gives the same report, and not: {differs:?}");
+}
+
+fn quick_says_how_it_is_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = eval(folder.path(), &["quick", "--", "true"]);
+    assert_eq!(code(&alone), 2);
+    assert!(err(&alone).contains("two or more commands are compared"), "{}", err(&alone));
+    let missing = eval(folder.path(), &["quick", "--", "true", "--", "./no-such-program"]);
+    assert_eq!(code(&missing), 1);
+    assert!(err(&missing).contains("./no-such-program: there is no such program"), "{}", err(&missing));
+}
+
+fn the_gate_fails_on_a_regression() {
+    let folder = tempfile::tempdir().unwrap();
+    let slow =
+        ["quick", "--no-counters", "--blocks", "8", "-o", "s.jsonl", "--", "sleep 0.02", "--", "sleep 0.06"];
+    assert_eq!(code(&eval(folder.path(), &slow)), 0);
+    let gate = eval(folder.path(), &["gate", "s.jsonl"]);
+    assert_eq!(code(&gate), 3, "{}{}", out(&gate), err(&gate));
+    let fast =
+        ["quick", "--no-counters", "--blocks", "8", "-o", "f.jsonl", "--", "sleep 0.06", "--", "sleep 0.02"];
+    assert_eq!(code(&eval(folder.path(), &fast)), 0);
+    assert_eq!(code(&eval(folder.path(), &["gate", "--conclusive", "f.jsonl"])), 0);
+    let few =
+        ["quick", "--no-counters", "--blocks", "2", "-o", "n.jsonl", "--", "sleep 0.01", "--", "sleep 0.012"];
+    assert_eq!(code(&eval(folder.path(), &few)), 0);
+    assert_eq!(code(&eval(folder.path(), &["gate", "n.jsonl"])), 0);
+    let asked = eval(folder.path(), &["gate", "--conclusive", "n.jsonl"]);
+    assert_eq!(code(&asked), 4, "{}{}", out(&asked), err(&asked));
+}
+
+fn without_perf_the_kernels_accounts_remain() {
+    let folder = tempfile::tempdir().unwrap();
+    for tool in ["sh", "sleep"] {
+        std::os::unix::fs::symlink(support::program(tool).unwrap(), folder.path().join(tool)).unwrap();
+    }
+    let arguments =
+        ["quick", "--blocks", "2", "-o", "q.jsonl", "--", "sleep", "0.01", "--", "sh", "-c", "sleep 0.01"];
+    let done = program(folder.path(), &arguments).env("PATH", folder.path()).output().unwrap();
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    let said = err(&done);
+    assert_eq!(said.matches("perf is not there").count(), 1, "said once: {said}");
+    assert!(said.contains("cycles") && said.contains("linux-perf on Debian"), "{said}");
+    for run in lines(folder.path(), "q.jsonl", "run") {
+        for metric in
+            ["elapsed", "user", "sys", "cpu-time", "minor-faults", "major-faults", "context-switches"]
+        {
+            assert!(run["values"][metric].is_number(), "{metric}: {run}");
+        }
+        assert!(run["values"].get("cycles").is_none(), "absent, not zero");
+    }
+    assert!(out(&done).contains("Not measured"), "{}", out(&done));
+}
+
+fn work_is_counted_in_the_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let work = "work = { name = \"request\", regex = '^served ([0-9]+)' }\n[[metric]]\nname = \"rate\"\nbetter = \"higher\"\nregex = 'rate=([0-9.]+)'";
+    plan(
+        folder.path(),
+        "echo served 10; echo served 5; echo rate=7.5 >&2",
+        "echo served 20; echo rate=8",
+        "blocks = 2\npilot = 2",
+        work,
+    );
+    let done = eval(folder.path(), &["run", "plan.toml", "--format", "json"]);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    let runs = lines(folder.path(), "plan.jsonl", "run");
+    for run in &runs {
+        let (work, rate) = if run["variant"] == 0 { (15.0, 7.5) } else { (20.0, 8.0) };
+        assert_eq!((run["work"].as_f64(), run["values"]["rate"].as_f64()), (Some(work), Some(rate)));
+    }
+}
+
+fn a_missing_work_counter_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    plan(
+        folder.path(),
+        "echo served 10",
+        "echo I did nothing",
+        "",
+        "work = { name = \"request\", regex = 'served ([0-9]+)' }",
+    );
+    let done = eval(folder.path(), &["run", "plan.toml"]);
+    assert_eq!(code(&done), 1);
+    let said = err(&done);
+    assert!(said.contains("variant second, workload work: no work counter (request)"), "{said}");
+    assert!(said.contains("served ([0-9]+)") && said.contains("I did nothing"), "{said}");
+    assert_eq!(lines(folder.path(), "plan.jsonl", "run").len(), 1, "the warm-up of the first is kept");
+}
+
+fn a_variant_that_fails_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    plan(folder.path(), "true", "echo one; echo two >&2; exit 7", "", "");
+    let done = eval(folder.path(), &["run", "plan.toml"]);
+    assert_eq!(code(&done), 1);
+    let said = err(&done);
+    assert!(said.contains("variant second, workload work: sh failed with exit code 7"), "{said}");
+    assert!(said.contains("two") && said.contains("plan.jsonl"), "{said}");
+    // Under perf, whose own exit code hides a signal.
+    plan(folder.path(), "true", "kill -SEGV $$", "", "");
+    let text =
+        std::fs::read_to_string(folder.path().join("plan.toml")).unwrap().replace("counters = []\n", "");
+    std::fs::write(folder.path().join("plan.toml"), text).unwrap();
+    let done = eval(folder.path(), &["run", "plan.toml", "-o", "signal.jsonl"]);
+    assert_eq!(code(&done), 1, "{}", err(&done));
+    assert!(err(&done).contains("variant second") && err(&done).contains("ended by"), "{}", err(&done));
+}
+
+fn a_variant_that_hangs_is_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    // The shell's child must end too.
+    plan(folder.path(), "true", "sleep 600 & echo $! > hanging; echo waiting; wait", "time-limit = 0.7", "");
+    let done = eval(folder.path(), &["run", "plan.toml"]);
+    assert_eq!(code(&done), 1);
+    let said = err(&done);
+    assert!(
+        said.contains("variant second") && said.contains("longer than 0.7 s") && said.contains("waiting"),
+        "{said}"
+    );
+    let hanging = std::fs::read_to_string(folder.path().join("hanging")).unwrap();
+    wait_for("the end of the variant's child", || !is_alive(&hanging));
+}
+
+fn unknown_keys_are_errors_with_their_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let with = |run: &str| {
+        plan(folder.path(), "true", "true", run, "");
+        let done = eval(folder.path(), &["run", "plan.toml"]);
+        assert_eq!(code(&done), 1);
+        assert!(!folder.path().join("plan.jsonl").exists(), "nothing is begun");
+        err(&done)
+    };
+    let said = with("bloks = 3");
+    assert!(said.contains("plan.toml:6: unknown key bloks in [run]"), "{said}");
+    assert!(said.contains("known are: blocks, pilot, time"), "{said}");
+    assert!(with("blocks = \"many\"").contains("plan.toml:6: blocks is a whole number"));
+    assert!(with("meters = [\"itbl\"]").contains("there are: itlb, l1i"));
+}
+
+fn meters_run_apart_and_only_in_the_first_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    plan(
+        folder.path(),
+        "true",
+        "true",
+        "blocks = 3\npilot = 3\nmeters = [\"peak-memory\"]\nmeter-blocks = 2",
+        "",
+    );
+    let done = eval(folder.path(), &["run", "plan.toml", "--format", "json"]);
+    if err(&done).contains("does not let a program be traced") {
+        return;
+    }
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    let runs = lines(folder.path(), "plan.jsonl", "run");
+    let with: Vec<_> = runs.iter().filter(|run| run["values"].get("max-rss").is_some()).collect();
+    assert_eq!(with.len(), 2 * 2);
+    assert!(with.iter().all(|run| run["block"].as_u64().is_some_and(|block| block < 2)));
+}
+
+fn runs_may_be_cold_and_pinned() {
+    let folder = tempfile::tempdir().unwrap();
+    // Says 1 where the first processor is the only one that it may use.
+    let script = "echo $(grep -c '^Cpus_allowed_list:[[:space:]]*0$' /proc/self/status) processor";
+    let work = "work = { name = \"answer\", regex = '^(1) processor' }";
+    plan(
+        folder.path(),
+        script,
+        &format!("{script} # the other"),
+        "blocks = 1\npilot = 1\ncold = true\npin = [0]",
+        work,
+    );
+    let done = eval(folder.path(), &["run", "plan.toml", "--format", "json"]);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    assert_eq!(lines(folder.path(), "plan.jsonl", "run").len(), 4);
+}

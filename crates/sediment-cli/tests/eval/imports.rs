@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What other tools measured.
+
+use super::support::{Need, case, root};
+use super::{code, err, eval, lines};
+use libtest_mimic::Trial;
+use std::path::Path;
+use std::process::Command;
+
+pub fn cases() -> Vec<Trial> {
+    vec![
+        case("tables_in_a_mail_are_chosen_by_label", &[], tables_in_a_mail_are_chosen_by_label),
+        case("what_perf_writes_here_is_read", &[Need::Program("perf")], what_perf_writes_here_is_read),
+        case("other_tools_files_are_read", &[], other_tools_files_are_read),
+        case("what_is_no_measurement_is_refused", &[], what_is_no_measurement_is_refused),
+    ]
+}
+
+fn golden(name: &str) -> String {
+    root().join("tests/golden/compare/import").join(name).display().to_string()
+}
+
+fn import(folder: &Path, files: &[&str]) -> std::process::Output {
+    let mut arguments = vec!["import", "-o", "i.jsonl", "--format", "json"];
+    arguments.extend(files);
+    let _ = std::fs::remove_file(folder.join("i.jsonl"));
+    eval(folder, &arguments)
+}
+
+fn tables_in_a_mail_are_chosen_by_label() {
+    let folder = tempfile::tempdir().unwrap();
+    let mail = golden("mail.txt");
+    let done =
+        import(folder.path(), &[&format!("before={mail}#old build"), &format!("after={mail}#new build")]);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    let summaries = lines(folder.path(), "i.jsonl", "summary");
+    let cycles: Vec<_> = summaries.iter().filter(|summary| summary["metric"] == "cycles").collect();
+    assert_eq!(cycles.len(), 2);
+    assert_eq!(cycles[0]["mean"], 8_000_000_000.0);
+    assert_eq!(cycles[0]["count"], 4);
+    // 0.50 % of 8e9, times the root of 4.
+    assert_eq!(cycles[0]["deviation"], 80_000_000.0);
+    let both = import(folder.path(), &[&format!("before={mail}"), &format!("after={mail}#new build")]);
+    assert_eq!(code(&both), 1);
+    assert!(err(&both).contains("the labels are: The old build | The new build"), "{}", err(&both));
+}
+
+fn what_perf_writes_here_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let events = "task-clock,minor-faults,cycles,duration_time";
+    for (name, options) in [("text", &["-r", "3"][..]), ("csv", &["-x,"][..]), ("json", &["-j"][..])] {
+        let file = here.join(name);
+        for _ in 0..if name == "text" { 1 } else { 3 } {
+            let done = Command::new("perf")
+                .args(["stat", "--append", "-o"])
+                .arg(&file)
+                .args(["-e", events])
+                .args(options)
+                .args(["--", "sh", "-c", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done"])
+                .output()
+                .unwrap();
+            if !done.status.success() {
+                assert!(name == "json", "{}", String::from_utf8_lossy(&done.stderr));
+                return; // perf before 5.19 has no -j
+            }
+        }
+    }
+    for name in ["text", "csv", "json"] {
+        let done =
+            import(here, &[&format!("one={name}"), &format!("other={name}"), "--primary", "task-clock"]);
+        assert_eq!(code(&done), 0, "{name}: {}", err(&done));
+        let (runs, summaries) = (lines(here, "i.jsonl", "run"), lines(here, "i.jsonl", "summary"));
+        let clocks: Vec<f64> = if name == "text" {
+            summaries
+                .iter()
+                .filter(|s| s["metric"] == "task-clock")
+                .filter_map(|s| s["mean"].as_f64())
+                .collect()
+        } else {
+            assert_eq!(runs.len(), 6, "{name}");
+            runs.iter().filter_map(|run| run["values"]["task-clock"].as_f64()).collect()
+        };
+        assert!(
+            !clocks.is_empty() && clocks.iter().all(|seconds| (0.0001..10.0).contains(seconds)),
+            "{name}: {clocks:?}"
+        );
+    }
+}
+
+fn other_tools_files_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let values = |metric: &str| -> Vec<f64> {
+        lines(here, "i.jsonl", "run").iter().filter_map(|run| run["values"][metric].as_f64()).collect()
+    };
+    let check = |one: &str, other: &str, metric: &str, expected: &[f64]| {
+        let done = import(here, &[&format!("a={one}"), &format!("b={other}"), "--primary", metric]);
+        assert_eq!(code(&done), 0, "{one}: {}", err(&done));
+        assert_eq!(values(metric), expected, "{one}");
+    };
+    let hyperfine = golden("hyperfine-1.json");
+    check(
+        &format!("{hyperfine}#old"),
+        &format!("{hyperfine}#new"),
+        "elapsed",
+        &[0.5, 0.52, 0.51, 0.4, 0.42, 0.41],
+    );
+    let second = golden("hyperfine-2.json");
+    check(
+        &format!("{second}#old"),
+        &format!("{second}#new"),
+        "instructions",
+        &[1000.0, 1010.0, 900.0, 905.0],
+    );
+    let go = golden("go-bench.txt");
+    check(
+        &format!("{go}#BenchmarkEncode"),
+        &format!("{go}#BenchmarkDecode"),
+        "time/op",
+        &[1.5e-6, 1.6e-6, 2.5e-6],
+    );
+    std::fs::write(here.join("n1"), "# metric: tps\n100\n101.5\n").unwrap();
+    std::fs::write(here.join("n2"), "# metric: tps\n99\n98\n").unwrap();
+    check("n1", "n2", "tps", &[100.0, 101.5, 99.0, 98.0]);
+}
+
+fn what_is_no_measurement_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    for (text, why) in [
+        ("", "this is no measurement of a known tool"),
+        ("hello\n", "this is no measurement of a known tool"),
+        ("{\"results\": []}", "no value in it"),
+        ("1\n2\nx\n", "bad:3: this is no number"),
+        ("5,,cycles,100,100.00,,\nbroken\n", "bad:2: this is no row of perf stat -x"),
+        (" Performance counter stats for 'x':\n\n", "bad:1: a table of perf stat without a value"),
+    ] {
+        std::fs::write(here.join("bad"), text).unwrap();
+        let done = import(here, &["a=bad", "b=bad"]);
+        assert_eq!(code(&done), 1);
+        assert!(err(&done).contains(why), "{text:?}: {}", err(&done));
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Servers that are started, driven and stopped.
+
+use super::interruptions::interrupted;
+use super::support::case;
+use super::{code, err, eval, is_alive, lines, wait_for};
+use libtest_mimic::Trial;
+use std::path::Path;
+
+pub fn cases() -> Vec<Trial> {
+    vec![
+        case("a_server_is_measured_while_it_is_driven", &[], a_server_is_measured_while_it_is_driven),
+        case("a_server_that_is_never_ready_is_stopped", &[], a_server_that_is_never_ready_is_stopped),
+        case("a_server_that_dies_shows_its_log", &[], a_server_that_dies_shows_its_log),
+        case("an_interrupt_stops_the_server", &[], an_interrupt_stops_the_server),
+        case("a_driver_that_fails_stops_the_server", &[], a_driver_that_fails_stops_the_server),
+    ]
+}
+
+/// Burns time for each line in `todo`, in a child, until it is told to stop.
+const SERVER: &str = "trap 'echo stopped; exit 0' TERM
+echo $$ >> servers
+echo ready to serve
+while :; do
+    if [ -e todo ]; then (i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done); rm todo; touch done; fi
+    sleep 0.01
+done
+";
+
+fn plan(folder: &Path, server: &str, rest: &str) {
+    std::fs::write(folder.join("server.sh"), server).unwrap();
+    std::fs::write(folder.join("other.sh"), format!("{server}\n#")).unwrap();
+    let text = format!(
+        "sediment-eval = 1\nnoise-floor = false\n[run]\nblocks = 2\npilot = 2\nwarm-ups = 0\ntime-limit = 30\n\
+         [[variant]]\nname = \"one\"\nprogram = \"server.sh\"\n[[variant]]\nname = \"other\"\nprogram = \"other.sh\"\n\
+         [[workload]]\nname = \"serve\"\nserver = [\"sh\", \"{{program}}\"]\n{rest}\n"
+    );
+    std::fs::write(folder.join("plan.toml"), text).unwrap();
+}
+
+const DRIVE: &str = "drive = \"rm -f done; touch todo; while [ ! -e done ]; do sleep 0.01; done; echo transactions: 5\"\n\
+     work = { name = \"transaction\", regex = 'transactions: ([0-9]+)' }\n";
+
+fn all_ended(folder: &Path) {
+    let servers = std::fs::read_to_string(folder.join("servers")).unwrap_or_default();
+    for server in servers.lines() {
+        wait_for("the end of a server", || !is_alive(server));
+    }
+}
+
+fn a_server_is_measured_while_it_is_driven() {
+    let folder = tempfile::tempdir().unwrap();
+    let prepare = "prepare = \"echo prepared >> prepared\"\nready = { log = \"ready to serve\" }\nenvironment = { GREETING = \"hello\" }";
+    plan(folder.path(), SERVER, &format!("{prepare}\n{DRIVE}"));
+    let done = eval(folder.path(), &["run", "plan.toml", "--format", "json"]);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    let runs = lines(folder.path(), "plan.jsonl", "run");
+    assert_eq!(runs.len(), 4);
+    for run in &runs {
+        assert_eq!(run["work"], 5.0);
+        // The work is done by a child of the server that is gone when the driver ends.
+        let time = &run["values"]["cpu-time"];
+        assert!(time.as_f64().is_some_and(|seconds| seconds > 0.005), "{run}");
+        assert!(run["values"]["max-rss"].as_f64().is_some_and(|bytes| bytes > 100_000.0), "{run}");
+        assert!(run["values"]["elapsed"].as_f64().is_some_and(|seconds| seconds > 0.0), "{run}");
+    }
+    assert_eq!(std::fs::read_to_string(folder.path().join("prepared")).unwrap().lines().count() % 4, 0);
+    all_ended(folder.path());
+}
+
+fn a_server_that_is_never_ready_is_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    plan(
+        folder.path(),
+        "echo $$ >> servers; echo cannot bind the port >&2; sleep 600 & echo $! >> servers; wait",
+        &format!("ready = {{ socket = \"no-such-socket\" }}\nready-limit = 0.5\n{DRIVE}"),
+    );
+    let done = eval(folder.path(), &["run", "plan.toml"]);
+    assert_eq!(code(&done), 1);
+    let said = err(&done);
+    assert!(said.contains("workload serve: sh was not ready after 0.5 s"), "{said}");
+    assert!(said.contains("cannot bind the port"), "{said}");
+    all_ended(folder.path());
+}
+
+fn a_server_that_dies_shows_its_log() {
+    let folder = tempfile::tempdir().unwrap();
+    plan(
+        folder.path(),
+        "echo no configuration >&2; exit 3",
+        &format!("ready = {{ command = [\"false\"] }}\n{DRIVE}"),
+    );
+    let done = eval(folder.path(), &["run", "plan.toml"]);
+    let said = err(&done);
+    assert!(
+        said.contains("ended before it was ready (exit status: 3)") && said.contains("no configuration"),
+        "{said}"
+    );
+}
+
+fn an_interrupt_stops_the_server() {
+    for (rest, moment) in [
+        ("ready = { log = \"never\" }\ndrive = \"true\"", "servers"),
+        (
+            "ready = { log = \"ready\" }\ndrive = \"echo $$ >> servers; touch driving; sleep 600; true\"",
+            "driving",
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        plan(folder.path(), SERVER, rest);
+        let done = interrupted(folder.path(), &["run", "plan.toml"], || folder.path().join(moment).is_file());
+        assert_eq!(code(&done), 1);
+        assert!(err(&done).contains("interrupted; the 0 runs until now"), "{}", err(&done));
+        all_ended(folder.path());
+    }
+}
+
+fn a_driver_that_fails_stops_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    plan(
+        folder.path(),
+        SERVER,
+        "ready = { log = \"ready\" }\ndrive = \"echo connection refused >&2; exit 2\"",
+    );
+    let done = eval(folder.path(), &["run", "plan.toml"]);
+    assert_eq!(code(&done), 1);
+    let said = err(&done);
+    assert!(
+        said.contains("the driver failed with exit code 2") && said.contains("connection refused"),
+        "{said}"
+    );
+    assert!(said.contains("ready to serve"), "the server's log is shown too: {said}");
+    all_ended(folder.path());
+}

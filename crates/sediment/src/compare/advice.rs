@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a workload's figures come to in words: warnings for the reader, and one recommendation.
+
+use super::analysis::{WorkloadAnalysis, in_words};
+use super::comparison::{Comparison, Design, Scale, percent};
+use super::data::{Direction, Experiment, MetricKind, Phase};
+use super::statistics::{drift, power};
+use super::verdict::{Verdict, short_p};
+
+/// Half-width that more runs are advised for: half a per cent.
+const WANTED_HALF_WIDTH: f64 = 0.005;
+/// Relative spread above which pyperf's `check` calls a benchmark unstable.
+const UNSTABLE: f64 = 0.10;
+/// A run shorter than this, in seconds, measures its own start.
+const TOO_SHORT: f64 = 0.001;
+/// p-value below which drift and slots are worth a sentence.
+const NOTABLE: f64 = 0.01;
+
+/// Everything about a workload that a reader must know, each a sentence without a full stop.
+pub(super) fn warnings(whole: &Experiment, workload: usize, found: &WorkloadAnalysis) -> Vec<String> {
+    let mut said = Vec::new();
+    let Some(at) = found.headline else { return said };
+    let metric = &whole.metrics[at];
+    if metric.kind == MetricKind::Simulated {
+        said.push(format!(
+            "{} is simulated, not measured: it leaves out what the simulator does not model",
+            metric.name
+        ));
+    }
+    if whole.workloads[workload].work.is_some()
+        && metric.name == whole.primary
+        && metric.direction == Direction::LowerIsBetter
+    {
+        said.push(format!(
+            "the work done was not counted in every run, so that {} is taken as it is",
+            metric.name
+        ));
+    }
+    for (variant, group) in found.metrics[at].groups.iter().enumerate() {
+        let Some(group) = group else { continue };
+        let name = &whole.variants[variant].name;
+        if let Some(spread) = group.moments.coefficient_of_variation().filter(|spread| *spread > UNSTABLE) {
+            said.push(format!(
+                "{name} varies by {:.0} % from run to run (coefficient of variation)",
+                spread * 100.0
+            ));
+        }
+        if let Some(far) = group.order.map(|order| order.far).filter(|far| *far > 0) {
+            said.push(format!(
+                "{name} has {far} far values of {} (Tukey's fences); none is left out",
+                group.moments.count
+            ));
+        }
+        if metric.name == "elapsed" && metric.unit == "s" && group.moments.mean < TOO_SHORT {
+            said.push(format!(
+                "a run of {name} takes less than a millisecond: what is measured is its start"
+            ));
+        }
+    }
+    said.extend(missing_values(whole, workload, &metric.name));
+    said.extend(unsteadiness(found));
+    for comparison in found.metrics[at].comparisons.iter().flatten() {
+        said.extend(disagreement(whole, comparison));
+        said.extend(dependence(whole, comparison));
+    }
+    said
+}
+
+/// Builds of which some measured runs lack the headline.
+fn missing_values(whole: &Experiment, workload: usize, metric: &str) -> Vec<String> {
+    let mut counts = vec![(0_usize, 0_usize); whole.variants.len()];
+    for run in
+        whole.observations.iter().filter(|run| run.workload == workload && run.phase == Phase::Measured)
+    {
+        counts[run.variant].1 += 1;
+        counts[run.variant].0 += usize::from(run.values.contains_key(metric));
+    }
+    let lacking = counts.iter().enumerate().filter(|(_, (read, all))| *read > 0 && read < all);
+    lacking
+        .map(|(variant, (read, all))| {
+            format!("{metric} was read in {read} of {all} runs of {}", whole.variants[variant].name)
+        })
+        .collect()
+}
+
+fn unsteadiness(found: &WorkloadAnalysis) -> Vec<String> {
+    let mut said = Vec::new();
+    let Some(steady) = &found.steadiness else { return said };
+    let scale = found.headline.map(|at| found.metrics[at].scale);
+    if scale != Some(Scale::Logarithm) {
+        return said;
+    }
+    if steady.drift_p < NOTABLE {
+        said.push(format!(
+            "the machine drifted by {:+.1} % an hour (p = {}); blocks keep that out of the comparison",
+            steady.drift_per_hour * 100.0,
+            short_p(steady.drift_p)
+        ));
+    }
+    if steady.slot_p < NOTABLE {
+        said.push(format!(
+            "the place within a block matters by up to {:.2} % (p = {}); the order is drawn anew for each block",
+            percent(steady.slot_effect),
+            short_p(steady.slot_p)
+        ));
+    }
+    said
+}
+
+/// Where the t test and the signed-rank test fall on different sides of the level.
+fn disagreement(whole: &Experiment, comparison: &Comparison) -> Option<String> {
+    let level = 1.0 - whole.confidence;
+    let (t, ranks) = (comparison.these_links.or(comparison.effect)?, comparison.signed_rank?);
+    let able = comparison.differences.len() >= power::pairs_needed(level);
+    ((t.p < level) != (ranks.p < level) && able && whole.variants[comparison.variant].probe.is_none()).then(
+        || {
+            format!(
+                "{}: the t test (p = {}) and the signed-rank test (p = {}) do not agree",
+                whole.variants[comparison.variant].name,
+                short_p(t.p),
+                short_p(ranks.p)
+            )
+        },
+    )
+}
+
+/// Where the differences of neighbouring blocks are alike, or opposite, beyond what one series in a hundred shows by chance.
+fn dependence(whole: &Experiment, comparison: &Comparison) -> Option<String> {
+    const ONE_IN_A_HUNDRED: f64 = 2.576;
+    let differences: Vec<f64> = comparison.differences.iter().map(|(_, difference)| *difference).collect();
+    let correlation = drift::neighbours(&differences)?;
+    let bound = ONE_IN_A_HUNDRED / (differences.len() as f64).sqrt();
+    (correlation.abs() > bound && whole.variants[comparison.variant].probe.is_none()).then(|| {
+        format!(
+            "{}: differences of neighbouring blocks are correlated ({correlation:+.2}, by chance up to {bound:.2}): the \
+             interval may be too narrow or too wide",
+            whole.variants[comparison.variant].name
+        )
+    })
+}
+
+/// What to do.
+pub(super) fn recommendation(whole: &Experiment, found: &WorkloadAnalysis) -> String {
+    let Some(at) = found.headline else {
+        return format!("Nothing can be recommended: {} was not read.", whole.primary);
+    };
+    let metric = &whole.metrics[at];
+    let baseline = &whole.variants[whole.baseline].name;
+    let name = |variant: usize| whole.variants[variant].name.as_str();
+    let gain = |variant: usize| {
+        let estimate = found.headline_comparison(variant).map_or(0.0, |comparison| comparison.estimate);
+        if metric.direction == Direction::LowerIsBetter { -estimate } else { estimate }
+    };
+    let mut with: Vec<(usize, Verdict)> = found.judgements.iter().map(|j| (j.variant, j.verdict)).collect();
+    with.sort_by(|a, b| gain(b.0).total_cmp(&gain(a.0)).then(a.0.cmp(&b.0)));
+    let simulated = if metric.kind == MetricKind::Simulated { " (simulated)" } else { "" };
+    let mut said = Vec::new();
+    if let Some((best, verdict)) = with.iter().find(|(_, verdict)| *verdict == Verdict::Faster) {
+        let estimate = found.headline_comparison(*best).map_or(0.0, |comparison| comparison.estimate);
+        said.push(format!(
+            "Keep {}: {} than {baseline} by {}{simulated}.",
+            name(*best),
+            in_words(estimate, *verdict),
+            metric.name
+        ));
+        said.extend(beside_the_best(whole, found, *best, &with));
+    } else if !with.is_empty() && with.iter().all(|(_, verdict)| *verdict == Verdict::Slower) {
+        said.push(format!("Keep {baseline}: every other build is slower by {}{simulated}.", metric.name));
+    } else {
+        said.push(format!("Keep {baseline}: no build is shown to be faster by {}{simulated}.", metric.name));
+    }
+    let list = |wanted: Verdict| {
+        with.iter()
+            .filter(|(_, verdict)| *verdict == wanted)
+            .map(|(v, _)| name(*v))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let (slower, equivalent) = (list(Verdict::Slower), list(Verdict::Equivalent));
+    if !slower.is_empty() {
+        said.push(format!("Slower: {slower}."));
+    }
+    if !equivalent.is_empty() {
+        said.push(format!("No difference beyond {:.1} %: {equivalent}.", whole.margin * 100.0));
+    }
+    for (variant, _) in with.iter().filter(|(_, verdict)| *verdict == Verdict::Inconclusive) {
+        let more = found.headline_comparison(*variant).and_then(|comparison| more_runs(whole, comparison));
+        let refused = found.judgements.iter().find(|j| j.variant == *variant).and_then(|j| j.needed);
+        let needed = refused.map(|needed| format!("; {needed} are needed at the least")).unwrap_or_default();
+        let more = more.map(|more| format!("; {more}")).unwrap_or_default();
+        said.push(format!("Cannot tell: {}{needed}{more}.", name(*variant)));
+    }
+    said.join(" ")
+}
+
+/// Whether the runner-up is really behind.
+fn beside_the_best(
+    whole: &Experiment,
+    found: &WorkloadAnalysis,
+    best: usize,
+    with: &[(usize, Verdict)],
+) -> Option<String> {
+    let level = 1.0 - whole.confidence;
+    let tied: Vec<String> = with
+        .iter()
+        .filter(|(variant, verdict)| *variant != best && *verdict == Verdict::Faster)
+        .filter_map(|(variant, _)| {
+            let pair = found.pairs.iter().find(|pair| {
+                (pair.variant, pair.against) == (*variant, best)
+                    || (pair.variant, pair.against) == (best, *variant)
+            })?;
+            let p = pair.adjusted_p?;
+            (p >= level).then(|| format!("{} (p = {})", whole.variants[*variant].name, short_p(p)))
+        })
+        .collect();
+    (!tied.is_empty()).then(|| format!("It is not shown to be faster than {}.", tied.join(", ")))
+}
+
+/// How many runs would bring the interval to half a per cent on either side.
+fn more_runs(whole: &Experiment, comparison: &Comparison) -> Option<String> {
+    let wanted = WANTED_HALF_WIDTH;
+    let effect = comparison.effect?;
+    if comparison.scale != Scale::Logarithm || effect.interval.half_width() <= wanted {
+        return None;
+    }
+    let half_a_per_cent = format!("an interval of ±{:.1} %", wanted * 100.0);
+    match comparison.design {
+        Design::Paired { blocks } => {
+            let deviation = effect.standard_error * (blocks as f64).sqrt();
+            let count = power::count_for_half_width(deviation, wanted, whole.confidence)?;
+            Some(format!("about {count} blocks would give {half_a_per_cent}"))
+        }
+        Design::Replicated { links: (one, other), .. } => {
+            let deviation = effect.standard_error / (1.0 / one as f64 + 1.0 / other as f64).sqrt();
+            let count = power::count_for_half_width(deviation * 2.0_f64.sqrt(), wanted, whole.confidence)?;
+            Some(format!("about {count} layout replicas of each would give {half_a_per_cent}"))
+        }
+        Design::Unpaired { runs: (one, other) } => {
+            per_side(effect.standard_error, one as f64, other as f64, whole.confidence)
+                .map(|count| format!("about {count} runs of each would give {half_a_per_cent}"))
+        }
+        Design::Summarised { runs: (one, other) } => {
+            per_side(effect.standard_error, one as f64, other as f64, whole.confidence)
+                .map(|count| format!("about {count} runs of each would give {half_a_per_cent}"))
+        }
+    }
+}
+
+fn per_side(standard_error: f64, one: f64, other: f64, confidence: f64) -> Option<u32> {
+    let deviation = standard_error / (1.0 / one + 1.0 / other).sqrt();
+    power::count_for_half_width(deviation * 2.0_f64.sqrt(), WANTED_HALF_WIDTH, confidence)
+}

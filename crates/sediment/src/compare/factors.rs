@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Main effects and interactions of the factors that a plan declares, on the headline metric.
+//!
+//! Blocks are random: with one link of each build a contrast is taken within every block, and judged over blocks. With several links
+//! it is judged by the variance between links, pooled over builds; without blocks by the variance of each build.
+
+use super::comparison::{Scale, common_blocks, links};
+use super::data::Experiment;
+use super::samples::Group;
+use super::statistics::factorial::{Contrast, Incomplete, Term, contrasts};
+use super::statistics::{Effect, Moments, student, welch};
+use std::collections::BTreeSet;
+
+/// What one change of a factor, or two together, do to the headline.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FactorEffect {
+    /// `lto: on instead of off`, or `lto on × inline on`.
+    pub name: String,
+    /// Whether it is an interaction: how far two changes together are from the product of either alone.
+    pub interaction: bool,
+    /// The effect on logarithms, as the size of a ratio; averaged over the other factors.
+    pub effect: Effect,
+}
+
+/// The effects, or why there are none; None where builds declare no factors.
+pub(super) fn factor_effects(
+    whole: &Experiment,
+    scale: Scale,
+    groups: &[Group],
+) -> Option<Result<Vec<FactorEffect>, String>> {
+    let builds: Vec<usize> = (0..groups.len()).filter(|v| whole.variants[*v].probe.is_none()).collect();
+    if builds.iter().all(|variant| whole.variants[*variant].factors.is_empty()) {
+        return None;
+    }
+    Some(effects(whole, scale, groups, &builds))
+}
+
+fn effects(
+    whole: &Experiment,
+    scale: Scale,
+    groups: &[Group],
+    builds: &[usize],
+) -> Result<Vec<FactorEffect>, String> {
+    if scale == Scale::Plain {
+        return Err("a value is zero or negative, so that factors have no ratio".to_owned());
+    }
+    let names: Vec<&str> =
+        whole.variants[whole.baseline].factors.iter().map(|factor| factor.name.as_str()).collect();
+    let mut levels: Vec<Vec<&str>> = Vec::new();
+    for (place, name) in names.iter().enumerate() {
+        let reference = whole.variants[whole.baseline].factors[place].level.as_str();
+        let others: BTreeSet<&str> = builds
+            .iter()
+            .filter_map(|variant| level_of(whole, *variant, name))
+            .filter(|level| *level != reference)
+            .collect();
+        levels.push(std::iter::once(reference).chain(others).collect());
+    }
+    let mut coded = Vec::new();
+    for variant in builds {
+        let build = &whole.variants[*variant];
+        if build.factors.len() != names.len() {
+            return Err(format!("{} does not have the factors of the baseline", build.name));
+        }
+        let mut places = Vec::new();
+        for (name, levels) in names.iter().zip(&levels) {
+            let level = level_of(whole, *variant, name)
+                .ok_or_else(|| format!("{} has no level of the factor {name}", build.name))?;
+            places.push(levels.iter().position(|known| *known == level).unwrap_or(0));
+        }
+        coded.push(places);
+    }
+    let contrasts = contrasts(&coded).map_err(|incomplete| match incomplete {
+        Incomplete::Missing(places) => {
+            let combination: Vec<String> = places
+                .iter()
+                .zip(names.iter().zip(&levels))
+                .map(|(place, (name, levels))| format!("{name}={}", levels[*place]))
+                .collect();
+            format!("the factorial is not complete: no build has {}", combination.join(", "))
+        }
+        Incomplete::Twice(one, other) => {
+            let name = |at: usize| &whole.variants[builds[at]].name;
+            format!("{} and {} have the same levels", name(one), name(other))
+        }
+        Incomplete::NoFactor => "no factor has two levels".to_owned(),
+    })?;
+    contrasts
+        .iter()
+        .map(|contrast| {
+            let (name, interaction) = describe(&contrast.term, &names, &levels);
+            let effect = estimate(whole, scale, groups, builds, contrast)
+                .ok_or_else(|| "some build has too few values for its factors to be told apart".to_owned())?;
+            Ok(FactorEffect { name, interaction, effect })
+        })
+        .collect()
+}
+
+fn level_of<'a>(whole: &'a Experiment, variant: usize, name: &str) -> Option<&'a str> {
+    let found = whole.variants[variant].factors.iter().find(|factor| factor.name == name)?;
+    Some(found.level.as_str())
+}
+
+fn describe(term: &Term, names: &[&str], levels: &[Vec<&str>]) -> (String, bool) {
+    match *term {
+        Term::Main { factor, level } => {
+            (format!("{}: {} instead of {}", names[factor], levels[factor][level], levels[factor][0]), false)
+        }
+        Term::Interaction { factors: (one, other), levels: (level, beside) } => {
+            let name =
+                format!("{} {} × {} {}", names[one], levels[one][level], names[other], levels[other][beside]);
+            (name, true)
+        }
+    }
+}
+
+fn estimate(
+    whole: &Experiment,
+    scale: Scale,
+    groups: &[Group],
+    builds: &[usize],
+    contrast: &Contrast,
+) -> Option<Effect> {
+    let blocked: Option<Vec<_>> = builds
+        .iter()
+        .map(|variant| match &groups[*variant] {
+            Group::Samples(samples) => links(scale, samples),
+            _ => None,
+        })
+        .collect();
+    let Some(blocked) = blocked else {
+        let weighted: Option<Vec<(f64, Moments)>> = builds
+            .iter()
+            .zip(&contrast.weights)
+            .map(|(variant, weight)| Some((*weight, logarithms(&groups[*variant])?)))
+            .collect();
+        return welch::contrast(&weighted?, whole.confidence);
+    };
+    let blocks = common_blocks(blocked.iter().flat_map(|links| links.values()))?;
+    if blocked.iter().all(|links| links.len() == 1) {
+        let by_block: Vec<f64> = blocks
+            .iter()
+            .map(|block| {
+                let values = blocked.iter().filter_map(|links| links.values().next());
+                values.zip(&contrast.weights).map(|(link, weight)| weight * link[block]).sum()
+            })
+            .collect();
+        return student::paired(&by_block, whole.confidence);
+    }
+    let weighted: Option<Vec<(f64, Moments)>> = blocked
+        .iter()
+        .zip(&contrast.weights)
+        .map(|(links, weight)| {
+            let mean = |link: &std::collections::BTreeMap<u32, f64>| {
+                blocks.iter().map(|block| link[block]).sum::<f64>() / blocks.len() as f64
+            };
+            Some((*weight, Moments::of(&links.values().map(mean).collect::<Vec<_>>())?))
+        })
+        .collect();
+    student::contrast(&weighted?, whole.confidence)
+}
+
+fn logarithms(group: &Group) -> Option<Moments> {
+    match group {
+        Group::Samples(_) => Moments::of(&group.values().iter().map(|x| x.ln()).collect::<Vec<_>>()),
+        _ => group.moments()?.of_logarithms(),
+    }
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`Plan`]: what is compared, on what, and how; read from TOML whose keys stand in [`KEYS`].
+
+mod command_line;
+pub mod keys;
+mod read;
+mod reading;
+mod work;
+
+pub use command_line::{CommandLine, Placeholders};
+pub use keys::{KEYS, Key};
+pub use read::read;
+pub use work::Extraction;
+
+use super::data::{Direction, Factor, Probe};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+
+/// The version of the format that this program reads.
+pub const VERSION: u64 = 1;
+
+/// Everything that is settled before the first run.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The text it was read from.
+    pub text: String,
+    /// A title; may be empty.
+    pub name: String,
+    /// The builds, then the probes of the noise floor.
+    pub variants: Vec<PlannedVariant>,
+    /// Index of the baseline.
+    pub baseline: usize,
+    /// What they do.
+    pub workloads: Vec<PlannedWorkload>,
+    /// What the user said of metrics.
+    pub metrics: Vec<PlannedMetric>,
+    /// The metric that decides, where the plan says so.
+    pub primary: Option<String>,
+    /// Relative difference below which builds count as equivalent.
+    pub margin: f64,
+    /// Confidence of intervals.
+    pub confidence: f64,
+    /// How it is run.
+    pub run: RunPlan,
+    /// Seconds that a build may take.
+    pub build_time_limit: f64,
+    /// Section of the padding object's function.
+    pub padding_section: String,
+}
+
+/// How runs are made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunPlan {
+    /// Most blocks.
+    pub blocks: u32,
+    /// Least blocks.
+    pub pilot: u32,
+    /// Seconds after which no block begins.
+    pub time: Option<f64>,
+    /// Half-width of the primary metric's interval at which to stop, relative.
+    pub precision: f64,
+    /// Uncounted runs of each link.
+    pub warm_ups: u32,
+    /// Seed, where the plan says so.
+    pub seed: Option<u64>,
+    /// Whether each run begins with its files dropped from the page cache.
+    pub cold: bool,
+    /// Processors to run on; empty for all.
+    pub pin: Vec<u64>,
+    /// Most bytes of environment padding.
+    pub padding: u64,
+    /// Seconds that a run may take.
+    pub time_limit: f64,
+    /// Metrics to count by perf; None for all there are.
+    pub counters: Option<Vec<String>>,
+    /// Meters that run apart.
+    pub meters: Vec<String>,
+    /// Blocks in which they run; 0 for all.
+    pub meter_blocks: u32,
+}
+
+/// A build.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlannedVariant {
+    /// Its name.
+    pub name: String,
+    /// Its levels, sorted by factor.
+    pub factors: Vec<Factor>,
+    /// Flags, those of all variants first, then those of its levels, then its own.
+    pub flags: String,
+    /// What `{arguments}` stands for.
+    pub arguments: Vec<String>,
+    /// Where its programs come from.
+    pub source: Source,
+    /// How many links.
+    pub replicas: u32,
+    /// Set where it is the baseline once more.
+    pub probe: Option<Probe>,
+}
+
+/// Where the programs of a variant come from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Source {
+    /// They are there: one for each replica. Relative to the plan's folder.
+    Prebuilt(Vec<String>),
+    /// Commands make them.
+    Built {
+        /// Once for each variant where `link` is there too; else once for each replica.
+        command: Option<CommandLine>,
+        /// Once for each replica.
+        link: Option<CommandLine>,
+        /// Where they run, relative to the plan's folder.
+        folder: String,
+    },
+    /// rpmbuild makes packages, which are unpacked.
+    Spec {
+        /// The spec, relative to the plan's folder.
+        spec: String,
+        /// The program within the packages.
+        program: String,
+    },
+    /// Those of the baseline, from this replica on: a probe has no program of its own making.
+    Baseline(u32),
+    /// Nothing is run: its values are imported.
+    None,
+}
+
+/// What the builds do.
+#[derive(Debug, Clone)]
+pub struct PlannedWorkload {
+    /// Its name.
+    pub name: String,
+    /// How it is run.
+    pub kind: WorkloadKind,
+    /// Runs before each run.
+    pub prepare: Option<CommandLine>,
+    /// Variables of its commands.
+    pub environment: Vec<(String, String)>,
+    /// Where its commands run, relative to the plan's folder.
+    pub folder: String,
+    /// The work that it counts: what a unit is called, and where its number stands.
+    pub work: Option<(String, Extraction)>,
+}
+
+/// The three sorts of workload.
+#[derive(Debug, Clone)]
+pub enum WorkloadKind {
+    /// A program that is run and ends.
+    Command {
+        /// It.
+        command: CommandLine,
+        /// File for its standard input, relative to the plan's folder.
+        input: Option<String>,
+    },
+    /// A server that another program drives.
+    Server(Box<ServerPlan>),
+    /// Files of each variant, by its name.
+    Import(BTreeMap<String, Vec<String>>),
+}
+
+/// A server and who drives it.
+#[derive(Debug, Clone)]
+pub struct ServerPlan {
+    /// The server.
+    pub server: CommandLine,
+    /// How to know that it takes work.
+    pub ready: ReadyPlan,
+    /// Seconds that it may take to be ready.
+    pub ready_limit: f64,
+    /// Drives it before it is measured.
+    pub warm_up: Option<CommandLine>,
+    /// Drives it while it is measured.
+    pub drive: CommandLine,
+    /// Signal that stops it.
+    pub stop: String,
+    /// Seconds that it may take to stop.
+    pub stop_limit: f64,
+}
+
+/// How to know that a server takes work.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ReadyPlan {
+    /// A command exits with 0.
+    Command(CommandLine),
+    /// `host:port` takes connections.
+    Port(String),
+    /// A Unix socket takes connections; relative to the plan's folder.
+    Socket(String),
+    /// The server prints this.
+    Log(String),
+}
+
+/// What the user said of a metric.
+#[derive(Debug, Clone)]
+pub struct PlannedMetric {
+    /// Its name.
+    pub name: String,
+    /// Which way is better, where said.
+    pub better: Option<Direction>,
+    /// Unit, where said.
+    pub unit: Option<String>,
+    /// Where the workloads print it, if they do.
+    pub extraction: Option<Extraction>,
+}
+
+impl Plan {
+    /// SHA-256 of the plan's text, in hexadecimal.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        hexadecimal(&Sha256::digest(self.text.as_bytes()))
+    }
+
+    /// Whether nothing is run: all values come from files.
+    #[must_use]
+    pub fn is_import_only(&self) -> bool {
+        self.workloads.iter().all(|workload| matches!(workload.kind, WorkloadKind::Import(_)))
+    }
+}
+
+/// SHA-256 of a file's content, in hexadecimal.
+#[must_use]
+pub fn sha256(content: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(content))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether the machine stood still: drift over time, runs that resemble their neighbours, and what a place in the block costs.
+//!
+//! All are read off same-slot residuals: what is left of a run when the mean of its link and the mean of its slot are taken
+//! away. Differences of consecutive runs would measure the slot effect instead wherever the first run of a block is slower.
+
+use super::{Effect, distribution};
+use std::collections::BTreeMap;
+
+/// One run, as these flags see it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Run {
+    /// Which link of which build.
+    pub link: usize,
+    /// Place within its block.
+    pub slot: u32,
+    /// Seconds since the experiment began.
+    pub at: f64,
+    /// Logarithm of the value, or the value itself.
+    pub value: f64,
+}
+
+/// What the residuals tell.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Steadiness {
+    /// Change for each hour, as the values are (on logarithms: relative).
+    pub drift_per_hour: f64,
+    /// Two-sided p-value of no drift.
+    pub drift_p: f64,
+    /// Correlation of neighbours in time; also what a block does to all its runs shows here.
+    pub autocorrelation: f64,
+    /// What independent runs stay below nineteen times of twenty: 1.96 / √n.
+    pub autocorrelation_bound: f64,
+    /// The widest difference between the means of two slots.
+    pub slot_effect: f64,
+    /// p-value of no difference between slots (F test).
+    pub slot_p: f64,
+    /// Standard deviation of a residual.
+    pub jitter: f64,
+}
+
+/// Sweeps that set link and slot means against each other; blocks are random orders, so the two are nearly independent and
+/// few sweeps would do.
+const SWEEPS: usize = 30;
+
+/// Judges runs in the order in which they were made; None of fewer than eight, or with no freedom left.
+#[must_use]
+pub fn steadiness(runs: &[Run]) -> Option<Steadiness> {
+    let count = runs.len();
+    let links = index(runs.iter().map(|run| run.link));
+    let slots = index(runs.iter().map(|run| run.slot as usize));
+    let (link_count, slot_count) = (distinct(&links), distinct(&slots));
+    if count < 8 || count < link_count + slot_count + 2 {
+        return None;
+    }
+    let values: Vec<f64> = runs.iter().map(|run| run.value).collect();
+    let (mut link_means, mut slot_means) = (vec![0.0; link_count], vec![0.0; slot_count]);
+    let without_slots = group_residuals(&values, &links, link_count);
+    let mut rest = values;
+    for _ in 0..SWEEPS {
+        sweep(&mut rest, &links, &mut link_means);
+        sweep(&mut rest, &slots, &mut slot_means);
+    }
+    let sum_of_squares = |values: &[f64]| values.iter().map(|x| x * x).sum::<f64>();
+    let residual_square = sum_of_squares(&rest);
+    let freedom = (count - link_count - (slot_count - 1)) as f64;
+
+    let (slot_effect, slot_p) = if slot_count < 2 {
+        (0.0, 1.0)
+    } else {
+        let between = (slot_count - 1) as f64;
+        let gain = (sum_of_squares(&without_slots) - residual_square).max(0.0);
+        let f = gain / between / (residual_square / freedom);
+        let widest = slot_means.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+            - slot_means.iter().copied().fold(f64::INFINITY, f64::min);
+        (widest, if residual_square > 0.0 { distribution::fisher_upper(f, between, freedom) } else { 1.0 })
+    };
+    let (drift_per_hour, drift_p) = drift(runs, &rest, freedom - 1.0)?;
+    let neighbours: f64 = rest.windows(2).map(|pair| pair[0] * pair[1]).sum();
+    Some(Steadiness {
+        drift_per_hour,
+        drift_p,
+        autocorrelation: if residual_square > 0.0 { neighbours / residual_square } else { 0.0 },
+        autocorrelation_bound: distribution::normal_quantile(0.025) / (count as f64).sqrt(),
+        slot_effect,
+        slot_p,
+        jitter: (residual_square / freedom).sqrt(),
+    })
+}
+
+/// The correlation of neighbours in a series, such as the paired differences block by block: where it is not zero, intervals that
+/// take blocks for independent are wrong. None of fewer than eight, or where nothing varies.
+#[must_use]
+pub fn neighbours(values: &[f64]) -> Option<f64> {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let square: f64 = values.iter().map(|x| (x - mean) * (x - mean)).sum();
+    let product: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
+    (values.len() >= 8 && square > 0.0).then(|| product / square)
+}
+
+/// Slope over time in hours, with its p-value.
+fn drift(runs: &[Run], rest: &[f64], freedom: f64) -> Option<(f64, f64)> {
+    let hours: Vec<f64> = runs.iter().map(|run| run.at / 3600.0).collect();
+    let middle = hours.iter().sum::<f64>() / hours.len() as f64;
+    let spread: f64 = hours.iter().map(|t| (t - middle).powi(2)).sum();
+    if spread == 0.0 || freedom < 1.0 {
+        return Some((0.0, 1.0));
+    }
+    let slope = hours.iter().zip(rest).map(|(t, y)| (t - middle) * y).sum::<f64>() / spread;
+    let left: f64 = hours.iter().zip(rest).map(|(t, y)| (y - slope * (t - middle)).powi(2)).sum();
+    let error = (left / freedom / spread).sqrt();
+    Effect::of(slope, error, freedom, 0.95).map(|effect| (slope, effect.p))
+}
+
+fn index(keys: impl Iterator<Item = usize>) -> Vec<usize> {
+    let keys: Vec<usize> = keys.collect();
+    let mut places = BTreeMap::new();
+    for key in &keys {
+        places.entry(*key).or_insert(0);
+    }
+    for (place, slot) in places.values_mut().enumerate() {
+        *slot = place;
+    }
+    keys.iter().map(|key| places[key]).collect()
+}
+
+fn distinct(places: &[usize]) -> usize {
+    places.iter().max().map_or(0, |most| most + 1)
+}
+
+fn group_residuals(values: &[f64], groups: &[usize], count: usize) -> Vec<f64> {
+    let mut rest = values.to_vec();
+    sweep(&mut rest, groups, &mut vec![0.0; count]);
+    rest
+}
+
+/// Takes the mean of every group out of the values and adds it to the group's.
+fn sweep(values: &mut [f64], groups: &[usize], means: &mut [f64]) {
+    let mut sums = vec![(0.0, 0.0); means.len()];
+    for (value, group) in values.iter().zip(groups) {
+        sums[*group].0 += value;
+        sums[*group].1 += 1.0;
+    }
+    for (value, group) in values.iter_mut().zip(groups) {
+        *value -= sums[*group].0 / sums[*group].1;
+    }
+    for (mean, (sum, count)) in means.iter_mut().zip(sums) {
+        *mean += sum / count;
+    }
+}

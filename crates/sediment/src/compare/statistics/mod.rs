@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Pure statistics, one method a file, each checked against recorded results of scipy (`tests/golden/compare`).
+//!
+//! A function that lacks the values it needs answers None; what it is given must be finite, which
+//! [`super::analyse`] sees to.
+
+pub mod bootstrap;
+pub mod components;
+pub mod distribution;
+pub mod drift;
+pub mod equivalence;
+pub mod factorial;
+pub mod mann_whitney;
+pub mod moments;
+pub mod multiplicity;
+pub mod power;
+pub mod signed_rank;
+pub mod spread;
+pub mod student;
+pub mod welch;
+
+pub use moments::{Description, Moments};
+
+/// An estimate and where the truth may lie.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// The estimate.
+    pub estimate: f64,
+    /// Lower end.
+    pub lower: f64,
+    /// Upper end.
+    pub upper: f64,
+}
+
+impl Interval {
+    /// Half of its width.
+    #[must_use]
+    pub fn half_width(&self) -> f64 {
+        (self.upper - self.lower) / 2.0
+    }
+
+    /// The least distance of its points from zero; 0 where it holds zero.
+    #[must_use]
+    pub fn clearance(&self) -> f64 {
+        self.lower.max(-self.upper).max(0.0)
+    }
+}
+
+/// A difference with its standard error, judged by Student's t.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Effect {
+    /// The difference with its interval.
+    pub interval: Interval,
+    /// Its standard error.
+    pub standard_error: f64,
+    /// Degrees of freedom of the standard error.
+    pub freedom: f64,
+    /// Difference over standard error; infinite where runs that never vary differ.
+    pub t: f64,
+    /// Two-sided p-value of no difference.
+    pub p: f64,
+}
+
+impl Effect {
+    /// Judges an estimate; None without a degree of freedom.
+    ///
+    /// Values that never vary, such as those of a simulator, have a standard error of zero: then any difference is
+    /// certain (p = 0), and none is none (p = 1).
+    #[must_use]
+    pub fn of(estimate: f64, standard_error: f64, freedom: f64, confidence: f64) -> Option<Self> {
+        if !(estimate.is_finite() && standard_error.is_finite() && standard_error >= 0.0 && freedom > 0.0) {
+            return None;
+        }
+        let (t, p) = if standard_error > 0.0 {
+            let t = estimate / standard_error;
+            (t, distribution::student_two_sided(t, freedom))
+        } else if estimate == 0.0 {
+            (0.0, 1.0)
+        } else {
+            (f64::INFINITY.copysign(estimate), 0.0)
+        };
+        let reach = standard_error * distribution::student_quantile(confidence, freedom);
+        let interval = Interval { estimate, lower: estimate - reach, upper: estimate + reach };
+        Some(Self { interval, standard_error, freedom, t, p })
+    }
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Verdicts on builds, in four words, and the gate.
+//!
+//! In this order, on the headline metric, with p-values adjusted after Holm over the builds of a workload:
+//!
+//! 1. Too few pairs for an exact test to reach the level at all: `inconclusive`, with the number that is needed.
+//! 2. Both one-sided tests say that the difference is below the margin: `equivalent`, also where it is certainly not zero.
+//! 3. The difference is not zero, and larger than what two files of one build differed by: `faster` or `slower`.
+//! 4. Else `inconclusive`. A difference that is not shown is not "no difference".
+
+use super::analysis::{Analysis, NoiseFloor};
+use super::comparison::{Comparison, Design, Scale, percent};
+use super::data::Direction;
+use super::statistics::power;
+
+/// What an experiment says about a build, beside the baseline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Better on the primary metric, beyond chance and noise floor.
+    Faster,
+    /// Worse, likewise.
+    Slower,
+    /// The interval lies within the margin.
+    Equivalent,
+    /// None of the three is shown.
+    Inconclusive,
+}
+
+impl Verdict {
+    /// The word in reports.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Faster => "faster",
+            Verdict::Slower => "slower",
+            Verdict::Equivalent => "equivalent",
+            Verdict::Inconclusive => "inconclusive",
+        }
+    }
+}
+
+/// A verdict and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judgement {
+    /// The build, as an index into the experiment's variants.
+    pub variant: usize,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why, as a sentence without a full stop.
+    pub reason: String,
+    /// Whether too few runs were made for any answer; then how many a build are needed at least.
+    pub needed: Option<usize>,
+}
+
+/// What verdicts are measured by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rule<'a> {
+    pub(super) direction: Direction,
+    pub(super) margin: f64,
+    pub(super) confidence: f64,
+    pub(super) floor: Option<&'a NoiseFloor>,
+    /// Builds judged together.
+    pub(super) family: usize,
+}
+
+/// Judges a comparison whose p-values are adjusted; `equivalence_p` is adjusted too.
+pub(super) fn judge(rule: Rule, comparison: Option<&Comparison>, equivalence_p: Option<f64>) -> Judgement {
+    let inconclusive =
+        |reason: String| Judgement { variant: 0, verdict: Verdict::Inconclusive, reason, needed: None };
+    let Some(comparison) = comparison else {
+        return inconclusive("the headline metric was not read of both builds".to_owned());
+    };
+    if comparison.scale == Scale::Plain {
+        return inconclusive(
+            "a value of the headline metric is zero or negative, so that builds have no ratio".to_owned(),
+        );
+    }
+    let level = 1.0 - rule.confidence;
+    if let Some((needed, reason)) = too_few(&comparison.design, level, rule.family) {
+        return Judgement { needed: Some(needed), ..inconclusive(reason) };
+    }
+    let (Some(effect), Some(p)) = (comparison.effect, comparison.adjusted_p) else {
+        return inconclusive("means without a spread allow no test".to_owned());
+    };
+    let interval = effect.interval;
+    let range = format!("{:+.2} % to {:+.2} %", percent(interval.lower), percent(interval.upper));
+    let answer = |verdict, reason| Judgement { variant: 0, verdict, reason, needed: None };
+    if equivalence_p.is_some_and(|p| p < level) {
+        let reason =
+            format!("the difference is below the margin of {:.2} % (interval {range})", rule.margin * 100.0);
+        return answer(Verdict::Equivalent, reason);
+    }
+    if p >= level || interval.clearance() <= 0.0 {
+        let margin = rule.margin.ln_1p();
+        let both = interval.lower < -margin && interval.upper > margin;
+        let open = if both { "either way, beyond the margin too" } else { "with and without a difference" };
+        return inconclusive(format!(
+            "the interval, {range}, is compatible {open} (adjusted p = {})",
+            short_p(p)
+        ));
+    }
+    if let Some(floor) = rule.floor.filter(|floor| interval.estimate.abs() <= floor.size) {
+        return inconclusive(format!(
+            "{:+.2} % is no more than the {:.2} % by which builds of the same thing differed here",
+            percent(interval.estimate),
+            percent(floor.size)
+        ));
+    }
+    let better = match rule.direction {
+        Direction::LowerIsBetter => interval.estimate < 0.0,
+        Direction::HigherIsBetter => interval.estimate > 0.0,
+    };
+    let verdict = if better { Verdict::Faster } else { Verdict::Slower };
+    answer(
+        verdict,
+        format!("{:+.2} %, interval {range} (adjusted p = {})", percent(interval.estimate), short_p(p)),
+    )
+}
+
+/// Whether an exact test of so few runs could not reach the level whatever they are: how many are needed, and the sentence.
+///
+/// The first of several builds to be confirmed must pass the level divided by their number (Holm).
+fn too_few(design: &Design, level: f64, family: usize) -> Option<(usize, String)> {
+    let strict = level / family.max(1) as f64;
+    let over = if family > 1 { format!(" over {family} builds") } else { String::new() };
+    let (have, needed, kind) = match *design {
+        Design::Paired { blocks } | Design::Replicated { blocks, .. } => {
+            let needed = power::pairs_needed(strict);
+            (blocks, needed, "blocks")
+        }
+        Design::Unpaired { runs: (first, second) } => {
+            let needed = power::runs_needed(strict);
+            let enough = power::least_mann_whitney_p(first, second) < strict;
+            (if enough { needed } else { first.min(second) }, needed, "runs of each build")
+        }
+        Design::Summarised { runs: (first, second) } => {
+            let needed = power::runs_needed(strict);
+            let (first, second) = (count(first), count(second));
+            let enough = power::least_mann_whitney_p(first, second) < strict;
+            (if enough { needed } else { first.min(second) }, needed, "runs of each build")
+        }
+    };
+    (have < needed).then(|| {
+        let what = format!(
+            "{have} {kind} cannot reach p < {level:.2}{over} with an exact test; {needed} are needed"
+        );
+        (needed, what)
+    })
+}
+
+fn count(runs: u64) -> usize {
+    usize::try_from(runs).unwrap_or(usize::MAX).min(1_000_000)
+}
+
+/// A p-value as reports show it: three digits, small ones by powers of ten.
+#[must_use]
+pub fn short_p(p: f64) -> String {
+    if p == 0.0 {
+        "0".to_owned()
+    } else if p < 0.001 {
+        format!("{p:.1e}")
+    } else if p < 0.1 {
+        format!("{p:.3}")
+    } else {
+        format!("{p:.2}")
+    }
+}
+
+/// What a gate in CI answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gate {
+    /// No regression is shown, and none beyond the margin is left open.
+    Pass,
+    /// A build is slower: its interval clears margin and noise floor. Exit code 3.
+    Regression,
+    /// No regression is shown, but one beyond the margin is not excluded. Exit code 4 when a conclusive answer was asked for,
+    /// else 0.
+    Inconclusive,
+}
+
+/// The gate's answer over all workloads and builds.
+#[must_use]
+pub fn gate(analysis: &Analysis) -> Gate {
+    gate_reasons(analysis).0
+}
+
+/// The gate's answer, and for every build that did not pass why, each as a sentence without a full stop.
+#[must_use]
+pub fn gate_reasons(analysis: &Analysis) -> (Gate, Vec<String>) {
+    let (mut regressions, mut open) = (Vec::new(), Vec::new());
+    for workload in &analysis.workloads {
+        for judgement in &workload.judgements {
+            let who = format!("{}, {}", workload.name, analysis.variants[judgement.variant].name);
+            let comparison = workload.headline_comparison(judgement.variant);
+            let effect =
+                comparison.filter(|found| found.scale == Scale::Logarithm).and_then(|found| found.effect);
+            let (Some(effect), None) = (effect, judgement.needed) else {
+                open.push(format!("{who}: {}", judgement.reason));
+                continue;
+            };
+            let direction =
+                workload.headline.map_or(Direction::LowerIsBetter, |at| analysis.metrics[at].direction);
+            // Losses as positive numbers.
+            let (least_loss, most_loss) = match direction {
+                Direction::LowerIsBetter => (effect.interval.lower, effect.interval.upper),
+                Direction::HigherIsBetter => (-effect.interval.upper, -effect.interval.lower),
+            };
+            let margin = analysis.margin.ln_1p();
+            let floor = workload.noise_floor.as_ref().map_or(0.0, |floor| floor.size);
+            if judgement.verdict == Verdict::Slower && least_loss > margin.max(floor) {
+                regressions.push(format!("{who}: {}", judgement.reason));
+            } else if judgement.verdict == Verdict::Inconclusive && most_loss > margin {
+                open.push(format!("{who}: {}", judgement.reason));
+            }
+        }
+    }
+    if !regressions.is_empty() {
+        (Gate::Regression, regressions)
+    } else if !open.is_empty() || analysis.workloads.iter().all(|workload| workload.judgements.is_empty()) {
+        (Gate::Inconclusive, open)
+    } else {
+        (Gate::Pass, Vec::new())
+    }
+}

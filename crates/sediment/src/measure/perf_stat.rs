@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Counters by `perf stat`: which of [`EVENTS`] this machine can count, in how many passes, and what a run counted.
+//!
+//! perf is started with `-x,` and its table is read. A processor counts a few hardware events at a time; when more are asked
+//! for, the kernel takes turns and perf scales up. [`survey`] tries that out once and, where turns were taken, spreads the events
+//! over passes: further runs of the same program. Counts that were scaled all the same are marked.
+//!
+//! What cannot be counted is named with the reason, once; it is never a zero.
+
+use super::command::{Command, Stop, argument, run};
+use crate::error::{Error, Result};
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// An event that perf counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// How perf spells it.
+    pub event: &'static str,
+    /// The metric that it is.
+    pub metric: &'static str,
+    /// Unit of the metric's values here: `count` or `s`.
+    pub unit: &'static str,
+    /// Whether the processor counts it; the others are the kernel's.
+    pub hardware: bool,
+}
+
+const fn hardware(event: &'static str) -> Event {
+    Event { event, metric: event, unit: "count", hardware: true }
+}
+
+const fn software(event: &'static str, metric: &'static str, unit: &'static str) -> Event {
+    Event { event, metric, unit, hardware: false }
+}
+
+/// Every event that is asked for, hardware events that ratios are made of side by side.
+pub const EVENTS: &[Event] = &[
+    hardware("cycles"),
+    hardware("instructions"),
+    hardware("iTLB-load-misses"),
+    hardware("L1-icache-load-misses"),
+    hardware("branches"),
+    hardware("branch-misses"),
+    hardware("stalled-cycles-frontend"),
+    hardware("stalled-cycles-backend"),
+    hardware("cache-misses"),
+    hardware("LLC-load-misses"),
+    hardware("L1-dcache-load-misses"),
+    software("task-clock", "task-clock", "s"),
+    software("cpu-clock", "cpu-clock", "s"),
+    software("context-switches", "context-switches", "count"),
+    software("cpu-migrations", "cpu-migrations", "count"),
+    software("minor-faults", "minor-faults", "count"),
+    software("major-faults", "major-faults", "count"),
+    software("duration_time", "elapsed", "s"),
+    software("user_time", "user", "s"),
+    software("system_time", "sys", "s"),
+];
+
+/// What can be counted here.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// The events of each pass over the program; the first has the kernel's too. Empty where perf does not work at all.
+    pub passes: Vec<Vec<&'static Event>>,
+    /// Metrics that cannot be counted, and why.
+    pub absent: BTreeMap<String, String>,
+    /// perf's version line, where it works.
+    pub version: Option<String>,
+    /// Whether perf may count in user space only (`kernel.perf_event_paranoid`).
+    pub user_space_only: bool,
+}
+
+/// One line of perf's table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Count {
+    /// The event as perf printed it, without modifiers such as `:u`.
+    pub event: String,
+    /// Its modifiers, such as `u` for user space only; empty where there are none.
+    pub modifiers: String,
+    /// Its value in the unit of the metric, or perf's own word for why there is none: `<not supported>`, `<not counted>`.
+    pub value: std::result::Result<f64, String>,
+    /// The unit of the value: `count`, `s`, `bytes`, or perf's own where it is another.
+    pub unit: String,
+    /// Per cent of the run during which it was counted; below 100 the value was scaled up.
+    pub running: f64,
+    /// With `perf stat -r`: standard error of the mean, in per cent of it.
+    pub error_percent: Option<f64>,
+}
+
+/// The event of this name.
+#[must_use]
+pub fn event(name: &str) -> Option<&'static Event> {
+    EVENTS.iter().find(|event| event.event == name)
+}
+
+const PERF_HINT: &str =
+    "install perf: linux-perf on Debian, linux-tools on Ubuntu, perf on Fedora, openSUSE, Arch and Alpine";
+
+/// What happens in the kernel, and is not seen by a count of user space.
+const IN_KERNEL: &[&str] = &["context-switches", "cpu-migrations", "minor-faults", "major-faults"];
+
+const USER_SPACE_ONLY: &str =
+    "perf may count in user space only here: sudo sysctl kernel.perf_event_paranoid=1";
+
+/// How much the counts may fall short of the whole run before they count as scaled, in per cent.
+const WHOLE_RUN: f64 = 99.5;
+
+/// Tries out which of the events (all if none is named) this machine counts, in a folder for perf's own file.
+///
+/// # Errors
+/// When `stop` is asked meanwhile. That perf is missing is no error: all events are absent then.
+pub fn survey(wanted: Option<&[String]>, scratch: &Path, stop: &Stop) -> Result<Counters> {
+    let asked: Vec<&'static Event> = EVENTS
+        .iter()
+        .filter(|event| wanted.is_none_or(|names| names.iter().any(|name| name == event.metric)))
+        .collect();
+    let version = match super::command::probe("perf", &["--version"], PERF_HINT) {
+        Ok(version) => version,
+        Err(_) => {
+            let why = format!("perf is not there ({PERF_HINT})");
+            let without = asked.iter().filter(|event| !KERNEL_SAYS_TOO.contains(&event.metric));
+            return Ok(Counters {
+                absent: without.map(|event| (event.metric.to_owned(), why.clone())).collect(),
+                ..Counters::default()
+            });
+        }
+    };
+    let mut found = try_out(&asked, scratch, stop)?;
+    found.version = Some(version);
+    Ok(found)
+}
+
+/// Metrics that are had without perf too.
+const KERNEL_SAYS_TOO: &[&str] =
+    &["elapsed", "user", "sys", "minor-faults", "major-faults", "context-switches"];
+
+fn try_out(asked: &[&'static Event], scratch: &Path, stop: &Stop) -> Result<Counters> {
+    // Long enough for the kernel to take turns, short enough not to be noticed.
+    let spin = Command::new("sh", scratch, Duration::from_secs(20))
+        .with_arguments(["-c", "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done"])
+        .stopped_by(stop);
+    let mut found = Counters::default();
+    let counts = match count(&spin, asked, scratch) {
+        Ok((_, counts)) => counts,
+        Err(_) => {
+            // One event that this perf does not know spoils all: ask for each.
+            stop.check()?;
+            let mut counts = Vec::new();
+            for event in asked {
+                match count(&spin, &[*event], scratch) {
+                    Ok((_, one)) => counts.extend(one),
+                    Err(error) => {
+                        stop.check()?;
+                        let why = error.hint().unwrap_or("perf does not know it").to_owned();
+                        found.absent.insert(event.metric.to_owned(), why);
+                    }
+                }
+            }
+            counts
+        }
+    };
+    // perf marks what it could count in user space only; such events of the kernel would be noughts that are none.
+    found.user_space_only = counts.iter().any(|count| count.modifiers.contains('u'));
+    let mut hardware = Vec::new();
+    let mut software = Vec::new();
+    let mut took_turns = false;
+    for event in asked {
+        if found.absent.contains_key(event.metric) {
+            continue;
+        }
+        match counts.iter().find(|count| count.event == event.event) {
+            Some(Count { value: Err(why), .. }) if why.contains("not supported") => {
+                found.absent.insert(event.metric.to_owned(), not_supported().to_owned());
+            }
+            Some(_) if found.user_space_only && IN_KERNEL.contains(&event.event) => {
+                found.absent.insert(event.metric.to_owned(), USER_SPACE_ONLY.to_owned());
+            }
+            Some(count) if event.hardware => {
+                took_turns |= count.value.is_err() || count.running < WHOLE_RUN;
+                hardware.push(*event);
+            }
+            Some(_) => software.push(*event),
+            None => {
+                found.absent.insert(event.metric.to_owned(), "perf printed nothing of it".to_owned());
+            }
+        }
+    }
+    let size = if took_turns { counted_at_once(&hardware, &spin, scratch, stop)? } else { hardware.len() };
+    found.passes = passes(&hardware, &software, size);
+    Ok(found)
+}
+
+/// The software events go with the first pass, so many hardware events with each.
+fn passes(hardware: &[&'static Event], software: &[&'static Event], size: usize) -> Vec<Vec<&'static Event>> {
+    let mut passes: Vec<Vec<&'static Event>> = hardware.chunks(size.max(1)).map(<[_]>::to_vec).collect();
+    if passes.is_empty() {
+        passes.push(Vec::new());
+    }
+    passes[0].extend_from_slice(software);
+    passes.retain(|pass| !pass.is_empty());
+    passes
+}
+
+/// How many of the hardware events are counted all the time when asked for together.
+fn counted_at_once(
+    hardware: &[&'static Event],
+    spin: &Command,
+    scratch: &Path,
+    stop: &Stop,
+) -> Result<usize> {
+    for size in [6, 4, 3, 2] {
+        let mut whole = true;
+        for group in hardware.chunks(size) {
+            stop.check()?;
+            let (_, counts) = count(spin, group, scratch)?;
+            whole &= counts.iter().all(|count| count.value.is_ok() && count.running >= WHOLE_RUN);
+        }
+        if whole {
+            return Ok(size);
+        }
+    }
+    Ok(1)
+}
+
+fn not_supported() -> &'static str {
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let virtual_machine = cpu
+        .lines()
+        .any(|line| line.starts_with("flags") && line.split_whitespace().any(|flag| flag == "hypervisor"));
+    if virtual_machine {
+        "not supported: this is a virtual machine whose hypervisor gives it no such counter"
+    } else {
+        "not supported: the processor, or its driver in the kernel, has no such counter"
+    }
+}
+
+/// The command under `perf stat`, which writes its table to the file.
+#[must_use]
+pub fn under(command: &Command, events: &[&'static Event], file: &Path) -> Command {
+    command.under("perf", arguments(events, file).into_iter().chain(["--".into()]))
+}
+
+/// The command that counts in running processes, and in what they start from then on, until it is interrupted.
+#[must_use]
+pub fn attached(processes: &[u32], events: &[&'static Event], file: &Path, like: &Command) -> Command {
+    let list: Vec<String> = processes.iter().map(u32::to_string).collect();
+    let arguments = arguments(events, file).into_iter().chain(["-p".into(), list.join(",").into()]);
+    Command {
+        program: "perf".into(),
+        arguments: arguments.collect(),
+        environment: Vec::new(),
+        ..like.clone()
+    }
+}
+
+fn arguments(events: &[&'static Event], file: &Path) -> Vec<std::ffi::OsString> {
+    let list: Vec<&str> = events.iter().map(|event| event.event).collect();
+    vec![
+        "stat".into(),
+        "-x,".into(),
+        argument("--output=", file.as_os_str()),
+        "-e".into(),
+        list.join(",").into(),
+    ]
+}
+
+/// Runs the command once under perf; how it went, and what was counted.
+fn count(
+    command: &Command,
+    events: &[&'static Event],
+    scratch: &Path,
+) -> Result<(super::command::Ended, Vec<Count>)> {
+    let file = scratch.join("perf-stat.csv");
+    let wrapped = under(command, events, &file);
+    let ended = run(&wrapped, 0)?.successful(&wrapped)?;
+    Ok((ended, take(&file)?))
+}
+
+/// Reads the table that perf left, and removes it.
+///
+/// # Errors
+/// When perf left none, or it cannot be read.
+pub fn take(file: &Path) -> Result<Vec<Count>> {
+    let text = std::fs::read(file);
+    let _ = std::fs::remove_file(file);
+    let text = text.map_err(|error| Error::failed(format!("perf stat left no counts: {error}")))?;
+    table(&String::from_utf8_lossy(&text))
+}
+
+/// Reads the table of `perf stat -x,` (with `-r` too); lines that are comments or empty are passed over. Fields, as perf's
+/// manual names them: value, unit, event, with `-r` the deviation, running time in ns, per cent of it, metric, its unit.
+///
+/// # Errors
+/// At a line that is no row of such a table.
+pub fn table(text: &str) -> Result<Vec<Count>> {
+    let mut counts = Vec::new();
+    for (line, number) in text.lines().zip(1u64..) {
+        if !line.trim().is_empty() && !line.starts_with('#') {
+            counts.push(row(line, ',').ok_or_else(|| {
+                Error::at_line(number, "this is no row of perf stat -x").with_found(line.as_bytes())
+            })?);
+        }
+    }
+    Ok(counts)
+}
+
+/// One row, with this separator.
+#[must_use]
+pub fn row(line: &str, separator: char) -> Option<Count> {
+    let fields: Vec<&str> = line.split(separator).map(str::trim).collect();
+    let [value, unit, event, rest @ ..] = fields.as_slice() else { return None };
+    if event.is_empty() || !(value.starts_with('<') || value.parse::<f64>().is_ok()) {
+        return None;
+    }
+    let (error_percent, rest) = match rest.split_first() {
+        Some((first, behind)) if first.ends_with('%') => (first.trim_end_matches('%').parse().ok(), behind),
+        _ => (None, rest),
+    };
+    let running = rest.get(1).and_then(|text| text.parse().ok()).unwrap_or(100.0);
+    Some(new_count(value, unit, event, running, error_percent))
+}
+
+/// A count from the texts that perf prints, brought to the unit of its metric.
+#[must_use]
+pub fn new_count(value: &str, unit: &str, event: &str, running: f64, error_percent: Option<f64>) -> Count {
+    let (name, modifiers) = match event.rsplit_once(':') {
+        Some((name, modifiers))
+            if !modifiers.is_empty() && modifiers.bytes().all(|b| b"ukhHGIppDSe".contains(&b)) =>
+        {
+            (name, modifiers)
+        }
+        _ => (event, ""),
+    };
+    let (unit, exponent) = match unit {
+        "" => ("count", 0),
+        "msec" | "ms" => ("s", -3),
+        "ns" => ("s", -9),
+        "usec" | "us" => ("s", -6),
+        "sec" => ("s", 0),
+        other => (other, 0),
+    };
+    // Scaled as a decimal, so that 1.37 msec is the number nearest to 0.00137.
+    let number = if exponent == 0 { value.parse::<f64>() } else { format!("{value}e{exponent}").parse() };
+    let value = number.map_err(|_| value.to_owned());
+    Count {
+        event: name.to_owned(),
+        modifiers: modifiers.to_owned(),
+        value,
+        unit: unit.to_owned(),
+        running,
+        error_percent,
+    }
+}
+
+/// Whether a count was scaled up because it was not counted all the time.
+#[must_use]
+pub fn scaled(count: &Count) -> bool {
+    count.value.is_ok() && count.running < WHOLE_RUN
+}
+
+/// The signal that ended the program, as perf says it on standard error; its own exit code is 0 then.
+#[must_use]
+pub fn signal_in_words(last_words: &str, program: &str) -> Option<String> {
+    const SIGNALS: &[&str] = &[
+        "Hangup",
+        "Quit",
+        "Illegal instruction",
+        "Trace/breakpoint trap",
+        "Aborted",
+        "Bus error",
+        "Floating point exception",
+        "Killed",
+        "User defined signal 1",
+        "Segmentation fault",
+        "User defined signal 2",
+        "Alarm clock",
+        "Terminated",
+        "CPU time limit exceeded",
+        "File size limit exceeded",
+        "Bad system call",
+        "Interrupt",
+    ];
+    let said = last_words.strip_prefix(program)?.strip_prefix(": ")?;
+    SIGNALS.contains(&said).then(|| said.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // From a virtual machine without counters, perf 6.1.
+    const WITHOUT_PMU: &str = "# started on Sat Nov 21 23:48:29 2026\n\n<not supported>,,cycles,0,100.00,,\n\
+        1.37,msec,task-clock,1372461,100.00,0.442,CPUs utilized\n48,,minor-faults,1372461,100.00,34.974,K/sec\n\
+        3104391,ns,duration_time,3104391,100.00,2.262,G/sec\n<not counted>,ns,user_time,0,100.00,,\n";
+
+    #[test]
+    fn a_table_is_read_in_the_units_of_the_metrics() {
+        let counts = table(WITHOUT_PMU).unwrap();
+        assert_eq!(counts.len(), 5);
+        assert_eq!(counts[0].value, Err("<not supported>".to_owned()));
+        assert_eq!((counts[1].value.clone(), counts[1].unit.as_str()), (Ok(0.00137), "s"));
+        assert_eq!(counts[2].value, Ok(48.0));
+        assert_eq!(counts[3].value, Ok(0.003104391));
+        assert_eq!(counts[4].value, Err("<not counted>".to_owned()));
+        assert_eq!(
+            table("nonsense\n").unwrap_err().to_string(),
+            "line 1: this is no row of perf stat -x (found \"nonsense\")"
+        );
+    }
+
+    #[test]
+    fn user_space_only_and_scaled_counts_are_marked() {
+        let count = row("8885976365,,cycles:u,2500000000,62.51,2.351,GHz", ',').unwrap();
+        assert_eq!((count.event.as_str(), count.modifiers.as_str()), ("cycles", "u"));
+        assert!(scaled(&count));
+        let repeated = row("0.82,msec,task-clock,5.81%,824989,100.00,0.376,CPUs utilized", ',').unwrap();
+        assert_eq!((repeated.error_percent, repeated.running), (Some(5.81), 100.0));
+        let raw = row("12,,cpu/event=0x3c/,100,100.00,,", ',').unwrap();
+        assert_eq!(raw.event, "cpu/event=0x3c/");
+    }
+
+    #[test]
+    fn hardware_events_are_spread_over_passes_and_the_kernels_go_with_the_first() {
+        let hardware: Vec<&Event> = EVENTS.iter().filter(|event| event.hardware).collect();
+        let software: Vec<&Event> = EVENTS.iter().filter(|event| !event.hardware).collect();
+        let split = passes(&hardware, &software, 4);
+        assert_eq!(split.iter().map(Vec::len).collect::<Vec<_>>(), [4 + software.len(), 4, 3]);
+        assert_eq!(split.concat().len(), EVENTS.len());
+        assert_eq!(passes(&[], &software, 4), std::slice::from_ref(&software));
+        assert!(passes(&[], &[], 4).is_empty());
+    }
+
+    #[test]
+    fn the_end_by_a_signal_shows_in_perfs_last_words() {
+        assert_eq!(signal_in_words("sh: Killed", "sh").as_deref(), Some("Killed"));
+        assert_eq!(signal_in_words("sh: not found", "sh"), None);
+        assert_eq!(signal_in_words("", "sh"), None);
+    }
+}
