@@ -133,18 +133,24 @@ fn every_form_of_gprof_reads_as_the_run_that_it_was_printed_of() {
         for (flat, graph) in [(true, true), (false, true), (true, false)] {
             let text = run.gprof(flat, graph, explained);
             for text in [text.clone(), text.replace('\n', "\r\n")] {
-                let recording = read_with(text.as_bytes(), &with_program()).unwrap_or_else(|e| panic!("{e}\n{text}"));
+                let recording =
+                    read_with(text.as_bytes(), &with_program()).unwrap_or_else(|e| panic!("{e}\n{text}"));
                 let found = truth_of(&recording, &run, 0);
                 assert_eq!(found.own, ticks(&run), "flat {flat}, graph {graph}");
                 assert_eq!(found.calls, if graph { truth.calls.clone() } else { BTreeMap::new() });
                 // Calls to itself stand in the graph alone.
-                let not_own: u128 = truth.calls.iter().filter(|((a, b), _)| a != b).map(|(_, count)| count).sum();
+                let not_own: u128 =
+                    truth.calls.iter().filter(|((a, b), _)| a != b).map(|(_, count)| count).sum();
                 assert_eq!(found.starts, if graph { 0 } else { not_own });
                 let local = |place: &read::Place| matches!(&place.spot, Spot::Symbol { file: Some(f), .. } if f == b"local.c");
                 let locals = recording.places().iter().filter(|place| local(place)).count();
                 let ran = (0..run.names.len()).filter(|f| f % 4 == 1 && truth.own.contains_key(f)).count();
                 assert!(ran > 3);
-                assert_eq!(locals, if graph { ran } else { 0 }, "the index names the files of local functions");
+                assert_eq!(
+                    locals,
+                    if graph { ran } else { 0 },
+                    "the index names the files of local functions"
+                );
             }
         }
     }
@@ -219,11 +225,13 @@ fn a_list_of_entries_keeps_their_order() {
     let run = run();
     let text = run.entries();
     let recording = read_with(text.as_bytes(), &with_program()).unwrap();
-    let entered: Vec<usize> = run.events.iter().filter(|event| event.enters).map(|event| event.function).collect();
+    let entered: Vec<usize> =
+        run.events.iter().filter(|event| event.enters).map(|event| event.function).collect();
     let mut counts: BTreeMap<usize, u128> = BTreeMap::new();
     entered.iter().for_each(|function| *counts.entry(*function).or_default() += 1);
     assert_eq!(truth_of(&recording, &run, 0), Truth { own: counts, ..Truth::default() });
-    let mut expected: Vec<(u64, Option<usize>)> = entered.into_iter().map(|function| (0, Some(function))).collect();
+    let mut expected: Vec<(u64, Option<usize>)> =
+        entered.into_iter().map(|function| (0, Some(function))).collect();
     expected.dedup();
     assert_eq!(steps(text.as_bytes(), &run, &recording), expected);
 }
@@ -267,7 +275,9 @@ fn addresses_become_functions_of_the_binary_that_ran_and_of_no_other() {
     let calls: BTreeMap<(String, String), u128> = profile
         .edges()
         .into_iter()
-        .map(|(a, b, facts)| ((profile.key(a).name.clone(), profile.key(b).name.clone()), facts.count.unwrap()))
+        .map(|(a, b, facts)| {
+            ((profile.key(a).name.clone(), profile.key(b).name.clone()), facts.count.unwrap())
+        })
         .collect();
     let expected: BTreeMap<(String, String), u128> =
         truth.calls.iter().map(|((a, b), count)| ((format!("f{a}"), format!("f{b}")), *count)).collect();

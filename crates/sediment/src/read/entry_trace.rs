@@ -29,7 +29,8 @@ pub const READER: Reader = Reader {
 
 /// One word alone may be anything.
 const FEWEST: usize = 2;
-const HOW: &str = "a line of an entry trace is a name, an address (0x...), or either behind DSO: and without blanks";
+const HOW: &str =
+    "a line of an entry trace is a name, an address (0x...), or either behind DSO: and without blanks";
 
 fn recognises(head: &[u8]) -> bool {
     let whole = head.len() < super::HEAD;
@@ -175,7 +176,12 @@ fn dso(entry: &Entry<'_>, program: Option<&RecordedDso>) -> Option<RecordedDso> 
     }
 }
 
-fn steps(input: &dyn Input, settings: &Settings, recording: &Recording, step: &mut dyn FnMut(Step)) -> Result<()> {
+fn steps(
+    input: &dyn Input,
+    settings: &Settings,
+    recording: &Recording,
+    step: &mut dyn FnMut(Step),
+) -> Result<()> {
     const THREAD: u64 = 0;
     let program = program(settings);
     let mut known: HashMap<Vec<u8>, Option<PlaceId>> = HashMap::new();
@@ -222,7 +228,15 @@ mod tests {
         for trace in ["main\nf\n", "# how\n\n0x10\n0x20\n", "p:main\r\n_ZN1a1bEv\r\n", "ns::f\nf.part.0\n"] {
             assert!(recognises(trace.as_bytes()), "{trace}");
         }
-        for other in ["hello", "hello world\nf\n", "# only\n# comments\n", "{\n}\n", "a,b\nc,d\n", "1\n2\n", "f 3\ng 4\n"] {
+        for other in [
+            "hello",
+            "hello world\nf\n",
+            "# only\n# comments\n",
+            "{\n}\n",
+            "a,b\nc,d\n",
+            "1\n2\n",
+            "f 3\ng 4\n",
+        ] {
             assert!(!recognises(other.as_bytes()), "{other}");
         }
     }

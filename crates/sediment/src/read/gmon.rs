@@ -12,7 +12,9 @@
 //! Source: `sys/gmon_out.h` of the GNU C library, "gprof: Details" in the manual of binutils, and what glibc 2.36 writes
 //! (docs/formats/gmon.md).
 
-use super::{DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input};
+use super::{
+    DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input,
+};
 use crate::error::{Error, Result};
 
 /// Its row in the table.
@@ -35,7 +37,8 @@ const MAGIC: &[u8] = b"gmon";
 const HEADER: usize = 20;
 /// Buckets with ticks, beyond which neighbours are added up, so that memory stays in proportion.
 const MOST_BUCKETS: usize = 1 << 17;
-const HOW: &str = "was the program compiled and linked with -pg, and did it end by itself (return from main, or exit)?";
+const HOW: &str =
+    "was the program compiled and linked with -pg, and did it end by itself (return from main, or exit)?";
 
 fn recognises(head: &[u8]) -> bool {
     head.starts_with(MAGIC)
@@ -90,7 +93,9 @@ impl Layout {
             }
         };
         if bytes.len() < HEADER {
-            return Err(Error::at_offset(bytes.len() as u64, "the file ends within its header").with_hint(HOW));
+            return Err(
+                Error::at_offset(bytes.len() as u64, "the file ends within its header").with_hint(HOW)
+            );
         }
         let (wide, narrow) = (Self { address: 8, little }, Self { address: 4, little });
         match (wide.misfit(bytes), narrow.misfit(bytes)) {
@@ -100,9 +105,10 @@ impl Layout {
             // What gets further is what was meant.
             (Some(a), Some(b)) => {
                 let (at, why) = if a.0 >= b.0 { a } else { b };
-                Err(Error::at_offset(at, why)
-                    .with_hint("is the file cut off, or was it written by several processes at once? Record it again; \
-                                GMON_OUT_PREFIX=NAME in the environment gives each process a file of its own"))
+                Err(Error::at_offset(at, why).with_hint(
+                    "is the file cut off, or was it written by several processes at once? Record it again; \
+                                GMON_OUT_PREFIX=NAME in the environment gives each process a file of its own",
+                ))
             }
         }
     }
@@ -196,7 +202,8 @@ impl<'a> Records<'a> {
             }
             2 => {
                 let count = self.number(4)?;
-                let length = count.checked_mul(2 * address as u64).and_then(|length| usize::try_from(length).ok());
+                let length =
+                    count.checked_mul(2 * address as u64).and_then(|length| usize::try_from(length).ok());
                 self.take(length.ok_or(CUT_OFF)?)?;
                 Ok(Record::Blocks { count })
             }
@@ -224,7 +231,8 @@ struct Code(Vec<(u64, u64)>);
 
 impl Code {
     fn holds(&self, address: u64) -> bool {
-        address != 0 && (self.0.is_empty() || self.0.iter().any(|(low, high)| (*low..*high).contains(&address)))
+        address != 0
+            && (self.0.is_empty() || self.0.iter().any(|(low, high)| (*low..*high).contains(&address)))
     }
 }
 
@@ -303,7 +311,8 @@ impl Reading {
 
     fn finish(mut self) -> Result<Recording> {
         if self.arcs == 0 && self.ticks == 0 {
-            return Err(Error::failed("there is neither a call nor a tick of the clock in this gmon.out").with_hint(HOW));
+            return Err(Error::failed("there is neither a call nor a tick of the clock in this gmon.out")
+                .with_hint(HOW));
         }
         self.recording.seen = format!("{} arcs, {} ticks", self.arcs, self.ticks);
         Ok(self.recording)

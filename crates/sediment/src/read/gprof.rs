@@ -156,7 +156,11 @@ impl<'a> Text<'a> {
         let (calls, rest) = counted.unwrap_or((0, rest));
         let printed = rest.trim_ascii();
         // The numbers of the call graph, as -T prints them here too.
-        let name = if printed.ends_with(b"]") { numbered(printed).map_or(printed, |(name, _)| name) } else { printed };
+        let name = if printed.ends_with(b"]") {
+            numbered(printed).map_or(printed, |(name, _)| name)
+        } else {
+            printed
+        };
         let name = without_line(without_cycle(name));
         if name.is_empty() {
             return Err(WHAT);
@@ -413,5 +417,9 @@ fn without_cycle(name: &[u8]) -> &[u8] {
 fn without_line(name: &[u8]) -> &[u8] {
     let Some(at) = memchr::memmem::rfind(name, b" (") else { return name };
     let inside = &name[at..];
-    if name.ends_with(b")") && memchr::memmem::find(inside, b" @ ").is_some() { name[..at].trim_ascii() } else { name }
+    if name.ends_with(b")") && memchr::memmem::find(inside, b" @ ").is_some() {
+        name[..at].trim_ascii()
+    } else {
+        name
+    }
 }

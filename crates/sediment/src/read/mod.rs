@@ -19,11 +19,11 @@ pub mod lackey;
 pub mod perf_data;
 pub mod perf_report;
 pub mod perf_script;
-mod stacks;
-pub mod uftrace;
 pub mod pprof;
 pub mod sample_profile;
+mod stacks;
 pub mod temporal_profile;
+pub mod uftrace;
 
 pub use input::Input;
 

@@ -257,5 +257,6 @@ fn number(digits: &[u8]) -> Option<u64> {
 }
 
 fn cut_off(line: u64, missing: u64) -> Error {
-    Error::at_line(line, format!("a trace that ends too early, {missing} of its functions missing")).with_hint(CUT_OFF)
+    Error::at_line(line, format!("a trace that ends too early, {missing} of its functions missing"))
+        .with_hint(CUT_OFF)
 }

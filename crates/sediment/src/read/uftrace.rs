@@ -33,7 +33,8 @@ pub const FROM_OUTSIDE: &str = "calls from code that uftrace did not trace, such
 /// Entries that uftrace could only print an address for.
 pub const UNNAMED: &str = "calls from or to code that uftrace had no symbol for";
 /// What is recorded beside functions of programs.
-pub const NO_FUNCTION: &str = "records of the kernel, of perf events or of other events, which are no functions";
+pub const NO_FUNCTION: &str =
+    "records of the kernel, of perf events or of other events, which are no functions";
 /// Entries or returns that never reached uftrace's files.
 pub const LOST: &str = "places where uftrace lost records";
 /// Lines between the records.
@@ -85,7 +86,9 @@ fn form_of(input: &dyn Input) -> Result<Form> {
         return Ok(form);
     }
     Err(match summary(&head) {
-        Some(command) => Error::failed(format!("the output of uftrace {command} does not tell who called whom, and when")),
+        Some(command) => {
+            Error::failed(format!("the output of uftrace {command} does not tell who called whom, and when"))
+        }
         None => Error::failed("this is no output of uftrace dump, replay, dump --chrome or dump --graphviz"),
     }
     .with_hint(HINT))
@@ -163,7 +166,12 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     reading.finish(&aside)
 }
 
-fn steps(input: &dyn Input, settings: &Settings, recording: &Recording, step: &mut dyn FnMut(Step)) -> Result<()> {
+fn steps(
+    input: &dyn Input,
+    settings: &Settings,
+    recording: &Recording,
+    step: &mut dyn FnMut(Step),
+) -> Result<()> {
     let form = form_of(input)?;
     let names = Naming::new(settings, form);
     let mut places: HashMap<Vec<u8>, Option<PlaceId>> = HashMap::new();
@@ -213,7 +221,8 @@ struct Naming {
 
 impl Naming {
     fn new(settings: &Settings, form: Form) -> Self {
-        let program = settings.program.as_ref().map(|path| RecordedDso { path: path.clone(), build_id: None });
+        let program =
+            settings.program.as_ref().map(|path| RecordedDso { path: path.clone(), build_id: None });
         Self { program, with_libraries: form == Form::Replay }
     }
 
@@ -227,7 +236,10 @@ impl Naming {
         if let (true, Some(at)) = (self.with_libraries, memchr::memrchr(b'@', printed)) {
             let library = std::str::from_utf8(&printed[at + 1..]).ok().filter(|library| !library.is_empty());
             if let (Some(library), false) = (library, at == 0) {
-                return Some((Some(RecordedDso { path: library.to_owned(), build_id: None }), &printed[..at]));
+                return Some((
+                    Some(RecordedDso { path: library.to_owned(), build_id: None }),
+                    &printed[..at],
+                ));
             }
         }
         Some((self.program.clone(), printed))
@@ -366,7 +378,9 @@ impl Reading {
     fn add(&mut self, caller: Caller, callee: Option<PlaceId>, count: u128) {
         self.entries = self.entries.saturating_add(count);
         match (caller, callee) {
-            (Caller::Known(from), Some(to)) => self.recording.add_transfer(from, to, TransferKind::Call, count),
+            (Caller::Known(from), Some(to)) => {
+                self.recording.add_transfer(from, to, TransferKind::Call, count)
+            }
             (Caller::Outside, Some(_)) => {
                 self.outside += 1;
                 self.outside_weight = self.outside_weight.saturating_add(count);
@@ -383,7 +397,9 @@ impl Reading {
         if self.entries == 0 {
             let error = Error::failed("no function is entered in this output of uftrace");
             return Err(if aside.other_lines > 0 { error.with_found(&aside.other_line) } else { error }
-                .with_hint("was the program compiled with -pg or -finstrument-functions, or recorded with -P .?"));
+                .with_hint(
+                    "was the program compiled with -pg or -finstrument-functions, or recorded with -P .?",
+                ));
         }
         recording.total = self.entries;
         recording.seen = format!("{} entries of functions", self.entries);

@@ -220,7 +220,10 @@ pub(super) enum Named<'a> {
     Unknown,
     /// No function of the binary, but one that it calls through a stub.
     Import,
-    Function { function: &'a BinaryFunction, file: Option<&'a str> },
+    Function {
+        function: &'a BinaryFunction,
+        file: Option<&'a str>,
+    },
     Ambiguous,
 }
 
@@ -270,7 +273,9 @@ impl<'a> View<'a> {
         let before = address
             .checked_sub(LONGEST)
             .and_then(|start| self.binary.file_offset_of_address(start))
-            .and_then(|offset| self.bytes.get(usize::try_from(offset).ok()?..)?.first_chunk::<{ LONGEST as usize }>());
+            .and_then(|offset| {
+                self.bytes.get(usize::try_from(offset).ok()?..)?.first_chunk::<{ LONGEST as usize }>()
+            });
         let before = before?;
         let indirect = |at: usize| before[at] == 0xff && before[at + 1] >> 3 & 7 == 2;
         Some(before[2] == 0xe8 || (0..=5).any(indirect))

@@ -59,7 +59,8 @@ impl Run {
     pub fn generate(functions: usize, threads: u64, steps: usize, seed: u64) -> Self {
         let mut state = seed * 2 + 1;
         let mut below = |bound: u64| number_below(&mut state, bound);
-        let mut names: Vec<String> = (1..functions).map(|n| format!("_ZN4part{}function_{n}Ev", n % 10)).collect();
+        let mut names: Vec<String> =
+            (1..functions).map(|n| format!("_ZN4part{}function_{n}Ev", n % 10)).collect();
         names.insert(0, "main".to_owned());
         let mut stacks: Vec<Vec<usize>> = vec![Vec::new(); threads as usize];
         let (mut events, mut time) = (Vec::new(), 12_479_163_323_336u64);
@@ -67,7 +68,13 @@ impl Run {
             let id = 13_900 + 7 * thread as u64;
             match function {
                 Some(function) => {
-                    events.push(Event { time, thread: id, depth: stacks[thread].len(), function, enters: true });
+                    events.push(Event {
+                        time,
+                        thread: id,
+                        depth: stacks[thread].len(),
+                        function,
+                        enters: true,
+                    });
                     stacks[thread].push(function);
                 }
                 None => {
@@ -83,7 +90,9 @@ impl Run {
             let thread = below(threads) as usize;
             let enters = below(9) < 5 && stacks[thread].len() < 30 || stacks[thread].is_empty();
             // Each function calls few others, and itself now and then.
-            let above = stacks[thread].last().map_or(thread, |caller| caller * 3 + below(4) as usize * (functions / 5));
+            let above = stacks[thread]
+                .last()
+                .map_or(thread, |caller| caller * 3 + below(4) as usize * (functions / 5));
             push(&mut stacks, thread, enters.then_some(above % functions), time);
         }
         for thread in 0..threads as usize {
@@ -141,10 +150,15 @@ impl Run {
             for (at, event) in self.events.iter().enumerate().filter(|(_, event)| event.thread == thread) {
                 let (time, kind) = (Self::seconds(event.time), if event.enters { "entry" } else { "exit " });
                 let name = &self.names[event.function];
-                writeln!(text, "{time} {thread:6}: [{kind}] {name}(5581{at:08x}) depth: {}", event.depth).unwrap();
+                writeln!(text, "{time} {thread:6}: [{kind}] {name}(5581{at:08x}) depth: {}", event.depth)
+                    .unwrap();
                 if at % 7 == 0 {
                     let kind = if event.enters { "args " } else { "retval" };
-                    writeln!(text, "{time} {thread:6}: [{kind}] length = 8\n  args[0] d64: 0x0000000000000010").unwrap();
+                    writeln!(
+                        text,
+                        "{time} {thread:6}: [{kind}] length = 8\n  args[0] d64: 0x0000000000000010"
+                    )
+                    .unwrap();
                 }
             }
         }
@@ -193,7 +207,8 @@ impl Run {
         ];
         for event in &self.events {
             let phase = if event.enters { 'B' } else { 'E' };
-            let thread = if event.thread == 13_900 { String::new() } else { format!(",\"tid\":{}", event.thread) };
+            let thread =
+                if event.thread == 13_900 { String::new() } else { format!(",\"tid\":{}", event.thread) };
             lines.push(format!(
                 "{{\"ts\":{}.{:03},\"ph\":\"{phase}\",\"pid\":13900{thread},\"name\":\"{}\"}}",
                 event.time / 1000,
@@ -201,15 +216,18 @@ impl Run {
                 self.names[event.function]
             ));
         }
-        let metadata = "], \"displayTimeUnit\": \"ns\", \"metadata\": {\n\"version\":\"uftrace v0.13\"\n} }\n";
+        let metadata =
+            "], \"displayTimeUnit\": \"ns\", \"metadata\": {\n\"version\":\"uftrace v0.13\"\n} }\n";
         format!("{{\"traceEvents\":[\n{}\n{metadata}", lines.join(",\n"))
     }
 
     /// `uftrace dump --graphviz`: each pair once for each place in the tree of calls; here, once for each tenth call.
     pub fn graphviz(&self) -> String {
         let truth = self.truth();
-        let mut text =
-            format!("# version\":\"uftrace v0.13\"\n\ndigraph \"p\" {{ \n    \"p\" -> \"main\" [xlabel = \"{}\"]\n", truth.starts);
+        let mut text = format!(
+            "# version\":\"uftrace v0.13\"\n\ndigraph \"p\" {{ \n    \"p\" -> \"main\" [xlabel = \"{}\"]\n",
+            truth.starts
+        );
         for ((caller, callee), count) in &truth.calls {
             let mut left = *count;
             while left > 0 {
@@ -260,7 +278,8 @@ impl Run {
         }
         for (number, ((caller, callee), count)) in truth.calls.iter().enumerate() {
             // Some calls are made at two places.
-            let places = if number % 3 == 0 && *count > 1 { vec![1, *count as u64 - 1] } else { vec![*count as u64] };
+            let places =
+                if number % 3 == 0 && *count > 1 { vec![1, *count as u64 - 1] } else { vec![*count as u64] };
             for (place, count) in places.into_iter().enumerate() {
                 file.push(1);
                 put(&mut file, form.base + *caller as u64 * FUNCTION + 20 + 5 * place as u64, address);
@@ -300,7 +319,8 @@ impl Run {
             text += "\x0c\n";
         }
         if graph {
-            text += if explained { "\t\t     Call graph (explanation follows)\n" } else { "\t\t\tCall graph\n" };
+            text +=
+                if explained { "\t\t     Call graph (explanation follows)\n" } else { "\t\t\tCall graph\n" };
             text += "\n\ngranularity: each sample hit covers 2 byte(s) for 6.66% of 0.15 seconds\n\n";
             text += "index % time    self  children    called     name\n";
             let printed = |function: usize| {
@@ -327,7 +347,8 @@ impl Run {
                     }
                 }
                 let time = seconds(Self::ticks(&truth, function));
-                let (own, others) = (calls(&|f, t| f == t && t == function), calls(&|f, t| f != t && t == function));
+                let (own, others) =
+                    (calls(&|f, t| f == t && t == function), calls(&|f, t| f != t && t == function));
                 let called = match (others, own) {
                     (0, 0) => String::new(),
                     (others, 0) => others.to_string(),
@@ -337,8 +358,14 @@ impl Run {
                     above = format!("{:49}<spontaneous>\n", "");
                 }
                 let index = format!("[{}]", function + 1);
-                writeln!(text, "{above}{index:6} {:5.1} {time:>7} {:7.2} {called:>7}         {}", 100.0, 0.0, printed(function))
-                    .unwrap();
+                writeln!(
+                    text,
+                    "{above}{index:6} {:5.1} {time:>7} {:7.2} {called:>7}         {}",
+                    100.0,
+                    0.0,
+                    printed(function)
+                )
+                .unwrap();
                 writeln!(text, "{below}-----------------------------------------------").unwrap();
             }
             text += "[99]     0.0    0.00    0.00       2+17      <cycle 1 as a whole> [99]\n                0.00    0.00      10             main <cycle 1> [1]\n-----------------------------------------------\n";
@@ -349,7 +376,13 @@ impl Run {
             text += "\x0c\nIndex by function name\n\n";
             for (function, name) in self.names.iter().enumerate() {
                 let file = if function % 4 == 1 { " (local.c)" } else { "" };
-                write!(text, "  [{}] {name}{file}{}", function + 1, if function % 2 == 1 { "\n" } else { "     " }).unwrap();
+                write!(
+                    text,
+                    "  [{}] {name}{file}{}",
+                    function + 1,
+                    if function % 2 == 1 { "\n" } else { "     " }
+                )
+                .unwrap();
             }
             text += "\n";
         }

@@ -220,14 +220,18 @@ fn gprof_of_cxx() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile("g++", CXX, folder.path(), "program", &["-pg"]);
     run(&program, &[]);
-    let mangled = profile_of(&read_of(&gprof(&program, &["-b", "--no-demangle"]), &program), &program).unwrap();
+    let mangled =
+        profile_of(&read_of(&gprof(&program, &["-b", "--no-demangle"]), &program), &program).unwrap();
     let found = calls(&mangled);
     let count = |calls: &BTreeMap<(String, String), u128>, callee: &str| -> u128 {
         calls.get(&("main".to_owned(), callee.to_owned())).copied().unwrap_or(0)
     };
     assert_eq!(count(&found, "_ZNK5space3BoxIiE3getEiPKc"), 50, "{found:#?}");
     assert_eq!(count(&found, "_ZNK5space3BoxIiEcvbEv"), 50);
-    let hidden = found.keys().filter(|(_, callee)| callee.contains("GLOBAL__N_1") && callee.contains("hidden")).count();
+    let hidden = found
+        .keys()
+        .filter(|(_, callee)| callee.contains("GLOBAL__N_1") && callee.contains("hidden"))
+        .count();
     assert_eq!(hidden, 1);
     let gmon = std::fs::read(folder.path().join("gmon.out")).unwrap();
     let from_gmon = profile_of(&read_of(&gmon, &program), &program).unwrap();
@@ -268,7 +272,8 @@ fn uftrace_forms(options: &[&str]) {
         let recording = read_of(&text, &program);
         let profile = profile_of(&recording, &program).unwrap();
         assert_eq!(calls(&profile), expected(&CALLS), "{form:?}");
-        let imported = profile.functions().into_iter().map(|f| profile.key(f)).find(|key| key.name == "strdup");
+        let imported =
+            profile.functions().into_iter().map(|f| profile.key(f)).find(|key| key.name == "strdup");
         assert!(imported.is_some_and(|key| key.dso.as_deref() != Some("traced")), "{form:?}: {imported:?}");
         let mut order = Vec::new();
         read::replay(&text.as_slice(), &settings(&program), &recording, &mut |step| {
@@ -295,6 +300,9 @@ fn uftrace_forms(options: &[&str]) {
         let mut command = Command::new("uftrace");
         let text = successful(command.args([form, "-d", "data"]).current_dir(folder.path())).stdout;
         let error = read::read(&text, &settings(&program)).unwrap_err();
-        assert!(error.to_string().contains(word) && error.hint().unwrap().contains("uftrace dump"), "{error}");
+        assert!(
+            error.to_string().contains(word) && error.hint().unwrap().contains("uftrace dump"),
+            "{error}"
+        );
     }
 }

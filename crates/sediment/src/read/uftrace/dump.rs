@@ -66,7 +66,8 @@ impl<'a> Line<'a> {
         match kind {
             b"entry" | b"exit" => {
                 let at = memchr::memmem::rfind(rest, b" depth: ")?;
-                let depth = u32::try_from(number(&rest[at + b" depth: ".len()..])?).ok().filter(|d| *d < u32::MAX)?;
+                let depth =
+                    u32::try_from(number(&rest[at + b" depth: ".len()..])?).ok().filter(|d| *d < u32::MAX)?;
                 let name = &rest[..memchr::memrchr(b'(', &rest[..at])?];
                 let what = if kind == b"entry" { What::Enter(name) } else { What::Leave };
                 Some(Self::Record { thread, time, depth, what })

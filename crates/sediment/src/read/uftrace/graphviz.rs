@@ -46,7 +46,8 @@ pub(super) fn read(input: &dyn Input, reading: &mut Reading) -> Result<Aside> {
         }
         if let Some(name) = line.strip_prefix(b"digraph ") {
             let name = name.trim_ascii().strip_suffix(b"{").unwrap_or(name).trim_ascii();
-            root = name.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\"")).unwrap_or(name).to_vec();
+            root =
+                name.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\"")).unwrap_or(name).to_vec();
         } else if line == b"}" {
             closed = true;
         } else if let Some((tail, head, count)) = edge(line) {

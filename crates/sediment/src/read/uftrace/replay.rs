@@ -18,7 +18,8 @@ const FEWEST: usize = 3;
 
 pub(super) fn recognises(head: &[u8]) -> bool {
     let whole = head.len() < crate::read::HEAD;
-    let mut lines: Vec<&[u8]> = head.split(|b| *b == b'\n').filter(|line| !line.trim_ascii().is_empty()).collect();
+    let mut lines: Vec<&[u8]> =
+        head.split(|b| *b == b'\n').filter(|line| !line.trim_ascii().is_empty()).collect();
     if lines.first().is_some_and(|line| Columns::of_header(line).is_some()) {
         return true;
     }
@@ -31,7 +32,9 @@ pub(super) fn recognises(head: &[u8]) -> bool {
     bodies.len() >= FEWEST
         && bodies.first().is_some_and(is_entry)
         && !bodies.iter().any(|body| matches!(body, Body::Other))
-        && (!whole || bodies.iter().any(is_leave) || bodies.iter().all(|body| matches!(body, Body::Call { .. })))
+        && (!whole
+            || bodies.iter().any(is_leave)
+            || bodies.iter().all(|body| matches!(body, Body::Call { .. })))
 }
 
 /// Which columns stand before the bar.
@@ -47,7 +50,8 @@ impl Columns {
         let known = [&b"DURATION"[..], b"TID", b"ADDRESS", b"TIMESTAMP", b"TIMEDELTA", b"ELAPSED", b"NAME"];
         let mut columns = words.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).peekable();
         columns.peek()?;
-        let all_known = columns.all(|word| known.contains(&word) || matches!(word, b"TASK" | b"MODULE" | b"[SOURCE]"));
+        let all_known =
+            columns.all(|word| known.contains(&word) || matches!(word, b"TASK" | b"MODULE" | b"[SOURCE]"));
         all_known.then(|| Self { any: true, thread: memmem::find(words, b"TID").is_some() })
     }
 }
@@ -56,11 +60,20 @@ impl Columns {
 #[derive(Debug, PartialEq, Eq)]
 enum Body<'a> {
     /// `name() {`
-    Enter { depth: u32, name: &'a [u8] },
+    Enter {
+        depth: u32,
+        name: &'a [u8],
+    },
     /// `name();`
-    Call { depth: u32, name: &'a [u8] },
+    Call {
+        depth: u32,
+        name: &'a [u8],
+    },
     /// `} /* name */`
-    Leave { depth: u32, name: Option<&'a [u8]> },
+    Leave {
+        depth: u32,
+        name: Option<&'a [u8]>,
+    },
     /// `/* linux:sched-out */`
     Event,
     /// `/* LOST 3 records!! */`
@@ -74,7 +87,9 @@ impl<'a> Body<'a> {
         let line = line.trim_ascii_end();
         let indent = line.iter().position(|b| *b != b' ').unwrap_or(line.len());
         let text = &line[indent..];
-        let Some(depth) = u32::try_from(indent / 2).ok().filter(|_| indent % 2 == 0) else { return Self::Other };
+        let Some(depth) = u32::try_from(indent / 2).ok().filter(|_| indent % 2 == 0) else {
+            return Self::Other;
+        };
         if text.is_empty() {
             return Self::Nothing;
         }
