@@ -6,6 +6,7 @@ use crate::files::{self, SystemFiles};
 use crate::ui::Ui;
 use clap::{Args, Subcommand};
 use sediment::advise::compiler_notes::CompilerNotes;
+use sediment::advise::experiment::{self, Experiment};
 use sediment::advise::inline::{self, Advice, Candidate, Program};
 use sediment::binary::Binary;
 use sediment::binary::source_lines::{SourceLine, SourceLines};
@@ -55,6 +56,20 @@ struct Inline {
     /// How many calls to list
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
+    /// Write the plan of an experiment for `sediment eval`: this advice against link-time optimisation, an order, and -O levels
+    #[arg(long, value_name = "FILE")]
+    emit_plan: Option<PathBuf>,
+    /// How the plan builds the program: a shell command with {flags} and {output}
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        requires = "emit_plan",
+        default_value = "cc {flags} -o {output} *.c"
+    )]
+    build: String,
+    /// What the plan measures: a shell command with {program}
+    #[arg(long, value_name = "COMMAND", requires = "emit_plan", default_value = "{program}")]
+    run: String,
     /// Write JSON, for programs
     #[arg(long)]
     json: bool,
@@ -95,6 +110,11 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
             "{name} has no debug information: where functions are defined, and in which unit, is not known (build with -g, or \
              install its debug symbols)"
         ));
+    }
+    if let Some(path) = &arguments.emit_plan {
+        let (build, run) = (arguments.build.as_str(), arguments.run.as_str());
+        let experiment = Experiment { program: &file_name, build, run, inlined: arguments.top };
+        files::write(path, experiment::plan(&advice, &experiment).as_bytes(), ui)?;
     }
     if arguments.json {
         ui.json(&json(&advice, arguments.top))
