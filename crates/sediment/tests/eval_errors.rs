@@ -199,3 +199,26 @@ fn where_runs_lack_the_headline_there_is_no_verdict() {
     assert_eq!(workload.judgements[0].reason, format!("{said}: what is missing may not be so by chance"));
     assert!(workload.warnings.contains(&said), "{:?}", workload.warnings);
 }
+
+#[test]
+fn a_simulated_headline_needs_no_six_blocks() {
+    let mut experiment =
+        simulated::run(World { replicas: 2, ..World::UNSTEADY }, &Budget::default(), 0.01, 4);
+    let simulated =
+        |variant: usize, replica: u32| if variant == 1 { 90_000.0 } else { 100_000.0 } + f64::from(replica);
+    for run in &mut experiment.observations {
+        let value = simulated(run.variant, run.replica);
+        run.values = if run.block < Some(2) { [("I1 misses".to_owned(), value)].into() } else { [].into() };
+    }
+    experiment.metrics[0].name = "I1 misses".to_owned();
+    experiment.metrics[0].unit = "count".to_owned();
+    experiment.metrics[0].kind = sediment::compare::MetricKind::Simulated;
+    experiment.primary = "I1 misses".to_owned();
+    let analysis = analyse(&experiment).unwrap();
+    let workload = &analysis.workloads[0];
+    assert_eq!(workload.judgements[0].verdict, Verdict::Faster, "{:?}", workload.judgements);
+    assert_eq!(workload.recommendation, "Keep new: 10.0 % faster than old by I1 misses (simulated).");
+    assert!(
+        workload.warnings.iter().any(|warning| warning.starts_with("I1 misses is simulated, not measured"))
+    );
+}

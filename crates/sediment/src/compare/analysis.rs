@@ -267,6 +267,7 @@ fn judgements(whole: &Experiment, workload: usize, found: &WorkloadAnalysis) -> 
                 confidence: whole.confidence,
                 floor: found.noise_floor.as_ref(),
                 family: judged.len(),
+                simulated: found.headline.is_some_and(|at| whole.metrics[at].kind == MetricKind::Simulated),
                 gaps: gaps[*variant].as_deref().or(gaps[whole.baseline].as_deref()),
             };
             let place = with_p.iter().position(|(other, _)| other == variant);
