@@ -167,3 +167,58 @@ fn runs_without_blocks_are_compared_by_welch_or_over_their_links() {
     let analysis = unpaired(World { link: 0.03, replicas: 3, ..world });
     assert_eq!(analysis.workloads[0].headline_comparison(1).unwrap().effect.unwrap().freedom, 4.0);
 }
+
+#[test]
+fn a_loss_that_may_exceed_the_margin_is_no_pass() {
+    // Certainly slower, by an interval that holds the margin.
+    let experiment =
+        simulated::run(World { slower_by: 0.01, ..World::UNSTEADY }, &Budget::default(), 0.01, 4);
+    let mut analysis = analyse(&experiment).unwrap();
+    let interval = analysis.workloads[0].headline_comparison(1).unwrap().effect.unwrap().interval;
+    assert!(interval.lower > 0.0 && interval.lower < 0.01 && interval.upper > 0.01, "{interval:?}");
+    assert_eq!(analysis.workloads[0].judgements[0].verdict, Verdict::Slower);
+    assert_eq!(gate(&analysis), Gate::Inconclusive);
+    analysis.workloads[0].judgements[0].verdict = Verdict::Equivalent;
+    assert_eq!(gate(&analysis), Gate::Pass);
+}
+
+#[test]
+fn where_runs_lack_the_headline_there_is_no_verdict() {
+    let mut experiment =
+        simulated::run(World { slower_by: 0.05, ..World::UNSTEADY }, &Budget::default(), 0.01, 4);
+    let blocks = experiment.observations.iter().filter_map(|run| run.block).max().unwrap() + 1;
+    let lacking = blocks / 5;
+    for run in experiment.observations.iter_mut().filter(|run| run.variant == 1 && run.block < Some(lacking))
+    {
+        run.values.clear();
+    }
+    let analysis = analyse(&experiment).unwrap();
+    let workload = &analysis.workloads[0];
+    assert_eq!(workload.judgements[0].verdict, Verdict::Inconclusive);
+    let said = format!("elapsed was read in {} of {blocks} runs of new", blocks - lacking);
+    assert_eq!(workload.judgements[0].reason, format!("{said}: what is missing may not be so by chance"));
+    assert!(workload.warnings.contains(&said), "{:?}", workload.warnings);
+}
+
+#[test]
+fn a_simulated_headline_needs_no_six_blocks() {
+    let mut experiment =
+        simulated::run(World { replicas: 2, ..World::UNSTEADY }, &Budget::default(), 0.01, 4);
+    let simulated =
+        |variant: usize, replica: u32| if variant == 1 { 90_000.0 } else { 100_000.0 } + f64::from(replica);
+    for run in &mut experiment.observations {
+        let value = simulated(run.variant, run.replica);
+        run.values = if run.block < Some(2) { [("I1 misses".to_owned(), value)].into() } else { [].into() };
+    }
+    experiment.metrics[0].name = "I1 misses".to_owned();
+    experiment.metrics[0].unit = "count".to_owned();
+    experiment.metrics[0].kind = sediment::compare::MetricKind::Simulated;
+    experiment.primary = "I1 misses".to_owned();
+    let analysis = analyse(&experiment).unwrap();
+    let workload = &analysis.workloads[0];
+    assert_eq!(workload.judgements[0].verdict, Verdict::Faster, "{:?}", workload.judgements);
+    assert_eq!(workload.recommendation, "Keep new: 10.0 % faster than old by I1 misses (simulated).");
+    assert!(
+        workload.warnings.iter().any(|warning| warning.starts_with("I1 misses is simulated, not measured"))
+    );
+}

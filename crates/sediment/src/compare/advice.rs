@@ -3,7 +3,8 @@
 
 use super::analysis::{WorkloadAnalysis, in_words};
 use super::comparison::{Comparison, Design, Scale, percent};
-use super::data::{Direction, Experiment, MetricKind, Phase};
+use super::data::{Direction, Experiment, MetricKind};
+use super::samples;
 use super::statistics::{drift, power};
 use super::verdict::{Verdict, short_p};
 
@@ -68,13 +69,7 @@ pub(super) fn warnings(whole: &Experiment, workload: usize, found: &WorkloadAnal
 
 /// Builds of which some measured runs lack the headline.
 fn missing_values(whole: &Experiment, workload: usize, metric: &str) -> Vec<String> {
-    let mut counts = vec![(0_usize, 0_usize); whole.variants.len()];
-    for run in
-        whole.observations.iter().filter(|run| run.workload == workload && run.phase == Phase::Measured)
-    {
-        counts[run.variant].1 += 1;
-        counts[run.variant].0 += usize::from(run.values.contains_key(metric));
-    }
+    let counts = samples::coverage(whole, workload, metric);
     let lacking = counts.iter().enumerate().filter(|(_, (read, all))| *read > 0 && read < all);
     lacking
         .map(|(variant, (read, all))| {

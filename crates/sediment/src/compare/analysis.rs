@@ -174,7 +174,7 @@ fn analyse_workload(whole: &Experiment, workload: usize) -> WorkloadAnalysis {
         found.pairs = pairs(whole, scale, &groups);
         found.factors = factor_effects(whole, scale, &groups);
     }
-    found.judgements = judgements(whole, &found);
+    found.judgements = judgements(whole, workload, &found);
     found.warnings = super::advice::warnings(whole, workload, &found);
     found.recommendation = super::advice::recommendation(whole, &found);
     found
@@ -246,7 +246,7 @@ fn noise_floor(whole: &Experiment, headline: &MetricAnalysis) -> Option<NoiseFlo
     Some(NoiseFloor { size, probes })
 }
 
-fn judgements(whole: &Experiment, found: &WorkloadAnalysis) -> Vec<Judgement> {
+fn judgements(whole: &Experiment, workload: usize, found: &WorkloadAnalysis) -> Vec<Judgement> {
     let judged: Vec<usize> = (0..whole.variants.len())
         .filter(|variant| *variant != whole.baseline && whole.variants[*variant].probe.is_none())
         .collect();
@@ -255,6 +255,7 @@ fn judgements(whole: &Experiment, found: &WorkloadAnalysis) -> Vec<Judgement> {
         .filter_map(|variant| Some((*variant, found.headline_comparison(*variant)?.equivalence_p?)))
         .collect();
     let equivalent = multiplicity::holm(&with_p.iter().map(|(_, p)| *p).collect::<Vec<_>>());
+    let gaps = gaps(whole, workload, found);
     judged
         .iter()
         .map(|variant| {
@@ -266,6 +267,8 @@ fn judgements(whole: &Experiment, found: &WorkloadAnalysis) -> Vec<Judgement> {
                 confidence: whole.confidence,
                 floor: found.noise_floor.as_ref(),
                 family: judged.len(),
+                simulated: found.headline.is_some_and(|at| whole.metrics[at].kind == MetricKind::Simulated),
+                gaps: gaps[*variant].as_deref().or(gaps[whole.baseline].as_deref()),
             };
             let place = with_p.iter().position(|(other, _)| other == variant);
             let mut judgement =
@@ -279,6 +282,19 @@ fn judgements(whole: &Experiment, found: &WorkloadAnalysis) -> Vec<Judgement> {
             Judgement { variant: *variant, ..judgement }
         })
         .collect()
+}
+
+/// By build, what to say where more than a tenth of its runs lack the headline.
+fn gaps(whole: &Experiment, workload: usize, found: &WorkloadAnalysis) -> Vec<Option<String>> {
+    let Some(metric) = found.headline.map(|at| &whole.metrics[at].name) else {
+        return vec![None; whole.variants.len()];
+    };
+    let counts = samples::coverage(whole, workload, metric);
+    let each = counts.iter().zip(&whole.variants).map(|((read, all), build)| {
+        ((all - read) * 10 > *all)
+            .then(|| format!("{metric} was read in {read} of {all} runs of {}", build.name))
+    });
+    each.collect()
 }
 
 /// Every two builds but those with the baseline.

@@ -77,6 +77,18 @@ pub(super) fn groups(experiment: &Experiment, workload: usize, metric: &str) -> 
     groups
 }
 
+/// How many of the measured runs of each build have the metric, and how many there are.
+pub(super) fn coverage(experiment: &Experiment, workload: usize, metric: &str) -> Vec<(usize, usize)> {
+    let mut counts = vec![(0, 0); experiment.variants.len()];
+    let measured =
+        experiment.observations.iter().filter(|run| run.workload == workload && run.phase == Phase::Measured);
+    for run in measured {
+        counts[run.variant].0 += usize::from(run.values.contains_key(metric));
+        counts[run.variant].1 += 1;
+    }
+    counts
+}
+
 /// Logarithms where every value of every build has one.
 pub(super) fn scale(groups: &[Group]) -> Scale {
     if groups.iter().all(Group::all_positive) { Scale::Logarithm } else { Scale::Plain }

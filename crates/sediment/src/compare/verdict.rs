@@ -4,9 +4,11 @@
 //! In this order, on the headline metric, with p-values adjusted after Holm over the builds of a workload:
 //!
 //! 1. Too few pairs for an exact test to reach the level at all: `inconclusive`, with the number that is needed.
-//! 2. Both one-sided tests say that the difference is below the margin: `equivalent`, also where it is certainly not zero.
-//! 3. The difference is not zero, and larger than what two files of one build differed by: `faster` or `slower`.
-//! 4. Else `inconclusive`. A difference that is not shown is not "no difference".
+//! 2. More than a tenth of a build's runs lack the headline: `inconclusive`, as what is missing may not be so by chance.
+//!    Neither holds for a simulated headline, whose values repeat themselves.
+//! 3. Both one-sided tests say that the difference is below the margin: `equivalent`, also where it is certainly not zero.
+//! 4. The difference is not zero, and larger than what two files of one build differed by: `faster` or `slower`.
+//! 5. Else `inconclusive`. A difference that is not shown is not "no difference".
 
 use super::analysis::{Analysis, NoiseFloor};
 use super::comparison::{Comparison, Design, Scale, percent};
@@ -61,6 +63,10 @@ pub(super) struct Rule<'a> {
     pub(super) floor: Option<&'a NoiseFloor>,
     /// Builds judged together.
     pub(super) family: usize,
+    /// Whether the headline is simulated: such values repeat themselves, and are read in a few blocks on purpose.
+    pub(super) simulated: bool,
+    /// What to say where too many runs of the build or the baseline lack the headline.
+    pub(super) gaps: Option<&'a str>,
 }
 
 /// Judges a comparison whose p-values are adjusted; `equivalence_p` is adjusted too.
@@ -76,8 +82,12 @@ pub(super) fn judge(rule: Rule, comparison: Option<&Comparison>, equivalence_p: 
         );
     }
     let level = 1.0 - rule.confidence;
-    if let Some((needed, reason)) = too_few(&comparison.design, level, rule.family) {
+    let too_few = too_few(&comparison.design, level, rule.family);
+    if let Some((needed, reason)) = too_few.filter(|_| !rule.simulated) {
         return Judgement { needed: Some(needed), ..inconclusive(reason) };
+    }
+    if let Some(gaps) = rule.gaps.filter(|_| !rule.simulated) {
+        return inconclusive(format!("{gaps}: what is missing may not be so by chance"));
     }
     let (Some(effect), Some(p)) = (comparison.effect, comparison.adjusted_p) else {
         return inconclusive("means without a spread allow no test".to_owned());
@@ -209,7 +219,9 @@ pub fn gate_reasons(analysis: &Analysis) -> (Gate, Vec<String>) {
             let floor = workload.noise_floor.as_ref().map_or(0.0, |floor| floor.size);
             if judgement.verdict == Verdict::Slower && least_loss > margin.max(floor) {
                 regressions.push(format!("{who}: {}", judgement.reason));
-            } else if judgement.verdict == Verdict::Inconclusive && most_loss > margin {
+            } else if matches!(judgement.verdict, Verdict::Inconclusive | Verdict::Slower)
+                && most_loss > margin
+            {
                 open.push(format!("{who}: {}", judgement.reason));
             }
         }
