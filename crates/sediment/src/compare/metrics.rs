@@ -17,7 +17,7 @@ pub const PEAK_MEMORY: &str = "max-rss";
 pub fn of_meter(meter: &str, quantity: &str) -> String {
     match meter {
         "peak-memory" => PEAK_MEMORY.to_owned(),
-        _ => format!("{quantity} (simulated by {meter})"),
+        _ => format!("{quantity} (simulated)"),
     }
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! hyperfine's JSON (`--export-json`), of version 1 and of version 2.
 //!
-//! Version 1: `results`, each with `command`, `times` (seconds), and in later releases `memory_usage_byte`, run by run; `mean`,
-//! `stddev`, `user` and `system` are summaries. Version 2 keeps the same under `results`, with `runs` as objects or with `measurements`,
-//! each holding a run's times and counters as numbers or as `{ "value": …, "unit": … }`; both spellings are read. The command is the
-//! label of a table.
+//! Version 1: `results`, each with `command`, `times` (seconds), and in later releases `memory_usage_byte`, run by run; `user` and
+//! `system` are means. Version 2 (`schema_version` 2): `results`, each with `command`, perhaps a `name`, and `measurements`, an object
+//! for each run that holds `{ "value": …, "unit": … }` by metric, and the exit code. Command and name are the label of a table.
 
 use super::{Imported, Importer, Table, perf_metric};
 use crate::compare::data::Summary;
+use crate::compare::metrics;
 use crate::error::{Error, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -30,14 +30,15 @@ fn read(text: &str) -> Result<Vec<Table>> {
 }
 
 fn table(index: usize, result: &Value) -> Result<Table> {
-    let label = result.get("command").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text = |key: &str| result.get(key).and_then(Value::as_str).unwrap_or_default();
+    let label = if text("name").is_empty() {
+        text("command").to_owned()
+    } else {
+        format!("{}: {}", text("name"), text("command"))
+    };
     let mut imported = Imported::default();
-    if let Some(runs) = result.get("runs").or_else(|| result.get("measurements")).and_then(Value::as_array) {
-        for run in runs {
-            let mut values = BTreeMap::new();
-            collect(run, &mut values);
-            imported.runs.push(values);
-        }
+    if let Some(runs) = result.get("measurements").and_then(Value::as_array) {
+        imported.runs.extend(runs.iter().map(measurement));
     } else if let Some(times) = result.get("times").and_then(Value::as_array) {
         let memory = result.get("memory_usage_byte").and_then(Value::as_array);
         for (place, time) in times.iter().enumerate() {
@@ -71,27 +72,21 @@ fn table(index: usize, result: &Value) -> Result<Table> {
     Ok(Table { label, line: index as u64 + 1, imported })
 }
 
-/// Numbers of a run, whatever object they lie in.
-fn collect(value: &Value, into: &mut BTreeMap<String, f64>) {
-    let Some(object) = value.as_object() else { return };
-    for (key, value) in object {
-        let number = value.as_f64().or_else(|| value.get("value").and_then(Value::as_f64));
-        match (number, key.as_str()) {
-            (Some(_), "exit_code" | "iteration") => {}
-            (Some(number), _) => {
-                into.insert(metric(key), number);
-            }
-            (None, _) => collect(value, into),
-        }
-    }
+/// The values of a run, by metric.
+fn measurement(run: &Value) -> BTreeMap<String, f64> {
+    let metrics = run.as_object().into_iter().flatten();
+    let values = metrics.filter_map(|(key, metric)| Some((key, metric.get("value")?.as_f64()?)));
+    values.map(|(key, value)| (metric(key), value)).collect()
 }
 
+/// The metric that hyperfine means.
 fn metric(key: &str) -> String {
     match key {
-        "time" | "wall_clock_time" | "time_wall_clock" | "real" | "elapsed" => "elapsed".to_owned(),
-        "user" | "user_time" | "time_user" => "user".to_owned(),
-        "system" | "system_time" | "time_system" => "sys".to_owned(),
-        "memory_usage_byte" | "memory_usage_bytes" | "peak_memory_usage" | "max_rss" => "max-rss".to_owned(),
+        "time_wall_clock" => "elapsed".to_owned(),
+        "time_cpu" => metrics::CPU_TIME.to_owned(),
+        "time_user" => "user".to_owned(),
+        "time_system" => "sys".to_owned(),
+        "memory_peak_resident" => metrics::PEAK_MEMORY.to_owned(),
         other => perf_metric(&other.replace('_', "-")),
     }
 }
