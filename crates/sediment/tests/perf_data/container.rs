@@ -154,6 +154,8 @@ fn another_reader_of_the_container_agrees() {
     {
         let mut file = PerfData::new();
         file.big_endian = big_endian;
+        // It takes the data behind this record for records.
+        file.tracing_data = false;
         file.events[0].sample_type |= IDENTIFIER | CPU;
         let first = file.events[0].clone();
         file.events.push(Event { name: "cycles:u", of: (0, 0), id: 8, ..first });
@@ -260,7 +262,7 @@ fn the_seeds_of_the_fuzzer_are_what_the_writer_makes() {
     let mut packed = good();
     packed.compress(0, 700, true);
     let mut packed_before = good();
-    packed_before.compress(100, 300, false);
+    packed_before.compress(begin().len(), 300, false);
     let mut stacks = good().without_records();
     stacks.events[0].branch_sample_type = ANY_CALL | CALL_STACK | HW_INDEX | COUNTERS;
     stacks.mmap(10, (BASE, 0x2000, 0x1000), PROGRAM, 2);

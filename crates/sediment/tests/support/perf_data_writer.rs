@@ -87,6 +87,8 @@ pub(crate) struct PerfData {
     /// Of the samples that follow: their call chain, and the address that they are about.
     pub(crate) chain: Option<Vec<u64>>,
     pub(crate) about: u64,
+    /// Whether a pipe has the formats of tracepoints in it.
+    pub(crate) tracing_data: bool,
     /// Path and build-id (up to 20 bytes) of the table of build-ids, and whether the size is written.
     pub(crate) build_ids: Vec<(String, Vec<u8>, bool)>,
     records: Vec<u8>,
@@ -111,6 +113,7 @@ impl PerfData {
             arch: Some("x86_64"),
             chain: None,
             about: u64::MAX,
+            tracing_data: true,
             build_ids: Vec::new(),
             records: Vec::new(),
         }
@@ -342,9 +345,11 @@ impl PerfData {
             body.resize((body.len() + 1).next_multiple_of(8), 0);
             head.raw(78, 0, &body);
         }
-        // Tracing data follows its record.
-        head.raw(66, 0, &self.u32(16));
-        head.bytes(&[0xff; 16]);
+        if self.tracing_data {
+            // It follows its record.
+            head.raw(66, 0, &self.u32(16));
+            head.bytes(&[0xff; 16]);
+        }
         if let Some(arch) = self.arch {
             head.raw(80, 0, &[self.u64(6).to_vec(), self.string(arch)].concat());
         }

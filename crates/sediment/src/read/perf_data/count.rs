@@ -53,7 +53,7 @@ pub(super) fn count(survey: &Survey, input: &dyn Input, recording: &mut Recordin
         table.append(counts.table);
     }
     Places::new(survey, recording).settle(table.into_sorted(), recording);
-    seen.into_losses(recording);
+    seen.tell_losses(recording);
     Ok(seen)
 }
 
@@ -66,7 +66,7 @@ impl Seen {
         self.system = (self.system.0 + other.system.0, self.system.1.saturating_add(other.system.1));
     }
 
-    fn into_losses(&self, recording: &mut Recording) {
+    fn tell_losses(&self, recording: &mut Recording) {
         for (kind, name) in BranchType::NO_CALLS {
             let count = self.no_calls[kind as usize];
             recording.losses.add_many(
