@@ -94,7 +94,10 @@ fn debug_files_are_found_wherever_systems_keep_them() {
         let done = sediment(folder, &IMPORT);
         assert!(done.status.success(), "{place}: {}", err(&done));
         let profile = std::fs::read_to_string(folder.join("p.gv")).unwrap();
-        assert!(profile.contains("\"caller\" -> \"callee\" [label=1.000000, count=9, near=9]"), "{place}: {profile}");
+        assert!(
+            profile.contains("\"caller\" -> \"callee\" [label=1.000000, count=9, near=9]"),
+            "{place}: {profile}"
+        );
         assert!(!err(&done).contains("is stripped"), "{}", err(&done));
     }
     // What lies there with another checksum or build-id is another's.

@@ -274,7 +274,8 @@ fn what_is_refused() {
         change(&mut file);
         load(&file).unwrap_err().to_string()
     };
-    let cases: [(fn(&mut Vec<u8>), &str); 7] = [
+    type Damage = fn(&mut Vec<u8>);
+    let cases: [(Damage, &str); 7] = [
         (|file| file[0] = b'S', "no trace that sediment wrote"),
         (|file| file[15] = b'7', "version 7"),
         (|file| drop(file.split_off(file.len() - 2)), "breaks off"),

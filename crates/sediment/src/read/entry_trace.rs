@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A plain list of the functions that were entered, in the order in which that happened: one name or address in a line.
 //!
-//!     # a comment
-//!     main
-//!     _ZN6parser4nextEv
-//!     libz.so.1:inflate
-//!     0x401136
-//!     libz.so.1:0x2a40
+//! ```text
+//! # a comment
+//! main
+//! _ZN6parser4nextEv
+//! libz.so.1:inflate
+//! 0x401136
+//! libz.so.1:0x2a40
+//! ```
 //!
 //! Any tracer can write it, and a person too. `DSO:` says where a function is, if it is not in the program that was named. An
 //! address is one of the ELF file, as `nm` prints them. The same function may stand in as many lines as it was entered.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The records of a file one batch after the other, so that it may be larger than memory, and all cores reading batches.
 //!
-//!     file ──► raw ──┬─ plain records ─────────────────► batch ──► worker
-//!                    └─ compressed ──► unpacked records ─┘
+//! ```text
+//! file ──► raw ──┬─ plain records ─────────────────► batch ──► worker
+//!                └─ compressed ──► unpacked records ─┘
+//! ```
 //!
 //! One worker at a time holds the stream and fills a batch of its own with whole records; what it does with them needs the
 //! stream no more. Data that follows a record without being part of its size (processor traces) is passed over unread.

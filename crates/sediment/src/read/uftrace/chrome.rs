@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `uftrace dump --chrome`: events as JSON, one in a line, in the order of time.
 //!
-//!     {"traceEvents":[
-//!     {"ts":0,"ph":"M","pid":13900,"name":"process_name","args":{"name":"[13900] p"}},
-//!     {"ts":12479163323.336,"ph":"B","pid":13900,"name":"main"},
-//!     {"ts":12479163325.089,"ph":"E","pid":13900,"tid":13901,"name":"main"}
+//! ```text
+//! {"traceEvents":[
+//! {"ts":0,"ph":"M","pid":13900,"name":"process_name","args":{"name":"[13900] p"}},
+//! {"ts":12479163323.336,"ph":"B","pid":13900,"name":"main"},
+//! {"ts":12479163325.089,"ph":"E","pid":13900,"tid":13901,"name":"main"}
+//! ```
 
 use super::{Aside, Event, Listener, What, number};
 use crate::error::Result;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `uftrace dump`: a header, then all records of the first thread, all of the second, and so on.
 //!
-//!     reading 13900.dat
-//!     12479.163323336  13900: [entry] main(564ea26bf2b0) depth: 0
-//!     12479.163332045  13900: [exit ] main(564ea26bf2b0) depth: 0
+//! ```text
+//! reading 13900.dat
+//! 12479.163323336  13900: [entry] main(564ea26bf2b0) depth: 0
+//! 12479.163332045  13900: [exit ] main(564ea26bf2b0) depth: 0
+//! ```
 //!
 //! To tell of all threads in the order of time, the parts of the file are read side by side.
 

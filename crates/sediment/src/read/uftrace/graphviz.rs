@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `uftrace dump --graphviz`: an edge for each call in each place of the call tree.
 //!
-//!     digraph "program" {
-//!         "program" -> "main" [xlabel = "1"]
-//!         "main" -> "caller" [xlabel = "1"]
+//! ```text
+//! digraph "program" {
+//!     "program" -> "main" [xlabel = "1"]
+//!     "main" -> "caller" [xlabel = "1"]
+//! ```
 //!
 //! The first node is the program itself; its edges are the starts of threads. A pair stands as often as it has places in the
 //! tree, and adds up.

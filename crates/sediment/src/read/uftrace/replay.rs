@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `uftrace replay`: the run as nested braces, in the order of time, with columns before a bar.
 //!
-//!     # DURATION     TID     FUNCTION
-//!                 [ 13900] | main() {
-//!        0.049 us [ 13900] |   leaf();
-//!        0.780 us [ 13900] | } /* main */
+//! ```text
+//! # DURATION     TID     FUNCTION
+//!             [ 13900] | main() {
+//!    0.049 us [ 13900] |   leaf();
+//!    0.780 us [ 13900] | } /* main */
+//! ```
 //!
 //! Columns can be chosen (`-f`), and left out. Without the one of threads, a run of several threads cannot be told apart; it
 //! shows where a brace closes another function than was opened.
