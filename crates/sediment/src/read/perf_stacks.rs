@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text of perf report over call stacks, one folded stack a line (`-g folded,count,caller`).
+//! Text of perf report over call stacks: one folded stack a line (`-g folded,count,caller`), or trees with counts.
 //!
 //! A report is a sequence of tables, one for each event. Below each row, a function with its own cost, stand the stacks that it
 //! was innermost in: a count, a blank, and the frames. Which end of a stack is which is not printed, but it shows: the function
 //! of its row stands at the inner end. Objects are printed for the functions of rows alone, so a frame is of the object that
 //! its name has there, if that is one.
 //!
-//! Trees and percentages are refused with the command that prints counts of stacks: below half a percent a tree leaves stacks
-//! out, and a rounded share of a share is no count.
+//! Percentages are refused with the command that prints counts of stacks: a rounded share of a share is no count.
 //!
 //! Source: perf's manual pages, and what perf 6.1 prints (docs/formats/perf-stacks.md).
+
+mod tree;
 
 use super::frame_names::{enters_kernel, is_interpreted, is_kernel_object, is_linked_file, is_no_symbol};
 use super::stacks::{self, Frame};
@@ -17,6 +18,7 @@ use super::{Input, Place, Reader, RecordedDso, Recording, Settings, Spot, StackO
 use crate::error::{Error, Result};
 use memchr::memmem;
 use std::collections::{BTreeMap, HashMap};
+use tree::{Numbers, Trees};
 
 /// Its row in the table.
 pub const READER: Reader = Reader {
@@ -31,11 +33,16 @@ pub const READER: Reader = Reader {
 pub const OTHER_EVENTS: &str = "stacks of another event than the first";
 /// Stacks of the kernel in which no function is known to lead into it.
 pub const KERNEL_STACKS: &str = "stacks of the kernel that do not show where it was entered";
+/// Below a row of a tree, all that is known of them being how many they are.
+pub const LEFT_OUT: &str = "stacks that the report left out of its trees";
+/// A tree does not tell whether they ended before others did, or were cut.
+pub const PERHAPS_CUT: &str = "stacks whose further frames the report may have left out of its trees";
 /// Frames of functions that have no code of their own.
 pub const INLINED: &str = "frames that were inlined into their callers";
 
 const NO_SYMBOL: &str = "at an address that perf found no symbol for";
 const NO_FILE: &str = "in code that no file holds (compiled while running, anonymous)";
+const CUT: &str = "in what the report left out of its trees";
 const INTERPRETED: &str = "of an interpreted program";
 const COMMAND: &str = "print the report with `perf report --stdio --no-children --no-demangle --no-inline \
      -g folded,count,caller,0 > stacks.txt`";
@@ -46,7 +53,7 @@ fn recognises(head: &[u8]) -> bool {
     if memchr::memchr(0, start).is_some() {
         return false;
     }
-    let mut headed = false;
+    let (mut headed, mut objects) = (false, false);
     let mut rows = false;
     for line in start.split(|b| *b == b'\n') {
         match Line::of(line) {
@@ -57,9 +64,11 @@ fn recognises(head: &[u8]) -> bool {
                     return false;
                 }
                 headed = true;
+                objects = memmem::find(text, b"Shared Object").is_some();
             }
+            Line::Row(line) if rows && objects && is_bare_share(line) => return true,
             Line::Row(_) => rows = true,
-            Line::Stack { .. } | Line::Share | Line::Tree if headed && rows => return true,
+            Line::Stack { .. } | Line::Share | Line::Tree(_) if headed && rows => return true,
             _ => {}
         }
     }
@@ -80,8 +89,10 @@ enum Line<'a> {
     },
     /// `47.73% a;b;c`
     Share,
-    /// A line of a tree.
-    Tree,
+    /// A line of a tree that shows it is one.
+    Tree(&'a [u8]),
+    /// ` a`, in a tree.
+    Indented(&'a [u8]),
     Stray,
 }
 
@@ -96,22 +107,23 @@ impl<'a> Line<'a> {
             return Self::Comment(comment);
         }
         if text.starts_with(b"|") || text.starts_with(b"--") {
-            return Self::Tree;
+            return Self::Tree(line);
         }
+        let indented = text.len() != line.len();
         let end = text.iter().position(|b| *b == b' ').unwrap_or(text.len());
         let (word, rest) = text.split_at(end);
         if let Some(share) = word.strip_suffix(b"%") {
             let digits = share.iter().all(|b| b.is_ascii_digit() || *b == b'.');
-            return match (digits, line.first() == Some(&b' ')) {
-                (true, true) => Self::Row(line),
-                (true, false) if !rest.is_empty() => Self::Share,
-                _ => Self::Stray,
-            };
+            match (digits, line.first() == Some(&b' ')) {
+                (true, true) => return Self::Row(line),
+                (true, false) if !rest.is_empty() => return Self::Share,
+                _ => {}
+            }
         }
         match (number(word), rest.trim_ascii()) {
-            (Some(count), frames) if !frames.is_empty() && text.len() == line.len() => {
-                Self::Stack { count, frames }
-            }
+            (Some(_), b"") if indented => Self::Tree(line),
+            (Some(count), frames) if !frames.is_empty() && !indented => Self::Stack { count, frames },
+            _ if indented => Self::Indented(line),
             _ => Self::Stray,
         }
     }
@@ -127,7 +139,25 @@ struct Header {
     object: Option<usize>,
     /// Which cell has the objects, with a separator.
     object_cell: Option<usize>,
+    samples: Option<Column>,
+    period: Option<Column>,
+    /// Rows are of symbols before all else: then perf leaves the first frame out of some trees.
+    symbol_first: bool,
+    /// Rows stand below rows (`--hierarchy`).
+    nested: bool,
 }
+
+/// Where a number stands that is set flush right.
+#[derive(Debug, Clone, Copy)]
+enum Column {
+    /// The offset behind it.
+    End(usize),
+    Cell(usize),
+}
+
+/// Headings of what rows have, not of what they are.
+const QUANTITIES: [&[u8]; 8] =
+    [b"Overhead", b"Self", b"Samples", b"Period", b"sys", b"usr", b"guest sys", b"guest usr"];
 
 impl Header {
     /// Of a comment without its `#`.
@@ -140,13 +170,41 @@ impl Header {
             .filter(|b| !b.is_ascii_whitespace() && !b.is_ascii_alphanumeric());
         let object = memmem::find(text, b"Shared Object");
         let cells = |separator| heading.split(move |b| *b == separator);
+        let column = |name: &[u8]| match separator {
+            Some(separator) => cells(separator).position(|cell| cell.trim_ascii() == name).map(Column::Cell),
+            // One more for the `#`.
+            None => memmem::find(text, name).map(|at| Column::End(at + name.len() + 1)),
+        };
+        let mut rest = heading;
+        while let Some(name) = QUANTITIES.iter().find(|name| rest.starts_with(name)) {
+            rest = rest[name.len()..].trim_ascii_start();
+            rest =
+                separator.and_then(|separator| rest.strip_prefix(&[separator])).unwrap_or(rest).trim_ascii();
+        }
         Some(Self {
+            samples: column(b"Samples"),
+            period: column(b"Period"),
+            symbol_first: rest.starts_with(b"Symbol"),
+            nested: memmem::find(heading, b" / ").is_some(),
             children: name == b"Children",
             separator,
             object: object.filter(|_| separator.is_none()).map(|at| at + 1),
             object_cell: separator
                 .and_then(|s| cells(s).position(|cell| cell.trim_ascii() == b"Shared Object")),
         })
+    }
+}
+
+impl Column {
+    fn number(self, line: &[u8], header: Header) -> Option<u64> {
+        let cell = match (self, header.separator) {
+            (Self::Cell(cell), Some(separator)) => line.split(|b| *b == separator).nth(cell)?,
+            (Self::End(end), _) if line.get(end).is_none_or(|b| *b == b' ') => {
+                line.get(..end)?.rsplit(|b| *b == b' ').next()?
+            }
+            _ => return None,
+        };
+        number(cell.trim_ascii())
     }
 }
 
@@ -188,6 +246,14 @@ impl<'a> Row<'a> {
     }
 }
 
+/// A row whose stacks are being read.
+struct Pending<'a> {
+    row: Row<'a>,
+    numbers: Numbers,
+    /// Folded ones.
+    stacks: bool,
+}
+
 struct Stack<'a> {
     /// Which of the rows it stands below.
     row: u32,
@@ -200,6 +266,9 @@ struct Stack<'a> {
 struct Report<'a> {
     rows: Vec<Row<'a>>,
     stacks: Vec<Stack<'a>>,
+    trees: Trees<'a>,
+    /// Rows that nothing stands below, by events.
+    bare: BTreeMap<&'a [u8], (u64, Numbers)>,
     separator: u8,
     event: &'a [u8],
     arch: Option<String>,
@@ -208,64 +277,31 @@ struct Report<'a> {
 
 fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let bytes = &*input::whole(input)?;
-    let report = Report::parse(bytes)?;
+    let mut report = Report::parse(bytes)?;
     let order = report.order(settings)?;
     let event = match report.event {
         b"" => String::new(),
         event => format!(" ({})", String::from_utf8_lossy(event)),
     };
-    let mut recording = Recording {
+    let recording = Recording {
         source: format!("perf call stacks{event} without call counts or time order"),
         arch: report.arch.clone(),
-        seen: format!("{} stacks", report.stacks.len()),
         ..Recording::default()
     };
-    let objects = report.objects();
-    let mut known: HashMap<&[u8], Frame> = HashMap::new();
-    let (mut names, mut frames) = (Vec::new(), Vec::new());
+    let mut adding =
+        Adding { recording, objects: report.objects(), known: HashMap::new(), frames: Vec::new(), stacks: 0 };
+    let mut names = Vec::new();
     for stack in &report.stacks {
-        let row = &report.rows[stack.row as usize];
         names.clear();
         names.extend(stack.frames.split(|b| *b == report.separator).map(<[u8]>::trim_ascii));
         if order == StackOrder::CalleeFirst {
             names.reverse();
         }
-        let object = |name: &[u8]| objects.get(name).copied().flatten();
-        if row.system && !names.iter().any(|&name| is_system(name, object(name))) {
-            recording.losses.add(
-                KERNEL_STACKS,
-                u128::from(stack.count),
-                &String::from_utf8_lossy(row.symbol),
-            );
-            continue;
-        }
-        frames.clear();
-        for &name in &names {
-            if name.ends_with(b" (inlined)") {
-                recording.losses.add(INLINED, 0, "");
-                continue;
-            }
-            if name == b"0" || name == b"0x0" {
-                // How a chain of frame pointers ends.
-                continue;
-            }
-            if is_system(name, object(name)) {
-                // All that the kernel called is the kernel.
-                frames.push(Frame::System);
-                break;
-            }
-            let frame = match known.get(name) {
-                Some(frame) => *frame,
-                None => {
-                    let frame = frame(&mut recording, name, object(name));
-                    known.insert(name, frame);
-                    frame
-                }
-            };
-            frames.push(frame);
-        }
-        stacks::add_stack(&mut recording, &frames, u128::from(stack.count));
+        adding.add(&report.rows[stack.row as usize], &names, stack.count, false);
     }
+    adding.add_trees(&mut report, order, bytes.len())?;
+    let Adding { mut recording, stacks, .. } = adding;
+    recording.seen = format!("{stacks} stacks");
     for (event, count) in &report.other_events {
         recording.losses.add_many(OTHER_EVENTS, *count, 0, &String::from_utf8_lossy(event));
     }
@@ -274,6 +310,105 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
             .with_hint("run perf report where the programs and their debug symbols are installed"));
     }
     Ok(recording)
+}
+
+/// What stacks are added to.
+struct Adding<'a> {
+    recording: Recording,
+    objects: HashMap<&'a [u8], Option<&'a [u8]>>,
+    known: HashMap<&'a [u8], Frame>,
+    frames: Vec<Frame>,
+    stacks: u64,
+}
+
+impl<'a> Adding<'a> {
+    /// Adds a stack, outermost caller first; of one that was cut, the function of its row is all that is known to come.
+    fn add(&mut self, row: &Row<'a>, names: &[&'a [u8]], count: u64, cut: bool) {
+        self.stacks += 1;
+        let entered = names.iter().any(|&name| is_system(name, self.object(name)));
+        if row.system && !entered && !cut {
+            self.recording.losses.add(KERNEL_STACKS, u128::from(count), &String::from_utf8_lossy(row.symbol));
+            return;
+        }
+        let mut frames = std::mem::take(&mut self.frames);
+        frames.clear();
+        for &name in names {
+            if name.ends_with(b" (inlined)") {
+                self.recording.losses.add(INLINED, 0, "");
+                continue;
+            }
+            if name == b"0" || name == b"0x0" {
+                // How a chain of frame pointers ends.
+                continue;
+            }
+            if is_system(name, self.object(name)) {
+                // All that the kernel called is the kernel.
+                frames.push(Frame::System);
+                break;
+            }
+            frames.push(self.frame(name));
+        }
+        if cut && !entered {
+            let own = if row.system { Frame::System } else { self.frame(row.symbol) };
+            frames.extend([Frame::Unknown(CUT), own]);
+        }
+        stacks::add_stack(&mut self.recording, &frames, u128::from(count));
+        self.frames = frames;
+    }
+
+    fn add_trees(&mut self, report: &mut Report<'a>, order: StackOrder, bytes: usize) -> Result<()> {
+        if report.trees.is_empty() {
+            return Ok(());
+        }
+        let (rows, event) = (&report.rows, report.event);
+        let refused = |(number, what)| Error::at_line(number, what).with_hint(COMMAND);
+        let bare = report.bare.get(event).copied().unwrap_or_default();
+        let (left_out, bare_weight) = report.trees.settle(bare.1).map_err(refused)?;
+        for (row, count) in left_out {
+            let symbol = String::from_utf8_lossy(rows[row as usize].symbol);
+            self.recording.losses.add(LEFT_OUT, u128::from(count), &symbol);
+        }
+        if bare.0 > 0 {
+            self.recording.losses.add_many(LEFT_OUT, bare.0, bare_weight.into(), "");
+        }
+        let mut outward = Vec::new();
+        let mut add = |row: u32, names: &[&'a [u8]], count: u64, goes_on: bool| {
+            let row = &rows[row as usize];
+            let mut cut = false;
+            let mut perhaps = goes_on;
+            outward.clear();
+            outward.extend_from_slice(names);
+            if order == StackOrder::CalleeFirst {
+                outward.reverse();
+            } else if !row.symbol.is_empty() {
+                let last = names.iter().rfind(|name| !name.ends_with(b" (inlined)"));
+                let unnamed = is_no_symbol(row.symbol);
+                let ended = |name: &[u8]| name == row.symbol || unnamed && (is_no_symbol(name) || !goes_on);
+                cut = last.is_none_or(|last| !ended(last));
+                perhaps = false;
+            }
+            if perhaps {
+                let symbol = String::from_utf8_lossy(row.symbol);
+                self.recording.losses.add(PERHAPS_CUT, u128::from(count), &symbol);
+            }
+            self.add(row, &outward, count, cut);
+        };
+        report.trees.stacks(bytes, &mut add).map_err(refused)
+    }
+
+    fn object(&self, name: &[u8]) -> Option<&'a [u8]> {
+        self.objects.get(name).copied().flatten()
+    }
+
+    fn frame(&mut self, name: &'a [u8]) -> Frame {
+        if let Some(frame) = self.known.get(name) {
+            return *frame;
+        }
+        let object = self.object(name);
+        let frame = frame(&mut self.recording, name, object);
+        self.known.insert(name, frame);
+        frame
+    }
 }
 
 fn is_system(name: &[u8], object: Option<&[u8]>) -> bool {
@@ -303,21 +438,25 @@ impl<'a> Report<'a> {
         let mut report = Self { separator: b';', ..Self::default() };
         let mut event: &[u8] = b"";
         let mut header: Option<Header> = None;
-        let mut row = None;
+        let mut row: Option<Pending> = None;
         let refuse = |number: u64, what: &str, line: &[u8]| {
             Err(Error::at_line(number, what).with_found(line.trim_ascii()).with_hint(COMMAND))
         };
         for (number, line) in (1..).zip(bytes.split(|b| *b == b'\n')) {
             match Line::of(line) {
-                Line::Empty => {}
+                Line::Empty => {
+                    if line.is_empty() || line == b"\r" {
+                        report.trees.empty_line();
+                    }
+                }
                 Line::Comment(text) => {
                     let text = text.strip_suffix(b"\r").unwrap_or(text);
                     if let Some(found) = Header::of(text) {
                         header = Some(found);
-                        row = None;
+                        report.close(row.take(), event);
                     } else if text.trim_ascii().starts_with(b"Samples:") {
+                        report.close(row.take(), event);
                         event = event_of(text);
-                        row = None;
                     } else if let Some(arch) = text.trim_ascii().strip_prefix(b"arch :") {
                         let arch = String::from_utf8_lossy(arch.trim_ascii()).into_owned();
                         let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
@@ -332,40 +471,78 @@ impl<'a> Report<'a> {
                         let what = "rows that hold the cost of what they call: each stack stands below several of them";
                         return refuse(number, what, line);
                     }
+                    if header.object.is_some() && is_bare_share(line) {
+                        return refuse(number, tree::SHARES, line);
+                    }
                     report.separator = header.separator.unwrap_or(b';');
-                    row = Some(Row::of(line, header));
+                    report.close(row.take(), event);
+                    let numbers = Numbers {
+                        samples: header.samples.and_then(|column| column.number(line, header)),
+                        period: header.period.and_then(|column| column.number(line, header)),
+                    };
+                    row = Some(Pending { row: Row::of(line, header), numbers, stacks: false });
                 }
                 Line::Stack { count, frames } => {
-                    let Some(found) = row else {
+                    let Some(found) = &mut row else {
                         return refuse(number, "a stack that stands below no row", line);
                     };
-                    if report.stacks.is_empty() {
-                        report.event = event;
+                    found.stacks = true;
+                    if let Some(row) = report.kept(found.row, event) {
+                        report.stacks.push(Stack { row, count, frames });
                     }
-                    if event != report.event {
-                        *report.other_events.entry(event).or_default() += 1;
-                        continue;
-                    }
-                    // A row without stacks below it is of no use, so it is kept with its first.
-                    if report.stacks.last().is_none_or(|last| !report.rows[last.row as usize].is(&found)) {
-                        report.rows.push(found);
-                    }
-                    report.stacks.push(Stack { row: report.rows.len() as u32 - 1, count, frames });
                 }
-                Line::Share => {
-                    return refuse(number, "shares of stacks, which are rounded, in place of counts", line);
+                Line::Share => return refuse(number, tree::SHARES, line),
+                Line::Tree(line) | Line::Indented(line) => {
+                    let (Some(_), Some(header)) = (&row, header) else {
+                        return refuse(number, "a tree of calls that stands below no row", line);
+                    };
+                    if header.nested || header.symbol_first {
+                        let what = "a tree below rows that are sorted by symbols first, or nested: frames are missing from it";
+                        return refuse(number, what, line);
+                    }
+                    if let Err(what) = report.trees.line(number, line) {
+                        return refuse(number, what, line);
+                    }
                 }
-                Line::Tree => return refuse(number, "a tree of calls in place of folded stacks", line),
                 Line::Stray => {
                     return refuse(number, "neither a row nor a folded stack: is the file cut off?", line);
                 }
             }
         }
-        if report.stacks.is_empty() {
+        report.close(row.take(), event);
+        if report.stacks.is_empty() && report.trees.is_empty() {
             return Err(Error::failed("there is no call stack in this perf report")
                 .with_hint(format!("record with `perf record -g -- COMMAND` and {COMMAND}")));
         }
         Ok(report)
+    }
+
+    /// The place of a row that something stands below, if that is of the first event that has anything.
+    fn kept(&mut self, row: Row<'a>, event: &'a [u8]) -> Option<u32> {
+        if self.rows.is_empty() {
+            self.event = event;
+        }
+        if event != self.event {
+            *self.other_events.entry(event).or_default() += 1;
+            return None;
+        }
+        if self.rows.last().is_none_or(|last| !last.is(&row)) {
+            self.rows.push(row);
+        }
+        Some(self.rows.len() as u32 - 1)
+    }
+
+    /// All of a row has been read.
+    fn close(&mut self, pending: Option<Pending<'a>>, event: &'a [u8]) {
+        let Some(Pending { row, numbers, stacks }) = pending else { return };
+        if self.trees.has_begun() {
+            let row = self.kept(row, event);
+            self.trees.close(numbers, row);
+        } else if !stacks {
+            let (rows, sum) = self.bare.entry(event).or_default();
+            *rows += 1;
+            sum.add(numbers);
+        }
     }
 
     /// Which end of the stacks the functions of their rows stand at.
@@ -383,6 +560,12 @@ impl<'a> Report<'a> {
                 last &= frames().next_back() == Some(symbol);
             }
         }
+        let named = |row: u32| {
+            let symbol = self.rows[row as usize].symbol;
+            Some(symbol).filter(|symbol| !is_no_symbol(symbol))
+        };
+        let ends = self.trees.ends(named);
+        (first, last, several) = (first & ends.0, last & ends.1, several | ends.2);
         let shown = match (first, last) {
             (true, false) => Some(StackOrder::CalleeFirst),
             (false, true) => Some(StackOrder::CallerFirst),
@@ -431,6 +614,11 @@ impl Row<'_> {
 fn event_of(text: &[u8]) -> &[u8] {
     let mut quoted = text.split(|b| *b == b'\'');
     quoted.nth(1).unwrap_or_default()
+}
+
+/// `           17.03%` alone, above a stack of the flat form.
+fn is_bare_share(line: &[u8]) -> bool {
+    !line.trim_ascii().contains(&b' ')
 }
 
 fn number(digits: &[u8]) -> Option<u64> {

@@ -73,6 +73,8 @@ impl Known {
     }
 }
 
+const LEFT_OUT: &str = "stacks that the report left out of its trees";
+
 fn perf(folder: &Path, arguments: &[&str]) -> Vec<u8> {
     let mut command = Command::new("perf");
     command.args(arguments).current_dir(folder).env("LC_ALL", "C").env("PERF_CONFIG", "/dev/null");
@@ -142,11 +144,42 @@ fn call_stacks() {
             assert_eq!(known.cost("leaf"), samples.cost("leaf"), "{report:?}");
         }
     }
-    let refused: [&[&str]; 4] = [
+    // Without a limit all forms say the same.
+    let report = |form: &[&str]| {
+        let options = [&["report", "-i", "perf.data", "--stdio", "--no-children"], form].concat();
+        read(&perf(folder, &options)).unwrap_or_else(|error| panic!("{form:?}: {error}"))
+    };
+    let folded =
+        [report(&["-n", "-g", "folded,count,caller,0"]), report(&["-n", "-g", "folded,period,caller,0"])];
+    let trees: [&[&str]; 7] = [
+        &["-n", "-g", "caller,count,0"],
+        &["-n", "-g", "graph,count,caller,0"],
+        &["-n", "-g", "callee,count,0"],
+        &["-n", "-g", "caller,count,0", "--sort", "dso,sym", "-t", "|"],
+        &["-g", "flat,count,caller,0"],
+        &["-g", "flat,count,callee,0"],
+        &["-n", "-F", "+period", "-g", "caller,period,0"],
+    ];
+    for form in trees {
+        let tree = report(form);
+        let folded = &folded[usize::from(form.contains(&"caller,period,0"))];
+        let (known, whole) = (Known::of(&tree), Known::of(folded));
+        assert_eq!((&known.calls, &known.costs), (&whole.calls, &whole.costs), "{form:?}");
+        assert_eq!((tree.total, &tree.source), (folded.total, &folded.source), "{form:?}");
+        assert_eq!(tree.losses.items(LEFT_OUT), 0, "{form:?}");
+    }
+    // With one, what is left is no more, and the ledger says so.
+    let cut = report(&["-n", "-g", "caller,count,30"]);
+    let (known, whole) = (Known::of(&cut), Known::of(&folded[0]));
+    assert!(known.calls.iter().all(|(call, count)| whole.calls.get(call).is_some_and(|all| all >= count)));
+    assert!(cut.losses.items(LEFT_OUT) > 0, "{:?}", cut.losses);
+
+    let refused: [&[&str]; 5] = [
         &["--no-children", "-g", "caller"],
+        &["--no-children", "-n", "--sort", "sym", "-g", "caller,count"],
         &["--no-children", "-g", "folded,percent,caller"],
         &["--children", "-g", "folded,count,caller"],
-        &["--no-children", "-g", "caller,count"],
+        &["--no-children", "-g", "callee,count"],
     ];
     for report in refused {
         let options = [&["report", "-i", "perf.data", "--stdio"], report].concat();
