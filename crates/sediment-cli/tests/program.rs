@@ -347,3 +347,19 @@ fn a_trace_of_nothing_is_not_written() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("in which order"));
     assert!(!folder.path().join("run").exists() && !folder.path().join("p.gv").exists());
 }
+
+#[test]
+fn what_is_written_never_takes_the_place_of_what_is_read() {
+    let folder = TempDir::new().unwrap();
+    std::fs::write(folder.path().join("in"), CALLGRIND).unwrap();
+    for arguments in [
+        &["import", "in", "-o", "in"][..],
+        &["import", "in", "-o", "./in"],
+        &["import", "in", "-o", "p.gv", "--trace", "in"],
+        &["import", "in", "-o", "p.gv", "--trace", "p.gv"],
+    ] {
+        let output = sediment(folder.path(), arguments);
+        assert_eq!(code(&output), 2, "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(std::fs::read_to_string(folder.path().join("in")).unwrap(), CALLGRIND);
+}

@@ -8,7 +8,7 @@ use clap::Args;
 use sediment::read::{self, Input, Recording, Settings, StackOrder, Step};
 use sediment::resolve::{self, Resolved, Stripped};
 use sediment::trace::{Sequence, file::Writer};
-use sediment::{Error, Result, profile};
+use sediment::{Error, ErrorKind, Result, profile};
 use std::path::{Path, PathBuf};
 
 /// Turn a profiler's files into a profile
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FORMAT", value_parser = format_names())]
     format: Option<String>,
     /// Which end of a call stack stands first, for text that does not say it
-    #[arg(long, value_name = "FIRST", value_parser = ["caller", "callee"])]
+    #[arg(long, value_name = "FIRST", value_parser = ["caller-first", "callee-first"])]
     stacks: Option<String>,
     /// Use a program's symbols although its build-id is not the recorded one
     #[arg(long)]
@@ -47,6 +47,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
+    arguments.refuse_one_file_for_two()?;
     let settings = arguments.settings();
     let inputs = Inputs::open(&arguments.recordings, ui)?;
     if arguments.trace.is_some() && !inputs.any_knows_the_order(&settings)? {
@@ -67,12 +68,35 @@ fn format_names() -> Vec<&'static str> {
 }
 
 impl Arguments {
+    /// What is written must not take the place of what is read, nor of the other output.
+    fn refuse_one_file_for_two(&self) -> Result<()> {
+        let same = |one: &Path, other: &Path| {
+            let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+            real(one) == real(other)
+        };
+        let standard = Path::new(files::STANDARD_STREAM);
+        let outputs = [Some(self.output.as_path()), self.trace.as_deref()];
+        for output in outputs.into_iter().flatten().filter(|output| *output != standard) {
+            if self.recordings.iter().chain(&self.binary).any(|input| same(input, output)) {
+                return Err(Error::new(ErrorKind::Usage, "it is to be read and to be written over")
+                    .with_input(files::display(output)));
+            }
+        }
+        match &self.trace {
+            Some(trace) if same(trace, &self.output) => {
+                Err(Error::new(ErrorKind::Usage, "profile and trace are to be written to one file")
+                    .with_input(files::display(trace)))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn settings(&self) -> Settings {
         Settings {
             format: self.format.clone(),
             program: self.binary.first().map(|path| path.to_string_lossy().into_owned()),
             stacks: self.stacks.as_deref().map(|first| match first {
-                "caller" => StackOrder::CallerFirst,
+                "caller-first" => StackOrder::CallerFirst,
                 _ => StackOrder::CalleeFirst,
             }),
             part: false,

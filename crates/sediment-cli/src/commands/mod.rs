@@ -104,7 +104,7 @@ fn say_what_is_demangled<'a>(names: impl Iterator<Item = &'a str>, ui: &Ui) {
     if let Some(example) = demangled.first() {
         ui.note(&format!(
             "{} functions have demangled names, such as {example}: no linker knows a function by them; \
-             print or record again with --no-demangle (perf report), --demangle=no (callgrind)",
+             print or record again with --no-demangle (perf report and script, gprof), --demangle=no (callgrind, uftrace)",
             demangled.len()
         ));
     }

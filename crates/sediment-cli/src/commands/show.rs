@@ -57,7 +57,7 @@ impl<'a> Summary<'a> {
         let mut calls_in = vec![0u128; profile.function_count()];
         let mut top_calls = Vec::new();
         for (caller, callee, facts) in profile.edges() {
-            let count = facts.count.unwrap_or(0);
+            let Some(count) = facts.count else { continue };
             calls_in[callee.index()] = calls_in[callee.index()].saturating_add(count);
             top_calls.push((caller, callee, count));
         }
@@ -96,6 +96,7 @@ impl<'a> Summary<'a> {
             }
         };
         let unit = match profile.unit {
+            Unit::Calls if self.lacks_call_counts() => "samples of one recording, or their periods",
             Unit::Calls => "calls of one recording",
             Unit::Share => "shares, in units of 10^-15",
         };
@@ -110,7 +111,11 @@ impl<'a> Summary<'a> {
         for line in super::what_it_cannot_tell(profile) {
             let _ = writeln!(text, "  {line}");
         }
-        let _ = writeln!(text, "\n{:>10} {:>8}  program or library", "functions", "calls");
+        let _ = writeln!(
+            text,
+            "\n{:>10} {:>8}  program or library (of the calls between named functions)",
+            "functions", "calls"
+        );
         for (label, dso) in &self.dsos {
             let cluster = label.and_then(|label| profile.clusters().get(label));
             let build_id = cluster.and_then(|c| c.build_id.as_deref());
@@ -139,6 +144,11 @@ impl<'a> Summary<'a> {
             }
         }
         text
+    }
+
+    fn lacks_call_counts(&self) -> bool {
+        let lacks = |entry: &knowledge::NotKnown| entry.what.contains(&"call counts");
+        knowledge::not_known(self.profile).iter().any(lacks)
     }
 
     fn name(&self, function: FunctionIndex) -> String {
