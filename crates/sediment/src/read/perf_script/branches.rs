@@ -389,7 +389,8 @@ mod tests {
 
     #[test]
     fn frames_are_taken_apart_from_the_right() {
-        let cases: [(&str, Option<(&str, Option<&str>)>); 8] = [
+        type Ends<'a> = (&'a str, Option<&'a str>);
+        let cases: [(&str, Option<Ends<'_>>); 8] = [
             ("leaf+0x11 (/tmp/my prog)", Some(("leaf", Some("/tmp/my prog")))),
             ("leaf (/tmp/my prog (deleted))", Some(("leaf", Some("/tmp/my prog (deleted)")))),
             ("operator new (unsigned long)+0x1 (/x)", Some(("operator new (unsigned long)", Some("/x")))),

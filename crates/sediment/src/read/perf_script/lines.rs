@@ -342,7 +342,8 @@ mod tests {
 
     #[test]
     fn fields_are_found_whichever_were_asked_for() {
-        let cases: [(&str, (Option<u32>, Option<u64>, Option<u64>, &str, &str)); 12] = [
+        type Header<'a> = (Option<u32>, Option<u64>, Option<u64>, &'a str, &'a str);
+        let cases: [(&str, Header<'_>); 12] = [
             (
                 "my prog 23398 13006.700357:    1001001 cpu-clock:u: ",
                 (None, Some(23398), Some(1_001_001), "cpu-clock:u", " "),
