@@ -48,7 +48,13 @@ fn candidates_are_named_with_what_to_change() {
     let output = advise(folder.path(), &[]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success());
-    for expected in ["1. main -> step", "defined     main.c:1", "called at main.c:4", "always_inline", "saves at most 16.67 %"] {
+    for expected in [
+        "1. main -> step",
+        "defined     main.c:1",
+        "called at main.c:4",
+        "always_inline",
+        "saves at most 16.67 %",
+    ] {
         assert!(text.contains(expected), "no {expected} in\n{text}");
     }
     let output = advise(folder.path(), &["--json"]);
@@ -72,7 +78,10 @@ fn nothing_worth_it_is_said_so() {
 fn the_plan_runs() {
     let folder = prepared();
     let variants = ["base", "inline"];
-    let output = advise(folder.path(), &["--emit-plan", "plan.toml", "--build", "cc {flags} -o {output} {folder}/main.c"]);
+    let output = advise(
+        folder.path(),
+        &["--emit-plan", "plan.toml", "--build", "cc {flags} -o {output} {folder}/main.c"],
+    );
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = std::fs::read_to_string(folder.path().join("plan.toml")).unwrap();
     assert!(text.contains("#   main -> step: mark it inline"), "{text}");
@@ -82,11 +91,13 @@ fn the_plan_runs() {
     // Those that need no further file, over the least number of blocks.
     let parts: Vec<&str> = text.split("\n[[").collect();
     let wanted = |part: &&&str| {
-        !part.starts_with("variant") || variants.iter().any(|name| part.contains(&format!("name = \"{name}\"\n")))
+        !part.starts_with("variant")
+            || variants.iter().any(|name| part.contains(&format!("name = \"{name}\"\n")))
     };
     let few = parts.iter().filter(wanted).copied().collect::<Vec<_>>().join("\n[[");
     std::fs::write(folder.path().join("plan.toml"), few).unwrap();
-    let output = run(folder.path(), env!("CARGO_BIN_EXE_sediment"), &["eval", "run", "plan.toml", "--blocks", "7"]);
+    let output =
+        run(folder.path(), env!("CARGO_BIN_EXE_sediment"), &["eval", "run", "plan.toml", "--blocks", "7"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
     let report = String::from_utf8(output.stdout).unwrap();
