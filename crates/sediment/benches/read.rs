@@ -125,7 +125,7 @@ fn lackey_replay(bencher: Bencher<'_, '_>) {
     let recording = read(&bytes, &Settings::default()).expect("a good log");
     bencher.counter(BytesCount::of_slice(&bytes)).bench_local(|| {
         let mut runs = 0u64;
-        replay(&bytes, &Settings::default(), &recording, &mut |_| runs += 1).map(|_| runs)
+        replay(&bytes, &Settings::default(), &recording, &mut |_: Step| runs += 1).map(|_| runs)
     });
 }
 

@@ -34,6 +34,34 @@ impl Numbers {
     }
 }
 
+/// A program that runs: functions call, and return to where they were called from.
+struct Run {
+    sites: Vec<Vec<(Branch, usize)>>,
+    stack: Vec<usize>,
+}
+
+impl Run {
+    const DEEPEST: usize = 64;
+
+    /// The next call.
+    fn call(&mut self, numbers: &mut Numbers) -> Branch {
+        loop {
+            let Some(&now) = self.stack.last() else {
+                self.stack.push(numbers.below(self.sites.len()));
+                continue;
+            };
+            let sites = &self.sites[now];
+            if sites.is_empty() || self.stack.len() == Self::DEEPEST || numbers.below(2) == 0 {
+                self.stack.pop();
+                continue;
+            }
+            let (branch, callee) = sites[numbers.skewed(sites.len())];
+            self.stack.push(callee);
+            return branch;
+        }
+    }
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [bytes, branches, output, programs @ ..] = &arguments[..] else {
@@ -56,13 +84,14 @@ fn main() {
         }));
     }
     let mut numbers = Numbers(1);
-    let calls: Vec<Branch> = (0..distinct)
-        .map(|_| {
-            let (from, to) =
-                (functions[numbers.below(functions.len())], functions[numbers.skewed(functions.len())]);
-            Branch::new(from.0 + numbers.below(from.1 as usize) as u64, to.0, UNTYPED)
-        })
-        .collect();
+    // Each function has so many sites that call, and calls from the first of them most.
+    let mut sites: Vec<Vec<(Branch, usize)>> = vec![Vec::new(); functions.len()];
+    for _ in 0..distinct {
+        let (caller, callee) = (numbers.below(functions.len()), numbers.skewed(functions.len()));
+        let from = functions[caller].0 + numbers.below(functions[caller].1 as usize) as u64;
+        sites[caller].push((Branch::new(from, functions[callee].0, UNTYPED), callee));
+    }
+    let mut run = Run { sites, stack: Vec::new() };
 
     let frame = file.finish();
     let word = |at: usize| u64::from_le_bytes(frame[at..at + 8].try_into().unwrap());
@@ -73,8 +102,9 @@ fn main() {
     while data_end as u64 + more < wanted {
         let mut part = file.without_records();
         for _ in 0..5_000 {
-            let stack: Vec<Branch> =
-                (0..BRANCHES_OF_SAMPLE).map(|_| calls[numbers.skewed(calls.len())]).collect();
+            let mut stack: Vec<Branch> = (0..BRANCHES_OF_SAMPLE).map(|_| run.call(&mut numbers)).collect();
+            // The newest stands first.
+            stack.reverse();
             samples += 1;
             part.sample(PROCESS, 1_000 + samples, stack[0].to, &stack);
         }

@@ -16,9 +16,15 @@ pub(crate) struct Counts {
     shift: u32,
     key: u64,
     factor: u64,
+    /// What is to be counted next, and how many of these there are.
+    waiting: [(u64, u64); AT_ONCE],
+    waits: usize,
 }
 
-const SMALLEST: usize = 64;
+const SMALLEST: usize = 128;
+
+/// How many numbers are looked for at once.
+const AT_ONCE: usize = 64;
 
 impl Default for Counts {
     fn default() -> Self {
@@ -29,6 +35,8 @@ impl Default for Counts {
             shift: u64::BITS - SMALLEST.trailing_zeros(),
             key: random.hash_one(0u8),
             factor: random.hash_one(1u8) | 1,
+            waiting: [(0, 0); AT_ONCE],
+            waits: 0,
         }
     }
 }
@@ -45,17 +53,49 @@ impl Counts {
     }
 
     /// Adds to the count of a number; a sum beyond 64 bits stays at the largest.
+    ///
+    /// A large table waits for memory at nearly every number, so that numbers are collected first: the waits of many overlap.
     #[inline]
     pub(crate) fn add(&mut self, number: u64, count: u64) {
+        self.waiting[self.waits] = (number, count);
+        self.waits += 1;
+        if self.waits == AT_ONCE {
+            self.settle();
+        }
+    }
+
+    /// Counts what waits.
+    fn settle(&mut self) {
+        while self.used + AT_ONCE > self.entries.len() / 8 * 5 {
+            self.grow();
+        }
+        let waiting = self.waiting;
+        let mut homes = [0; AT_ONCE];
+        let mut met = 0;
+        for (home, (number, _)) in homes.iter_mut().zip(&waiting[..self.waits]) {
+            *home = self.home(*number);
+            met |= self.entries[*home].0;
+        }
+        std::hint::black_box(met);
+        for (home, (number, count)) in homes.into_iter().zip(&waiting[..self.waits]) {
+            self.put(home, *number, *count);
+        }
+        self.waits = 0;
+    }
+
+    /// There is room.
+    #[inline]
+    fn put(&mut self, home: usize, number: u64, count: u64) {
         if count == 0 {
             return;
         }
-        let mut at = self.home(number);
+        let mut at = home;
         loop {
             let entry = &mut self.entries[at];
             if entry.1 == 0 {
                 *entry = (number, count);
-                break;
+                self.used += 1;
+                return;
             }
             if entry.0 == number {
                 entry.1 = entry.1.saturating_add(count);
@@ -63,14 +103,11 @@ impl Counts {
             }
             at = (at + 1) & (self.entries.len() - 1);
         }
-        self.used += 1;
-        if self.used > self.entries.len() / 8 * 5 {
-            self.grow();
-        }
     }
 
     /// All numbers with their counts, in the order of the numbers.
-    pub(crate) fn into_sorted(self) -> Vec<(u64, u64)> {
+    pub(crate) fn into_sorted(mut self) -> Vec<(u64, u64)> {
+        self.settle();
         let mut all = self.entries;
         all.retain(|(_, count)| *count > 0);
         all.shrink_to_fit();
@@ -79,7 +116,8 @@ impl Counts {
     }
 
     /// Adds the counts of another table.
-    pub(crate) fn absorb(&mut self, other: Self) {
+    pub(crate) fn absorb(&mut self, mut other: Self) {
+        other.settle();
         for (number, count) in other.entries {
             self.add(number, count);
         }
@@ -97,7 +135,7 @@ impl Counts {
         self.shift -= 1;
         self.used = 0;
         for (number, count) in std::mem::replace(&mut self.entries, vec![(0, 0); length]) {
-            self.add(number, count);
+            self.put(self.home(number), number, count);
         }
     }
 }

@@ -52,7 +52,7 @@ fn goldens() {
 
 fn steps_of(input: &[u8], settings: &Settings, recording: &Recording) -> String {
     let mut text = String::new();
-    let known = read::replay(&input, settings, recording, &mut |step| match step {
+    let known = read::replay(&input, settings, recording, &mut |step: Step| match step {
         Step::Run { thread, place } => {
             text += &format!("  {thread}: {}\n", describe::place(recording, place));
         }
@@ -159,7 +159,7 @@ fn every_form_of_gprof_reads_as_the_run_that_it_was_printed_of() {
 /// The steps, by the numbers of functions.
 fn steps(bytes: &[u8], run: &Run, recording: &Recording) -> Vec<(u64, Option<usize>)> {
     let mut found = Vec::new();
-    let known = read::replay(&bytes, &with_program(), recording, &mut |step| {
+    let known = read::replay(&bytes, &with_program(), recording, &mut |step: Step| {
         found.push(match step {
             Step::Run { thread, place } => {
                 let Spot::Symbol { name, .. } = &recording.places()[place.0 as usize].spot else { panic!() };
@@ -324,7 +324,7 @@ fn does_no_harm(bytes: &[u8]) {
                 assert!(recording.places().len() <= bytes.len());
                 if let Some(replay) = reader.replay {
                     let places = recording.places().len();
-                    (replay.steps)(&bytes, &settings, &recording, &mut |step| {
+                    (replay.steps)(&bytes, &settings, &recording, &mut |step: Step| {
                         if let Step::Run { place, .. } = step {
                             assert!((place.0 as usize) < places);
                         }

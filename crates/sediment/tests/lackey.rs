@@ -18,7 +18,7 @@ use support::read;
 /// The steps of a run; threads of a process are numbered from 1 in what is compared.
 fn steps_of(bytes: &[u8], recording: &Recording) -> Vec<(u64, String)> {
     let mut steps = Vec::new();
-    let told = read::replay(&bytes, &Settings::default(), recording, &mut |step| match step {
+    let told = read::replay(&bytes, &Settings::default(), recording, &mut |step: Step| match step {
         Step::Run { thread, place: id } => steps.push((thread & 0xffff_ffff, place(recording, id))),
         Step::Gap { .. } => panic!("a log has no gaps"),
     });

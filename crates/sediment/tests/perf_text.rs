@@ -143,7 +143,10 @@ fn the_order_of_branches_is_told_again() {
         let text = print_branches(&program, form).into_bytes();
         let recording = read(&text).unwrap();
         let mut steps = Vec::new();
-        assert!(read::replay(&text, &Settings::default(), &recording, &mut |step| steps.push(step)).unwrap());
+        assert!(
+            read::replay(&text, &Settings::default(), &recording, &mut |step: Step| steps.push(step))
+                .unwrap()
+        );
         let gaps = steps.iter().filter(|step| matches!(step, Step::Gap { .. })).count();
         assert_eq!(gaps, program.branches.len(), "one before each sample");
         // Every call of the recording stands in the steps, source before target.

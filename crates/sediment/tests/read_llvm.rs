@@ -55,7 +55,7 @@ fn the_program_that_was_recorded_can_be_named() {
         let recording = read::read(&bytes, &settings).unwrap();
         assert!(places(&recording).iter().all(|place| place.starts_with("/usr/bin/prog")), "{format}");
         let mut runs = 0;
-        read::replay(&bytes, &settings, &recording, &mut |step| {
+        read::replay(&bytes, &settings, &recording, &mut |step: Step| {
             runs += u32::from(matches!(step, Step::Run { .. }))
         })
         .unwrap();
@@ -192,7 +192,7 @@ fn traces_read_as_the_runs_they_were_printed_from() {
         expected[9] = 0;
         assert_eq!(first, expected);
         let mut threads: BTreeMap<u64, Vec<PlaceId>> = BTreeMap::new();
-        let told = read::replay(&text.as_bytes(), &Settings::default(), &recording, &mut |step| {
+        let told = read::replay(&text.as_bytes(), &Settings::default(), &recording, &mut |step: Step| {
             if let Step::Run { thread, place } = step {
                 threads.entry(thread).or_default().push(place);
             }

@@ -176,16 +176,20 @@ impl Inputs {
             let Some(replay) = read::find(source, settings).map_err(named)?.replay else { continue };
             let mut sequence = Sequence::new(functions);
             let watched = Watched::new(source, path, "following the run in", ui);
-            let mut step = |step: Step| {
-                sequence.step(step);
-                if let Some(writer) = &mut writer {
-                    writer.step(step);
+            match &mut writer {
+                // Alone it may count on all cores.
+                None => (replay.steps)(&watched, settings, recording, &mut sequence),
+                Some(writer) => {
+                    let mut both = |step: Step| {
+                        sequence.step(step);
+                        writer.step(step);
+                    };
+                    let told = (replay.steps)(&watched, settings, recording, &mut both);
+                    writer.begin_part();
+                    told
                 }
-            };
-            (replay.steps)(&watched, settings, recording, &mut step).map_err(named)?;
-            if let Some(writer) = &mut writer {
-                writer.begin_part();
             }
+            .map_err(named)?;
             told.push((sequence, replay.whole));
         }
         let runs = writer.map(Writer::finish).transpose();

@@ -16,7 +16,9 @@
 //! Source: our own (docs/formats/entry-trace.md).
 
 use super::input::Lines;
-use super::{DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step};
+use super::{
+    DsoId, Input, Listener, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step,
+};
 use crate::error::{Error, Result};
 use std::collections::HashMap;
 
@@ -194,7 +196,7 @@ fn steps(
     input: &dyn Input,
     settings: &Settings,
     recording: &Recording,
-    step: &mut dyn FnMut(Step),
+    listener: &mut dyn Listener,
 ) -> Result<()> {
     const THREAD: u64 = 0;
     let program = program(settings);
@@ -217,7 +219,7 @@ fn steps(
         };
         if place.is_some() && place != running {
             running = place;
-            place.into_iter().for_each(|place| step(Step::Run { thread: THREAD, place }));
+            place.into_iter().for_each(|place| listener.step(Step::Run { thread: THREAD, place }));
         }
         Ok(())
     })

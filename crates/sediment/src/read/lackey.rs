@@ -14,7 +14,8 @@ mod log;
 mod objects;
 
 use super::{
-    Input, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step, TransferKind,
+    Input, Listener, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step,
+    TransferKind,
 };
 use crate::error::{Error, Result};
 use blocks::Blocks;
@@ -86,7 +87,7 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     Ok(recording)
 }
 
-fn steps(input: &dyn Input, _: &Settings, recording: &Recording, step: &mut dyn FnMut(Step)) -> Result<()> {
+fn steps(input: &dyn Input, _: &Settings, recording: &Recording, listener: &mut dyn Listener) -> Result<()> {
     let mut walk = Walk::default();
     log::each(input, &mut |event, line| {
         let happened = walk.event(event, line, |objects, address| {
@@ -97,7 +98,7 @@ fn steps(input: &dyn Input, _: &Settings, recording: &Recording, step: &mut dyn 
             recording.find_place(&place).ok_or(Unplaced::NoObject)
         })?;
         if let Some((thread, place)) = happened {
-            step(Step::Run { thread, place });
+            listener.step(Step::Run { thread, place });
         }
         Ok(())
     })?;

@@ -23,12 +23,14 @@ pub mod perf_report;
 pub mod perf_script;
 pub mod perf_stacks;
 pub mod pprof;
+mod replay;
 pub mod sample_profile;
 mod stacks;
 pub mod temporal_profile;
 pub mod uftrace;
 
 pub use input::Input;
+pub use replay::{Listener, Step};
 
 use crate::error::{Error, Losses, Result};
 use hashbrown::HashTable;
@@ -84,25 +86,8 @@ pub struct Replay {
     pub steps: Steps,
 }
 
-/// A function that reads an input again and hands each [`Step`] on.
-pub type Steps = fn(&dyn Input, &Settings, &Recording, &mut dyn FnMut(Step)) -> Result<()>;
-
-/// One step of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// A thread runs here, having run elsewhere before.
-    Run {
-        /// Which thread; ids are those of the source.
-        thread: u64,
-        /// Where.
-        place: PlaceId,
-    },
-    /// What comes next in this thread does not follow what came before.
-    Gap {
-        /// Which thread.
-        thread: u64,
-    },
-}
+/// A function that reads an input again and hands each [`Step`] on to a [`Listener`].
+pub type Steps = fn(&dyn Input, &Settings, &Recording, &mut dyn Listener) -> Result<()>;
 
 /// Every format there is, the more specific first.
 pub const READERS: &[Reader] = &[
@@ -143,10 +128,10 @@ pub fn replay(
     input: &dyn Input,
     settings: &Settings,
     recording: &Recording,
-    step: &mut dyn FnMut(Step),
+    listener: &mut dyn Listener,
 ) -> Result<bool> {
     match find(input, settings)?.replay {
-        Some(replay) => (replay.steps)(input, settings, recording, step).map(|()| true),
+        Some(replay) => (replay.steps)(input, settings, recording, listener).map(|()| true),
         None => Ok(false),
     }
 }

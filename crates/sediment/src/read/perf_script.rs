@@ -15,7 +15,8 @@ mod mappings;
 use super::frame_names::{is_interpreted, is_kernel_object, is_linked_file};
 use super::stacks::{self, Frame};
 use super::{
-    DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step, TransferKind,
+    DsoId, Input, Listener, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step,
+    TransferKind,
 };
 use crate::error::{Error, Result};
 use crate::read::input::Lines;
@@ -595,7 +596,7 @@ fn nothing_known(what: What, no_mappings: bool) -> Error {
 }
 
 /// Tells each branch stack from its oldest entry on.
-fn steps(input: &dyn Input, _: &Settings, recording: &Recording, step: &mut dyn FnMut(Step)) -> Result<()> {
+fn steps(input: &dyn Input, _: &Settings, recording: &Recording, listener: &mut dyn Listener) -> Result<()> {
     let choice = Choice::of(input)?;
     if choice.what != What::Branches {
         return Ok(());
@@ -627,7 +628,7 @@ fn steps(input: &dyn Input, _: &Settings, recording: &Recording, step: &mut dyn 
                 None => ends.push(Err(NO_SYMBOL)),
             }
         }
-        step(Step::Gap { thread });
+        listener.step(Step::Gap { thread });
         let mut last = None;
         for end in ends.iter().rev() {
             let known = end.ok().and_then(|id| {
@@ -644,11 +645,11 @@ fn steps(input: &dyn Input, _: &Settings, recording: &Recording, step: &mut dyn 
             });
             match known {
                 Some(place) if last != Some(place) => {
-                    step(Step::Run { thread, place });
+                    listener.step(Step::Run { thread, place });
                     last = Some(place);
                 }
                 None if end.is_err() => {
-                    step(Step::Gap { thread });
+                    listener.step(Step::Gap { thread });
                     last = None;
                 }
                 _ => {}

@@ -10,7 +10,8 @@
 
 use super::input::Lines;
 use super::{
-    Input, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step, TransferKind,
+    Input, Listener, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step,
+    TransferKind,
 };
 use crate::error::{Error, Result};
 
@@ -108,7 +109,7 @@ fn steps(
     input: &dyn Input,
     settings: &Settings,
     recording: &Recording,
-    step: &mut dyn FnMut(Step),
+    listener: &mut dyn Listener,
 ) -> Result<()> {
     let program = settings.program.as_ref();
     let dso = program.map(|path| recording.find_dso(&RecordedDso { path: path.clone(), build_id: None }));
@@ -117,11 +118,11 @@ fn steps(
     words(input, &mut |word| match word {
         Word::Trace { .. } => {
             thread += 1;
-            step(Step::Gap { thread });
+            listener.step(Step::Gap { thread });
         }
         Word::Function(name) => {
             if let Some(place) = recording.find_place(&Place { dso: dso.flatten(), spot: spot(name) }) {
-                step(Step::Run { thread, place });
+                listener.step(Step::Run { thread, place });
             }
         }
         Word::Counters => {}

@@ -13,8 +13,8 @@ mod graphviz;
 mod replay;
 
 use super::{
-    DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step, TransferKind,
-    input,
+    DsoId, Input, Listener, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step,
+    TransferKind, input,
 };
 use crate::error::{Error, Result};
 use std::collections::HashMap;
@@ -120,7 +120,7 @@ enum What<'a> {
 }
 
 /// Who is told of events.
-type Listener<'l> = &'l mut dyn FnMut(Event<'_>) -> Result<()>;
+type EventListener<'l> = &'l mut dyn FnMut(Event<'_>) -> Result<()>;
 
 /// What a form has beside events.
 #[derive(Debug, Default)]
@@ -141,7 +141,7 @@ impl Aside {
 }
 
 /// Tells the events: in the order of time, or thread by thread if `in_order` is false and that is less work.
-fn tell(input: &dyn Input, form: Form, in_order: bool, listener: Listener<'_>) -> Result<Aside> {
+fn tell(input: &dyn Input, form: Form, in_order: bool, listener: EventListener<'_>) -> Result<Aside> {
     match form {
         Form::Dump => dump::tell(input, in_order, listener),
         Form::Chrome => chrome::tell(input, listener),
@@ -175,7 +175,7 @@ fn steps(
     input: &dyn Input,
     settings: &Settings,
     recording: &Recording,
-    step: &mut dyn FnMut(Step),
+    listener: &mut dyn Listener,
 ) -> Result<()> {
     let form = form_of(input)?;
     let names = Naming::new(settings, form);
@@ -205,12 +205,12 @@ fn steps(
         match now {
             Some(place) => {
                 if running.insert(thread, place) != Some(place) {
-                    step(Step::Run { thread, place });
+                    listener.step(Step::Run { thread, place });
                 }
             }
             None => {
                 if running.remove(&thread).is_some() {
-                    step(Step::Gap { thread });
+                    listener.step(Step::Gap { thread });
                 }
             }
         }

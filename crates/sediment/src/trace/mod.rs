@@ -15,7 +15,7 @@ pub mod file;
 
 use crate::counts::Counts;
 use crate::profile::{FunctionIndex, Profile};
-use crate::read::Step;
+use crate::read::{Listener, Step};
 use std::collections::HashMap;
 
 /// How many distinct functions that ran are remembered.
@@ -42,6 +42,8 @@ pub struct Sequence<'a> {
     /// The window of the thread that ran last.
     window: usize,
     runs: u64,
+    /// What workers count, to be absorbed.
+    by_workers: Vec<Self>,
 }
 
 /// The functions that ran last in one thread, the last first.
@@ -64,6 +66,7 @@ impl<'a> Sequence<'a> {
             thread: None,
             window: 0,
             runs: 0,
+            by_workers: Vec::new(),
         }
     }
 
@@ -130,11 +133,12 @@ impl<'a> Sequence<'a> {
     /// How often a function began to run.
     #[must_use]
     pub fn runs(&self) -> u64 {
-        self.runs
+        self.by_workers.iter().fold(self.runs, |sum, worker| sum.saturating_add(worker.runs))
     }
 
     /// Adds what was counted after this, of the same run and with the same table. What ran here is not near to what ran there.
-    pub fn absorb(&mut self, later: Self) {
+    pub fn absorb(&mut self, mut later: Self) {
+        self.by_workers.append(&mut later.by_workers);
         self.near.absorb(later.near);
         self.runs = self.runs.saturating_add(later.runs);
         let mut new: Vec<(u32, usize)> = later
@@ -157,7 +161,10 @@ impl<'a> Sequence<'a> {
 
     /// Adds the `near` counts to a profile, the one that the table was made for; and where the run was `whole`, told from its
     /// start, the ranks of first use, of which the lowest stays where the profile has some already.
-    pub fn put_into(self, profile: &mut Profile, whole: bool) {
+    pub fn put_into(mut self, profile: &mut Profile, whole: bool) {
+        for worker in std::mem::take(&mut self.by_workers) {
+            self.absorb(worker);
+        }
         let mut by_index: Vec<Option<FunctionIndex>> = vec![None; self.ranks.len()];
         for function in self.functions.iter().flatten() {
             by_index[function.index()] = Some(*function);
@@ -178,5 +185,22 @@ impl<'a> Sequence<'a> {
                 *first = Some(first.map_or(u64::from(rank), |known| known.min(u64::from(rank))));
             }
         }
+    }
+}
+
+impl Listener for Sequence<'_> {
+    fn step(&mut self, step: Step) {
+        Self::step(self, step);
+    }
+
+    fn steps(&mut self, steps: &[Step]) {
+        Self::steps(self, steps);
+    }
+
+    fn for_workers(&mut self, workers: usize) -> Vec<&mut (dyn Listener + Send)> {
+        let functions = self.functions;
+        let more = workers.saturating_sub(self.by_workers.len());
+        self.by_workers.extend((0..more).map(|_| Sequence::new(functions)));
+        self.by_workers.iter_mut().take(workers).map(|worker| worker as &mut (dyn Listener + Send)).collect()
     }
 }

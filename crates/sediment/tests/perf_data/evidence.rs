@@ -2,7 +2,9 @@
 //! What samples say beyond branch stacks: call stacks, single branches, places; and which of several events is read.
 
 use super::*;
+use sediment::profile::{FunctionKey, Profile};
 use sediment::read::{Settings, Step, replay};
+use sediment::trace::Sequence;
 use std::collections::BTreeMap;
 
 /// A recording of one event with these fields, and the program mapped at [`BASE`].
@@ -181,6 +183,47 @@ proptest! {
         ran.dedup();
         prop_assert_eq!(told, ran);
     }
+}
+
+#[test]
+fn workers_count_steps_as_one_does() {
+    let mut file = recording_of("branches:u", (0, 4), IP | TID | TIME | BRANCH_STACK, ANY_CALL);
+    // Large enough that several share it, where there are several cores.
+    for sample in 0..12_000u64 {
+        let branch = |number: u64| {
+            let (from, to) = ((sample * 7 + number) % 30, (sample * sample + number * 11) % 30);
+            Branch::new(BASE + 0x100 * (from % 16) + number, BASE + 0x100 * (to % 16), CALL)
+        };
+        let branches: Vec<Branch> = (0..16).map(branch).collect();
+        file.sample(10, 100 + sample, BASE + 0x20, &branches);
+    }
+    let bytes = file.finish();
+    assert!(bytes.len() > 4 << 20);
+    let recording = read(&bytes);
+    let mut empty = Profile::default();
+    let functions: Vec<_> = recording
+        .places()
+        .iter()
+        .map(|place| match place.spot {
+            Spot::FileOffset(offset) => {
+                Some(empty.function(FunctionKey { dso: None, name: format!("f{}", offset >> 8), file: None }))
+            }
+            _ => None,
+        })
+        .collect();
+    let (mut by_one, mut by_workers) = (Sequence::new(&functions), Sequence::new(&functions));
+    let mut step = |step: Step| by_one.step(step);
+    assert!(replay(&bytes, &Settings::default(), &recording, &mut step).unwrap());
+    assert!(replay(&bytes, &Settings::default(), &recording, &mut by_workers).unwrap());
+    assert!(by_one.runs() > 180_000, "{}", by_one.runs());
+    assert_eq!(by_one.runs(), by_workers.runs());
+    let profiles = [by_one, by_workers].map(|sequence| {
+        let mut profile = empty.clone();
+        sequence.put_into(&mut profile, false);
+        profile
+    });
+    assert!(profiles[0].edge_count() > 100);
+    assert_eq!(profiles[0], profiles[1]);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use crate::describe::{describe, place};
 use crate::support;
 use proptest::prelude::*;
-use sediment::read::{self, PlaceId, Recording, Settings};
+use sediment::read::{self, PlaceId, Recording, Settings, Step};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -106,7 +106,7 @@ pub fn stays_in_proportion(format: &str, bytes: &[u8], most: usize) {
         Ok(recording) => {
             assert!(!recording.places().is_empty() || !recording.losses.is_empty(), "an empty success");
             assert!(recording.places().len() + recording.transfers().len() <= most);
-            read::replay(&bytes, &settings, &recording, &mut |_| {}).unwrap();
+            read::replay(&bytes, &settings, &recording, &mut |_: Step| {}).unwrap();
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }

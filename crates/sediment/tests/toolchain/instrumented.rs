@@ -276,7 +276,7 @@ fn uftrace_forms(options: &[&str]) {
             profile.functions().into_iter().map(|f| profile.key(f)).find(|key| key.name == "strdup");
         assert!(imported.is_some_and(|key| key.dso.as_deref() != Some("traced")), "{form:?}: {imported:?}");
         let mut order = Vec::new();
-        read::replay(&text.as_slice(), &settings(&program), &recording, &mut |step| {
+        read::replay(&text.as_slice(), &settings(&program), &recording, &mut |step: Step| {
             if let Step::Run { thread, place } = step {
                 order.push((thread, recording.places()[place.0 as usize].spot.clone()));
             }

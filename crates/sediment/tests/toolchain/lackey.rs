@@ -6,7 +6,7 @@ use crate::support::{Need, case, read};
 use libtest_mimic::Trial;
 use sediment::binary::Files;
 use sediment::profile::{FunctionKey, Profile};
-use sediment::read::{Settings, replay};
+use sediment::read::{Settings, Step, replay};
 use sediment::resolve::{self, resolve_with};
 use sediment::trace::Sequence;
 use std::path::{Path, PathBuf};
@@ -92,7 +92,7 @@ fn profile_of(log: &[u8]) -> Profile {
     let resolved = resolve_with(&recording, &Here, resolve::Settings::default()).unwrap();
     let mut profile = resolved.profile;
     let mut sequence = Sequence::new(&resolved.functions);
-    assert!(replay(&log, &Settings::default(), &recording, &mut |step| sequence.step(step)).unwrap());
+    assert!(replay(&log, &Settings::default(), &recording, &mut |step: Step| sequence.step(step)).unwrap());
     sequence.put_into(&mut profile, true);
     profile
 }

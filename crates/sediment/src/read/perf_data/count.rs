@@ -6,7 +6,7 @@
 use super::attribute::{Attribute, Evidence};
 use super::mappings::{Nowhere, SpaceId, Where};
 use super::records::{Branch, BranchType, Mode, Record, Sample, When, Words, kind};
-use super::stream::{Batch, on_all_cores};
+use super::stream::{Batch, on_all_cores, workers};
 use super::survey::Survey;
 use super::table::{Key, Kind, Table};
 use crate::error::Result;
@@ -46,7 +46,8 @@ pub(super) fn count(survey: &Survey, input: &dyn Input, recording: &mut Recordin
         stack: Vec::new(),
         pairs: Vec::new(),
     };
-    let mut all = on_all_cores(survey.file.records(), input.length(), new, Counts::take)?.into_iter();
+    let mut all =
+        on_all_cores(survey.file.records(), workers(input.length()), new, Counts::take)?.into_iter();
     let (mut seen, mut table) = all.next().map(|first| (first.seen, first.table)).unwrap_or_default();
     for counts in all {
         seen.add(&counts.seen);

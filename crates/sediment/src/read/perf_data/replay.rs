@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The order in which things ran, as far as branch records know it: each sample's branches follow each other, those of
-//! different samples do not.
+//! different samples do not. So the samples are told in any order, on all cores, to whoever does not want them in their own.
 //!
-//! Workers turn batches of records into steps, in whatever order they come; the steps are told in the order of the file. What
-//! an address is, each worker finds once and keeps in a table of its own.
+//! What an address is, each worker finds once and keeps in a table of its own.
 
 use super::attribute::Evidence;
 use super::count::recorded_dso;
 use super::mappings::{SpaceId, Where};
 use super::records::{Mode, Record, Sample, When, kind};
-use super::stream::{Batch, workers};
+use super::stream::{Batch, in_order, on_all_cores, workers};
 use super::survey::Survey;
 use crate::error::Result;
-use crate::read::{DsoId, Input, Place, PlaceId, Recording, Settings, Spot, Step};
-use std::collections::BTreeMap;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use crate::read::{DsoId, Input, Listener, Place, PlaceId, Recording, Settings, Spot, Step};
 use std::sync::{Mutex, PoisonError};
 
 /// Tells the steps.
@@ -22,7 +19,7 @@ pub(super) fn steps(
     input: &dyn Input,
     _: &Settings,
     recording: &Recording,
-    step: &mut dyn FnMut(Step),
+    listener: &mut dyn Listener,
 ) -> Result<()> {
     let survey = Survey::of(input)?;
     if survey.evidence != Evidence::BranchStacks {
@@ -31,73 +28,59 @@ pub(super) fn steps(
     let ids = survey.spaces.file_ids();
     let dsos: Vec<Option<DsoId>> =
         ids.map(|file| recorded_dso(&survey, file).and_then(|dso| recording.find_dso(&dso))).collect();
-    let teller = Teller { survey: &survey, recording, dsos: &dsos };
-    let count = workers(input.length());
-    let stream = Mutex::new(survey.file.records());
-    // So many batches may be under way at once: who takes one needs a permit, which comes back when its steps have been told.
-    let most = 4 * count;
-    let (sender, receiver) = sync_channel::<(u64, Result<Vec<Step>>)>(most);
-    let (permit, permits) = sync_channel::<()>(most);
-    let permits = Mutex::new(permits);
-    let worker = |sender: SyncSender<(u64, Result<Vec<Step>>)>| {
-        let mut batch = Batch::default();
-        let mut known = Known::default();
-        loop {
-            if permits.lock().unwrap_or_else(PoisonError::into_inner).recv().is_err() {
-                return;
-            }
-            let more = stream.lock().unwrap_or_else(PoisonError::into_inner).next(&mut batch);
-            let told = match more {
-                Ok(false) => return,
-                Ok(true) => teller.tell(&batch, &mut known),
-                Err(error) => Err(error),
-            };
-            let failed = told.is_err();
-            // Nobody listens once something has failed.
-            if sender.send((batch.number, told)).is_err() || failed {
-                return;
-            }
-        }
+    let files = Files { survey: &survey, recording, dsos: &dsos };
+    let listeners = listener.for_workers(workers(input.length()));
+    if listeners.is_empty() {
+        drop(listeners);
+        let mut teller = Teller::new(&files);
+        return in_order(survey.file.records(), |batch| teller.tell(batch, listener));
+    }
+    let count = listeners.len();
+    let listeners = Mutex::new(listeners);
+    let new = || {
+        let listener = listeners.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        (Teller::new(&files), listener)
     };
-    std::thread::scope(|scope| {
-        for _ in 0..count {
-            let sender = sender.clone();
-            scope.spawn(|| worker(sender));
-        }
-        drop(sender);
-        for _ in 0..most {
-            let _ = permit.try_send(());
-        }
-        let mut early: BTreeMap<u64, Result<Vec<Step>>> = BTreeMap::new();
-        let mut next = 0;
-        let mut result: Result<()> = Ok(());
-        // All is received, so that no worker waits for ever. What comes early is at most what is under way.
-        for (number, told) in receiver {
-            early.insert(number, told);
-            while let Some(told) = early.remove(&next) {
-                next += 1;
-                let _ = permit.try_send(());
-                match told {
-                    Ok(steps) if result.is_ok() => steps.into_iter().for_each(&mut *step),
-                    Err(error) if result.is_ok() => result = Err(error),
-                    _ => {}
-                }
-            }
-        }
-        result
+    on_all_cores(survey.file.records(), count, new, |(teller, listener), batch| match listener {
+        Some(listener) => teller.tell(batch, *listener),
+        None => Ok(()),
     })
+    .map(|_| ())
 }
 
-struct Teller<'a> {
+/// What addresses are.
+struct Files<'a> {
     survey: &'a Survey<'a>,
     recording: &'a Recording,
     dsos: &'a [Option<DsoId>],
 }
 
-impl Teller<'_> {
-    fn tell(&self, batch: &Batch, known: &mut Known) -> Result<Vec<Step>> {
-        let events = &self.survey.file.events;
-        let mut steps = Vec::new();
+impl Files<'_> {
+    fn place(&self, space: SpaceId, address: u64) -> Option<PlaceId> {
+        let Where::File { file, offset } = self.survey.spaces.find(space, address) else { return None };
+        let dso = self.dsos[file.index()]?;
+        self.recording.find_place(&Place { dso: Some(dso), spot: Spot::FileOffset(offset) })
+    }
+}
+
+/// One worker.
+struct Teller<'a> {
+    files: &'a Files<'a>,
+    known: Known,
+    /// Of one sample, the oldest first.
+    addresses: Vec<u64>,
+    steps: Vec<Step>,
+}
+
+impl<'a> Teller<'a> {
+    fn new(files: &'a Files<'a>) -> Self {
+        let known = Known::new(files.recording.places().len());
+        Self { files, known, addresses: Vec::new(), steps: Vec::new() }
+    }
+
+    fn tell(&mut self, batch: &Batch, listener: &mut dyn Listener) -> Result<()> {
+        let survey = self.files.survey;
+        let events = &survey.file.events;
         let mut left = batch.cursor();
         while left.len() > 0 {
             let sequence = batch.sequence_at(left.len());
@@ -106,66 +89,94 @@ impl Teller<'_> {
                 continue;
             }
             let index = events.index_of(kind::SAMPLE, record.body);
-            if !self.survey.read[index] {
+            if !survey.read[index] {
                 continue;
             }
             let sample = Sample::read(&events.attributes[index], &record)?;
             if sample.mode == Mode::Guest || sample.branches.len() == 0 {
                 continue;
             }
-            let space = self.survey.spaces.at(sample.process, When { time: sample.time, sequence });
+            let space = survey.spaces.at(sample.process, When { time: sample.time, sequence });
+            self.addresses.clear();
+            self.addresses.extend(sample.branches.iter().rev().flat_map(|branch| [branch.from, branch.to]));
+            if sample.mode == Mode::User {
+                self.addresses.extend(sample.address);
+            }
             let thread = u64::from(sample.thread);
+            let Self { steps, known, files, .. } = self;
+            steps.clear();
             steps.push(Step::Gap { thread });
             let mut before = None;
-            let mut run = |address: u64| {
-                let place = known.get_or(space, address, || self.place(space, address));
-                if place.is_some() && place != before {
-                    steps.extend(place.map(|place| Step::Run { thread, place }));
-                    before = place;
-                }
-            };
-            for branch in sample.branches.iter().rev() {
-                run(branch.from);
-                run(branch.to);
-            }
-            if let (Mode::User, Some(address)) = (sample.mode, sample.address) {
-                run(address);
-            }
+            known.each(
+                space,
+                &self.addresses,
+                |address| files.place(space, address),
+                |place| {
+                    if before != Some(place) {
+                        steps.push(Step::Run { thread, place });
+                        before = Some(place);
+                    }
+                },
+            );
+            listener.steps(steps);
         }
-        Ok(steps)
-    }
-
-    fn place(&self, space: SpaceId, address: u64) -> Option<PlaceId> {
-        let Where::File { file, offset } = self.survey.spaces.find(space, address) else { return None };
-        let dso = self.dsos[file.index()]?;
-        self.recording.find_place(&Place { dso: Some(dso), spot: Spot::FileOffset(offset) })
+        Ok(())
     }
 }
 
-/// What addresses are: a cache in which a newer address takes the place of an older one.
-struct Known(Vec<(SpaceId, u64, Option<PlaceId>)>);
+/// What addresses are: a table in which a newer address takes the place of an older one where too many come together.
+struct Known(Vec<Entry>);
 
-impl Default for Known {
-    fn default() -> Self {
-        // Address 0 of no space is no place, as is said here.
-        Self(vec![(SpaceId(0), 0, None); Self::SIZE])
-    }
-}
+/// An address of a space and the place there, by its id and 1, or 0 for none. Address 0 is no place, as an empty entry says.
+type Entry = (u64, u32, u32);
 
 impl Known {
-    const SIZE: usize = 1 << 18;
+    /// Entries that an address may have: enough that it is found, as long as all fit.
+    const TRIED: usize = 16;
+    const MOST: usize = 1 << 22;
 
-    fn get_or(
+    /// For so many addresses.
+    fn new(addresses: usize) -> Self {
+        Self(vec![(0, 0, 0); (2 * addresses).next_power_of_two().clamp(1 << 10, Self::MOST)])
+    }
+
+    /// Hands on the places of these addresses, in their order.
+    ///
+    /// The table is larger than the caches. All first entries are looked at before the first search, as these waits overlap.
+    fn each(
         &mut self,
         space: SpaceId,
-        address: u64,
-        find: impl FnOnce() -> Option<PlaceId>,
-    ) -> Option<PlaceId> {
-        let hash = (address ^ u64::from(space.0) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let entry = &mut self.0[(hash >> (64 - Self::SIZE.ilog2())) as usize];
-        if (entry.0, entry.1) != (space, address) {
-            *entry = (space, address, find());
+        addresses: &[u64],
+        find: impl Fn(u64) -> Option<PlaceId>,
+        mut then: impl FnMut(PlaceId),
+    ) {
+        const AT_ONCE: usize = 64;
+        let mask = self.0.len() - 1;
+        let shift = 64 - self.0.len().ilog2();
+        for addresses in addresses.chunks(AT_ONCE) {
+            let mut homes = [0; AT_ONCE];
+            let mut met = 0;
+            for (home, address) in homes.iter_mut().zip(addresses) {
+                let hash = (address ^ u64::from(space.0) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                *home = (hash >> shift) as usize;
+                met |= self.0[*home].0;
+            }
+            std::hint::black_box(met);
+            for (home, address) in homes.into_iter().zip(addresses) {
+                let mut tried = (home..home + Self::TRIED).map(|at| at & mask);
+                let fits = |at: &usize| {
+                    let (known, of, _) = self.0[*at];
+                    known == 0 || (known, of) == (*address, space.0)
+                };
+                let at = tried.find(fits).unwrap_or(home);
+                let entry = &mut self.0[at];
+                if (entry.0, entry.1) != (*address, space.0) {
+                    *entry = (*address, space.0, find(*address).map_or(0, |place| place.0 + 1));
+                }
+                if entry.2 > 0 {
+                    then(PlaceId(entry.2 - 1));
+                }
+            }
         }
-        entry.2
     }
 }

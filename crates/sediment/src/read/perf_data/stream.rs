@@ -278,11 +278,20 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// Runs `work` on every batch, on all cores. Each worker has a state of its own; which batch comes to which state is not
+/// Runs `work` on every batch, in their order.
+pub(super) fn in_order(mut stream: Stream, mut work: impl FnMut(&Batch) -> Result<()>) -> Result<()> {
+    let mut batch = Batch::default();
+    while stream.next(&mut batch)? {
+        work(&batch).map_err(|error| batch.place(error))?;
+    }
+    Ok(())
+}
+
+/// Runs `work` on every batch, by so many workers. Each worker has a state of its own; which batch comes to which state is not
 /// said, but of several errors the one that comes first in the file is returned.
 pub(super) fn on_all_cores<S: Send>(
     stream: Stream,
-    size: u64,
+    workers: usize,
     new: impl Fn() -> S + Sync,
     work: impl Fn(&mut S, &Batch) -> Result<()> + Sync,
 ) -> Result<Vec<S>> {
@@ -317,7 +326,7 @@ pub(super) fn on_all_cores<S: Send>(
         }
     };
     let states: Vec<S> = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..workers(size)).map(|_| scope.spawn(worker)).collect();
+        let others: Vec<_> = (1..workers).map(|_| scope.spawn(worker)).collect();
         let own = worker();
         let others = others
             .into_iter()

@@ -7,7 +7,7 @@ use super::cursor::Cursor;
 use super::file::PerfFile;
 use super::mappings::{Change, Spaces};
 use super::records::{Record, When, kind};
-use super::stream::{Batch, on_all_cores};
+use super::stream::{Batch, on_all_cores, workers};
 use crate::error::{Error, Result};
 use crate::read::Input;
 
@@ -45,7 +45,7 @@ impl<'a> Survey<'a> {
             of_perf: Vec::new(),
             file: &file,
         };
-        let all = on_all_cores(file.records(), input.length(), new, Met::take)?;
+        let all = on_all_cores(file.records(), workers(input.length()), new, Met::take)?;
         let mut samples = vec![0; file.events.attributes.len()];
         let (mut changes, mut of_perf, mut lost) = (Vec::new(), Vec::new(), 0);
         for met in all {

@@ -8,7 +8,7 @@
 //! {"ts":12479163325.089,"ph":"E","pid":13900,"tid":13901,"name":"main"}
 //! ```
 
-use super::{Aside, Event, Listener, What, number};
+use super::{Aside, Event, EventListener, What, number};
 use crate::error::Result;
 use crate::read::input::{Input, Lines};
 use std::collections::HashMap;
@@ -47,7 +47,7 @@ fn nanoseconds(text: &[u8]) -> Option<u64> {
     whole.checked_mul(1000)?.checked_add(number(fraction)?)
 }
 
-pub(super) fn tell(input: &dyn Input, listener: Listener<'_>) -> Result<Aside> {
+pub(super) fn tell(input: &dyn Input, listener: EventListener<'_>) -> Result<Aside> {
     let mut aside = Aside::default();
     let mut depths: HashMap<u64, u32> = HashMap::new();
     let mut lines = Lines::of(input);

@@ -9,7 +9,7 @@
 //!
 //! To tell of all threads in the order of time, the parts of the file are read side by side.
 
-use super::{Aside, Event, Listener, What, number};
+use super::{Aside, Event, EventListener, What, number};
 use crate::error::Result;
 use crate::read::input::{Input, Lines};
 use std::cmp::Reverse;
@@ -92,7 +92,7 @@ fn nanoseconds(text: &[u8]) -> Option<u64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(number(fraction)?)
 }
 
-pub(super) fn tell(input: &dyn Input, in_order: bool, listener: Listener<'_>) -> Result<Aside> {
+pub(super) fn tell(input: &dyn Input, in_order: bool, listener: EventListener<'_>) -> Result<Aside> {
     if in_order {
         let parts = parts(input)?;
         if parts.len() > 1 {
@@ -180,7 +180,7 @@ fn next(lines: &mut Lines<'_>) -> Result<Option<Next>> {
     Ok(None)
 }
 
-fn tell_side_by_side(parts: &[Part<'_>], listener: Listener<'_>) -> Result<Aside> {
+fn tell_side_by_side(parts: &[Part<'_>], listener: EventListener<'_>) -> Result<Aside> {
     let piece = (MEMORY / parts.len()).clamp(512, 1 << 18);
     let mut readers: Vec<Lines<'_>> = parts
         .iter()

@@ -11,7 +11,7 @@
 //! Columns can be chosen (`-f`), and left out. Without the one of threads, a run of several threads cannot be told apart; it
 //! shows where a brace closes another function than was opened.
 
-use super::{Aside, Event, Listener, What, number};
+use super::{Aside, Event, EventListener, What, number};
 use crate::error::{Error, Result};
 use crate::read::input::{Input, Lines};
 use memchr::memmem;
@@ -138,7 +138,7 @@ fn name(code: &[u8]) -> Option<&[u8]> {
     }
 }
 
-pub(super) fn tell(input: &dyn Input, listener: Listener<'_>) -> Result<Aside> {
+pub(super) fn tell(input: &dyn Input, listener: EventListener<'_>) -> Result<Aside> {
     let mut aside = Aside::default();
     let mut columns = Columns { any: false, thread: false };
     let mut open: Vec<(u32, Vec<u8>)> = Vec::new();
