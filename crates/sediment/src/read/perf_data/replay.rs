@@ -32,20 +32,33 @@ pub(super) fn steps(
     let listeners = listener.for_workers(workers(input.length()));
     if listeners.is_empty() {
         drop(listeners);
-        let mut teller = Teller::new(&files);
+        let mut teller = Teller::new(&files, 1);
         return in_order(survey.file.records(), |batch| teller.tell(batch, listener));
     }
     let count = listeners.len();
+    let every = every(input.length());
     let listeners = Mutex::new(listeners);
     let new = || {
         let listener = listeners.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        (Teller::new(&files), listener)
+        (Teller::new(&files, every), listener)
     };
     on_all_cores(survey.file.records(), count, new, |(teller, listener), batch| match listener {
         Some(listener) => teller.tell(batch, *listener),
         None => Ok(()),
     })
     .map(|_| ())
+}
+
+/// One in so many samples of a file of this length is told to those that count what runs near: as much as 16 MiB hold, of
+/// any file. Pairs of functions that run near each other can be far more than the branches they come from.
+fn every(length: u64) -> u64 {
+    const TOLD: u64 = 16 << 20;
+    length.div_ceil(TOLD).max(1)
+}
+
+/// Whether the sample at this place is one of those: by a hash of the place, whatever worker has it.
+fn is_told(sequence: u64, every: u64) -> bool {
+    (sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % every == 0
 }
 
 /// What addresses are.
@@ -66,6 +79,8 @@ impl Files<'_> {
 /// One worker.
 struct Teller<'a> {
     files: &'a Files<'a>,
+    /// One in so many samples is told.
+    every: u64,
     known: Known,
     /// Of one sample, the oldest first.
     addresses: Vec<u64>,
@@ -73,9 +88,9 @@ struct Teller<'a> {
 }
 
 impl<'a> Teller<'a> {
-    fn new(files: &'a Files<'a>) -> Self {
+    fn new(files: &'a Files<'a>, every: u64) -> Self {
         let known = Known::new(files.recording.places().len());
-        Self { files, known, addresses: Vec::new(), steps: Vec::new() }
+        Self { files, every, known, addresses: Vec::new(), steps: Vec::new() }
     }
 
     fn tell(&mut self, batch: &Batch, listener: &mut dyn Listener) -> Result<()> {
@@ -85,7 +100,7 @@ impl<'a> Teller<'a> {
         while left.len() > 0 {
             let sequence = batch.sequence_at(left.len());
             let record = Record::next(&mut left)?;
-            if record.kind != kind::SAMPLE {
+            if record.kind != kind::SAMPLE || !is_told(sequence, self.every) {
                 continue;
             }
             let index = events.index_of(kind::SAMPLE, record.body);
@@ -178,5 +193,19 @@ impl Known {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{every, is_told};
+
+    #[test]
+    fn small_recordings_are_told_whole_and_large_ones_in_part() {
+        assert_eq!([0, 1, 16 << 20].map(every), [1, 1, 1]);
+        assert_eq!([(16 << 20) + 1, 1 << 30].map(every), [2, 64]);
+        assert!((0..1000).all(|sample| is_told(sample * 800, 1)));
+        let told = (0..64_000).filter(|sample| is_told(sample * 800, 64)).count();
+        assert!((800..1200).contains(&told), "{told} of a thousand");
     }
 }
