@@ -3,7 +3,7 @@
 //!
 //! A reader takes an [`Input`] and returns a [`Recording`] with its ledger of losses, or an error with line or offset. It keeps
 //! names as the profiler gave them and resolves no address; [`crate::resolve`] does both, once. A recording adds up: what
-//! happened in which order does not stand in it. Where a source knows that, its reader tells it again ([`replay`]), step by
+//! happened in which order does not stand in it. Where a source knows that, its reader tells it again ([`replay()`]), step by
 //! step, in terms of the recording's places, once these are resolved.
 //!
 //! To add a format: one file here, one row in [`READERS`], one folder in tests/golden/read, one page in docs/formats.
