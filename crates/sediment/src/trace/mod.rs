@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the order of a run tells: which functions run near in time, which ran first, and the run itself.
 //!
-//! A reader that knows in which order things ran tells it step by step ([`crate::read::replay`]). [`Sequence`] turns the steps
+//! A reader that knows in which order things ran tells it step by step ([`crate::read::replay()`]). [`Sequence`] turns the steps
 //! into the two weights of a profile that need an order:
 //!
 //! - `near`: when a function begins to run, each of the last [`WINDOW`] distinct functions that ran before it in its thread
