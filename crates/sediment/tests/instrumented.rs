@@ -4,6 +4,8 @@
 
 mod support;
 
+#[path = "support/damage.rs"]
+mod damage;
 #[path = "support/describe.rs"]
 mod describe;
 #[path = "support/elf_writer.rs"]
@@ -353,27 +355,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
         ]
         .map(String::into_bytes),
     );
-    let blow = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..5u8, any::<u8>());
-    (prop::sample::select(whole), prop::collection::vec(blow, 1..6)).prop_map(|(mut bytes, blows)| {
-        for (first, second, what, byte) in blows {
-            if bytes.is_empty() {
-                break;
-            }
-            let at = first.index(bytes.len());
-            let end = (at + second.index(bytes.len()) % 200).min(bytes.len());
-            match what {
-                0 => bytes[at] = byte,
-                1 => drop(bytes.drain(at..end)),
-                2 => {
-                    let again = bytes[at..end].to_vec();
-                    bytes.splice(at..at, again);
-                }
-                3 => bytes.insert(at, b"[](){}\"<>:/.-| \n"[byte as usize % 16]),
-                _ => bytes.truncate(at),
-            }
-        }
-        bytes
-    })
+    damage::damaged(whole, b"[](){}\"<>:/.-| \n")
 }
 
 proptest! {

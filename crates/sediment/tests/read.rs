@@ -5,6 +5,8 @@ mod support;
 
 #[path = "support/callgrind_text.rs"]
 mod callgrind_text;
+#[path = "support/damage.rs"]
+mod damage;
 #[path = "support/describe.rs"]
 mod describe;
 #[path = "support/perf_report_text.rs"]
@@ -403,27 +405,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
             whole.push(std::fs::read(case.join("input")).unwrap());
         }
     }
-    let blow = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..5u8, any::<u8>());
-    (prop::sample::select(whole), prop::collection::vec(blow, 1..6)).prop_map(|(mut bytes, blows)| {
-        for (first, second, what, byte) in blows {
-            if bytes.is_empty() {
-                break;
-            }
-            let at = first.index(bytes.len());
-            let end = (at + second.index(bytes.len()) % 200).min(bytes.len());
-            match what {
-                0 => bytes[at] = byte,
-                1 => drop(bytes.drain(at..end)),
-                2 => {
-                    let again = bytes[at..end].to_vec();
-                    bytes.splice(at..at, again);
-                }
-                3 => bytes.insert(at, b"(0129xX%'|\n =.-"[byte as usize % 15]),
-                _ => bytes.truncate(at),
-            }
-        }
-        bytes
-    })
+    damage::damaged(whole, b"(0129xX%'|\n =.-")
 }
 
 fn stays_in_proportion(bytes: &[u8]) {

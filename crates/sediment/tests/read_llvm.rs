@@ -4,6 +4,8 @@
 
 #[path = "support/bolt_text.rs"]
 mod bolt_text;
+#[path = "support/damage.rs"]
+mod damage;
 #[path = "support/describe.rs"]
 mod describe;
 #[path = "support/reading.rs"]

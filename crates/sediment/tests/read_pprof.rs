@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Profiles of pprof: goldens, generated ones held against what they were generated from, damage and ill will.
 
+#[path = "support/damage.rs"]
+mod damage;
 #[path = "support/describe.rs"]
 mod describe;
 #[path = "support/pprof_writer.rs"]

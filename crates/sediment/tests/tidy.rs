@@ -16,7 +16,7 @@ const LINE: &[&str] = &[
 /// Rooms whose files are siblings of one kind, each behind one row of a table: no sibling uses another. Files listed here are
 /// shared ground of the room.
 const KINDS: &[(&str, &[&str])] = &[
-    ("read", &["mod", "input", "replay", "stacks", "frame_names"]),
+    ("read", &["mod", "input", "numbers", "replay", "stacks", "frame_names"]),
     ("layout", &["mod", "chains"]),
     ("link", &["mod", "sections"]),
     ("measure", &["mod", "command", "pairs"]),

@@ -12,6 +12,7 @@
 //! Source: BOLT's documentation, and what perf2bolt and llvm-bolt 19 write (docs/formats/bolt.md).
 
 use super::input::Lines;
+use super::numbers::decimal;
 use super::{DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind};
 use crate::binary::names::split_from;
 use crate::error::{Error, Result};
@@ -137,10 +138,6 @@ impl<'a> Iterator for Words<'a> {
         self.0 = rest;
         Some(word)
     }
-}
-
-fn decimal(word: &[u8]) -> Option<u64> {
-    std::str::from_utf8(word).ok().filter(|text| text.as_bytes()[0].is_ascii_digit())?.parse().ok()
 }
 
 fn hexadecimal(word: &[u8]) -> Option<u64> {
@@ -309,7 +306,7 @@ fn local(name: &[u8]) -> (&[u8], Option<&[u8]>, Option<u64>) {
     let Some(last) = name.iter().rposition(|b| *b == b'/') else { return global };
     let Some(first) = name.iter().position(|b| *b == b'/').filter(|first| *first > 0) else { return global };
     let digits = &name[last + 1..];
-    let Some(number) = (!digits.is_empty()).then(|| decimal(digits)).flatten() else { return global };
+    let Some(number) = decimal(digits) else { return global };
     let file = name.get(first + 1..last).filter(|file| !file.is_empty());
     (&name[..first], file, Some(number))
 }

@@ -9,6 +9,7 @@
 //! Source: BOLT's documentation of perf2bolt, of LLVM 19 and later (docs/formats/bolt-aggregated.md).
 
 use super::input::Lines;
+use super::numbers::decimal;
 use super::{DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind};
 use crate::error::{Error, Result};
 
@@ -105,10 +106,6 @@ fn location(word: &[u8]) -> Option<Location<'_>> {
     let fine = digits.first().is_some_and(u8::is_ascii_hexdigit) && build_id.is_none_or(is_id);
     let address = std::str::from_utf8(digits).ok().filter(|_| fine)?;
     Some(Location { build_id, address: u64::from_str_radix(address, 16).ok()? })
-}
-
-fn decimal(word: &[u8]) -> Option<u64> {
-    std::str::from_utf8(word).ok().filter(|text| text.as_bytes()[0].is_ascii_digit())?.parse().ok()
 }
 
 fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {

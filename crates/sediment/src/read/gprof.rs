@@ -8,6 +8,7 @@
 //!
 //! Source: the manual of gprof, and what gprof 2.40 prints (docs/formats/gprof.md).
 
+use super::numbers::decimal;
 use super::{DsoId, Input, Place, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input};
 use crate::error::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
@@ -235,7 +236,7 @@ impl<'a> Text<'a> {
             let rest = &line[at + 1..];
             let Some(end) = rest.iter().position(|b| !b.is_ascii_digit()) else { continue };
             let Some(entry) = rest[end..].strip_prefix(b"] ") else { continue };
-            let function = digits(&rest[..end]).and_then(|number| self.by_number.get(&number));
+            let function = decimal(&rest[..end]).and_then(|number| self.by_number.get(&number));
             let Some(function) = function.map(|function| &mut self.functions[*function]) else { continue };
             if function.name.len() > LONGEST_NAME {
                 continue;
@@ -362,7 +363,7 @@ fn other_line(line: &[u8]) -> Option<(u64, &[u8])> {
     };
     let (word, name) = first_word(counts);
     let called = word.split(|b| *b == b'/').next()?;
-    Some((digits(called)?, name.trim_ascii()))
+    Some((decimal(called)?, name.trim_ascii()))
 }
 
 /// The first word of a text, and what follows it.
@@ -379,26 +380,21 @@ fn figure(text: &[u8]) -> Option<(u64, &[u8])> {
     }
     let point = word.iter().position(|b| matches!(b, b'.' | b','))?;
     let (whole, decimals) = (&word[..point], word[point + 1..].get(..2).unwrap_or(&word[point + 1..]));
-    let whole = digits(whole)?;
+    let whole = decimal(whole)?;
     if !word[point + 1..].iter().all(u8::is_ascii_digit) {
         return None;
     }
     let hundredths = match decimals.len() {
         0 => 0,
-        1 => digits(decimals)? * 10,
-        _ => digits(decimals)?,
+        1 => decimal(decimals)? * 10,
+        _ => decimal(decimals)?,
     };
     Some((whole.checked_mul(100)?.checked_add(hundredths)?, rest))
 }
 
 fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     let (word, rest) = first_word(text);
-    Some((digits(word)?, rest))
-}
-
-fn digits(text: &[u8]) -> Option<u64> {
-    let all = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(text).ok().filter(|_| all)?.parse().ok()
+    Some((decimal(word)?, rest))
 }
 
 /// A name and the number behind it: ` [N]`, or ` (N)`.
@@ -411,14 +407,14 @@ fn numbered(printed: &[u8]) -> Option<(&[u8], u64)> {
     };
     let at = memchr::memrchr(open, rest)?;
     let name = rest[..at].strip_suffix(b" ")?;
-    Some((name.trim_ascii(), digits(&rest[at + 1..])?))
+    Some((name.trim_ascii(), decimal(&rest[at + 1..])?))
 }
 
 /// A name without the ` <cycle N>` behind it.
 fn without_cycle(name: &[u8]) -> &[u8] {
     let Some(at) = memchr::memmem::rfind(name, b" <cycle ") else { return name };
     let number = name[at + b" <cycle ".len()..].strip_suffix(b">");
-    if number.and_then(digits).is_some() { name[..at].trim_ascii() } else { name }
+    if number.and_then(decimal).is_some() { name[..at].trim_ascii() } else { name }
 }
 
 /// A name without the ` (file:line @ address)` behind it that `-l` gives.

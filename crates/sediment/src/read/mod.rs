@@ -18,6 +18,7 @@ pub mod gmon;
 pub mod gprof;
 pub mod input;
 pub mod lackey;
+mod numbers;
 pub mod perf_data;
 pub mod perf_report;
 pub mod perf_script;

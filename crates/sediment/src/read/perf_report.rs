@@ -11,6 +11,7 @@ mod objects;
 mod shares;
 mod table;
 
+use super::numbers::decimal;
 use super::{Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input};
 use crate::error::{Error, Result};
 use memchr::memmem;
@@ -508,13 +509,6 @@ fn event(text: &[u8], grouped: bool) -> &[u8] {
     }
     let first = quoted.split(|b| *b == b'{').next_back().unwrap_or_default();
     first.split(|b| *b == b',').next().unwrap_or_default().trim_ascii()
-}
-
-fn decimal(text: &[u8]) -> Option<u64> {
-    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// A share as perf prints it, two decimals after a point or, in some languages, a comma.

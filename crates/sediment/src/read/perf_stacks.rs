@@ -13,6 +13,7 @@
 mod tree;
 
 use super::frame_names::{enters_kernel, is_interpreted, is_kernel_object, is_linked_file, is_no_symbol};
+use super::numbers::decimal;
 use super::stacks::{self, Frame};
 use super::{Input, Place, Reader, RecordedDso, Recording, Settings, Spot, StackOrder, input};
 use crate::error::{Error, Result};
@@ -120,7 +121,7 @@ impl<'a> Line<'a> {
                 _ => {}
             }
         }
-        match (number(word), rest.trim_ascii()) {
+        match (decimal(word), rest.trim_ascii()) {
             (Some(_), b"") if indented => Self::Tree(line),
             (Some(count), frames) if !frames.is_empty() && !indented => Self::Stack { count, frames },
             _ if indented => Self::Indented(line),
@@ -204,7 +205,7 @@ impl Column {
             }
             _ => return None,
         };
-        number(cell.trim_ascii())
+        decimal(cell.trim_ascii())
     }
 }
 
@@ -619,11 +620,4 @@ fn event_of(text: &[u8]) -> &[u8] {
 /// `           17.03%` alone, above a stack of the flat form.
 fn is_bare_share(line: &[u8]) -> bool {
     !line.trim_ascii().contains(&b' ')
-}
-
-fn number(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || digits.len() > 19 || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    Some(digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
 }

@@ -13,6 +13,7 @@
 //! Source: LLVM's documentation of the format (llvm/ProfileData/SampleProfReader.h), and what llvm-profdata 19 reads and writes
 //! (docs/formats/sample-profile.md).
 
+use super::numbers::decimal;
 use super::{
     DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input,
 };
@@ -141,10 +142,6 @@ fn callees(text: &[u8]) -> impl Iterator<Item = Option<(&[u8], u64)>> {
 fn count_behind_colon(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = memchr::memrchr(b':', text)?;
     Some((&text[..at], &text[at + 1..]))
-}
-
-fn decimal(word: &[u8]) -> Option<u64> {
-    std::str::from_utf8(word).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()))?.parse().ok()
 }
 
 fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {

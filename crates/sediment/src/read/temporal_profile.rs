@@ -9,6 +9,7 @@
 //! Source: LLVM's documentation of llvm-profdata, and what version 19 writes (docs/formats/temporal-profile.md).
 
 use super::input::Lines;
+use super::numbers::decimal;
 use super::{
     Input, Listener, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step,
     TransferKind,
@@ -190,7 +191,7 @@ fn shown(lines: &mut Lines<'_>, say: &mut dyn FnMut(Word<'_>)) -> Result<()> {
         let number = |label: &[u8]| {
             let at = memchr::memmem::find(rest, label)? + label.len();
             let digits = rest[at..].iter().take_while(|b| b.is_ascii_digit()).count();
-            number(&rest[at..at + digits])
+            decimal(&rest[at..at + digits])
         };
         let Some((weight, count)) = number(b"weight=").zip(number(b"count=")) else {
             let found = text.to_vec();
@@ -246,15 +247,11 @@ fn telling(lines: &mut Lines<'_>) -> Result<Option<Vec<u8>>> {
 
 fn written_number(lines: &mut Lines<'_>, what: &str) -> Result<u64> {
     let found = telling(lines)?.unwrap_or_default();
-    number(&found).ok_or_else(|| {
+    decimal(&found).ok_or_else(|| {
         Error::at_line(lines.number(), format!("no number where the text should say {what}"))
             .with_found(&found)
             .with_hint(CUT_OFF)
     })
-}
-
-fn number(digits: &[u8]) -> Option<u64> {
-    std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()))?.parse().ok()
 }
 
 fn cut_off(line: u64, missing: u64) -> Error {

@@ -429,9 +429,3 @@ impl Reading {
         Ok(recording)
     }
 }
-
-/// A number of decimal digits alone.
-fn number(text: &[u8]) -> Option<u64> {
-    let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()
-}

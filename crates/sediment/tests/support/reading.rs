@@ -65,27 +65,7 @@ pub fn places(recording: &Recording) -> Vec<String> {
 
 /// Files and a few blows to each.
 pub fn damaged(whole: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
-    let blow = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..5u8, any::<u8>());
-    (prop::sample::select(whole), prop::collection::vec(blow, 1..6)).prop_map(|(mut bytes, blows)| {
-        for (first, second, what, byte) in blows {
-            if bytes.is_empty() {
-                break;
-            }
-            let at = first.index(bytes.len());
-            let end = (at + second.index(bytes.len()) % 200).min(bytes.len());
-            match what {
-                0 => bytes[at] = byte,
-                1 => drop(bytes.drain(at..end)),
-                2 => {
-                    let again = bytes[at..end].to_vec();
-                    bytes.splice(at..at, again);
-                }
-                3 => bytes.insert(at, b"(0129xX:@[]!'|\n =.-,/"[byte as usize % 21]),
-                _ => bytes.truncate(at),
-            }
-        }
-        bytes
-    })
+    crate::damage::damaged(whole, b"(0129xX:@[]!'|\n =.-,/")
 }
 
 /// The inputs of all goldens of a format.

@@ -498,7 +498,7 @@ mod tests {
             ("/usr/share/perf-1.map.so", FileKind::File),
             ("/tmp/jitted-12-3.so", FileKind::File),
             ("/tmp/perf-12.map", FileKind::None),
-            ("/root/.debug/jit/jit-12.dump", FileKind::None),
+            ("/home/user/.debug/jit/jit-12.dump", FileKind::None),
             ("//anon", FileKind::None),
             ("[heap]", FileKind::None),
             ("[vdso]", FileKind::Vdso),

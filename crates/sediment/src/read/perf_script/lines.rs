@@ -5,6 +5,8 @@
 //! and ends with an empty line where it has a call chain; else it is that one line. The frames of a chain begin with a tab. A
 //! command may hold blanks, so the fields before the time are read from its end.
 
+use crate::read::numbers::decimal;
+
 /// A line, classified.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
@@ -304,13 +306,6 @@ fn first_word(text: &[u8]) -> &[u8] {
 pub(super) fn cut<'a>(text: &'a [u8], mark: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
     let at = memchr::memmem::find(text, mark)?;
     Some((&text[..at], &text[at + mark.len()..]))
-}
-
-fn decimal(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || digits.len() > 19 || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    Some(digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
 }
 
 pub(super) fn hex(digits: &[u8]) -> Option<u64> {

@@ -20,6 +20,7 @@
 //!
 //! The columns are counted and the bars are not: from 32 levels on perf sets them by mistake.
 
+use crate::read::numbers::decimal;
 use std::ops::Range;
 
 /// Takes a stack: its row, its frames as printed, its count, and whether the tree goes on below it.
@@ -127,7 +128,7 @@ impl<'a> Content<'a> {
         if digits > 0 && rest.starts_with(b"%") {
             return Err(SHARES);
         }
-        match (super::number(count), rest.strip_prefix(b"--"), rest.strip_prefix(b"-")) {
+        match (decimal(count), rest.strip_prefix(b"--"), rest.strip_prefix(b"-")) {
             (Some(count), Some(name), _) if !name.is_empty() => Ok(Self::Counted(count, name)),
             (None, _, Some(name)) if digits == 0 && !name.is_empty() => Ok(Self::Root(name)),
             _ => Err(NO_NODE),
@@ -191,7 +192,7 @@ impl<'a> Trees<'a> {
                 self.node(open, column + LEVEL, count, Some(name))
             }
             Content::Name(count) if open.form == Form::Flat && open.path.is_empty() => {
-                let count = super::number(count).filter(|_| at == open.left).ok_or(OUT_OF_LINE)?;
+                let count = decimal(count).filter(|_| at == open.left).ok_or(OUT_OF_LINE)?;
                 self.node(open, 0, count, None)
             }
             Content::Name(name) => {

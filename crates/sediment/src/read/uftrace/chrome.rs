@@ -8,9 +8,10 @@
 //! {"ts":12479163325.089,"ph":"E","pid":13900,"tid":13901,"name":"main"}
 //! ```
 
-use super::{Aside, Event, EventListener, What, number};
+use super::{Aside, Event, EventListener, What};
 use crate::error::Result;
 use crate::read::input::{Input, Lines};
+use crate::read::numbers::decimal;
 use std::collections::HashMap;
 
 pub(super) fn recognises(head: &[u8]) -> bool {
@@ -36,15 +37,15 @@ fn event(line: &[u8]) -> Option<(&[u8], u8, u64, &[u8])> {
 
 fn leading_number(text: &[u8]) -> Option<(u64, &[u8])> {
     let end = text.iter().position(|b| !b.is_ascii_digit())?;
-    Some((number(&text[..end])?, &text[end..]))
+    Some((decimal(&text[..end])?, &text[end..]))
 }
 
 /// Microseconds with three digits behind the point, as nanoseconds.
 fn nanoseconds(text: &[u8]) -> Option<u64> {
     let point = memchr::memchr(b'.', text)?;
-    let (whole, fraction) = (number(&text[..point])?, &text[point + 1..]);
+    let (whole, fraction) = (decimal(&text[..point])?, &text[point + 1..]);
     (fraction.len() == 3).then_some(())?;
-    whole.checked_mul(1000)?.checked_add(number(fraction)?)
+    whole.checked_mul(1000)?.checked_add(decimal(fraction)?)
 }
 
 pub(super) fn tell(input: &dyn Input, listener: EventListener<'_>) -> Result<Aside> {

@@ -9,9 +9,10 @@
 //!
 //! To tell of all threads in the order of time, the parts of the file are read side by side.
 
-use super::{Aside, Event, EventListener, What, number};
+use super::{Aside, Event, EventListener, What};
 use crate::error::Result;
 use crate::read::input::{Input, Lines};
+use crate::read::numbers::decimal;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -45,7 +46,7 @@ enum Line<'a> {
 impl<'a> Line<'a> {
     fn parse(line: &'a [u8]) -> Self {
         if let Some(file) = line.strip_prefix(b"reading ").and_then(|rest| rest.strip_suffix(b".dat")) {
-            return if number(file).is_some() { Self::Task } else { Self::System };
+            return if decimal(file).is_some() { Self::Task } else { Self::System };
         }
         match line.first() {
             None | Some(b' ' | b'\t') => Self::Detail,
@@ -61,15 +62,16 @@ impl<'a> Line<'a> {
         let time = nanoseconds(&line[..blank])?;
         let rest = line[blank..].trim_ascii_start();
         let colon = memchr::memchr(b':', rest)?;
-        let thread = number(&rest[..colon])?;
+        let thread = decimal(&rest[..colon])?;
         let rest = rest[colon + 1..].strip_prefix(b" [")?;
         let end = memchr::memchr(b']', rest)?;
         let (kind, rest) = (rest[..end].trim_ascii(), rest[end + 1..].trim_ascii());
         match kind {
             b"entry" | b"exit" => {
                 let at = memchr::memmem::rfind(rest, b" depth: ")?;
-                let depth =
-                    u32::try_from(number(&rest[at + b" depth: ".len()..])?).ok().filter(|d| *d < u32::MAX)?;
+                let depth = u32::try_from(decimal(&rest[at + b" depth: ".len()..])?)
+                    .ok()
+                    .filter(|d| *d < u32::MAX)?;
                 let name = &rest[..memchr::memrchr(b'(', &rest[..at])?];
                 let what = if kind == b"entry" { What::Enter(name) } else { What::Leave };
                 Some(Self::Record { thread, time, depth, what })
@@ -85,11 +87,11 @@ impl<'a> Line<'a> {
 /// `SECONDS.NANOSECONDS` with nine digits behind the point.
 fn nanoseconds(text: &[u8]) -> Option<u64> {
     let point = memchr::memchr(b'.', text)?;
-    let (seconds, fraction) = (number(&text[..point])?, &text[point + 1..]);
+    let (seconds, fraction) = (decimal(&text[..point])?, &text[point + 1..]);
     if fraction.len() != 9 {
         return None;
     }
-    seconds.checked_mul(1_000_000_000)?.checked_add(number(fraction)?)
+    seconds.checked_mul(1_000_000_000)?.checked_add(decimal(fraction)?)
 }
 
 pub(super) fn tell(input: &dyn Input, in_order: bool, listener: EventListener<'_>) -> Result<Aside> {

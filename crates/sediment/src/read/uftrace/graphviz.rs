@@ -10,9 +10,10 @@
 //! The first node is the program itself; its edges are the starts of threads. A pair stands as often as it has places in the
 //! tree, and adds up.
 
-use super::{Aside, Caller, Reading, number};
+use super::{Aside, Caller, Reading};
 use crate::error::{Error, Result};
 use crate::read::input::{Input, Lines};
+use crate::read::numbers::decimal;
 use memchr::memmem;
 
 pub(super) fn recognises(head: &[u8]) -> bool {
@@ -34,7 +35,7 @@ struct Edge<'a> {
 fn edge(line: &[u8]) -> Option<Edge<'_>> {
     let rest = line.strip_prefix(b"\"")?;
     let at = memmem::rfind(rest, b"\" [xlabel = \"")?;
-    let count = rest[at + b"\" [xlabel = \"".len()..].strip_suffix(b"\"]").and_then(number)?;
+    let count = rest[at + b"\" [xlabel = \"".len()..].strip_suffix(b"\"]").and_then(decimal)?;
     let names = &rest[..at];
     let (tail, head) = match memmem::find(names, b"\" -> \"") {
         Some(arrow) => (Some(&names[..arrow]), &names[arrow + b"\" -> \"".len()..]),

@@ -11,9 +11,10 @@
 //! Columns can be chosen (`-f`), and left out. Without the one of threads, a run of several threads cannot be told apart; it
 //! shows where a brace closes another function than was opened.
 
-use super::{Aside, Event, EventListener, What, number};
+use super::{Aside, Event, EventListener, What};
 use crate::error::{Error, Result};
 use crate::read::input::{Input, Lines};
+use crate::read::numbers::decimal;
 use memchr::memmem;
 
 const FEWEST: usize = 3;
@@ -219,7 +220,7 @@ fn thread(columns: &[u8]) -> Option<u64> {
     while let Some(open) = memchr::memchr(b'[', rest) {
         rest = &rest[open + 1..];
         let inside = rest[..rest.len().min(LONGEST)].split(|b| *b == b']').next().unwrap_or_default();
-        if let Some(thread) = number(inside.trim_ascii()) {
+        if let Some(thread) = decimal(inside.trim_ascii()) {
             return Some(thread);
         }
     }

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Numbers as profilers print them.
+
+/// The number that these digits are: decimal, no sign, nothing else. None for anything else, no digits, or 2^64 and more.
+pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
+    /// So many digits always fit.
+    const SAFE: usize = 19;
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let value = |digit: &u8| u64::from(digit - b'0');
+    if digits.len() <= SAFE {
+        return Some(digits.iter().fold(0, |number, digit| number * 10 + value(digit)));
+    }
+    digits.iter().try_fold(0u64, |number, digit| number.checked_mul(10)?.checked_add(value(digit)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decimal;
+
+    #[test]
+    fn only_digits_are_a_number() {
+        for (text, number) in [
+            ("0", Some(0)),
+            ("007", Some(7)),
+            ("9999999999999999999", Some(9_999_999_999_999_999_999)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("00000000000000000000000000000001", Some(1)),
+            ("18446744073709551616", None),
+            ("", None),
+            ("+1", None),
+            ("-1", None),
+            ("1 ", None),
+            ("0x1", None),
+            ("1.0", None),
+        ] {
+            assert_eq!(decimal(text.as_bytes()), number, "{text}");
+        }
+    }
+}
