@@ -233,6 +233,47 @@ fn only_what_ran_since_its_own_last_use_is_near() {
     assert!(profile.functions().into_iter().all(|function| profile.facts(function).first.is_none()));
 }
 
+/// A walk through so many functions that nearly all pairs differ; between its steps two functions call each other, again and again.
+#[test]
+fn of_too_many_pairs_the_rarest_are_left_out_and_counted() {
+    const WANDERED: u32 = 4_000;
+    let mut profile = Profile::default();
+    let key = |number: u32| FunctionKey { dso: None, name: format!("f{number}"), file: None };
+    let places: Vec<_> = (0..WANDERED).map(|number| Some(profile.function(key(number)))).collect();
+    let mut sequence = Sequence::new(&places);
+    let mut random = 1u64;
+    let (mut told, mut often) = (0u128, 0u128);
+    for round in 0..60_000u32 {
+        sequence.step(Step::Gap { thread: 1 });
+        for place in [0, 1] {
+            sequence.step(run(1, place));
+        }
+        often += 1;
+        sequence.step(Step::Gap { thread: 1 });
+        let walk: BTreeSet<u32> = (0..4)
+            .map(|_| {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(u64::from(round) | 1);
+                (random >> 40) as u32 % WANDERED
+            })
+            .collect();
+        told += (walk.len() * (walk.len() - 1) / 2) as u128;
+        walk.into_iter().for_each(|place| sequence.step(run(1, place)));
+    }
+    let losses = sequence.put_into(&mut profile, true);
+    let near: Vec<u128> = profile.edges().into_iter().filter_map(|(_, _, facts)| facts.near).collect();
+    assert!(near.len() <= 1 << 18 && near.contains(&often), "{} pairs", near.len());
+    let left_out: Vec<_> = losses.iter().map(|(_, loss)| (loss.items, loss.weight)).collect();
+    let kept: u128 = near.iter().sum();
+    assert!(
+        matches!(left_out[..], [(items, weight)] if items > 0 && weight + kept == told + often),
+        "{left_out:?}"
+    );
+    // Nothing that is left out came as often as what is kept.
+    let (items, weight) = left_out[0];
+    let least = near.iter().min().unwrap();
+    assert!(u128::from(items) * least > weight, "{items} pairs, {weight}, at least {least}");
+}
+
 /// What the profile knows already stays: counts add up, the lowest rank wins.
 #[test]
 fn what_several_inputs_tell_adds_up() {

@@ -206,7 +206,7 @@ impl Inputs {
         }
         if !recording.tells_order() {
             for (sequence, whole) in told {
-                sequence.put_into(profile, whole);
+                ui.losses("following the run", &sequence.put_into(profile, whole));
             }
         }
         Ok(())

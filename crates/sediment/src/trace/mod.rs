@@ -6,7 +6,8 @@
 //!
 //! - `near`: when a function begins to run, each of the last [`WINDOW`] distinct functions that ran before it in its thread
 //!   gets an edge to it; where it is one of them itself, only those that ran since. A return to a caller lets the caller
-//!   begin again. Code that is no function of the profile is passed over; a gap empties the window.
+//!   begin again. Code that is no function of the profile is passed over; a gap empties the window. Of very many pairs the
+//!   rarest are left out ([`Sequence::put_into`]).
 //! - `first`: the rank of a function among all in the order of their first runs, from 0, whatever the thread.
 //!
 //! [`file`](mod@file) keeps the run itself, for models.
@@ -14,12 +15,17 @@
 pub mod file;
 
 use crate::counts::Counts;
+use crate::error::Losses;
 use crate::profile::{FunctionIndex, Profile};
 use crate::read::{Listener, Step};
 use std::collections::HashMap;
 
 /// How many distinct functions that ran are remembered.
 pub const WINDOW: usize = 8;
+
+/// How many pairs that ran near a profile is given for each of its functions that ran, and at least so many in all.
+const PAIRS_OF_FUNCTION: usize = 32;
+const PAIRS_AT_LEAST: usize = 1 << 18;
 
 const NONE: u32 = u32::MAX;
 
@@ -161,15 +167,27 @@ impl<'a> Sequence<'a> {
 
     /// Adds the `near` counts to a profile, the one that the table was made for; and where the run was `whole`, told from its
     /// start, the ranks of first use, of which the lowest stays where the profile has some already.
-    pub fn put_into(mut self, profile: &mut Profile, whole: bool) {
+    ///
+    /// Who runs at random through much code has nearly as many pairs as runs, each an edge. So of more than 2^18 pairs, and
+    /// more than 32 for each function that ran, those that came most often are put in, as many as that allows; pairs that came
+    /// equally often all or none. What is left out is in the ledger that is returned: weights are how often they ran near.
+    pub fn put_into(mut self, profile: &mut Profile, whole: bool) -> Losses {
         for worker in std::mem::take(&mut self.by_workers) {
             self.absorb(worker);
         }
+        let mut losses = Losses::default();
         let mut by_index: Vec<Option<FunctionIndex>> = vec![None; self.ranks.len()];
         for function in self.functions.iter().flatten() {
             by_index[function.index()] = Some(*function);
         }
-        for (pair, count) in self.near.into_sorted() {
+        let pairs = self.near.into_sorted();
+        let limit = PAIRS_AT_LEAST.max(PAIRS_OF_FUNCTION.saturating_mul(self.next_rank as usize));
+        let rarest = rarest_kept(&pairs, limit);
+        for (pair, count) in pairs {
+            if count < rarest {
+                losses.add(RARE_PAIRS, u128::from(count), "");
+                continue;
+            }
             let (from, to) = Counts::of_pair(pair);
             if let (Some(from), Some(to)) = (by_index[from as usize], by_index[to as usize]) {
                 let near = &mut profile.edge_mut(from, to).near;
@@ -177,7 +195,7 @@ impl<'a> Sequence<'a> {
             }
         }
         if !whole {
-            return;
+            return losses;
         }
         for (function, rank) in by_index.into_iter().zip(self.ranks) {
             if let (Some(function), true) = (function, rank != NONE) {
@@ -185,7 +203,21 @@ impl<'a> Sequence<'a> {
                 *first = Some(first.map_or(u64::from(rank), |known| known.min(u64::from(rank))));
             }
         }
+        losses
     }
+}
+
+/// What the ledger calls pairs that are too many.
+const RARE_PAIRS: &str = "near in time too rarely to be kept: pairs of functions";
+
+/// The least count of pairs that are kept, so that no more than `limit` are.
+fn rarest_kept(pairs: &[(u64, u64)], limit: usize) -> u64 {
+    if pairs.len() <= limit {
+        return 0;
+    }
+    let mut counts: Vec<u64> = pairs.iter().map(|(_, count)| *count).collect();
+    let (_, first_beyond, _) = counts.select_nth_unstable_by(limit, |one, other| other.cmp(one));
+    first_beyond.saturating_add(1)
 }
 
 impl Listener for Sequence<'_> {
