@@ -23,6 +23,17 @@ pub(crate) struct Counts {
 
 const SMALLEST: usize = 128;
 
+/// A table of so many equal entries, of which every page is written.
+///
+/// Zeros come from the system as one page that all share: an entry that is read first and written then is another fault, in
+/// which every core forgets its translations.
+pub(crate) fn written_table<T: Clone>(entry: T, length: usize) -> Vec<T> {
+    // The allocation and the zeros must not become one again.
+    let mut table = std::hint::black_box(Vec::with_capacity(length));
+    table.resize(length, entry);
+    table
+}
+
 /// How many numbers are looked for at once.
 const AT_ONCE: usize = 64;
 
@@ -115,6 +126,19 @@ impl Counts {
         all
     }
 
+    /// The sums of several tables, in the order of the numbers. Each table is sorted by a thread of its own.
+    pub(crate) fn sum_sorted(tables: Vec<Self>) -> Vec<(u64, u64)> {
+        let sorted: Vec<Vec<(u64, u64)>> = std::thread::scope(|scope| {
+            let sorting: Vec<_> =
+                tables.into_iter().map(|table| scope.spawn(|| table.into_sorted())).collect();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            sorting.into_iter().map(join).collect()
+        });
+        sorted.into_iter().fold(Vec::new(), merge)
+    }
+
     /// Adds the counts of another table.
     pub(crate) fn absorb(&mut self, mut other: Self) {
         other.settle();
@@ -134,10 +158,28 @@ impl Counts {
         let length = self.entries.len() * 2;
         self.shift -= 1;
         self.used = 0;
-        for (number, count) in std::mem::replace(&mut self.entries, vec![(0, 0); length]) {
+        for (number, count) in std::mem::replace(&mut self.entries, written_table((0, 0), length)) {
             self.put(self.home(number), number, count);
         }
     }
+}
+
+/// Two sorted lists of counts as one.
+fn merge(one: Vec<(u64, u64)>, other: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    if one.is_empty() {
+        return other;
+    }
+    let mut all = Vec::with_capacity(one.len() + other.len());
+    let mut left = one.into_iter().peekable();
+    for (number, count) in other {
+        while let Some(smaller) = left.next_if(|(next, _)| *next < number) {
+            all.push(smaller);
+        }
+        let same = left.next_if(|(next, _)| *next == number).map_or(0, |(_, count)| count);
+        all.push((number, same.saturating_add(count)));
+    }
+    all.extend(left);
+    all
 }
 
 #[cfg(test)]
@@ -157,8 +199,10 @@ mod tests {
                 *map.entry(number).or_insert(0) += step % 5;
             }
         }
+        let map: Vec<(u64, u64)> = map.into_iter().collect();
+        assert_eq!(Counts::sum_sorted(vec![Counts::default(), counts.clone(), other.clone()]), map);
         counts.absorb(other);
-        assert_eq!(counts.into_sorted(), map.into_iter().collect::<Vec<_>>());
+        assert_eq!(counts.into_sorted(), map);
     }
 
     #[test]

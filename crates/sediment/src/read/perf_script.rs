@@ -13,6 +13,7 @@ mod lines;
 mod mappings;
 
 use super::frame_names::{is_interpreted, is_kernel_object, is_linked_file};
+use super::replay::Told;
 use super::stacks::{self, Frame};
 use super::{
     DsoId, Input, Listener, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step,
@@ -596,7 +597,12 @@ fn nothing_known(what: What, no_mappings: bool) -> Error {
 }
 
 /// Tells each branch stack from its oldest entry on.
+/// What runs near is counted in as many samples as so many bytes hold.
+const TOLD: u64 = 64 << 20;
+
 fn steps(input: &dyn Input, _: &Settings, recording: &Recording, listener: &mut dyn Listener) -> Result<()> {
+    let told = Told::of(input.length(), TOLD, listener);
+    let mut samples = 0;
     let choice = Choice::of(input)?;
     if choice.what != What::Branches {
         return Ok(());
@@ -615,7 +621,8 @@ fn steps(input: &dyn Input, _: &Settings, recording: &Recording, listener: &mut 
             (process, thread) = (sample.process, sample.thread.unwrap_or(0));
             chosen = sample.event == choice.event;
         }
-        if !chosen {
+        samples += u64::from(chosen);
+        if !chosen || !told.has(samples) {
             continue;
         }
         ends.clear();

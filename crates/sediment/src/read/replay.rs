@@ -30,6 +30,11 @@ pub trait Listener {
         steps.iter().for_each(|step| self.step(*step));
     }
 
+    /// Whether every step is wanted. Else a reader of samples, between which there are gaps anyway, may tell a part of them.
+    fn wants_all(&self) -> bool {
+        true
+    }
+
     /// Listeners for so many workers, to be told in threads of their own; or none, where all steps are wanted in their order.
     ///
     /// This is for formats that tell of parts of a run, not of [the whole](super::Replay::whole): what a worker tells at a time
@@ -42,5 +47,52 @@ pub trait Listener {
 impl<F: FnMut(Step)> Listener for F {
     fn step(&mut self, step: Step) {
         self(step);
+    }
+}
+
+/// Which samples of a recording are told to a listener that does not want them all.
+///
+/// Pairs of functions that run near each other can be far more than the branches they come from, so that of long recordings a
+/// part is enough: one in so many samples, by a hash of their place among all, whoever reads them and when.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Told {
+    every: u64,
+}
+
+impl Told {
+    /// Of a file of this length, as many samples as `told` bytes hold.
+    pub(super) fn of(length: u64, told: u64, listener: &dyn Listener) -> Self {
+        Self { every: if listener.wants_all() { 1 } else { length.div_ceil(told).max(1) } }
+    }
+
+    /// Whether the sample at this place is told.
+    pub(super) fn has(self, place: u64) -> bool {
+        self.every == 1 || (place.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % self.every == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Some;
+
+    impl Listener for Some {
+        fn step(&mut self, _: Step) {}
+
+        fn wants_all(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn small_recordings_are_told_whole_and_large_ones_in_part_unless_all_is_wanted() {
+        let every = |length| Told::of(length, 16 << 20, &Some).every;
+        assert_eq!([0, 1, 16 << 20].map(every), [1, 1, 1]);
+        assert_eq!([(16 << 20) + 1, 1 << 30].map(every), [2, 64]);
+        assert_eq!(Told::of(1 << 30, 16 << 20, &|_: Step| ()).every, 1);
+        assert!((0..1000).all(|sample| Told { every: 1 }.has(sample * 800)));
+        let told = (0..64_000).filter(|sample| Told { every: 64 }.has(sample * 800)).count();
+        assert!((800..1200).contains(&told), "{told} of a thousand");
     }
 }

@@ -172,22 +172,23 @@ impl<'a> Sequence<'a> {
     /// more than 32 for each function that ran, those that came most often are put in, as many as that allows; pairs that came
     /// equally often all or none. What is left out is in the ledger that is returned: weights are how often they ran near.
     pub fn put_into(mut self, profile: &mut Profile, whole: bool) -> Losses {
-        for worker in std::mem::take(&mut self.by_workers) {
+        let mut near = vec![std::mem::take(&mut self.near)];
+        for mut worker in std::mem::take(&mut self.by_workers) {
+            near.push(std::mem::take(&mut worker.near));
             self.absorb(worker);
         }
-        let mut losses = Losses::default();
+        let pairs = Counts::sum_sorted(near);
         let mut by_index: Vec<Option<FunctionIndex>> = vec![None; self.ranks.len()];
         for function in self.functions.iter().flatten() {
             by_index[function.index()] = Some(*function);
         }
-        let pairs = self.near.into_sorted();
         let limit = PAIRS_AT_LEAST.max(PAIRS_OF_FUNCTION.saturating_mul(self.next_rank as usize));
         let rarest = rarest_kept(&pairs, limit);
-        for (pair, count) in pairs {
-            if count < rarest {
-                losses.add(RARE_PAIRS, u128::from(count), "");
-                continue;
-            }
+        let mut losses = Losses::default();
+        let left_out = || pairs.iter().filter(|(_, count)| *count < rarest);
+        let weight = left_out().map(|(_, count)| u128::from(*count)).sum();
+        losses.add_many(RARE_PAIRS, left_out().count() as u64, weight, "");
+        for (pair, count) in pairs.into_iter().filter(|(_, count)| *count >= rarest) {
             let (from, to) = Counts::of_pair(pair);
             if let (Some(from), Some(to)) = (by_index[from as usize], by_index[to as usize]) {
                 let near = &mut profile.edge_mut(from, to).near;
@@ -227,6 +228,10 @@ impl Listener for Sequence<'_> {
 
     fn steps(&mut self, steps: &[Step]) {
         Self::steps(self, steps);
+    }
+
+    fn wants_all(&self) -> bool {
+        false
     }
 
     fn for_workers(&mut self, workers: usize) -> Vec<&mut (dyn Listener + Send)> {

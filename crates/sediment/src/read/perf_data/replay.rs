@@ -10,7 +10,9 @@ use super::mappings::{SpaceId, Where};
 use super::records::{Mode, Record, Sample, When, kind};
 use super::stream::{Batch, in_order, on_all_cores, workers};
 use super::survey::Survey;
+use crate::counts::written_table;
 use crate::error::Result;
+use crate::read::replay::Told;
 use crate::read::{DsoId, Input, Listener, Place, PlaceId, Recording, Settings, Spot, Step};
 use std::sync::{Mutex, PoisonError};
 
@@ -29,18 +31,18 @@ pub(super) fn steps(
     let dsos: Vec<Option<DsoId>> =
         ids.map(|file| recorded_dso(&survey, file).and_then(|dso| recording.find_dso(&dso))).collect();
     let files = Files { survey: &survey, recording, dsos: &dsos };
+    let told = Told::of(input.length(), TOLD, listener);
     let listeners = listener.for_workers(workers(input.length()));
     if listeners.is_empty() {
         drop(listeners);
-        let mut teller = Teller::new(&files, 1);
+        let mut teller = Teller::new(&files, told);
         return in_order(survey.file.records(), |batch| teller.tell(batch, listener));
     }
     let count = listeners.len();
-    let every = every(input.length());
     let listeners = Mutex::new(listeners);
     let new = || {
         let listener = listeners.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        (Teller::new(&files, every), listener)
+        (Teller::new(&files, told), listener)
     };
     on_all_cores(survey.file.records(), count, new, |(teller, listener), batch| match listener {
         Some(listener) => teller.tell(batch, *listener),
@@ -49,17 +51,8 @@ pub(super) fn steps(
     .map(|_| ())
 }
 
-/// One in so many samples of a file of this length is told to those that count what runs near: as much as 16 MiB hold, of
-/// any file. Pairs of functions that run near each other can be far more than the branches they come from.
-fn every(length: u64) -> u64 {
-    const TOLD: u64 = 16 << 20;
-    length.div_ceil(TOLD).max(1)
-}
-
-/// Whether the sample at this place is one of those: by a hash of the place, whatever worker has it.
-fn is_told(sequence: u64, every: u64) -> bool {
-    (sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % every == 0
-}
+/// What runs near is counted in as many samples as so many bytes hold.
+const TOLD: u64 = 16 << 20;
 
 /// What addresses are.
 struct Files<'a> {
@@ -79,8 +72,7 @@ impl Files<'_> {
 /// One worker.
 struct Teller<'a> {
     files: &'a Files<'a>,
-    /// One in so many samples is told.
-    every: u64,
+    told: Told,
     known: Known,
     /// Of one sample, the oldest first.
     addresses: Vec<u64>,
@@ -88,9 +80,9 @@ struct Teller<'a> {
 }
 
 impl<'a> Teller<'a> {
-    fn new(files: &'a Files<'a>, every: u64) -> Self {
+    fn new(files: &'a Files<'a>, told: Told) -> Self {
         let known = Known::new(files.recording.places().len());
-        Self { files, every, known, addresses: Vec::new(), steps: Vec::new() }
+        Self { files, told, known, addresses: Vec::new(), steps: Vec::new() }
     }
 
     fn tell(&mut self, batch: &Batch, listener: &mut dyn Listener) -> Result<()> {
@@ -100,7 +92,7 @@ impl<'a> Teller<'a> {
         while left.len() > 0 {
             let sequence = batch.sequence_at(left.len());
             let record = Record::next(&mut left)?;
-            if record.kind != kind::SAMPLE || !is_told(sequence, self.every) {
+            if record.kind != kind::SAMPLE || !self.told.has(sequence) {
                 continue;
             }
             let index = events.index_of(kind::SAMPLE, record.body);
@@ -152,7 +144,7 @@ impl Known {
 
     /// For so many addresses.
     fn new(addresses: usize) -> Self {
-        Self(vec![(0, 0, 0); (2 * addresses).next_power_of_two().clamp(1 << 10, Self::MOST)])
+        Self(written_table((0, 0, 0), (2 * addresses).next_power_of_two().clamp(1 << 10, Self::MOST)))
     }
 
     /// Hands on the places of these addresses, in their order.
@@ -193,19 +185,5 @@ impl Known {
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{every, is_told};
-
-    #[test]
-    fn small_recordings_are_told_whole_and_large_ones_in_part() {
-        assert_eq!([0, 1, 16 << 20].map(every), [1, 1, 1]);
-        assert_eq!([(16 << 20) + 1, 1 << 30].map(every), [2, 64]);
-        assert!((0..1000).all(|sample| is_told(sample * 800, 1)));
-        let told = (0..64_000).filter(|sample| is_told(sample * 800, 64)).count();
-        assert!((800..1200).contains(&told), "{told} of a thousand");
     }
 }

@@ -7,24 +7,25 @@
 //! ```
 //!
 //! One worker at a time holds the stream and fills a batch of its own with whole records; what it does with them needs the
-//! stream no more. Data that follows a record without being part of its size (processor traces) is passed over unread.
+//! stream no more. Plain records are not copied: a batch takes the memory that they were read to, and leaves its own. Data that follows a record without being part of its size (processor traces) is passed over unread.
 
 use super::cursor::Cursor;
 use super::records::{HEAD, Head, kind};
 use super::unpack::Unpacker;
 use crate::error::{Error, Location, Result};
 use crate::read::{Input, input};
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes read at once; more than the largest record.
-const PIECE: usize = 1 << 20;
-/// From so many bytes on a batch is full.
-const FULL: usize = 1 << 19;
+/// Bytes read at once, and in a batch; more than the largest record.
+const PIECE: usize = 1 << 19;
 
 /// Some records that follow each other.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     bytes: Vec<u8>,
+    /// Where the records stand in `bytes`.
+    records: Range<usize>,
     /// Offset in the file of the first record, or of the record that they were unpacked from.
     offset: u64,
     unpacked: bool,
@@ -38,12 +39,13 @@ pub(super) struct Batch {
 impl Batch {
     /// The records.
     pub(super) fn cursor(&self) -> Cursor<'_> {
-        Cursor::new(&self.bytes, if self.unpacked { 0 } else { self.offset }, self.big_endian)
+        let records = &self.bytes[self.records.clone()];
+        Cursor::new(records, if self.unpacked { 0 } else { self.offset }, self.big_endian)
     }
 
     /// The place of a record among all, by how many bytes of the batch were left when it began.
     pub(super) fn sequence_at(&self, left: usize) -> u64 {
-        self.sequence + (self.bytes.len() - left) as u64
+        self.sequence + (self.records.len() - left) as u64
     }
 
     /// An error in it: what was unpacked is nowhere in the file but in its compressed record.
@@ -60,7 +62,8 @@ pub(super) struct Stream<'a> {
     next: u64,
     end: u64,
     raw: Vec<u8>,
-    /// What of `raw` is still to be taken; it ends at `next`.
+    /// What of `raw` was read, up to `next`, and what of that is still to be taken.
+    filled: usize,
     from: usize,
     unpacker: Option<Unpacker>,
     unpacked: Vec<u8>,
@@ -79,6 +82,7 @@ impl<'a> Stream<'a> {
             next: start,
             end,
             raw: Vec::new(),
+            filled: 0,
             from: 0,
             unpacker: None,
             unpacked: Vec::new(),
@@ -96,48 +100,42 @@ impl<'a> Stream<'a> {
 
     /// Offset in the file of the next byte.
     fn offset(&self) -> u64 {
-        self.next - (self.raw.len() - self.from) as u64
+        self.next - (self.filled - self.from) as u64
     }
 
     fn left(&self) -> Cursor<'_> {
-        Cursor::new(&self.raw[self.from..], self.offset(), self.big_endian)
+        Cursor::new(&self.raw[self.from..self.filled], self.offset(), self.big_endian)
     }
 
     /// Fills a batch; false at the end.
     pub(super) fn next(&mut self, batch: &mut Batch) -> Result<bool> {
-        batch.bytes.clear();
         batch.big_endian = self.big_endian;
         batch.number = self.batches;
         batch.sequence = self.sequence;
-        batch.unpacked = false;
+        batch.records = 0..0;
         self.fill(batch)?;
         self.batches += 1;
-        self.sequence += batch.bytes.len() as u64;
-        Ok(!batch.bytes.is_empty())
+        self.sequence += batch.records.len() as u64;
+        Ok(!batch.records.is_empty())
     }
 
     fn fill(&mut self, batch: &mut Batch) -> Result<()> {
         loop {
-            if self.unpacked.len() >= FULL && batch.bytes.is_empty() {
+            if self.unpacked.len() >= PIECE {
                 return self.hand_out_unpacked(batch);
             }
             self.read_on()?;
-            if self.from == self.raw.len() {
-                if batch.bytes.is_empty() {
-                    self.finish_unpacking()?;
-                    if !self.unpacked.is_empty() {
-                        return self.hand_out_unpacked(batch);
-                    }
-                }
-                return Ok(());
+            if self.from == self.filled {
+                self.finish_unpacking()?;
+                return self.hand_out_unpacked(batch);
             }
-            // As many plain records as there are in one piece.
+            // As many plain records as there are in the piece.
             let start = self.from;
-            batch.offset = if batch.bytes.is_empty() { self.offset() } else { batch.offset };
+            let offset = self.offset();
             let mut special = None;
-            while self.from < self.raw.len() && batch.bytes.len() + self.from - start < FULL {
+            while self.filled - self.from >= HEAD {
                 let head = Head::read(self.left())?;
-                if self.raw.len() - self.from < head.size {
+                if self.filled - self.from < head.size {
                     break;
                 }
                 let apart = matches!(
@@ -149,35 +147,50 @@ impl<'a> Stream<'a> {
                     break;
                 }
                 self.from += head.size;
-                if self.raw.len() - self.from < HEAD {
-                    break;
-                }
             }
-            batch.bytes.extend_from_slice(&self.raw[start..self.from]);
-            match special {
-                // What a batch holds lies together in the file.
-                Some(_) if !batch.bytes.is_empty() => return Ok(()),
-                Some(head) => self.take_special(head)?,
-                None if batch.bytes.len() >= FULL => return Ok(()),
-                None => {}
+            if start < self.from {
+                batch.offset = offset;
+                batch.unpacked = false;
+                self.hand_out(start, batch);
+                return Ok(());
+            }
+            if let Some(head) = special {
+                self.take_special(head)?;
             }
         }
     }
 
+    /// Hands out the records from `start` to `from`.
+    fn hand_out(&mut self, start: usize, batch: &mut Batch) {
+        let left = self.filled - self.from;
+        if left > PIECE / 8 {
+            // Less is copied with the records than with what stands behind them.
+            batch.bytes.clear();
+            batch.bytes.extend_from_slice(&self.raw[start..self.from]);
+            batch.records = 0..batch.bytes.len();
+            return;
+        }
+        std::mem::swap(&mut self.raw, &mut batch.bytes);
+        batch.records = start..self.from;
+        self.raw.resize(self.raw.len().max(left), 0);
+        self.raw[..left].copy_from_slice(&batch.bytes[self.from..self.filled]);
+        self.from = 0;
+        self.filled = left;
+    }
+
     /// Sees to it that a whole record is in memory, unless there is none.
     fn read_on(&mut self) -> Result<()> {
-        let have = self.raw.len() - self.from;
+        let have = self.filled - self.from;
         let whole = have >= HEAD && have >= Head::read(self.left())?.size;
         if whole {
             return Ok(());
         }
-        self.raw.copy_within(self.from.., 0);
-        self.raw.truncate(have);
+        self.raw.copy_within(self.from..self.filled, 0);
         self.from = 0;
         let wanted = (self.end - self.next).min(PIECE as u64) as usize;
-        self.raw.resize(have + wanted, 0);
-        let count = input::fill(self.input, self.next, &mut self.raw[have..])?;
-        self.raw.truncate(have + count);
+        self.raw.resize(self.raw.len().max(have + wanted), 0);
+        let count = input::fill(self.input, self.next, &mut self.raw[have..have + wanted])?;
+        self.filled = have + count;
         self.next += count as u64;
         let left = self.left();
         if left.len() == 0 {
@@ -229,11 +242,11 @@ impl<'a> Stream<'a> {
             )
             .with_hint("is the file complete, and unchanged since perf wrote it?"));
         }
-        let have = (self.raw.len() - self.from) as u64;
+        let have = (self.filled - self.from) as u64;
         if count <= have {
             self.from += count as usize;
         } else {
-            self.from = self.raw.len();
+            self.from = self.filled;
             self.next += count - have;
         }
         Ok(())
@@ -270,7 +283,9 @@ impl<'a> Stream<'a> {
 
     fn hand_out_unpacked(&mut self, batch: &mut Batch) -> Result<()> {
         let whole = self.unpacked_whole_records(false)?;
+        batch.bytes.clear();
         batch.bytes.extend_from_slice(&self.unpacked[..whole]);
+        batch.records = 0..whole;
         batch.offset = self.unpacked_at;
         batch.unpacked = true;
         self.unpacked.drain(..whole);
@@ -343,7 +358,7 @@ pub(super) fn on_all_cores<S: Send>(
 pub(super) fn workers(size: u64) -> usize {
     /// More would each want a table of their own.
     const MOST: usize = 8;
-    let useful = (size / (4 * PIECE as u64)).saturating_add(1);
+    let useful = (size / (8 * PIECE as u64)).saturating_add(1);
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     cores.min(MOST).min(usize::try_from(useful).unwrap_or(MOST))
 }
