@@ -39,6 +39,9 @@ pub const READER: Reader = Reader {
 fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     let survey = Survey::of(input)?;
     let (mut what, mut unknown, passages) = match survey.evidence {
+        Evidence::BranchStacks if survey.no_indirect_calls() => {
+            ("branch records", " without indirect calls", "branches")
+        }
         Evidence::BranchStacks | Evidence::SingleBranches => ("branch records", "", "branches"),
         Evidence::BranchesAsStack => {
             ("call stacks from branch records", " without call counts or time order", "calls in stacks")
