@@ -230,7 +230,10 @@ fn gperftools_own_form_is_refused_with_the_command_that_translates_it() {
     for bytes in [wide, narrow] {
         let error = read(&bytes).unwrap_err();
         assert!(error.to_string().contains("gperftools"), "{error}");
-        assert!(error.hint().unwrap().contains("google-pprof --proto PROGRAM cpu.prof"), "{error}");
+        assert!(
+            error.hint().unwrap().contains("go tool pprof -proto -output cpu.pb.gz PROGRAM cpu.prof"),
+            "{error}"
+        );
     }
 }
 

@@ -112,8 +112,8 @@ fn begins_profile(head: &[u8]) -> bool {
 fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     if is_gperftools(&input::head(input, GPERFTOOLS_HEAD)?) {
         return Err(Error::failed("this is a profile of gperftools in its own form").with_hint(
-            "translate it, with the program that ran: google-pprof --proto PROGRAM cpu.prof > cpu.pb, or: go tool pprof -proto \
-             -output cpu.pb.gz PROGRAM cpu.prof; then import that",
+            "translate it, with the program that ran: go tool pprof -proto -output cpu.pb.gz PROGRAM cpu.prof; or without Go: \
+             google-pprof --collapsed PROGRAM cpu.prof | sed 's/<[0-9a-f]*>//g' > stacks.folded; then import that",
         ));
     }
     let mut budget = Budget::of(input.length());
