@@ -49,6 +49,9 @@ impl Source {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let regular =
             path != Path::new(STANDARD_STREAM) && fs::metadata(path).is_ok_and(|found| found.is_file());
+        if path.is_dir() {
+            return Err(folder_of_recordings(path));
+        }
         if !regular {
             return read(path).map(Source::Memory);
         }
@@ -82,6 +85,22 @@ impl Input for Source {
             Source::Memory(bytes) => bytes.bytes(),
         }
     }
+}
+
+/// Why a folder is no recording, and what to read in its place.
+fn folder_of_recordings(path: &Path) -> Error {
+    let shown = display(path);
+    let error = if path.join("data").is_file() && path.join("data.0").is_file() {
+        Error::failed("this is a folder, as perf record --threads leaves it").with_hint(format!(
+            "let perf join its files: perf inject -i {shown} -o joined; then import joined/data. Recorded with -z, it has to be \
+             printed: perf script --no-inline --no-demangle -i {shown} > samples.txt (docs/formats/perf-script.md has the \
+             fields for branch records)"
+        ))
+    } else {
+        Error::failed("this is a folder, not a profiler's file")
+            .with_hint("name the files in it that belong to one run")
+    };
+    error.with_input(shown)
 }
 
 /// The parts of one recording that callgrind wrote beside a file, in their order: `NAME.1` for dumps, `NAME-01` for threads,

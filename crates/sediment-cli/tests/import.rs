@@ -52,6 +52,16 @@ fn a_file_that_callgrind_left_empty_stands_for_those_beside_it() {
     );
 }
 
+#[test]
+fn a_folder_is_refused_with_what_to_read_in_its_place() {
+    let folder = folder(&[("data", ""), ("data.0", ""), ("other", "")]);
+    let said = err(&sediment(folder.path(), &["import", "."]));
+    assert!(said.contains("perf inject -i . -o joined; then import joined/data"), "{said}");
+    std::fs::remove_file(folder.path().join("data.0")).unwrap();
+    let said = err(&sediment(folder.path(), &["import", "."]));
+    assert!(said.contains("this is a folder") && said.contains("name the files in it"), "{said}");
+}
+
 /// As a shell lists them: the empty one too, and a thread that did nothing.
 #[test]
 fn parts_without_costs_do_not_stop_the_others() {

@@ -72,6 +72,28 @@ fn machine(program: &Elf, os: &str) -> tempfile::TempDir {
 
 const IMPORT: [&str; 6] = ["import", "perf.data", "--symfs", "machine", "-o", "p.gv"];
 
+/// By its base name or its build-id; else it has no say, which is told.
+#[test]
+fn a_binary_is_taken_for_what_was_recorded() {
+    let folder = machine(&stripped(), "");
+    let symbols = Some(vec![Function::global("caller", 0, 16), Function::local("callee", 32, 16, "a.c")]);
+    let whole = Elf { symbols, build_id: BUILD_ID.to_vec(), ..Elf::default() };
+    let other = Elf { build_id: vec![0xcd; 20], ..whole.clone() };
+    for (name, elf, used) in
+        [("tool", &whole, true), ("tool.unstripped", &whole, true), ("hammer", &other, false)]
+    {
+        write(&folder.path().join(name), &elf.bytes());
+        let output = sediment(folder.path(), &[&IMPORT[..], &["--binary", name]].concat());
+        let said = err(&output);
+        let not_used = format!(
+            "{name} is not used: no program or library of its name or build-id was recorded, but /opt/tool"
+        );
+        assert_eq!(said.contains(&not_used), !used, "{name}: {said}");
+        let profile = std::fs::read_to_string(folder.path().join("p.gv")).unwrap();
+        assert_eq!(profile.contains("\"caller\" -> \"callee\""), used, "{name}: {profile}");
+    }
+}
+
 #[test]
 fn debug_files_are_found_wherever_systems_keep_them() {
     let by_build_id = debug_file(&BUILD_ID);

@@ -4,7 +4,7 @@
 //!
 //! [`build`] makes the first two from a [`Profile`].
 
-use crate::binary::{Binary, BinaryFunction, identity};
+use crate::binary::{Binary, BinaryFunction, SymbolSource, identity};
 use crate::error::{Error, Losses, Result};
 use crate::profile::{EdgeFacts, FunctionIndex, FunctionKey, Profile};
 use std::collections::HashMap;
@@ -378,6 +378,12 @@ fn select_of_binary(
         }
     }
     if found.is_empty() {
+        if binary.symbols_from == SymbolSource::DynamicSymbols {
+            return Err(Error::failed(format!(
+                "no function of the profile is in {file_name}: it is stripped, and names only what it exports"
+            ))
+            .with_hint("give the program with its symbols, as it was linked"));
+        }
         return Err(Error::failed(format!(
             "no function of the profile is in {file_name}: it is a profile of another program"
         ))

@@ -61,13 +61,16 @@ pub struct Resolved {
 /// A passage with one unresolved end keeps its other end as a function.
 ///
 /// # Errors
-/// When a binary at hand is damaged or not the one that was recorded, and when nothing of the recording can be resolved,
-/// with what was missing.
+/// When a binary at hand is damaged, not the one that was recorded, or without any of the recorded names, and when nothing of
+/// the recording can be resolved, with what was missing.
 pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: Settings) -> Result<Resolved> {
     let loaded = dsos::load(recording, files, settings)?;
     let dsos = Dsos::new(recording, &loaded);
     if recording.return_addresses && !settings.ignore_build_id {
         return_addresses::check(recording, &dsos)?;
+    }
+    if !settings.ignore_build_id {
+        check_names(recording, &dsos)?;
     }
     let mut losses = Losses::default();
     let ends = Ends::new(recording, &dsos, &mut losses);
@@ -87,8 +90,9 @@ pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: Settings
 /// What a place turned out to be.
 #[derive(Debug)]
 enum End {
-    /// A function. `first_byte`: whether the place is its first byte, None where only the name is known.
-    Function { key: FunctionKey, size: Option<u64>, first_byte: Option<bool> },
+    /// A function. `first_byte`: whether the place is its first byte, None where only the name is known. `local`: whether it is
+    /// known that no other DSO can call it by its name.
+    Function { key: FunctionKey, size: Option<u64>, first_byte: Option<bool>, local: bool },
     /// A stub that leads to the function of this name.
     Stub { name: String, first_byte: Option<bool> },
     /// Nothing that can be named.
@@ -117,15 +121,20 @@ impl Ends {
             recording.places().iter().map(|place| end_of(place, dsos, &namesakes, losses)).collect();
         let mut seen: HashMap<&str, BTreeSet<&str>> = HashMap::new();
         for end in &ends {
-            if let End::Function { key, .. } = end {
+            if let End::Function { key, local: false, .. } = end {
                 let labels = seen.entry(&key.name).or_default();
                 labels.extend(key.dso.as_deref());
             }
         }
+        let led_to = led_to(recording, &ends);
         let mut stub_targets = HashMap::new();
         for end in &ends {
             let End::Stub { name, .. } = end else { continue };
             if stub_targets.contains_key(name) {
+                continue;
+            }
+            if let Some(Some((key, size))) = led_to.get(name.as_str()) {
+                stub_targets.insert(name.clone(), ((*key).clone(), *size));
                 continue;
             }
             let mut definers: BTreeSet<&str> = seen.get(name.as_str()).cloned().unwrap_or_default();
@@ -160,6 +169,35 @@ impl Ends {
             End::Lost(_) => None,
         }
     }
+}
+
+/// The one function that the stubs of each name were seen to lead to, by its own name: the variant that ran of an indirect
+/// function, or another name of the same code. None where they led to several.
+fn led_to<'a>(
+    recording: &Recording,
+    ends: &'a [End],
+) -> HashMap<&'a str, Option<(&'a FunctionKey, Option<u64>)>> {
+    let mut led_to: HashMap<&str, Option<(&FunctionKey, Option<u64>)>> = HashMap::new();
+    for (from, to, kind, _) in recording.transfers() {
+        let (End::Stub { name, .. }, End::Function { key, size, first_byte, .. }) =
+            (&ends[from.0 as usize], &ends[to.0 as usize])
+        else {
+            continue;
+        };
+        if kind == TransferKind::Near || *first_byte == Some(false) || binds_stubs(&key.name) {
+            continue;
+        }
+        let one = led_to.entry(name).or_insert(Some((key, *size)));
+        if one.is_some_and(|(known, _)| known != key) {
+            *one = None;
+        }
+    }
+    led_to
+}
+
+/// Whether this is the function of the dynamic linker that a stub asks the first time, where it leads.
+fn binds_stubs(name: &str) -> bool {
+    name.starts_with("_dl_runtime_resolve")
 }
 
 /// Files that the recording itself names for functions of one name, where no symbol table is at hand to tell.
@@ -214,6 +252,7 @@ fn end_of(place: &Place, dsos: &Dsos, namesakes: &Namesakes, losses: &mut Losses
                             key,
                             size: (function.size > 0).then_some(function.size),
                             first_byte: Some(first_byte),
+                            local: function.local,
                         },
                         None => End::Lost(Lost::Unacceptable),
                     }
@@ -236,15 +275,19 @@ fn end_of(place: &Place, dsos: &Dsos, namesakes: &Namesakes, losses: &mut Losses
                 return End::Stub { name: key.name, first_byte: None };
             }
             let source_file = file.as_deref().and_then(dsos::source_file);
-            let mut size = None;
+            let (mut size, mut local) = (None, false);
             if let Some(view) = place.dso.and_then(|id| dsos.view(id)) {
                 match view.by_name(&key.name, source_file.as_deref()) {
+                    dsos::Named::Unknown if view.is_stripped() => {
+                        losses.add("sizes of functions of stripped programs and libraries", 0, &key.name);
+                    }
                     dsos::Named::Unknown => {}
                     // Tracers name what a program calls by the stub in the program.
                     dsos::Named::Import => return End::Stub { name: key.name, first_byte: None },
                     dsos::Named::Function { function, file } => {
                         key.file = file.map(str::to_owned);
                         size = (function.size > 0).then_some(function.size);
+                        local = function.local;
                     }
                     dsos::Named::Ambiguous => losses.add(
                         "which of several functions of one name in one DSO was meant, as the recording does not say",
@@ -255,7 +298,7 @@ fn end_of(place: &Place, dsos: &Dsos, namesakes: &Namesakes, losses: &mut Losses
             } else if namesakes.several(&key) {
                 key.file = source_file;
             }
-            End::Function { key, size, first_byte: None }
+            End::Function { key, size, first_byte: None, local }
         }
     }
 }
@@ -337,9 +380,13 @@ fn add_transfers(
             losses.add(&lost.reason(what), count, &dsos.example(&recording.places()[place.0 as usize]));
             continue;
         };
-        let through_stub = matches!(source, End::Stub { .. }) || matches!(target, End::Stub { .. });
+        // Whoever called the stub called what it leads to: the passage between the two is no second call.
+        let from_stub = matches!(source, End::Stub { .. }) && !binds_stubs(&profile.key(callee).name);
         let one_function = same || profile.key(caller).name == profile.key(callee).name;
-        if through_stub && one_function {
+        if from_stub || matches!(target, End::Stub { .. }) && one_function {
+            if kind == TransferKind::Branch {
+                no_calls = no_calls.saturating_add(count);
+            }
             losses.add("passages of a linkage stub to its own function", count, &profile.key(callee).name);
             continue;
         }
@@ -392,6 +439,36 @@ fn describe_clusters(profile: &mut Profile, dsos: &Dsos, losses: &mut Losses) {
     }
 }
 
+/// Refuses a recording of names that the binaries at hand do not have: not one of them, in any.
+fn check_names(recording: &Recording, dsos: &Dsos) -> Result<()> {
+    let found = dsos.names_found(recording);
+    if found.values().any(|(_, known)| *known) {
+        return Ok(());
+    }
+    let is_stripped = |id: &crate::read::DsoId| dsos.view(*id).is_some_and(dsos::View::is_stripped);
+    let label = |id: &crate::read::DsoId| dsos.label(*id).unwrap_or("the binary").to_owned();
+    if let Some((id, (names, _))) = found.iter().find(|(id, _)| !is_stripped(id)) {
+        return Err(Error::failed(format!(
+            "none of the {names} functions recorded is in {}: it is a profile of another program",
+            label(id)
+        ))
+        .with_hint("give the program that was recorded (--binary); --ignore-build-id goes on all the same"));
+    }
+    // With several, what was recorded says itself where each function is, and had symbols that are not here.
+    let everywhere: BTreeSet<_> = recording.places().iter().map(|place| place.dso).collect();
+    match found.first_key_value() {
+        Some((id, (names, _))) if everywhere.len() == 1 => Err(Error::failed(format!(
+            "none of the {names} functions recorded is in {}: it is stripped, or it is a profile of another program",
+            label(id)
+        ))
+        .with_hint(
+            "give the program that was recorded with its symbols (--binary), or install its debug symbols (-dbgsym, \
+             -debuginfo, or debuginfod); --ignore-build-id goes on all the same",
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn nothing_resolved(recording: &Recording, dsos: &Dsos, losses: &Losses) -> Error {
     if recording.places().is_empty() {
         let reasons: Vec<String> =
@@ -402,6 +479,11 @@ fn nothing_resolved(recording: &Recording, dsos: &Dsos, losses: &Losses) -> Erro
         } else {
             error.with_hint(format!("left out: {}", reasons.join("; ")))
         };
+    }
+    let of_no_program = |place: &Place| place.dso.is_none() && !matches!(place.spot, Spot::Symbol { .. });
+    if recording.places().iter().all(of_no_program) {
+        return Error::failed("the recording has addresses alone and does not say of which program")
+            .with_hint("name the program that was recorded: --binary PROGRAM");
     }
     let missing = dsos.missing();
     let count = recording.places().len();

@@ -147,7 +147,11 @@ fn a_processor_that_was_told_to_record_calls_recorded_calls() {
     let mut file = begin();
     file.events[0].branch_sample_type = ANY_CALL | 1;
     file.sample(10, 5, BASE, &[Branch::new(BASE, BASE + 0x10, UNTYPED)]);
-    assert_eq!(read(&file.finish()).transfers()[0].2, TransferKind::Call);
+    let recording = read(&file.finish());
+    assert_eq!(recording.transfers()[0].2, TransferKind::Call);
+    assert_eq!(recording.source, "perf branch records (branches:u)");
+    file.events[0].branch_sample_type = DIRECT_CALL | 1;
+    assert_eq!(read(&file.finish()).source, "perf branch records (branches:u) without indirect calls");
 }
 
 #[test]
@@ -232,6 +236,9 @@ fn what_cannot_be_read_says_where_and_what_to_do() {
     file.sample(10, 5, BASE, &[]);
     cases.push(("empty branch stacks", file.finish()));
     cases.push(("no samples", begin().finish()));
+    let mut file = begin();
+    file.in_folder = true;
+    cases.push(("no samples, as they stand in files beside it", file.finish()));
     let mut file = begin();
     file.raw(81, 0, &[0; 64]);
     cases.push(("compressed, but not by zstd", file.finish()));

@@ -223,6 +223,21 @@ fn a_profile_that_is_cut_off_is_refused() {
 }
 
 #[test]
+fn gperftools_own_form_is_refused_with_the_command_that_translates_it() {
+    let words = [0u64, 3, 0, 10_000, 0, 1, 2, 0x40_1000, 0x40_2000];
+    let wide: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let narrow: Vec<u8> = words.iter().flat_map(|word| (*word as u32).to_be_bytes()).collect();
+    for bytes in [wide, narrow] {
+        let error = read(&bytes).unwrap_err();
+        assert!(error.to_string().contains("gperftools"), "{error}");
+        assert!(
+            error.hint().unwrap().contains("go tool pprof -proto -output cpu.pb.gz PROGRAM cpu.prof"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn a_bomb_ends_in_an_error() {
     // A field of a number that no profile has, over and over.
     let mut piece = Message::default();

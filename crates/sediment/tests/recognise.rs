@@ -45,6 +45,23 @@ fn what_is_no_profile_is_recognised_by_none() {
     }
 }
 
+/// What is given in place of a profile by mistake has a way out of its own.
+#[test]
+fn what_holds_a_profile_or_belongs_to_one_is_refused_with_the_way_out() {
+    let mistakes: [(&[u8], &str); 6] = [
+        (b"\x7fELF\x02\x01\x01\0", "name it with --binary"),
+        (b"\x1f\x8b\x08\0\0\0\0\0\0\x03", "gzip -dc FILE | sediment import -"),
+        (b"\xfd7zXZ\0\0\x04", "xz -dc FILE | sediment import -"),
+        (b"\x28\xb5\x2f\xfd\x04\x58", "zstd -dc FILE | sediment import -"),
+        (b"BZh91AY&SY", "bzip2 -dc FILE | sediment import -"),
+        (b"digraph Callgraph {}", "sediment show, merge, order"),
+    ];
+    for (bytes, way_out) in mistakes {
+        let error = find(&bytes, &Settings::default()).unwrap_err();
+        assert!(error.hint().unwrap().contains(way_out), "{error}");
+    }
+}
+
 #[test]
 fn a_reader_can_be_asked_for_by_name() {
     for reader in READERS {

@@ -96,6 +96,7 @@ fn a_stub_is_the_function_in_the_one_dso_that_defines_it() {
         ("/bin/p:twice@plt", "/lib/a.so:twice", 1),
         ("/bin/p:twice@plt", "/lib/b.so:twice", 1),
         ("/bin/p:main", "/bin/p:nowhere@plt", 7),
+        ("/bin/p:main", "/bin/p:chosen@plt", 3),
         ("/bin/p:chosen@plt", "/lib/libc.so.6:chosen_avx2", 3),
         ("/bin/p:main", "/bin/p:offset_0x2f0@plt", 11),
     ]);
@@ -103,20 +104,70 @@ fn a_stub_is_the_function_in_the_one_dso_that_defines_it() {
     assert_eq!(
         edges(&profile),
         [
-            "?:chosen -> libc.so.6:chosen_avx2 3",
             "p:main -> ?:nowhere 7",
             "p:main -> ?:twice 2",
-            "p:main -> libc.so.6:puts 5"
+            "p:main -> libc.so.6:chosen_avx2 3",
+            "p:main -> libc.so.6:puts 5",
         ]
     );
     assert_eq!(
         ledger(&losses),
         [
             ("calls in a linkage stub of an unknown function".to_owned(), 1, 11),
-            ("passages of a linkage stub to its own function".to_owned(), 3, 7),
+            ("passages of a linkage stub to its own function".to_owned(), 4, 10),
         ]
     );
-    assert_eq!(profile.total, 35, "all that was seen");
+    assert_eq!(profile.total, 38, "all that was seen");
+}
+
+/// A dynamic linker has local functions of the C library's names.
+#[test]
+fn a_local_namesake_in_another_dso_is_not_called_through_a_stub() {
+    let own = |function| Elf { symbols: Some(vec![function]), ..Elf::default() };
+    let files = Binaries(vec![
+        ("/lib/libc.so.6", own(Function::global("copy", 0, 32))),
+        ("/lib/ld.so", own(Function::local("copy", 0, 16, "copy.c"))),
+    ]);
+    let recording = calls(&[
+        ("/bin/p:main", "/bin/p:copy@plt", 5),
+        ("/bin/p:main", "/lib/libc.so.6:copy", 1),
+        ("/lib/ld.so:copy", "/lib/ld.so:copy", 1),
+    ]);
+    let (profile, _) = resolve(&recording, &files).unwrap();
+    assert_eq!(edges(&profile), ["ld.so:copy -> ld.so:copy 1", "p:main -> libc.so.6:copy 6"]);
+}
+
+#[test]
+fn a_stub_that_led_to_several_variants_stays_the_function_of_its_name() {
+    let recording = calls(&[
+        ("/bin/p:main", "/bin/p:copy@plt", 4),
+        ("/bin/p:copy@plt", "/lib/libc.so.6:copy_sse2", 1),
+        ("/bin/p:copy@plt", "/lib/libc.so.6:copy_avx2", 3),
+    ]);
+    let (profile, _) = resolve(&recording, &NoFiles).unwrap();
+    assert_eq!(edges(&profile), ["p:main -> ?:copy 4"]);
+}
+
+#[test]
+fn names_of_another_program_are_refused() {
+    let recording = calls(&[("/bin/p:begin", "/bin/p:work", 2)]);
+    let error = resolve(&recording, &Binaries(vec![("/bin/p", program())])).unwrap_err().to_string();
+    assert!(error.contains("2 functions recorded is in p: it is a profile of another program"), "{error}");
+    let bare = Elf { symbols: None, ..Elf::default() };
+    let error = resolve(&recording, &Binaries(vec![("/bin/p", bare)])).unwrap_err().to_string();
+    assert!(error.contains("it is stripped"), "{error}");
+    // Demangled names are in no symbol table.
+    let demangled = calls(&[("/bin/p:begin()", "/bin/p:work(int)", 2)]);
+    assert!(resolve(&demangled, &Binaries(vec![("/bin/p", program())])).is_ok());
+}
+
+#[test]
+fn addresses_of_no_program_ask_for_it() {
+    let mut recording = Recording::default();
+    let from = place(&mut recording, None, Spot::Address(0x1000));
+    recording.add_transfer(from, from, TransferKind::Branch, 1);
+    let error = resolve(&recording, &NoFiles).unwrap_err();
+    assert!(error.hint().unwrap().contains("--binary"), "{error}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use sediment::read::{self, Input, Recording, Settings, StackOrder, Step};
 use sediment::resolve::{self, Resolved, Stripped};
 use sediment::trace::{Sequence, file::Writer};
 use sediment::{Error, ErrorKind, Result, profile};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Turn a profiler's files into a profile
@@ -267,6 +268,7 @@ pub(crate) fn resolve(
 ) -> Result<Resolved> {
     ui.note(&format!("read: {} ({}); {} calls in all", recording.seen, recording.source, recording.total));
     ui.losses("reading", &recording.losses);
+    say_what_was_not_recorded(recording, files, ui);
     let settings = resolve::Settings { ignore_build_id };
     let resolved = resolve::resolve_with(recording, files, settings).inspect_err(|_| {
         if let Ok(stripped) = resolve::stripped(recording, files, settings) {
@@ -281,6 +283,24 @@ pub(crate) fn resolve(
     let functions = profile.functions();
     super::say_what_is_demangled(functions.iter().map(|function| profile.key(*function).name.as_str()), ui);
     Ok(resolved)
+}
+
+/// Says which of the binaries that the user named are none of those that were recorded.
+fn say_what_was_not_recorded(recording: &Recording, files: &SystemFiles, ui: &Ui) {
+    const SAID: usize = 5;
+    let recorded: BTreeSet<&str> = recording.dsos().iter().map(|dso| dso.path.as_str()).collect();
+    let mut list = recorded.iter().take(SAID).copied().collect::<Vec<_>>().join(", ");
+    if recorded.len() > SAID {
+        list.push_str(&format!(" and {} more", recorded.len() - SAID));
+    } else if recorded.is_empty() {
+        list.push_str("functions of no known program");
+    }
+    for path in files.not_recorded(recording.dsos()) {
+        let path = files::display(path);
+        ui.note(&format!(
+            "{path} is not used: no program or library of its name or build-id was recorded, but {list}"
+        ));
+    }
 }
 
 /// Says when much of what ran was compiled while it ran: readers count it as code that no file holds.

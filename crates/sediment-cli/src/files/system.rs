@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The recorded programs and their debug files, wherever a Linux system keeps them.
 //!
-//! Programs: those that the user named, by their base name; the recorded path; where the file there is of another build, the
+//! Programs: those that the user named, by their base name or build-id; the recorded path; where the file there is of another build, the
 //! copies that perf and debuginfod keep by build-id. Debug files, as GDB looks for them: by build-id below /usr/lib/debug and
 //! in debuginfod's cache; by debug link beside the program, in `.debug` there, and below /usr/lib/debug. Nothing is fetched
 //! from a network. With another machine's files below a folder, these go before this machine's, and paths lead there alone.
@@ -9,6 +9,7 @@
 use super::{base_name, read};
 use sediment::Result;
 use sediment::binary::{self, Files};
+use sediment::read::RecordedDso;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -26,7 +27,7 @@ pub(crate) struct SystemFiles {
 }
 
 impl SystemFiles {
-    /// Files below `root` (`/` if None), and these binaries for DSOs of their base name.
+    /// Files below `root` (`/` if None), and these binaries for DSOs of their base name or build-id.
     pub(crate) fn new(root: Option<PathBuf>, binaries: &[PathBuf]) -> Result<Self> {
         let binaries = binaries.iter().map(|path| Ok((path.clone(), read(path)?))).collect::<Result<_>>()?;
         let folder = |variable: &str| std::env::var_os(variable).filter(|v| !v.is_empty()).map(PathBuf::from);
@@ -45,6 +46,29 @@ impl SystemFiles {
     fn below(&self, root: &Path, path: &Path) -> Option<Vec<u8>> {
         let inside: PathBuf = path.components().filter(|part| matches!(part, Component::Normal(_))).collect();
         contents(&root.join(inside))
+    }
+
+    /// The binary that the user named for a DSO of this path and build-id: one of its base name, else one of its build-id.
+    fn named(&self, path: &str, build_id: Option<&str>) -> Option<&(PathBuf, Vec<u8>)> {
+        let wanted = base_name(Path::new(path));
+        let of_that_build = |bytes: &[u8]| {
+            build_id
+                .zip(binary::build_id(bytes))
+                .is_some_and(|(one, other)| binary::same_build_id(one, &other))
+        };
+        let by_name = self.binaries.iter().find(|(given, _)| base_name(given) == wanted);
+        by_name.or_else(|| self.binaries.iter().find(|(_, bytes)| of_that_build(bytes)))
+    }
+
+    /// The binaries that the user named and that are none of these recorded ones.
+    pub(crate) fn not_recorded(&self, dsos: &[RecordedDso]) -> Vec<&Path> {
+        let used: Vec<&Path> = dsos
+            .iter()
+            .filter_map(|dso| self.named(&dso.path, dso.build_id.as_deref()))
+            .map(|(path, _)| path.as_path())
+            .collect();
+        let given = self.binaries.iter().map(|(path, _)| path.as_path());
+        given.filter(|path| !used.contains(path)).collect()
     }
 
     /// The system's description of itself (os-release), of the machine whose files are looked at.
@@ -118,9 +142,7 @@ impl Files for SystemFiles {
     }
 
     fn binary(&self, path: &str, build_id: Option<&str>) -> Option<Vec<u8>> {
-        let wanted = base_name(Path::new(path));
-        let named = self.binaries.iter().find(|(given, _)| base_name(given) == wanted);
-        if let Some((_, bytes)) = named {
+        if let Some((_, bytes)) = self.named(path, build_id) {
             return Some(bytes.clone());
         }
         // A bare name says nothing of where the file is.

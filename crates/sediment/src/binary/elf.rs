@@ -374,7 +374,7 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
         Ok(stubs)
     }
 
-    /// Takes up the entries of a section, if it is a relocation table, with addends or without.
+    /// Takes up the entries of a section, if it is a relocation table of the dynamic linker, with addends or without.
     fn add_relocations(
         &self,
         section: &Elf::SectionHeader,
@@ -383,6 +383,13 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
         relocations: &mut plt::Relocations,
     ) -> Result<()> {
         use object::read::elf::{Rel as _, Rela as _};
+        // With --emit-relocs those that the linker has applied stand in the file too, with symbols of another table.
+        let link = section.link(self.endian);
+        let of_loader = link == symbols.section() || link.0 == 0;
+        let loaded = section.sh_flags(self.endian).0 & elf::SHF_ALLOC.0 != 0;
+        if !loaded || !of_loader {
+            return Ok(());
+        }
         let bad = |e: object::read::Error| damaged("a relocation table", &e);
         let is_plt =
             matches!(self.section_name(section)?, b".rela.plt" | b".rela.iplt" | b".rel.plt" | b".rel.iplt");

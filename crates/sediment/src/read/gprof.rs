@@ -63,14 +63,15 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     // Whether the last record of a graph is behind us: an empty line follows it.
     let mut closed = true;
     let mut number = 0;
-    for line in bytes.split(|b| *b == b'\n') {
+    // Nothing stands behind the last line's end.
+    for line in bytes.strip_suffix(b"\n").unwrap_or(bytes).split(|b| *b == b'\n') {
         number += 1;
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let words = line.trim_ascii();
         match part {
             _ if line.starts_with(b"\x0c") => part = Part::Other,
             Part::Flat if words.is_empty() => part = Part::Other,
-            _ if words.is_empty() => closed = record.is_empty(),
+            _ if words.is_empty() => closed = record.is_empty() && line.is_empty(),
             Part::Graph if words.starts_with(b"This table describes the call tree") => part = Part::Other,
             Part::Graph if words.starts_with(b"called/total ") => {}
             Part::Other | Part::Graph if words.starts_with(b"Index by function name") => part = Part::Index,

@@ -113,6 +113,16 @@ pub const READERS: &[Reader] = &[
 /// How much of a file its kind is found by, in bytes.
 pub const HEAD: usize = 1 << 16;
 
+/// How files begin that were packed, and what unpacks them to standard output.
+const PACKED: [(&[u8], &str); 6] = [
+    (b"\x1f\x8b", "gzip -dc"),
+    (b"\xfd7zXZ\0", "xz -dc"),
+    (b"\x28\xb5\x2f\xfd", "zstd -dc"),
+    (b"BZh", "bzip2 -dc"),
+    (b"\x04\x22\x4d\x18", "lz4 -dc"),
+    (b"PK\x03\x04", "unzip -p"),
+];
+
 /// Reads a recording of whatever kind the content shows.
 ///
 /// # Errors
@@ -161,6 +171,14 @@ pub fn find(input: &dyn Input, settings: &Settings) -> Result<&'static Reader> {
         if memchr::memmem::find(&head[..head.len().min(4096)], b"digraph").is_some() {
             return Error::failed("this is a profile already, not a recording")
                 .with_hint("use it as it is: sediment show, merge, order");
+        }
+        if head.starts_with(b"\x7fELF") {
+            return Error::failed("this is a program or library, not a recording of one")
+                .with_hint("name it with --binary, beside the profiler's file");
+        }
+        if let Some((_, unpack)) = PACKED.iter().find(|(magic, _)| head.starts_with(magic)) {
+            return Error::failed("this file is packed, and what is in it is not read so")
+                .with_hint(format!("unpack it on the way: {unpack} FILE | sediment import -"));
         }
         let known: Vec<&str> = READERS.iter().map(|reader| reader.summary).collect();
         Error::failed("this is no profile of a kind that sediment reads")

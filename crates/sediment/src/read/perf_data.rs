@@ -38,7 +38,10 @@ pub const READER: Reader = Reader {
 
 fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     let survey = Survey::of(input)?;
-    let (what, unknown, passages) = match survey.evidence {
+    let (mut what, mut unknown, passages) = match survey.evidence {
+        Evidence::BranchStacks if survey.no_indirect_calls() => {
+            ("branch records", " without indirect calls", "branches")
+        }
         Evidence::BranchStacks | Evidence::SingleBranches => ("branch records", "", "branches"),
         Evidence::BranchesAsStack => {
             ("call stacks from branch records", " without call counts or time order", "calls in stacks")
@@ -53,7 +56,10 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     };
     let mut recording = Recording::default();
     let seen = count::count(&survey, input, &mut recording)?;
-    if seen.passages == 0 && survey.evidence != Evidence::Places {
+    if seen.passages == 0 && survey.evidence == Evidence::CallChains && !recording.samples().is_empty() {
+        (what, unknown) = ("samples", " without callers or call counts or time order");
+        recording.losses.add_many(NO_CALLERS, seen.samples, 0, "");
+    } else if seen.passages == 0 && survey.evidence != Evidence::Places {
         return Err(Error::failed(format!(
             "none of the {} samples of this perf.data holds a {}",
             seen.samples,
@@ -71,6 +77,10 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     Ok(recording)
 }
 
+/// Where no call stack holds a caller.
+const NO_CALLERS: &str = "callers, as no call stack holds one: the program keeps no frame pointers; compile it with \
+                          -fno-omit-frame-pointer, or record with --call-graph dwarf and import what perf script prints";
+
 const HOW_TO_RECORD: &str = "record with: perf record -e branches:u -j any_call,u -- PROGRAM; where the machine has no branch \
                              records (most virtual machines), with: perf record -e cpu-clock:u --call-graph fp -- PROGRAM, or \
                              use valgrind --tool=callgrind PROGRAM";
@@ -78,7 +88,7 @@ const HOW_TO_RECORD: &str = "record with: perf record -e branches:u -j any_call,
 fn stack_copies() -> Error {
     Error::failed("the callers in this perf.data are copies of the stack (--call-graph dwarf), which perf alone unwinds")
         .with_hint(
-            "let perf print them, on the machine that recorded them: perf script --no-inline -i perf.data > stacks.txt; \
+            "let perf print them, on the machine that recorded them: perf script --no-inline --no-demangle -i perf.data > stacks.txt; \
              then import stacks.txt",
         )
 }

@@ -12,7 +12,7 @@ mod unpack;
 mod wire;
 
 use super::stacks::add_stack;
-use super::{Input, Reader, Recording, Settings};
+use super::{Input, Reader, Recording, Settings, input};
 use crate::error::{Error, Result};
 use tables::{Budget, Tables};
 use unpack::{Content, GZIP, Messages};
@@ -34,6 +34,8 @@ pub const NEGATIVE: &str = "samples with a negative value";
 /// Samples that say a value and no stack.
 pub const NO_STACK: &str = "samples without a call stack";
 
+/// Five words of eight bytes.
+const GPERFTOOLS_HEAD: usize = 40;
 /// Deeper ones are no call stacks.
 const DEEPEST: usize = 1 << 18;
 /// What a passage costs in a table that doubles as it grows.
@@ -41,7 +43,24 @@ const PASSAGE_COST: usize = 110;
 
 /// Whether the start of a file is that of a profile: known fields, each of its kind, and the first string empty.
 fn recognises(head: &[u8]) -> bool {
+    if is_gperftools(head) {
+        return true;
+    }
     if head.starts_with(GZIP) { begins_profile(&unpack::unpacked_head(head)) } else { begins_profile(head) }
+}
+
+/// Whether this is a profile of gperftools in its own form: words of 4 or 8 bytes in either byte order, 0, 3, 0, the period in
+/// microseconds, 0.
+fn is_gperftools(head: &[u8]) -> bool {
+    let word = |size: usize, at: usize, swap: bool| {
+        let bytes = head.get(at * size..(at + 1) * size)?;
+        let digit = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
+        Some(if swap { bytes.iter().fold(0, digit) } else { bytes.iter().rev().fold(0, digit) })
+    };
+    [(4, false), (4, true), (8, false), (8, true)].into_iter().any(|(size, swap)| {
+        [(0, 0), (1, 3), (2, 0), (4, 0)].into_iter().all(|(at, value)| word(size, at, swap) == Some(value))
+            && word(size, 3, swap).is_some_and(|period| period > 0)
+    })
 }
 
 fn begins_profile(head: &[u8]) -> bool {
@@ -91,6 +110,12 @@ fn begins_profile(head: &[u8]) -> bool {
 }
 
 fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
+    if is_gperftools(&input::head(input, GPERFTOOLS_HEAD)?) {
+        return Err(Error::failed("this is a profile of gperftools in its own form").with_hint(
+            "translate it, with the program that ran: go tool pprof -proto -output cpu.pb.gz PROGRAM cpu.prof; or without Go: \
+             google-pprof --collapsed PROGRAM cpu.prof | sed 's/<[0-9a-f]*>//g' > stacks.folded; then import that",
+        ));
+    }
     let mut budget = Budget::of(input.length());
     let longest = budget.0;
     let mut tables = Tables::read(&mut Messages::of(input, longest)?, &mut budget)?;

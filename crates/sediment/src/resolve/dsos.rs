@@ -4,12 +4,12 @@
 use super::Settings;
 use super::instructions::{Flow, flow};
 use crate::binary::{
-    AddressIndex, Binary, BinaryFunction, Files, SymbolSource, file_evidence, same_build_id,
+    AddressIndex, Binary, BinaryFunction, Files, SymbolSource, file_evidence, names, same_build_id,
 };
 use crate::error::{Error, Result};
 use crate::profile::acceptable;
 use crate::read::{DsoId, Place, RecordedDso, Recording, Spot};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Why a place is no function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +78,11 @@ fn load_one(dso: &RecordedDso, bytes: Vec<u8>, files: &dyn Files, settings: Sett
             return Err(Error::failed(format!(
                 "this is not the file that was recorded: its build-id is {found}, that of the recording {recorded}"
             ))
-            .with_hint("give the binary of the very build that was recorded, with its debug symbols"));
+            .with_hint(format!(
+                "give the very build that was recorded as {}, with its debug symbols; --ignore-build-id goes on with this one, \
+                 at the risk of wrong names",
+                dso.path
+            )));
         }
     }
     Ok(Loaded { bytes, binary })
@@ -152,6 +156,30 @@ impl<'a> Dsos<'a> {
     pub(super) fn stripped(&self, place: &Place) -> Option<DsoId> {
         let id = place.dso?;
         self.view(id)?.is_stripped().then_some(id)
+    }
+
+    /// The DSOs at hand in which functions are known by name alone, with how many names and whether the binary has one of
+    /// them. Names that no linker knows, such as demangled ones, do not count.
+    pub(super) fn names_found(&self, recording: &Recording) -> BTreeMap<DsoId, (u64, bool)> {
+        let mut found: BTreeMap<DsoId, (u64, bool)> = BTreeMap::new();
+        for place in recording.places() {
+            let (Some(id), Spot::Symbol { name, .. }) = (place.dso, &place.spot) else { continue };
+            let symbol = names::symbol(name);
+            let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$');
+            if symbol.plt || symbol.unresolved || is_no_name(symbol.name) || !symbol.name.iter().all(plain) {
+                continue;
+            }
+            let (Some(view), Ok(name)) = (self.view(id), std::str::from_utf8(symbol.name)) else { continue };
+            let there = view.by_name(name, None);
+            // What the program calls in libraries many other programs call too.
+            if matches!(there, Named::Import) {
+                continue;
+            }
+            let (names, known) = found.entry(id).or_default();
+            *names += 1;
+            *known |= !matches!(there, Named::Unknown);
+        }
+        found
     }
 
     /// The labels of the binaries at hand that export a function of this name.

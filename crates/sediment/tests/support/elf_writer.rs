@@ -88,6 +88,7 @@ impl Section {
 }
 
 const PROGBITS: u32 = 1;
+const ALLOC: u64 = 2;
 const ALLOC_EXEC: u64 = 6;
 
 impl Elf {
@@ -216,6 +217,7 @@ impl Elf {
             relocations.extend(0u64.to_le_bytes());
         }
         sections.push(Section {
+            flags: ALLOC,
             link: dynsym_index,
             entry_size: 24,
             ..Section::new(".rela.plt", 4, relocations)
@@ -280,7 +282,7 @@ impl Elf {
         let mut file = vec![0u8; CODE_OFFSET as usize];
         let mut headers = Vec::new();
         for (section, name) in sections.iter().zip(&name_offsets) {
-            if section.flags == 0 {
+            if section.flags != ALLOC_EXEC {
                 file.resize(file.len().next_multiple_of(8), 0);
             }
             let offset = file.len() as u64;

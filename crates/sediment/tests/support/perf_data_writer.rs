@@ -35,6 +35,7 @@ pub(crate) const IN_GUEST: u16 = 5;
 pub(crate) const ANY: u64 = 1 << 3;
 pub(crate) const ANY_CALL: u64 = 1 << 4;
 pub(crate) const CALL_STACK: u64 = 1 << 11;
+pub(crate) const DIRECT_CALL: u64 = 1 << 13;
 pub(crate) const HW_INDEX: u64 = 1 << 17;
 pub(crate) const COUNTERS: u64 = 1 << 19;
 
@@ -91,6 +92,8 @@ pub(crate) struct PerfData {
     pub(crate) tracing_data: bool,
     /// Path and build-id (up to 20 bytes) of the table of build-ids, and whether the size is written.
     pub(crate) build_ids: Vec<(String, Vec<u8>, bool)>,
+    /// Whether it is one of the files of a folder (`perf record --threads`).
+    pub(crate) in_folder: bool,
     records: Vec<u8>,
 }
 
@@ -115,6 +118,7 @@ impl PerfData {
             about: u64::MAX,
             tracing_data: true,
             build_ids: Vec::new(),
+            in_folder: false,
             records: Vec::new(),
         }
     }
@@ -384,6 +388,9 @@ impl PerfData {
             features.push((6, self.string(arch)));
         }
         features.push((12, self.event_description()));
+        if self.in_folder {
+            features.push((24, self.u64(1).to_vec()));
+        }
         let bits = features.iter().fold(0u64, |bits, (bit, _)| bits | 1 << bit);
 
         let mut file = Vec::new();

@@ -35,8 +35,13 @@ const AARCH64: [&[&str]; 5] = [
     &["-mbranch-protection=standard", "-Wl,-z,force-bti"],
     &["-mbranch-protection=standard", "-Wl,-z,force-bti", "-Wl,-z,pac-plt", "-fno-pie", "-no-pie"],
 ];
-const HERE: [&[&str]; 4] =
-    [&[], &["-Wl,-z,now"], &["-fno-pie", "-no-pie"], &["-fcf-protection=full", "-Wl,-z,ibtplt"]];
+const HERE: [&[&str]; 5] = [
+    &[],
+    &["-Wl,--emit-relocs"],
+    &["-Wl,-z,now"],
+    &["-fno-pie", "-no-pie"],
+    &["-fcf-protection=full", "-Wl,-z,ibtplt"],
+];
 
 /// Without any library, as a compiler for another machine may have none.
 const PROGRAM: &str = r#"

@@ -24,6 +24,7 @@ pub(super) mod sample_type {
 
 /// Bits of `branch_sample_type` (PERF_SAMPLE_BRANCH_*).
 pub(super) mod branch_sample_type {
+    pub(crate) const ANY: u64 = 1 << 3;
     pub(crate) const ANY_CALL: u64 = 1 << 4;
     pub(crate) const IND_CALL: u64 = 1 << 6;
     pub(crate) const CALL_STACK: u64 = 1 << 11;
@@ -165,6 +166,12 @@ impl Attribute {
         use branch_sample_type::{ANY_CALL, CALL, IND_CALL, KINDS};
         let kinds = self.branch_sample_type & KINDS;
         kinds != 0 && kinds & !(ANY_CALL | IND_CALL | CALL) == 0
+    }
+
+    /// Whether the processor was told to record direct calls alone (`-j call`).
+    pub(super) fn records_no_indirect_calls(&self) -> bool {
+        use branch_sample_type::{ANY, ANY_CALL, CALL, IND_CALL};
+        self.branch_sample_type & (ANY | ANY_CALL | IND_CALL | CALL) == CALL
     }
 
     /// Whether both count the same thing: the cores of one machine may each have an event of their own for it.

@@ -21,6 +21,7 @@ mod feature {
     pub(crate) const BUILD_ID: u64 = 2;
     pub(crate) const ARCH: u64 = 6;
     pub(crate) const EVENT_DESCRIPTION: u64 = 12;
+    pub(crate) const FOLDER: u64 = 24;
 }
 
 /// Whether this is a perf.data file of either byte order.
@@ -62,6 +63,8 @@ pub(super) struct PerfFile<'a> {
     pub(super) arch: Option<String>,
     /// Build-ids in lower-case hex, by the path that was mapped.
     pub(super) build_ids: HashMap<Vec<u8>, String>,
+    /// Whether the samples may stand in files beside it.
+    pub(super) in_folder: bool,
 }
 
 /// A part of the file, by offset and size.
@@ -85,6 +88,7 @@ impl<'a> PerfFile<'a> {
             events: Events::default(),
             arch: None,
             build_ids: HashMap::new(),
+            in_folder: false,
         };
         if header_size == HEADER_OF_PIPE {
             file.read_records_of_pipe()?;
@@ -106,6 +110,7 @@ impl<'a> PerfFile<'a> {
             .with_hint("end a recording with Ctrl-C or SIGINT, and wait until perf has ended"));
         }
         file.check(file.data, "the records")?;
+        file.in_folder = features[0] >> feature::FOLDER & 1 == 1;
         file.read_attributes(attributes, attribute_size)?;
         file.read_features(&features)?;
         Ok(file)

@@ -64,9 +64,12 @@ impl<'a> Survey<'a> {
         let attributes = &file.events.attributes;
         let with_samples = || attributes.iter().zip(&samples).filter(|(_, samples)| **samples > 0);
         if with_samples().next().is_none() {
-            return Err(Error::failed("this perf.data holds no sample").with_hint(
-                "did the recorded program run long enough? record it again, or with a lower period (-c)",
-            ));
+            return Err(Error::failed("this perf.data holds no sample").with_hint(if file.in_folder {
+                "they stand beside it, as perf record --threads writes them: let perf join the files of the folder with \
+                 perf inject -i FOLDER -o joined, and import joined/data"
+            } else {
+                "did the recorded program run long enough? record it again, or with a lower period (-c)"
+            }));
         }
         let evidence =
             with_samples().map(|(attribute, _)| attribute.evidence()).min().unwrap_or(Evidence::Nothing);
@@ -88,6 +91,12 @@ impl<'a> Survey<'a> {
     pub(super) fn not_read(&self) -> impl Iterator<Item = (&str, u64)> {
         let all = self.file.events.attributes.iter().zip(&self.read).zip(&self.samples);
         all.filter(|((_, read), _)| !**read).map(|((one, _), samples)| (one.name(), *samples))
+    }
+
+    /// Whether no event that is read has branches by which an indirect call could be seen.
+    pub(super) fn no_indirect_calls(&self) -> bool {
+        let all = self.file.events.attributes.iter().zip(&self.read);
+        all.filter(|(_, read)| **read).all(|(one, _)| one.records_no_indirect_calls())
     }
 
     /// The names of the events that are read, joined by `+`.
