@@ -37,6 +37,14 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).map_err(failed)
 }
 
+/// As [`read`], of a regular file or standard input alone: a device may have no end.
+pub(crate) fn read_regular(path: &Path) -> Result<Vec<u8>> {
+    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return Err(Error::failed("this is a device or a pipe, and no file").with_input(display(path)));
+    }
+    read(path)
+}
+
 /// A recording to read: a file as it lies on disk, or what came through a pipe.
 #[derive(Debug)]
 pub(crate) enum Source {

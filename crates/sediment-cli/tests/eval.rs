@@ -151,6 +151,32 @@ fn quick_says_how_it_is_used() {
     let missing = eval(folder.path(), &["quick", "--", "true", "--", "./no-such-program"]);
     assert_eq!(code(&missing), 1);
     assert!(err(&missing).contains("./no-such-program: there is no such program"), "{}", err(&missing));
+    for (option, value, why) in [
+        ("--margin", "0", "above 0 and below 100"),
+        ("--margin", "100", "above 0 and below 100"),
+        ("--precision", "0", "above 0 and below 100"),
+        ("--precision", "100", "above 0 and below 100"),
+        ("--pin", "99999", "there is no processor 99999 to run on (--pin"),
+        ("--work", "no group", "--work"),
+        ("--meter", "nothing", "--meter"),
+        ("--primary", "cylces", "there is no metric cylces, which is to decide"),
+        ("--primary", "cycles", "the primary metric cycles is not among what is measured"),
+    ] {
+        let refused = eval(
+            folder.path(),
+            &["quick", "--no-counters", option, value, "-o", "r.jsonl", "--", "true", "--", "true"],
+        );
+        assert_eq!(code(&refused), 2, "{option} {value}: {}", err(&refused));
+        let said = err(&refused);
+        assert!(said.contains(why) && !said.contains("line "), "{option} {value}: {said}");
+        assert!(!folder.path().join("r.jsonl").exists(), "{option} {value}");
+    }
+    plan(folder.path(), "true", "true", "", "server = \"true\"");
+    let two = eval(folder.path(), &["run", "plan.toml"]);
+    assert!(err(&two).contains("the workload work has two of command, server and import"), "{}", err(&two));
+    plan(folder.path(), "true", "true", "precision = 0", "");
+    let none = eval(folder.path(), &["run", "plan.toml"]);
+    assert!(err(&none).contains("precision is a number above 0 and below 1"), "{}", err(&none));
 }
 
 fn the_gate_fails_on_a_regression() {

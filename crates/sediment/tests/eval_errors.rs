@@ -84,10 +84,33 @@ fn experiments_end_on_precision_or_budget() {
 
     let lucky = World { link: 0.02, replicas: 3, ..calm };
     let experiment = simulated::run(lucky, &budget, 0.01, 3);
+    let blocks = experiment.observations.iter().filter_map(|run| run.block).max().unwrap() + 1;
+    assert_eq!(blocks, 20, "no sooner, and no further");
+    let NextStep::Futile { why, .. } = plan_next(&experiment, &budget).unwrap() else {
+        panic!("blocks help")
+    };
+    let said = "links differ so much that no number of blocks reaches ±0.5 %; needed are more layout replicas, about ";
+    assert!(why.starts_with(said), "{why}");
+    // The same number in the recommendation.
+    let links = why[said.len()..].split(' ').next().unwrap();
+    let advice = analyse(&experiment).unwrap().workloads[0].recommendation.clone();
+    assert!(
+        advice.contains(&format!("about {links} layout replicas of each would give an interval of ±0.5 %")),
+        "{advice}"
+    );
+
+    // Replicas that hardly differ: runs vary so much that the budget is far too small, and it is spent.
+    let vague = World { run: 0.1, link: 0.0001, replicas: 3, ..calm };
+    let experiment = simulated::run(vague, &budget, 0.01, 5);
+    let split = analyse(&experiment).unwrap().workloads[0].components.unwrap();
+    assert_eq!(split.between_links, 0.0, "the seed is one at which links look alike");
+    let blocks = experiment.observations.iter().filter_map(|run| run.block).max().unwrap() + 1;
+    assert_eq!(blocks, budget.most_blocks);
     let NextStep::Spent { advice, .. } = plan_next(&experiment, &budget).unwrap() else {
         panic!("not spent")
     };
-    assert!(advice.starts_with("more layout replicas, about "), "{advice}");
+    let said = advice.starts_with("about ") && advice.contains(" blocks in all, or about ");
+    assert!(said && advice.ends_with(" layout replicas of each build, would be needed"), "{advice}");
 }
 
 #[test]

@@ -106,6 +106,7 @@ fn a_build_that_fails_says_so() {
         said.contains("the build of a failed: sh failed with exit code 4") && said.contains("no such header"),
         "{said}"
     );
+    assert!(!said.contains("is kept") && !here.join("1.jsonl").exists(), "{said}");
     std::fs::write(here.join("plan.toml"), text("[\"true\"]")).unwrap();
     let nothing = eval(here, &["run", "plan.toml", "-o", "2.jsonl"]);
     assert!(err(&nothing).contains("the build of a ended well, but made no program"), "{}", err(&nothing));

@@ -110,7 +110,7 @@ fn an_interrupt_stops_the_server() {
         plan(folder.path(), SERVER, rest);
         let done = interrupted(folder.path(), &["run", "plan.toml"], || folder.path().join(moment).is_file());
         assert_eq!(code(&done), 1);
-        assert!(err(&done).contains("interrupted; the 0 runs until now"), "{}", err(&done));
+        assert!(err(&done).contains("interrupted before the first run; nothing is kept"), "{}", err(&done));
         all_ended(folder.path());
     }
 }

@@ -176,6 +176,15 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// A share: above 0 and below 1.
+    pub(super) fn share(&self, key: &str) -> Result<Option<f64>> {
+        match self.number(key, 0.0, 1.0) {
+            Ok(Some(number)) if number > 0.0 && number < 1.0 => Ok(Some(number)),
+            Ok(None) => Ok(None),
+            _ => Err(self.error(key, format!("{key} is a number above 0 and below 1"))),
+        }
+    }
+
     /// A whole number, within bounds.
     pub(super) fn whole(&self, key: &str, least: u64, most: u64) -> Result<Option<u64>> {
         let Some(value) = self.value(key) else { return Ok(None) };
