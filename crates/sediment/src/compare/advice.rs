@@ -6,7 +6,7 @@ use super::comparison::{Comparison, Design, Scale, percent};
 use super::data::{Direction, Experiment, MetricKind};
 use super::samples;
 use super::statistics::{drift, power};
-use super::stopping::{in_per_cent, needed, so_many};
+use super::stopping::{in_per_cent, needed};
 use super::verdict::{Verdict, short_p};
 
 /// Relative spread above which pyperf's `check` calls a benchmark unstable.
@@ -227,7 +227,7 @@ fn more_runs(whole: &Experiment, found: &WorkloadAnalysis, comparison: &Comparis
     match comparison.design {
         Design::Paired { .. } | Design::Replicated { .. } => {
             let needed = needed(found.components.as_ref(), comparison, wanted, whole.confidence)?;
-            match (needed.blocks.map(so_many), needed.links) {
+            match (needed.blocks.in_words(), needed.links) {
                 (Some(blocks), None) => Some(format!("{blocks} blocks {goal}")),
                 (Some(blocks), Some(links)) => {
                     Some(format!("{blocks} blocks, or about {links} layout replicas of each, {goal}"))

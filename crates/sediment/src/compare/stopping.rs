@@ -80,18 +80,53 @@ struct Wish {
 /// More is not counted.
 const MANY: u32 = 1 << 20;
 
+/// Level at which links count as shown to differ.
+const LEVEL: f64 = 0.05;
+
 /// What would bring the interval of a comparison to a half-width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Needed {
-    /// Blocks in all, up to [`MANY`]; None where the links alone differ too much for any number of blocks.
-    pub(super) blocks: Option<u32>,
+    pub(super) blocks: Blocks,
     /// Links of each build, with the blocks that there are; None where there are no replicas, or no number below [`MANY`] does.
     pub(super) links: Option<u32>,
 }
 
-/// A number of blocks in words.
-pub(super) fn so_many(blocks: u32) -> String {
-    if blocks >= MANY { "more than a million".to_owned() } else { format!("about {blocks}") }
+/// How many blocks in all, up to [`MANY`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Blocks {
+    /// As runs and links are estimated to vary.
+    About(u32),
+    /// If links did not differ. As estimated they differ too much for any number of blocks, but not even that they differ is shown.
+    AtLeast(u32),
+    /// Links are shown to differ, and as estimated too much for any number of blocks.
+    NoNumber,
+    /// Links have no blocks in common that would tell.
+    Unknown,
+}
+
+impl Blocks {
+    fn count(self) -> Option<u32> {
+        match self {
+            Self::About(count) | Self::AtLeast(count) => Some(count),
+            Self::NoNumber | Self::Unknown => None,
+        }
+    }
+
+    /// The number in words, where there is one.
+    pub(super) fn in_words(self) -> Option<String> {
+        let count = self.count()?;
+        Some(match self {
+            _ if count >= MANY => "more than a million".to_owned(),
+            Self::AtLeast(_) => format!("at least {count}"),
+            _ => format!("about {count}"),
+        })
+    }
+
+    /// After how many blocks in all to ask again. What is not known is asked again when there is twice as much to tell it from.
+    fn next_look(self, done: u32) -> Option<u32> {
+        let twice = if matches!(self, Self::AtLeast(_)) { done.saturating_mul(2) } else { 0 };
+        Some(self.count()?.max(twice))
+    }
 }
 
 /// A share in per cent, with the digits that it has.
@@ -140,26 +175,17 @@ pub fn plan_next(experiment: &Experiment, budget: &Budget) -> Result<NextStep> {
         });
     }
     // A comparison that blocks cannot help does not keep those waiting that they can.
-    let wanted = open().filter_map(|wish| wish.needed.blocks).max();
-    let links = open().filter_map(|wish| wish.needed.links).max();
+    let next_look = open().filter_map(|wish| wish.needed.blocks.next_look(done)).max();
     let is_spent = done >= budget.most_blocks;
-    if let (false, Some(wanted)) = (is_spent, wanted) {
-        let blocks = wanted.max(least).clamp(done + 1, budget.most_blocks) - done;
+    if let (false, Some(next_look)) = (is_spent, next_look) {
+        let blocks = next_look.max(least).clamp(done + 1, budget.most_blocks) - done;
         return Ok(NextStep::MoreBlocks { blocks, half_width });
     }
     // How much links differ is not well known before.
     if !is_spent && done < least {
         return Ok(NextStep::MoreBlocks { blocks: least - done, half_width });
     }
-    let advice = match (wanted.filter(|_| open().all(|wish| wish.needed.blocks.is_some())), links) {
-        (Some(wanted), None) => format!("{} blocks in all would be needed", so_many(wanted)),
-        (Some(wanted), Some(links)) => format!(
-            "{} blocks in all, or about {links} layout replicas of each build, would be needed",
-            so_many(wanted)
-        ),
-        (None, Some(links)) => format!("more layout replicas, about {links} of each build, not more blocks"),
-        (None, None) => "more layout replicas, not more blocks".to_owned(),
-    };
+    let advice = advice(&open().map(|wish| wish.needed).collect::<Vec<Needed>>());
     Ok(if is_spent {
         NextStep::Spent { half_width, advice }
     } else {
@@ -169,6 +195,21 @@ pub fn plan_next(experiment: &Experiment, budget: &Budget) -> Result<NextStep> {
         );
         NextStep::Futile { half_width, why }
     })
+}
+
+/// What would help all comparisons that are not sharp enough.
+fn advice(open: &[Needed]) -> String {
+    let links = open.iter().filter_map(|needed| needed.links).max();
+    let most = open.iter().map(|needed| needed.blocks).max_by_key(|blocks| blocks.count());
+    let can_help = open.iter().all(|needed| needed.blocks.count().is_some());
+    match (most.filter(|_| can_help).and_then(Blocks::in_words), links) {
+        (Some(blocks), None) => format!("{blocks} blocks in all would be needed"),
+        (Some(blocks), Some(links)) => {
+            format!("{blocks} blocks in all, or about {links} layout replicas of each build, would be needed")
+        }
+        (None, Some(links)) => format!("more layout replicas, about {links} of each build, not more blocks"),
+        (None, None) => "more layout replicas, not more blocks".to_owned(),
+    }
 }
 
 /// Blocks that some build has a measured run of.
@@ -218,21 +259,31 @@ pub(super) fn needed(
         Design::Paired { blocks } => {
             let deviation = effect.standard_error * (blocks as f64).sqrt();
             let blocks = power::count_for_half_width(deviation, precision, confidence);
-            Some(Needed { blocks: Some(blocks.unwrap_or(MANY)), links: None })
+            Some(Needed { blocks: Blocks::About(blocks.unwrap_or(MANY)), links: None })
         }
-        Design::Replicated { blocks, links: (one, other) } => {
+        Design::Replicated { blocks: blocks_done, links: (one, other) } => {
             let share = 1.0 / one as f64 + 1.0 / other as f64;
             let (blocks, per_link) = match split {
                 Some(split) => {
                     let t = distribution::student_quantile(confidence, effect.freedom);
                     // Half-width² = t² · share · (links² + runs² / blocks).
-                    let room = (precision / t).powi(2) / share - split.between_links.powi(2);
-                    let wanted = split.within_links.powi(2) / room;
-                    let per_link = split.between_links.powi(2) + split.within_links.powi(2) / blocks as f64;
-                    let wanted = (room > 0.0).then(|| wanted.min(f64::from(MANY)).ceil() as u32);
-                    (wanted, per_link.sqrt())
+                    let most = (precision / t).powi(2) / share;
+                    let count = |room: f64| {
+                        (split.within_links.powi(2) / room).clamp(1.0, f64::from(MANY)).ceil() as u32
+                    };
+                    let room = most - split.between_links.powi(2);
+                    let blocks = if room > 0.0 {
+                        Blocks::About(count(room))
+                    } else if split.p < LEVEL {
+                        Blocks::NoNumber
+                    } else {
+                        Blocks::AtLeast(count(most))
+                    };
+                    let per_link =
+                        split.between_links.powi(2) + split.within_links.powi(2) / blocks_done as f64;
+                    (blocks, per_link.sqrt())
                 }
-                None => (None, effect.standard_error / share.sqrt()),
+                None => (Blocks::Unknown, effect.standard_error / share.sqrt()),
             };
             let links = power::count_for_half_width(per_link * 2.0_f64.sqrt(), precision, confidence);
             Some(Needed { blocks, links })
