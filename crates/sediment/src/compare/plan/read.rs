@@ -433,10 +433,18 @@ fn workload(table: &Table<'_>) -> Result<PlannedWorkload> {
     };
     let work = match table.table("work", "workload.work")? {
         Some(work) => {
-            let Some(extraction) = extraction(&work)? else {
-                return Err(work.error("regex", "work needs a regex or a pointer that finds the number"));
+            let known = work.positive("count")?.map(Extraction::Known);
+            let counter = match (extraction(&work)?, known) {
+                (Some(counter), None) | (None, Some(counter)) => counter,
+                (Some(_), Some(_)) => {
+                    return Err(work.error("count", "count excludes regex and pointer"));
+                }
+                (None, None) => {
+                    let message = "work needs a regex or a pointer that finds the number, or its count";
+                    return Err(work.error("regex", message));
+                }
             };
-            Some((work.text("name")?.unwrap_or_else(|| "unit of work".to_owned()), extraction))
+            Some((work.text("name")?.unwrap_or_else(|| "unit of work".to_owned()), counter))
         }
         None => None,
     };
