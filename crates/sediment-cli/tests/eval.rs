@@ -37,6 +37,12 @@ fn main() {
     ];
     let tools = [support::Need::Program("taskset"), support::Need::Program("ldd")];
     cases.push(case("runs_may_be_cold_and_pinned", &tools, runs_may_be_cold_and_pinned));
+    let tools = [support::Need::Program("fincore"), support::Need::Program("ldd")];
+    cases.push(case(
+        "cold_runs_find_nothing_in_the_page_cache",
+        &tools,
+        cold_runs_find_nothing_in_the_page_cache,
+    ));
     cases.extend(builds::cases());
     cases.extend(imports::cases());
     cases.extend(interruptions::cases());
@@ -326,8 +332,13 @@ fn meters_run_apart_and_only_in_the_first_blocks() {
     assert!(with.iter().all(|run| run["block"].as_u64().is_some_and(|block| block < 2)));
 }
 
+/// A folder on a disk: that for temporary files may lie in memory.
+fn on_disk() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
 fn runs_may_be_cold_and_pinned() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = on_disk();
     // Says 1 where the first processor is the only one that it may use.
     let script = "echo $(grep -c '^Cpus_allowed_list:[[:space:]]*0$' /proc/self/status) processor";
     let work = "work = { name = \"answer\", regex = '^(1) processor' }";
@@ -341,4 +352,37 @@ fn runs_may_be_cold_and_pinned() {
     let done = eval(folder.path(), &["run", "plan.toml", "--format", "json"]);
     assert_eq!(code(&done), 0, "{}", err(&done));
     assert_eq!(lines(folder.path(), "plan.jsonl", "run").len(), 4);
+}
+
+/// fincore asks the kernel (mincore) how much of a file is in the page cache; here the program asks it of itself.
+fn cold_runs_find_nothing_in_the_page_cache() {
+    const SIZE: usize = 16 << 20;
+    // What a shell reads ahead of its script.
+    const READ_AHEAD: f64 = (4 << 20) as f64;
+    let folder = on_disk();
+    let script = |last: &str| {
+        let asks = "fincore --bytes --noheadings --output RES \"$0\"; exit\n";
+        format!("{asks}{}{last}", "#\n".repeat((SIZE - asks.len() - last.len()) / 2))
+    };
+    let metric = "[[metric]]\nname = \"resident\"\nregex = '([0-9]+)'";
+    for cold in [true, false] {
+        let run = format!("blocks = 3\npilot = 3\ncold = {cold}");
+        plan(folder.path(), &script("#1"), &script("#2"), &run, metric);
+        let file = format!("{cold}.jsonl");
+        let done = eval(folder.path(), &["run", "plan.toml", "-o", &file, "--format", "json"]);
+        assert_eq!(code(&done), 0, "{}", err(&done));
+        let runs = lines(folder.path(), &file, "run");
+        assert_eq!(runs.len(), 2 * 4);
+        for run in runs {
+            let resident = run["values"]["resident"].as_f64().unwrap();
+            assert!(if cold { resident < READ_AHEAD } else { resident > 3.0 * READ_AHEAD }, "{cold}: {run}");
+        }
+    }
+    // What is memory cannot be dropped from memory, and a warm run is not passed off as a cold one.
+    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return };
+    plan(memory.path(), "true", "true", "cold = true", "");
+    let refused = eval(memory.path(), &["run", "plan.toml"]);
+    assert_eq!(code(&refused), 1);
+    assert!(err(&refused).contains("first.sh: cannot be dropped from the page cache"), "{}", err(&refused));
+    assert!(err(&refused).contains("memory (tmpfs)"), "{}", err(&refused));
 }

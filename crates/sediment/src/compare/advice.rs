@@ -46,8 +46,9 @@ pub(super) fn warnings(whole: &Experiment, workload: usize, found: &WorkloadAnal
             ));
         }
         if let Some(far) = group.order.map(|order| order.far).filter(|far| *far > 0) {
+            let values = if far == 1 { "value" } else { "values" };
             said.push(format!(
-                "{name} has {far} far values of {} (Tukey's fences); none is left out",
+                "{name} has {far} far {values} of {} (Tukey's fences); none is left out",
                 group.moments.count
             ));
         }
