@@ -3,6 +3,8 @@
 
 #[path = "eval/builds.rs"]
 mod builds;
+#[path = "eval/counters.rs"]
+mod counters;
 #[path = "eval/imports.rs"]
 mod imports;
 #[path = "eval/interruptions.rs"]
@@ -44,6 +46,7 @@ fn main() {
         cold_runs_find_nothing_in_the_page_cache,
     ));
     cases.extend(builds::cases());
+    cases.extend(counters::cases());
     cases.extend(imports::cases());
     cases.extend(interruptions::cases());
     cases.extend(servers::cases());

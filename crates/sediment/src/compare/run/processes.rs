@@ -312,7 +312,8 @@ impl<'a> Processes<'a> {
         let values = self.placeholders(visit, self.program(visit));
         self.prepare(workload, &values, visit)?;
         let command = self.padded(self.command(&plan.server, workload, &values)?, &plan.server, visit)?;
-        let mut server = Background::start(&self.pinned(command))?;
+        let stop = signal(&plan.stop)?;
+        let mut server = Background::start(&self.pinned(command))?.ended_by(stop);
         let ready = match &plan.ready {
             ReadyPlan::Command(line) => Ready::Command(Box::new(self.command(line, workload, &values)?)),
             ReadyPlan::Port(address) => Ready::Port(address.clone()),
@@ -361,7 +362,7 @@ impl<'a> Processes<'a> {
         if after.peak_memory > 0 {
             put(metrics::PEAK_MEMORY, after.peak_memory as f64);
         }
-        server.end(signal(&plan.stop)?, Duration::from_secs_f64(plan.stop_limit))?;
+        server.end(stop, Duration::from_secs_f64(plan.stop_limit))?;
         Ok(taken)
     }
 
