@@ -21,14 +21,7 @@ pub(crate) const STANDARD_STREAM: &str = "-";
 
 /// Reads a whole file, or standard input for `-`.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
-    let failed = |error: std::io::Error| {
-        let error = match error.kind() {
-            std::io::ErrorKind::NotFound => Error::failed("there is no such file"),
-            std::io::ErrorKind::IsADirectory => Error::failed("this is a folder, not a file"),
-            _ => Error::failed(format!("cannot be read: {error}")),
-        };
-        error.with_input(display(path))
-    };
+    let failed = |error: std::io::Error| unreadable(path, &error);
     if path == Path::new(STANDARD_STREAM) {
         let mut bytes = Vec::new();
         std::io::stdin().lock().read_to_end(&mut bytes).map_err(failed)?;
@@ -37,7 +30,24 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).map_err(failed)
 }
 
-/// A recording to read: a file as it lies on disk, or what came through a pipe.
+fn unreadable(path: &Path, error: &std::io::Error) -> Error {
+    let error = match error.kind() {
+        std::io::ErrorKind::NotFound => Error::failed("there is no such file"),
+        std::io::ErrorKind::IsADirectory => Error::failed("this is a folder, not a file"),
+        _ => Error::failed(format!("cannot be read: {error}")),
+    };
+    error.with_input(display(path))
+}
+
+/// As [`read`], of a regular file or standard input alone: a device may have no end.
+pub(crate) fn read_regular(path: &Path) -> Result<Vec<u8>> {
+    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return Err(Error::failed("this is a device or a pipe, and no file").with_input(display(path)));
+    }
+    read(path)
+}
+
+/// A recording to read: a file as it lies on disk, or what came through a pipe; much of that lies on disk too.
 #[derive(Debug)]
 pub(crate) enum Source {
     File(fs::File, u64),
@@ -47,19 +57,39 @@ pub(crate) enum Source {
 impl Source {
     /// Opens a file without reading it; a pipe, or standard input for `-`, is read to its end.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let regular =
-            path != Path::new(STANDARD_STREAM) && fs::metadata(path).is_ok_and(|found| found.is_file());
+        if path == Path::new(STANDARD_STREAM) {
+            return Self::spooled(std::io::stdin().lock(), path);
+        }
         if path.is_dir() {
             return Err(folder_of_recordings(path));
         }
-        if !regular {
-            return read(path).map(Source::Memory);
-        }
-        let failed = |error: std::io::Error| {
-            Error::failed(format!("cannot be read: {error}")).with_input(display(path))
-        };
+        let failed = |error: std::io::Error| unreadable(path, &error);
         let file = fs::File::open(path).map_err(failed)?;
-        let length = file.metadata().map_err(failed)?.len();
+        let found = file.metadata().map_err(failed)?;
+        if found.is_file() { Ok(Source::File(file, found.len())) } else { Self::spooled(file, path) }
+    }
+
+    /// Takes in a stream to its end. What does not fit into a few megabytes of memory goes to a file without a name in the
+    /// folder for temporary files (`TMPDIR`), which is gone with the process.
+    fn spooled(mut stream: impl Read, path: &Path) -> Result<Self> {
+        const IN_MEMORY: u64 = 16 << 20;
+        let mut bytes = Vec::new();
+        let begun = stream.by_ref().take(IN_MEMORY).read_to_end(&mut bytes);
+        begun.map_err(|error| unreadable(path, &error))?;
+        if (bytes.len() as u64) < IN_MEMORY {
+            return Ok(Source::Memory(bytes));
+        }
+        let mut spool = || -> std::io::Result<(fs::File, u64)> {
+            let mut file = tempfile::tempfile()?;
+            file.write_all(&bytes)?;
+            let more = std::io::copy(&mut stream, &mut file)?;
+            Ok((file, IN_MEMORY + more))
+        };
+        let (file, length) = spool().map_err(|error| {
+            Error::failed(format!("cannot be kept in a temporary file: {error}"))
+                .with_input(display(path))
+                .with_hint("set TMPDIR to a folder with more room, or write it to a file first")
+        })?;
         Ok(Source::File(file, length))
     }
 }

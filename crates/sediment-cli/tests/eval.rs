@@ -3,6 +3,8 @@
 
 #[path = "eval/builds.rs"]
 mod builds;
+#[path = "eval/counters.rs"]
+mod counters;
 #[path = "eval/imports.rs"]
 mod imports;
 #[path = "eval/interruptions.rs"]
@@ -37,7 +39,14 @@ fn main() {
     ];
     let tools = [support::Need::Program("taskset"), support::Need::Program("ldd")];
     cases.push(case("runs_may_be_cold_and_pinned", &tools, runs_may_be_cold_and_pinned));
+    let tools = [support::Need::Program("fincore"), support::Need::Program("ldd")];
+    cases.push(case(
+        "cold_runs_find_nothing_in_the_page_cache",
+        &tools,
+        cold_runs_find_nothing_in_the_page_cache,
+    ));
     cases.extend(builds::cases());
+    cases.extend(counters::cases());
     cases.extend(imports::cases());
     cases.extend(interruptions::cases());
     cases.extend(servers::cases());
@@ -151,6 +160,32 @@ fn quick_says_how_it_is_used() {
     let missing = eval(folder.path(), &["quick", "--", "true", "--", "./no-such-program"]);
     assert_eq!(code(&missing), 1);
     assert!(err(&missing).contains("./no-such-program: there is no such program"), "{}", err(&missing));
+    for (option, value, why) in [
+        ("--margin", "0", "above 0 and below 100"),
+        ("--margin", "100", "above 0 and below 100"),
+        ("--precision", "0", "above 0 and below 100"),
+        ("--precision", "100", "above 0 and below 100"),
+        ("--pin", "99999", "there is no processor 99999 to run on (--pin"),
+        ("--work", "no group", "--work"),
+        ("--meter", "nothing", "--meter"),
+        ("--primary", "cylces", "there is no metric cylces, which is to decide"),
+        ("--primary", "cycles", "the primary metric cycles is not among what is measured"),
+    ] {
+        let refused = eval(
+            folder.path(),
+            &["quick", "--no-counters", option, value, "-o", "r.jsonl", "--", "true", "--", "true"],
+        );
+        assert_eq!(code(&refused), 2, "{option} {value}: {}", err(&refused));
+        let said = err(&refused);
+        assert!(said.contains(why) && !said.contains("line "), "{option} {value}: {said}");
+        assert!(!folder.path().join("r.jsonl").exists(), "{option} {value}");
+    }
+    plan(folder.path(), "true", "true", "", "server = \"true\"");
+    let two = eval(folder.path(), &["run", "plan.toml"]);
+    assert!(err(&two).contains("the workload work has two of command, server and import"), "{}", err(&two));
+    plan(folder.path(), "true", "true", "precision = 0", "");
+    let none = eval(folder.path(), &["run", "plan.toml"]);
+    assert!(err(&none).contains("precision is a number above 0 and below 1"), "{}", err(&none));
 }
 
 fn the_gate_fails_on_a_regression() {
@@ -300,8 +335,13 @@ fn meters_run_apart_and_only_in_the_first_blocks() {
     assert!(with.iter().all(|run| run["block"].as_u64().is_some_and(|block| block < 2)));
 }
 
+/// A folder on a disk: that for temporary files may lie in memory.
+fn on_disk() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
 fn runs_may_be_cold_and_pinned() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = on_disk();
     // Says 1 where the first processor is the only one that it may use.
     let script = "echo $(grep -c '^Cpus_allowed_list:[[:space:]]*0$' /proc/self/status) processor";
     let work = "work = { name = \"answer\", regex = '^(1) processor' }";
@@ -315,4 +355,37 @@ fn runs_may_be_cold_and_pinned() {
     let done = eval(folder.path(), &["run", "plan.toml", "--format", "json"]);
     assert_eq!(code(&done), 0, "{}", err(&done));
     assert_eq!(lines(folder.path(), "plan.jsonl", "run").len(), 4);
+}
+
+/// fincore asks the kernel (mincore) how much of a file is in the page cache; here the program asks it of itself.
+fn cold_runs_find_nothing_in_the_page_cache() {
+    const SIZE: usize = 16 << 20;
+    // What a shell reads ahead of its script.
+    const READ_AHEAD: f64 = (4 << 20) as f64;
+    let folder = on_disk();
+    let script = |last: &str| {
+        let asks = "fincore --bytes --noheadings --output RES \"$0\"; exit\n";
+        format!("{asks}{}{last}", "#\n".repeat((SIZE - asks.len() - last.len()) / 2))
+    };
+    let metric = "[[metric]]\nname = \"resident\"\nregex = '([0-9]+)'";
+    for cold in [true, false] {
+        let run = format!("blocks = 3\npilot = 3\ncold = {cold}");
+        plan(folder.path(), &script("#1"), &script("#2"), &run, metric);
+        let file = format!("{cold}.jsonl");
+        let done = eval(folder.path(), &["run", "plan.toml", "-o", &file, "--format", "json"]);
+        assert_eq!(code(&done), 0, "{}", err(&done));
+        let runs = lines(folder.path(), &file, "run");
+        assert_eq!(runs.len(), 2 * 4);
+        for run in runs {
+            let resident = run["values"]["resident"].as_f64().unwrap();
+            assert!(if cold { resident < READ_AHEAD } else { resident > 3.0 * READ_AHEAD }, "{cold}: {run}");
+        }
+    }
+    // What is memory cannot be dropped from memory, and a warm run is not passed off as a cold one.
+    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return };
+    plan(memory.path(), "true", "true", "cold = true", "");
+    let refused = eval(memory.path(), &["run", "plan.toml"]);
+    assert_eq!(code(&refused), 1);
+    assert!(err(&refused).contains("first.sh: cannot be dropped from the page cache"), "{}", err(&refused));
+    assert!(err(&refused).contains("memory (tmpfs)"), "{}", err(&refused));
 }

@@ -152,3 +152,33 @@ fn a_trace_of_what_knows_no_order_is_refused() {
     assert!(err(&output).contains("none of these files tells in which order"), "{}", err(&output));
     assert!(!folder.path().join("trace").exists());
 }
+
+/// More than is held in memory: 20 MB of stacks.
+#[test]
+fn what_comes_through_a_pipe_is_read_as_the_file_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let stacks: String = (0..700_000)
+        .map(|number| format!("main;work;part_{:03} {}\n", number % 613, 1 + number % 7))
+        .collect();
+    assert!(stacks.len() > 16 << 20, "{}", stacks.len());
+    std::fs::write(folder.path().join("stacks"), &stacks).unwrap();
+    let of_file = out(&sediment(folder.path(), &["import", "stacks"]));
+    let piped = |settings: &[(&str, &str)]| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_sediment"));
+        program.args(["import", "-"]).current_dir(folder.path()).envs(settings.iter().copied());
+        let mut cat = Command::new("cat")
+            .arg("stacks")
+            .current_dir(folder.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = program.stdin(cat.stdout.take().unwrap()).output().unwrap();
+        cat.wait().unwrap();
+        output
+    };
+    assert_eq!(out(&piped(&[])), of_file);
+    assert!(of_file.contains("\"work\" -> \"part_000\""));
+    let nowhere = piped(&[("TMPDIR", "/nonexistent")]);
+    assert!(!nowhere.status.success() && nowhere.stdout.is_empty());
+    assert!(err(&nowhere).contains("set TMPDIR to a folder with more room"), "{}", err(&nowhere));
+}

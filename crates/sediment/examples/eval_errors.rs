@@ -7,7 +7,7 @@
 mod simulated;
 
 use sediment::compare::verdict::{Gate, Verdict, gate};
-use sediment::compare::{Budget, analyse};
+use sediment::compare::{Budget, NextStep, analyse, plan_next};
 use simulated::World;
 use std::process::ExitCode;
 
@@ -26,6 +26,7 @@ struct Tally {
     these_covered: u64,
     regressions: u64,
     blocks: u64,
+    futile: u64,
 }
 
 fn series(world: World, purpose: u64) -> Tally {
@@ -51,6 +52,8 @@ fn series(world: World, purpose: u64) -> Tally {
                 u64::from(comparison.these_links.is_some_and(|effect| holds(effect.interval)));
             tally.blocks += comparison.differences.len() as u64;
         }
+        let last = plan_next(&experiment, &budget);
+        tally.futile += u64::from(matches!(last, Ok(NextStep::Futile { .. })));
         tally.regressions += u64::from(gate(&analysis) == Gate::Regression);
     }
     tally
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         ("1 % faster", World { slower_by: -0.01, ..unsteady }),
         ("3 % slower", World { slower_by: 0.03, ..unsteady }),
         ("no difference, 3 links", lucky),
+        ("no difference, 3 links that are alike", World { link: 0.0, ..lucky }),
         ("no difference, 1 link, lucky ones", World { replicas: 1, probes: false, ..lucky }),
     ];
     let budget = Budget::default();
@@ -109,23 +113,29 @@ fn main() -> ExitCode {
             share(tally.regressions)
         );
     }
-    let [same, bare, interrupted, calm, slower, faster, much, links, one_link] = &tallies[..] else {
+    let [same, bare, interrupted, calm, slower, faster, much, links, alike, one_link] = &tallies[..] else {
         return ExitCode::FAILURE;
     };
     println!(
         "\nWith 3 links, the interval over blocks, which speaks of these files alone, covers no difference between builds in {:.1} %.",
         share(links.these_covered)
     );
+    println!(
+        "More blocks are said to be of no use to links that are alike in {:.1} % of experiments, and to those that differ by 0.8 % in {:.1} %.",
+        share(alike.futile),
+        share(links.futile)
+    );
     let false_share = |tally: &Tally| share(tally.faster + tally.slower);
     let covers = |tally: &Tally| (94.0..=96.0).contains(&share(tally.covered));
     let claims = [
         ("No difference is called faster or slower in at most 6 % of experiments, with probes and without, with interruptions, with links.".to_owned(),
-            [same, bare, interrupted, calm, links].iter().all(|tally| false_share(tally) <= 6.0)),
+            [same, bare, interrupted, calm, links, alike].iter().all(|tally| false_share(tally) <= 6.0)),
         ("A difference of 1 % is found, and in the right direction, in at least 90 %.".to_owned(), share(slower.slower) >= 90.0 && share(faster.faster) >= 90.0),
         ("95 % intervals hold the truth in 94 to 96 %: no difference, with and without probes, 1 % either way, 3 %, and 3 links.".to_owned(),
-            [same, bare, interrupted, calm, slower, faster, much, links].iter().all(|tally| covers(tally))),
+            [same, bare, interrupted, calm, slower, faster, much, links, alike].iter().all(|tally| covers(tally))),
         ("The gate fails on 3 % in at least 95 %, and on no difference in at most 1 %.".to_owned(),
-            share(much.regressions) >= 95.0 && [same, bare, interrupted, calm, links].iter().all(|tally| share(tally.regressions) <= 1.0)),
+            share(much.regressions) >= 95.0 && [same, bare, interrupted, calm, links, alike].iter().all(|tally| share(tally.regressions) <= 1.0)),
+        ("Links that are alike end an experiment before its budget in at most 6 %.".to_owned(), share(alike.futile) <= 6.0),
         ("One link of each build mistakes luck for a difference in more than 20 %: what the warning about a single layout is for.".to_owned(),
             false_share(one_link) > 20.0),
     ];

@@ -84,10 +84,44 @@ fn experiments_end_on_precision_or_budget() {
 
     let lucky = World { link: 0.02, replicas: 3, ..calm };
     let experiment = simulated::run(lucky, &budget, 0.01, 3);
-    let NextStep::Spent { advice, .. } = plan_next(&experiment, &budget).unwrap() else {
-        panic!("not spent")
+    let blocks = experiment.observations.iter().filter_map(|run| run.block).max().unwrap() + 1;
+    assert_eq!(blocks, 20, "no sooner, and no further");
+    let NextStep::Futile { why, .. } = plan_next(&experiment, &budget).unwrap() else {
+        panic!("blocks help")
     };
-    assert!(advice.starts_with("more layout replicas, about "), "{advice}");
+    let said = "links differ so much that no number of blocks reaches ±0.5 %; needed are more layout replicas, about ";
+    assert!(why.starts_with(said), "{why}");
+    // The same number in the recommendation.
+    let links = why[said.len()..].split(' ').next().unwrap();
+    let advice = analyse(&experiment).unwrap().workloads[0].recommendation.clone();
+    assert!(
+        advice.contains(&format!("about {links} layout replicas of each would give an interval of ±0.5 %")),
+        "{advice}"
+    );
+}
+
+#[test]
+fn links_that_hardly_differ_do_not_end_an_experiment() {
+    let vague = World { run: 0.1, link: 0.0001, first_slot: 0.0, drift_per_hour: 0.0, ..World::UNSTEADY };
+    let vague = World { replicas: 3, ..vague };
+    let budget = Budget::default();
+    let mut said = Vec::new();
+    for seed in 0..20 {
+        let experiment = simulated::run(vague, &budget, 0.01, seed);
+        match plan_next(&experiment, &budget).unwrap() {
+            NextStep::Spent { advice, .. } => said.push(advice),
+            // Chance shows a difference between links in one of twenty.
+            NextStep::Futile { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(said.len() >= 17, "{}", said.len());
+    for advice in &said {
+        assert!(advice.starts_with("about ") || advice.starts_with("at least "), "{advice}");
+        assert!(advice.contains(" blocks in all, or about "), "{advice}");
+        assert!(advice.ends_with(" layout replicas of each build, would be needed"), "{advice}");
+    }
+    assert!(said.iter().any(|advice| advice.starts_with("at least ")), "{said:?}");
 }
 
 #[test]

@@ -97,6 +97,7 @@ fn experiment() -> Experiment {
         primary: "cycles".to_owned(),
         margin: 0.01,
         confidence: 0.95,
+        precision: 0.005,
         observations,
         summaries: Vec::new(),
         absent: BTreeMap::from([("LLC-load-misses".to_owned(), "this machine has no such event".to_owned())]),

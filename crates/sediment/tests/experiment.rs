@@ -267,12 +267,22 @@ fn what_is_wrong_with_a_plan_is_said_with_its_line() {
         (format!("{base}{two}{two}{work}"), "line 9: the name a is taken"),
         (format!("{base}baseline = \"c\"\n{two}{work}"), "line 2: there is no variant c"),
         (format!("{base}margin = \"much\"\n{two}{work}"), "line 2: margin is a number (found \"string\")"),
-        (format!("{base}margin = -1\n{two}{work}"), "line 2: margin is a number from 0 to 1"),
+        (format!("{base}margin = -1\n{two}{work}"), "line 2: margin is a number above 0 and below 1"),
+        (format!("{base}margin = nan\n{two}{work}"), "line 2: margin is a number above 0 and below 1"),
+        (
+            format!("{base}[run]\nprecision = 1\n{two}{work}"),
+            "line 3: precision is a number above 0 and below 1",
+        ),
         (format!("{base}{two}[[workload]]\nname = \"w\"\n"), "needs one of command, server and import"),
         (format!("{base}{two}[[workload]]\nname = \"w\"\nserver = \"s\"\n"), "ready is missing"),
         (format!("{base}{two}{work}ready = {{ log = \"x\" }}\n"), "ready belongs to a workload with server"),
         (format!("{base}{two}{work}work = {{ regex = \"x\" }}\n"), "the expression has no group"),
         (format!("{base}{two}{work}work = {{ }}\n"), "work needs a regex or a pointer"),
+        (format!("{base}{two}{work}work = {{ count = 0 }}\n"), "line 11: count is a number above 0"),
+        (
+            format!("{base}{two}{work}work = {{ pointer = \"/n\", count = 3 }}\n"),
+            "line 11: count excludes regex and pointer",
+        ),
         (
             format!(
                 "{base}{two}[[workload]]\nname = \"w\"\nserver = \"s\"\ndrive = \"d\"\nready = {{ port = \"x\" }}\nstop = \"NO\"\n"

@@ -5,7 +5,7 @@ use super::display;
 use sediment::compare::run::Journal;
 use sediment::{Error, Result};
 use std::fs::{File, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// The file of an experiment as it grows: a line for each run, on the disk before the next run begins.
@@ -21,12 +21,12 @@ impl JournalFile {
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| {
             if error.kind() == std::io::ErrorKind::AlreadyExists {
-                Error::failed("there is such a file already, perhaps with an experiment in it")
-                    .with_input(display(path))
-                    .with_hint(format!(
-                        "go on with it: sediment eval resume {}; or name another by -o",
-                        path.display()
-                    ))
+                let hint = if is_of_experiment(path) {
+                    format!("go on with it: sediment eval resume {}; or name another by -o", path.display())
+                } else {
+                    "it is no experiment; name another by -o".to_owned()
+                };
+                Error::failed("there is such a file already").with_input(display(path)).with_hint(hint)
             } else {
                 Error::failed(format!("cannot be made: {error}")).with_input(display(path))
             }
@@ -45,9 +45,23 @@ impl JournalFile {
         Ok(Self { path: path.to_owned(), file, whole })
     }
 
+    /// Takes the file away again, when there is nothing in it to keep.
+    pub(crate) fn remove(self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Whether a file begins as the files of experiments do.
+fn is_of_experiment(path: &Path) -> bool {
+    const BEGINNING: &[u8] = b"{\"sediment-eval\":";
+    let mut first = [0; BEGINNING.len()];
+    std::fs::metadata(path).is_ok_and(|found| found.is_file())
+        && File::open(path).is_ok_and(|mut file| file.read_exact(&mut first).is_ok())
+        && first == BEGINNING
 }
 
 impl Journal for JournalFile {

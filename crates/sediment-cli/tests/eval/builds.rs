@@ -11,6 +11,7 @@ pub fn cases() -> Vec<Trial> {
     let compiler = [Need::Program("cc"), Need::Program("ld")];
     let lld = [Need::Program("cc"), Need::LinkerFolder("lld")];
     let packages = [Need::Program("rpmbuild"), Need::Program("rpm2archive")];
+    let compiled = [Need::Program("cc"), Need::Program("rpmbuild"), Need::Program("rpm2archive")];
     vec![
         case("factors_are_combined_and_built", &compiler, factors_are_combined_and_built),
         case("a_build_that_fails_says_so", &[], a_build_that_fails_says_so),
@@ -23,6 +24,11 @@ pub fn cases() -> Vec<Trial> {
             "packages_of_a_spec_are_built_and_unpacked",
             &packages,
             packages_of_a_spec_are_built_and_unpacked,
+        ),
+        case(
+            "a_spec_is_compiled_with_each_variants_options",
+            &compiled,
+            a_spec_is_compiled_with_each_variants_options,
         ),
         case("replicas_need_luck_to_differ_in", &[], replicas_need_luck_to_differ_in),
     ]
@@ -106,6 +112,7 @@ fn a_build_that_fails_says_so() {
         said.contains("the build of a failed: sh failed with exit code 4") && said.contains("no such header"),
         "{said}"
     );
+    assert!(!said.contains("is kept") && !here.join("1.jsonl").exists(), "{said}");
     std::fs::write(here.join("plan.toml"), text("[\"true\"]")).unwrap();
     let nothing = eval(here, &["run", "plan.toml", "-o", "2.jsonl"]);
     assert!(err(&nothing).contains("the build of a ended well, but made no program"), "{}", err(&nothing));
@@ -237,4 +244,43 @@ fn packages_of_a_spec_are_built_and_unpacked() {
     assert_eq!(code(&done), 0, "{}", err(&done));
     assert_eq!(lines(here, "plan.jsonl", "run").len(), 4);
     assert!(here.join("plan.jsonl.build/variant-001/root/opt/tool").is_file());
+}
+
+/// A package as distributions have them: a source beside the spec, compiled, with a choice that `--with` makes.
+fn a_spec_is_compiled_with_each_variants_options() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    std::fs::write(
+        here.join("tool.c"),
+        "#include <stdio.h>\n#ifdef __OPTIMIZE_SIZE__\n#define SMALL 1\n#else\n#define SMALL 0\n#endif\n\
+         int main(void) { printf(\"small: %d\\n\", SMALL); return 0; }\n",
+    )
+    .unwrap();
+    std::fs::write(
+        here.join("tool.spec"),
+        "%bcond_with small\n%global debug_package %{nil}\nName: tool\nVersion: 1\nRelease: 1\nSummary: A tool\nLicense: MIT\n\
+         Source0: tool.c\n%description\nA tool.\n%package other\nSummary: Another\n%description other\nAnother.\n\
+         %build\ncc %{?with_small:-Os}%{!?with_small:-O2} -o tool %{SOURCE0}\n\
+         %install\ninstall -D tool %{buildroot}/usr/bin/tool\ninstall -D tool %{buildroot}/usr/bin/other\n\
+         %files\n/usr/bin/tool\n%files other\n/usr/bin/other\n",
+    )
+    .unwrap();
+    std::fs::write(
+        here.join("plan.toml"),
+        "sediment-eval = 1\nnoise-floor = false\n[run]\nblocks = 1\npilot = 1\ncounters = []\n\
+         [build]\nspec = \"tool.spec\"\nprogram = \"/usr/bin/tool\"\n\
+         [[variant]]\nname = \"O2\"\n[[variant]]\nname = \"Os\"\nflags = \"--with small\"\n\
+         [[workload]]\nname = \"w\"\ncommand = [\"{program}\"]\n[[metric]]\nname = \"small\"\nregex = 'small: ([0-9]+)'\n",
+    )
+    .unwrap();
+    let done = eval(here, &["run", "plan.toml", "--format", "json"]);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    for run in lines(here, "plan.jsonl", "run") {
+        assert_eq!(run["values"]["small"].as_f64(), run["variant"].as_f64(), "{run}");
+    }
+    // A spec that fails says so, with what rpmbuild said.
+    std::fs::write(here.join("tool.c"), "no C\n").unwrap();
+    let failed = eval(here, &["run", "plan.toml", "-o", "failed.jsonl"]);
+    assert_eq!(code(&failed), 1);
+    assert!(err(&failed).contains("the package build of O2 failed"), "{}", err(&failed));
 }

@@ -43,6 +43,17 @@ fn tables_in_a_mail_are_chosen_by_label() {
     let both = import(folder.path(), &[&format!("before={mail}"), &format!("after={mail}#new build")]);
     assert_eq!(code(&both), 1);
     assert!(err(&both).contains("the labels are: The old build | The new build"), "{}", err(&both));
+    assert!(err(&both).contains("it holds 2 tables"), "{}", err(&both));
+    let results = ["run", "run --fast", "run --fast --twice"].map(|command| {
+        serde_json::json!({ "command": command, "mean": 1.0, "times": [command.len(), command.len()] })
+    });
+    let file = folder.path().join("h.json");
+    std::fs::write(&file, serde_json::json!({ "results": results }).to_string()).unwrap();
+    let exact = import(folder.path(), &["a=h.json#run", "b=h.json#run --fast"]);
+    assert_eq!(code(&exact), 0, "{}", err(&exact));
+    let several = import(folder.path(), &["a=h.json#--fast", "b=h.json#run"]);
+    let said = "it holds 3 tables, and the label --fast is in 2 of them";
+    assert!(err(&several).contains(said), "{}", err(&several));
 }
 
 fn what_perf_writes_here_is_read() {
@@ -140,5 +151,6 @@ fn what_is_no_measurement_is_refused() {
         let done = import(here, &["a=bad", "b=bad"]);
         assert_eq!(code(&done), 1);
         assert!(err(&done).contains(why), "{text:?}: {}", err(&done));
+        assert!(!err(&done).contains("is kept") && !here.join("i.jsonl").exists());
     }
 }

@@ -79,7 +79,7 @@ fn an_interrupted_build_is_ended_too() {
     let pid = || std::fs::read_to_string(here.join("building")).unwrap_or_default();
     let done = interrupted(here, &["run", "plan.toml"], || pid().ends_with('\n'));
     assert_eq!(code(&done), 1);
-    assert!(err(&done).contains("interrupted; the 0 runs until now"), "{}", err(&done));
+    assert!(err(&done).contains("interrupted before the first run; nothing is kept"), "{}", err(&done));
     wait_for("the end of the build", || !is_alive(&pid()));
 }
 
@@ -148,7 +148,29 @@ fn an_existing_file_is_left_alone() {
     let done = eval(here, &["run", "plan.toml"]);
     assert_eq!(code(&done), 1);
     assert!(err(&done).contains("plan.jsonl: there is such a file already"), "{}", err(&done));
+    assert!(!err(&done).contains("resume"), "{}", err(&done));
     assert_eq!(std::fs::read_to_string(here.join("plan.jsonl")).unwrap(), "mine");
+    assert_eq!(
+        code(&eval(here, &["run", "plan.toml", "--blocks", "1", "-o", "e.jsonl", "--format", "json"])),
+        0
+    );
+    let again = eval(here, &["run", "plan.toml", "-o", "e.jsonl"]);
+    assert!(err(&again).contains("sediment eval resume e.jsonl"), "{}", err(&again));
+    // A file with its head alone, as a crash leaves it.
+    let text = std::fs::read_to_string(here.join("e.jsonl")).unwrap();
+    std::fs::write(here.join("head.jsonl"), text.split_inclusive('\n').next().unwrap()).unwrap();
+    let none = eval(here, &["report", "head.jsonl"]);
+    assert_eq!(code(&none), 1);
+    assert!(err(&none).contains("head.jsonl: there are no runs yet"), "{}", err(&none));
+    for command in ["resume", "report", "gate"] {
+        let device = eval(here, &[command, "/dev/full"]);
+        assert_eq!(code(&device), 1);
+        assert!(
+            err(&device).contains("/dev/full: this is a device or a pipe, and no file"),
+            "{}",
+            err(&device)
+        );
+    }
 }
 
 fn a_full_disk_leaves_whole_lines() {

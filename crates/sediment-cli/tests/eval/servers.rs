@@ -18,7 +18,7 @@ pub fn cases() -> Vec<Trial> {
 }
 
 /// Burns time for each line in `todo`, in a child, until it is told to stop.
-const SERVER: &str = "trap 'echo stopped; exit 0' TERM
+const SERVER: &str = "trap 'echo stopped | tee -a farewell; exit 0' TERM
 echo $$ >> servers
 echo ready to serve
 while :; do
@@ -99,20 +99,35 @@ fn a_server_that_dies_shows_its_log() {
 }
 
 fn an_interrupt_stops_the_server() {
-    for (rest, moment) in [
-        ("ready = { log = \"never\" }\ndrive = \"true\"", "servers"),
-        (
-            "ready = { log = \"ready\" }\ndrive = \"echo $$ >> servers; touch driving; sleep 600; true\"",
-            "driving",
-        ),
+    const SLEEP: &str = "echo $$ >> servers; touch moment; sleep 600; true";
+    let ready = "ready = { log = \"ready\" }";
+    for rest in [
+        format!("prepare = \"{SLEEP}\"\n{ready}\ndrive = \"true\""),
+        format!("ready = {{ command = \"{SLEEP}\" }}\ndrive = \"true\""),
+        format!("{ready}\nwarm-up = \"{SLEEP}\"\ndrive = \"true\""),
+        format!("{ready}\ndrive = \"{SLEEP}\""),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        plan(folder.path(), SERVER, rest);
-        let done = interrupted(folder.path(), &["run", "plan.toml"], || folder.path().join(moment).is_file());
+        let here = folder.path();
+        plan(here, SERVER, &rest);
+        let done = interrupted(here, &["run", "plan.toml"], || here.join("moment").is_file());
         assert_eq!(code(&done), 1);
-        assert!(err(&done).contains("interrupted; the 0 runs until now"), "{}", err(&done));
-        all_ended(folder.path());
+        assert!(err(&done).contains("interrupted before the first run; nothing is kept"), "{}", err(&done));
+        all_ended(here);
+        // By its own signal, where it was there.
+        assert_eq!(here.join("farewell").is_file(), !rest.starts_with("prepare"), "{rest}");
     }
+    // While it does not stop: it is not waited for any longer.
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let deaf =
+        SERVER.replacen("trap 'echo stopped | tee -a farewell; exit 0' TERM", "trap 'touch moment' TERM", 1);
+    plan(here, &deaf, &format!("{ready}\n{DRIVE}"));
+    let begun = std::time::Instant::now();
+    let done = interrupted(here, &["run", "plan.toml"], || here.join("moment").is_file());
+    assert!(begun.elapsed().as_secs() < 50, "not until stop-limit");
+    assert!(err(&done).contains("interrupted before the first run"), "{}", err(&done));
+    all_ended(here);
 }
 
 fn a_driver_that_fails_stops_the_server() {

@@ -6,10 +6,9 @@ use super::comparison::{Comparison, Design, Scale, percent};
 use super::data::{Direction, Experiment, MetricKind};
 use super::samples;
 use super::statistics::{drift, power};
+use super::stopping::{in_per_cent, needed};
 use super::verdict::{Verdict, short_p};
 
-/// Half-width that more runs are advised for: half a per cent.
-const WANTED_HALF_WIDTH: f64 = 0.005;
 /// Relative spread above which pyperf's `check` calls a benchmark unstable.
 const UNSTABLE: f64 = 0.10;
 /// A run shorter than this, in seconds, measures its own start.
@@ -47,8 +46,9 @@ pub(super) fn warnings(whole: &Experiment, workload: usize, found: &WorkloadAnal
             ));
         }
         if let Some(far) = group.order.map(|order| order.far).filter(|far| *far > 0) {
+            let values = if far == 1 { "value" } else { "values" };
             said.push(format!(
-                "{name} has {far} far values of {} (Tukey's fences); none is left out",
+                "{name} has {far} far {values} of {} (Tukey's fences); none is left out",
                 group.moments.count
             ));
         }
@@ -87,8 +87,8 @@ fn unsteadiness(found: &WorkloadAnalysis) -> Vec<String> {
     }
     if steady.drift_p < NOTABLE {
         said.push(format!(
-            "the machine drifted by {:+.1} % an hour (p = {}); blocks keep that out of the comparison",
-            steady.drift_per_hour * 100.0,
+            "the machine drifted by {:+.2} % from the first run to the last (p = {}); blocks keep that out of the comparison",
+            percent(steady.drift_per_hour * steady.hours),
             short_p(steady.drift_p)
         ));
     }
@@ -179,7 +179,8 @@ pub(super) fn recommendation(whole: &Experiment, found: &WorkloadAnalysis) -> St
         said.push(format!("No difference beyond {:.1} %: {equivalent}.", whole.margin * 100.0));
     }
     for (variant, _) in with.iter().filter(|(_, verdict)| *verdict == Verdict::Inconclusive) {
-        let more = found.headline_comparison(*variant).and_then(|comparison| more_runs(whole, comparison));
+        let more =
+            found.headline_comparison(*variant).and_then(|comparison| more_runs(whole, found, comparison));
         let refused = found.judgements.iter().find(|j| j.variant == *variant).and_then(|j| j.needed);
         let needed = refused.map(|needed| format!("; {needed} are needed at the least")).unwrap_or_default();
         let more = more.map(|more| format!("; {more}")).unwrap_or_default();
@@ -211,37 +212,32 @@ fn beside_the_best(
     (!tied.is_empty()).then(|| format!("It is not shown to be faster than {}.", tied.join(", ")))
 }
 
-/// How many runs would bring the interval to half a per cent on either side.
-fn more_runs(whole: &Experiment, comparison: &Comparison) -> Option<String> {
-    let wanted = WANTED_HALF_WIDTH;
+/// How many runs would bring the interval to the wanted half-width.
+fn more_runs(whole: &Experiment, found: &WorkloadAnalysis, comparison: &Comparison) -> Option<String> {
+    let wanted = whole.precision;
     let effect = comparison.effect?;
     if comparison.scale != Scale::Logarithm || effect.interval.half_width() <= wanted {
         return None;
     }
-    let half_a_per_cent = format!("an interval of ±{:.1} %", wanted * 100.0);
+    let goal = format!("would give an interval of ±{} %", in_per_cent(wanted));
+    let runs_of_each = |one: f64, other: f64| {
+        let deviation = effect.standard_error / (1.0 / one + 1.0 / other).sqrt();
+        power::count_for_half_width(deviation * 2.0_f64.sqrt(), wanted, whole.confidence)
+            .map(|count| format!("about {count} runs of each {goal}"))
+    };
     match comparison.design {
-        Design::Paired { blocks } => {
-            let deviation = effect.standard_error * (blocks as f64).sqrt();
-            let count = power::count_for_half_width(deviation, wanted, whole.confidence)?;
-            Some(format!("about {count} blocks would give {half_a_per_cent}"))
+        Design::Paired { .. } | Design::Replicated { .. } => {
+            let needed = needed(found.components.as_ref(), comparison, wanted, whole.confidence)?;
+            match (needed.blocks.in_words(), needed.links) {
+                (Some(blocks), None) => Some(format!("{blocks} blocks {goal}")),
+                (Some(blocks), Some(links)) => {
+                    Some(format!("{blocks} blocks, or about {links} layout replicas of each, {goal}"))
+                }
+                (None, Some(links)) => Some(format!("about {links} layout replicas of each {goal}")),
+                (None, None) => None,
+            }
         }
-        Design::Replicated { links: (one, other), .. } => {
-            let deviation = effect.standard_error / (1.0 / one as f64 + 1.0 / other as f64).sqrt();
-            let count = power::count_for_half_width(deviation * 2.0_f64.sqrt(), wanted, whole.confidence)?;
-            Some(format!("about {count} layout replicas of each would give {half_a_per_cent}"))
-        }
-        Design::Unpaired { runs: (one, other) } => {
-            per_side(effect.standard_error, one as f64, other as f64, whole.confidence)
-                .map(|count| format!("about {count} runs of each would give {half_a_per_cent}"))
-        }
-        Design::Summarised { runs: (one, other) } => {
-            per_side(effect.standard_error, one as f64, other as f64, whole.confidence)
-                .map(|count| format!("about {count} runs of each would give {half_a_per_cent}"))
-        }
+        Design::Unpaired { runs: (one, other) } => runs_of_each(one as f64, other as f64),
+        Design::Summarised { runs: (one, other) } => runs_of_each(one as f64, other as f64),
     }
-}
-
-fn per_side(standard_error: f64, one: f64, other: f64, confidence: f64) -> Option<u32> {
-    let deviation = standard_error / (1.0 / one + 1.0 / other).sqrt();
-    power::count_for_half_width(deviation * 2.0_f64.sqrt(), WANTED_HALF_WIDTH, confidence)
 }

@@ -151,6 +151,8 @@ pub struct Experiment {
     pub margin: f64,
     /// Confidence of intervals: 0.95.
     pub confidence: f64,
+    /// Half-width of the headline's interval that is wanted, relative: 0.005 is half a per cent.
+    pub precision: f64,
     /// The runs, in the order in which they were made.
     pub observations: Vec<Observation>,
     /// Groups of which only summaries are known; a group has these or observations, never both.

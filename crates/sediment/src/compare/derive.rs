@@ -272,6 +272,7 @@ mod tests {
             primary: "cycles".to_owned(),
             margin: 0.01,
             confidence: 0.95,
+            precision: 0.005,
             observations: vec![Observation {
                 workload: 0,
                 variant: 0,

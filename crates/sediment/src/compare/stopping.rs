@@ -10,10 +10,11 @@
 use super::analysis::{Analysis, WorkloadAnalysis, analyse};
 use super::comparison::{Comparison, Design, Scale};
 use super::data::{Experiment, Phase};
+use super::statistics::components::Components;
 use super::statistics::{distribution, power};
 use crate::error::{Error, ErrorKind, Result};
 
-/// No experiment ends on precision before this many blocks, if its budget allows them.
+/// No experiment ends on precision before this many blocks, nor because links differ too much, if its budget allows them.
 ///
 /// Whoever stops as soon as an interval looks narrow stops more often when chance has made it too narrow, and then it holds the
 /// truth less often than it says (Y. Chow, H. Robbins, "On the asymptotic theory of fixed-width sequential confidence intervals
@@ -54,22 +55,83 @@ pub enum NextStep {
         /// Half-width reached.
         half_width: f64,
     },
-    /// The budget is used up, or more blocks could not help.
+    /// The budget is used up.
     Spent {
         /// Half-width reached, where there is one.
         half_width: Option<f64>,
         /// What would help, in words.
         advice: String,
     },
+    /// The budget is not used up, and no number of blocks could reach the precision.
+    Futile {
+        /// Half-width reached, where there is one.
+        half_width: Option<f64>,
+        /// Why blocks cannot help, and what would, in words.
+        why: String,
+    },
 }
 
 /// What one comparison asks for.
 struct Wish {
     half_width: f64,
-    /// Blocks in all that would do; None where no number does.
-    blocks: Option<u32>,
-    /// Links of each build that would do.
-    links: Option<u32>,
+    needed: Needed,
+}
+
+/// More is not counted.
+const MANY: u32 = 1 << 20;
+
+/// Level at which links count as shown to differ.
+const LEVEL: f64 = 0.05;
+
+/// What would bring the interval of a comparison to a half-width.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Needed {
+    pub(super) blocks: Blocks,
+    /// Links of each build, with the blocks that there are; None where there are no replicas, or no number below [`MANY`] does.
+    pub(super) links: Option<u32>,
+}
+
+/// How many blocks in all, up to [`MANY`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Blocks {
+    /// As runs and links are estimated to vary.
+    About(u32),
+    /// If links did not differ. As estimated they differ too much for any number of blocks, but not even that they differ is shown.
+    AtLeast(u32),
+    /// Links are shown to differ, and as estimated too much for any number of blocks.
+    NoNumber,
+    /// Links have no blocks in common that would tell.
+    Unknown,
+}
+
+impl Blocks {
+    fn count(self) -> Option<u32> {
+        match self {
+            Self::About(count) | Self::AtLeast(count) => Some(count),
+            Self::NoNumber | Self::Unknown => None,
+        }
+    }
+
+    /// The number in words, where there is one.
+    pub(super) fn in_words(self) -> Option<String> {
+        let count = self.count()?;
+        Some(match self {
+            _ if count >= MANY => "more than a million".to_owned(),
+            Self::AtLeast(_) => format!("at least {count}"),
+            _ => format!("about {count}"),
+        })
+    }
+
+    /// After how many blocks in all to ask again. What is not known is asked again when there is twice as much to tell it from.
+    fn next_look(self, done: u32) -> Option<u32> {
+        let twice = if matches!(self, Self::AtLeast(_)) { done.saturating_mul(2) } else { 0 };
+        Some(self.count()?.max(twice))
+    }
+}
+
+/// A share in per cent, with the digits that it has.
+pub(super) fn in_per_cent(share: f64) -> String {
+    format!("{}", (share * 1e8).round() / 1e6)
 }
 
 /// What the runner does after the blocks recorded so far.
@@ -97,7 +159,11 @@ pub fn plan_next(experiment: &Experiment, budget: &Budget) -> Result<NextStep> {
     let Some(widest) = wishes.iter().map(|wish| wish.half_width).reduce(f64::max) else {
         let advice =
             "the headline metric has no ratio here, so that no number of blocks can be planned".to_owned();
-        return Ok(NextStep::Spent { half_width: None, advice });
+        return Ok(if done < budget.most_blocks {
+            NextStep::Futile { half_width: None, why: advice }
+        } else {
+            NextStep::Spent { half_width: None, advice }
+        });
     };
     let open = || wishes.iter().filter(|wish| wish.half_width > budget.precision);
     let half_width = Some(widest);
@@ -109,24 +175,40 @@ pub fn plan_next(experiment: &Experiment, budget: &Budget) -> Result<NextStep> {
         });
     }
     // A comparison that blocks cannot help does not keep those waiting that they can.
-    let wanted = open().filter_map(|wish| wish.blocks).max();
-    match wanted {
-        Some(wanted) if done < budget.most_blocks => {
-            let blocks = wanted.max(least).clamp(done + 1, budget.most_blocks) - done;
-            Ok(NextStep::MoreBlocks { blocks, half_width })
+    let next_look = open().filter_map(|wish| wish.needed.blocks.next_look(done)).max();
+    let is_spent = done >= budget.most_blocks;
+    if let (false, Some(next_look)) = (is_spent, next_look) {
+        let blocks = next_look.max(least).clamp(done + 1, budget.most_blocks) - done;
+        return Ok(NextStep::MoreBlocks { blocks, half_width });
+    }
+    // How much links differ is not well known before.
+    if !is_spent && done < least {
+        return Ok(NextStep::MoreBlocks { blocks: least - done, half_width });
+    }
+    let advice = advice(&open().map(|wish| wish.needed).collect::<Vec<Needed>>());
+    Ok(if is_spent {
+        NextStep::Spent { half_width, advice }
+    } else {
+        let why = format!(
+            "links differ so much that no number of blocks reaches ±{} %; needed are {advice}",
+            in_per_cent(budget.precision)
+        );
+        NextStep::Futile { half_width, why }
+    })
+}
+
+/// What would help all comparisons that are not sharp enough.
+fn advice(open: &[Needed]) -> String {
+    let links = open.iter().filter_map(|needed| needed.links).max();
+    let most = open.iter().map(|needed| needed.blocks).max_by_key(|blocks| blocks.count());
+    let can_help = open.iter().all(|needed| needed.blocks.count().is_some());
+    match (most.filter(|_| can_help).and_then(Blocks::in_words), links) {
+        (Some(blocks), None) => format!("{blocks} blocks in all would be needed"),
+        (Some(blocks), Some(links)) => {
+            format!("{blocks} blocks in all, or about {links} layout replicas of each build, would be needed")
         }
-        Some(wanted) => {
-            let advice = format!("about {wanted} blocks in all would be needed");
-            Ok(NextStep::Spent { half_width, advice })
-        }
-        None => {
-            let links = open().filter_map(|wish| wish.links).max();
-            let count = links.map_or_else(String::new, |links| format!(", about {links} of each build"));
-            Ok(NextStep::Spent {
-                half_width,
-                advice: format!("more layout replicas{count}, not more blocks"),
-            })
-        }
+        (None, Some(links)) => format!("more layout replicas, about {links} of each build, not more blocks"),
+        (None, None) => "more layout replicas, not more blocks".to_owned(),
     }
 }
 
@@ -156,25 +238,55 @@ fn wish(
         return None;
     }
     let effect = comparison.effect?;
-    let half_width = effect.interval.half_width();
-    let (confidence, precision) = (analysis.confidence, budget.precision);
+    let split = workload.components.as_ref();
+    if matches!(comparison.design, Design::Replicated { .. }) && split.is_none() {
+        return None;
+    }
+    let needed = needed(split, comparison, budget.precision, analysis.confidence)?;
+    Some(Wish { half_width: effect.interval.half_width(), needed })
+}
+
+/// What a comparison needs for an interval of this half-width; None of runs without blocks. With replicas the variance is that of
+/// all builds of the workload, so that one number of links is advised for all.
+pub(super) fn needed(
+    split: Option<&Components>,
+    comparison: &Comparison,
+    precision: f64,
+    confidence: f64,
+) -> Option<Needed> {
+    let effect = comparison.effect?;
     match comparison.design {
         Design::Paired { blocks } => {
             let deviation = effect.standard_error * (blocks as f64).sqrt();
             let blocks = power::count_for_half_width(deviation, precision, confidence);
-            Some(Wish { half_width, blocks, links: None })
+            Some(Needed { blocks: Blocks::About(blocks.unwrap_or(MANY)), links: None })
         }
-        Design::Replicated { blocks, links: (one, other) } => {
-            let split = workload.components?;
+        Design::Replicated { blocks: blocks_done, links: (one, other) } => {
             let share = 1.0 / one as f64 + 1.0 / other as f64;
-            let t = distribution::student_quantile(confidence, effect.freedom);
-            // Half-width² = t² · share · (links² + runs² / blocks).
-            let room = (precision / t).powi(2) / share - split.between_links.powi(2);
-            let wanted = split.within_links.powi(2) / room;
-            let reachable = room > 0.0 && wanted <= f64::from(budget.most_blocks) * 10.0;
-            let per_link = (split.between_links.powi(2) + split.within_links.powi(2) / blocks as f64).sqrt();
+            let (blocks, per_link) = match split {
+                Some(split) => {
+                    let t = distribution::student_quantile(confidence, effect.freedom);
+                    // Half-width² = t² · share · (links² + runs² / blocks).
+                    let most = (precision / t).powi(2) / share;
+                    let count = |room: f64| {
+                        (split.within_links.powi(2) / room).clamp(1.0, f64::from(MANY)).ceil() as u32
+                    };
+                    let room = most - split.between_links.powi(2);
+                    let blocks = if room > 0.0 {
+                        Blocks::About(count(room))
+                    } else if split.p < LEVEL {
+                        Blocks::NoNumber
+                    } else {
+                        Blocks::AtLeast(count(most))
+                    };
+                    let per_link =
+                        split.between_links.powi(2) + split.within_links.powi(2) / blocks_done as f64;
+                    (blocks, per_link.sqrt())
+                }
+                None => (Blocks::Unknown, effect.standard_error / share.sqrt()),
+            };
             let links = power::count_for_half_width(per_link * 2.0_f64.sqrt(), precision, confidence);
-            Some(Wish { half_width, blocks: reachable.then(|| wanted.ceil() as u32), links })
+            Some(Needed { blocks, links })
         }
         Design::Unpaired { .. } | Design::Summarised { .. } => None,
     }

@@ -2,7 +2,8 @@
 //! Programs that run beside others: a server that is measured while another program drives it, a counter that is attached to it.
 //!
 //! A [`Background`] program has a process group of its own. It is ended by a signal and waited for; dropped, it and all that
-//! descend from it are ended at once, so that no error on the way leaves a server behind.
+//! descend from it are ended, so that no error on the way leaves a server behind. A server that was given a signal to be ended
+//! by is sent it first, and a few seconds: ended by force it would leave shared memory behind.
 //!
 //! [`Background::account`] reads what its processes have used so far from /proc: their own times and those of children that
 //! they have waited for, so that a process which ends between two looks is not lost.
@@ -28,6 +29,9 @@ const KEPT_OF_LOG: usize = 64 * 1024;
 /// How often a condition is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
+/// How long a program that is dropped has to end by its signal.
+const GRACE: Duration = Duration::from_secs(5);
+
 /// A program that runs meanwhile.
 #[derive(Debug)]
 pub struct Background {
@@ -37,6 +41,7 @@ pub struct Background {
     started: Instant,
     output: Option<Collector>,
     errors: Option<Collector>,
+    ended_by: Option<Signal>,
     /// Once it is, its id may be another's.
     reaped: bool,
 }
@@ -85,7 +90,23 @@ impl Background {
         let collect = |pipe: Box<dyn std::io::Read + Send>| Collector::start(pipe, Keep::Last(KEPT_OF_LOG));
         let output = child.stdout.take().map(|pipe| collect(Box::new(pipe)));
         let errors = child.stderr.take().map(|pipe| collect(Box::new(pipe)));
-        Ok(Self { child, name: command.name(), stop, started: Instant::now(), output, errors, reaped: false })
+        Ok(Self {
+            child,
+            name: command.name(),
+            stop,
+            started: Instant::now(),
+            output,
+            errors,
+            ended_by: None,
+            reaped: false,
+        })
+    }
+
+    /// The program, to be sent this signal and given a few seconds where it is dropped before its end.
+    #[must_use]
+    pub fn ended_by(mut self, signal: Signal) -> Self {
+        self.ended_by = Some(signal);
+        self
     }
 
     /// Waits until it takes work.
@@ -202,7 +223,7 @@ impl Background {
     /// Sends it the signal and waits for its end; after `limit` it is ended by force.
     ///
     /// # Errors
-    /// When it had to be ended by force, or cannot be waited for.
+    /// When it had to be ended by force, cannot be waited for, or its [`Stop`] is asked meanwhile.
     pub fn end(mut self, signal: Signal, limit: Duration) -> Result<Ended> {
         let id = self.child.id();
         if !self.has_ended() {
@@ -210,9 +231,10 @@ impl Background {
         }
         let begun = Instant::now();
         while !self.has_ended() {
+            // Dropping ends it, here and below.
+            self.stop.check()?;
             if begun.elapsed() >= limit {
                 let seconds = limit.as_secs_f64();
-                // Dropping ends it.
                 return Err(Error::failed(format!("{} did not stop {seconds} s after {signal}", self.name))
                     .with_hint(self.log_as_hint()));
             }
@@ -237,6 +259,13 @@ impl Drop for Background {
     fn drop(&mut self) {
         let id = self.child.id();
         if !self.reaped {
+            if let Some(signal) = self.ended_by.filter(|_| !self.has_ended()) {
+                send(id, signal);
+                let begun = Instant::now();
+                while !self.has_ended() && begun.elapsed() < GRACE {
+                    thread::sleep(LOOK_AGAIN);
+                }
+            }
             kill_tree(id);
             end_group(id);
             let _ = self.child.wait();

@@ -8,13 +8,14 @@ use super::command::{Command, Stop, run};
 use crate::error::{Error, Result};
 use core::time::Duration;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Drops these files from the page cache, after what was not written yet is on the disk: such pages cannot be dropped.
 ///
 /// # Errors
-/// When a file cannot be opened, or the file system does not take the advice.
+/// When a file cannot be opened, lies in memory, or the file system does not take the advice.
 pub fn drop_from(files: &[PathBuf]) -> Result<()> {
     for path in files {
         let failed = |error: String| {
@@ -22,6 +23,11 @@ pub fn drop_from(files: &[PathBuf]) -> Result<()> {
                 .with_input(path.display().to_string())
         };
         let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
+        let system = fstatfs(&file).map_err(|error| failed(error.to_string()))?.filesystem_type();
+        if system == TMPFS_MAGIC {
+            return Err(failed("it lies in a file system that is memory (tmpfs)".to_owned())
+                .with_hint("cold runs need programs that lie on a disk"));
+        }
         file.sync_all().map_err(|error| failed(error.to_string()))?;
         posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
             .map_err(|error| failed(error.to_string()))?;

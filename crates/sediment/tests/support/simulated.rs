@@ -90,6 +90,7 @@ fn start(world: World, margin: f64, seed: u64) -> Experiment {
         primary: "elapsed".to_owned(),
         margin,
         confidence: 0.95,
+        precision: 0.005,
         observations: Vec::new(),
         summaries: Vec::new(),
         absent: BTreeMap::new(),

@@ -179,9 +179,9 @@ impl Maker<'_> {
         if mentions("padding_object") {
             self.make_padding_object(&padding_object, 16 * (1 + luck.below(MOST_PADDING / 16)))?;
         }
-        // Without a link command the build itself makes the program.
+        // Without a link command the build itself makes the program. Before the first link what lies there is of another time.
         let once = place.join("built");
-        if let Some(command) = command.filter(|_| link.is_none() || !once.is_file()) {
+        if let Some(command) = command.filter(|_| link.is_none() || replica == 0 || !once.is_file()) {
             files::folder(&objects)?;
             self.run(command, &values, folder, &variant.name, "build")?;
             if link.is_some() {

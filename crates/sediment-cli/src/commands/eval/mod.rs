@@ -94,11 +94,11 @@ fn duration(text: &str) -> std::result::Result<f64, String> {
     }
 }
 
-/// A share written in per cent.
+/// A share written in per cent, above 0 and below 100.
 fn percent(text: &str) -> std::result::Result<f64, String> {
     match text.trim_end_matches('%').parse::<f64>() {
-        Ok(number) if (0.0..=100.0).contains(&number) => Ok(number / 100.0),
-        _ => Err(format!("{text} is no percentage from 0 to 100")),
+        Ok(number) if number / 100.0 > 0.0 && number < 100.0 => Ok(number / 100.0),
+        _ => Err(format!("{text} is no percentage above 0 and below 100")),
     }
 }
 
@@ -112,5 +112,6 @@ mod tests {
         assert!(duration("").is_err() && duration("-1s").is_err() && duration("nan").is_err());
         assert_eq!((percent("0.5"), percent("2%")), (Ok(0.005), Ok(0.02)));
         assert!(percent("101").is_err() && percent("x").is_err());
+        assert!(percent("0").is_err() && percent("100").is_err() && percent("nan").is_err());
     }
 }

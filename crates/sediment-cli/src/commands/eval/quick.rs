@@ -6,8 +6,9 @@ use super::{Limits, percent, session};
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
-use sediment::compare::plan;
+use sediment::compare::plan::{self, Extraction};
 use sediment::escape::toml;
+use sediment::measure::METERS;
 use sediment::{Error, ErrorKind, Result};
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -31,7 +32,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "1")]
     margin: f64,
     /// Finds the work done in the output: a regular expression whose first group is a number
-    #[arg(long, value_name = "REGEX")]
+    #[arg(long, value_name = "REGEX", value_parser = work)]
     work: Option<String>,
     /// Uncounted runs of each command at the beginning
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -40,10 +41,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     cold: bool,
     /// Run on these processors only, such as 1 or 2,3
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(..=1 << 20))]
     pin: Vec<u32>,
     /// Run this meter too, apart: itlb, l1i, pages, peak-memory
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = meter)]
     meter: Vec<String>,
     /// Do without perf
     #[arg(long)]
@@ -79,6 +80,19 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         let _ = std::fs::remove_file(&path);
     }
     printed
+}
+
+fn work(text: &str) -> std::result::Result<String, String> {
+    match Extraction::pattern(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// A meter that runs apart: that of the kernel's accounts always does.
+fn meter(text: &str) -> std::result::Result<String, String> {
+    let names: Vec<&str> = METERS.iter().map(|meter| meter.name).filter(|name| *name != "rusage").collect();
+    if names.contains(&text) { Ok(text.to_owned()) } else { Err(format!("there are: {}", names.join(", "))) }
 }
 
 /// A name that no file has, in the folder for temporary files.

@@ -5,9 +5,9 @@ use super::output::Output;
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
-use sediment::Result;
-use sediment::compare::Experiment;
 use sediment::compare::run::journal;
+use sediment::compare::{Experiment, Phase};
+use sediment::{Error, Result};
 use std::path::{Path, PathBuf};
 
 /// Report on an experiment, or on what there is of it
@@ -31,10 +31,17 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
 /// Reads the file of an experiment; says when its last line was torn.
 pub(super) fn read(path: &Path, ui: &Ui) -> Result<Experiment> {
     let name = files::display(path);
-    let bytes = files::read(path)?;
+    let bytes = files::read_regular(path)?;
     let recorded = journal::read(&bytes).map_err(|error| error.with_input(name.clone()))?;
     if recorded.whole < bytes.len() {
         ui.note(&format!("{name}: the last line was torn and is left out"));
     }
-    Ok(recorded.experiment)
+    let experiment = recorded.experiment;
+    let measured = experiment.observations.iter().any(|run| run.phase == Phase::Measured);
+    if !measured && experiment.summaries.is_empty() {
+        return Err(Error::failed("there are no runs yet")
+            .with_input(name)
+            .with_hint(format!("go on with it: sediment eval resume {}", path.display())));
+    }
+    Ok(experiment)
 }

@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let name = files::display(&arguments.file);
-    let bytes = files::read(&arguments.file)?;
+    let bytes = files::read_regular(&arguments.file)?;
     let recorded = journal::read(&bytes).map_err(|error| error.with_input(name.clone()))?;
     if arguments.limits.seed.is_some_and(|seed| seed != recorded.experiment.seed) {
         return Err(

@@ -7,7 +7,8 @@ use crate::ui::Ui;
 use indicatif::ProgressBar;
 use sediment::compare::Experiment;
 use sediment::compare::import;
-use sediment::compare::plan::{Plan, WorkloadKind};
+use sediment::compare::metrics;
+use sediment::compare::plan::{Plan, Source, WorkloadKind};
 use sediment::compare::run::journal::{self, Recorded};
 use sediment::compare::run::processes::Processes;
 use sediment::compare::run::{self, Journal, Progress, Watcher};
@@ -41,41 +42,95 @@ pub(super) fn begin(
     ui: &Ui,
 ) -> Result<Experiment> {
     let seed = seed.or(plan.run.seed).unwrap_or_else(new_seed);
-    let mut file = JournalFile::create(path)?;
     let folder = folder.canonicalize().map_err(|error| {
         Error::failed(format!("cannot be entered: {error}")).with_input(files::display(folder))
     })?;
-    file.append(&journal::header(plan, &folder.to_string_lossy(), seed))?;
-    let recorded = journal::read(&files::read(path)?)?;
-    sit(plan, recorded, file, ui)
+    let mut file = JournalFile::create(path)?;
+    let header = file.append(&journal::header(plan, &folder.to_string_lossy(), seed));
+    match header.and_then(|()| journal::read(&files::read(path)?)) {
+        Ok(recorded) => sit(plan, recorded, file, true, ui),
+        Err(error) => {
+            file.remove();
+            Err(error)
+        }
+    }
 }
 
 /// Goes on with an experiment of a file.
 pub(super) fn go_on(plan: &Plan, recorded: Recorded, path: &Path, ui: &Ui) -> Result<Experiment> {
     let file = JournalFile::go_on(path, recorded.whole as u64)?;
-    sit(plan, recorded, file, ui)
+    sit(plan, recorded, file, false, ui)
 }
 
-fn sit(plan: &Plan, recorded: Recorded, mut file: JournalFile, ui: &Ui) -> Result<Experiment> {
+fn sit(plan: &Plan, recorded: Recorded, mut file: JournalFile, is_new: bool, ui: &Ui) -> Result<Experiment> {
     let stop = stop_on_signals()?;
     let mut experiment = recorded.experiment.clone();
     let done = all(plan, &recorded, &mut experiment, &mut file, &stop, ui);
+    let is_interrupted = |error: &Error| error.kind() == ErrorKind::Interrupted;
+    let runs = experiment.observations.iter().filter(|run| !is_import(plan, run.workload)).count();
+    let path = file.path().display().to_string();
+    let go_on = format!("go on with it: sediment eval resume {path}");
     match done {
-        Err(error) if error.kind() == ErrorKind::Interrupted => {
-            let runs = experiment.observations.len();
-            let path = file.path().display();
-            Err(Error::new(
-                ErrorKind::Interrupted,
-                format!("interrupted; the {runs} runs until now are kept in {path}"),
-            )
-            .with_hint(format!("go on with it: sediment eval resume {path}")))
+        // A file without a run would stand in the way of the command once it is put right.
+        Err(error) if is_new && runs == 0 && !(is_interrupted(&error) && has_built(plan, file.path())) => {
+            file.remove();
+            Err(if is_interrupted(&error) {
+                Error::new(ErrorKind::Interrupted, "interrupted before the first run; nothing is kept")
+            } else {
+                error
+            })
+        }
+        Err(error) if is_interrupted(&error) => {
+            let what = if runs == 0 {
+                format!("interrupted before the first run; what was built until now is kept by {path}")
+            } else {
+                format!("interrupted; the {runs} runs until now are kept in {path}")
+            };
+            Err(Error::new(ErrorKind::Interrupted, what).with_hint(go_on))
         }
         Err(error) => {
-            ui.note(&format!("what was measured until now is kept in {}", file.path().display()));
+            if runs > 0 {
+                ui.note(&format!("what was measured until now is kept in {path}"));
+            }
             Err(error)
         }
         // What is reported is what a later `eval report` will read.
         Ok(()) => Ok(journal::read(&files::read(file.path())?)?.experiment),
+    }
+}
+
+fn is_import(plan: &Plan, workload: usize) -> bool {
+    matches!(plan.workloads[workload].kind, WorkloadKind::Import(_))
+}
+
+/// Whether the file of an experiment tells of a program that took building.
+fn has_built(plan: &Plan, path: &Path) -> bool {
+    let recorded = files::read(path).and_then(|bytes| journal::read(&bytes));
+    let took_building =
+        |variant: usize| matches!(plan.variants[variant].source, Source::Built { .. } | Source::Spec { .. });
+    recorded.is_ok_and(|recorded| recorded.programs.keys().any(|(variant, _)| took_building(*variant)))
+}
+
+/// Refuses processors to pin to that are not there.
+fn check_processors(plan: &Plan) -> Result<()> {
+    let Ok(online) = files::read(Path::new("/sys/devices/system/cpu/online")) else { return Ok(()) };
+    let online = String::from_utf8_lossy(&online).trim().to_owned();
+    let is_there = |processor: u64| {
+        online.split(',').any(|range| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            match (first.parse::<u64>(), last.parse::<u64>()) {
+                (Ok(first), Ok(last)) => (first..=last).contains(&processor),
+                _ => true,
+            }
+        })
+    };
+    match plan.run.pin.iter().find(|processor| !is_there(**processor)) {
+        None => Ok(()),
+        Some(missing) => Err(Error::new(
+            ErrorKind::Usage,
+            format!("there is no processor {missing} to run on (--pin, or pin in [run])"),
+        )
+        .with_hint(format!("there are: {online}"))),
     }
 }
 
@@ -88,16 +143,25 @@ fn all(
     ui: &Ui,
 ) -> Result<()> {
     let folder = PathBuf::from(&recorded.folder);
+    if plan.run.precision != experiment.precision {
+        experiment.precision = plan.run.precision;
+        file.append(&journal::precision(plan.run.precision))?;
+    }
     import_files(plan, &folder, experiment, file)?;
     if plan.is_import_only() {
         return Ok(());
+    }
+    check_processors(plan)?;
+    let workshop = Workshop::new(None)?;
+    let counters = perf_stat::survey(plan.run.counters.as_deref(), workshop.path(), stop)?;
+    if let Some(refusal) = metrics::refusal(plan, &counters) {
+        return Err(refusal);
     }
     let programs =
         builds::programs(plan, &folder, &builds::folder_beside(file.path()), recorded, stop, file, ui)?;
     for (name, value) in builds::facts(plan, &programs)? {
         run::set_fact(experiment, &name, value);
     }
-    let workshop = Workshop::new(None)?;
     let root = Path::new("/");
     let state = machine::state(root);
     for warning in &state.warnings {
@@ -110,7 +174,6 @@ fn all(
     for (name, value) in state.facts.into_iter().chain(machine::tools()) {
         run::set_fact(experiment, &name, value);
     }
-    let counters = perf_stat::survey(plan.run.counters.as_deref(), workshop.path(), stop)?;
     if let Some(version) = &counters.version {
         let reach = if counters.user_space_only { ", counting in user space only" } else { "" };
         run::set_fact(experiment, "perf", format!("{version}{reach}"));

@@ -67,7 +67,8 @@ pub const IMPORTERS: &[Importer] = &[
     numbers::IMPORTER,
 ];
 
-/// Reads a file of any known format. Of several tables, those whose label holds `label` are taken; without one, several tables
+/// Reads a file of any known format. Of several tables, those whose label is `label` are taken, else those whose
+/// label holds it; without one, several tables
 /// are the runs of one variant.
 ///
 /// # Errors
@@ -84,8 +85,15 @@ pub fn read(bytes: &[u8], label: Option<&str>) -> Result<Imported> {
     let tables = (importer.read)(text)?;
     let labels: Vec<String> = tables.iter().map(|table| table.label.clone()).collect();
     let hint = || format!("choose one by FILE#LABEL; the labels are: {}", labels.join(" | "));
-    let chosen: Vec<Table> =
-        tables.into_iter().filter(|table| label.is_none_or(|label| table.label.contains(label))).collect();
+    let held = tables.len();
+    // A label that is the whole of one is not also a part of others.
+    let exact = label.is_some_and(|label| tables.iter().any(|table| table.label.trim() == label.trim()));
+    let is_meant = |table: &Table| match label {
+        None => true,
+        Some(label) if exact => table.label.trim() == label.trim(),
+        Some(label) => table.label.contains(label),
+    };
+    let chosen: Vec<Table> = tables.into_iter().filter(is_meant).collect();
     if let (true, Some(label)) = (chosen.is_empty(), label) {
         return Err(Error::failed(format!("no table in it has the label {label}")).with_hint(hint()));
     }
@@ -93,10 +101,12 @@ pub fn read(bytes: &[u8], label: Option<&str>) -> Result<Imported> {
     let distinct = chosen.iter().map(|table| &table.label).collect::<BTreeSet<_>>().len();
     let named = matches!(importer.name, "hyperfine" | "Go benchmark");
     if chosen.len() > 1 && (summarised > 0 || named && distinct > 1) {
-        return Err(Error::failed(format!(
-            "it holds {} tables, and which one is meant is not said",
-            chosen.len()
-        ))
+        return Err(Error::failed(match label {
+            Some(label) => {
+                format!("it holds {held} tables, and the label {label} is in {} of them", chosen.len())
+            }
+            None => format!("it holds {held} tables, and which one is meant is not said"),
+        })
         .with_hint(hint()));
     }
     let mut all = Imported::default();

@@ -150,6 +150,13 @@ pub const KEYS: &[Key] = &[
     key("workload.work", "name", "text", "unit of work", "what one unit is called: transaction"),
     key("workload.work", "regex", "text", "none", "its first group is the number; all matches are added up"),
     key("workload.work", "pointer", "text", "none", "JSON pointer (RFC 6901) to the number"),
+    key(
+        "workload.work",
+        "count",
+        "number",
+        "none",
+        "the number itself, where every run does the same work and prints none",
+    ),
     key("metric", "name", "text", "required", "a metric, or a new one that the workloads print"),
     key("metric", "better", "`lower` or `higher`", "as is usual", "which way it is better"),
     key("metric", "unit", "text", "count", "unit of its values"),

@@ -42,7 +42,7 @@ pub fn read(text: &str) -> Result<Plan> {
         baseline,
         metrics: metrics(&top)?,
         primary: top.text("primary")?,
-        margin: top.number("margin", 0.0, 1.0)?.unwrap_or(0.01),
+        margin: top.share("margin")?.unwrap_or(0.01),
         confidence: top.number("confidence", 0.5, 0.9999)?.unwrap_or(0.95),
         run: run(top.table("run", "run")?.as_ref())?,
         build_time_limit: limit("time-limit")?.unwrap_or(7200.0),
@@ -107,7 +107,7 @@ fn run(table: Option<&Table<'_>>) -> Result<RunPlan> {
         blocks,
         pilot: (whole("pilot", 1, 1000, 7)? as u32).min(blocks),
         time: number("time", 0.0, LONGEST)?,
-        precision: number("precision", 1e-6, 0.999)?.unwrap_or(0.005),
+        precision: table.map_or(Ok(None), |table| table.share("precision"))?.unwrap_or(0.005),
         warm_ups: whole("warm-ups", 0, 1000, 1)? as u32,
         seed: table.map_or(Ok(None), |table| table.whole("seed", 0, i64::MAX as u64))?,
         cold: table.map_or(Ok(false), |table| table.truth("cold", false))?,
@@ -397,10 +397,18 @@ fn workloads(top: &Table<'_>) -> Result<Vec<PlannedWorkload>> {
 fn workload(table: &Table<'_>) -> Result<PlannedWorkload> {
     let name = table.required_text("name")?;
     let kinds: Vec<&str> = ["command", "server", "import"].into_iter().filter(|key| table.has(key)).collect();
-    let [kind] = kinds[..] else {
-        return Err(
-            table.error("name", format!("the workload {name} needs one of command, server and import"))
-        );
+    let kind = match kinds[..] {
+        [kind] => kind,
+        [] => {
+            let message = format!("the workload {name} needs one of command, server and import");
+            return Err(table.error("name", message));
+        }
+        [_, second, ..] => {
+            let count = if kinds.len() == 2 { "two" } else { "three" };
+            let message =
+                format!("the workload {name} has {count} of command, server and import, and needs one");
+            return Err(table.error(second, message));
+        }
     };
     for (key, belongs_to) in [
         ("ready", "server"),
@@ -425,10 +433,18 @@ fn workload(table: &Table<'_>) -> Result<PlannedWorkload> {
     };
     let work = match table.table("work", "workload.work")? {
         Some(work) => {
-            let Some(extraction) = extraction(&work)? else {
-                return Err(work.error("regex", "work needs a regex or a pointer that finds the number"));
+            let known = work.positive("count")?.map(Extraction::Known);
+            let counter = match (extraction(&work)?, known) {
+                (Some(counter), None) | (None, Some(counter)) => counter,
+                (Some(_), Some(_)) => {
+                    return Err(work.error("count", "count excludes regex and pointer"));
+                }
+                (None, None) => {
+                    let message = "work needs a regex or a pointer that finds the number, or its count";
+                    return Err(work.error("regex", message));
+                }
             };
-            Some((work.text("name")?.unwrap_or_else(|| "unit of work".to_owned()), extraction))
+            Some((work.text("name")?.unwrap_or_else(|| "unit of work".to_owned()), counter))
         }
         None => None,
     };

@@ -161,6 +161,20 @@ impl<'a> Table<'a> {
 
     /// A number with a fraction, within bounds.
     pub(super) fn number(&self, key: &str, least: f64, most: f64) -> Result<Option<f64>> {
+        self.number_that(key, &format!("from {least} to {most}"), |number| number >= least && number <= most)
+    }
+
+    /// A share: above 0 and below 1.
+    pub(super) fn share(&self, key: &str) -> Result<Option<f64>> {
+        self.number_that(key, "above 0 and below 1", |number| number > 0.0 && number < 1.0)
+    }
+
+    /// A number above 0.
+    pub(super) fn positive(&self, key: &str) -> Result<Option<f64>> {
+        self.number_that(key, "above 0", |number| number > 0.0 && number.is_finite())
+    }
+
+    fn number_that(&self, key: &str, is: &str, fits: impl Fn(f64) -> bool) -> Result<Option<f64>> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let found = value.get_ref();
         let number = match found {
@@ -171,8 +185,8 @@ impl<'a> Table<'a> {
             _ => return Err(self.is_not(key, found, "a number")),
         };
         match number {
-            Some(number) if number >= least && number <= most => Ok(Some(number)),
-            _ => Err(self.error(key, format!("{key} is a number from {least} to {most}"))),
+            Some(number) if fits(number) => Ok(Some(number)),
+            _ => Err(self.error(key, format!("{key} is a number {is}"))),
         }
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers in what a program prints: by regular expression, or by JSON pointer.
+//! Numbers in what a program prints, by regular expression or by JSON pointer; or known beforehand.
 
 use crate::error::{Error, Result};
 use regex_lite::Regex;
@@ -11,6 +11,8 @@ pub enum Extraction {
     Pattern(Box<Regex>),
     /// At this place of a JSON document (RFC 6901), or of the last line that is one.
     Pointer(String),
+    /// Nowhere: it is this one in every run.
+    Known(f64),
 }
 
 impl Extraction {
@@ -47,18 +49,22 @@ impl Extraction {
     /// # Errors
     /// When nothing is found, or what is found is no number.
     pub fn numbers(&self, output: &str) -> Result<Vec<f64>> {
-        let found: Vec<String> = match self {
-            Self::Pattern(regex) => regex
-                .captures_iter(output)
-                .filter_map(|captures| captures.get(1).map(|group| group.as_str().to_owned()))
-                .collect(),
-            Self::Pointer(pointer) => at_pointer(output, pointer).into_iter().collect(),
+        let (found, missing): (Vec<String>, String) = match self {
+            Self::Pattern(regex) => (
+                regex
+                    .captures_iter(output)
+                    .filter_map(|captures| captures.get(1).map(|group| group.as_str().to_owned()))
+                    .collect(),
+                format!("nothing in its output matches {}", regex.as_str()),
+            ),
+            Self::Pointer(pointer) => (
+                at_pointer(output, pointer).into_iter().collect(),
+                format!("its output has no number at {pointer}"),
+            ),
+            Self::Known(number) => return Ok(vec![*number]),
         };
         if found.is_empty() {
-            return Err(Error::failed(match self {
-                Self::Pattern(regex) => format!("nothing in its output matches {}", regex.as_str()),
-                Self::Pointer(pointer) => format!("its output has no number at {pointer}"),
-            }));
+            return Err(Error::failed(missing));
         }
         found.iter().map(|text| number(text)).collect()
     }
@@ -100,6 +106,7 @@ mod tests {
         assert_eq!(pointer.numbers("{\"runs\": [{\"count\": 12}]}").unwrap(), [12.0]);
         assert_eq!(pointer.numbers("log\n{\"runs\": [{\"count\": \"7\"}]}\n").unwrap(), [7.0]);
         assert!(pointer.numbers("{\"runs\": [{\"count\": [1]}]}").is_err());
+        assert_eq!(Extraction::Known(400.0).numbers("").unwrap(), [400.0]);
     }
 
     #[test]

@@ -89,6 +89,12 @@ pub fn absent(absent: &BTreeMap<String, String>) -> String {
     json!({ "absent": absent }).to_string()
 }
 
+/// The half-width that a sitting wants, where it is not the plan's.
+#[must_use]
+pub fn precision(precision: f64) -> String {
+    json!({ "precision": precision }).to_string()
+}
+
 /// Units of metrics that came with imported files.
 #[must_use]
 pub fn units(units: &BTreeMap<String, String>) -> String {
@@ -186,6 +192,10 @@ impl Recorded {
                 for (name, why) in value.as_object()? {
                     self.experiment.absent.insert(name.clone(), why.as_str()?.to_owned());
                 }
+                Some(())
+            }
+            "precision" => {
+                self.experiment.precision = value.as_f64().filter(|share| *share > 0.0 && *share < 1.0)?;
                 Some(())
             }
             "units" => {

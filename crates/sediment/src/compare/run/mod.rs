@@ -36,6 +36,8 @@ pub struct Taken {
     pub values: BTreeMap<String, f64>,
     /// Metrics that were not counted all the time, and scaled up.
     pub scaled: BTreeSet<String>,
+    /// Metrics that this run lacks, and why.
+    pub left_out: BTreeMap<String, String>,
 }
 
 /// Does what a schedule asks.
@@ -88,7 +90,7 @@ pub struct Progress {
 /// Why an experiment has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finished {
-    /// In words: sharp enough, or the budget is spent and what would help.
+    /// In words: sharp enough, the budget is spent, or more blocks cannot help; and what would help.
     pub why: String,
 }
 
@@ -152,6 +154,13 @@ impl Session<'_> {
                         });
                     }
                     NextStep::Spent { half_width, advice } => return Ok(spent(number, half_width, &advice)),
+                    NextStep::Futile { half_width, why } => {
+                        let reached = reached(half_width);
+                        let why = format!(
+                            "ended after {number} blocks{reached}, before the budget was spent: {why}"
+                        );
+                        return Ok(Finished { why });
+                    }
                 }
             }
             if number >= self.plan.run.blocks {
@@ -208,9 +217,22 @@ impl Session<'_> {
                 }
             }
             add_scaled(self.experiment, &taken.scaled);
+            self.say_what_is_left_out(taken.left_out)?;
             self.experiment.observations.push(observation);
             settle_primary(self.plan, self.experiment);
             self.tell();
+        }
+        Ok(())
+    }
+
+    /// Once for each metric.
+    fn say_what_is_left_out(&mut self, left_out: BTreeMap<String, String>) -> Result<()> {
+        for (name, why) in left_out {
+            if !self.experiment.absent.contains_key(&name) {
+                self.watcher.note(&format!("{name}: {why}"));
+                self.experiment.absent.insert(name, why);
+                self.journal.append(&journal::absent(&self.experiment.absent))?;
+            }
         }
         Ok(())
     }
@@ -246,9 +268,13 @@ impl Session<'_> {
 }
 
 fn spent(blocks: u32, half_width: Option<f64>, advice: &str) -> Finished {
-    let reached = half_width.map_or_else(String::new, |half| format!(", at ±{:.2} %", 100.0 * half));
+    let reached = reached(half_width);
     let advice = if advice.is_empty() { String::new() } else { format!(": {advice}") };
     Finished { why: format!("the budget is spent after {blocks} blocks{reached}{advice}") }
+}
+
+fn reached(half_width: Option<f64>) -> String {
+    half_width.map_or_else(String::new, |half| format!(", at ±{:.2} %", 100.0 * half))
 }
 
 fn is_made(experiment: &Experiment, visit: &Visit) -> bool {
@@ -286,6 +312,7 @@ pub fn begin(plan: &Plan, seed: u64) -> Experiment {
         primary: String::new(),
         margin: plan.margin,
         confidence: plan.confidence,
+        precision: plan.run.precision,
         observations: Vec::new(),
         summaries: Vec::new(),
         absent: BTreeMap::new(),

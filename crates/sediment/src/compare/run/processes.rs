@@ -192,6 +192,7 @@ impl<'a> Processes<'a> {
             pass.values.append(&mut taken.values);
             taken.values = pass.values;
             taken.scaled.append(&mut pass.scaled);
+            taken.left_out.append(&mut pass.left_out);
         }
         if let (WorkloadKind::Command { command, input }, Some(block)) = (&workload.kind, visit.block) {
             if self.plan.run.meter_blocks == 0 || block < self.plan.run.meter_blocks {
@@ -311,7 +312,8 @@ impl<'a> Processes<'a> {
         let values = self.placeholders(visit, self.program(visit));
         self.prepare(workload, &values, visit)?;
         let command = self.padded(self.command(&plan.server, workload, &values)?, &plan.server, visit)?;
-        let mut server = Background::start(&self.pinned(command))?;
+        let stop = signal(&plan.stop)?;
+        let mut server = Background::start(&self.pinned(command))?.ended_by(stop);
         let ready = match &plan.ready {
             ReadyPlan::Command(line) => Ready::Command(Box::new(self.command(line, workload, &values)?)),
             ReadyPlan::Port(address) => Ready::Port(address.clone()),
@@ -360,7 +362,7 @@ impl<'a> Processes<'a> {
         if after.peak_memory > 0 {
             put(metrics::PEAK_MEMORY, after.peak_memory as f64);
         }
-        server.end(signal(&plan.stop)?, Duration::from_secs_f64(plan.stop_limit))?;
+        server.end(stop, Duration::from_secs_f64(plan.stop_limit))?;
         Ok(taken)
     }
 
@@ -428,6 +430,8 @@ fn under_perf(command: &Command) -> Option<String> {
     words.get(perf + end + 1).cloned()
 }
 
+const LATE_CLOCK: &str = "perf began its clock after the program in some runs, which go without; --no-counters (counters = [] in a plan) measures from outside";
+
 /// perf starts its clock just after the program has begun. On a busy machine a short program may have done its work by then: a
 /// run that used more processors than there are tells so, and then the time that passed is not known.
 fn drop_late_clock(taken: &mut Taken) {
@@ -435,6 +439,7 @@ fn drop_late_clock(taken: &mut Taken) {
     let used = value("task-clock").max(value("user") + value("sys"));
     if used > 1.05 * value("elapsed") * machine::processors() as f64 {
         taken.values.remove("elapsed");
+        taken.left_out.insert("elapsed".to_owned(), LATE_CLOCK.to_owned());
     }
 }
 

@@ -25,6 +25,8 @@ pub struct Run {
 pub struct Steadiness {
     /// Change for each hour, as the values are (on logarithms: relative).
     pub drift_per_hour: f64,
+    /// Hours from the first run to the last.
+    pub hours: f64,
     /// Two-sided p-value of no drift.
     pub drift_p: f64,
     /// Correlation of neighbours in time; also what a block does to all its runs shows here.
@@ -79,6 +81,7 @@ pub fn steadiness(runs: &[Run]) -> Option<Steadiness> {
     let neighbours: f64 = rest.windows(2).map(|pair| pair[0] * pair[1]).sum();
     Some(Steadiness {
         drift_per_hour,
+        hours: span_in_hours(runs),
         drift_p,
         autocorrelation: if residual_square > 0.0 { neighbours / residual_square } else { 0.0 },
         autocorrelation_bound: distribution::normal_quantile(0.025) / (count as f64).sqrt(),
@@ -110,6 +113,12 @@ fn drift(runs: &[Run], rest: &[f64], freedom: f64) -> Option<(f64, f64)> {
     let left: f64 = hours.iter().zip(rest).map(|(t, y)| (y - slope * (t - middle)).powi(2)).sum();
     let error = (left / freedom / spread).sqrt();
     Effect::of(slope, error, freedom, 0.95).map(|effect| (slope, effect.p))
+}
+
+fn span_in_hours(runs: &[Run]) -> f64 {
+    let first = runs.iter().map(|run| run.at).fold(f64::INFINITY, f64::min);
+    let last = runs.iter().map(|run| run.at).fold(f64::NEG_INFINITY, f64::max);
+    (last - first) / 3600.0
 }
 
 fn index(keys: impl Iterator<Item = usize>) -> Vec<usize> {

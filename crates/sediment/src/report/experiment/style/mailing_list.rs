@@ -22,8 +22,9 @@ pub(super) fn mailing_list(analysis: &Analysis, workload: &WorkloadAnalysis) -> 
     for (number, variant) in builds(analysis).into_iter().enumerate() {
         let Some(group) = found.groups[variant] else { continue };
         let _ = writeln!(text, "{}. {}", number + 1, escape::terminal(name(analysis, variant)));
-        let sigma = group.moments.deviation().map_or_else(|| NONE.to_owned(), |sigma| format!("{sigma:.6}"));
-        let _ = write!(text, "   mean {:.6}   sigma {sigma}   n {}", group.moments.mean, group.moments.count);
+        let sigma = group.moments.deviation().map_or_else(|| NONE.to_owned(), figure);
+        let mean = figure(group.moments.mean);
+        let _ = write!(text, "   mean {mean}   sigma {sigma}   n {}", group.moments.count);
         if let Some(baseline) = baseline.filter(|baseline| variant != analysis.baseline && *baseline != 0.0) {
             let less = (1.0 - group.moments.mean / baseline) * 100.0;
             let improvement = if metric.direction == Direction::LowerIsBetter { less } else { -less };
@@ -43,6 +44,12 @@ pub(super) fn mailing_list(analysis: &Analysis, workload: &WorkloadAnalysis) -> 
     text.push_str(unpaired_note(workload));
     text.push_str(&verdict_lines(analysis, workload));
     Ok(text)
+}
+
+/// Six decimals, as such lists have them; of what would lose its digits that way, six significant ones.
+fn figure(value: f64) -> String {
+    const SMALL: f64 = 1e-3;
+    if value == 0.0 || value.abs() >= SMALL { format!("{value:.6}") } else { format!("{value:.5e}") }
 }
 
 /// t is positive where the build is below what it is compared with, as improvements are.

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Hardware counters, more than the processor counts at a time: by a stand-in for perf, as build machines have no such counters.
+
+use super::support::case;
+use super::{code, err, lines, out, program};
+use libtest_mimic::Trial;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Output;
+
+pub fn cases() -> Vec<Trial> {
+    vec![
+        case("more_events_than_counters_take_further_runs", &[], more_events_than_counters_take_further_runs),
+        case("counts_that_were_scaled_up_are_marked", &[], counts_that_were_scaled_up_are_marked),
+    ]
+}
+
+/// Runs the program, then says of COUNTERS hardware events and any number of the kernel's that they were counted all the time; of
+/// more, for a part of it.
+const PERF: &str = r#"#!/bin/sh
+[ "$1" = --version ] && { echo perf version 6.1.0; exit; }
+for word; do
+    shift
+    case $word in
+    --output=*) output=${word#*=} ;;
+    -e) events=$(echo "$1" | tr , ' ') ;;
+    --) break ;;
+    esac
+done
+"$@" || exit
+hardware=0
+for event in $events; do
+    case $event in *-clock | *_time | context-switches | cpu-migrations | *-faults) ;; *) hardware=$((hardware + 1)) ;; esac
+done
+share=100.00
+[ $hardware -le COUNTERS ] || share=$((100 * COUNTERS / hardware)).00
+for event in $events; do
+    case $event in
+    *-clock) echo "1.50,msec,$event,1500000,100.00,," ;;
+    *_time) echo "2000000,ns,$event,2000000,100.00,," ;;
+    context-switches | cpu-migrations | *-faults) echo "3,,$event,1500000,100.00,," ;;
+    instructions) echo "2000,,$event,1500000,$share,," ;;
+    *) echo "1000,,$event,1500000,$share,," ;;
+    esac
+done >"$output"
+"#;
+
+const HARDWARE: [&str; 11] = [
+    "cycles",
+    "instructions",
+    "iTLB-load-misses",
+    "L1-icache-load-misses",
+    "branches",
+    "branch-misses",
+    "stalled-cycles-frontend",
+    "stalled-cycles-backend",
+    "cache-misses",
+    "LLC-load-misses",
+    "L1-dcache-load-misses",
+];
+
+fn with_counters(folder: &Path, counters: u32) -> Output {
+    let perf = folder.join("perf");
+    std::fs::write(&perf, PERF.replace("COUNTERS", &counters.to_string())).unwrap();
+    std::fs::set_permissions(&perf, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let arguments = ["quick", "--blocks", "2", "-o", "q.jsonl", "--", "echo a >>ran", "--", "echo b >>ran"];
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    program(folder, &arguments).env("PATH", path).output().unwrap()
+}
+
+fn more_events_than_counters_take_further_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let done = with_counters(folder.path(), 4);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    assert!(!err(&done).contains("not counted"), "{}", err(&done));
+    // A warm-up and two blocks, of two programs, each in three passes.
+    let ran = std::fs::read_to_string(folder.path().join("ran")).unwrap();
+    assert_eq!(ran.lines().count(), 3 * 2 * 3);
+    let runs = lines(folder.path(), "q.jsonl", "run");
+    assert_eq!(runs.len(), 3 * 2);
+    for run in &runs {
+        for metric in HARDWARE {
+            assert!(run["values"][metric].is_number(), "{metric}: {run}");
+        }
+        assert_eq!(run["values"]["task-clock"], 0.0015);
+    }
+    let report = out(&done);
+    assert!(report.contains("3 runs each, as the processor counts few events at a time"), "{report}");
+    assert!(report.contains("instructions per cycle"), "{report}");
+    assert!(!report.contains("scaled"), "{report}");
+}
+
+fn counts_that_were_scaled_up_are_marked() {
+    let folder = tempfile::tempdir().unwrap();
+    // None of its counters is free all the time, as where a watchdog holds one.
+    let done = with_counters(folder.path(), 0);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    assert!(out(&done).contains("scaled"), "{}", out(&done));
+}
