@@ -157,7 +157,7 @@ fn a_trace_of_what_knows_no_order_is_refused() {
 #[test]
 fn what_comes_through_a_pipe_is_read_as_the_file_is() {
     let folder = tempfile::tempdir().unwrap();
-    let stacks: String = (0..700_000)
+    let stacks: String = (0..900_000)
         .map(|number| format!("main;work;part_{:03} {}\n", number % 613, 1 + number % 7))
         .collect();
     assert!(stacks.len() > 16 << 20, "{}", stacks.len());
@@ -173,6 +173,8 @@ fn what_comes_through_a_pipe_is_read_as_the_file_is() {
             .spawn()
             .unwrap();
         let output = program.stdin(cat.stdout.take().unwrap()).output().unwrap();
+        // The pipe is to end with its reader.
+        drop(program);
         cat.wait().unwrap();
         output
     };
