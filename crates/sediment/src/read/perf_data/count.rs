@@ -5,7 +5,7 @@
 
 use super::attribute::{Attribute, Evidence};
 use super::mappings::{Nowhere, SpaceId, Where};
-use super::records::{Branch, BranchType, Mode, Record, Sample, When, Words, kind};
+use super::records::{Branch, BranchType, Mode, Sample, When, Words, kind};
 use super::stream::{Batch, on_all_cores, workers};
 use super::survey::Survey;
 use super::table::{Key, Kind, Table};
@@ -87,10 +87,8 @@ impl Counts<'_> {
     fn take(&mut self, batch: &Batch) -> Result<()> {
         let survey = self.survey;
         let events = &survey.file.events;
-        let mut left = batch.cursor();
-        while left.len() > 0 {
-            let sequence = batch.sequence_at(left.len());
-            let record = Record::next(&mut left)?;
+        for record in batch.records() {
+            let (sequence, record) = record?;
             if record.kind != kind::SAMPLE {
                 continue;
             }

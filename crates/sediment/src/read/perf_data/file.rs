@@ -267,9 +267,8 @@ impl<'a> PerfFile<'a> {
         let mut records = self.records().of_perf_alone();
         let mut batch = Batch::default();
         while records.next(&mut batch)? {
-            let mut left = batch.cursor();
-            while left.len() > 0 {
-                let record = Record::next(&mut left)?;
+            for record in batch.records() {
+                let (_, record) = record?;
                 self.read_record_of_perf(&record)?;
             }
         }

@@ -8,13 +8,12 @@ use super::attribute::Evidence;
 use super::count::recorded_dso;
 use super::mappings::{SpaceId, Where};
 use super::records::{Mode, Record, Sample, When, kind};
-use super::stream::{Batch, in_order, on_all_cores, workers};
+use super::stream::in_order;
 use super::survey::Survey;
 use crate::counts::written_table;
 use crate::error::Result;
 use crate::read::replay::Told;
 use crate::read::{DsoId, Input, Listener, Place, PlaceId, Recording, Settings, Spot, Step};
-use std::sync::{Mutex, PoisonError};
 
 /// Tells the steps.
 pub(super) fn steps(
@@ -23,32 +22,34 @@ pub(super) fn steps(
     recording: &Recording,
     listener: &mut dyn Listener,
 ) -> Result<()> {
-    let survey = Survey::of(input)?;
-    if survey.evidence != Evidence::BranchStacks {
-        return Ok(());
+    if listener.wants_all() {
+        let survey = Survey::of(input)?;
+        return match Files::of(&survey, recording) {
+            Some(files) => {
+                let mut teller = Teller::new(&files);
+                in_order(survey.file.records(), |batch| teller.tell(batch.records(), listener))
+            }
+            None => Ok(()),
+        };
     }
-    let ids = survey.spaces.file_ids();
-    let dsos: Vec<Option<DsoId>> =
-        ids.map(|file| recorded_dso(&survey, file).and_then(|dso| recording.find_dso(&dso))).collect();
-    let files = Files { survey: &survey, recording, dsos: &dsos };
     let told = Told::of(input.length(), TOLD, listener);
-    let listeners = listener.for_workers(workers(input.length()));
-    if listeners.is_empty() {
+    let (survey, kept) = Survey::keeping(input, Some(told))?;
+    let Some(files) = Files::of(&survey, recording) else { return Ok(()) };
+    let mut listeners = listener.for_workers(kept.len());
+    if listeners.len() < kept.len() {
         drop(listeners);
-        let mut teller = Teller::new(&files, told);
-        return in_order(survey.file.records(), |batch| teller.tell(batch, listener));
+        let mut teller = Teller::new(&files);
+        return kept.iter().try_for_each(|kept| teller.tell(kept.records(), listener));
     }
-    let count = listeners.len();
-    let listeners = Mutex::new(listeners);
-    let new = || {
-        let listener = listeners.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        (Teller::new(&files, told), listener)
-    };
-    on_all_cores(survey.file.records(), count, new, |(teller, listener), batch| match listener {
-        Some(listener) => teller.tell(batch, *listener),
-        None => Ok(()),
+    std::thread::scope(|scope| {
+        let workers = kept.iter().zip(&mut listeners);
+        let telling: Vec<_> = workers
+            .map(|(kept, listener)| scope.spawn(|| Teller::new(&files).tell(kept.records(), *listener)))
+            .collect();
+        telling
+            .into_iter()
+            .try_for_each(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })
-    .map(|_| ())
 }
 
 /// What runs near is counted in as many samples as so many bytes hold.
@@ -58,10 +59,20 @@ const TOLD: u64 = 16 << 20;
 struct Files<'a> {
     survey: &'a Survey<'a>,
     recording: &'a Recording,
-    dsos: &'a [Option<DsoId>],
+    dsos: Vec<Option<DsoId>>,
 }
 
-impl Files<'_> {
+impl<'a> Files<'a> {
+    /// None where the samples say nothing of an order.
+    fn of(survey: &'a Survey<'a>, recording: &'a Recording) -> Option<Self> {
+        if survey.evidence != Evidence::BranchStacks {
+            return None;
+        }
+        let dso_of = |file| recorded_dso(survey, file).and_then(|dso| recording.find_dso(&dso));
+        let dsos = survey.spaces.file_ids().map(dso_of).collect();
+        Some(Self { survey, recording, dsos })
+    }
+
     fn place(&self, space: SpaceId, address: u64) -> Option<PlaceId> {
         let Where::File { file, offset } = self.survey.spaces.find(space, address) else { return None };
         let dso = self.dsos[file.index()]?;
@@ -72,7 +83,6 @@ impl Files<'_> {
 /// One worker.
 struct Teller<'a> {
     files: &'a Files<'a>,
-    told: Told,
     known: Known,
     /// Of one sample, the oldest first.
     addresses: Vec<u64>,
@@ -80,19 +90,21 @@ struct Teller<'a> {
 }
 
 impl<'a> Teller<'a> {
-    fn new(files: &'a Files<'a>, told: Told) -> Self {
+    fn new(files: &'a Files<'a>) -> Self {
         let known = Known::new(files.recording.places().len());
-        Self { files, told, known, addresses: Vec::new(), steps: Vec::new() }
+        Self { files, known, addresses: Vec::new(), steps: Vec::new() }
     }
 
-    fn tell(&mut self, batch: &Batch, listener: &mut dyn Listener) -> Result<()> {
+    fn tell<'r>(
+        &mut self,
+        records: impl Iterator<Item = Result<(u64, Record<'r>)>>,
+        listener: &mut dyn Listener,
+    ) -> Result<()> {
         let survey = self.files.survey;
         let events = &survey.file.events;
-        let mut left = batch.cursor();
-        while left.len() > 0 {
-            let sequence = batch.sequence_at(left.len());
-            let record = Record::next(&mut left)?;
-            if record.kind != kind::SAMPLE || !self.told.has(sequence) {
+        for record in records {
+            let (sequence, record) = record?;
+            if record.kind != kind::SAMPLE {
                 continue;
             }
             let index = events.index_of(kind::SAMPLE, record.body);

@@ -10,7 +10,7 @@
 //! stream no more. Plain records are not copied: a batch takes the memory that they were read to, and leaves its own. Data that follows a record without being part of its size (processor traces) is passed over unread.
 
 use super::cursor::Cursor;
-use super::records::{HEAD, Head, kind};
+use super::records::{HEAD, Head, Record, kind};
 use super::unpack::Unpacker;
 use crate::error::{Error, Location, Result};
 use crate::read::{Input, input};
@@ -31,21 +31,27 @@ pub(super) struct Batch {
     unpacked: bool,
     big_endian: bool,
     /// How many bytes of records came before.
-    pub(super) sequence: u64,
+    sequence: u64,
     /// How many batches came before.
-    pub(super) number: u64,
+    number: u64,
 }
 
 impl Batch {
-    /// The records.
-    pub(super) fn cursor(&self) -> Cursor<'_> {
-        let records = &self.bytes[self.records.clone()];
-        Cursor::new(records, if self.unpacked { 0 } else { self.offset }, self.big_endian)
+    /// The records, each with its place: how many bytes of records came before it. Nothing follows an error.
+    pub(super) fn records(&self) -> impl Iterator<Item = Result<(u64, Record<'_>)>> {
+        let mut left = self.cursor();
+        std::iter::from_fn(move || {
+            if left.len() == 0 {
+                return None;
+            }
+            let sequence = self.sequence + (self.records.len() - left.len()) as u64;
+            Some(Record::next(&mut left).map(|record| (sequence, record)))
+        })
     }
 
-    /// The place of a record among all, by how many bytes of the batch were left when it began.
-    pub(super) fn sequence_at(&self, left: usize) -> u64 {
-        self.sequence + (self.records.len() - left) as u64
+    fn cursor(&self) -> Cursor<'_> {
+        let records = &self.bytes[self.records.clone()];
+        Cursor::new(records, if self.unpacked { 0 } else { self.offset }, self.big_endian)
     }
 
     /// An error in it: what was unpacked is nowhere in the file but in its compressed record.

@@ -10,6 +10,7 @@ use super::records::{Record, When, kind};
 use super::stream::{Batch, on_all_cores, workers};
 use crate::error::{Error, Result};
 use crate::read::Input;
+use crate::read::replay::Told;
 
 /// A file that its samples can now be read of, in any order.
 pub(super) struct Survey<'a> {
@@ -25,8 +26,38 @@ pub(super) struct Survey<'a> {
     pub(super) lost: u64,
 }
 
+/// Samples that are kept for later, with their places, by one worker.
+#[derive(Debug)]
+pub(super) struct Kept {
+    told: Option<Told>,
+    big_endian: bool,
+    /// Place among the records, flags, offset in the file, and end in `bodies`, of each.
+    samples: Vec<(u64, u16, u64, usize)>,
+    bodies: Vec<u8>,
+}
+
+impl Kept {
+    fn take(&mut self, sequence: u64, record: &Record) {
+        if self.told.is_some_and(|told| told.has(sequence)) {
+            self.bodies.extend_from_slice(record.body.left());
+            self.samples.push((sequence, record.misc, record.body.offset(), self.bodies.len()));
+        }
+    }
+
+    /// The samples with their places.
+    pub(super) fn records(&self) -> impl Iterator<Item = Result<(u64, Record<'_>)>> {
+        let mut start = 0;
+        self.samples.iter().map(move |(sequence, misc, offset, end)| {
+            let body = Cursor::new(&self.bodies[start..*end], *offset, self.big_endian);
+            start = *end;
+            Ok((*sequence, Record { kind: kind::SAMPLE, misc: *misc, body }))
+        })
+    }
+}
+
 /// What one worker met.
 struct Met<'a> {
+    kept: Kept,
     changes: Vec<(When, Change)>,
     samples: Vec<u64>,
     lost: u64,
@@ -37,8 +68,15 @@ struct Met<'a> {
 
 impl<'a> Survey<'a> {
     pub(super) fn of(input: &'a dyn Input) -> Result<Self> {
+        Self::keeping(input, None).map(|(survey, _)| survey)
+    }
+
+    /// The survey, and the samples that are to be told; what each worker met of them apart.
+    pub(super) fn keeping(input: &'a dyn Input, told: Option<Told>) -> Result<(Self, Vec<Kept>)> {
         let mut file = PerfFile::open(input)?;
+        let big_endian = file.big_endian;
         let new = || Met {
+            kept: Kept { told, big_endian, samples: Vec::new(), bodies: Vec::new() },
             changes: Vec::new(),
             samples: vec![0; file.events.attributes.len()],
             lost: 0,
@@ -48,7 +86,9 @@ impl<'a> Survey<'a> {
         let all = on_all_cores(file.records(), workers(input.length()), new, Met::take)?;
         let mut samples = vec![0; file.events.attributes.len()];
         let (mut changes, mut of_perf, mut lost) = (Vec::new(), Vec::new(), 0);
+        let mut kept = Vec::new();
         for met in all {
+            kept.push(met.kept);
             changes.extend(met.changes);
             of_perf.extend(met.of_perf);
             lost += met.lost;
@@ -84,7 +124,7 @@ impl<'a> Survey<'a> {
                         || first.is_some_and(|first| first.counts_the_same(one)))
             })
             .collect();
-        Ok(Self { spaces, evidence, read, samples, lost, file })
+        Ok((Self { spaces, evidence, read, samples, lost, file }, kept))
     }
 
     /// Names and numbers of samples of the events that are not read.
@@ -114,12 +154,13 @@ impl<'a> Survey<'a> {
 impl Met<'_> {
     fn take(&mut self, batch: &Batch) -> Result<()> {
         let events = &self.file.events;
-        let mut left = batch.cursor();
-        while left.len() > 0 {
-            let sequence = batch.sequence_at(left.len());
-            let record = Record::next(&mut left)?;
+        for record in batch.records() {
+            let (sequence, record) = record?;
             match record.kind {
-                kind::SAMPLE => self.samples[events.index_of(kind::SAMPLE, record.body)] += 1,
+                kind::SAMPLE => {
+                    self.samples[events.index_of(kind::SAMPLE, record.body)] += 1;
+                    self.kept.take(sequence, &record);
+                }
                 kind::HEADER_BUILD_ID | kind::EVENT_UPDATE => {
                     self.of_perf.push((sequence, record.kind, record.misc, record.body.left().to_vec()));
                 }
