@@ -281,7 +281,9 @@ fn end_of(place: &Place, dsos: &Dsos, namesakes: &Namesakes, losses: &mut Losses
                     dsos::Named::Unknown if view.is_stripped() => {
                         losses.add("sizes of functions of stripped programs and libraries", 0, &key.name);
                     }
-                    dsos::Named::Unknown => {}
+                    dsos::Named::Unknown => {
+                        losses.add("sizes of functions that the file at hand does not have by that name", 0, &key.name);
+                    }
                     // Tracers name what a program calls by the stub in the program.
                     dsos::Named::Import => return End::Stub { name: key.name, first_byte: None },
                     dsos::Named::Function { function, file } => {

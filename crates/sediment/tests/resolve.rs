@@ -159,6 +159,11 @@ fn names_of_another_program_are_refused() {
     // Demangled names are in no symbol table.
     let demangled = calls(&[("/bin/p:begin()", "/bin/p:work(int)", 2)]);
     assert!(resolve(&demangled, &Binaries(vec![("/bin/p", program())])).is_ok());
+    // Every program has a main: one name alone shows nothing, but the others are counted.
+    let of_another = calls(&[("/bin/p:main", "/bin/p:work", 2)]);
+    let (_, losses) = resolve(&of_another, &Binaries(vec![("/bin/p", program())])).unwrap();
+    let unknown = "sizes of functions that the file at hand does not have by that name".to_owned();
+    assert_eq!(ledger(&losses), [(unknown, 1, 0)]);
 }
 
 #[test]
