@@ -63,6 +63,23 @@ fn candidates_are_named_with_what_to_change() {
     assert_eq!(value["candidates"][0]["calls"], "1000");
 }
 
+/// Without debug information nobody knows where `step` is defined, unless it is a local function.
+#[test]
+fn what_debug_information_would_tell_is_left_open() {
+    let folder = prepared();
+    let open = "if its definition is in another unit: move it to a header";
+    for (source, is_open) in
+        [(SOURCE.replace(" static int step", " int step"), true), (SOURCE.to_owned(), false)]
+    {
+        std::fs::write(folder.path().join("main.c"), source).unwrap();
+        assert!(run(folder.path(), "cc", &["-O2", "-o", "program", "main.c"]).status.success());
+        let output = advise(folder.path(), &[]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("main -> step") && text.contains(open) == is_open, "{text}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("has no debug information"));
+    }
+}
+
 #[test]
 fn nothing_worth_it_is_said_so() {
     let folder = prepared();

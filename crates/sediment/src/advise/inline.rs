@@ -263,6 +263,7 @@ impl<'a> View<'a> {
         let callee_here = if same_dso { self.function(callee_key) } else { None };
         let mut obstacles = Vec::new();
         let mut sites: Vec<DirectCall> = Vec::new();
+        let mut other_unit = None;
         if caller == callee {
             obstacles.push(Obstacle::Recursive);
         }
@@ -278,7 +279,8 @@ impl<'a> View<'a> {
                 if sites.iter().any(|call| call.through_stub) {
                     obstacles.push(Obstacle::Interposable);
                 }
-                if self.other_unit(caller_here, function) == Some(true) {
+                other_unit = self.other_unit(caller_here, function);
+                if other_unit == Some(true) {
                     obstacles.push(Obstacle::OtherUnit);
                 }
                 if self.profile.facts(callee).taken || self.code.taken.contains(&function.address) {
@@ -320,7 +322,7 @@ impl<'a> View<'a> {
             instructions_per_call: per_call,
             saving,
             growth: self.growth(callee_here, size, sites.len(), &obstacles),
-            change: change(&obstacles, callee_here),
+            change: change(&obstacles, callee_here, other_unit),
             obstacles,
             compiler_reason,
         })
@@ -365,8 +367,8 @@ fn instructions(profile: &Profile) -> Option<u128> {
     counts_instructions.then(sum).filter(|all| *all > 0)
 }
 
-/// The concrete change, for the obstacles there are.
-fn change(obstacles: &[Obstacle], callee: Option<&BinaryFunction>) -> String {
+/// The concrete change, for the obstacles there are; whether the callee lies in another unit is not known without debug information.
+fn change(obstacles: &[Obstacle], callee: Option<&BinaryFunction>, other_unit: Option<bool>) -> String {
     let has = |obstacle| obstacles.contains(&obstacle);
     if has(Obstacle::Recursive) {
         return "none: a function that calls itself is not inlined into itself".to_owned();
@@ -384,6 +386,9 @@ fn change(obstacles: &[Obstacle], callee: Option<&BinaryFunction>) -> String {
     }
     if has(Obstacle::OtherUnit) {
         steps.push("move its definition to a header as static inline, or build both units with -flto");
+    }
+    if other_unit.is_none() && callee.is_some_and(|function| !function.local) {
+        steps.push("if its definition is in another unit: move it to a header as static inline, or build both with -flto");
     }
     steps.push(match callee {
         Some(function) if function.local => "mark it inline with __attribute__((always_inline))",

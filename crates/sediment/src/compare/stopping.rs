@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When an experiment has run long enough: on precision or on budget, never on a p-value, as whoever stops at the first p below
-//! a level finds differences where there are none (P. Armitage, C. McPherson, B. Rowe, "Repeated significance tests on
-//! accumulating data", 1969).
+//! When an experiment has run long enough: on precision or on budget, never on the p-value of a difference between builds, as
+//! whoever stops at the first p below a level finds differences where there are none (P. Armitage, C. McPherson, B. Rowe,
+//! "Repeated significance tests on accumulating data", 1969).
 //!
 //! A pilot of a few blocks tells the spread; from it follows how many blocks bring the interval to the wanted half-width. Where
 //! layout replicas differ among themselves, more blocks help only as far as runs do: then more links are advised, as T. Kalibera
-//! and R. Jones spend repetitions where the variance arises ("Rigorous benchmarking in reasonable time", ISMM 2013).
+//! and R. Jones spend repetitions where the variance arises ("Rigorous benchmarking in reasonable time", ISMM 2013). The variance
+//! between links is estimated from a few of them: that blocks cannot help is believed only where an F test shows that links differ
+//! at all, which says nothing of builds.
 
 use super::analysis::{Analysis, WorkloadAnalysis, analyse};
 use super::comparison::{Comparison, Design, Scale};
