@@ -11,6 +11,8 @@ pub fn cases() -> Vec<Trial> {
     vec![
         case("an_interrupt_ends_children_and_keeps_runs", &[], an_interrupt_ends_children_and_keeps_runs),
         case("an_interrupted_build_is_ended_too", &[], an_interrupted_build_is_ended_too),
+        case("what_was_built_before_an_interrupt_is_kept", &[], what_was_built_before_an_interrupt_is_kept),
+        case("an_interrupt_ends_a_meter_too", &[Need::Program("valgrind")], an_interrupt_ends_a_meter_too),
         case("resume_goes_on_where_it_broke_off", &[], resume_goes_on_where_it_broke_off),
         case("a_torn_last_line_is_left_out", &[], a_torn_last_line_is_left_out),
         case("a_changed_program_is_not_mixed_in", &[], a_changed_program_is_not_mixed_in),
@@ -81,6 +83,52 @@ fn an_interrupted_build_is_ended_too() {
     assert_eq!(code(&done), 1);
     assert!(err(&done).contains("interrupted before the first run; nothing is kept"), "{}", err(&done));
     wait_for("the end of the build", || !is_alive(&pid()));
+}
+
+fn an_interrupt_ends_a_meter_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    // Two warm-ups, the first run that counts, and that program once more under the meter: there it hangs.
+    let script = "echo x >> count; [ $(wc -l < count) -lt 4 ] && exit 0; echo $$ > metered; sleep 600 & echo $! > child; wait";
+    plan(here, script, &format!("{script} # the other"), "meters = [\"itlb\"]", "");
+    let done = interrupted(here, &["run", "plan.toml"], || here.join("child").is_file());
+    assert_eq!(code(&done), 1);
+    assert!(err(&done).contains("interrupted; the 2 runs until now are kept"), "{}", err(&done));
+    for process in ["metered", "child"] {
+        let process = std::fs::read_to_string(here.join(process)).unwrap();
+        wait_for("the end of what was metered", || !is_alive(&process));
+    }
+}
+
+fn what_was_built_before_an_interrupt_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    std::fs::write(
+        here.join("build.sh"),
+        "echo $2 >> built\n[ $2 = a ] || [ -e go ] || { echo $$ > building; sleep 600; }\necho true > $1\n",
+    )
+    .unwrap();
+    std::fs::write(
+        here.join("plan.toml"),
+        "sediment-eval = 1\nnoise-floor = false\n[run]\nblocks = 2\npilot = 2\ncounters = []\n\
+         [build]\ncommand = [\"sh\", \"build.sh\", \"{output}\", \"{variant}\"]\n\
+         [[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n[[workload]]\nname = \"w\"\ncommand = [\"sh\", \"{program}\"]\n",
+    )
+    .unwrap();
+    let done = interrupted(here, &["run", "plan.toml"], || here.join("building").is_file());
+    assert_eq!(code(&done), 1);
+    let said = err(&done);
+    assert!(said.contains("what was built until now is kept by plan.jsonl"), "{said}");
+    assert!(said.contains("sediment eval resume plan.jsonl"), "{said}");
+    std::fs::write(here.join("go"), "").unwrap();
+    let resumed = eval(here, &["resume", "plan.jsonl", "--format", "json"]);
+    assert_eq!(code(&resumed), 0, "{}", err(&resumed));
+    assert_eq!(
+        std::fs::read_to_string(here.join("built")).unwrap(),
+        "a\nb\nb\n",
+        "the first is not built again"
+    );
+    assert_eq!(runs_in(here, "plan.jsonl"), 3 * 2);
 }
 
 fn resume_goes_on_where_it_broke_off() {
