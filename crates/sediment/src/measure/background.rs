@@ -202,13 +202,17 @@ impl Background {
     /// What its processes have used so far. Times have the resolution of the kernel's ticks, mostly 10 ms each.
     #[must_use]
     pub fn account(&self) -> Account {
+        const LOOKS: usize = 100;
+        // A process that ends meanwhile passes its account on to its parent, and would be counted twice or not at all: so all are
+        // looked at again until none has come or gone.
         let mut sum = Account::default();
-        for process in self.processes() {
-            let read =
-                |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
-            add_stat(&mut sum, &read("stat"));
-            if let Some(peak) = super::command::high_water_mark(&read("status")) {
-                sum.peak_memory = sum.peak_memory.max(peak);
+        for _ in 0..LOOKS {
+            let before = self.processes();
+            let found = account_of(&before);
+            let is_whole = found.is_some();
+            sum = found.unwrap_or(sum);
+            if is_whole && self.processes() == before {
+                break;
             }
         }
         sum
@@ -293,20 +297,36 @@ pub fn signal(name: &str) -> Result<Signal> {
     })
 }
 
+/// What these processes have used; None where one of them is gone, or is just passing its account on.
+fn account_of(processes: &[u32]) -> Option<Account> {
+    let mut sum = Account::default();
+    for process in processes {
+        let read = |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}")).ok();
+        add_stat(&mut sum, &read("stat")?)?;
+        if let Some(peak) = super::command::high_water_mark(&read("status").unwrap_or_default()) {
+            sum.peak_memory = sum.peak_memory.max(peak);
+        }
+    }
+    Some(sum)
+}
+
 /// Adds a line of /proc/ID/stat: its faults and times, and those of children waited for. Ticks are 1/100 s on every platform
-/// that Linux runs programs of (`sysconf(_SC_CLK_TCK)`).
-fn add_stat(sum: &mut Account, stat: &str) {
+/// that Linux runs programs of (`sysconf(_SC_CLK_TCK)`). None where it is no such line, or the process is being removed.
+fn add_stat(sum: &mut Account, stat: &str) -> Option<()> {
     const TICKS_PER_SECOND: f64 = 100.0;
-    let Some(end_of_name) = stat.rfind(')') else { return };
     // Behind the name come fields 3 (state) and on.
-    let fields: Vec<u64> =
-        stat[end_of_name + 1..].split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
-    let field = |number: usize| fields.get(number - 3).copied().unwrap_or(0);
+    let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_whitespace().collect();
+    if *fields.first()? == "X" {
+        return None;
+    }
+    let field =
+        |number: usize| fields.get(number - 3).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
     sum.minor_faults += field(10) + field(11);
     sum.major_faults += field(12) + field(13);
     sum.user += (field(14) + field(16)) as f64 / TICKS_PER_SECOND;
     sum.system += (field(15) + field(17)) as f64 / TICKS_PER_SECOND;
     sum.processes += 1;
+    Some(())
 }
 
 #[cfg(test)]
@@ -316,11 +336,32 @@ mod tests {
     #[test]
     fn an_account_counts_children_that_were_waited_for() {
         let mut sum = Account::default();
-        add_stat(&mut sum, "17 (a (b) c) S 5 17 1 0 -1 4194304 100 20 3 1 250 50 25 5 20 0 1 0 9 9 9");
+        let stat = "17 (a (b) c) S 5 17 1 0 -1 4194304 100 20 3 1 250 50 25 5 20 0 1 0 9 9 9";
+        add_stat(&mut sum, stat).unwrap();
         assert_eq!((sum.minor_faults, sum.major_faults, sum.processes), (120, 4, 1));
         assert!((sum.user - 2.75).abs() < 1e-9 && (sum.system - 0.55).abs() < 1e-9);
-        add_stat(&mut sum, "");
+        assert_eq!(add_stat(&mut sum, ""), None);
+        assert_eq!(add_stat(&mut sum, &stat.replace(" S ", " X ")), None);
         assert_eq!(sum.processes, 1);
+    }
+
+    /// Children come and go all the time; what they used stays on the account.
+    #[test]
+    fn an_account_never_falls() {
+        let script = "while :; do dd if=/dev/zero of=/dev/null bs=16M count=1 2>/dev/null; done";
+        let command = Command::new("sh", "/", Duration::from_secs(60)).with_arguments(["-c", script]);
+        let server = Background::start(&command).unwrap();
+        let mut last = Account::default();
+        for _ in 0..250 {
+            let now = server.account();
+            assert!(
+                now.minor_faults >= last.minor_faults
+                    && now.user + now.system >= last.user + last.system - 1e-9,
+                "{now:?} after {last:?}"
+            );
+            last = now;
+        }
+        assert!(last.minor_faults > 0);
     }
 
     #[test]
