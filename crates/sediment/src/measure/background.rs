@@ -127,7 +127,7 @@ impl Background {
                 self.reaped = true;
                 return Err(error.with_hint(log));
             }
-            if self.is_ready(ready) {
+            if self.is_ready(ready, limit.saturating_sub(begun.elapsed())) {
                 return Ok(());
             }
             if begun.elapsed() >= limit {
@@ -139,10 +139,14 @@ impl Background {
         }
     }
 
-    fn is_ready(&self, ready: &Ready) -> bool {
+    /// Whether it takes work; a command that asks it may take no longer than what is left.
+    fn is_ready(&self, ready: &Ready, left: Duration) -> bool {
         match ready {
-            Ready::Command(probe) => run(&probe.clone().stopped_by(&self.stop), 0)
-                .is_ok_and(|ended| ended.successful(probe).is_ok()),
+            Ready::Command(probe) => {
+                let mut probe = probe.as_ref().clone().stopped_by(&self.stop);
+                probe.time_limit = probe.time_limit.min(left);
+                run(&probe, 0).is_ok_and(|ended| ended.successful(&probe).is_ok())
+            }
             Ready::Port(address) => address.to_socket_addrs().is_ok_and(|mut addresses| {
                 addresses.any(|address| TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok())
             }),
