@@ -11,6 +11,7 @@ pub fn cases() -> Vec<Trial> {
     vec![
         case("a_server_is_measured_while_it_is_driven", &[], a_server_is_measured_while_it_is_driven),
         case("a_server_that_is_never_ready_is_stopped", &[], a_server_that_is_never_ready_is_stopped),
+        case("a_server_that_does_not_stop_is_ended", &[], a_server_that_does_not_stop_is_ended),
         case("a_server_that_dies_shows_its_log", &[], a_server_that_dies_shows_its_log),
         case("an_interrupt_stops_the_server", &[], an_interrupt_stops_the_server),
         case("a_driver_that_fails_stops_the_server", &[], a_driver_that_fails_stops_the_server),
@@ -84,6 +85,18 @@ fn a_server_that_is_never_ready_is_stopped() {
         assert!(said.contains("cannot bind the port"), "{said}");
         all_ended(folder.path());
     }
+}
+
+fn a_server_that_does_not_stop_is_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let deaf = SERVER.replacen("exit 0", "true", 1);
+    plan(folder.path(), &deaf, &format!("ready = {{ log = \"ready\" }}\nstop-limit = 0.5\n{DRIVE}"));
+    let done = eval(folder.path(), &["run", "plan.toml"]);
+    assert_eq!(code(&done), 1);
+    let said = err(&done);
+    assert!(said.contains("workload serve: sh did not stop 0.5 s after SIGTERM"), "{said}");
+    assert!(said.contains("ready to serve") && said.contains("stopped"), "{said}");
+    all_ended(folder.path());
 }
 
 fn a_server_that_dies_shows_its_log() {

@@ -243,6 +243,7 @@ impl Background {
             self.stop.check()?;
             if begun.elapsed() >= limit {
                 let seconds = limit.as_secs_f64();
+                self.ended_by = None;
                 return Err(Error::failed(format!("{} did not stop {seconds} s after {signal}", self.name))
                     .with_hint(self.log_as_hint()));
             }
