@@ -240,28 +240,41 @@ pub fn svg(text: &str) -> String {
     html(&text.replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}"))
 }
 
-/// Text within a Markdown paragraph, heading, list item or table cell.
+/// Text that a Markdown paragraph, heading, list item or table cell begins with or consists of.
 ///
-/// Every ASCII punctuation mark may stand behind a backslash and is then no mark-up (CommonMark 0.31, section 2.4; tables
-/// of GitHub Flavored Markdown, section 4.10); all but an underscore inside a word do.
+/// A punctuation mark that is mark-up in its place stands behind a backslash and is then none (CommonMark 0.31, section 2.4;
+/// tables, links by themselves and lines through text of GitHub Flavored Markdown, sections 4.10, 6.9 and 6.5). Marks that are
+/// none there stay as they are, so that the text can be read as it stands.
 #[must_use]
 pub fn markdown(text: &str) -> String {
     let seen = shown(text, |_| None);
     let mut escaped = String::with_capacity(seen.len() + 8);
-    let mut before: Option<char> = None;
-    let mut characters = seen.chars().peekable();
-    while let Some(c) = characters.next() {
-        let after = characters.peek();
-        let in_word = before.is_some_and(char::is_alphanumeric) && after.is_some_and(|c| c.is_alphanumeric());
-        if c == ' ' && (before.is_none() || after.is_none()) {
+    for (at, c) in seen.char_indices() {
+        let (before, after) = (&seen[..at], &seen[at + c.len_utf8()..]);
+        if c == ' ' && (before.is_empty() || after.is_empty()) {
             escaped.push_str("&#32;");
-        } else {
-            if c.is_ascii_punctuation() && !(c == '_' && in_word) {
-                escaped.push('\\');
-            }
-            escaped.push(c);
+            continue;
         }
-        before = Some(c);
+        let in_word = before.ends_with(char::is_alphanumeric) && after.starts_with(char::is_alphanumeric);
+        let is_number = || !before.is_empty() && before.bytes().all(|byte| byte.is_ascii_digit());
+        let is_markup = match c {
+            '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '|' | '&' | '~' | '$' | '@' | '#' | '{' | '}'
+            | '^' => true,
+            '_' => !in_word,
+            // An item, a line, the heading above.
+            '-' | '+' => before.is_empty() && (after.is_empty() || after.starts_with([' ', c])),
+            '=' => before.is_empty(),
+            ':' => before.is_empty() || after.starts_with('/'),
+            // A numbered item; the beginning of an address.
+            ')' => is_number() && (after.is_empty() || after.starts_with(' ')),
+            '.' if is_number() => after.is_empty() || after.starts_with(' '),
+            '.' => before.len() >= 3 && before.as_bytes()[at - 3..].eq_ignore_ascii_case(b"www"),
+            _ => false,
+        };
+        if is_markup {
+            escaped.push('\\');
+        }
+        escaped.push(c);
     }
     escaped
 }

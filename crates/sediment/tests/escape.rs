@@ -99,3 +99,43 @@ proptest! {
         prop_assert!(!csv.strip_prefix('"').unwrap_or(&csv).starts_with(['=', '+', '-', '@']));
     }
 }
+
+/// What a reader of Markdown shows of a document, less the mark-up around it: the text, and every element that it has.
+fn rendered(document: &str) -> (String, Vec<String>) {
+    use pulldown_cmark::{Event, Options, Parser};
+    let (mut text, mut elements) = (String::new(), Vec::new());
+    for event in Parser::new_ext(document, Options::all()) {
+        match event {
+            Event::Text(part) => text.push_str(&part),
+            Event::Start(tag) => {
+                elements.push(format!("{tag:?}").split(['(', ' ']).next().unwrap().to_owned())
+            }
+            Event::End(_) => {}
+            other => elements.push(format!("{other:?}")),
+        }
+    }
+    (text, elements)
+}
+
+proptest! {
+    #[test]
+    fn markdown_is_read_as_the_text_that_it_was(text in "[ -~]{1,12}|[#>|*_+=:.)(0-9w -]{1,6}|[a-z*_~`]{1,9}") {
+        // Readers that set type make one dash of two, and other quotation marks.
+        let plain = |text: &str| -> String {
+            text.chars().map(|c| match c { '–' | '—' => '-', '“' | '”' => '"', '‘' | '’' => '\'', '…' => '.', c => c }).collect()
+        };
+        let squeezed = |text: &str| plain(text).replace(['-', '.'], "").trim().to_owned();
+        let escaped = escape::markdown(&text);
+        for (document, elements) in [
+            (format!("{escaped}\n"), vec!["Paragraph"]),
+            (format!("## {escaped}\n"), vec!["Heading"]),
+            (format!("- {escaped}\n"), vec!["List", "Item"]),
+            (format!("| a |\n|---|\n| {escaped} |\n"), vec!["Table", "TableHead", "TableCell", "TableRow", "TableCell"]),
+        ] {
+            let (shown, found) = rendered(&document);
+            prop_assert_eq!(&found, &elements, "{:?}", document);
+            let shown = if elements[0] == "Table" { shown.strip_prefix('a').unwrap() } else { &shown };
+            prop_assert_eq!(squeezed(shown), squeezed(&text), "{:?}", document);
+        }
+    }
+}

@@ -288,7 +288,7 @@ fn quoted_figures_stand_in_their_proofs() {
             if !proof_path.is_file() {
                 continue; // the test of links says so
             }
-            // Reports within proofs are Markdown with every sign escaped.
+            // Reports within proofs are Markdown, with signs escaped.
             let proven = numbers(&read(&proof_path).replace('\\', ""));
             let outside_links = strip_links(line);
             for number in numbers(&outside_links) {
