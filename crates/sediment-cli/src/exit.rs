@@ -3,6 +3,7 @@
 //! machine cannot do it.
 
 use sediment::ErrorKind;
+use sediment::measure::command::Outcome;
 use std::process::ExitCode;
 
 /// An experiment shows a regression.
@@ -22,4 +23,13 @@ pub(crate) fn code(kind: ErrorKind) -> ExitCode {
         ErrorKind::Unsupported => 6,
         _ => 1,
     })
+}
+
+/// The exit code of a program that was run for the user, as a shell gives it.
+pub(crate) fn as_the_program(outcome: Outcome) -> ExitCode {
+    match outcome {
+        Outcome::Exited(code) => ExitCode::from(code as u8),
+        Outcome::Signalled(signal) => ExitCode::from(128u8.wrapping_add(signal as u8)),
+        Outcome::OutOfTime | Outcome::Stopped => ExitCode::FAILURE,
+    }
 }

@@ -332,3 +332,10 @@ pub(crate) fn folder(path: &Path) -> Result<PathBuf> {
     let made = fs::create_dir_all(path).and_then(|()| path.canonicalize());
     made.map_err(|error| Error::failed(format!("cannot be made: {error}")).with_input(display(path)))
 }
+
+/// The signals that this program was started to ignore, a bit for each from 1 on.
+pub(crate) fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}

@@ -84,6 +84,20 @@ impl Ui {
         bar
     }
 
+    /// Shows that something goes on and since when; hidden where standard error is no terminal.
+    pub(crate) fn spinner(&self, doing: &str) -> ProgressBar {
+        if !self.terminal {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
+            bar.set_style(style);
+        }
+        bar.set_message(escape::terminal(doing));
+        bar.enable_steady_tick(Duration::from_millis(120));
+        bar
+    }
+
     /// A progress bar over the bytes of a file; hidden where standard error is no terminal.
     pub(crate) fn progress_of_bytes(&self, bytes: u64, doing: &str) -> ProgressBar {
         if !self.terminal {

@@ -9,6 +9,7 @@ mod import;
 mod legacy;
 mod merge;
 mod order;
+mod record;
 mod show;
 mod verify;
 mod weights;
@@ -35,6 +36,7 @@ struct Program {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Record(record::Arguments),
     Import(import::Arguments),
     Merge(merge::Arguments),
     Show(show::Arguments),
@@ -56,6 +58,7 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
         Err(error) => return usage(&error, ui),
     };
     match program.command {
+        Command::Record(arguments) => return record::run(&arguments, ui),
         Command::Import(arguments) => import::run(&arguments, ui),
         Command::Merge(arguments) => merge::run(&arguments, ui),
         Command::Show(arguments) => show::run(&arguments, ui),

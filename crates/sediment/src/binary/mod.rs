@@ -68,6 +68,24 @@ impl Files for NoFiles {
     }
 }
 
+/// The files for a program or library that was recorded under this path.
+pub(crate) struct Beside<'a> {
+    pub(crate) files: &'a dyn Files,
+    pub(crate) path: &'a str,
+}
+
+impl Files for Beside<'_> {
+    fn debug_file_by_build_id(&self, build_id: &str) -> Option<Vec<u8>> {
+        self.files.debug_file_by_build_id(build_id)
+    }
+    fn debug_file_by_link(&self, name: &[u8], crc: u32) -> Option<Vec<u8>> {
+        self.files.debug_file_beside(self.path, name, crc)
+    }
+    fn binary(&self, path: &str, build_id: Option<&str>) -> Option<Vec<u8>> {
+        self.files.binary(path, build_id)
+    }
+}
+
 /// Where the function symbols of a [`Binary`] were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SymbolSource {

@@ -5,6 +5,7 @@
 //! A recording holds paths and command lines: its files are readable by their owner alone, and are removed once read.
 //! To add a recorder: one file here, one row in [`RECORDERS`], a case in tests/toolchain.
 
+pub mod breakpoints;
 pub mod valgrind;
 
 use crate::error::Result;

@@ -4,7 +4,7 @@
 use super::Settings;
 use super::instructions::{Flow, flow};
 use crate::binary::{
-    AddressIndex, Binary, BinaryFunction, Files, SymbolSource, file_evidence, names, same_build_id,
+    AddressIndex, Beside, Binary, BinaryFunction, Files, SymbolSource, file_evidence, names, same_build_id,
 };
 use crate::error::{Error, Result};
 use crate::profile::acceptable;
@@ -86,24 +86,6 @@ fn load_one(dso: &RecordedDso, bytes: Vec<u8>, files: &dyn Files, settings: Sett
         }
     }
     Ok(Loaded { bytes, binary })
-}
-
-/// The files for a DSO of this recorded path.
-struct Beside<'a> {
-    files: &'a dyn Files,
-    path: &'a str,
-}
-
-impl Files for Beside<'_> {
-    fn debug_file_by_build_id(&self, build_id: &str) -> Option<Vec<u8>> {
-        self.files.debug_file_by_build_id(build_id)
-    }
-    fn debug_file_by_link(&self, name: &[u8], crc: u32) -> Option<Vec<u8>> {
-        self.files.debug_file_beside(self.path, name, crc)
-    }
-    fn binary(&self, path: &str, build_id: Option<&str>) -> Option<Vec<u8>> {
-        self.files.binary(path, build_id)
-    }
 }
 
 /// The DSOs of a recording, by id.

@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment record` on programs that are hard on a tracer: what they print and how they exit stays the same, nothing is left in
+//! them, and what ran is in the profile.
+//!
+//! SEDIMENT_REPEATS repeats each so often; scripts/proofs/recorder does so two hundred times.
+
+#[path = "record/programs.rs"]
+mod programs;
+#[path = "../../sediment/tests/support/mod.rs"]
+mod support;
+
+use libtest_mimic::Arguments;
+use programs::FUNCTIONS;
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use support::{Need, case};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn main() {
+    let compiler = [Need::Program("cc")];
+    let cases = vec![
+        case("first_uses_stand_in_their_order", &compiler, first_uses_stand_in_their_order),
+        case("rates_tell_frequent_from_rare", &compiler, rates_tell_frequent_from_rare),
+        case("threads_meet_the_same_trap", &compiler, || {
+            same_as_without("threads", &programs::threads(), &["f0", "f59"])
+        }),
+        case("forked_processes_share_no_traps", &compiler, || {
+            same_as_without("forks", &programs::forks(), &["f0", "f59"])
+        }),
+        case("spawned_programs_are_followed", &compiler, || {
+            same_as_without("spawns", &programs::spawns(), &["f0", "spawn"])
+        }),
+        case("signals_pass", &compiler, || {
+            same_as_without("signals", &programs::signals(), &["f0", "note", "on_signal"])
+        }),
+        case("libraries_loaded_late_are_recorded", &compiler, libraries_loaded_late_are_recorded),
+        case("a_server_is_recorded_under_load", &compiler, a_server_is_recorded_under_load),
+        case("a_program_that_runs_on_is_left_as_it_was", &compiler, a_program_that_runs_on_is_left_as_it_was),
+        case(
+            "the_interrupt_key_keeps_what_was_recorded",
+            &compiler,
+            the_interrupt_key_keeps_what_was_recorded,
+        ),
+        case(
+            "a_compiler_is_recorded_through_its_driver",
+            &compiler,
+            a_compiler_is_recorded_through_its_driver,
+        ),
+        case("a_recording_may_end_at_the_first_output", &compiler, a_recording_may_end_at_the_first_output),
+        case("static_programs_are_recorded", &compiler, static_programs_are_recorded),
+        case("what_is_excluded_is_left_alone", &compiler, what_is_excluded_is_left_alone),
+        case("what_cannot_be_recorded_is_refused", &compiler, what_cannot_be_recorded_is_refused),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), cases).exit();
+}
+
+/// How often a case is repeated.
+fn repeats() -> usize {
+    std::env::var("SEDIMENT_REPEATS").ok().and_then(|number| number.parse().ok()).unwrap_or(3)
+}
+
+struct Workshop(tempfile::TempDir);
+
+impl Workshop {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn compile(&self, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+        let file = self.path().join(format!("{name}.c"));
+        std::fs::write(&file, source).unwrap();
+        let program = self.path().join(name);
+        let done = Command::new("cc")
+            .args(["-O1", "-pthread"])
+            .args(flags)
+            .arg("-o")
+            .arg(&program)
+            .arg(&file)
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        program
+    }
+
+    fn record(&self, options: &[&str], command: &[&str]) -> Command {
+        let mut record = Command::new(env!("CARGO_BIN_EXE_sediment"));
+        record.arg("record").args(["-o", "recorded.gv"]).args(options).current_dir(self.path());
+        if !command.is_empty() {
+            record.arg("--").args(command);
+        }
+        record.stdin(Stdio::null());
+        record
+    }
+
+    fn profile(&self) -> sediment::profile::Profile {
+        let bytes = std::fs::read(self.path().join("recorded.gv")).unwrap();
+        sediment::profile::text::parse(&bytes).unwrap().0
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Exit code as a shell has it.
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap_or_else(|| 128 + output.status.signal().unwrap())
+}
+
+/// The ranks of first use of the functions of a DSO, by name.
+fn firsts(profile: &sediment::profile::Profile, dso: &str) -> Vec<(u64, String)> {
+    let mut firsts: Vec<(u64, String)> = profile
+        .functions()
+        .into_iter()
+        .filter(|function| profile.key(*function).dso.as_deref() == Some(dso))
+        .filter_map(|function| Some((profile.facts(function).first?, profile.key(function).name.clone())))
+        .collect();
+    firsts.sort();
+    firsts
+}
+
+/// Calls of one function by another, by their names.
+fn calls(profile: &sediment::profile::Profile, caller: &str, callee: &str) -> u128 {
+    let edges = profile.edges();
+    let named = |function, name: &str| profile.key(function).name == name;
+    let between = edges.iter().filter(|(from, to, _)| named(*from, caller) && named(*to, callee));
+    between.map(|(_, _, facts)| facts.count.unwrap_or(0)).sum()
+}
+
+/// Runs a program without and under the recorder, which may not show, and expects functions of it in the profile.
+fn same_as_without(name: &str, source: &str, expected: &[&str]) {
+    let shop = Workshop::new();
+    let program = shop.compile(name, source, &[]);
+    let without = Command::new(&program).current_dir(shop.path()).stdin(Stdio::null()).output().unwrap();
+    assert!(!without.stdout.is_empty(), "{without:?}");
+    for repeat in 0..repeats() {
+        // A large share, so that much is armed again and again.
+        let seed = repeat.to_string();
+        let recorded =
+            shop.record(&["--overhead", "40%", "--seed", &seed], &[text(&program)]).output().unwrap();
+        assert_eq!(code(&recorded), code(&without), "run {repeat}: {}", err(&recorded));
+        assert_eq!(
+            String::from_utf8_lossy(&recorded.stdout),
+            String::from_utf8_lossy(&without.stdout),
+            "run {repeat}"
+        );
+        let firsts = firsts(&shop.profile(), name);
+        for function in expected {
+            assert!(firsts.iter().any(|(_, found)| found == function), "run {repeat}: {function} is missing");
+        }
+    }
+}
+
+fn first_uses_stand_in_their_order() {
+    let shop = Workshop::new();
+    let program = shop.compile("plain", &programs::plain(), &[]);
+    let recorded = shop.record(&["--startup"], &[text(&program)]).output().unwrap();
+    assert_eq!(code(&recorded), 7, "{}", err(&recorded));
+    let profile = shop.profile();
+    let order: Vec<String> = firsts(&profile, "plain").into_iter().map(|(_, name)| name).collect();
+    let own: Vec<&str> = order.iter().map(String::as_str).filter(|name| !name.starts_with('_')).collect();
+    let functions: Vec<String> = (0..FUNCTIONS).map(|index| format!("f{index}")).collect();
+    let mut expected: Vec<&str> = vec!["begin", "main", "work"];
+    expected.extend(functions.iter().map(String::as_str));
+    expected.push("end");
+    let without_runtime: Vec<&str> = own
+        .into_iter()
+        .filter(|name| {
+            !["frame_dummy", "register_tm_clones", "deregister_tm_clones", "atexit"].contains(name)
+        })
+        .collect();
+    assert_eq!(without_runtime, expected);
+    assert_eq!(calls(&profile, "main", "work"), 1);
+    assert_eq!(calls(&profile, "work", "f17"), 1);
+    // The dynamic linker ran before the program, and the C library was armed before its resolvers ran.
+    let rank = |name: &str| {
+        let function = profile.functions().into_iter().find(|function| profile.key(*function).name == name);
+        profile.facts(function.unwrap_or_else(|| panic!("{name} is missing"))).first.unwrap()
+    };
+    assert!(rank("_start") < rank("main"));
+    assert!(rank("setenv") < rank("main"), "called by the constructor");
+}
+
+fn rates_tell_frequent_from_rare() {
+    let source = "#include <stdio.h>\n#include <stdlib.h>\n\
+        #define FUNCTION __attribute__((noinline))\n\
+        static volatile long spun; FUNCTION void spin(long n) { for (long i = 0; i < n; i++) spun++; }\n\
+        FUNCTION long often(long x) { spin(200000); return x + 1; }\n\
+        FUNCTION long seldom(long x) { spin(200000); return x + 2; }\n\
+        int main(int count, char **arguments) {\n\
+            long sum = 0, rounds = atol(arguments[1]);\n\
+            for (long i = 0; i < rounds; i++) { for (int k = 0; k < 20; k++) sum += often(i); sum += seldom(i); }\n\
+            printf(\"%ld\\n\", sum);\n\
+            return 0;\n\
+        }\n";
+    let shop = Workshop::new();
+    let program = shop.compile("rates", source, &[]);
+    let recorded = shop.record(&["--overhead", "20%"], &[text(&program), "1500"]).output().unwrap();
+    assert_eq!(code(&recorded), 0, "{}", err(&recorded));
+    let profile = shop.profile();
+    let (often, seldom) = (calls(&profile, "main", "often"), calls(&profile, "main", "seldom"));
+    // The truth is 30,000 and 1,500; few windows have seen either.
+    assert!((10_000..90_000).contains(&often), "often: {often}");
+    assert!((400..5_000).contains(&seldom), "seldom: {seldom}");
+    assert!((6..80).contains(&(often / seldom)), "{often} to {seldom}");
+    assert!(profile.edges().iter().any(|(_, _, facts)| facts.near.is_some()), "bursts tell what runs near");
+}
+
+fn libraries_loaded_late_are_recorded() {
+    let shop = Workshop::new();
+    let library = shop.compile("library.so", &programs::library(), &["-shared", "-fPIC"]);
+    let program = shop.compile("loads", &programs::loads(), &["-ldl"]);
+    let without = Command::new(&program).arg(&library).output().unwrap();
+    assert_eq!(code(&without), 6);
+    for repeat in 0..repeats() {
+        let recorded =
+            shop.record(&["--overhead", "40%"], &[text(&program), text(&library)]).output().unwrap();
+        assert_eq!(recorded.stdout, without.stdout, "run {repeat}: {}", err(&recorded));
+        assert_eq!(code(&recorded), 6);
+        let names: Vec<String> =
+            firsts(&shop.profile(), "library.so").into_iter().map(|(_, name)| name).collect();
+        for name in ["library_begins", "indirect", "library_call", "library_leaf", "chosen"] {
+            assert!(names.iter().any(|found| found == name), "run {repeat}: {name} is not in {names:?}");
+        }
+    }
+}
+
+/// A program that runs beside the test, and is ended with it.
+struct Running(Child);
+
+impl Running {
+    fn end(mut self, signal: &str) -> Output {
+        let sent = Command::new("kill").args([signal, &self.0.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+        self.end_of_pipes()
+    }
+
+    fn end_of_pipes(&mut self) -> Output {
+        let mut output = Output { status: self.0.wait().unwrap(), stdout: Vec::new(), stderr: Vec::new() };
+        if let Some(mut stream) = self.0.stdout.take() {
+            std::io::Read::read_to_end(&mut stream, &mut output.stdout).unwrap();
+        }
+        if let Some(mut stream) = self.0.stderr.take() {
+            std::io::Read::read_to_end(&mut stream, &mut output.stderr).unwrap();
+        }
+        output
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn number_in(path: &Path) -> i32 {
+    let started = Instant::now();
+    loop {
+        if let Some(number) = std::fs::read_to_string(path).ok().filter(|text| text.ends_with('\n')) {
+            return number.trim().parse().unwrap();
+        }
+        assert!(started.elapsed() < PATIENCE, "{} was not written", path.display());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The code that a process runs is that of its files, to the last byte.
+fn assert_untouched(process: i32) {
+    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
+    let memory = std::fs::File::open(format!("/proc/{process}/mem")).unwrap();
+    let mut compared = 0;
+    for line in maps.lines().filter(|line| line.contains(" r-xp ") && line.contains(" /")) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (start, end) = words[0].split_once('-').unwrap();
+        let number = |text: &str| u64::from_str_radix(text, 16).unwrap();
+        let file = std::fs::read(words[5]).unwrap();
+        let offset = number(words[2]) as usize;
+        let length = ((number(end) - number(start)) as usize).min(file.len() - offset);
+        let mut code = vec![0; length];
+        memory.read_exact_at(&mut code, number(start)).unwrap();
+        let differing = code.iter().zip(&file[offset..]).position(|(there, here)| there != here);
+        assert_eq!(differing, None, "{} has changed in memory", words[5]);
+        compared += length;
+    }
+    assert!(compared > 100_000, "only {compared} bytes of code");
+}
+
+fn a_server_is_recorded_under_load() {
+    let shop = Workshop::new();
+    let program = shop.compile("server", &programs::server(), &[]);
+    let place = shop.path().join("server.pid");
+    for repeat in 0..repeats() {
+        let _ = std::fs::remove_file(&place);
+        let server = Running(Command::new(&program).arg(&place).stdout(Stdio::piped()).spawn().unwrap());
+        let process = number_in(&place);
+        let id = process.to_string();
+        let recorded =
+            shop.record(&["--pid", &id, "--seconds", "0.3", "--overhead", "40%"], &[]).output().unwrap();
+        assert_eq!(code(&recorded), 0, "run {repeat}: {}", err(&recorded));
+        assert_untouched(process);
+        // It goes on serving.
+        std::thread::sleep(Duration::from_millis(20));
+        let ended = server.end("-TERM");
+        assert_eq!((code(&ended), ended.stdout.as_slice()), (8, &b"served\n"[..]), "run {repeat}");
+        let found = firsts(&shop.profile(), "server");
+        assert!(found.len() > FUNCTIONS, "run {repeat}: {} functions of the server", found.len());
+    }
+}
+
+fn a_program_that_runs_on_is_left_as_it_was() {
+    let shop = Workshop::new();
+    let program = shop.compile("server", &programs::server(), &[]);
+    let place = shop.path().join("server.pid");
+    for repeat in 0..repeats() {
+        for end in ["0.2", "interrupt"] {
+            let _ = std::fs::remove_file(&place);
+            let _ = std::fs::remove_file(shop.path().join("recorded.gv"));
+            let seconds: &[&str] = if end == "interrupt" { &[] } else { &["--seconds", end] };
+            let mut options = vec!["--overhead", "40%"];
+            options.extend(seconds);
+            let mut record = shop.record(&options, &[text(&program), text(&place)]);
+            let recorder = record.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            let process = number_in(&place);
+            std::thread::sleep(Duration::from_millis(100));
+            let recorder = Running(recorder);
+            if end == "interrupt" {
+                let id = recorder.0.id().to_string();
+                assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+            }
+            let started = Instant::now();
+            while traced(process) {
+                assert!(started.elapsed() < PATIENCE, "run {repeat}: still traced");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            assert_untouched(process);
+            assert!(Command::new("kill").args(["-TERM", &process.to_string()]).status().unwrap().success());
+            let ended = wait(recorder);
+            assert_eq!(
+                (code(&ended), ended.stdout.as_slice()),
+                (8, &b"served\n"[..]),
+                "run {repeat}: {}",
+                err(&ended)
+            );
+            assert!(firsts(&shop.profile(), "server").len() > FUNCTIONS);
+        }
+    }
+}
+
+fn wait(mut running: Running) -> Output {
+    let started = Instant::now();
+    while running.0.try_wait().unwrap().is_none() {
+        assert!(started.elapsed() < PATIENCE, "it does not end");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    running.end_of_pipes()
+}
+
+fn traced(process: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    !status.lines().any(|line| line.strip_prefix("TracerPid:").is_some_and(|by| by.trim() == "0"))
+}
+
+/// The key reaches the program too, as both are of one group; here it ends by it.
+fn the_interrupt_key_keeps_what_was_recorded() {
+    let shop = Workshop::new();
+    let program = shop.compile("server", &programs::server(), &[]);
+    let place = shop.path().join("server.pid");
+    let mut record = shop.record(&[], &[text(&program), text(&place)]);
+    let recorder = Running(record.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let process = number_in(&place);
+    for id in [recorder.0.id().to_string(), process.to_string()] {
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    }
+    let ended = wait(recorder);
+    assert_eq!(code(&ended), 130, "{}", err(&ended));
+    assert!(firsts(&shop.profile(), "server").len() > FUNCTIONS);
+}
+
+fn a_compiler_is_recorded_through_its_driver() {
+    let shop = Workshop::new();
+    std::fs::write(shop.path().join("input.c"), programs::plain()).unwrap();
+    let compile = ["cc", "-O2", "-c", "input.c", "-o"];
+    let without =
+        Command::new("cc").args(&compile[1..]).arg("without.o").current_dir(shop.path()).status().unwrap();
+    assert!(without.success());
+    let mut command = compile.to_vec();
+    command.push("recorded.o");
+    let recorded = shop.record(&[], &command).output().unwrap();
+    assert_eq!(code(&recorded), 0, "{}", err(&recorded));
+    let object = |name: &str| std::fs::read(shop.path().join(name)).unwrap();
+    assert!(object("without.o") == object("recorded.o"), "the object files differ");
+    let clusters: Vec<String> = shop.profile().clusters().keys().cloned().collect();
+    let compiler = |name: &String| name == "cc1" || name.starts_with("clang");
+    assert!(clusters.iter().any(compiler), "the compiler is not in {clusters:?}");
+    assert!(
+        clusters.iter().any(|name| name == "as" || name.ends_with("-as") || name.starts_with("clang")),
+        "{clusters:?}"
+    );
+}
+
+fn a_recording_may_end_at_the_first_output() {
+    let source = "#include <stdio.h>\n\
+        __attribute__((noinline)) void before(void) { __asm__ volatile(\"\"); }\n\
+        __attribute__((noinline)) void after(void) { __asm__ volatile(\"\"); }\n\
+        int main(void) { before(); puts(\"ready\"); fflush(stdout); after(); puts(\"done\"); return 0; }\n";
+    let shop = Workshop::new();
+    let program = shop.compile("ready", source, &[]);
+    let recorded = shop.record(&["--startup", "--until", "OUTPUT"], &[text(&program)]).output().unwrap();
+    assert_eq!(recorded.stdout, b"ready\ndone\n", "{}", err(&recorded));
+    let names: Vec<String> = firsts(&shop.profile(), "ready").into_iter().map(|(_, name)| name).collect();
+    assert!(names.iter().any(|name| name == "before"), "{names:?}");
+    assert!(!names.iter().any(|name| name == "after"), "{names:?}");
+}
+
+fn static_programs_are_recorded() {
+    for (name, flags) in [("static", &["-static"][..]), ("static-pie", &["-static-pie", "-fPIE"])] {
+        let shop = Workshop::new();
+        let program = shop.compile(name, &programs::plain(), flags);
+        let recorded = shop.record(&[], &[text(&program)]).output().unwrap();
+        assert_eq!(code(&recorded), 7, "{name}: {}", err(&recorded));
+        let found = firsts(&shop.profile(), name);
+        assert!(found.iter().any(|(_, function)| function == "f59"), "{name}: {found:?}");
+    }
+}
+
+fn what_is_excluded_is_left_alone() {
+    let source = "#include <stdio.h>\n\
+        __attribute__((noinline)) int checked(void) { __asm__ volatile(\"\"); return 3; }\n\
+        int main(void) { volatile unsigned char *code = (unsigned char *)checked; unsigned sum = 0;\n\
+            for (int i = 0; i < 4; i++) sum = sum * 31 + code[i];\n\
+            printf(\"%u\\n\", sum + checked()); return 0; }\n";
+    let shop = Workshop::new();
+    let program = shop.compile("checksum", source, &[]);
+    let without = Command::new(&program).output().unwrap();
+    let recorded = shop.record(&["--startup", "--exclude", "checksum"], &[text(&program)]).output().unwrap();
+    assert_eq!(recorded.stdout, without.stdout, "{}", err(&recorded));
+    let recorded = shop.record(&["--startup"], &[text(&program)]).output().unwrap();
+    assert_ne!(recorded.stdout, without.stdout, "the trap shows where the program looks at its own code");
+}
+
+fn what_cannot_be_recorded_is_refused() {
+    let shop = Workshop::new();
+    let output = |command: &mut Command| command.output().unwrap();
+    let none = output(&mut shop.record(&[], &["./no-such-program"]));
+    assert_eq!(code(&none), 1);
+    assert!(err(&none).contains("no such program"), "{}", err(&none));
+    let gone = output(&mut shop.record(&["--pid", "4194304"], &[]));
+    assert_eq!(code(&gone), 1);
+    assert!(err(&gone).contains("no process 4194304"), "{}", err(&gone));
+    let program = shop.compile("server", &programs::server(), &[]);
+    let place = shop.path().join("server.pid");
+    let mut first = shop.record(&["--seconds", "30"], &[text(&program), text(&place)]);
+    let first = Running(first.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let process = number_in(&place);
+    let second = output(&mut shop.record(&["--pid", &process.to_string()], &[]));
+    assert_eq!(code(&second), 6);
+    assert!(err(&second).contains("is traced already, by sediment"), "{}", err(&second));
+    assert!(err(&second).contains("hint: "), "{}", err(&second));
+    // Should the recorder be killed, what it started ends with it.
+    drop(first);
+    let started = Instant::now();
+    while Path::new(&format!("/proc/{process}/exe")).exists() {
+        assert!(started.elapsed() < PATIENCE, "the program outlived its killed recorder");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Generated C programs, each of a kind that is hard on a tracer. What they print and how they exit is always the same.
+
+/// How many functions `work` calls in turn.
+pub(crate) const FUNCTIONS: usize = 60;
+
+/// `long work(long rounds)` calls functions `f0`, `f1`, … in turn, so many calls for a round, and returns what they make of it.
+fn work() -> String {
+    let mut text = String::from(
+        "#define _GNU_SOURCE\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n",
+    );
+    for index in 0..FUNCTIONS {
+        let body = format!("__asm__ volatile(\"\"); return x * {} + {index};", index % 7 + 1);
+        text += &format!("__attribute__((noinline)) long f{index}(long x) {{ {body} }}\n");
+    }
+    let names: Vec<String> = (0..FUNCTIONS).map(|index| format!("f{index}")).collect();
+    text += &format!("static long (*const functions[])(long) = {{ {} }};\n", names.join(", "));
+    text + "__attribute__((noinline)) long work(long rounds) {\n\
+            \x20   long sum = 0;\n\
+            \x20   for (long i = 0; i < rounds; i++)\n\
+            \x20       for (unsigned k = 0; k < sizeof functions / sizeof *functions; k++)\n\
+            \x20           sum += functions[k](i) & 0xffff;\n\
+            \x20   return sum;\n}\n"
+}
+
+/// One process and one thread.
+pub(crate) fn plain() -> String {
+    work()
+        + "__attribute__((constructor)) void begin(void) { setenv(\"BEGUN\", \"yes\", 1); }\n\
+              static void end(void) { puts(\"the end\"); }\n\
+              int main(void) { atexit(end); printf(\"%s %ld\\n\", getenv(\"BEGUN\"), work(20000)); return 7; }\n"
+}
+
+/// Eight threads that meet the same functions at the same time.
+pub(crate) fn threads() -> String {
+    work()
+        + "#include <pthread.h>\n\
+              static pthread_barrier_t barrier;\n\
+              static void *thread(void *sum) { pthread_barrier_wait(&barrier); *(long *)sum = work(3000); return 0; }\n\
+              int main(void) {\n\
+              \x20   pthread_t threads[8]; long sums[8], sum = 0;\n\
+              \x20   pthread_barrier_init(&barrier, 0, 8);\n\
+              \x20   for (int round = 0; round < 4; round++) {\n\
+              \x20       for (int i = 0; i < 8; i++) pthread_create(threads + i, 0, thread, sums + i);\n\
+              \x20       for (int i = 0; i < 8; i++) { pthread_join(threads[i], 0); sum += sums[i]; }\n\
+              \x20   }\n\
+              \x20   printf(\"%ld\\n\", sum);\n\
+              \x20   return 3;\n}\n"
+}
+
+/// Processes that fork others, which share the work.
+pub(crate) fn forks() -> String {
+    work()
+        + "#include <sys/wait.h>\n\
+              int main(void) {\n\
+              \x20   int sum = 0;\n\
+              \x20   for (int i = 0; i < 12; i++) {\n\
+              \x20       pid_t child = fork();\n\
+              \x20       if (child == 0) {\n\
+              \x20           pid_t grandchild = fork();\n\
+              \x20           long own = work(100 * i);\n\
+              \x20           if (grandchild == 0) _exit(own % 50);\n\
+              \x20           int status; waitpid(grandchild, &status, 0);\n\
+              \x20           _exit((own + WEXITSTATUS(status)) % 50);\n\
+              \x20       }\n\
+              \x20       functions[i](i);\n\
+              \x20       int status; waitpid(child, &status, 0); sum += WEXITSTATUS(status);\n\
+              \x20       if (WIFSIGNALED(status)) printf(\"child %d died of %d\\n\", i, WTERMSIG(status));\n\
+              \x20   }\n\
+              \x20   printf(\"%d\\n\", sum);\n\
+              \x20   return 4;\n}\n"
+}
+
+/// Other programs by posix_spawn, vfork, system and popen, from a thread too.
+pub(crate) fn spawns() -> String {
+    work()
+        + "#include <pthread.h>\n#include <spawn.h>\n#include <sys/wait.h>\n\
+              extern char **environ;\n\
+              __attribute__((noinline)) static int spawn(const char *text) {\n\
+              \x20   char *arguments[] = { \"/bin/echo\", (char *)text, 0 }; pid_t child; int status = -1;\n\
+              \x20   if (posix_spawn(&child, arguments[0], 0, 0, arguments, environ)) return -1;\n\
+              \x20   waitpid(child, &status, 0);\n\
+              \x20   return status;\n}\n\
+              static void *busy(void *sum) { *(long *)sum = work(5000); return 0; }\n\
+              int main(void) {\n\
+              \x20   pthread_t thread; long sum; int bad = 0, status;\n\
+              \x20   pthread_create(&thread, 0, busy, &sum);\n\
+              \x20   for (int i = 0; i < 8; i++) bad |= spawn(\"spawned\");\n\
+              \x20   pid_t child = vfork();\n\
+              \x20   if (child == 0) { execl(\"/bin/sh\", \"sh\", \"-c\", \"echo by vfork; exit 9\", (char *)0); _exit(1); }\n\
+              \x20   waitpid(child, &status, 0);\n\
+              \x20   bad |= system(\"echo by system | tr a-z A-Z\");\n\
+              \x20   FILE *pipe = popen(\"echo by popen\", \"r\"); char line[80] = \"\";\n\
+              \x20   if (!fgets(line, sizeof line, pipe)) bad = 1;\n\
+              \x20   bad |= pclose(pipe);\n\
+              \x20   pthread_join(thread, 0);\n\
+              \x20   printf(\"%s%d %ld %d\\n\", line, WEXITSTATUS(status), sum, bad);\n\
+              \x20   return 5;\n}\n"
+}
+
+/// A library of so many functions, whose constructor and indirect function run while it is loaded.
+pub(crate) fn library() -> String {
+    String::from(
+        "static int begun;\n\
+         __attribute__((constructor)) static void library_begins(void) { begun = 1; }\n\
+         static long chosen(long x) { return x + 40; }\n\
+         static long (*choose(void))(long) { return chosen; }\n\
+         __attribute__((ifunc(\"choose\"))) long indirect(long);\n\
+         __attribute__((noinline)) long library_leaf(long x) { __asm__ volatile(\"\"); return x + begun; }\n\
+         long library_call(long x) { return indirect(library_leaf(x)); }\n",
+    )
+}
+
+/// Loads and unloads the library, again and again.
+pub(crate) fn loads() -> String {
+    work()
+        + "#include <dlfcn.h>\n\
+              int main(int count, char **arguments) {\n\
+              \x20   long sum = 0;\n\
+              \x20   for (int i = 0; i < 30; i++) {\n\
+              \x20       void *library = dlopen(arguments[1], RTLD_NOW);\n\
+              \x20       if (!library) { puts(dlerror()); return 1; }\n\
+              \x20       long (*call)(long) = (long (*)(long))dlsym(library, \"library_call\");\n\
+              \x20       sum += call(i) + call(i) + work(100);\n\
+              \x20       dlclose(library);\n\
+              \x20   }\n\
+              \x20   printf(\"%ld\\n\", sum);\n\
+              \x20   return 6;\n}\n"
+}
+
+/// Signals of every sort: a timer's, real-time ones, to threads, stops, one's own traps, with all of them blocked at times.
+pub(crate) fn signals() -> String {
+    work()
+        + "#include <pthread.h>\n#include <signal.h>\n#include <sys/time.h>\n#include <sys/wait.h>\n\
+              static volatile long heard[128];\n\
+              __attribute__((noinline)) static void note(int signal) { heard[signal]++; }\n\
+              static void on_signal(int signal) { note(signal); f3(signal); }\n\
+              static void on_trap(int signal) { heard[signal]++; }\n\
+              static void *thread(void *none) { for (int i = 0; i < 200; i++) { raise(SIGUSR2); work(2); } return none; }\n\
+              int main(void) {\n\
+              \x20   struct sigaction action; memset(&action, 0, sizeof action);\n\
+              \x20   action.sa_handler = on_signal; action.sa_flags = SA_RESTART;\n\
+              \x20   int all[] = { SIGALRM, SIGUSR1, SIGUSR2, SIGRTMIN + 3, SIGCONT };\n\
+              \x20   for (unsigned i = 0; i < sizeof all / sizeof *all; i++) sigaction(all[i], &action, 0);\n\
+              \x20   action.sa_handler = on_trap; action.sa_flags = SA_NODEFER; sigaction(SIGTRAP, &action, 0);\n\
+              \x20   raise(SIGTRAP);\n\
+              \x20   __asm__ volatile(\"int3\");\n\
+              \x20   struct itimerval often = { { 0, 300 }, { 0, 300 } }, never = { { 0, 0 }, { 0, 0 } };\n\
+              \x20   setitimer(ITIMER_REAL, &often, 0);\n\
+              \x20   pthread_t other; pthread_create(&other, 0, thread, 0);\n\
+              \x20   long sum = 0;\n\
+              \x20   for (int i = 0; i < 300; i++) { raise(SIGUSR1); pthread_kill(pthread_self(), SIGRTMIN + 3); sum += work(20); }\n\
+              \x20   pthread_join(other, 0);\n\
+              \x20   setitimer(ITIMER_REAL, &never, 0);\n\
+              \x20   sigset_t every; sigfillset(&every); pthread_sigmask(SIG_BLOCK, &every, 0);\n\
+              \x20   sum += work(200);\n\
+              \x20   pthread_sigmask(SIG_UNBLOCK, &every, 0);\n\
+              \x20   pid_t child = fork();\n\
+              \x20   if (child == 0) { raise(SIGSTOP); _exit(11); }\n\
+              \x20   int status; waitpid(child, &status, WUNTRACED);\n\
+              \x20   int stopped = WIFSTOPPED(status);\n\
+              \x20   kill(child, SIGCONT); waitpid(child, &status, 0);\n\
+              \x20   printf(\"%ld %ld %ld %ld %ld %d %d\\n\", sum, heard[SIGUSR1], heard[SIGUSR2], heard[SIGRTMIN + 3],\n\
+              \x20          heard[SIGTRAP], stopped, WEXITSTATUS(status));\n\
+              \x20   fflush(stdout);\n\
+              \x20   raise(SIGTERM);\n\
+              \x20   return 1;\n}\n"
+}
+
+/// A server of four threads that answers its signal to end; it writes its process id to the file of its argument first.
+pub(crate) fn server() -> String {
+    work()
+        + "#include <pthread.h>\n#include <signal.h>\n\
+              static volatile sig_atomic_t over;\n\
+              static void end(int signal) { over = signal; }\n\
+              static void *serve(void *rounds) {\n\
+              \x20   while (!over) { if (work(20) != *(long *)rounds) abort(); usleep(50); }\n\
+              \x20   return 0;\n}\n\
+              int main(int count, char **arguments) {\n\
+              \x20   signal(SIGTERM, end);\n\
+              \x20   long expected = work(20); pthread_t threads[4];\n\
+              \x20   for (int i = 0; i < 4; i++) pthread_create(threads + i, 0, serve, &expected);\n\
+              \x20   FILE *file = fopen(arguments[1], \"w\"); fprintf(file, \"%d\\n\", getpid()); fclose(file);\n\
+              \x20   for (int i = 0; i < 4; i++) pthread_join(threads[i], 0);\n\
+              \x20   puts(\"served\");\n\
+              \x20   return 8;\n}\n"
+}

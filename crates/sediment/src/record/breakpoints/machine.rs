@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What differs between processors: the trap, where it leaves the program counter, and where a function returns to.
+//!
+//! aarch64 is written and compiled, and has not run.
+
+use super::memory::Memory;
+use nix::errno::Errno;
+use nix::sys::ptrace;
+use nix::unistd::Pid;
+
+/// The registers of a stopped thread.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Registers(nix::libc::user_regs_struct);
+
+/// A system call that begins or has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SystemCall {
+    /// Its number.
+    pub(super) number: u64,
+    /// The first three arguments.
+    pub(super) arguments: [u64; 3],
+    /// Whether it has ended.
+    pub(super) ended: bool,
+}
+
+/// `clone`'s flag for a child in the same address space.
+pub(super) const CLONE_VM: u64 = 0x100;
+
+impl Registers {
+    pub(super) fn of(thread: Pid) -> Result<Self, Errno> {
+        ptrace::getregs(thread).map(Self)
+    }
+
+    pub(super) fn put(self, thread: Pid) -> Result<(), Errno> {
+        ptrace::setregs(thread, self.0)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86_64 {
+    use super::{CLONE_VM, Memory, Registers, SystemCall};
+
+    /// Architecture as `uname -m` spells it.
+    pub(in super::super) const ARCH: &str = "x86_64";
+    /// `int3`.
+    pub(in super::super) const TRAP: [u8; 1] = [0xcc];
+    /// Address bits of the first instruction's place that must be zero.
+    pub(in super::super) const ALIGNMENT: u64 = 1;
+
+    impl Registers {
+        /// Where the trap is that stopped the thread: `int3` has run.
+        pub(in super::super) fn trap_address(self) -> u64 {
+            self.0.rip.wrapping_sub(1)
+        }
+
+        pub(in super::super) fn set_program_counter(&mut self, address: u64) {
+            self.0.rip = address;
+        }
+
+        /// Where the function returns to at whose first byte the thread is.
+        pub(in super::super) fn return_address(self, memory: &Memory) -> Option<u64> {
+            memory.number(self.0.rsp)
+        }
+
+        /// Returns from the function at whose first byte the thread is.
+        pub(in super::super) fn return_from_function(&mut self, memory: &Memory) -> Option<()> {
+            self.0.rip = memory.number(self.0.rsp)?;
+            self.0.rsp = self.0.rsp.wrapping_add(8);
+            Some(())
+        }
+
+        pub(in super::super) fn system_call(self) -> SystemCall {
+            const ENOSYS: u64 = 38;
+            SystemCall {
+                number: self.0.orig_rax,
+                arguments: [self.0.rdi, self.0.rsi, self.0.rdx],
+                ended: self.0.rax != ENOSYS.wrapping_neg(),
+            }
+        }
+    }
+
+    impl SystemCall {
+        /// Whether it may map code.
+        pub(in super::super) fn maps_code(self) -> bool {
+            const MMAP: u64 = 9;
+            const MPROTECT: u64 = 10;
+            const EXECUTABLE: u64 = 4;
+            matches!(self.number, MMAP | MPROTECT) && self.arguments[2] & EXECUTABLE != 0
+        }
+
+        /// The descriptor that it writes to, if it writes.
+        pub(in super::super) fn writes_to(self) -> Option<u64> {
+            // write, pwrite64, writev, sendto, sendmsg, sendfile, pwritev, splice is left out: its second end is the third argument.
+            matches!(self.number, 1 | 18 | 20 | 44 | 46 | 40 | 296).then_some(self.arguments[0])
+        }
+
+        /// For a system call that makes a process or thread: whether it shares the address space.
+        pub(in super::super) fn shares_memory(self, memory: &Memory) -> bool {
+            const CLONE: u64 = 56;
+            const VFORK: u64 = 58;
+            const CLONE3: u64 = 435;
+            match self.number {
+                VFORK => true,
+                CLONE => self.arguments[0] & CLONE_VM != 0,
+                CLONE3 => memory.number(self.arguments[0]).is_some_and(|flags| flags & CLONE_VM != 0),
+                _ => false,
+            }
+        }
+    }
+}
+#[cfg(target_arch = "x86_64")]
+pub(super) use x86_64::{ALIGNMENT, ARCH, TRAP};
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64 {
+    use super::{CLONE_VM, Memory, Registers, SystemCall};
+
+    /// Architecture as `uname -m` spells it.
+    pub(in super::super) const ARCH: &str = "aarch64";
+    /// `brk #0`.
+    pub(in super::super) const TRAP: [u8; 4] = [0x00, 0x00, 0x20, 0xd4];
+    /// Address bits of the first instruction's place that must be zero.
+    pub(in super::super) const ALIGNMENT: u64 = 4;
+
+    impl Registers {
+        /// Where the trap is that stopped the thread: `brk` has not run.
+        pub(in super::super) fn trap_address(self) -> u64 {
+            self.0.pc
+        }
+
+        pub(in super::super) fn set_program_counter(&mut self, address: u64) {
+            self.0.pc = address;
+        }
+
+        /// Where the function returns to at whose first byte the thread is.
+        pub(in super::super) fn return_address(self, _: &Memory) -> Option<u64> {
+            Some(self.0.regs[30])
+        }
+
+        /// Returns from the function at whose first byte the thread is.
+        pub(in super::super) fn return_from_function(&mut self, _: &Memory) -> Option<()> {
+            self.0.pc = self.0.regs[30];
+            Some(())
+        }
+
+        pub(in super::super) fn system_call(self) -> SystemCall {
+            SystemCall {
+                number: self.0.regs[8],
+                arguments: [self.0.regs[0], self.0.regs[1], self.0.regs[2]],
+                // While the thread is stopped, this register says which end of the call it is at.
+                ended: self.0.regs[7] == 1,
+            }
+        }
+    }
+
+    impl SystemCall {
+        /// Whether it may map code.
+        pub(in super::super) fn maps_code(self) -> bool {
+            const MMAP: u64 = 222;
+            const MPROTECT: u64 = 226;
+            const EXECUTABLE: u64 = 4;
+            matches!(self.number, MMAP | MPROTECT) && self.arguments[2] & EXECUTABLE != 0
+        }
+
+        /// The descriptor that it writes to, if it writes.
+        pub(in super::super) fn writes_to(self) -> Option<u64> {
+            // write, writev, pwrite64, pwritev, sendfile, sendto, sendmsg.
+            matches!(self.number, 64 | 66 | 68 | 70 | 71 | 206 | 211).then_some(self.arguments[0])
+        }
+
+        /// For a system call that makes a process or thread: whether it shares the address space.
+        pub(in super::super) fn shares_memory(self, memory: &Memory) -> bool {
+            const CLONE: u64 = 220;
+            const CLONE3: u64 = 435;
+            match self.number {
+                CLONE => self.arguments[0] & CLONE_VM != 0,
+                CLONE3 => memory.number(self.arguments[0]).is_some_and(|flags| flags & CLONE_VM != 0),
+                _ => false,
+            }
+        }
+    }
+}
+#[cfg(target_arch = "aarch64")]
+pub(super) use aarch64::{ALIGNMENT, ARCH, TRAP};

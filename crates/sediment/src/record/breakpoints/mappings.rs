@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the kernel tells of a process in /proc: its mappings with code, the files behind them, its threads and who traces it.
+
+use nix::unistd::Pid;
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+/// The largest file that is read for its functions, in bytes.
+const LARGEST_FILE: u64 = 4 << 30;
+
+/// A mapping with code of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mapping {
+    pub(super) range: Range<u64>,
+    /// Where in the file it begins.
+    pub(super) offset: u64,
+    pub(super) inode: u64,
+    pub(super) path: String,
+}
+
+/// The mappings of files that can be executed, by address.
+pub(super) fn mappings_with_code(process: Pid) -> io::Result<Vec<Mapping>> {
+    let text = fs::read(format!("/proc/{process}/maps"))?;
+    Ok(String::from_utf8_lossy(&text).lines().filter_map(mapping).collect())
+}
+
+/// A line of /proc/ID/maps, if it is a file that can be executed.
+fn mapping(line: &str) -> Option<Mapping> {
+    let mut words = line.splitn(6, ' ');
+    let (start, end) = words.next()?.split_once('-')?;
+    let permissions = words.next()?;
+    let (offset, _, inode) = (words.next()?, words.next()?, words.next()?);
+    let path = words.next()?.trim_start();
+    if permissions.as_bytes().get(2) != Some(&b'x') || !path.starts_with('/') {
+        return None;
+    }
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let range = number(start)?..number(end)?;
+    let inode = inode.parse().ok().filter(|inode| *inode != 0)?;
+    Some(Mapping { range, offset: number(offset)?, inode, path: path.to_owned() })
+}
+
+/// The content of a file that a process has mapped: from where the process sees it, or, where another has taken its place, from
+/// where the kernel keeps it.
+pub(super) fn content(process: Pid, path: &str, range: &Range<u64>, inode: u64) -> Option<Vec<u8>> {
+    let kept = format!("/proc/{process}/map_files/{:x}-{:x}", range.start, range.end);
+    let places = [
+        PathBuf::from(format!("/proc/{process}/root{path}")),
+        PathBuf::from(kept),
+        PathBuf::from(format!("/proc/{process}/exe")),
+    ];
+    let same = |place: &&PathBuf| fs::metadata(place).is_ok_and(|found| found.ino() == inode);
+    // On some file systems the inode of the mapping is not that of the path; whether the code is the same is seen later.
+    let place = places.iter().find(same).or_else(|| places[..1].iter().find(|place| place.is_file()))?;
+    let fits = fs::metadata(place).is_ok_and(|found| found.is_file() && found.len() <= LARGEST_FILE);
+    fits.then(|| fs::read(place).ok()).flatten()
+}
+
+/// A value of a program's auxiliary vector.
+pub(super) fn auxiliary_value(vector: &[u8], key: u64) -> Option<u64> {
+    const WORD: usize = size_of::<u64>();
+    vector.chunks_exact(2 * WORD).find_map(|pair| {
+        let number = |bytes: &[u8]| bytes.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes));
+        (number(pair)? == key).then(|| number(&pair[WORD..])).flatten()
+    })
+}
+
+/// A field of /proc/ID/status, trimmed.
+pub(super) fn status_field(id: Pid, field: &str) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
+    Some(line.trim().to_owned())
+}
+
+/// The process that a thread belongs to.
+pub(super) fn process_of(thread: Pid) -> Option<Pid> {
+    status_field(thread, "Tgid")?.parse().ok().map(Pid::from_raw)
+}
+
+/// Whether this signal waits to be delivered to a thread alone.
+pub(super) fn is_pending(thread: Pid, signal: i32) -> bool {
+    let pending = status_field(thread, "SigPnd").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
+    pending.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+/// The threads of a process.
+pub(super) fn threads(process: Pid) -> io::Result<Vec<Pid>> {
+    let numbers = fs::read_dir(format!("/proc/{process}/task"))?.flatten();
+    Ok(numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::from_raw).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mappings_are_read() {
+        let line =
+            "55d0c0a2b000-55d0c0a2f000 r-xp 00002000 fe:01 1234                       /usr/bin/a b (deleted)";
+        let expected = Mapping {
+            range: 0x55d0_c0a2_b000..0x55d0_c0a2_f000,
+            offset: 0x2000,
+            inode: 1234,
+            path: "/usr/bin/a b (deleted)".to_owned(),
+        };
+        assert_eq!(mapping(line), Some(expected));
+        for other in [
+            "55d0c0a2b000-55d0c0a2f000 rw-p 00002000 fe:01 1234    /usr/bin/a",
+            "7ffd1c5f2000-7ffd1c5f4000 r-xp 00000000 00:00 0       [vdso]",
+            "7ffd1c5f2000-7ffd1c5f4000 rwxp 00000000 00:00 0 ",
+            "",
+        ] {
+            assert_eq!(mapping(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_auxiliary_vector_is_read() {
+        let vector: Vec<u8> =
+            [9u64, 77, 7, 88, 0, 0].iter().flat_map(|number| number.to_ne_bytes()).collect();
+        assert_eq!(auxiliary_value(&vector, 7), Some(88));
+        assert_eq!(auxiliary_value(&vector, 3), None);
+    }
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The files whose code processes run, and which of their functions a trap may stand at.
+
+use super::code::{Before, before_return_address, begins_with_code};
+use super::machine::{ALIGNMENT, ARCH, TRAP};
+use crate::binary::{Beside, Binary, Files};
+use crate::error::Losses;
+use std::collections::{BTreeSet, HashMap};
+
+/// Bytes before a return address that may belong to the call.
+const LONGEST_CALL: u64 = 7;
+
+/// A file whose code ran.
+#[derive(Debug)]
+pub(super) struct Module {
+    /// Path as the processes know it.
+    pub(super) path: String,
+    pub(super) build_id: Option<String>,
+    /// First bytes of functions that may be armed, by address.
+    pub(super) entries: Vec<Entry>,
+    segments: Vec<Code>,
+    stubs: Vec<(u64, u64)>,
+    debug_state: Option<u64>,
+}
+
+/// A function's first byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// Virtual address, as the file counts.
+    pub(super) address: u64,
+    /// What stands there, as long as a trap.
+    pub(super) original: [u8; TRAP.len()],
+}
+
+/// A loaded segment with code.
+#[derive(Debug)]
+struct Code {
+    address: u64,
+    file_offset: u64,
+    bytes: Vec<u8>,
+}
+
+/// Who called, as far as the code tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Caller {
+    /// The code before the return address.
+    ReturnAddress,
+    /// The function at this address, which was called and jumped on.
+    Jumped(u64),
+    /// The code there does not call.
+    Unknown,
+}
+
+impl Module {
+    /// Reads a file. One that is not to be armed, or holds code of another architecture, has no entries.
+    fn new(
+        path: &str,
+        bytes: &[u8],
+        files: &dyn Files,
+        excluded: &BTreeSet<String>,
+        losses: &mut Losses,
+    ) -> Option<Self> {
+        let binary = Binary::parse(bytes, files).ok()?;
+        let armed = !excluded.contains(base_name(path))
+            && binary.soname.as_ref().is_none_or(|soname| !excluded.contains(soname));
+        let segments: Vec<Code> = binary
+            .segments
+            .iter()
+            .filter(|segment| segment.executable)
+            .filter_map(|segment| {
+                let start = usize::try_from(segment.file_offset).ok()?;
+                let end = start.checked_add(usize::try_from(segment.file_size).ok()?)?;
+                let bytes = bytes.get(start..end)?.to_vec();
+                Some(Code { address: segment.address, file_offset: segment.file_offset, bytes })
+            })
+            .collect();
+        let stubs = binary
+            .code_sections
+            .iter()
+            .filter(|section| binary.in_plt(section.address))
+            .map(|section| (section.address, section.size))
+            .collect();
+        let debug_state = binary.functions.iter().find(|function| function.name == "_dl_debug_state");
+        let debug_state = debug_state.map(|function| function.address);
+        let build_id = binary.build_id.clone();
+        let mut module =
+            Self { path: path.to_owned(), build_id, entries: Vec::new(), segments, stubs, debug_state };
+        if binary.arch.as_deref() != Some(ARCH) {
+            losses.add("programs of another architecture than this machine's, not recorded", 0, path);
+        } else if armed {
+            module.find_entries(&binary, losses);
+        }
+        Some(module)
+    }
+
+    fn find_entries(&mut self, binary: &Binary, losses: &mut Losses) {
+        let mut last = None;
+        let (mut sizeless, mut data) = ((0, ""), (0, ""));
+        for function in &binary.functions {
+            let address = function.address;
+            // What the dynamic linker calls for debuggers is watched by other means.
+            if last == Some(address) || self.debug_state == Some(address) || self.is_stub(address) {
+                continue;
+            }
+            if function.size == 0 {
+                sizeless = (sizeless.0 + 1, function.name.as_str());
+                continue;
+            }
+            let code = self.bytes_at(address).unwrap_or_default();
+            let code = &code[..code.len().min(usize::try_from(function.size).unwrap_or(usize::MAX))];
+            match code.first_chunk::<{ TRAP.len() }>() {
+                Some(&original) if address % ALIGNMENT == 0 && begins_with_code(code) => {
+                    self.entries.push(Entry { address, original });
+                    last = Some(address);
+                }
+                _ => data = (data.0 + 1, function.name.as_str()),
+            }
+        }
+        let base = |name: &str| format!("{name} of {}", base_name(&self.path));
+        losses.add_many("functions without a size, not recorded", sizeless.0, 0, &base(sizeless.1));
+        losses.add_many("function symbols that do not lie at code, not recorded", data.0, 0, &base(data.1));
+    }
+
+    /// Where the dynamic linker calls a function for debuggers, if this is one.
+    pub(super) fn debug_state(&self) -> Option<u64> {
+        self.debug_state
+    }
+
+    /// The code from this address to the end of its segment.
+    pub(super) fn bytes_at(&self, address: u64) -> Option<&[u8]> {
+        self.segments.iter().find_map(|segment| {
+            segment.bytes.get(usize::try_from(address.checked_sub(segment.address)?).ok()?..)
+        })
+    }
+
+    /// The address at which the segment with code that a mapping of this file offset belongs to has this offset.
+    pub(super) fn address_of_mapping(&self, file_offset: u64, length: u64) -> Option<u64> {
+        let overlaps = |segment: &&Code| {
+            segment.file_offset < file_offset.saturating_add(length)
+                && file_offset < segment.file_offset + segment.bytes.len() as u64
+        };
+        let segment = self.segments.iter().find(overlaps)?;
+        Some(segment.address.wrapping_add(file_offset).wrapping_sub(segment.file_offset))
+    }
+
+    fn is_stub(&self, address: u64) -> bool {
+        self.stubs
+            .iter()
+            .any(|(start, size)| address.checked_sub(*start).is_some_and(|inside| inside < *size))
+    }
+
+    pub(super) fn entry_at(&self, address: u64) -> Option<usize> {
+        self.entries.binary_search_by_key(&address, |entry| entry.address).ok()
+    }
+
+    /// Who called a function that returns to `return_address` of this module. `callee` is the function's address, if it lies in
+    /// this module too.
+    pub(super) fn caller(&self, return_address: u64, callee: Option<u64>) -> Caller {
+        let start = return_address.saturating_sub(LONGEST_CALL);
+        let Some(code) = self.bytes_at(start) else { return Caller::Unknown };
+        let length = (return_address - start) as usize;
+        match before_return_address(&code[..length.min(code.len())], return_address) {
+            Before::IndirectCall => Caller::ReturnAddress,
+            Before::CallOf(target) if Some(target) == callee || self.is_stub(target) => Caller::ReturnAddress,
+            Before::CallOf(target) if self.entry_at(target).is_some() => Caller::Jumped(target),
+            Before::CallOf(target) if self.bytes_at(target).is_some() => Caller::ReturnAddress,
+            _ => Caller::Unknown,
+        }
+    }
+}
+
+/// What follows the last slash.
+pub(super) fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The files that were met, each read once.
+pub(super) struct Modules<'a> {
+    files: &'a dyn Files,
+    excluded: &'a BTreeSet<String>,
+    all: Vec<Module>,
+    by_file: HashMap<(String, u64), Option<u32>>,
+    pub(super) losses: Losses,
+}
+
+impl<'a> Modules<'a> {
+    pub(super) fn new(files: &'a dyn Files, excluded: &'a BTreeSet<String>) -> Self {
+        Self { files, excluded, all: Vec::new(), by_file: HashMap::new(), losses: Losses::default() }
+    }
+
+    /// The module of a mapped file, by path and inode; `read` gives its content. None for what is no ELF file or is not there.
+    pub(super) fn of(
+        &mut self,
+        path: &str,
+        inode: u64,
+        read: impl FnOnce() -> Option<Vec<u8>>,
+    ) -> Option<u32> {
+        if let Some(known) = self.by_file.get(&(path.to_owned(), inode)) {
+            return *known;
+        }
+        let beside = Beside { files: self.files, path };
+        let module =
+            read().and_then(|bytes| Module::new(path, &bytes, &beside, self.excluded, &mut self.losses));
+        if module.is_none() {
+            self.losses.add("mapped files that are no programs or cannot be read, not recorded", 0, path);
+        }
+        let id = module.map(|module| {
+            self.all.push(module);
+            (self.all.len() - 1) as u32
+        });
+        self.by_file.insert((path.to_owned(), inode), id);
+        id
+    }
+
+    pub(super) fn get(&self, id: u32) -> &Module {
+        &self.all[id as usize]
+    }
+
+    pub(super) fn all(&self) -> &[Module] {
+        &self.all
+    }
+}

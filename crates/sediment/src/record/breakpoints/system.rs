@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the recorder asks of the kernel that no safe interface offers, and nothing else: the only file with `unsafe`.
+//!
+//! nix's `waitpid` and `cont` know no real-time signals, which the C library uses among threads: a status that carries one would
+//! be lost, and with it the program. So both are called by hand here.
+
+#![allow(unsafe_code)]
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::ptrace;
+use nix::sys::signal::{SaFlags, SigAction, SigEvent, SigHandler, SigSet, SigevNotify, Signal, sigaction};
+use nix::sys::time::TimeSpec;
+use nix::sys::timer::{Expiration, Timer, TimerSetTimeFlags};
+use nix::time::ClockId;
+use nix::unistd::{Pid, gettid};
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Why a traced thread stopped, or that it is no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    /// Ended by itself, with this exit code.
+    Exited(i32),
+    /// Ended by this signal.
+    Killed(i32),
+    /// This signal is about to be delivered.
+    Signal(i32),
+    /// A system call begins or ends.
+    SystemCall,
+    /// One of the kernel's `PTRACE_EVENT_*`, but for stops.
+    Event(i32),
+    /// Stopped because it begins, or because we asked.
+    Trapped,
+    /// Stopped with its whole process by this signal.
+    GroupStop,
+}
+
+/// Waits for the next status of any thread that this thread traces, or of a child of it; None when a signal came first.
+pub(super) fn wait() -> Result<Option<(Pid, Status)>, Errno> {
+    let mut raw = 0;
+    // SAFETY: the kernel writes one int, which is there.
+    let found = unsafe { libc::waitpid(-1, &mut raw, libc::__WALL | libc::__WNOTHREAD) };
+    match Errno::result(found) {
+        Err(Errno::EINTR) => Ok(None),
+        Err(error) => Err(error),
+        Ok(id) => Ok(Some((Pid::from_raw(id), decode(raw)))),
+    }
+}
+
+fn decode(raw: libc::c_int) -> Status {
+    if libc::WIFEXITED(raw) {
+        return Status::Exited(libc::WEXITSTATUS(raw));
+    }
+    if libc::WIFSIGNALED(raw) {
+        return Status::Killed(libc::WTERMSIG(raw));
+    }
+    let (signal, event) = (libc::WSTOPSIG(raw), raw >> 16);
+    match event {
+        0 if signal == libc::SIGTRAP | 0x80 => Status::SystemCall,
+        0 => Status::Signal(signal),
+        libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => Status::Trapped,
+        libc::PTRACE_EVENT_STOP => Status::GroupStop,
+        event => Status::Event(event),
+    }
+}
+
+/// How a stopped thread goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Resume {
+    /// To the next signal or event.
+    Run,
+    /// To the next system call, signal or event.
+    ToSystemCall,
+    /// Stays stopped with its process, but hears of its going on.
+    Listen,
+    /// Is traced no longer.
+    Detach,
+}
+
+/// Lets a stopped thread go on, with a signal (0 for none).
+pub(super) fn resume(thread: Pid, how: Resume, signal: i32) -> Result<(), Errno> {
+    let request = match how {
+        Resume::Run => libc::PTRACE_CONT,
+        Resume::ToSystemCall => libc::PTRACE_SYSCALL,
+        Resume::Listen => libc::PTRACE_LISTEN,
+        Resume::Detach => libc::PTRACE_DETACH,
+    };
+    // SAFETY: these requests take a number as their data and touch no memory of this process.
+    let done = unsafe {
+        libc::ptrace(
+            request as _,
+            thread.as_raw(),
+            std::ptr::null_mut::<libc::c_void>(),
+            libc::c_long::from(signal),
+        )
+    };
+    Errno::result(done).map(drop)
+}
+
+/// A program that was started and waits to be let go.
+pub(super) struct Started {
+    /// Its process.
+    pub(super) process: Pid,
+    gate: UnixStream,
+    spawning: JoinHandle<io::Result<Child>>,
+}
+
+/// Starts a program, which waits before it becomes one until [`Started::go`], so that it can be traced from its first instruction.
+pub(super) fn start(mut command: Command) -> io::Result<Started> {
+    const PATIENCE: Duration = Duration::from_secs(30);
+    let (mut gate, mut inside) = UnixStream::pair()?;
+    // Should this process be killed before it lets the other go.
+    inside.set_read_timeout(Some(PATIENCE))?;
+    // SAFETY: between fork and exec this reads and writes an open socket and asks for an id, which is safe there.
+    unsafe {
+        command.pre_exec(move || {
+            inside.write_all(&std::process::id().to_ne_bytes())?;
+            inside.read_exact(&mut [0])
+        });
+    }
+    // The one that starts it waits until it has become the program.
+    let spawning = std::thread::spawn(move || command.spawn());
+    let mut id = [0; 4];
+    if let Err(error) = gate.read_exact(&mut id) {
+        return Err(match spawning.join() {
+            Ok(Err(why)) => why,
+            _ => error,
+        });
+    }
+    Ok(Started { process: Pid::from_raw(u32::from_ne_bytes(id) as i32), gate, spawning })
+}
+
+impl Started {
+    /// Lets it become the program. What comes of it is known once it has run, or failed, so ask [`Spawning::finish`] then.
+    pub(super) fn go(mut self) -> io::Result<Spawning> {
+        self.gate.write_all(&[1])?;
+        Ok(Spawning(self.spawning))
+    }
+}
+
+/// A program that is about to run.
+pub(super) struct Spawning(JoinHandle<io::Result<Child>>);
+
+impl Spawning {
+    /// Whether it became the program. Its ending is waited for by whoever traces it.
+    pub(super) fn finish(self) -> io::Result<()> {
+        match self.0.join() {
+            Ok(done) => done.map(drop),
+            Err(_) => Err(io::Error::other("the thread that starts the program broke down")),
+        }
+    }
+}
+
+/// Interrupts [`wait`] of the thread that made it, again and again.
+pub(super) struct Alarm {
+    timer: Timer,
+    period: Option<Duration>,
+    before: SigAction,
+}
+
+/// What interrupts; by default nobody hears it.
+const ALARM: Signal = Signal::SIGURG;
+
+extern "C" fn heard(_: libc::c_int) {}
+
+impl Alarm {
+    /// One that is still.
+    pub(super) fn new() -> Result<Self, Errno> {
+        let quiet = SigAction::new(SigHandler::Handler(heard), SaFlags::empty(), SigSet::empty());
+        // SAFETY: the handler does nothing.
+        let before = unsafe { sigaction(ALARM, &quiet) }?;
+        let to_this_thread =
+            SigevNotify::SigevThreadId { signal: ALARM, thread_id: gettid().as_raw(), si_value: 0 };
+        let timer = Timer::new(ClockId::CLOCK_MONOTONIC, SigEvent::new(to_this_thread))?;
+        Ok(Self { timer, period: None, before })
+    }
+
+    /// Rings with this period from now on.
+    pub(super) fn ring(&mut self, period: Duration) -> Result<(), Errno> {
+        if self.period == Some(period) {
+            return Ok(());
+        }
+        self.period = Some(period);
+        let period = TimeSpec::from_duration(period);
+        self.timer.set(Expiration::IntervalDelayed(period, period), TimerSetTimeFlags::empty())
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        let _ = self
+            .timer
+            .set(Expiration::OneShot(TimeSpec::from_duration(Duration::ZERO)), TimerSetTimeFlags::empty());
+        // A last signal may be on its way: the handler stays where the default, to be ignored, would do.
+        if !matches!(self.before.handler(), SigHandler::SigDfl) {
+            // SAFETY: this is what was there before.
+            let _ = unsafe { sigaction(ALARM, &self.before) };
+        }
+    }
+}
+
+/// Whether the trap that stopped this thread is one that the processor raised at a breakpoint, not one that somebody sent.
+pub(super) fn is_breakpoint(thread: Pid) -> bool {
+    const TRAP_BRKPT: i32 = 1;
+    ptrace::getsiginfo(thread).is_ok_and(|about| matches!(about.si_code, libc::SI_KERNEL | TRAP_BRKPT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_told_apart() {
+        let stopped = |signal: i32, event: i32| decode(event << 16 | signal << 8 | 0x7f);
+        assert_eq!(decode(3 << 8), Status::Exited(3));
+        assert_eq!(decode(9), Status::Killed(9));
+        assert_eq!(stopped(libc::SIGTRAP, 0), Status::Signal(libc::SIGTRAP));
+        assert_eq!(stopped(34, 0), Status::Signal(34), "real-time signals are signals");
+        assert_eq!(stopped(libc::SIGTRAP | 0x80, 0), Status::SystemCall);
+        assert_eq!(stopped(libc::SIGTRAP, libc::PTRACE_EVENT_EXEC), Status::Event(libc::PTRACE_EVENT_EXEC));
+        assert_eq!(stopped(libc::SIGTRAP, libc::PTRACE_EVENT_STOP), Status::Trapped);
+        assert_eq!(stopped(libc::SIGSTOP, libc::PTRACE_EVENT_STOP), Status::GroupStop);
+    }
+}

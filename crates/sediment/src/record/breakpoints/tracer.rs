@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The loop that follows every thread from stop to stop.
+//!
+//! ```text
+//! fork, vfork, clone ─► the child stops by itself: it has its parent's traps, in a copy of its memory or in the same
+//! exec ─► new memory: armed anew; until the program's first instruction every mapping of code is looked at as it is made
+//! trap ─► whose is it? ours: note it, put back what was there, set the thread back; the program's own: let it have it
+//! any other signal ─► passed on
+//! ```
+//!
+//! All are let go in the end, also after an error, with every trap taken out before.
+
+use super::log::Log;
+use super::machine::Registers;
+use super::mappings::{is_pending, process_of};
+use super::modules::Modules;
+use super::rates::{Taken, Windows};
+use super::space::{Met, Space};
+use super::system::{self, Alarm, Resume, Status};
+use super::{Progress, Settings, Until};
+use crate::error::{Error, Result};
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::ptrace;
+use nix::unistd::Pid;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether the recording is to end.
+const LOOK_AROUND: Duration = Duration::from_millis(50);
+
+/// A traced thread.
+#[derive(Debug, Clone, Copy)]
+struct Task {
+    process: Pid,
+    space: u32,
+}
+
+/// How the program that was started ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It runs on, or was not started here.
+    Running,
+    /// By itself, with this exit code.
+    Exited(i32),
+    /// By this signal.
+    Killed(i32),
+}
+
+pub(super) struct Tracer<'a> {
+    settings: &'a Settings,
+    pub(super) modules: Modules<'a>,
+    spaces: BTreeMap<u32, Space>,
+    next_space: u32,
+    tasks: BTreeMap<Pid, Task>,
+    /// New threads that have stopped before it was told whose they are.
+    early: BTreeSet<Pid>,
+    root: Option<Pid>,
+    /// Whether the process that was started has become the program.
+    became: bool,
+    pub(super) ending: Ending,
+    over: bool,
+    pub(super) log: Log,
+    pub(super) windows: Option<Windows>,
+    alarm: Alarm,
+    begun: Instant,
+    watch: &'a mut dyn FnMut(Progress),
+    /// Threads are being let go.
+    letting_go: bool,
+}
+
+impl<'a> Tracer<'a> {
+    pub(super) fn new(
+        settings: &'a Settings,
+        modules: Modules<'a>,
+        watch: &'a mut dyn FnMut(Progress),
+    ) -> Result<Self> {
+        let alarm = Alarm::new().map_err(broken)?;
+        Ok(Self {
+            settings,
+            modules,
+            spaces: BTreeMap::new(),
+            next_space: 0,
+            tasks: BTreeMap::new(),
+            early: BTreeSet::new(),
+            root: None,
+            became: false,
+            ending: Ending::Running,
+            over: false,
+            log: Log::default(),
+            windows: settings.rates.map(Windows::new),
+            alarm,
+            begun: Instant::now(),
+            watch,
+            letting_go: false,
+        })
+    }
+
+    /// Takes on a process that was seized and is yet to become the program: it has no traps.
+    pub(super) fn expect(&mut self, process: Pid) -> std::io::Result<()> {
+        let space = self.add_space(Space::of(process)?);
+        self.tasks.insert(process, Task { process, space });
+        self.root = Some(process);
+        Ok(())
+    }
+
+    /// Takes on a running process, all of whose threads were seized.
+    pub(super) fn join(&mut self, process: Pid, threads: &[Pid]) -> std::io::Result<()> {
+        let mut space = Space::of(process)?;
+        space.look_at_mappings(&mut self.modules)?;
+        let space = self.add_space(space);
+        for thread in threads {
+            self.tasks.insert(*thread, Task { process, space });
+        }
+        Ok(())
+    }
+
+    fn add_space(&mut self, mut space: Space) -> u32 {
+        space.look_at_clock();
+        let id = self.next_space;
+        self.next_space += 1;
+        self.spaces.insert(id, space);
+        id
+    }
+
+    /// Follows until the recording is over; then every trap is out and every thread let go.
+    pub(super) fn run(&mut self) -> Result<()> {
+        let followed = self.follow();
+        let let_go = self.let_go();
+        followed.and(let_go)
+    }
+
+    fn follow(&mut self) -> Result<()> {
+        self.begun = Instant::now();
+        while !self.over && !self.tasks.is_empty() {
+            let period = self.windows.as_ref().map_or(LOOK_AROUND, |windows| windows.period());
+            self.alarm.ring(period).map_err(broken)?;
+            match system::wait() {
+                Ok(Some((thread, status))) => {
+                    let stopped = Instant::now();
+                    self.handle(thread, status)?;
+                    if let Some(windows) = &mut self.windows {
+                        windows.spend(stopped.elapsed());
+                    }
+                }
+                Ok(None) => self.look_around(),
+                Err(Errno::ECHILD) => break,
+                Err(error) => return Err(broken(error)),
+            }
+            if let Some(windows) = &mut self.windows {
+                windows.turn(&mut self.spaces, &self.modules, &mut self.log);
+            }
+        }
+        Ok(())
+    }
+
+    fn look_around(&mut self) {
+        let elapsed = self.begun.elapsed();
+        let late = matches!(self.settings.until, Until::After(limit) if elapsed >= limit);
+        self.over |= late || self.settings.stop.asked();
+        (self.watch)(Progress { elapsed, functions: self.log.functions() });
+    }
+
+    fn handle(&mut self, thread: Pid, status: Status) -> Result<()> {
+        match status {
+            Status::Exited(code) => self.ended(thread, Ending::Exited(code)),
+            Status::Killed(signal) => self.ended(thread, Ending::Killed(signal)),
+            Status::Trapped | Status::GroupStop if !self.tasks.contains_key(&thread) => {
+                self.early.insert(thread);
+            }
+            Status::Trapped => self.go_on(thread, 0)?,
+            Status::GroupStop => ignore_gone(system::resume(thread, Resume::Listen, 0))?,
+            Status::Signal(libc::SIGTRAP) if system::is_breakpoint(thread) => {
+                let signal = self.trap(thread)?;
+                self.go_on(thread, signal)?;
+            }
+            Status::Signal(signal) => self.go_on(thread, signal)?,
+            Status::SystemCall => {
+                self.system_call(thread)?;
+                self.go_on(thread, 0)?;
+            }
+            Status::Event(libc::PTRACE_EVENT_EXIT) if self.root == Some(thread) && !self.became => {
+                // It could not become the program; whoever started it waits for its end.
+                self.over = true;
+                self.forget(thread);
+                ignore_gone(system::resume(thread, Resume::Detach, 0))?;
+            }
+            Status::Event(libc::PTRACE_EVENT_EXIT) => self.go_on(thread, 0)?,
+            Status::Event(libc::PTRACE_EVENT_EXEC) => {
+                if self.root == Some(thread) && !std::mem::replace(&mut self.became, true) {
+                    ignore_gone(ptrace::setoptions(thread, super::start::FOLLOW_AND_END))?;
+                }
+                self.became_a_program(thread)?;
+                self.go_on(thread, 0)?;
+            }
+            Status::Event(_) => {
+                self.has_a_child(thread)?;
+                self.go_on(thread, 0)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn go_on(&mut self, thread: Pid, signal: i32) -> Result<()> {
+        let loading =
+            self.tasks.get(&thread).and_then(|task| self.spaces.get(&task.space)).is_some_and(|s| s.loading);
+        let how = if self.letting_go {
+            Resume::Detach
+        } else if loading || self.settings.until == Until::Output {
+            Resume::ToSystemCall
+        } else {
+            Resume::Run
+        };
+        if how == Resume::Detach {
+            self.forget(thread);
+        }
+        ignore_gone(system::resume(thread, how, signal))
+    }
+
+    fn ended(&mut self, thread: Pid, ending: Ending) {
+        self.early.remove(&thread);
+        self.forget(thread);
+        if self.root == Some(thread) {
+            self.ending = ending;
+            self.over = true;
+        }
+    }
+
+    fn forget(&mut self, thread: Pid) {
+        let Some(task) = self.tasks.remove(&thread) else { return };
+        if self.tasks.values().any(|other| other.space == task.space) {
+            return;
+        }
+        if let Some(space) = self.spaces.remove(&task.space) {
+            self.log.retire(&space);
+        }
+    }
+
+    /// A thread ran into a trap; the signal that it is to have, 0 where the trap was ours.
+    fn trap(&mut self, thread: Pid) -> Result<i32> {
+        let Some(task) = self.tasks.get(&thread).copied() else { return Ok(libc::SIGTRAP) };
+        let Some(space) = self.spaces.get_mut(&task.space) else { return Ok(libc::SIGTRAP) };
+        let Some(mut registers) = ignore_gone_or(Registers::of(thread))? else { return Ok(0) };
+        let address = registers.trap_address();
+        registers.set_program_counter(address);
+        match space.meet(&self.modules, address) {
+            None => return Ok(libc::SIGTRAP),
+            Some(Met::TakenOut) => {}
+            Some(Met::Mapped) => {
+                // What it stands at is a function that only returns.
+                if registers.return_from_function(&space.memory).is_none() {
+                    return Ok(libc::SIGSEGV);
+                }
+                space.look_at_mappings(&mut self.modules).map_err(unreadable)?;
+                for image in std::mem::take(&mut space.gone) {
+                    self.log.retire_image(&image, space.processor_time);
+                }
+            }
+            Some(Met::Function(site)) => {
+                space.look_at_clock();
+                let again = self
+                    .windows
+                    .as_mut()
+                    .is_some_and(|windows| windows.is_repeat(task.space, space, site, thread));
+                if again {
+                    ignore_gone(registers.put(thread))?;
+                    return Ok(0);
+                }
+                let returns_to = registers.return_address(&space.memory);
+                let caller = returns_to.and_then(|address| space.place(address));
+                let taken = match &mut self.windows {
+                    Some(windows) => windows.hit(task.space, space, site, &mut self.log),
+                    None => Taken::Not,
+                };
+                match taken {
+                    Taken::AsStep => self.log.ran(&self.modules, site, caller),
+                    Taken::ForRate => self.log.hit(&self.modules, site, caller, true),
+                    Taken::Not => {
+                        self.log.hit(&self.modules, site, caller, false);
+                        space.saw(site);
+                        if let Some(windows) = &mut self.windows {
+                            windows.leave_for_repeat(task.space, space, &self.modules, site, thread);
+                        }
+                    }
+                }
+            }
+        }
+        ignore_gone(registers.put(thread))?;
+        Ok(0)
+    }
+
+    fn system_call(&mut self, thread: Pid) -> Result<()> {
+        let Some(registers) = ignore_gone_or(Registers::of(thread))? else { return Ok(()) };
+        let call = registers.system_call();
+        let output = matches!(call.writes_to(), Some(1 | 2));
+        self.over |= self.settings.until == Until::Output && output && !call.ended;
+        let space = self.tasks.get(&thread).and_then(|task| self.spaces.get_mut(&task.space));
+        if let Some(space) = space.filter(|space| space.loading && call.ended && call.maps_code()) {
+            space.look_at_mappings(&mut self.modules).map_err(unreadable)?;
+        }
+        Ok(())
+    }
+
+    fn has_a_child(&mut self, parent: Pid) -> Result<()> {
+        let Some(child) = ignore_gone_or(ptrace::getevent(parent))? else { return Ok(()) };
+        let child = Pid::from_raw(child as i32);
+        let Some(task) = self.tasks.get(&parent).copied() else { return Ok(()) };
+        let Some(space) = self.spaces.get(&task.space) else { return Ok(()) };
+        let shares = ignore_gone_or(Registers::of(parent))?
+            .is_some_and(|registers| registers.system_call().shares_memory(&space.memory));
+        let process = process_of(child).unwrap_or(child);
+        let id = if shares || process == task.process {
+            task.space
+        } else {
+            match space.forked(child) {
+                Ok(mut copy) => {
+                    if let Some(windows) = &self.windows {
+                        windows.leave(task.space, &mut copy, &self.modules);
+                    }
+                    self.add_space(copy)
+                }
+                // It was killed before it ran.
+                Err(_) => return Ok(()),
+            }
+        };
+        self.tasks.insert(child, Task { process, space: id });
+        if self.letting_go {
+            if let Some(space) = self.spaces.get_mut(&id) {
+                space.disarm_all(&self.modules);
+            }
+        }
+        if self.early.remove(&child) {
+            self.go_on(child, 0)?;
+        }
+        Ok(())
+    }
+
+    /// A process has become another program: its other threads are gone, and the one that is left has its id.
+    fn became_a_program(&mut self, process: Pid) -> Result<()> {
+        let space = Space::of(process).and_then(|mut space| {
+            if !self.letting_go {
+                space.begin(&mut self.modules)?;
+            }
+            Ok(space)
+        });
+        let mut threads: Vec<Pid> = self
+            .tasks
+            .iter()
+            .filter(|(_, task)| task.process == process)
+            .map(|(thread, _)| *thread)
+            .collect();
+        threads.extend(ignore_gone_or(ptrace::getevent(process))?.map(|former| Pid::from_raw(former as i32)));
+        for thread in threads {
+            self.forget(thread);
+        }
+        let space = match space {
+            Ok(space) => self.add_space(space),
+            Err(_) if nix::sys::signal::kill(process, None).is_err() => return Ok(()),
+            Err(error) => return Err(unreadable(error)),
+        };
+        self.tasks.insert(process, Task { process, space });
+        let executable = format!("/proc/{process}/exe");
+        let privileged =
+            std::fs::metadata(&executable).is_ok_and(|found| found.permissions().mode() & 0o6000 != 0);
+        if privileged && !nix::unistd::geteuid().is_root() {
+            let path = std::fs::read_link(&executable).unwrap_or_default();
+            self.modules.losses.add(
+                "the rights of another user (setuid) that programs have when they are not traced",
+                0,
+                &path.display().to_string(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Takes every trap out and lets every thread go where it is.
+    fn let_go(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.letting_go, true) {
+            return Ok(());
+        }
+        if let Some(windows) = &mut self.windows {
+            windows.close(&mut self.spaces, &self.modules, &mut self.log);
+        }
+        for space in self.spaces.values_mut() {
+            space.look_at_clock();
+            space.disarm_all(&self.modules);
+        }
+        for thread in self.tasks.keys() {
+            ignore_gone(ptrace::interrupt(*thread))?;
+        }
+        self.alarm.ring(LOOK_AROUND).map_err(broken)?;
+        while !self.tasks.is_empty() || !self.early.is_empty() {
+            match system::wait() {
+                Ok(Some((thread, status))) => self.let_go_of(thread, status)?,
+                Ok(None) => {}
+                Err(Errno::ECHILD) => break,
+                Err(error) => return Err(broken(error)),
+            }
+        }
+        for space in std::mem::take(&mut self.spaces).values() {
+            self.log.retire(space);
+        }
+        Ok(())
+    }
+
+    fn let_go_of(&mut self, thread: Pid, status: Status) -> Result<()> {
+        let stopped = matches!(status, Status::Trapped | Status::GroupStop);
+        if stopped && self.tasks.contains_key(&thread) {
+            // It may have run a trap just before it was stopped: then it must be set back first.
+            if is_pending(thread, libc::SIGTRAP) && self.stands_behind_a_trap(thread)? {
+                return ignore_gone(system::resume(thread, Resume::Run, 0));
+            }
+            return self.go_on(thread, 0);
+        }
+        self.handle(thread, status)
+    }
+
+    fn stands_behind_a_trap(&self, thread: Pid) -> Result<bool> {
+        let space = self.tasks.get(&thread).and_then(|task| self.spaces.get(&task.space));
+        let Some(registers) = ignore_gone_or(Registers::of(thread))? else { return Ok(false) };
+        Ok(space.is_some_and(|space| space.is_ours(&self.modules, registers.trap_address())))
+    }
+}
+
+impl Drop for Tracer<'_> {
+    fn drop(&mut self) {
+        // After a panic of our own, too.
+        let _ = self.let_go();
+    }
+}
+
+/// A thread that is gone, killed while it was stopped, is none to ask: its end is told next.
+fn ignore_gone(done: nix::Result<()>) -> Result<()> {
+    ignore_gone_or(done).map(drop)
+}
+
+fn ignore_gone_or<T>(done: nix::Result<T>) -> Result<Option<T>> {
+    match done {
+        Ok(value) => Ok(Some(value)),
+        Err(Errno::ESRCH) => Ok(None),
+        Err(error) => Err(broken(error)),
+    }
+}
+
+fn broken(error: Errno) -> Error {
+    Error::failed(format!("tracing the program failed: {error}"))
+}
+
+fn unreadable(error: std::io::Error) -> Error {
+    Error::failed(format!("the program's memory cannot be read: {error}"))
+}
