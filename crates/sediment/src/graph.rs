@@ -173,6 +173,8 @@ impl Order {
 }
 
 /// Function ids in the order in which the functions began to run. For models and layouts; never shipped.
+///
+/// Ids that a graph does not have stand for code outside of it, such as that of libraries: each for a place of its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trace {
     /// One entry for each time a function began or resumed.

@@ -20,6 +20,7 @@ pub mod advise;
 pub mod binary;
 pub mod compare;
 mod counts;
+pub mod engine;
 pub mod error;
 pub mod escape;
 pub mod graph;

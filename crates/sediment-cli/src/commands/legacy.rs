@@ -7,7 +7,7 @@ use crate::files::{self, SystemFiles};
 use crate::ui::Ui;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use sediment::graph::Selection;
-use sediment::layout::{self, ALGORITHMS};
+use sediment::layout;
 use sediment::{Error, Result, profile};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -89,14 +89,13 @@ fn gv2link(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let (profile, losses) =
         profile::text::parse(&text).map_err(|error| error.with_input(files::display(&inputs(matches)[0])))?;
     ui.losses("reading", &losses);
-    let order = order::order_text(
-        &profile,
-        &Selection::Everything,
-        ALGORITHMS[0].name,
-        layout::Options::default(),
-        "gnu-ld",
-        ui,
-    )?;
+    let how = order::How {
+        algorithm: order::ENGINE,
+        options: layout::Options::default(),
+        traces: &[],
+        linker: "gnu-ld",
+    };
+    let order = order::order_text(&profile, &Selection::Everything, &how, ui)?;
     ui.raw_result(order.as_bytes())
 }
 

@@ -7,12 +7,14 @@ use crate::ui::Ui;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use sediment::binary::Binary;
-use sediment::graph::{self, Selection};
+use sediment::engine::{self, Workload};
+use sediment::graph::{self, BuiltGraph, Order, Selection, Trace};
 use sediment::layout::{self, ALGORITHMS};
 use sediment::link::{self, LINKERS};
 use sediment::profile::Profile;
-use sediment::{Error, Result};
-use std::path::PathBuf;
+use sediment::trace::file;
+use sediment::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
 
 /// Compute the link order
 #[derive(Debug, Args)]
@@ -37,16 +39,26 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     dso: Option<String>,
     /// How to order; the default is the best there is
-    #[arg(long, value_name = "NAME", default_value = ALGORITHMS[0].name,
-          value_parser = PossibleValuesParser::new(ALGORITHMS.iter().map(|a| a.name)))]
+    #[arg(long, value_name = "NAME", default_value = ENGINE, value_parser = PossibleValuesParser::new(algorithm_names()))]
     algorithm: String,
+    /// A run to order for, as `import --trace` writes it; may be given again, for several workloads that count alike
+    #[arg(long, value_name = "FILE")]
+    trace: Vec<PathBuf>,
     /// Seed of the random order
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }
 
+/// The default of `--algorithm`.
+pub(crate) const ENGINE: &str = "engine";
+
+fn algorithm_names() -> Vec<&'static str> {
+    std::iter::once(ENGINE).chain(ALGORITHMS.iter().map(|algorithm| algorithm.name)).collect()
+}
+
 fn algorithms_and_linkers() -> String {
     let mut text = String::from("Algorithms:\n");
+    text += &format!("  {ENGINE:<15} the best classic order; with --trace, refined by what ran together\n");
     for algorithm in ALGORITHMS {
         text += &format!("  {:<15} {}\n", algorithm.name, algorithm.summary);
     }
@@ -66,35 +78,84 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         (None, Some(label)) => Selection::Dso(label),
         (None, None) => Selection::Everything,
     };
-    let options = layout::Options { seed: arguments.seed };
-    let text = order_text(&profile, &selection, &arguments.algorithm, options, &arguments.linker, ui)
+    let how = How {
+        algorithm: &arguments.algorithm,
+        options: layout::Options { seed: arguments.seed },
+        traces: &arguments.trace,
+        linker: &arguments.linker,
+    };
+    let text = order_text(&profile, &selection, &how, ui)
         .map_err(|error| error.with_input(files::display(&arguments.profile)))?;
     files::write(&arguments.output, text.as_bytes(), ui)
+}
+
+/// How a profile becomes the text of an ordering file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct How<'a> {
+    pub(crate) algorithm: &'a str,
+    pub(crate) options: layout::Options,
+    pub(crate) traces: &'a [PathBuf],
+    pub(crate) linker: &'a str,
 }
 
 /// From a profile to the text of an ordering file, telling what was left out on the way.
 pub(crate) fn order_text(
     profile: &Profile,
     selection: &Selection<'_>,
-    algorithm: &str,
-    options: layout::Options,
-    linker: &str,
+    how: &How<'_>,
     ui: &Ui,
 ) -> Result<String> {
-    let unknown = |what: &str, name: &str| {
-        Error::new(sediment::ErrorKind::Usage, format!("no {what} is called {name}"))
-    };
-    let algorithm = layout::algorithm(algorithm).ok_or_else(|| unknown("algorithm", algorithm))?;
-    let linker = link::linker(linker).ok_or_else(|| unknown("linker", linker))?;
+    let unknown =
+        |what: &str, name: &str| Error::new(ErrorKind::Usage, format!("no {what} is called {name}"));
+    let linker = link::linker(how.linker).ok_or_else(|| unknown("linker", how.linker))?;
     let built = graph::build(profile, selection)?;
     ui.losses("graph", &built.losses);
     super::say_what_is_demangled(built.table.keys.iter().map(|key| key.name.as_str()), ui);
-    let order = layout::place(&built.graph, algorithm, &options);
+    let order = if how.algorithm == ENGINE {
+        by_engine(&built, how.traces, ui)?
+    } else if how.traces.is_empty() {
+        let algorithm =
+            layout::algorithm(how.algorithm).ok_or_else(|| unknown("algorithm", how.algorithm))?;
+        layout::place(&built.graph, algorithm, &how.options)
+    } else {
+        return Err(Error::new(
+            ErrorKind::Usage,
+            format!("--trace is for the engine; {} looks at the profile alone", how.algorithm),
+        ));
+    };
     let (placements, losses) = link::placements(&order, &built, binary_of(selection));
     ui.losses("placing", &losses);
     let (text, losses) = (linker.write)(&placements);
     ui.losses(linker.name, &losses);
     Ok(text)
+}
+
+/// The engine's order, for the runs in these files.
+fn by_engine(built: &BuiltGraph, traces: &[PathBuf], ui: &Ui) -> Result<Order> {
+    let traces = traces.iter().map(|path| read_trace(path, built)).collect::<Result<Vec<Trace>>>()?;
+    let workloads: Vec<Workload<'_>> = traces.iter().map(|trace| Workload { trace, weight: 1 }).collect();
+    let outcome = engine::order(&built.graph, &workloads);
+    if !traces.is_empty() {
+        let found = match outcome.gain_in_percent() {
+            0 => "nothing better was found".to_owned(),
+            gain => format!("refined to {gain}% less cost on parts of the runs that were kept from it"),
+        };
+        ui.note(&format!("engine: {} fits the runs best; {found}", outcome.start));
+    }
+    Ok(layout::grouped(&built.graph, outcome.order))
+}
+
+/// A run of which at least one function is to be ordered.
+fn read_trace(path: &Path, built: &BuiltGraph) -> Result<Trace> {
+    let named = |error: Error| error.with_input(files::display(path));
+    let source = files::Source::open(path)?;
+    let trace = file::load_with_others(&source, &built.table).map_err(named)?;
+    if trace.functions.iter().all(|function| function.index() >= built.graph.len()) {
+        return Err(named(Error::failed("no function that is to be ordered runs in this trace").with_hint(
+            "it has to be of the program that is ordered, imported with the same symbols as the profile",
+        )));
+    }
+    Ok(trace)
 }
 
 fn binary_of<'a>(selection: &Selection<'a>) -> Option<&'a Binary> {

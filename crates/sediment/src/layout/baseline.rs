@@ -33,10 +33,10 @@ pub fn random(graph: &CallGraph, options: &Options) -> Vec<FunctionId> {
 /// The generator SplitMix64 (G. Steele, D. Lea, C. Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014):
 /// 64 bits of state, every seed good, the same numbers on every machine.
 #[derive(Debug, Clone)]
-struct SplitMix64(u64);
+pub(crate) struct SplitMix64(u64);
 
 impl SplitMix64 {
-    fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -49,7 +49,7 @@ impl SplitMix64 {
     }
 
     /// A number from 0 to `bound`, exclusive: the high half of a product, which favours none by more than bound / 2^64.
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 }

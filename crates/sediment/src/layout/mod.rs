@@ -7,6 +7,9 @@ pub mod baseline;
 pub mod c3;
 pub mod cdsort;
 mod chains;
+pub mod hfsort_plus;
+pub mod original;
+pub mod pettis_hansen;
 
 use crate::graph::{CallGraph, FunctionId, Group, GroupKind, Order};
 
@@ -36,6 +39,17 @@ pub const ALGORITHMS: &[Algorithm] = &[
         run: cdsort::order,
     },
     Algorithm { name: "c3", summary: "call-chain clustering (CGO 2017)", run: c3::order },
+    Algorithm {
+        name: "hfsort+",
+        summary: "chains by what they save of a small cache of pages (before CDSort)",
+        run: hfsort_plus::order,
+    },
+    Algorithm {
+        name: "pettis-hansen",
+        summary: "the closest pair first, whoever calls (PLDI 1990)",
+        run: pettis_hansen::order,
+    },
+    Algorithm { name: "original", summary: "the original sediment's greedy merge", run: original::order },
     Algorithm { name: "hottest", summary: "most called first", run: baseline::hottest },
     Algorithm { name: "input", summary: "as given: the order of the ids", run: baseline::input },
     Algorithm { name: "random", summary: "shuffled by --seed", run: baseline::random },
@@ -47,17 +61,22 @@ pub fn algorithm(name: &str) -> Option<&'static Algorithm> {
     ALGORITHMS.iter().find(|algorithm| algorithm.name == name)
 }
 
-/// Orders a graph: the functions that were seen to run, as the algorithm places them, and behind them as [`GroupKind::Warm`]
-/// those of which nothing more than their existence is known.
+/// Orders a graph by an algorithm, in groups as [`grouped`] makes them.
 #[must_use]
 pub fn place(graph: &CallGraph, algorithm: &Algorithm, options: &Options) -> Order {
+    grouped(graph, (algorithm.run)(graph, options))
+}
+
+/// Parts an order of the graph's functions: those that were seen to run, and behind them as [`GroupKind::Warm`] those of which
+/// nothing more than their existence is known.
+#[must_use]
+pub fn grouped(graph: &CallGraph, functions: Vec<FunctionId>) -> Order {
     let mut ran: Vec<bool> = graph.weights().iter().map(|weight| *weight > 0).collect();
     for edge in graph.edges() {
         ran[edge.caller.index()] = true;
         ran[edge.callee.index()] = true;
     }
-    let (hot, warm): (Vec<_>, Vec<_>) =
-        (algorithm.run)(graph, options).into_iter().partition(|function| ran[function.index()]);
+    let (hot, warm): (Vec<_>, Vec<_>) = functions.into_iter().partition(|function| ran[function.index()]);
     let groups = [(GroupKind::Hot, hot), (GroupKind::Warm, warm)];
     Order {
         groups: groups

@@ -14,11 +14,15 @@ pub(crate) struct Placement {
 impl Placement {
     /// Lays the functions out in this order, those it leaves out behind it by id.
     pub(crate) fn new(graph: &CallGraph, order: &[FunctionId], alignment: u64) -> Self {
-        let sizes = sane_sizes(graph.sizes());
+        Self::of_sizes(sane_sizes(graph.sizes()), order, alignment)
+    }
+
+    /// The same of functions of these sizes, which together stay at or below 2^62 bytes.
+    pub(crate) fn of_sizes(sizes: Vec<u64>, order: &[FunctionId], alignment: u64) -> Self {
         let mut addresses = vec![None; sizes.len()];
         let mut placed = Vec::with_capacity(sizes.len());
         let mut end = 0u64;
-        for function in order.iter().copied().chain(graph.ids()) {
+        for function in order.iter().copied().chain((0..sizes.len() as u32).map(FunctionId)) {
             if let Some(address @ None) = addresses.get_mut(function.index()) {
                 let start = end.next_multiple_of(alignment.clamp(1, 1 << 20));
                 *address = Some(start);
@@ -36,12 +40,12 @@ impl Placement {
     }
 
     /// Where the function starts.
-    pub(super) fn start(&self, function: FunctionId) -> u64 {
+    pub(crate) fn start(&self, function: FunctionId) -> u64 {
         self.addresses[function.index()]
     }
 
     /// Where the function is thought to call others from: nothing is known of its inside.
-    pub(super) fn middle(&self, function: FunctionId) -> u64 {
+    pub(crate) fn middle(&self, function: FunctionId) -> u64 {
         self.start(function) + self.size(function).div_ceil(2)
     }
 

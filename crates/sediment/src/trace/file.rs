@@ -422,17 +422,42 @@ impl<'a> Records<'a> {
 /// # Errors
 /// As [`Records::of`] and [`Records::next`].
 pub fn load(input: &dyn Input, table: &FunctionTable) -> Result<(Trace, Losses)> {
+    load_as(input, table, Others::LeftOut)
+}
+
+/// A trace by the ids of a table, with the functions that the table does not have (those of libraries, say) numbered from the
+/// table's length on, as they first run. Models count what these take of a memory that is shared.
+///
+/// # Errors
+/// As [`Records::of`] and [`Records::next`].
+pub fn load_with_others(input: &dyn Input, table: &FunctionTable) -> Result<Trace> {
+    load_as(input, table, Others::Numbered).map(|(trace, _)| trace)
+}
+
+/// What becomes of functions that a table does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Others {
+    LeftOut,
+    Numbered,
+}
+
+fn load_as(input: &dyn Input, table: &FunctionTable, others: Others) -> Result<(Trace, Losses)> {
     let by_key: HashMap<&FunctionKey, FunctionId> =
         table.keys.iter().enumerate().map(|(id, key)| (key, FunctionId(id as u32))).collect();
     let mut records = Records::of(input)?;
     let mut ids: Vec<Option<FunctionId>> = Vec::new();
+    let mut next_other = table.keys.len() as u32;
     let mut trace = Trace::default();
     let mut broken = false;
     let mut left_out = (0u64, String::new());
     while let Some(record) = records.next()? {
         match record {
             Record::Definition(key) => {
-                let id = by_key.get(&key).copied();
+                let mut id = by_key.get(&key).copied();
+                if id.is_none() && others == Others::Numbered {
+                    id = Some(FunctionId(next_other));
+                    next_other = next_other.saturating_add(1);
+                }
                 if id.is_none() && left_out.1.is_empty() {
                     left_out.1 = key.name;
                 }

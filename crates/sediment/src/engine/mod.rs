@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The engine: the best of the classic orders, and where the order of a run is known, a better one.
+//!
+//! **Problem.** Place the functions so that a program touches few pages in any stretch of its run, whatever the instruction TLB
+//! holds, and whatever else shares it.
+//!
+//! **Steps.**
+//! 1. Without a trace: CDSort's order; on graphs that CDSort takes long for, C3's.
+//! 2. With traces: cut them into windows of 12 to 100 pages ([`activity`]). Of the classic orders take the one of the
+//!    lowest cost ([`search`]), over the functions that ran; the others follow as the order has them.
+//! 3. Change it by a fixed number of moves, each of which lowers the cost on half of the windows.
+//! 4. Judge on the other half. What does not cost less there than the best classic order is thrown away.
+//!
+//! **What it can promise.** No returned order costs more than the best classic one, on windows that the search did not see. The
+//! cost is of windows, not of a TLB: it does not know one capacity, nor where in a page the linker will begin.
+//!
+//! **Ties.** Of classic orders of equal cost the first in [`CLASSICS`]; moves that gain nothing are not made. Random numbers
+//! come from a fixed seed: same input, same order.
+//!
+//! **Source.** The windows are the working sets of P. Denning (The Working Set Model for Program Behavior, CACM 11(5), 1968).
+//! Placing functions by what runs near in time goes back to N. Gloy and M. Smith (Procedure Placement Using Temporal-Ordering
+//! Information, TOPLAS 21(5), 1999). Cost and moves are our own.
+
+mod activity;
+mod search;
+
+use crate::graph::{CallGraph, FunctionId, Trace};
+use crate::layout::{self, Options};
+use crate::model::placement::{Placement, sane_sizes};
+use activity::{Observed, Sampling};
+use search::Search;
+
+/// The orders that the engine begins with, by the names of [`layout::ALGORITHMS`]; the first is the reference.
+pub const CLASSICS: &[&str] = &["cdsort", "c3", "hfsort+", "pettis-hansen"];
+
+/// Widths of windows in pages.
+const WIDTHS: [u32; 6] = [12, 20, 32, 48, 72, 100];
+/// Blocks of 64 windows to learn from, of each width.
+const BLOCKS: usize = 32;
+/// Moves for each function that ran, and at most so many.
+const MOVES_PER_FUNCTION: u64 = 600;
+const MOST_MOVES: u64 = 4_000_000;
+/// Calls of a graph beyond which CDSort is too slow to be the order of choice.
+const MOST_CALLS: usize = 2_000_000;
+/// What functions are aligned to, in bytes.
+const ALIGNMENT: u64 = 16;
+/// A function that is larger counts as this large: it holds pages of its own wherever it lies.
+const LARGEST: u64 = 1 << 18;
+
+/// A run that the order is to serve, and how much it counts beside others.
+#[derive(Debug, Clone, Copy)]
+pub struct Workload<'a> {
+    /// The run, by the ids of the graph; further ids are code outside of it.
+    pub trace: &'a Trace,
+    /// Any unit that is the same for all; 0 counts as 1.
+    pub weight: u64,
+}
+
+/// An order, and what is expected of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// All functions of the graph.
+    pub order: Vec<FunctionId>,
+    /// The classic order that it began with.
+    pub start: &'static str,
+    /// The cost on windows that the search did not see, as a share of that order's; 1 without traces, and where the search
+    /// found nothing that lasts.
+    pub cost: f64,
+}
+
+impl Outcome {
+    /// By how many percent the cost is below the classic order's, rounded down.
+    #[must_use]
+    pub fn gain_in_percent(&self) -> u8 {
+        ((1.0 - self.cost) * 100.0) as u8
+    }
+}
+
+/// Orders the functions of a graph.
+#[must_use]
+pub fn order(graph: &CallGraph, workloads: &[Workload<'_>]) -> Outcome {
+    let as_classic = |name: &'static str| Outcome { order: classic(graph, name), start: name, cost: 1.0 };
+    if workloads.is_empty() {
+        return as_classic(if graph.edges().len() > MOST_CALLS { "c3" } else { CLASSICS[0] });
+    }
+    let traces: Vec<&Trace> = workloads.iter().map(|workload| workload.trace).collect();
+    let reference = classic(graph, CLASSICS[0]);
+    let sampling = Sampling { widths: &WIDTHS, blocks: BLOCKS };
+    let observed = activity::observe(&traces, &pages(graph, &reference), &sampling);
+    let judge = Judge::new(graph, workloads, &observed, &reference);
+    let mut best: Option<(&'static str, Vec<FunctionId>, i64)> = None;
+    for &name in CLASSICS {
+        let order = if name == CLASSICS[0] { reference.clone() } else { classic(graph, name) };
+        let cost = judge.learnt(&order).cost();
+        if best.as_ref().is_none_or(|(_, _, least)| cost < *least) {
+            best = Some((name, order, cost));
+        }
+    }
+    let Some((start, classic, _)) = best else { return as_classic(CLASSICS[0]) };
+    let mut search = judge.learnt(&classic);
+    let moves = (judge.count as u64 * MOVES_PER_FUNCTION).min(MOST_MOVES);
+    search.improve(moves, 1);
+    let refined = with_the_rest(search.into_order(), &classic);
+    let [before, after] = [&classic, &refined].map(|order| judge.unseen(order).cost());
+    if after < before {
+        Outcome { order: refined, start, cost: after as f64 / before as f64 }
+    } else {
+        Outcome { order: classic, start, cost: 1.0 }
+    }
+}
+
+fn classic(graph: &CallGraph, name: &str) -> Vec<FunctionId> {
+    layout::algorithm(name)
+        .map_or_else(|| graph.ids().collect(), |algorithm| (algorithm.run)(graph, &Options::default()))
+}
+
+/// The pages of each function's start and middle.
+fn pages(graph: &CallGraph, order: &[FunctionId]) -> Vec<[u32; 2]> {
+    const PAGE: u64 = 4096;
+    let sizes: Vec<u64> = graph.sizes().iter().map(|size| (*size).min(LARGEST)).collect();
+    let placement = Placement::of_sizes(sizes, order, ALIGNMENT);
+    graph
+        .ids()
+        .map(|function| {
+            [placement.start(function), placement.middle(function)].map(|address| (address / PAGE) as u32)
+        })
+        .collect()
+}
+
+/// Functions of a search, and behind them those of another order that it does not have.
+fn with_the_rest(order: Vec<u32>, other: &[FunctionId]) -> Vec<FunctionId> {
+    let mut placed = vec![false; other.len()];
+    for &function in &order {
+        placed[function as usize] = true;
+    }
+    let rest = other.iter().copied().filter(|function| !placed[function.index()]);
+    order.iter().copied().map(FunctionId).chain(rest).collect()
+}
+
+/// What orders are judged by.
+struct Judge<'a> {
+    observed: &'a Observed,
+    sizes: Vec<u64>,
+    /// How many functions ran.
+    count: usize,
+    learnt: Vec<i64>,
+    unseen: Vec<i64>,
+}
+
+impl<'a> Judge<'a> {
+    fn new(
+        graph: &CallGraph,
+        workloads: &[Workload<'_>],
+        observed: &'a Observed,
+        reference: &[FunctionId],
+    ) -> Self {
+        let sizes = sane_sizes(graph.sizes())
+            .iter()
+            .map(|size| size.clamp(&1, &LARGEST).next_multiple_of(ALIGNMENT))
+            .collect();
+        let count = observed.ran.iter().filter(|ran| **ran).count();
+        let mut judge = Self { observed, sizes, count, learnt: Vec::new(), unseen: Vec::new() };
+        let shares = |bands: &[activity::Band]| -> Vec<f64> {
+            let all: f64 = workloads.iter().map(|workload| workload.weight.max(1) as f64).sum();
+            bands.iter().map(|band| workloads[band.workload].weight.max(1) as f64 / all).collect()
+        };
+        judge.learnt = judge.learnt(reference).balanced(&shares(&observed.learnt.bands));
+        judge.unseen = judge.unseen(reference).balanced(&shares(&observed.unseen.bands));
+        judge
+    }
+
+    fn learnt(&self, order: &[FunctionId]) -> Search<'_> {
+        let order = self.of_those_that_ran(order);
+        Search::new(&self.observed.learnt, &self.observed.companions, &self.sizes, order, self.learnt.clone())
+    }
+
+    fn unseen(&self, order: &[FunctionId]) -> Search<'_> {
+        let order = self.of_those_that_ran(order);
+        Search::new(&self.observed.unseen, &self.observed.companions, &self.sizes, order, self.unseen.clone())
+    }
+
+    fn of_those_that_ran(&self, order: &[FunctionId]) -> Vec<u32> {
+        order
+            .iter()
+            .filter(|function| self.observed.ran[function.index()])
+            .map(|function| function.0)
+            .collect()
+    }
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The order, changed move by move as long as each move lowers its cost.
+//!
+//! **Cost.** The functions lie one behind the other, each at a multiple of 16 bytes. A page is active in a window when a function
+//! that it holds a part of ran there. For the windows of one band (a width, a workload) the cost is
+//! 2 · (pages that become active after a window in which they were not) + (pages active), summed over the windows: the
+//! first is what a memory misses that holds what the last window or two touched; the second says that such a memory is of
+//! limited size. Bands are added up so that each workload counts by its weight and each width alike, as shares of what the
+//! order cost that the search began with. Where in a page the first function will lie is not known: all is summed over four
+//! possibilities, a quarter of a page apart.
+//!
+//! Two functions side by side share a cache line, mostly. So the search, not the judgement, counts as a gain how often
+//! neighbours ran near each other (as the `near` of a profile), so that all neighbours at the start gain a fifth of what
+//! its pages cost. Without it single functions are torn from their callers, which costs lines, and the search gets stuck earlier.
+//!
+//! **Moves**, of runs of up to a dozen functions: two runs of equal length change places, so that nothing else moves; or one run
+//! moves elsewhere, and what lies between moves up. Where to is drawn beside a companion of one of the functions, or at
+//! random one time in eight. A move that lowers the cost stays. Costs are integers, so that the sum of many is exact.
+
+use super::activity::{Activity, Companion};
+use crate::layout::baseline::SplitMix64;
+
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+/// In how many places of a page the first function is thought to begin.
+const PHASES: u64 = 4;
+/// The most functions in a run that moves.
+const LONGEST_RUN: usize = 12;
+/// A run moves past more than so many bytes only one time in [`FAR_MOVES`].
+const NEARBY: u64 = 8 * PAGE;
+const FAR_MOVES: u64 = 32;
+/// The gain of all neighbours at the start is one in so many of the cost.
+const BONDS_SHARE: i64 = 5;
+/// What the costs of a band, of all phases, are brought to at the start, times its workload's share.
+const UNIT: u64 = 1 << 32;
+
+/// What each band counts for.
+pub(super) type Weights = Vec<i64>;
+
+/// An order and where its functions lie.
+#[derive(Debug, Clone)]
+pub(super) struct Search<'a> {
+    activity: &'a Activity,
+    companions: &'a [Vec<Companion>],
+    sizes: &'a [u64],
+    weights: Weights,
+    order: Vec<u32>,
+    /// Where the function at a place begins; one more for the end.
+    starts: Vec<u64>,
+    /// Place of each function, [`u32::MAX`] if it is none of the order.
+    places: Vec<u32>,
+    /// By phase and page: its cost.
+    pages: Vec<Vec<i64>>,
+    /// What each time counts that neighbours ran near each other.
+    bond: i64,
+    changed: Vec<(usize, usize, i64)>,
+    union: Vec<u64>,
+    next_order: Vec<u32>,
+    next_starts: Vec<u64>,
+}
+
+impl<'a> Search<'a> {
+    /// Begins with an order of some of the functions. `sizes` are multiples of what functions are aligned to.
+    pub(super) fn new(
+        activity: &'a Activity,
+        companions: &'a [Vec<Companion>],
+        sizes: &'a [u64],
+        order: Vec<u32>,
+        weights: Weights,
+    ) -> Self {
+        let mut places = vec![u32::MAX; sizes.len()];
+        let mut starts = vec![0; order.len() + 1];
+        for (place, &function) in order.iter().enumerate() {
+            places[function as usize] = place as u32;
+            starts[place + 1] = starts[place] + sizes[function as usize];
+        }
+        let mut search = Self {
+            activity,
+            companions,
+            sizes,
+            weights,
+            next_order: order.clone(),
+            next_starts: starts.clone(),
+            order,
+            starts,
+            places,
+            pages: Vec::new(),
+            bond: 0,
+            changed: Vec::new(),
+            union: vec![0; activity.words],
+        };
+        search.pages = (0..PHASES)
+            .map(|phase| (0..search.page_count()).map(|page| search.cost_of_page(phase, page)).collect())
+            .collect();
+        search
+    }
+
+    /// The order as it is by now.
+    pub(super) fn into_order(self) -> Vec<u32> {
+        self.order
+    }
+
+    /// The cost of all pages.
+    pub(super) fn cost(&self) -> i64 {
+        self.pages.iter().flatten().sum()
+    }
+
+    /// Weights by which each band of this order costs its share of [`UNIT`].
+    pub(super) fn balanced(&self, shares: &[f64]) -> Weights {
+        let alone = |band: usize| -> i64 {
+            let mut only = self.clone();
+            only.weights = (0..shares.len()).map(|other| i64::from(other == band)).collect();
+            (0..PHASES)
+                .map(|phase| (0..only.page_count()).map(|page| only.cost_of_page(phase, page)).sum::<i64>())
+                .sum()
+        };
+        (0..shares.len())
+            .map(|band| match alone(band) {
+                0 => 0,
+                cost => (UNIT as f64 * shares[band] / cost as f64).round() as i64,
+            })
+            .collect()
+    }
+
+    /// Tries so many moves, and keeps those that gain.
+    pub(super) fn improve(&mut self, moves: u64, seed: u64) {
+        if self.order.len() < 2 {
+            return;
+        }
+        self.bond = match self.bonds(0..self.order.len()) {
+            0 => 0,
+            bonds => (self.cost() / BONDS_SHARE / bonds).max(0),
+        };
+        let mut numbers = SplitMix64::new(seed);
+        for _ in 0..moves {
+            self.try_move(&mut numbers);
+        }
+    }
+
+    fn try_move(&mut self, numbers: &mut SplitMix64) {
+        let count = self.order.len();
+        let from = numbers.below(count as u64) as usize;
+        let mut length = 1;
+        while length < LONGEST_RUN && numbers.below(3) != 0 {
+            length += 1;
+        }
+        let until = (from + length).min(count);
+        let Some(to) = self.target(from, until, numbers) else { return };
+        if numbers.below(2) == 0 {
+            self.try_exchange(from..until, to);
+        } else {
+            self.try_shift(from..until, to, numbers);
+        }
+    }
+
+    /// A place near a companion of a function of the run, or anywhere.
+    fn target(&self, from: usize, until: usize, numbers: &mut SplitMix64) -> Option<usize> {
+        const AROUND: u64 = 9;
+        let one = self.order[from + numbers.below((until - from) as u64) as usize];
+        let companions = &self.companions[one as usize];
+        let near = if companions.is_empty() || numbers.below(8) == 0 {
+            numbers.below(self.order.len() as u64) as usize
+        } else {
+            self.places[companions[numbers.below(companions.len() as u64) as usize].function as usize]
+                as usize
+        };
+        let place = (near + numbers.below(AROUND) as usize).checked_sub(AROUND as usize / 2)?;
+        (place < self.order.len()).then_some(place)
+    }
+
+    /// Lets a run and one of the same length in bytes that begins at a place change places.
+    fn try_exchange(&mut self, run: std::ops::Range<usize>, to: usize) {
+        let bytes = self.starts[run.end] - self.starts[run.start];
+        let end = self.starts[to] + bytes;
+        let until = to + self.starts[to..].partition_point(|start| *start < end);
+        if until <= to || until > self.order.len() || self.starts[until] != end {
+            return;
+        }
+        if run.start < until && to < run.end {
+            return;
+        }
+        let (front, back) = if run.start < to { (run, to..until) } else { (to..until, run) };
+        let places = back.clone().chain(front.end..back.start).chain(front.clone());
+        self.lay_out(front.start..back.end, places);
+        let spans = [&front, &back].map(|part| (self.starts[part.start], self.starts[part.end]));
+        self.settle(front.start..back.end, &spans);
+    }
+
+    /// Puts a run before the function at a place.
+    fn try_shift(&mut self, run: std::ops::Range<usize>, to: usize, numbers: &mut SplitMix64) {
+        if (run.start..=run.end).contains(&to) {
+            return;
+        }
+        let affected = run.start.min(to)..run.end.max(to);
+        let span = (self.starts[affected.start], self.starts[affected.end]);
+        if span.1 - span.0 > NEARBY && numbers.below(FAR_MOVES) != 0 {
+            return;
+        }
+        if to < run.start {
+            self.lay_out(affected.clone(), run.clone().chain(to..run.start));
+        } else {
+            self.lay_out(affected.clone(), (run.end..to).chain(run.clone()));
+        }
+        self.settle(affected, &[span]);
+    }
+
+    /// Fills `next_order` and `next_starts` with the functions at these places.
+    fn lay_out(&mut self, affected: std::ops::Range<usize>, places: impl Iterator<Item = usize>) {
+        for (at, place) in affected.zip(places) {
+            let function = self.order[place];
+            self.next_order[at] = function;
+            self.next_starts[at + 1] = self.next_starts[at] + self.sizes[function as usize];
+        }
+    }
+
+    /// Takes over what was laid out if it costs less; else takes it back. `spans` are the bytes that changed, ascending.
+    fn settle(&mut self, affected: std::ops::Range<usize>, spans: &[(u64, u64)]) {
+        let mut gain = -self.bonds(affected.clone()) * self.bond;
+        std::mem::swap(&mut self.order, &mut self.next_order);
+        std::mem::swap(&mut self.starts, &mut self.next_starts);
+        gain += self.bonds(affected.clone()) * self.bond;
+        self.changed.clear();
+        for phase in 0..PHASES {
+            let offset = phase * (PAGE / PHASES);
+            let mut done = 0;
+            for &(first, end) in spans {
+                let last = (end.max(first + 1) - 1 + offset) / PAGE;
+                for page in ((first + offset) / PAGE).max(done)..=last {
+                    let cost = self.cost_of_page(phase, page as usize);
+                    gain += self.pages[phase as usize][page as usize] - cost;
+                    self.changed.push((phase as usize, page as usize, cost));
+                    done = page + 1;
+                }
+            }
+        }
+        if gain <= 0 {
+            std::mem::swap(&mut self.order, &mut self.next_order);
+            std::mem::swap(&mut self.starts, &mut self.next_starts);
+        } else {
+            for &(phase, page, cost) in &self.changed {
+                self.pages[phase][page] = cost;
+            }
+            for at in affected.clone() {
+                self.places[self.order[at] as usize] = at as u32;
+            }
+        }
+        self.next_order[affected.clone()].copy_from_slice(&self.order[affected.clone()]);
+        let starts = affected.start..affected.end + 1;
+        self.next_starts[starts.clone()].copy_from_slice(&self.starts[starts]);
+    }
+
+    /// How often neighbours at these places, and those at either end of them, ran near each other.
+    fn bonds(&self, places: std::ops::Range<usize>) -> i64 {
+        let around = places.start.saturating_sub(1)..(places.end + 1).min(self.order.len());
+        self.order[around].windows(2).map(|pair| self.near(pair[0], pair[1])).sum()
+    }
+
+    fn near(&self, one: u32, other: u32) -> i64 {
+        let of = |list: u32, wanted: u32| {
+            self.companions[list as usize].iter().find(|companion| companion.function == wanted)
+        };
+        // A function that runs with very many remembers few of them, but they may remember it.
+        of(one, other).or_else(|| of(other, one)).map_or(0, |companion| companion.near as i64)
+    }
+
+    fn page_count(&self) -> usize {
+        let end = self.starts.last().copied().unwrap_or(0);
+        ((end + PAGE) / PAGE) as usize + 1
+    }
+
+    fn cost_of_page(&mut self, phase: u64, page: usize) -> i64 {
+        let offset = phase * (PAGE / PHASES);
+        let begin = (page as u64 * PAGE).saturating_sub(offset);
+        let end = (page as u64 + 1) * PAGE - offset;
+        self.union.fill(0);
+        let mut place = self.starts.partition_point(|start| *start <= begin).saturating_sub(1);
+        while place < self.order.len() && self.starts[place] < end {
+            if self.starts[place + 1] > begin {
+                for (word, ran) in self.union.iter_mut().zip(self.activity.row(self.order[place] as usize)) {
+                    *word |= ran;
+                }
+            }
+            place += 1;
+        }
+        let mut cost = 0;
+        for (band, weight) in self.activity.bands.iter().zip(&self.weights) {
+            let mut carry = 0;
+            let (mut began, mut active) = (0, 0);
+            for &word in &self.union[band.first_word..band.first_word + band.words] {
+                began += (word & !(word << 1 | carry)).count_ones();
+                active += word.count_ones();
+                carry = word >> 63;
+            }
+            cost += weight * i64::from(2 * began + active);
+        }
+        cost
+    }
+}
