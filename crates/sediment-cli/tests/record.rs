@@ -228,7 +228,7 @@ fn libraries_loaded_late_are_recorded() {
         let recorded =
             shop.record(&["--overhead", "40%"], &[text(&program), text(&library)]).output().unwrap();
         assert_eq!(recorded.stdout, without.stdout, "run {repeat}: {}", err(&recorded));
-        assert_eq!(code(&recorded), 6);
+        assert_eq!(code(&recorded), 6, "run {repeat}: {}", err(&recorded));
         let names: Vec<String> =
             firsts(&shop.profile(), "library.so").into_iter().map(|(_, name)| name).collect();
         for name in ["library_begins", "indirect", "library_call", "library_leaf", "chosen"] {

@@ -19,7 +19,7 @@ type CallerPlace = Option<(u32, u64)>;
 struct Seen {
     /// As the first use of a function in a process.
     first: u64,
-    /// While the function was watched for its rate.
+    /// In windows of either kind.
     watched: u64,
 }
 
@@ -32,6 +32,8 @@ pub(super) struct Facts {
     /// How often that trap was met, and after how long in all.
     pub(super) hits: u64,
     met: u64,
+    /// How often its callers were seen in windows of either kind.
+    drawn: u64,
     /// How long the processes ran in which it had run, from then on, in nanoseconds of processor time.
     exposed: u64,
 }
@@ -61,6 +63,10 @@ pub(super) struct Log {
     functions: BTreeMap<Site, Facts>,
     calls: BTreeMap<(CallerPlace, Site), Seen>,
     bursts: Vec<Heard>,
+    /// After how long each trap of a window was met, in nanoseconds, as far as that fits.
+    meetings: Vec<u32>,
+    /// Processor time of processes that are no more, in nanoseconds.
+    retired: u64,
 }
 
 impl Log {
@@ -79,6 +85,7 @@ impl Log {
             if met {
                 facts.hits += 1;
                 facts.met += time;
+                self.meetings.push(u32::try_from(time).unwrap_or(u32::MAX));
             } else {
                 facts.unmet += time;
             }
@@ -96,9 +103,16 @@ impl Log {
         let rank = self.functions.len() as u64;
         self.functions.entry(site).or_insert(Facts { rank, ..Facts::default() });
         let caller = returns_to.and_then(|(module, address)| caller(modules, site, module, address));
+        self.called(caller, site, watched);
+    }
+
+    fn called(&mut self, caller: CallerPlace, site: Site, watched: bool) {
         let seen = self.calls.entry((caller, site)).or_default();
         if watched {
             seen.watched += 1;
+            if let Some(facts) = self.functions.get_mut(&site) {
+                facts.drawn += 1;
+            }
         } else {
             seen.first += 1;
         }
@@ -112,14 +126,31 @@ impl Log {
     /// A function ran while many were watched.
     pub(super) fn ran(&mut self, modules: &Modules<'_>, site: Site, returns_to: Option<(u32, u64)>) {
         let caller = returns_to.and_then(|(module, address)| caller(modules, site, module, address));
+        self.called(caller, site, true);
         self.bursts.push(Heard::Ran(caller, site));
     }
 
     /// An address space is no more.
     pub(super) fn retire(&mut self, space: &Space) {
+        self.retired += space.worked();
         for image in space.images.iter().chain(&space.gone) {
             self.retire_image(image, space.processor_time);
         }
+    }
+
+    /// Processor time of processes that are no more, in nanoseconds.
+    pub(super) fn retired(&self) -> u64 {
+        self.retired
+    }
+
+    /// What meeting a trap takes of the program's processor time, in nanoseconds: what the quickest fifth of the windows' meetings
+    /// took, as what is called all the time is met at once; but no more than three times `twice`, the time after which a trap
+    /// is met again that was left in place.
+    fn latency(&self, twice: u64) -> u64 {
+        let mut meetings = self.meetings.clone();
+        meetings.sort_unstable();
+        let quick = meetings.get(meetings.len() / 5).map_or(twice, |time| u64::from(*time));
+        quick.min(3 * twice)
     }
 
     /// A file is no longer mapped, at this processor time of its process.
@@ -132,14 +163,15 @@ impl Log {
         }
     }
 
-    /// The recording, and the steps of what ran in short times. `latency` is the processor time that meeting a trap takes, in
-    /// nanoseconds.
+    /// The recording, and the steps of what ran in short times. `twice` is the processor time after which a trap was met
+    /// again that was left in place, in nanoseconds.
     pub(super) fn recording(
         &self,
         modules: &Modules<'_>,
         source: &str,
-        latency: u64,
+        twice: u64,
     ) -> (Recording, Vec<Step>) {
+        let latency = self.latency(twice);
         let mut recording = Recording::default();
         recording.source = source.to_owned();
         recording.arch = Some(ARCH.to_owned());
@@ -201,12 +233,14 @@ impl Log {
     fn count(&self, site: Site, seen: Seen, latency: u64) -> u128 {
         let facts = self.facts(site);
         let watched = facts.watched_less(latency);
-        if watched == 0 {
+        if watched == 0 || facts.drawn == 0 {
             return u128::from(seen.first + seen.watched);
         }
-        let (watched, exposed) = (u128::from(watched), u128::from(facts.exposed));
-        let by_rate = (u128::from(seen.watched) * exposed + watched / 2) / watched;
-        by_rate.max(u128::from(seen.watched)) + u128::from(seen.first)
+        // Calls of the function by its rate, and of these the share of the callers that were seen.
+        let calls = u128::from(facts.hits) * u128::from(facts.exposed);
+        let (whole, share) = (u128::from(watched) * u128::from(facts.drawn), u128::from(seen.watched));
+        let by_rate = (calls.saturating_mul(share) + whole / 2) / whole;
+        by_rate.max(share) + u128::from(seen.first)
     }
 }
 

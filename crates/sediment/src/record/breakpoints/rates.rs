@@ -7,7 +7,7 @@
 //! censored exponential times). Time is processor time of the process, so that neither waiting nor being stopped counts.
 //!
 //! Meeting a trap takes processor time of the program itself, until it is stopped. How much is seen where some traps are left in
-//! place when they are first met, to be met again at once: the median of that is taken off. Functions that are called faster than
+//! place when they are first met, to be met again at once; more of it, from the windows' own meetings, is taken off in [`super::log`]. Functions that are called faster than
 //! that can be told are called at least so often.
 //!
 //! Now and then a window arms all functions that have run, until some have been met: each such burst is a short sequence of what
@@ -19,6 +19,7 @@
 use super::log::Log;
 use super::modules::Modules;
 use super::space::{Site, Space};
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ use std::time::{Duration, Instant};
 /// How call rates are estimated.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rates {
-    /// The share of the program's time that may be spent on it, such as 0.05.
+    /// The share of the program's processor time that may be spent on it, such as 0.05.
     pub overhead: f64,
     /// What the functions of the windows are drawn by.
     pub seed: u64,
@@ -57,7 +58,12 @@ type Candidate = (usize, u32);
 pub(super) struct Windows {
     rates: Rates,
     random: Random,
-    begun: Instant,
+    /// When it was last looked how much may be spent, and how much that was.
+    looked: Instant,
+    allowed: Duration,
+    /// What first uses and arming cost, which is not to be helped.
+    fixed: Duration,
+    /// What windows cost, and bursts among them.
     spent: Duration,
     spent_on_bursts: Duration,
     open: Option<Open>,
@@ -112,7 +118,9 @@ impl Windows {
         Self {
             rates,
             random: Random(rates.seed),
-            begun: Instant::now(),
+            looked: Instant::now(),
+            allowed: Duration::ZERO,
+            fixed: Duration::ZERO,
             spent: Duration::ZERO,
             spent_on_bursts: Duration::ZERO,
             open: None,
@@ -153,11 +161,12 @@ impl Windows {
         true
     }
 
-    /// What meeting a trap takes: processor time of the program in nanoseconds, and time by the clock beside its handling.
+    /// What meeting a trap takes: processor time of the program in nanoseconds, and time by the clock beside its handling, where
+    /// no other program has the processor meanwhile.
     pub(super) fn cost_of_meeting(&self) -> (u64, Duration) {
         let middle = |mut all: Vec<u64>| {
             all.sort_unstable();
-            all.get(all.len() / 2).copied()
+            all.get(all.len() / 4).copied()
         };
         let default = STOP.as_nanos() as u64;
         let time = middle(self.repeats.iter().map(|(time, _)| *time).collect()).unwrap_or(default);
@@ -171,9 +180,11 @@ impl Windows {
 
     /// Counts what handling one stop took.
     pub(super) fn spend(&mut self, handling: Duration) {
-        let burst = self.open.as_ref().is_some_and(|open| open.burst.is_some());
         let (_, stop) = self.cost_of_meeting();
-        self.spend_in(burst, handling + stop);
+        match &self.open {
+            Some(open) => self.spend_in(open.burst.is_some(), handling + stop),
+            None => self.fixed += handling + stop,
+        }
     }
 
     fn spend_in(&mut self, burst: bool, time: Duration) {
@@ -207,20 +218,33 @@ impl Windows {
 
     /// Opens and closes windows when it is time.
     pub(super) fn turn(&mut self, spaces: &mut BTreeMap<u32, Space>, modules: &Modules<'_>, log: &mut Log) {
-        let now = Instant::now();
+        let (now, before) = (Instant::now(), own_time());
         if let Some(open) = &self.open {
             if now >= open.until || open.burst == Some(0) {
                 let burst = open.burst.is_some();
                 self.close(spaces, modules, log);
-                self.spend_in(burst, now.elapsed());
+                self.spend_in(burst, own_time().saturating_sub(before));
             }
             return;
         }
-        let allowed = now.duration_since(self.begun).mul_f64(self.rates.overhead);
-        if self.spent < allowed {
+        if self.spent >= self.allowed {
+            if now.duration_since(self.looked) < TURN {
+                return;
+            }
+            self.looked = now;
+            let running = spaces.values_mut().map(|space| {
+                space.look_at_clock();
+                space.worked()
+            });
+            let time = Duration::from_nanos(running.sum::<u64>() + log.retired());
+            // First uses count too; but a program that does new things all the time is to get some windows as well.
+            let all = time.mul_f64(self.rates.overhead);
+            self.allowed = all.saturating_sub(self.fixed).max(all / 2);
+        }
+        if self.spent < self.allowed {
             let burst = self.spent_on_bursts < self.spent / BURSTS;
             self.open(burst, spaces, modules, log);
-            self.spend_in(burst, now.elapsed());
+            self.spend_in(burst, own_time().saturating_sub(before));
         }
     }
 
@@ -342,6 +366,11 @@ impl Draw {
         };
         self.from[position.min(count - 1)]
     }
+}
+
+/// Processor time of this thread: what waiting for a processor took is no cost of its work.
+pub(super) fn own_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
