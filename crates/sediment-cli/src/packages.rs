@@ -38,6 +38,9 @@ impl Package {
             return Err(Error::new(ErrorKind::Usage, format!("{name:?} is no name of a package")));
         }
         let root = root.unwrap_or_else(|| Path::new("/"));
+        let root = &root.canonicalize().map_err(|error| {
+            Error::failed(format!("cannot be entered: {error}")).with_input(files::display(root))
+        })?;
         let databases: Vec<&Database> =
             DATABASES.iter().filter(|database| database.at.iter().any(|at| root.join(at).exists())).collect();
         if databases.is_empty() {
@@ -63,9 +66,15 @@ impl Package {
         })
     }
 
-    /// Whether a file that was recorded under this path is one of the package's.
+    /// Whether a file that was recorded under this path is one of the package's: a path as what ran below the root sees it, or as
+    /// this machine does.
     pub(crate) fn has(&self, path: &str) -> bool {
-        real_path(&self.root, Path::new(path)).is_some_and(|real| self.files.contains(&real))
+        let path = Path::new(path);
+        let inside = path.strip_prefix(&self.root).unwrap_or(path);
+        [path, inside]
+            .into_iter()
+            .filter_map(|path| real_path(&self.root, path))
+            .any(|real| self.files.contains(&real))
     }
 
     fn new(name: &str, version: String, listed: &str, report_to: Vec<String>, root: &Path) -> Self {
@@ -113,7 +122,7 @@ fn ask_dpkg(name: &str, root: &Path) -> Result<Package> {
 }
 
 fn ask_rpm(name: &str, root: &Path) -> Result<Package> {
-    let at = format!("--root={}", root.canonicalize().unwrap_or_else(|_| root.to_path_buf()).display());
+    let at = format!("--root={}", root.display());
     let format = "--queryformat=%{NAME}-%{VERSION}-%{RELEASE}\\t%{BUGURL}\\t%{VENDOR}\\t%{URL}\\n";
     let said = answer("rpm", &[&at, "--query", format, "--", name])?;
     let fields: Vec<&str> = said.lines().next().unwrap_or_default().split('\t').collect();

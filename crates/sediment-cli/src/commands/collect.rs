@@ -63,7 +63,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         ));
     }
     let made = arguments.options.record(&target(&arguments.command, &arguments.pid, false), false, ui)?;
-    let files = SystemFiles::new(arguments.root.clone(), &[])?;
+    // What was recorded ran here, wherever its package is installed.
+    let files = SystemFiles::new(None, &[])?;
     for package in &packages {
         let kept = of_package(&made.recording, &made.resolved.profile, package, &files, ui)?;
         let written = write(&kept, package, arguments.output.as_deref(), packages.len() > 1, ui)?;
