@@ -29,6 +29,8 @@ pub(super) struct Facts {
     rank: u64,
     /// How long a trap stood at it to measure its rate and was not met, in nanoseconds of processor time.
     unmet: u64,
+    /// How many traps its process met meanwhile.
+    meetings: u64,
     /// How often that trap was met, and after how long in all.
     pub(super) hits: u64,
     met: u64,
@@ -46,8 +48,8 @@ impl Facts {
 
     /// As [`Self::watched`], without what the meetings themselves took.
     fn watched_less(&self, latency: u64) -> u64 {
-        let met = self.met.saturating_sub(self.hits.saturating_mul(latency));
-        self.unmet + met.max(self.hits.saturating_mul(SHORTEST))
+        let unmet = self.unmet.saturating_sub(self.meetings.saturating_mul(latency));
+        unmet + self.met.max(self.hits.saturating_mul(SHORTEST))
     }
 }
 
@@ -63,8 +65,8 @@ pub(super) struct Log {
     functions: BTreeMap<Site, Facts>,
     calls: BTreeMap<(CallerPlace, Site), Seen>,
     bursts: Vec<Heard>,
-    /// After how long each trap of a window was met, in nanoseconds, as far as that fits.
-    meetings: Vec<u32>,
+    /// Times between two meetings in a burst, in nanoseconds.
+    between: Vec<u64>,
     /// Processor time of processes that are no more, in nanoseconds.
     retired: u64,
 }
@@ -79,15 +81,16 @@ impl Log {
         self.functions.get(&site).copied().unwrap_or_default()
     }
 
-    /// A trap stood at a function for so long, and was met or not.
-    pub(super) fn watched(&mut self, site: Site, time: u64, met: bool) {
+    /// A trap stood at a function for so long, and was met or not; the process met so many traps meanwhile that are to be taken
+    /// off.
+    pub(super) fn watched(&mut self, site: Site, time: u64, meetings: u64, met: bool) {
         if let Some(facts) = self.functions.get_mut(&site) {
             if met {
                 facts.hits += 1;
                 facts.met += time;
-                self.meetings.push(u32::try_from(time).unwrap_or(u32::MAX));
             } else {
                 facts.unmet += time;
+                facts.meetings += meetings;
             }
         }
     }
@@ -143,14 +146,18 @@ impl Log {
         self.retired
     }
 
-    /// What meeting a trap takes of the program's processor time, in nanoseconds: what the quickest fifth of the windows' meetings
-    /// took, as what is called all the time is met at once; but no more than three times `twice`, the time after which a trap
-    /// is met again that was left in place.
+    /// So long after another was a trap met in a burst, in nanoseconds of processor time.
+    pub(super) fn took(&mut self, time: u64) {
+        self.between.push(time);
+    }
+
+    /// What meeting a trap takes of the program's processor time, in nanoseconds: what lies between two meetings of a burst at
+    /// least, a quarter of them taken for disturbed the other way; but no more than five times `twice`, the time after which a
+    /// trap is met again that was left in place.
     fn latency(&self, twice: u64) -> u64 {
-        let mut meetings = self.meetings.clone();
-        meetings.sort_unstable();
-        let quick = meetings.get(meetings.len() / 5).map_or(twice, |time| u64::from(*time));
-        quick.min(3 * twice)
+        let mut between = self.between.clone();
+        between.sort_unstable();
+        between.get(between.len() / 4).map_or(twice, |time| (*time).min(5 * twice))
     }
 
     /// A file is no longer mapped, at this processor time of its process.

@@ -6,9 +6,9 @@
 //! 1/r on average, and meetings over armed time, as long as the function was armed and not met, is the likeliest rate (that of
 //! censored exponential times). Time is processor time of the process, so that neither waiting nor being stopped counts.
 //!
-//! Meeting a trap takes processor time of the program itself, until it is stopped. How much is seen where some traps are left in
-//! place when they are first met, to be met again at once; more of it, from the windows' own meetings, is taken off in [`super::log`]. Functions that are called faster than
-//! that can be told are called at least so often.
+//! Meeting a trap takes processor time of the program itself, until it is stopped and after it goes on. How much is seen in the
+//! bursts below, where traps are met one after the other, and by leaving some traps in place when they are first met, to be met again
+//! at once. It is taken off for every trap that the process met while a function was armed ([`super::log`]).
 //!
 //! Now and then a window arms all functions that have run, until some have been met: each such burst is a short sequence of what
 //! runs after what, in which every function stands once.
@@ -46,7 +46,7 @@ const REPEATED: usize = 16;
 /// What is taken for it before that is known.
 const STOP: Duration = Duration::from_micros(10);
 /// More is not taken for it: then others had the processor meanwhile.
-const LONGEST_STOP: Duration = Duration::from_micros(25);
+const LONGEST_STOP: Duration = Duration::from_micros(60);
 
 /// Functions that are armed in a burst, and after how many meetings it ends.
 const IN_A_BURST: usize = 4096;
@@ -90,11 +90,25 @@ struct Repeat {
 
 struct Open {
     space: u32,
-    /// The functions that were not met yet, and the processor time when each was armed.
-    waiting: Vec<(Site, u64)>,
+    /// The functions that were not met yet.
+    waiting: Vec<Waiting>,
+    /// How many traps the process has met since it was opened.
+    meetings: u64,
+    /// Processor time when it last met one in a burst.
+    last: Option<u64>,
+    /// How long it was stopped since.
+    stopped: Duration,
     until: Instant,
     /// How many are yet to be met in a burst; None in a window for rates.
     burst: Option<usize>,
+}
+
+/// A function that is armed, and when it was: by the processor time of the process, which the kernel brings up to date only when
+/// the process stops or a tick comes, and by the clock.
+struct Waiting {
+    site: Site,
+    since: u64,
+    armed: Instant,
 }
 
 /// How a window took the meeting of a function.
@@ -165,12 +179,11 @@ impl Windows {
         true
     }
 
-    /// What meeting a trap takes: processor time of the program in nanoseconds, and time by the clock beside its handling, where
-    /// no other program has the processor meanwhile.
+    /// What meeting a trap takes: processor time of the program in nanoseconds, and time by the clock beside its handling.
     pub(super) fn cost_of_meeting(&self) -> (u64, Duration) {
         let middle = |mut all: Vec<u64>| {
             all.sort_unstable();
-            all.get(all.len() / 4).copied()
+            all.get(all.len() / 2).copied()
         };
         let default = STOP.as_nanos() as u64;
         let time = middle(self.repeats.iter().map(|(time, _)| *time).collect()).unwrap_or(default);
@@ -185,8 +198,12 @@ impl Windows {
     /// Counts what handling one stop took.
     pub(super) fn spend(&mut self, handling: Duration) {
         let (_, stop) = self.cost_of_meeting();
-        match &self.open {
-            Some(open) => self.spend_in(open.burst.is_some(), handling + stop),
+        match &mut self.open {
+            Some(open) => {
+                open.stopped += handling + stop;
+                let burst = open.burst.is_some();
+                self.spend_in(burst, handling + stop);
+            }
             None => self.fixed += handling + stop,
         }
     }
@@ -200,22 +217,34 @@ impl Windows {
 
     /// A function was met.
     pub(super) fn hit(&mut self, id: u32, space: &Space, site: Site, log: &mut Log) -> Taken {
+        let (latency, stop) = self.cost_of_meeting();
         let Some(open) = self.open.as_mut().filter(|open| open.space == id) else { return Taken::Not };
-        let Some(position) = open.waiting.iter().position(|(waiting, _)| *waiting == site) else {
+        open.meetings += 1;
+        let now = space.processor_time;
+        let Some(position) = open.waiting.iter().position(|waiting| waiting.site == site) else {
             return Taken::Not;
         };
-        let (_, since) = open.waiting.swap_remove(position);
+        let Waiting { since, armed, .. } = open.waiting.swap_remove(position);
         if let Some(left) = &mut open.burst {
             *left = left.saturating_sub(1);
+            if let Some(last) = open.last.replace(now) {
+                log.took(now.saturating_sub(last));
+            }
             return Taken::AsStep;
         }
-        log.watched(site, space.processor_time.saturating_sub(since), true);
+        // Either is too long in its own way: the one by what the kernel had not counted yet, the other by waiting.
+        let by_processor = now.saturating_sub(since).saturating_sub(open.meetings.saturating_mul(latency));
+        let by_clock = armed.elapsed().saturating_sub(open.stopped).saturating_sub(stop);
+        let time = by_processor.min(by_clock.as_nanos() as u64);
+        log.watched(site, time, 0, true);
         Taken::ForRate
     }
 
     /// What a forked child has of the open window is none of it.
     pub(super) fn leave(&self, id: u32, copy: &mut Space, modules: &Modules<'_>) {
-        for (site, _) in self.open.iter().filter(|open| open.space == id).flat_map(|open| &open.waiting) {
+        for Waiting { site, .. } in
+            self.open.iter().filter(|open| open.space == id).flat_map(|open| &open.waiting)
+        {
             copy.disarm(modules, *site);
         }
     }
@@ -264,7 +293,15 @@ impl Windows {
             log.gap();
         }
         let burst = burst.then_some(MET_IN_A_BURST);
-        self.open = Some(Open { space: id, waiting, until: Instant::now() + WINDOW, burst });
+        self.open = Some(Open {
+            space: id,
+            waiting,
+            until: Instant::now() + WINDOW,
+            burst,
+            meetings: 0,
+            last: None,
+            stopped: Duration::ZERO,
+        });
     }
 
     /// Draws functions and arms them.
@@ -274,7 +311,7 @@ impl Windows {
         space: &mut Space,
         modules: &Modules<'_>,
         log: &Log,
-    ) -> Vec<(Site, u64)> {
+    ) -> Vec<Waiting> {
         let seen: usize = space.images.iter().map(|image| image.seen.len()).sum();
         let stale = self.draw.as_ref().is_none_or(|draw| {
             let drawn = draw.from.len();
@@ -285,17 +322,17 @@ impl Windows {
         }
         let Some(draw) = &mut self.draw else { return Vec::new() };
         draw.used += 1;
-        let mut waiting: Vec<(Site, u64)> = Vec::with_capacity(FUNCTIONS);
+        let mut waiting: Vec<Waiting> = Vec::with_capacity(FUNCTIONS);
         for turn in 0..FUNCTIONS.min(draw.from.len()) {
             let (image, entry) = draw.next(turn % 2 == 0, &mut self.random);
             let Some(module) = space.images.get(image).map(|image| image.module) else { continue };
             let site = Site { module, entry };
-            if waiting.iter().any(|(waiting, _)| *waiting == site) {
+            if waiting.iter().any(|waiting| waiting.site == site) {
                 continue;
             }
             if space.arm_again(modules, image, entry) {
                 space.look_at_clock();
-                waiting.push((site, space.processor_time));
+                waiting.push(Waiting { site, since: space.processor_time, armed: Instant::now() });
             }
         }
         waiting
@@ -322,9 +359,9 @@ impl Windows {
         let Some(open) = self.open.take() else { return };
         let Some(space) = spaces.get_mut(&open.space) else { return };
         space.look_at_clock();
-        for (site, since) in open.waiting {
+        for Waiting { site, since, .. } in open.waiting {
             if open.burst.is_none() {
-                log.watched(site, space.processor_time.saturating_sub(since), false);
+                log.watched(site, space.processor_time.saturating_sub(since), open.meetings, false);
             }
             space.disarm(modules, site);
         }
@@ -332,7 +369,7 @@ impl Windows {
 }
 
 /// Arms all functions that have run.
-fn all_that_ran(space: &mut Space, modules: &Modules<'_>) -> Vec<(Site, u64)> {
+fn all_that_ran(space: &mut Space, modules: &Modules<'_>) -> Vec<Waiting> {
     let mut seen: Vec<(usize, Site)> = Vec::new();
     for (index, image) in space.images.iter().enumerate() {
         seen.extend(
@@ -341,7 +378,7 @@ fn all_that_ran(space: &mut Space, modules: &Modules<'_>) -> Vec<(Site, u64)> {
     }
     seen.truncate(IN_A_BURST);
     seen.retain(|(image, site)| space.arm_again(modules, *image, site.entry));
-    seen.into_iter().map(|(_, site)| (site, 0)).collect()
+    seen.into_iter().map(|(_, site)| Waiting { site, since: 0, armed: Instant::now() }).collect()
 }
 
 impl Draw {
