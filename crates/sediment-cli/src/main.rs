@@ -10,6 +10,8 @@ mod demo;
 mod distribution;
 mod exit;
 mod files;
+mod packages;
+mod recording;
 mod ui;
 
 use std::process::ExitCode;

@@ -53,6 +53,11 @@ fn main() {
         case("a_recording_may_end_at_the_first_output", &compiler, a_recording_may_end_at_the_first_output),
         case("static_programs_are_recorded", &compiler, static_programs_are_recorded),
         case("what_is_excluded_is_left_alone", &compiler, what_is_excluded_is_left_alone),
+        case(
+            "of_a_package_only_its_own_functions_are_collected",
+            &[Need::Program("cc"), Need::Program("dpkg-query")],
+            of_a_package_only_its_own_functions_are_collected,
+        ),
         case("what_cannot_be_recorded_is_refused", &compiler, what_cannot_be_recorded_is_refused),
     ];
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
@@ -92,7 +97,11 @@ impl Workshop {
 
     fn record(&self, options: &[&str], command: &[&str]) -> Command {
         let mut record = Command::new(env!("CARGO_BIN_EXE_sediment"));
-        record.arg("record").args(["-o", "recorded.gv"]).args(options).current_dir(self.path());
+        record
+            .arg("record")
+            .args(["-o", "recorded.gv", "--method", "breakpoints"])
+            .args(options)
+            .current_dir(self.path());
         if !command.is_empty() {
             record.arg("--").args(command);
         }
@@ -228,7 +237,7 @@ fn libraries_loaded_late_are_recorded() {
         let recorded =
             shop.record(&["--overhead", "40%"], &[text(&program), text(&library)]).output().unwrap();
         assert_eq!(recorded.stdout, without.stdout, "run {repeat}: {}", err(&recorded));
-        assert_eq!(code(&recorded), 6);
+        assert_eq!(code(&recorded), 6, "run {repeat}: {}", err(&recorded));
         let names: Vec<String> =
             firsts(&shop.profile(), "library.so").into_iter().map(|(_, name)| name).collect();
         for name in ["library_begins", "indirect", "library_call", "library_leaf", "chosen"] {
@@ -449,6 +458,59 @@ fn what_is_excluded_is_left_alone() {
     assert_eq!(recorded.stdout, without.stdout, "{}", err(&recorded));
     let recorded = shop.record(&["--startup"], &[text(&program)]).output().unwrap();
     assert_ne!(recorded.stdout, without.stdout, "the trap shows where the program looks at its own code");
+}
+
+/// A package in a folder of its own, as dpkg keeps it.
+fn of_a_package_only_its_own_functions_are_collected() {
+    let shop = Workshop::new();
+    let at = |path: &str| shop.path().join("root").join(path);
+    for folder in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "usr/bin"] {
+        std::fs::create_dir_all(at(folder)).unwrap();
+    }
+    std::os::unix::fs::symlink("usr/bin", at("bin")).unwrap();
+    let status = "Package: plain-tools\nStatus: install ok installed\nMaintainer: The Maintainers <list@example.org>\n\
+        Architecture: all\nVersion: 1.2-3\nBugs: https://bugs.example.org/plain\nDescription: a test\n\n";
+    std::fs::write(at("var/lib/dpkg/status"), status).unwrap();
+    std::fs::write(at("var/lib/dpkg/info/plain-tools.list"), "/.\n/bin\n/bin/plain\n").unwrap();
+    let program = shop.compile("plain", &programs::plain(), &[]);
+    let installed = at("usr/bin/plain");
+    std::fs::rename(&program, &installed).unwrap();
+    let collect = |options: &[&str]| {
+        let mut collect = Command::new(env!("CARGO_BIN_EXE_sediment"));
+        collect.args(["collect", "--root", "root", "plain-tools", "--method", "breakpoints"]).args(options);
+        collect.arg("--").arg(&installed).arg("an argument").current_dir(shop.path()).stdin(Stdio::null());
+        collect.output().unwrap()
+    };
+    let shown = collect(&["--show"]);
+    assert_eq!(code(&shown), 7, "{}", err(&shown));
+    let file = std::fs::read_to_string(shop.path().join("plain-tools.gv")).unwrap();
+    assert!(String::from_utf8_lossy(&shown.stdout).ends_with(&file), "all that is in the file is shown");
+    assert!(err(&shown).contains("https://bugs.example.org/plain"), "{}", err(&shown));
+    let (profile, losses) = sediment::profile::text::parse(file.as_bytes()).unwrap();
+    assert!(losses.is_empty());
+    let clusters: Vec<&str> = profile.clusters().keys().map(String::as_str).collect();
+    assert_eq!(clusters, ["plain"], "the C library is another package's");
+    assert_eq!(profile.clusters()["plain"].package.as_deref(), Some("plain-tools-1.2-3"));
+    assert!(calls(&profile, "work", "f1") > 0);
+    assert!(
+        profile.functions().iter().all(|function| profile.key(*function).dso.as_deref() == Some("plain"))
+    );
+    for private in [text(shop.path()), "an argument", "root", "/usr"] {
+        assert!(!file.contains(private), "{private} is in the file");
+    }
+    std::fs::create_dir(shop.path().join("parts")).unwrap();
+    let parts = collect(&["-o", "parts"]);
+    assert_eq!(code(&parts), 7, "{}", err(&parts));
+    let names: Vec<_> =
+        std::fs::read_dir(shop.path().join("parts")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names, ["plain.prof"]);
+    let other = Command::new(env!("CARGO_BIN_EXE_sediment"))
+        .args(["collect", "--root", "root", "other-tools", "--", "true"])
+        .current_dir(shop.path())
+        .output()
+        .unwrap();
+    assert_eq!(code(&other), 1);
+    assert!(err(&other).contains("there is no installed package other-tools"), "{}", err(&other));
 }
 
 fn what_cannot_be_recorded_is_refused() {

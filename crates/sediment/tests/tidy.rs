@@ -20,7 +20,7 @@ const KINDS: &[(&str, &[&str])] = &[
     ("layout", &["mod", "chains"]),
     ("link", &["mod", "sections"]),
     ("measure", &["mod", "command", "pairs"]),
-    ("record", &["mod"]),
+    ("record", &["mod", "attend"]),
 ];
 
 /// Words that a room must not know, and why.

@@ -15,7 +15,7 @@ use sediment::measure::command::run as run_program;
 use sediment::measure::pairs;
 use sediment::measure::{Command, METERS, Meter, Reading, Unit};
 use sediment::profile::Profile;
-use sediment::record::RECORDERS;
+use sediment::record::valgrind;
 use sediment::verify::{self, Report};
 use sediment::{Error, Result, layout, link, read, resolve};
 use std::ffi::OsString;
@@ -62,8 +62,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let toolchain = Toolchain::find(arguments.cc.as_deref(), &arguments.link_argument)?;
-    let recorder = &RECORDERS[0];
-    (recorder.available)()?;
+    (valgrind::RECORDER.available)()?;
     let workshop = files::Workshop::new(arguments.keep.as_deref())?;
     let stage = Stage { folder: workshop.path(), toolchain: &toolchain, ui };
 
@@ -76,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     progress.begin("linking in input order");
     let before = stage.link(FOLDERS[0], &objects, None)?;
     progress.begin("recording under valgrind");
-    let recordings = (recorder.record)(&stage.serve(&before, REQUESTS, RECORDED_STREAM), stage.folder)?;
+    let recordings = valgrind::calls_of(&stage.serve(&before, REQUESTS, RECORDED_STREAM), stage.folder)?;
     progress.begin("importing the recording");
     let profile = stage.import(&recordings[0].bytes, &before)?;
     progress.begin("ordering the functions");

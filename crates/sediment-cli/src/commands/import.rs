@@ -159,7 +159,7 @@ impl Inputs {
     }
 
     /// Puts into the profile what the order of the run tells, where the formats know it, and writes the run to `trace`.
-    fn replay(
+    pub(crate) fn replay(
         &self,
         settings: &Settings,
         recording: &Recording,

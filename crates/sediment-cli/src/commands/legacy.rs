@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The original's commands, with its arguments: `perf2gv`, `gv2link`, `gen_profile_merge`. They are names of this program, or
+//! The original's commands, with its arguments: `perf2gv`, `gv2link`, `gen_profiles`, `gen_profile_merge`. They are names of this program, or
 //! its first word.
 
-use super::{import, merge, order, weights};
+use super::{collect, import, merge, order, weights};
 use crate::files::{self, SystemFiles};
+use crate::packages::Package;
 use crate::ui::Ui;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use sediment::graph::Selection;
@@ -23,6 +24,7 @@ pub(crate) struct Legacy {
 const LEGACY: &[Legacy] = &[
     Legacy { name: "perf2gv", command: perf2gv_command, run: perf2gv },
     Legacy { name: "gv2link", command: gv2link_command, run: gv2link },
+    Legacy { name: "gen_profiles", command: gen_profiles_command, run: gen_profiles },
     Legacy { name: "gen_profile_merge", command: gen_profile_merge_command, run: gen_profile_merge },
 ];
 
@@ -97,6 +99,41 @@ fn gv2link(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     };
     let order = order::order_text(&profile, &Selection::Everything, &how, ui)?;
     ui.raw_result(order.as_bytes())
+}
+
+fn gen_profiles_command() -> Command {
+    let path = || value_parser!(PathBuf);
+    Command::new("gen_profiles")
+        .about("Keep of recordings what an installed package's own programs and libraries did")
+        .override_usage("gen_profiles OUTPUT PACKAGE PERF_DATA...")
+        .args([
+            Arg::new("output")
+                .value_name("OUTPUT")
+                .required(true)
+                .value_parser(path())
+                .help("The file to write, or a folder for one per program and library"),
+            Arg::new("package").value_name("PACKAGE").required(true).help("The installed package"),
+            Arg::new("inputs")
+                .value_name("PERF_DATA")
+                .required(true)
+                .num_args(1..)
+                .value_parser(path())
+                .help("What perf recorded"),
+        ])
+}
+
+fn gen_profiles(matches: &ArgMatches, ui: &Ui) -> Result<()> {
+    let missing = || Error::failed("gen_profiles needs an output, a package and recordings");
+    let output: &PathBuf = matches.get_one("output").ok_or_else(missing)?;
+    let package = Package::find(matches.get_one::<String>("package").ok_or_else(missing)?, None)?;
+    let settings = sediment::read::Settings::default();
+    let inputs = import::Inputs::open(&inputs(matches), ui)?;
+    let recording = inputs.read(&settings, ui)?;
+    let files = SystemFiles::new(None, &[])?;
+    let mut resolved = import::resolve(&recording, &files, false, ui)?;
+    inputs.replay(&settings, &recording, &mut resolved, None, ui)?;
+    let kept = collect::of_package(&recording, &resolved.profile, &package, &files, ui)?;
+    collect::write(&kept, &package, Some(output), false, ui).map(drop)
 }
 
 fn gen_profile_merge_command() -> Command {

@@ -2,15 +2,18 @@
 //! The commands, one file each, in the order of the work. The original's commands are names of this same program.
 
 mod advise;
+mod collect;
 mod demo;
+mod doctor;
 mod draw;
 mod eval;
-mod import;
+pub(crate) mod import;
 mod legacy;
 mod merge;
 mod order;
 mod record;
 mod show;
+mod split;
 mod verify;
 mod weights;
 
@@ -27,7 +30,7 @@ use std::process::ExitCode;
 #[command(name = "sediment", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(
     after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 a regression, 4 inconclusive where that was not wanted, 5 below a floor that was set, 6 this machine cannot do it.\n\
-The original's commands work too: sediment perf2gv, gv2link, gen_profile_merge, or links of those names to this program."
+The original's commands work too: sediment perf2gv, gv2link, gen_profiles, gen_profile_merge, or links of those names to this program."
 )]
 struct Program {
     #[command(subcommand)]
@@ -37,15 +40,18 @@ struct Program {
 #[derive(Debug, Subcommand)]
 enum Command {
     Record(record::Arguments),
+    Collect(collect::Arguments),
     Import(import::Arguments),
     Merge(merge::Arguments),
     Show(show::Arguments),
     Draw(draw::Arguments),
+    Split(split::Arguments),
     Order(order::Arguments),
     Verify(verify::Arguments),
     Advise(advise::Arguments),
     Eval(eval::Arguments),
     Demo(demo::Arguments),
+    Doctor(doctor::Arguments),
 }
 
 /// Runs the command that the arguments name.
@@ -59,15 +65,18 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
     };
     match program.command {
         Command::Record(arguments) => return record::run(&arguments, ui),
+        Command::Collect(arguments) => return collect::run(&arguments, ui),
         Command::Import(arguments) => import::run(&arguments, ui),
         Command::Merge(arguments) => merge::run(&arguments, ui),
         Command::Show(arguments) => show::run(&arguments, ui),
         Command::Draw(arguments) => draw::run(&arguments, ui),
+        Command::Split(arguments) => split::run(&arguments, ui),
         Command::Order(arguments) => order::run(&arguments, ui),
         Command::Verify(arguments) => return verify::run(&arguments, ui),
         Command::Advise(arguments) => advise::run(&arguments, ui),
         Command::Eval(arguments) => return eval::run(&arguments, ui),
         Command::Demo(arguments) => demo::run(&arguments, ui),
+        Command::Doctor(arguments) => doctor::run(&arguments, ui),
     }
     .map(|()| ExitCode::SUCCESS)
 }
@@ -114,7 +123,7 @@ fn say_what_is_demangled<'a>(names: impl Iterator<Item = &'a str>, ui: &Ui) {
 }
 
 /// What a profile cannot tell, and whose program it is of, a line each.
-fn what_it_cannot_tell(profile: &sediment::profile::Profile) -> Vec<String> {
+pub(crate) fn what_it_cannot_tell(profile: &sediment::profile::Profile) -> Vec<String> {
     use sediment::profile::knowledge::{interpreter, not_known};
     let several = profile.source.len() > 1;
     let from = |source: Option<String>| match source {

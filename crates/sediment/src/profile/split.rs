@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One DSO's part of a profile: what a `.prof` holds.
+//! Parts of a profile: one DSO's, as a `.prof` holds it, and that of some DSOs alone, as it is sent to their maintainers.
 
 use super::{FunctionIndex, Profile};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The part of a profile that concerns one DSO: its functions, the edges with an end in it, and the other ends of those in
 /// clusters of their own.
@@ -34,6 +34,37 @@ pub fn split(profile: &Profile, dso: &str) -> Profile {
             let callee = part.function(profile.key(callee).clone());
             *part.edge_mut(caller, callee) = *facts;
         }
+    }
+    part
+}
+
+/// The functions of these DSOs and the edges among them, and nothing of any other. The total is that of the calls that are left, so
+/// that it does not tell how much else ran.
+#[must_use]
+pub fn only(profile: &Profile, dsos: &BTreeSet<&str>) -> Profile {
+    let mut part = Profile {
+        source: profile.source.clone(),
+        unit: profile.unit,
+        arch: profile.arch.clone(),
+        inputs: profile.inputs,
+        ..Profile::default()
+    };
+    let within =
+        |function: FunctionIndex| profile.key(function).dso.as_deref().is_some_and(|dso| dsos.contains(dso));
+    for function in profile.functions().into_iter().filter(|function| within(*function)) {
+        let index = part.function(profile.key(function).clone());
+        part.facts[index.index()] = profile.facts(function).clone();
+    }
+    for (caller, callee, facts) in profile.edges() {
+        if within(caller) && within(callee) {
+            let caller = part.function(profile.key(caller).clone());
+            let callee = part.function(profile.key(callee).clone());
+            *part.edge_mut(caller, callee) = *facts;
+            part.total = part.total.saturating_add(facts.count.unwrap_or(0));
+        }
+    }
+    for (label, cluster) in &mut part.clusters {
+        cluster.build_id = profile.clusters.get(label).and_then(|known| known.build_id.clone());
     }
     part
 }

@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`RECORDERS`]: each starts a program and leaves what one profiler saw of it, as bytes for [`crate::read::read`]. Starts
-//! processes, in a folder that it is handed.
+//! [`RECORDERS`]: each runs a program, or watches one that runs, and leaves what it saw. Starts processes, and writes in a folder
+//! that it is handed.
 //!
 //! A recording holds paths and command lines: its files are readable by their owner alone, and are removed once read.
-//! To add a recorder: one file here, one row in [`RECORDERS`], a case in tests/toolchain.
+//! To add a recorder: one file here, one row in [`RECORDERS`], a case in tests/toolchain or in the program's tests.
 
+mod attend;
 pub mod breakpoints;
+pub mod perf;
 pub mod valgrind;
 
-use crate::error::Result;
-use crate::measure::Command;
-use std::path::Path;
+use crate::binary::Files;
+use crate::error::{Error, ErrorKind, Result};
+use crate::measure::command::{Outcome, Stop};
+use crate::read::{Recording, Step};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// One way to record a program.
 #[derive(Debug, Clone, Copy)]
@@ -19,27 +26,124 @@ pub struct Recorder {
     pub name: &'static str,
     /// What it does, in one line.
     pub summary: &'static str,
-    /// Whether it works on this machine; otherwise an error of kind [`crate::ErrorKind::Unsupported`] with what to install.
+    /// What the user does not get from it, in words that complete "without".
+    pub lacks: &'static str,
+    /// Whether it works on this machine; otherwise an error of kind [`ErrorKind::Unsupported`] with what would allow it.
     pub available: fn() -> Result<()>,
-    /// Runs the command to its end and gives what was recorded, one file for each process that left one: at least one. Its
-    /// own files are made in the folder and removed. A command that fails is an error that names its exit code.
-    pub record: fn(&Command, &Path) -> Result<Vec<RecordedFile>>,
+    /// Whether it can record such a target, ended so; otherwise an error that says what can.
+    pub suits: fn(&Target, &Settings) -> Result<()>,
+    /// Records until the recording is over.
+    pub record: fn(&mut Job<'_>) -> Result<Recorded>,
 }
 
-/// What a profiler wrote of one process.
+/// What to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RecordedFile {
-    /// Its file name, without a folder.
-    pub name: String,
-    /// Its content, in a format of [`crate::read::READERS`].
-    pub bytes: Vec<u8>,
+pub enum Target {
+    /// A program to start, with its arguments: a path, or a name for the search path. It has our standard streams.
+    Program(Vec<OsString>),
+    /// Running processes, with all their threads and what they start from now on.
+    Processes(Vec<i32>),
+    /// All that this machine runs.
+    System,
+}
+
+/// How to record.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Files that breakpoints leave alone, by base name or soname: code that looks at its own bytes does not bear them.
+    pub exclude: BTreeSet<String>,
+    /// How breakpoints estimate call rates; None: first uses alone.
+    pub rates: Option<breakpoints::Rates>,
+    /// When the recording is over, if nothing ends it before.
+    pub until: Until,
+    /// Ends the recording; what was recorded is kept.
+    pub stop: Stop,
+}
+
+/// When a recording is over. It always is when the program has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Until {
+    /// When the program ends.
+    #[default]
+    Exit,
+    /// When it first writes to its standard output or standard error.
+    Output,
+    /// After this time.
+    After(Duration),
+}
+
+/// One recording to make.
+pub struct Job<'a> {
+    /// What to record.
+    pub target: &'a Target,
+    /// How.
+    pub settings: &'a Settings,
+    /// Where files may be written. Who else may look into it sees what was recorded.
+    pub folder: &'a Path,
+    /// Debug files of what is recorded.
+    pub files: &'a (dyn Files + Sync),
+    /// Is told how far the recording is, now and then.
+    pub watch: &'a mut (dyn FnMut(Progress) + Send),
+}
+
+/// How far a recording is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Since its beginning.
+    pub elapsed: Duration,
+    /// Functions that have run, where that is known while recording.
+    pub functions: Option<u64>,
+}
+
+/// What was recorded.
+#[derive(Debug)]
+pub struct Recorded {
+    /// The recording itself.
+    pub kept: Kept,
+    /// How the program ended that was started; None where it was running already.
+    pub outcome: Option<Outcome>,
+}
+
+/// Where a recording is.
+#[derive(Debug)]
+pub enum Kept {
+    /// In these files, the parts of one recording, each in a format of [`crate::read::READERS`].
+    Files(Vec<PathBuf>),
+    /// Here: what was seen, and what ran in short times as steps in terms of its places.
+    Here(Box<Recording>, Vec<Step>),
 }
 
 /// Every recorder there is, the best first.
-pub const RECORDERS: &[Recorder] = &[valgrind::RECORDER];
+pub const RECORDERS: &[Recorder] = &[perf::BRANCHES, breakpoints::RECORDER, perf::STACKS, valgrind::RECORDER];
 
 /// The recorder of this name.
 #[must_use]
 pub fn recorder(name: &str) -> Option<&'static Recorder> {
     RECORDERS.iter().find(|recorder| recorder.name == name)
+}
+
+/// A recorder that suits and works here, and for each better one why it is not taken.
+///
+/// # Errors
+/// When there is none: what would allow each of them.
+pub fn best(
+    target: &Target,
+    settings: &Settings,
+) -> Result<(&'static Recorder, Vec<(&'static Recorder, Error)>)> {
+    let mut passed = Vec::new();
+    for recorder in RECORDERS {
+        match (recorder.suits)(target, settings).and_then(|()| (recorder.available)()) {
+            Ok(()) => return Ok((recorder, passed)),
+            Err(why) => passed.push((recorder, why)),
+        }
+    }
+    let reasons: Vec<String> = passed
+        .iter()
+        .map(|(recorder, why)| match why.hint() {
+            Some(hint) => format!("{}: {why}; {hint}", recorder.name),
+            None => format!("{}: {why}", recorder.name),
+        })
+        .collect();
+    Err(Error::new(ErrorKind::Unsupported, "nothing on this machine can record that")
+        .with_hint(reasons.join("\n")))
 }

@@ -4,27 +4,86 @@
 //!
 //! Callgrind writes one file for each process that the program forks (not for programs that it executes).
 
-use super::{RecordedFile, Recorder};
-use crate::error::{Error, Result};
+use super::attend::attend;
+use super::{Job, Kept, Recorded, Recorder, Settings, Target, Until};
+use crate::error::{Error, ErrorKind, Result};
 use crate::measure::VALGRIND_HINT;
+use crate::measure::command::Outcome;
 use crate::measure::command::{Command, argument, probe, run};
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Its row in the table.
 pub const RECORDER: Recorder = Recorder {
     name: "valgrind",
     summary: "every call, by callgrind: needs no hardware counter; the program runs some fifty times slower",
+    lacks: "speed, and programs that the program starts",
     available,
+    suits,
     record,
 };
+
+/// What a profiler wrote of one process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedFile {
+    /// Its file name, without a folder.
+    pub name: String,
+    /// Its content, in a format of [`crate::read::READERS`].
+    pub bytes: Vec<u8>,
+}
 
 fn available() -> Result<()> {
     probe("valgrind", &["--version"], VALGRIND_HINT).map(drop)
 }
 
-fn record(command: &Command, folder: &Path) -> Result<Vec<RecordedFile>> {
+fn suits(target: &Target, settings: &Settings) -> Result<()> {
+    let usage = |message: &str| Err(Error::new(ErrorKind::Usage, message.to_owned()));
+    match (target, settings.until) {
+        (Target::Processes(_) | Target::System, _) => usage("valgrind records only what it starts"),
+        (_, Until::Output | Until::After(_)) => usage("valgrind records a program to its end"),
+        _ => Ok(()),
+    }
+}
+
+fn record(job: &mut Job<'_>) -> Result<Recorded> {
+    suits(job.target, job.settings)?;
+    let Target::Program(words) = job.target else {
+        return Err(Error::new(ErrorKind::Usage, "valgrind records only what it starts"));
+    };
+    let mut valgrind = std::process::Command::new("valgrind");
+    valgrind.arg("--quiet").args(options(job.folder)).args(words);
+    let outcome = attend(valgrind, job, false)?;
+    let files: Vec<PathBuf> = recorded_files(job.folder)
+        .map_err(|error| Error::failed(format!("the recording cannot be read: {error}")))?
+        .into_iter()
+        .map(|file| job.folder.join(file.name))
+        .collect();
+    if files.is_empty() {
+        let started = outcome != Outcome::Exited(127);
+        let message =
+            if started { "valgrind left no recording" } else { "valgrind could not start the program" };
+        return Err(Error::failed(message).with_hint("what it said stands above"));
+    }
+    Ok(Recorded { kept: Kept::Files(files), outcome: Some(outcome) })
+}
+
+fn options(folder: &Path) -> [OsString; 3] {
+    [
+        "--tool=callgrind".into(),
+        // Linkage names, as the linker knows them.
+        "--demangle=no".into(),
+        argument("--callgrind-out-file=", folder.join("callgrind.out.%p").as_os_str()),
+    ]
+}
+
+/// Runs a command to its end and gives what was recorded, one file for each process that left one: at least one. Its own files
+/// are made in the folder and removed.
+///
+/// # Errors
+/// When valgrind is not there, or the command fails; with its exit code.
+pub fn calls_of(command: &Command, folder: &Path) -> Result<Vec<RecordedFile>> {
     available()?;
     // Valgrind creates its files as the process's mask says; in this folder nobody else can reach them.
     let private = folder.join("callgrind");
@@ -41,15 +100,7 @@ fn record(command: &Command, folder: &Path) -> Result<Vec<RecordedFile>> {
 }
 
 fn record_into(command: &Command, folder: &Path) -> Result<Vec<RecordedFile>> {
-    let wrapped = command.under(
-        "valgrind",
-        [
-            "--tool=callgrind".into(),
-            // Linkage names, as the linker knows them.
-            "--demangle=no".into(),
-            argument("--callgrind-out-file=", folder.join("callgrind.out.%p").as_os_str()),
-        ],
-    );
+    let wrapped = command.under("valgrind", options(folder));
     run(&wrapped, 0)?.successful(command)?;
     let files = recorded_files(folder).map_err(|error| {
         Error::failed(format!("the recording cannot be read: {error}"))

@@ -220,7 +220,7 @@ fn a_failing_program_is_named_with_its_code() {
         let error = (meter.run)(&killed, shop.path()).unwrap_err();
         assert_eq!(error.to_string(), "sh was ended by signal 11 (SIGSEGV)", "{}", meter.name);
     }
-    let error = (record::RECORDERS[0].record)(&failing, shop.path()).unwrap_err();
+    let error = record::valgrind::calls_of(&failing, shop.path()).unwrap_err();
     assert_eq!(error.to_string(), "sh failed with exit code 23");
 }
 
@@ -290,7 +290,7 @@ fn valgrind_counts_the_calls() {
     let program = shop.compile(&program_of_80_pages());
     let recorder = record::recorder("valgrind").unwrap();
     (recorder.available)().unwrap();
-    let files = (recorder.record)(&shop.command(&program, &["13"]), shop.path()).unwrap();
+    let files = record::valgrind::calls_of(&shop.command(&program, &["13"]), shop.path()).unwrap();
     assert_eq!(files.len(), 1);
     let text = String::from_utf8(files[0].bytes.clone()).unwrap();
     assert!(text.contains("events: Ir"));
@@ -305,7 +305,7 @@ fn valgrind_leaves_one_file_per_forked_process() {
     let program = shop.compile(
         "#include <sys/wait.h>\n#include <unistd.h>\nint main(void) { if (fork()) wait(0); return 0; }\n",
     );
-    let files = (record::RECORDERS[0].record)(&shop.command(&program, &[]), shop.path()).unwrap();
+    let files = record::valgrind::calls_of(&shop.command(&program, &[]), shop.path()).unwrap();
     assert_eq!(files.len(), 2);
     assert!(files.iter().all(|file| file.name.starts_with("callgrind.out.") && !file.bytes.is_empty()));
 }

@@ -19,7 +19,7 @@ type CallerPlace = Option<(u32, u64)>;
 struct Seen {
     /// As the first use of a function in a process.
     first: u64,
-    /// While the function was watched for its rate.
+    /// In windows of either kind.
     watched: u64,
 }
 
@@ -29,9 +29,13 @@ pub(super) struct Facts {
     rank: u64,
     /// How long a trap stood at it to measure its rate and was not met, in nanoseconds of processor time.
     unmet: u64,
+    /// How many traps its process met meanwhile.
+    meetings: u64,
     /// How often that trap was met, and after how long in all.
     pub(super) hits: u64,
     met: u64,
+    /// How often its callers were seen in windows of either kind.
+    drawn: u64,
     /// How long the processes ran in which it had run, from then on, in nanoseconds of processor time.
     exposed: u64,
 }
@@ -44,8 +48,8 @@ impl Facts {
 
     /// As [`Self::watched`], without what the meetings themselves took.
     fn watched_less(&self, latency: u64) -> u64 {
-        let met = self.met.saturating_sub(self.hits.saturating_mul(latency));
-        self.unmet + met.max(self.hits.saturating_mul(SHORTEST))
+        let unmet = self.unmet.saturating_sub(self.meetings.saturating_mul(latency));
+        unmet + self.met.max(self.hits.saturating_mul(SHORTEST))
     }
 }
 
@@ -61,6 +65,10 @@ pub(super) struct Log {
     functions: BTreeMap<Site, Facts>,
     calls: BTreeMap<(CallerPlace, Site), Seen>,
     bursts: Vec<Heard>,
+    /// Times between two meetings in a burst, in nanoseconds.
+    between: Vec<u64>,
+    /// Processor time of processes that are no more, in nanoseconds.
+    retired: u64,
 }
 
 impl Log {
@@ -73,14 +81,16 @@ impl Log {
         self.functions.get(&site).copied().unwrap_or_default()
     }
 
-    /// A trap stood at a function for so long, and was met or not.
-    pub(super) fn watched(&mut self, site: Site, time: u64, met: bool) {
+    /// A trap stood at a function for so long, and was met or not; the process met so many traps meanwhile that are to be taken
+    /// off.
+    pub(super) fn watched(&mut self, site: Site, time: u64, meetings: u64, met: bool) {
         if let Some(facts) = self.functions.get_mut(&site) {
             if met {
                 facts.hits += 1;
                 facts.met += time;
             } else {
                 facts.unmet += time;
+                facts.meetings += meetings;
             }
         }
     }
@@ -96,9 +106,16 @@ impl Log {
         let rank = self.functions.len() as u64;
         self.functions.entry(site).or_insert(Facts { rank, ..Facts::default() });
         let caller = returns_to.and_then(|(module, address)| caller(modules, site, module, address));
+        self.called(caller, site, watched);
+    }
+
+    fn called(&mut self, caller: CallerPlace, site: Site, watched: bool) {
         let seen = self.calls.entry((caller, site)).or_default();
         if watched {
             seen.watched += 1;
+            if let Some(facts) = self.functions.get_mut(&site) {
+                facts.drawn += 1;
+            }
         } else {
             seen.first += 1;
         }
@@ -112,14 +129,35 @@ impl Log {
     /// A function ran while many were watched.
     pub(super) fn ran(&mut self, modules: &Modules<'_>, site: Site, returns_to: Option<(u32, u64)>) {
         let caller = returns_to.and_then(|(module, address)| caller(modules, site, module, address));
+        self.called(caller, site, true);
         self.bursts.push(Heard::Ran(caller, site));
     }
 
     /// An address space is no more.
     pub(super) fn retire(&mut self, space: &Space) {
+        self.retired += space.worked();
         for image in space.images.iter().chain(&space.gone) {
             self.retire_image(image, space.processor_time);
         }
+    }
+
+    /// Processor time of processes that are no more, in nanoseconds.
+    pub(super) fn retired(&self) -> u64 {
+        self.retired
+    }
+
+    /// So long after another was a trap met in a burst, in nanoseconds of processor time.
+    pub(super) fn took(&mut self, time: u64) {
+        self.between.push(time);
+    }
+
+    /// What meeting a trap takes of the program's processor time, in nanoseconds: what lies between two meetings of a burst at
+    /// least, a quarter of them taken for disturbed the other way; but no more than five times `twice`, the time after which a
+    /// trap is met again that was left in place.
+    fn latency(&self, twice: u64) -> u64 {
+        let mut between = self.between.clone();
+        between.sort_unstable();
+        between.get(between.len() / 4).map_or(twice, |time| (*time).min(5 * twice))
     }
 
     /// A file is no longer mapped, at this processor time of its process.
@@ -132,14 +170,15 @@ impl Log {
         }
     }
 
-    /// The recording, and the steps of what ran in short times. `latency` is the processor time that meeting a trap takes, in
-    /// nanoseconds.
+    /// The recording, and the steps of what ran in short times. `twice` is the processor time after which a trap was met
+    /// again that was left in place, in nanoseconds.
     pub(super) fn recording(
         &self,
         modules: &Modules<'_>,
         source: &str,
-        latency: u64,
+        twice: u64,
     ) -> (Recording, Vec<Step>) {
+        let latency = self.latency(twice);
         let mut recording = Recording::default();
         recording.source = source.to_owned();
         recording.arch = Some(ARCH.to_owned());
@@ -201,12 +240,14 @@ impl Log {
     fn count(&self, site: Site, seen: Seen, latency: u64) -> u128 {
         let facts = self.facts(site);
         let watched = facts.watched_less(latency);
-        if watched == 0 {
+        if watched == 0 || facts.drawn == 0 {
             return u128::from(seen.first + seen.watched);
         }
-        let (watched, exposed) = (u128::from(watched), u128::from(facts.exposed));
-        let by_rate = (u128::from(seen.watched) * exposed + watched / 2) / watched;
-        by_rate.max(u128::from(seen.watched)) + u128::from(seen.first)
+        // Calls of the function by its rate, and of these the share of the callers that were seen.
+        let calls = u128::from(facts.hits) * u128::from(facts.exposed);
+        let (whole, share) = (u128::from(watched) * u128::from(facts.drawn), u128::from(seen.watched));
+        let by_rate = (calls.saturating_mul(share) + whole / 2) / whole;
+        by_rate.max(share) + u128::from(seen.first)
     }
 }
 

@@ -44,8 +44,10 @@ mod x86_64 {
     pub(in super::super) const ARCH: &str = "x86_64";
     /// `int3`.
     pub(in super::super) const TRAP: [u8; 1] = [0xcc];
-    /// Address bits of the first instruction's place that must be zero.
-    pub(in super::super) const ALIGNMENT: u64 = 1;
+    /// Whether an instruction may begin at this address.
+    pub(in super::super) fn may_begin_instruction(_: u64) -> bool {
+        true
+    }
 
     impl Registers {
         /// Where the trap is that stopped the thread: `int3` has run.
@@ -109,7 +111,7 @@ mod x86_64 {
     }
 }
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86_64::{ALIGNMENT, ARCH, TRAP};
+pub(super) use x86_64::{ARCH, TRAP, may_begin_instruction};
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64 {
@@ -119,8 +121,10 @@ mod aarch64 {
     pub(in super::super) const ARCH: &str = "aarch64";
     /// `brk #0`.
     pub(in super::super) const TRAP: [u8; 4] = [0x00, 0x00, 0x20, 0xd4];
-    /// Address bits of the first instruction's place that must be zero.
-    pub(in super::super) const ALIGNMENT: u64 = 4;
+    /// Whether an instruction may begin at this address.
+    pub(in super::super) fn may_begin_instruction(address: u64) -> bool {
+        address & 3 == 0
+    }
 
     impl Registers {
         /// Where the trap is that stopped the thread: `brk` has not run.
@@ -181,4 +185,4 @@ mod aarch64 {
     }
 }
 #[cfg(target_arch = "aarch64")]
-pub(super) use aarch64::{ALIGNMENT, ARCH, TRAP};
+pub(super) use aarch64::{ARCH, TRAP, may_begin_instruction};

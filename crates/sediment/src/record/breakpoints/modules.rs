@@ -2,7 +2,7 @@
 //! The files whose code processes run, and which of their functions a trap may stand at.
 
 use super::code::{Before, before_return_address, begins_with_code};
-use super::machine::{ALIGNMENT, ARCH, TRAP};
+use super::machine::{ARCH, TRAP, may_begin_instruction};
 use crate::binary::{Beside, Binary, Files};
 use crate::error::Losses;
 use std::collections::{BTreeSet, HashMap};
@@ -109,7 +109,7 @@ impl Module {
             let code = self.bytes_at(address).unwrap_or_default();
             let code = &code[..code.len().min(usize::try_from(function.size).unwrap_or(usize::MAX))];
             match code.first_chunk::<{ TRAP.len() }>() {
-                Some(&original) if address % ALIGNMENT == 0 && begins_with_code(code) => {
+                Some(&original) if may_begin_instruction(address) && begins_with_code(code) => {
                     self.entries.push(Entry { address, original });
                     last = Some(address);
                 }

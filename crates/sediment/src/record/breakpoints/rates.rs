@@ -6,9 +6,9 @@
 //! 1/r on average, and meetings over armed time, as long as the function was armed and not met, is the likeliest rate (that of
 //! censored exponential times). Time is processor time of the process, so that neither waiting nor being stopped counts.
 //!
-//! Meeting a trap takes processor time of the program itself, until it is stopped. How much is seen where some traps are left in
-//! place when they are first met, to be met again at once: the median of that is taken off. Functions that are called faster than
-//! that can be told are called at least so often.
+//! Meeting a trap takes processor time of the program itself, until it is stopped and after it goes on. How much is seen in the
+//! bursts below, where traps are met one after the other, and by leaving some traps in place when they are first met, to be met again
+//! at once. It is taken off for every trap that the process met while a function was armed ([`super::log`]).
 //!
 //! Now and then a window arms all functions that have run, until some have been met: each such burst is a short sequence of what
 //! runs after what, in which every function stands once.
@@ -19,6 +19,7 @@
 use super::log::Log;
 use super::modules::Modules;
 use super::space::{Site, Space};
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ use std::time::{Duration, Instant};
 /// How call rates are estimated.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rates {
-    /// The share of the program's time that may be spent on it, such as 0.05.
+    /// The share of the program's processor time that may be spent on it, such as 0.05.
     pub overhead: f64,
     /// What the functions of the windows are drawn by.
     pub seed: u64,
@@ -44,12 +45,16 @@ const REVIEW: u32 = 64;
 const REPEATED: usize = 16;
 /// What is taken for it before that is known.
 const STOP: Duration = Duration::from_micros(10);
+/// More is not taken for it: then others had the processor meanwhile.
+const LONGEST_STOP: Duration = Duration::from_micros(60);
 
 /// Functions that are armed in a burst, and after how many meetings it ends.
 const IN_A_BURST: usize = 4096;
 const MET_IN_A_BURST: usize = 64;
 /// The share of the cost that bursts may have: one in so many.
-const BURSTS: u32 = 4;
+const BURSTS: u32 = 8;
+/// Arming takes our time while the program runs on another processor: of it, one in so many counts as the program's.
+const ARMING: u32 = 4;
 
 /// A function in the draw: its image, and its entry there.
 type Candidate = (usize, u32);
@@ -57,7 +62,12 @@ type Candidate = (usize, u32);
 pub(super) struct Windows {
     rates: Rates,
     random: Random,
-    begun: Instant,
+    /// When it was last looked how much may be spent, and how much that was.
+    looked: Instant,
+    allowed: Duration,
+    /// What first uses and arming cost, which is not to be helped.
+    fixed: Duration,
+    /// What windows cost, and bursts among them.
     spent: Duration,
     spent_on_bursts: Duration,
     open: Option<Open>,
@@ -80,11 +90,25 @@ struct Repeat {
 
 struct Open {
     space: u32,
-    /// The functions that were not met yet, and the processor time when each was armed.
-    waiting: Vec<(Site, u64)>,
+    /// The functions that were not met yet.
+    waiting: Vec<Waiting>,
+    /// How many traps the process has met since it was opened.
+    meetings: u64,
+    /// Processor time when it last met one in a burst.
+    last: Option<u64>,
+    /// How long it was stopped since.
+    stopped: Duration,
     until: Instant,
     /// How many are yet to be met in a burst; None in a window for rates.
     burst: Option<usize>,
+}
+
+/// A function that is armed, and when it was: by the processor time of the process, which the kernel brings up to date only when
+/// the process stops or a tick comes, and by the clock.
+struct Waiting {
+    site: Site,
+    since: u64,
+    armed: Instant,
 }
 
 /// How a window took the meeting of a function.
@@ -112,7 +136,9 @@ impl Windows {
         Self {
             rates,
             random: Random(rates.seed),
-            begun: Instant::now(),
+            looked: Instant::now(),
+            allowed: Duration::ZERO,
+            fixed: Duration::ZERO,
             spent: Duration::ZERO,
             spent_on_bursts: Duration::ZERO,
             open: None,
@@ -162,7 +188,7 @@ impl Windows {
         let default = STOP.as_nanos() as u64;
         let time = middle(self.repeats.iter().map(|(time, _)| *time).collect()).unwrap_or(default);
         let stop = middle(self.repeats.iter().map(|(_, stop)| stop.as_nanos() as u64).collect());
-        (time, Duration::from_nanos(stop.unwrap_or(default)))
+        (time, Duration::from_nanos(stop.unwrap_or(default)).min(LONGEST_STOP))
     }
 
     pub(super) fn period(&self) -> Duration {
@@ -171,9 +197,15 @@ impl Windows {
 
     /// Counts what handling one stop took.
     pub(super) fn spend(&mut self, handling: Duration) {
-        let burst = self.open.as_ref().is_some_and(|open| open.burst.is_some());
         let (_, stop) = self.cost_of_meeting();
-        self.spend_in(burst, handling + stop);
+        match &mut self.open {
+            Some(open) => {
+                open.stopped += handling + stop;
+                let burst = open.burst.is_some();
+                self.spend_in(burst, handling + stop);
+            }
+            None => self.fixed += handling + stop,
+        }
     }
 
     fn spend_in(&mut self, burst: bool, time: Duration) {
@@ -185,42 +217,67 @@ impl Windows {
 
     /// A function was met.
     pub(super) fn hit(&mut self, id: u32, space: &Space, site: Site, log: &mut Log) -> Taken {
+        let (latency, stop) = self.cost_of_meeting();
         let Some(open) = self.open.as_mut().filter(|open| open.space == id) else { return Taken::Not };
-        let Some(position) = open.waiting.iter().position(|(waiting, _)| *waiting == site) else {
+        open.meetings += 1;
+        let now = space.processor_time;
+        let Some(position) = open.waiting.iter().position(|waiting| waiting.site == site) else {
             return Taken::Not;
         };
-        let (_, since) = open.waiting.swap_remove(position);
+        let Waiting { since, armed, .. } = open.waiting.swap_remove(position);
         if let Some(left) = &mut open.burst {
             *left = left.saturating_sub(1);
+            if let Some(last) = open.last.replace(now) {
+                log.took(now.saturating_sub(last));
+            }
             return Taken::AsStep;
         }
-        log.watched(site, space.processor_time.saturating_sub(since), true);
+        // Either is too long in its own way: the one by what the kernel had not counted yet, the other by waiting.
+        let by_processor = now.saturating_sub(since).saturating_sub(open.meetings.saturating_mul(latency));
+        let by_clock = armed.elapsed().saturating_sub(open.stopped).saturating_sub(stop);
+        let time = by_processor.min(by_clock.as_nanos() as u64);
+        log.watched(site, time, 0, true);
         Taken::ForRate
     }
 
     /// What a forked child has of the open window is none of it.
     pub(super) fn leave(&self, id: u32, copy: &mut Space, modules: &Modules<'_>) {
-        for (site, _) in self.open.iter().filter(|open| open.space == id).flat_map(|open| &open.waiting) {
+        for Waiting { site, .. } in
+            self.open.iter().filter(|open| open.space == id).flat_map(|open| &open.waiting)
+        {
             copy.disarm(modules, *site);
         }
     }
 
     /// Opens and closes windows when it is time.
     pub(super) fn turn(&mut self, spaces: &mut BTreeMap<u32, Space>, modules: &Modules<'_>, log: &mut Log) {
-        let now = Instant::now();
+        let (now, before) = (Instant::now(), own_time());
         if let Some(open) = &self.open {
             if now >= open.until || open.burst == Some(0) {
                 let burst = open.burst.is_some();
                 self.close(spaces, modules, log);
-                self.spend_in(burst, now.elapsed());
+                self.spend_in(burst, own_time().saturating_sub(before) / ARMING);
             }
             return;
         }
-        let allowed = now.duration_since(self.begun).mul_f64(self.rates.overhead);
-        if self.spent < allowed {
+        if self.spent >= self.allowed {
+            if now.duration_since(self.looked) < TURN {
+                return;
+            }
+            self.looked = now;
+            let running = spaces.values_mut().map(|space| {
+                space.look_at_clock();
+                space.worked()
+            });
+            let time = Duration::from_nanos(running.sum::<u64>() + log.retired());
+            // First uses count too; but a program that does new things all the time is to get some windows as well.
+            let all = time.mul_f64(self.rates.overhead);
+            self.allowed = all.saturating_sub(self.fixed).max(all / 2);
+        }
+        if self.spent < self.allowed {
             let burst = self.spent_on_bursts < self.spent / BURSTS;
             self.open(burst, spaces, modules, log);
-            self.spend_in(burst, now.elapsed());
+            self.spend_in(burst, own_time().saturating_sub(before) / ARMING);
         }
     }
 
@@ -236,7 +293,15 @@ impl Windows {
             log.gap();
         }
         let burst = burst.then_some(MET_IN_A_BURST);
-        self.open = Some(Open { space: id, waiting, until: Instant::now() + WINDOW, burst });
+        self.open = Some(Open {
+            space: id,
+            waiting,
+            until: Instant::now() + WINDOW,
+            burst,
+            meetings: 0,
+            last: None,
+            stopped: Duration::ZERO,
+        });
     }
 
     /// Draws functions and arms them.
@@ -246,7 +311,7 @@ impl Windows {
         space: &mut Space,
         modules: &Modules<'_>,
         log: &Log,
-    ) -> Vec<(Site, u64)> {
+    ) -> Vec<Waiting> {
         let seen: usize = space.images.iter().map(|image| image.seen.len()).sum();
         let stale = self.draw.as_ref().is_none_or(|draw| {
             let drawn = draw.from.len();
@@ -257,17 +322,17 @@ impl Windows {
         }
         let Some(draw) = &mut self.draw else { return Vec::new() };
         draw.used += 1;
-        let mut waiting: Vec<(Site, u64)> = Vec::with_capacity(FUNCTIONS);
+        let mut waiting: Vec<Waiting> = Vec::with_capacity(FUNCTIONS);
         for turn in 0..FUNCTIONS.min(draw.from.len()) {
             let (image, entry) = draw.next(turn % 2 == 0, &mut self.random);
             let Some(module) = space.images.get(image).map(|image| image.module) else { continue };
             let site = Site { module, entry };
-            if waiting.iter().any(|(waiting, _)| *waiting == site) {
+            if waiting.iter().any(|waiting| waiting.site == site) {
                 continue;
             }
             if space.arm_again(modules, image, entry) {
                 space.look_at_clock();
-                waiting.push((site, space.processor_time));
+                waiting.push(Waiting { site, since: space.processor_time, armed: Instant::now() });
             }
         }
         waiting
@@ -294,9 +359,9 @@ impl Windows {
         let Some(open) = self.open.take() else { return };
         let Some(space) = spaces.get_mut(&open.space) else { return };
         space.look_at_clock();
-        for (site, since) in open.waiting {
+        for Waiting { site, since, .. } in open.waiting {
             if open.burst.is_none() {
-                log.watched(site, space.processor_time.saturating_sub(since), false);
+                log.watched(site, space.processor_time.saturating_sub(since), open.meetings, false);
             }
             space.disarm(modules, site);
         }
@@ -304,7 +369,7 @@ impl Windows {
 }
 
 /// Arms all functions that have run.
-fn all_that_ran(space: &mut Space, modules: &Modules<'_>) -> Vec<(Site, u64)> {
+fn all_that_ran(space: &mut Space, modules: &Modules<'_>) -> Vec<Waiting> {
     let mut seen: Vec<(usize, Site)> = Vec::new();
     for (index, image) in space.images.iter().enumerate() {
         seen.extend(
@@ -313,7 +378,7 @@ fn all_that_ran(space: &mut Space, modules: &Modules<'_>) -> Vec<(Site, u64)> {
     }
     seen.truncate(IN_A_BURST);
     seen.retain(|(image, site)| space.arm_again(modules, *image, site.entry));
-    seen.into_iter().map(|(_, site)| (site, 0)).collect()
+    seen.into_iter().map(|(_, site)| Waiting { site, since: 0, armed: Instant::now() }).collect()
 }
 
 impl Draw {
@@ -342,6 +407,11 @@ impl Draw {
         };
         self.from[position.min(count - 1)]
     }
+}
+
+/// Processor time of this thread: what waiting for a processor took is no cost of its work.
+pub(super) fn own_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).

@@ -82,6 +82,8 @@ pub(super) struct Space {
     /// Processor time of the process when it was last looked at, in nanoseconds.
     pub(super) processor_time: u64,
     clock: Option<ClockId>,
+    /// Processor time when it was first looked at.
+    began: u64,
 }
 
 impl Space {
@@ -97,6 +99,7 @@ impl Space {
             loading: false,
             processor_time: 0,
             clock: clock_getcpuclockid(process).ok(),
+            began: 0,
         })
     }
 
@@ -116,6 +119,7 @@ impl Space {
             loading: self.loading,
             processor_time: 0,
             clock: clock_getcpuclockid(child).ok(),
+            began: 0,
         })
     }
 
@@ -299,6 +303,17 @@ impl Space {
         if self.memory.read(address, &mut bytes).is_ok() && bytes == TRAP {
             let _ = self.memory.write(address, &original);
         }
+    }
+
+    /// Counts from now on.
+    pub(super) fn start_clock(&mut self) {
+        self.look_at_clock();
+        self.began = self.processor_time;
+    }
+
+    /// Processor time of the process since it is followed, in nanoseconds.
+    pub(super) fn worked(&self) -> u64 {
+        self.processor_time - self.began
     }
 
     /// Reads the processor time of the process; one that has ended keeps what was read last.

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Starts a program under the recorder, or takes on one that runs; says why where that is not allowed.
 
+use super::machine;
 use super::mappings::{status_field, threads};
 use super::modules::Modules;
 use super::system::{self, Spawning};
 use super::tracer::{Ending, Tracer};
-use super::{Progress, Recorded, Settings, machine};
-use crate::binary::Files;
+use crate::binary::{Files, NoFiles};
 use crate::error::{Error, ErrorKind, Result};
 use crate::measure::command::Outcome;
+use crate::record::{Job, Kept, Progress, Recorded, Settings, Target};
 use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options};
 use nix::sys::wait::{WaitStatus, waitpid};
@@ -18,42 +19,40 @@ use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// What to record.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// A program to start, with its arguments: an absolute path, or a name for the search path. It has our standard streams.
-    Program(Vec<OsString>),
-    /// Running processes, with all their threads and what they start from now on.
-    Processes(Vec<i32>),
-}
-
-/// Records a program or running processes until the recording is over. The library that calls this gets a thread of its own for
-/// it, as all that traces a program must be one thread.
-///
-/// # Errors
-/// When the program cannot be started, or this machine or the process's owner does not let it be traced, with the way out.
-pub fn record(
-    target: &Target,
-    settings: &Settings,
-    files: &(dyn Files + Sync),
-    watch: &mut (dyn FnMut(Progress) + Send),
-) -> Result<Recorded> {
+/// Records in a thread of its own, as all that traces a program must be one thread.
+pub(super) fn record(job: &mut Job<'_>) -> Result<Recorded> {
+    let Job { target, settings, files, watch, .. } = job;
+    suits(target, settings)?;
     std::thread::scope(|scope| {
         scope
-            .spawn(|| record_here(target, settings, files, watch))
+            .spawn(|| record_here(target, settings, *files, *watch))
             .join()
             .map_err(|_| Error::failed("the thread that traces the program broke down"))?
     })
 }
 
-/// Whether programs can be traced here.
-///
-/// # Errors
-/// Of kind [`ErrorKind::Unsupported`], with what would allow it.
-pub fn available() -> Result<()> {
-    let target = Target::Program(vec!["/proc/self/exe".into()]);
-    let _ = target;
-    Ok(())
+pub(super) fn suits(target: &Target, _: &Settings) -> Result<()> {
+    match target {
+        Target::System => Err(Error::new(
+            ErrorKind::Usage,
+            "breakpoints record programs and processes, not all that the machine runs",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Traces a program that does nothing.
+pub(super) fn available() -> Result<()> {
+    let target = Target::Program(vec!["true".into()]);
+    let settings = Settings::default();
+    let mut job = Job {
+        target: &target,
+        settings: &settings,
+        folder: Path::new("/"),
+        files: &NoFiles,
+        watch: &mut |_| {},
+    };
+    record(&mut job).map(drop)
 }
 
 /// For a running process: all that it makes is traced too.
@@ -64,10 +63,7 @@ const FOLLOW: Options = Options::PTRACE_O_TRACECLONE
     .union(Options::PTRACE_O_TRACESYSGOOD);
 
 /// For a program that was started: it ends should we be killed.
-pub(super) const FOLLOW_AND_END: Options = FOLLOW.union(Options::PTRACE_O_EXITKILL);
-
-/// For a process that is yet to become the program.
-const FOLLOW_FROM_START: Options = FOLLOW_AND_END.union(Options::PTRACE_O_TRACEEXIT);
+const FOLLOW_AND_END: Options = FOLLOW.union(Options::PTRACE_O_EXITKILL);
 
 fn record_here(
     target: &Target,
@@ -86,6 +82,7 @@ fn record_here(
             }
             None
         }
+        Target::System => None,
     };
     let followed = tracer.run();
     let outcome = match started {
@@ -101,8 +98,10 @@ fn record_here(
         None => "breakpoints (first uses) without call counts or own cost",
     };
     let latency = tracer.windows.as_ref().map_or(0, |windows| windows.cost_of_meeting().0);
-    let (recording, steps) = tracer.log.recording(&tracer.modules, source, latency);
-    Ok(Recorded { recording, steps, outcome })
+    let (mut recording, steps) = tracer.log.recording(&tracer.modules, source, latency);
+    let traps: usize = tracer.modules.all().iter().map(|module| module.entries.len()).sum();
+    recording.seen += &format!(", {traps} traps set in {} ms", tracer.arming.as_millis());
+    Ok(Recorded { kept: Kept::Here(Box::new(recording), steps), outcome })
 }
 
 fn start(words: &[OsString], tracer: &mut Tracer<'_>) -> Result<(Pid, Spawning)> {
@@ -115,7 +114,7 @@ fn start(words: &[OsString], tracer: &mut Tracer<'_>) -> Result<(Pid, Spawning)>
     command.args(arguments);
     let started = system::start(command).map_err(|error| not_started(&target, &error))?;
     let process = started.process;
-    ptrace::seize(process, FOLLOW_FROM_START).map_err(|error| not_allowed(process, error))?;
+    ptrace::seize(process, FOLLOW_AND_END).map_err(|error| not_allowed(process, error))?;
     tracer
         .expect(process)
         .map_err(|error| Error::failed(format!("the program cannot be traced: {error}")))?;
@@ -128,7 +127,7 @@ fn not_started(target: &Target, error: &std::io::Error) -> Error {
         Target::Program(words) => {
             words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default()
         }
-        Target::Processes(_) => String::new(),
+        Target::Processes(_) | Target::System => String::new(),
     };
     match error.kind() {
         std::io::ErrorKind::NotFound => Error::failed(format!("{name}: there is no such program")),

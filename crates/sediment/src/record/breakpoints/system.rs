@@ -52,6 +52,24 @@ pub(super) fn wait() -> Result<Option<(Pid, Status)>, Errno> {
     }
 }
 
+/// Waits until something happened to this process, and says whether it was its end, without taking notice of it: others can still
+/// wait for it. None when a signal came first.
+pub(super) fn peek_whether_ended(process: Pid) -> Result<Option<bool>, Errno> {
+    let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL | libc::__WNOTHREAD;
+    // SAFETY: all zeros are a siginfo_t, and the kernel writes one, which is there.
+    let (found, about) = unsafe {
+        let mut about: libc::siginfo_t = std::mem::zeroed();
+        (libc::waitid(libc::P_PID, process.as_raw() as libc::id_t, &mut about, flags), about)
+    };
+    match Errno::result(found) {
+        Err(Errno::EINTR) => Ok(None),
+        // Somebody else has waited for it.
+        Err(Errno::ECHILD) => Ok(Some(true)),
+        Err(error) => Err(error),
+        Ok(_) => Ok(Some(matches!(about.si_code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED))),
+    }
+}
+
 fn decode(raw: libc::c_int) -> Status {
     if libc::WIFEXITED(raw) {
         return Status::Exited(libc::WEXITSTATUS(raw));

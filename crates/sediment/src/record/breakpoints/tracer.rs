@@ -14,11 +14,11 @@ use super::log::Log;
 use super::machine::Registers;
 use super::mappings::{is_pending, process_of};
 use super::modules::Modules;
-use super::rates::{Taken, Windows};
+use super::rates::{Taken, Windows, own_time};
 use super::space::{Met, Space};
 use super::system::{self, Alarm, Resume, Status};
-use super::{Progress, Settings, Until};
 use crate::error::{Error, Result};
+use crate::record::{Progress, Settings, Until};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::ptrace;
@@ -66,6 +66,8 @@ pub(super) struct Tracer<'a> {
     alarm: Alarm,
     begun: Instant,
     watch: &'a mut dyn FnMut(Progress),
+    /// How long programs stood still while their files were read and armed.
+    pub(super) arming: Duration,
     /// Threads are being let go.
     letting_go: bool,
 }
@@ -93,6 +95,7 @@ impl<'a> Tracer<'a> {
             alarm,
             begun: Instant::now(),
             watch,
+            arming: Duration::ZERO,
             letting_go: false,
         })
     }
@@ -117,7 +120,7 @@ impl<'a> Tracer<'a> {
     }
 
     fn add_space(&mut self, mut space: Space) -> u32 {
-        space.look_at_clock();
+        space.start_clock();
         let id = self.next_space;
         self.next_space += 1;
         self.spaces.insert(id, space);
@@ -136,12 +139,15 @@ impl<'a> Tracer<'a> {
         while !self.over && !self.tasks.is_empty() {
             let period = self.windows.as_ref().map_or(LOOK_AROUND, |windows| windows.period());
             self.alarm.ring(period).map_err(broken)?;
+            if !self.became && self.root_cannot_become_the_program()? {
+                break;
+            }
             match system::wait() {
                 Ok(Some((thread, status))) => {
-                    let stopped = Instant::now();
+                    let before = own_time();
                     self.handle(thread, status)?;
                     if let Some(windows) = &mut self.windows {
-                        windows.spend(stopped.elapsed());
+                        windows.spend(own_time().saturating_sub(before));
                     }
                 }
                 Ok(None) => self.look_around(),
@@ -155,11 +161,25 @@ impl<'a> Tracer<'a> {
         Ok(())
     }
 
+    /// Whether the process that was to become the program has ended before: then whoever started it waits for its end.
+    fn root_cannot_become_the_program(&mut self) -> Result<bool> {
+        let Some(root) = self.root else { return Ok(false) };
+        let ended = loop {
+            if let Some(ended) = system::peek_whether_ended(root).map_err(broken)? {
+                break ended;
+            }
+        };
+        if ended {
+            self.forget(root);
+        }
+        Ok(ended)
+    }
+
     fn look_around(&mut self) {
         let elapsed = self.begun.elapsed();
         let late = matches!(self.settings.until, Until::After(limit) if elapsed >= limit);
         self.over |= late || self.settings.stop.asked();
-        (self.watch)(Progress { elapsed, functions: self.log.functions() });
+        (self.watch)(Progress { elapsed, functions: Some(self.log.functions()) });
     }
 
     fn handle(&mut self, thread: Pid, status: Status) -> Result<()> {
@@ -180,17 +200,8 @@ impl<'a> Tracer<'a> {
                 self.system_call(thread)?;
                 self.go_on(thread, 0)?;
             }
-            Status::Event(libc::PTRACE_EVENT_EXIT) if self.root == Some(thread) && !self.became => {
-                // It could not become the program; whoever started it waits for its end.
-                self.over = true;
-                self.forget(thread);
-                ignore_gone(system::resume(thread, Resume::Detach, 0))?;
-            }
-            Status::Event(libc::PTRACE_EVENT_EXIT) => self.go_on(thread, 0)?,
             Status::Event(libc::PTRACE_EVENT_EXEC) => {
-                if self.root == Some(thread) && !std::mem::replace(&mut self.became, true) {
-                    ignore_gone(ptrace::setoptions(thread, super::start::FOLLOW_AND_END))?;
-                }
+                self.became |= self.root == Some(thread);
                 self.became_a_program(thread)?;
                 self.go_on(thread, 0)?;
             }
@@ -252,7 +263,9 @@ impl<'a> Tracer<'a> {
                 if registers.return_from_function(&space.memory).is_none() {
                     return Ok(libc::SIGSEGV);
                 }
+                let stopped = Instant::now();
                 space.look_at_mappings(&mut self.modules).map_err(unreadable)?;
+                self.arming += stopped.elapsed();
                 for image in std::mem::take(&mut space.gone) {
                     self.log.retire_image(&image, space.processor_time);
                 }
@@ -297,7 +310,9 @@ impl<'a> Tracer<'a> {
         self.over |= self.settings.until == Until::Output && output && !call.ended;
         let space = self.tasks.get(&thread).and_then(|task| self.spaces.get_mut(&task.space));
         if let Some(space) = space.filter(|space| space.loading && call.ended && call.maps_code()) {
+            let stopped = Instant::now();
             space.look_at_mappings(&mut self.modules).map_err(unreadable)?;
+            self.arming += stopped.elapsed();
         }
         Ok(())
     }
@@ -338,12 +353,14 @@ impl<'a> Tracer<'a> {
 
     /// A process has become another program: its other threads are gone, and the one that is left has its id.
     fn became_a_program(&mut self, process: Pid) -> Result<()> {
+        let stopped = Instant::now();
         let space = Space::of(process).and_then(|mut space| {
             if !self.letting_go {
                 space.begin(&mut self.modules)?;
             }
             Ok(space)
         });
+        self.arming += stopped.elapsed();
         let mut threads: Vec<Pid> = self
             .tasks
             .iter()

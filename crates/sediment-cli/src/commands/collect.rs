@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment collect`: a profile of an installed package, to be sent to whoever maintains it. Of what was recorded only functions
+//! of the package's own files are kept; nothing is sent.
+
+use super::record::target;
+use super::split;
+use crate::exit;
+use crate::files::{self, SystemFiles};
+use crate::packages::Package;
+use crate::recording::Options;
+use crate::ui::Ui;
+use clap::Args;
+use sediment::binary::{Binary, Files as _};
+use sediment::profile::{Profile, split as parts, text};
+use sediment::read::Recording;
+use sediment::{Error, ErrorKind, Result};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Record how you use an installed package: a small file to send to its maintainers
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Record how you use an installed package: a small file to send to its maintainers.\n\n\
+The file says which functions of the package's own programs and libraries ran and how often they called each other. It does not \
+say who you are, which machine this is, what the files are called that you worked on, with what arguments anything was run, or \
+when. --show prints it, to the last byte. Nothing is sent: the last lines say where the package wants such things sent."
+)]
+pub(crate) struct Arguments {
+    /// The package, as the package manager names it; several give a file each
+    #[arg(required = true, value_name = "PACKAGE")]
+    packages: Vec<String>,
+    /// What to run, and its arguments
+    #[arg(value_name = "COMMAND", last = true, required_unless_present = "pid")]
+    command: Vec<OsString>,
+    /// Watch this running process instead, and what it starts; may be given again
+    #[arg(long, value_name = "ID", conflicts_with = "command")]
+    pid: Vec<i32>,
+    /// The file to write, or a folder for a file per program and library; the default is PACKAGE.gv
+    #[arg(short, long, value_name = "FILE|FOLDER")]
+    output: Option<PathBuf>,
+    /// Look for packages and their files below this folder
+    #[arg(long, value_name = "FOLDER")]
+    root: Option<PathBuf>,
+    /// Print exactly what is in the file
+    #[arg(long)]
+    show: bool,
+    #[command(flatten)]
+    options: Options,
+}
+
+pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
+    let packages = arguments
+        .packages
+        .iter()
+        .map(|name| Package::find(name, arguments.root.as_deref()))
+        .collect::<Result<Vec<_>>>()?;
+    if packages.len() > 1 && arguments.output.as_ref().is_some_and(|path| !path.is_dir()) {
+        return Err(Error::new(
+            ErrorKind::Usage,
+            "several packages give several files: -o must name a folder",
+        ));
+    }
+    let made = arguments.options.record(&target(&arguments.command, &arguments.pid, false), false, ui)?;
+    // What was recorded ran here, wherever its package is installed.
+    let files = SystemFiles::new(None, &[])?;
+    for package in &packages {
+        let kept = of_package(&made.recording, &made.resolved.profile, package, &files, ui)?;
+        let written = write(&kept, package, arguments.output.as_deref(), packages.len() > 1, ui)?;
+        if arguments.show {
+            ui.result(&text::print(&kept))?;
+        }
+        ui.note(&format!("{}: {} functions, in {written}", package.version, kept.function_count()));
+        if !arguments.show {
+            ui.note("to see all that is in it: --show, or any editor");
+        }
+        ui.note("nothing was sent; if you want to send it:");
+        for line in &package.report_to {
+            ui.note(&format!("  {line}"));
+        }
+    }
+    Ok(made.outcome.map_or(ExitCode::SUCCESS, exit::as_the_program))
+}
+
+/// The part of a profile that is the package's, with its name and version.
+pub(crate) fn of_package(
+    recording: &Recording,
+    profile: &Profile,
+    package: &Package,
+    files: &SystemFiles,
+    ui: &Ui,
+) -> Result<Profile> {
+    let (mut own, mut others) = (BTreeSet::new(), BTreeSet::new());
+    for dso in recording.dsos() {
+        let label = label(&dso.path, dso.build_id.as_deref(), files);
+        if package.has(&dso.path) {
+            own.insert(label)
+        } else {
+            others.insert(label)
+        };
+    }
+    for label in own.intersection(&others) {
+        ui.note(&format!("{label} is left out: a file of that name that is not the package's ran too"));
+    }
+    let labels: BTreeSet<&str> = own.difference(&others).map(String::as_str).collect();
+    let mut kept = parts::only(profile, &labels);
+    if kept.function_count() == 0 {
+        return Err(Error::failed(format!("nothing of {} ran in what was recorded", package.name)).with_hint(
+            "is it the package of the programs that ran? `dpkg -S FILE` or `rpm -qf FILE` tells; of a stripped library only \
+             exported functions are seen",
+        ));
+    }
+    for label in labels {
+        if kept.clusters().contains_key(label) {
+            kept.cluster_mut(label).package = Some(package.version.clone());
+        }
+    }
+    Ok(kept)
+}
+
+/// What a profile calls a recorded file: by its soname, else by its base name.
+fn label(path: &str, build_id: Option<&str>, files: &SystemFiles) -> String {
+    let soname = files
+        .binary(path, build_id)
+        .and_then(|bytes| Binary::parse(&bytes, &sediment::binary::NoFiles).ok())
+        .and_then(|binary| binary.soname);
+    files::base_name(Path::new(soname.as_deref().unwrap_or(path)))
+}
+
+/// Writes a package's profile to a file, or to a folder; says where.
+pub(crate) fn write(
+    profile: &Profile,
+    package: &Package,
+    output: Option<&Path>,
+    several: bool,
+    ui: &Ui,
+) -> Result<String> {
+    let name = || {
+        sediment::escape::file_name(&package.name.replace(':', "-"))
+            .ok_or_else(|| {
+                Error::new(ErrorKind::Usage, format!("{} cannot be the name of a file", package.name))
+            })
+            .map(|name| format!("{name}.gv"))
+    };
+    let path = match output {
+        None => PathBuf::from(name()?),
+        Some(folder) if folder.is_dir() && several => folder.join(name()?),
+        Some(folder) if folder.is_dir() => {
+            split::write_parts(profile, folder, ui)?;
+            return Ok(files::display(folder));
+        }
+        Some(path) => path.to_path_buf(),
+    };
+    files::write(&path, text::print(profile).as_bytes(), ui)?;
+    Ok(files::display(&path))
+}

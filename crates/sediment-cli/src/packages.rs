@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the package manager (dpkg or rpm) knows of an installed package: its version, its files, and where its maintainers want
+//! reports. It is asked by its own commands.
+
+use crate::files;
+use sediment::measure::Command;
+use sediment::measure::command::run;
+use sediment::{Error, ErrorKind, Result};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+/// Bytes that a package manager may say of one package.
+const LONGEST_ANSWER: usize = 64 << 20;
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Symbolic links on the way to one file; the kernel takes as many.
+const MOST_LINKS: usize = 40;
+
+/// An installed package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Package {
+    /// Its name as it was asked for.
+    pub(crate) name: String,
+    /// Name, version and release.
+    pub(crate) version: String,
+    /// Its files as they really lie below the root, links followed.
+    files: BTreeSet<PathBuf>,
+    /// Where to send things for it, a line each.
+    pub(crate) report_to: Vec<String>,
+    root: PathBuf,
+}
+
+impl Package {
+    /// The package of this name, installed below `root`.
+    pub(crate) fn find(name: &str, root: Option<&Path>) -> Result<Self> {
+        if name.is_empty() || name.starts_with('-') || name.contains(char::is_whitespace) {
+            return Err(Error::new(ErrorKind::Usage, format!("{name:?} is no name of a package")));
+        }
+        let root = root.unwrap_or_else(|| Path::new("/"));
+        let root = &root.canonicalize().map_err(|error| {
+            Error::failed(format!("cannot be entered: {error}")).with_input(files::display(root))
+        })?;
+        let databases: Vec<&Database> =
+            DATABASES.iter().filter(|database| database.at.iter().any(|at| root.join(at).exists())).collect();
+        if databases.is_empty() {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "neither dpkg nor rpm has installed anything here",
+            )
+            .with_input(files::display(root)));
+        }
+        let mut why = None;
+        for database in databases {
+            match (database.ask)(name, root) {
+                Ok(package) => return Ok(package),
+                Err(error) => drop(why.get_or_insert(error)),
+            }
+        }
+        let known = Error::failed(format!("there is no installed package {name}"));
+        Err(match why {
+            Some(error) => {
+                known.with_hint(format!("{error}; `dpkg -S FILE` or `rpm -qf FILE` names a file's package"))
+            }
+            None => known,
+        })
+    }
+
+    /// Whether a file that was recorded under this path is one of the package's: a path as what ran below the root sees it, or as
+    /// this machine does.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        let path = Path::new(path);
+        let inside = path.strip_prefix(&self.root).unwrap_or(path);
+        [path, inside]
+            .into_iter()
+            .filter_map(|path| real_path(&self.root, path))
+            .any(|real| self.files.contains(&real))
+    }
+
+    fn new(name: &str, version: String, listed: &str, report_to: Vec<String>, root: &Path) -> Self {
+        let paths = listed.lines().filter(|line| line.starts_with('/'));
+        let files = paths.filter_map(|path| real_path(root, Path::new(path))).collect();
+        Self { name: name.to_owned(), version, files, report_to, root: root.to_path_buf() }
+    }
+}
+
+/// A package manager.
+struct Database {
+    /// Where it keeps what it knows, below the root.
+    at: &'static [&'static str],
+    ask: fn(&str, &Path) -> Result<Package>,
+}
+
+const DATABASES: &[Database] = &[
+    Database { at: &["var/lib/dpkg/status"], ask: ask_dpkg },
+    Database { at: &["usr/lib/sysimage/rpm", "var/lib/rpm", "usr/share/rpm"], ask: ask_rpm },
+];
+
+fn ask_dpkg(name: &str, root: &Path) -> Result<Package> {
+    let admindir = format!("--admindir={}", root.join("var/lib/dpkg").display());
+    let format = "--showformat=${Package}\\t${Version}\\t${db:Status-Abbrev}\\t${source:Package}\\t${Bugs}\\t${Maintainer}\\n";
+    let said = answer("dpkg-query", &[&admindir, "--show", format, "--", name])?;
+    let installed = said.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    let mut installed = installed.filter(|fields| fields.len() == 6 && fields[2].starts_with("ii"));
+    let Some([package, version, _, source, bugs, maintainer]) =
+        installed.next().and_then(|fields| <[&str; 6]>::try_from(fields).ok())
+    else {
+        return Err(Error::failed(format!("{name} is not installed")));
+    };
+    let listed = answer("dpkg-query", &[&admindir, "--listfiles", "--", name])?;
+    let mut report_to = Vec::new();
+    if !bugs.is_empty() {
+        report_to.push(format!("the package's bug tracker: {bugs}"));
+    } else if os_is(root, "debian") {
+        report_to.push(format!(
+            "a wishlist bug for the source package {source}: submit@bugs.debian.org, with the lines \"Source: {source}\" \
+             and \"Severity: wishlist\" first (or: reportbug --severity=wishlist --attach=FILE src:{source})"
+        ));
+    }
+    report_to.push(format!("its maintainer: {maintainer}"));
+    Ok(Package::new(name, format!("{package}-{version}"), &listed, report_to, root))
+}
+
+fn ask_rpm(name: &str, root: &Path) -> Result<Package> {
+    let at = format!("--root={}", root.display());
+    let format = "--queryformat=%{NAME}-%{VERSION}-%{RELEASE}\\t%{BUGURL}\\t%{VENDOR}\\t%{URL}\\n";
+    let said = answer("rpm", &[&at, "--query", format, "--", name])?;
+    let fields: Vec<&str> = said.lines().next().unwrap_or_default().split('\t').collect();
+    let [version, bugs, vendor, url] = fields[..] else {
+        return Err(Error::failed(format!("rpm says of {name} what is not understood")));
+    };
+    let listed = answer("rpm", &[&at, "--query", "--list", "--", name])?;
+    let said = |what: &str, value: &str| (value != "(none)").then(|| format!("{what}: {value}"));
+    let report_to =
+        [said("the package's bug tracker", bugs), said("its vendor", vendor), said("its project", url)];
+    Ok(Package::new(name, version.to_owned(), &listed, report_to.into_iter().flatten().collect(), root))
+}
+
+fn answer(tool: &str, arguments: &[&str]) -> Result<String> {
+    let command = Command::new(tool, "/", PATIENCE).with_arguments(arguments.iter().copied());
+    let ended = run(&command, LONGEST_ANSWER)?.successful(&command)?;
+    if ended.output_dropped > 0 {
+        return Err(Error::failed(format!("{tool} says more than {LONGEST_ANSWER} bytes of one package")));
+    }
+    Ok(String::from_utf8_lossy(&ended.output).into_owned())
+}
+
+fn os_is(root: &Path, id: &str) -> bool {
+    let text = fs::read_to_string(root.join("etc/os-release"))
+        .or_else(|_| fs::read_to_string(root.join("usr/lib/os-release")))
+        .unwrap_or_default();
+    text.lines().any(|line| line.strip_prefix("ID=").is_some_and(|value| value.trim_matches('"') == id))
+}
+
+/// Where a path leads below a root, with every symbolic link on the way followed there; None if there is no file at its end.
+fn real_path(root: &Path, path: &Path) -> Option<PathBuf> {
+    let mut open: Vec<PathBuf> = vec![path.to_path_buf()];
+    let mut real = PathBuf::new();
+    let mut links = 0;
+    while let Some(rest) = open.pop() {
+        let mut parts = rest.components();
+        let part = parts.next();
+        if !parts.as_path().as_os_str().is_empty() {
+            open.push(parts.as_path().to_path_buf());
+        }
+        match part {
+            Some(Component::RootDir) => real = PathBuf::new(),
+            Some(Component::ParentDir) => drop(real.pop()),
+            Some(Component::Normal(name)) => {
+                let there = real.join(name);
+                match fs::read_link(root.join(&there)) {
+                    Ok(target) => {
+                        links += 1;
+                        if links > MOST_LINKS {
+                            return None;
+                        }
+                        open.push(target);
+                    }
+                    Err(_) => real = there,
+                }
+            }
+            Some(Component::CurDir | Component::Prefix(_)) | None => {}
+        }
+    }
+    root.join(&real).is_file().then_some(real)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn links_are_followed_below_the_root() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |path: &str| root.path().join(path);
+        fs::create_dir_all(at("usr/lib/x86_64-linux-gnu")).unwrap();
+        fs::create_dir_all(at("usr/bin")).unwrap();
+        fs::write(at("usr/lib/x86_64-linux-gnu/libz.so.1.2"), "").unwrap();
+        fs::write(at("usr/bin/tool"), "").unwrap();
+        symlink("usr/lib", at("lib")).unwrap();
+        symlink("/usr/bin", at("bin")).unwrap();
+        symlink("libz.so.1.2", at("usr/lib/x86_64-linux-gnu/libz.so.1")).unwrap();
+        symlink("../lib/x86_64-linux-gnu/../x86_64-linux-gnu/libz.so.1", at("usr/bin/z")).unwrap();
+        symlink("loop", at("loop")).unwrap();
+        let real = |path: &str| real_path(root.path(), Path::new(path));
+        let library = Some(PathBuf::from("usr/lib/x86_64-linux-gnu/libz.so.1.2"));
+        assert_eq!(real("/lib/x86_64-linux-gnu/libz.so.1"), library);
+        assert_eq!(real("/usr/lib/x86_64-linux-gnu/libz.so.1.2"), library);
+        assert_eq!(real("/bin/z"), library);
+        assert_eq!(real("/bin/tool"), Some(PathBuf::from("usr/bin/tool")));
+        assert_eq!(real("/bin/../../../bin/tool"), Some(PathBuf::from("usr/bin/tool")));
+        for nothing in ["/loop", "/usr/bin", "/nowhere", "/etc/passwd", ""] {
+            assert_eq!(real(nothing), None, "{nothing}");
+        }
+    }
+}
