@@ -5,10 +5,12 @@ mod advise;
 mod demo;
 mod draw;
 mod eval;
+mod explain;
 mod import;
 mod legacy;
 mod merge;
 mod order;
+mod predict;
 mod show;
 mod verify;
 mod weights;
@@ -40,6 +42,7 @@ enum Command {
     Show(show::Arguments),
     Draw(draw::Arguments),
     Order(order::Arguments),
+    Predict(predict::Arguments),
     Verify(verify::Arguments),
     Advise(advise::Arguments),
     Eval(eval::Arguments),
@@ -61,6 +64,7 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
         Command::Show(arguments) => show::run(&arguments, ui),
         Command::Draw(arguments) => draw::run(&arguments, ui),
         Command::Order(arguments) => order::run(&arguments, ui),
+        Command::Predict(arguments) => predict::run(&arguments, ui),
         Command::Verify(arguments) => return verify::run(&arguments, ui),
         Command::Advise(arguments) => advise::run(&arguments, ui),
         Command::Eval(arguments) => return eval::run(&arguments, ui),

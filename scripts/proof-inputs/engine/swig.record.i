@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+%module shapes
+%include <std_string.i>
+%include <std_vector.i>
+%include <exception.i>
+%{
+#include "shapes.h"
+%}
+%template(Numbers) std::vector<double>;
+%template(Names) std::vector<std::string>;
+%rename(at) Path::operator[];
+%ignore Path::scratch;
+%exception Path::add { try { $action } catch (std::out_of_range &e) { SWIG_exception(SWIG_IndexError, e.what()); } }
+enum Colour { Red, Green = 5, Blue };
+struct Point { double x, y; Point(double x = 0, double y = 0); Point operator+(const Point &other) const; double length() const; };
+class Shape {
+public:
+    virtual ~Shape();
+    virtual double area() const = 0;
+    virtual std::string name() const { return "shape"; }
+    static int count;
+    Colour colour;
+};
+class Circle : public Shape {
+public:
+    Circle(const Point &middle, double radius);
+    double area() const;
+    Point middle() const;
+};
+class Path : public Shape {
+public:
+    Path();
+    explicit Path(const std::vector<double> &numbers);
+    void add(const Point &point, int at = -1);
+    Point &operator[](int at);
+    int size() const;
+    double area() const;
+    const std::vector<std::string> &names() const;
+    double *scratch;
+};
+%extend Path { Path copy() const { return *self; } }
+template <class T> class Pair { public: T first, second; Pair(T one, T other); T larger() const; };
+%template(IntPair) Pair<int>;
+%template(PointPair) Pair<Point>;
+double distance(const Point &one, const Point &other);
+int overload(int number);
+int overload(double number, const char *text);
