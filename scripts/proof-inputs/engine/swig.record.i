@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 %module shapes
-%include <std_string.i>
-%include <std_vector.i>
-%include <exception.i>
 %{
 #include "shapes.h"
 %}
-%template(Numbers) std::vector<double>;
-%template(Names) std::vector<std::string>;
 %rename(at) Path::operator[];
 %ignore Path::scratch;
-%exception Path::add { try { $action } catch (std::out_of_range &e) { SWIG_exception(SWIG_IndexError, e.what()); } }
 enum Colour { Red, Green = 5, Blue };
 struct Point { double x, y; Point(double x = 0, double y = 0); Point operator+(const Point &other) const; double length() const; };
 class Shape {
 public:
     virtual ~Shape();
     virtual double area() const = 0;
-    virtual std::string name() const { return "shape"; }
+    virtual const char *name() const { return "shape"; }
     static int count;
     Colour colour;
 };
@@ -30,12 +24,10 @@ public:
 class Path : public Shape {
 public:
     Path();
-    explicit Path(const std::vector<double> &numbers);
     void add(const Point &point, int at = -1);
     Point &operator[](int at);
     int size() const;
     double area() const;
-    const std::vector<std::string> &names() const;
     double *scratch;
 };
 %extend Path { Path copy() const { return *self; } }

@@ -1,20 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-%module(directors="1") store
-%include <std_map.i>
-%include <std_pair.i>
-%include <std_shared_ptr.i>
-%include <typemaps.i>
-%feature("director") Listener;
+%module store
 %feature("docstring") Store::find "Looks for a key.";
-%shared_ptr(Node)
-%typemap(in) (const char *bytes, int length) { $1 = 0; $2 = 0; }
-%apply int *OUTPUT { int *found };
-%apply double &INOUT { double &weight };
 #define LIMIT 64
 #define NAME "store"
 %constant double RATIO = 1.5 * 3;
-%template(Table) std::map<int, double>;
-%template(Entry) std::pair<int, double>;
 namespace data {
     typedef unsigned long long key_t;
     class Node { public: Node(key_t key, Node *parent = 0); key_t key() const; Node *parent() const; private: Node(const Node &); };
@@ -31,7 +20,6 @@ public:
     void weigh(double &weight) const;
     void put(const char *bytes, int length);
     void listen(Listener *listener);
-    std::map<int, double> table() const;
     Store &operator=(const Store &other);
     bool operator==(const Store &other) const;
     Store &operator<<(int value);
