@@ -9,7 +9,7 @@ mod graphs;
 
 use graphs::Shape;
 use proptest::prelude::*;
-use sediment::engine::{CLASSICS, Workload, order};
+use sediment::engine::{CLASSICS, Workload, cost, order};
 use sediment::graph::{CallEdge, CallGraph, FunctionId, Trace};
 use sediment::layout::{Options, algorithm};
 use sediment::model::{Geometry, replay};
@@ -95,6 +95,10 @@ fn each_of_several_workloads_counts() {
     let both = order(&graph, &[Workload { trace: &long, weight: 1 }, Workload { trace: &short, weight: 1 }]);
     let classic = (algorithm("cdsort").unwrap().run)(&graph, &Options::default());
     assert!(misses(&short, &graph, &both.order, 32) < misses(&short, &graph, &classic, 32));
+    assert_eq!(cost(&graph, &short, &classic), 1.0);
+    // The classic order comes from the long run's own calls: there is next to nothing to be gained for it.
+    let costs = [&long, &short].map(|run| cost(&graph, run, &both.order));
+    assert!(costs[0] < 1.1 && costs[1] < 1.0, "neither is drowned by the other: {costs:?}");
 }
 
 #[test]

@@ -95,6 +95,7 @@ fn gv2link(matches: &ArgMatches, ui: &Ui) -> Result<()> {
         algorithm: order::ENGINE,
         options: layout::Options::default(),
         traces: &[],
+        explain: &[],
         linker: "gnu-ld",
     };
     let order = order::order_text(&profile, &Selection::Everything, &how, ui)?;

@@ -7,10 +7,12 @@ mod demo;
 mod doctor;
 mod draw;
 mod eval;
+mod explain;
 pub(crate) mod import;
 mod legacy;
 mod merge;
 mod order;
+mod predict;
 mod record;
 mod show;
 mod split;
@@ -47,6 +49,7 @@ enum Command {
     Draw(draw::Arguments),
     Split(split::Arguments),
     Order(order::Arguments),
+    Predict(predict::Arguments),
     Verify(verify::Arguments),
     Advise(advise::Arguments),
     Eval(eval::Arguments),
@@ -72,6 +75,7 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
         Command::Draw(arguments) => draw::run(&arguments, ui),
         Command::Split(arguments) => split::run(&arguments, ui),
         Command::Order(arguments) => order::run(&arguments, ui),
+        Command::Predict(arguments) => predict::run(&arguments, ui),
         Command::Verify(arguments) => return verify::run(&arguments, ui),
         Command::Advise(arguments) => advise::run(&arguments, ui),
         Command::Eval(arguments) => return eval::run(&arguments, ui),

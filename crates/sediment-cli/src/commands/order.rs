@@ -44,6 +44,9 @@ pub(crate) struct Arguments {
     /// A run to order for, as `import --trace` writes it; may be given again, for several workloads that count alike
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
+    /// Say on standard error why this function is where it is; may be given again
+    #[arg(long, value_name = "FUNCTION")]
+    explain: Vec<String>,
     /// Seed of the random order
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -82,6 +85,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         algorithm: &arguments.algorithm,
         options: layout::Options { seed: arguments.seed },
         traces: &arguments.trace,
+        explain: &arguments.explain,
         linker: &arguments.linker,
     };
     let text = order_text(&profile, &selection, &how, ui)
@@ -95,6 +99,7 @@ pub(crate) struct How<'a> {
     pub(crate) algorithm: &'a str,
     pub(crate) options: layout::Options,
     pub(crate) traces: &'a [PathBuf],
+    pub(crate) explain: &'a [String],
     pub(crate) linker: &'a str,
 }
 
@@ -123,6 +128,11 @@ pub(crate) fn order_text(
             format!("--trace is for the engine; {} looks at the profile alone", how.algorithm),
         ));
     };
+    for name in how.explain {
+        for line in super::explain::explain(name, &order, &built)?.lines() {
+            ui.note(line);
+        }
+    }
     let (placements, losses) = link::placements(&order, &built, binary_of(selection));
     ui.losses("placing", &losses);
     let (text, losses) = (linker.write)(&placements);
@@ -131,8 +141,8 @@ pub(crate) fn order_text(
 }
 
 /// The engine's order, for the runs in these files.
-fn by_engine(built: &BuiltGraph, traces: &[PathBuf], ui: &Ui) -> Result<Order> {
-    let traces = traces.iter().map(|path| read_trace(path, built)).collect::<Result<Vec<Trace>>>()?;
+fn by_engine(built: &BuiltGraph, paths: &[PathBuf], ui: &Ui) -> Result<Order> {
+    let traces = paths.iter().map(|path| read_trace(path, built)).collect::<Result<Vec<Trace>>>()?;
     let workloads: Vec<Workload<'_>> = traces.iter().map(|trace| Workload { trace, weight: 1 }).collect();
     let outcome = engine::order(&built.graph, &workloads);
     if !traces.is_empty() {
@@ -142,11 +152,22 @@ fn by_engine(built: &BuiltGraph, traces: &[PathBuf], ui: &Ui) -> Result<Order> {
         };
         ui.note(&format!("engine: {} fits the runs best; {found}", outcome.start));
     }
+    if traces.len() > 1 {
+        for (path, trace) in paths.iter().zip(&traces) {
+            let alone = engine::order(&built.graph, &[Workload { trace, weight: 1 }]);
+            let [together, alone] =
+                [&outcome.order, &alone.order].map(|order| 100.0 * engine::cost(&built.graph, trace, order));
+            ui.note(&format!(
+                "engine: {} costs {together:.0}% of what it does in the order of cdsort; in an order for it alone, {alone:.0}%",
+                files::display(path)
+            ));
+        }
+    }
     Ok(layout::grouped(&built.graph, outcome.order))
 }
 
 /// A run of which at least one function is to be ordered.
-fn read_trace(path: &Path, built: &BuiltGraph) -> Result<Trace> {
+pub(super) fn read_trace(path: &Path, built: &BuiltGraph) -> Result<Trace> {
     let named = |error: Error| error.with_input(files::display(path));
     let source = files::Source::open(path)?;
     let trace = file::load_with_others(&source, &built.table).map_err(named)?;

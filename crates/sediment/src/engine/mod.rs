@@ -109,6 +109,18 @@ pub fn order(graph: &CallGraph, workloads: &[Workload<'_>]) -> Outcome {
     }
 }
 
+/// What an order costs on a run, as a share of what the first of [`CLASSICS`] costs: how one workload fares under an order for
+/// several. Below 1 is better. 1 where the run is too short to tell.
+#[must_use]
+pub fn cost(graph: &CallGraph, trace: &Trace, order: &[FunctionId]) -> f64 {
+    let reference = classic(graph, CLASSICS[0]);
+    let sampling = Sampling { widths: &WIDTHS, blocks: BLOCKS };
+    let observed = activity::observe(&[trace], &pages(graph, &reference), &sampling);
+    let judge = Judge::new(graph, &[Workload { trace, weight: 1 }], &observed, &reference);
+    let [ours, theirs] = [order, &reference].map(|order| judge.learnt(order).cost());
+    if theirs == 0 { 1.0 } else { ours as f64 / theirs as f64 }
+}
+
 fn classic(graph: &CallGraph, name: &str) -> Vec<FunctionId> {
     layout::algorithm(name)
         .map_or_else(|| graph.ids().collect(), |algorithm| (algorithm.run)(graph, &Options::default()))
