@@ -101,9 +101,10 @@ impl Workshop {
     }
 
     fn record(&self, options: &[&str], command: &[&str]) -> Command {
-        let mut record = Command::new(env!("CARGO_BIN_EXE_sediment"));
+        // What runs in the background is started to ignore the interrupt key; here it is to be heard.
+        let mut record = Command::new("env");
         record
-            .arg("record")
+            .args(["--default-signal=INT", env!("CARGO_BIN_EXE_sediment"), "record"])
             .args(["-o", "recorded.gv", "--method", "breakpoints"])
             .args(options)
             .current_dir(self.path());
