@@ -89,6 +89,14 @@ fn numbers_of_version_2_are_checked() {
             "a repeated edge adds up beyond 128 bits",
         ),
         (
+            "a -> b [near=302231454903657293676543] a -> b [near=1]",
+            "a repeated edge adds up to 2^78 or more, which no count of calls is",
+        ),
+        (
+            "a [samples=302231454903657293676543] b [name=a, samples=1]",
+            "the `samples` of a function add up to 2^78 or more, which no count of calls is",
+        ),
+        (
             "subgraph cluster0 { label=x a [dso=y] }",
             "`dso` names another DSO than the cluster that lists the function (found \"y\")",
         ),

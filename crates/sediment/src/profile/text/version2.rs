@@ -75,7 +75,7 @@ impl Reader<'_, '_> {
     fn amount(&self, value: Option<&Value>, name: &str, unit: Unit) -> Result<Option<u128>> {
         let number = self.integer(value, name)?;
         match (number, value) {
-            (Some(number), Some(value)) if unit == Unit::Calls && number >> CALL_BITS != 0 => {
+            (Some(_), Some(value)) if !within(unit, [number]) => {
                 Err(self
                     .fault(value, &format!("`{name}` is 2^{CALL_BITS} or more, which no count of calls is")))
             }
@@ -193,9 +193,11 @@ impl Reader<'_, '_> {
                 continue;
             };
             let function = profile.function(key);
-            let sum = profile.facts[function.index()].absorb(&facts);
-            sum.ok_or_else(|| {
-                self.graph.error(node.offset, "the `samples` of a function add up beyond 128 bits")
+            let sum = &mut profile.facts[function.index()];
+            let added = sum.absorb(&facts).filter(|()| within(profile.unit, [sum.samples]));
+            added.ok_or_else(|| {
+                let message = format!("the `samples` of a function add up {}", beyond(profile.unit));
+                self.graph.error(node.offset, message)
             })?;
             functions.push(Some(function));
         }
@@ -241,8 +243,12 @@ impl Reader<'_, '_> {
                 losses.add(EDGE_WITHOUT_END, facts.count.unwrap_or(0), &name);
                 continue;
             };
-            let sum = profile.edge_mut(caller, callee).add(&facts);
-            sum.ok_or_else(|| self.graph.error(edge.offset, "a repeated edge adds up beyond 128 bits"))?;
+            let unit = profile.unit;
+            let sum = profile.edge_mut(caller, callee);
+            let added = sum.add(&facts).filter(|()| within(unit, [sum.count, sum.near]));
+            added.ok_or_else(|| {
+                self.graph.error(edge.offset, format!("a repeated edge adds up {}", beyond(unit)))
+            })?;
         }
         match (bare, self.graph.edges.first()) {
             (Some(edge), _) if labelled => Err(without_weight(self.graph, edge)),
@@ -287,6 +293,19 @@ impl Reader<'_, '_> {
                 .with_hint("`total` is all that was seen; a label is count / total"));
         }
         Ok(facts)
+    }
+}
+
+/// Whether numbers are such as a profile of this unit may hold, one by one and in sum.
+fn within<const N: usize>(unit: Unit, numbers: [Option<u128>; N]) -> bool {
+    unit != Unit::Calls || numbers.iter().flatten().all(|number| number >> CALL_BITS == 0)
+}
+
+/// What a sum has left that is not [`within`].
+fn beyond(unit: Unit) -> String {
+    match unit {
+        Unit::Calls => format!("to 2^{CALL_BITS} or more, which no count of calls is"),
+        Unit::Share => "beyond 128 bits".to_owned(),
     }
 }
 
