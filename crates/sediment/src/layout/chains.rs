@@ -99,6 +99,11 @@ impl Chains {
         FunctionId(self.chains[chain.index()].first)
     }
 
+    /// The last function of the chain.
+    pub(super) fn last(&self, chain: ChainId) -> FunctionId {
+        FunctionId(self.chains[chain.index()].last)
+    }
+
     /// The functions of the chain in their order.
     pub(super) fn functions(&self, chain: ChainId) -> impl Iterator<Item = FunctionId> + '_ {
         let mut at = self.chains[chain.index()].first;
@@ -138,6 +143,29 @@ impl Chains {
         kept
     }
 
+    /// Makes one chain of two, of all their functions in this order, and returns its handle; of the two, only that one stays valid.
+    /// `sizes` are those of all functions. As costly as the whole is long: where one goes behind the other, [`Self::join`] is cheaper.
+    pub(super) fn rearrange(
+        &mut self,
+        one: ChainId,
+        other: ChainId,
+        functions: &[FunctionId],
+        sizes: &[u64],
+    ) -> ChainId {
+        let whole = self.join(one, other);
+        debug_assert_eq!(functions.len(), self.length(whole) as usize, "all functions of both chains");
+        let mut place = 0;
+        for (function, next) in functions.iter().zip(functions[1..].iter().map(|next| next.0).chain([NONE])) {
+            self.members[function.index()] = Member { chain: whole, next, place };
+            place += sizes[function.index()] as i64;
+        }
+        let chain = &mut self.chains[whole.index()];
+        chain.start = 0;
+        chain.first = functions[0].0;
+        chain.last = functions[functions.len() - 1].0;
+        whole
+    }
+
     /// The chains there are, by their first functions.
     pub(super) fn ids(&self) -> impl Iterator<Item = ChainId> + '_ {
         (0u32..).zip(&self.members).filter_map(|(id, member)| {
@@ -164,6 +192,19 @@ mod tests {
 
     fn names(chains: &Chains, chain: ChainId) -> Vec<u32> {
         chains.functions(chain).map(|function| function.0).collect()
+    }
+
+    #[test]
+    fn two_chains_in_any_order() {
+        let sizes = [10, 20, 30, 40];
+        let mut chains = Chains::singletons(&sizes, &[1; 4]);
+        let single = |id| ChainId::of_single(FunctionId(id));
+        let [one, other] = [(0, 1), (2, 3)].map(|(front, back)| chains.join(single(front), single(back)));
+        let whole = chains.rearrange(one, other, &[0, 2, 3, 1].map(FunctionId), &sizes);
+        assert_eq!(names(&chains, whole), [0, 2, 3, 1]);
+        assert_eq!((chains.first(whole), chains.size(whole), chains.length(whole)), (FunctionId(0), 100, 4));
+        let positions: Vec<u64> = (0..4).map(|id| chains.position(FunctionId(id))).collect();
+        assert_eq!(positions, [0, 80, 10, 40]);
     }
 
     #[test]

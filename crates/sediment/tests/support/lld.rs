@@ -9,8 +9,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The linker that is the reference.
+/// The linker that is the reference, and a later one that is asked where it is there. Both by name: the newest installed may be another.
 pub const LLD: &str = "ld.lld-19";
+pub const LATER_LLD: &str = "ld.lld-22";
 
 /// An object file with one section per function of a graph.
 pub struct Reference<'a> {
@@ -45,12 +46,27 @@ impl<'a> Reference<'a> {
 
     /// Links with `--call-graph-profile-sort=` this algorithm.
     pub fn link(&self, algorithm: &str) -> Placement {
-        let at = |name: &str| self.folder.join(format!("{algorithm}.{name}"));
-        std::fs::write(at("calls"), self.calls(algorithm)).unwrap();
-        run(Command::new(LLD)
+        self.link_by(LLD, algorithm, &[])
+    }
+
+    /// The same by another lld, and with further options.
+    pub fn link_by(&self, lld: &str, algorithm: &str, options: &[&str]) -> Placement {
+        let calls = self.folder.join(format!("{algorithm}.calls"));
+        std::fs::write(&calls, self.calls(algorithm)).unwrap();
+        let mut ordering = vec![
+            format!("--call-graph-profile-sort={algorithm}").into(),
+            option("--call-graph-ordering-file=", &calls),
+        ];
+        ordering.extend(options.iter().map(std::ffi::OsString::from));
+        self.link_ordered(lld, &ordering)
+    }
+
+    /// Links with the options that order.
+    pub fn link_ordered(&self, lld: &str, ordering: &[std::ffi::OsString]) -> Placement {
+        let at = |name: &str| self.folder.join(format!("linked.{name}"));
+        run(Command::new(lld)
             .args(["-e", "n0", "--no-warn-symbol-ordering", "--threads=1"])
-            .arg(format!("--call-graph-profile-sort={algorithm}"))
-            .arg(option("--call-graph-ordering-file=", &at("calls")))
+            .args(ordering)
             .arg(option("--Map=", &at("map")))
             .arg(option("--time-trace=", &at("trace")))
             .arg(&self.object)
