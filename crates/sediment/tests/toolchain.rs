@@ -37,9 +37,13 @@ mod readers;
 mod resolve;
 #[path = "support/sample_profile_text.rs"]
 mod sample_profile_text;
+#[path = "toolchain/starts.rs"]
+mod starts;
 mod support;
 #[path = "toolchain/symbols.rs"]
 mod symbols;
+#[path = "support/temporal_traces.rs"]
+mod temporal_traces;
 
 use libtest_mimic::Arguments;
 
@@ -57,6 +61,7 @@ fn main() {
     cases.extend(perf_text::cases());
     cases.extend(profile::cases());
     cases.extend(resolve::cases());
+    cases.extend(starts::cases());
     cases.extend(symbols::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }

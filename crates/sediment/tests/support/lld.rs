@@ -38,6 +38,25 @@ impl<'a> Reference<'a> {
                 ".section .text.n{id},\"ax\",@nobits\n.globl n{id}\n.type n{id},@function\nn{id}: .skip {size}\n.size n{id},{size}"
             );
         }
+        Self::of_assembly(graph, &assembly, folder)
+    }
+
+    /// The same with these bytes as their contents.
+    pub fn assemble_bytes(graph: &'a CallGraph, bodies: &[Vec<u8>], folder: &'a Path) -> Self {
+        let mut assembly = String::new();
+        for (id, body) in bodies.iter().enumerate() {
+            let bytes: Vec<String> = body.iter().map(u8::to_string).collect();
+            let _ = writeln!(
+                assembly,
+                ".section .text.n{id},\"ax\",@progbits\n.globl n{id}\n.type n{id},@function\nn{id}: .byte {}\n.size n{id},{}",
+                bytes.join(","),
+                body.len()
+            );
+        }
+        Self::of_assembly(graph, &assembly, folder)
+    }
+
+    fn of_assembly(graph: &'a CallGraph, assembly: &str, folder: &'a Path) -> Self {
         let (source, object) = (folder.join("graph.s"), folder.join("graph.o"));
         std::fs::write(&source, assembly).unwrap();
         run(Command::new("as").arg(&source).arg("-o").arg(&object));
