@@ -17,7 +17,7 @@ pub fn starts(functions: u32, count: usize, seed: u64) -> Vec<Vec<FunctionId>> {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        ((state >> 32) * u64::from(bound) >> 32) as u32
+        (((state >> 32) * u64::from(bound)) >> 32) as u32
     };
     // Functions are strewn over the file.
     let mut strewn: Vec<u32> = (0..functions).collect();
@@ -28,14 +28,20 @@ pub fn starts(functions: u32, count: usize, seed: u64) -> Vec<Vec<FunctionId>> {
     (0..count)
         .map(|_| {
             let mut used: Vec<(u32, usize)> = (0..features.len())
-                .filter_map(|feature| (below(3) == 0).then(|| (feature as u32 + below(6), feature)))
+                .filter_map(
+                    |feature| if below(3) == 0 { Some((feature as u32 + below(6), feature)) } else { None },
+                )
                 .collect();
             used.sort_unstable();
             let mut start = Vec::new();
             for (_, feature) in used {
                 let mut ran: Vec<(u32, u32)> = (0u32..)
                     .zip(features[feature])
-                    .filter_map(|(place, function)| (below(5) > 0).then(|| (place + below(4), *function)))
+                    .filter_map(
+                        |(place, function)| {
+                            if below(5) > 0 { Some((place + below(4), *function)) } else { None }
+                        },
+                    )
                     .collect();
                 ran.sort_unstable();
                 start.extend(ran.into_iter().map(|(_, function)| FunctionId(function)));
