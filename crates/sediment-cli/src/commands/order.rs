@@ -76,11 +76,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let profile = read_profile(&arguments.profile, ui)?;
     let binary = arguments.binary.as_deref().map(read_binary).transpose()?;
     let file_name = arguments.binary.as_deref().map(files::base_name).unwrap_or_default();
-    let selection = match (&binary, &arguments.dso) {
-        (Some(binary), _) => Selection::Binary { binary, file_name: &file_name },
-        (None, Some(label)) => Selection::Dso(label),
-        (None, None) => Selection::Everything,
-    };
+    let selection = super::selection(binary.as_ref(), &file_name, arguments.dso.as_deref());
     let how = How {
         algorithm: &arguments.algorithm,
         options: layout::Options { seed: arguments.seed },
