@@ -7,7 +7,7 @@
 use crate::binary::{Binary, BinaryFunction, SymbolSource, identity};
 use crate::error::{Error, Losses, Result};
 use crate::profile::{EdgeFacts, FunctionIndex, FunctionKey, Profile};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Bytes that a function is taken to have where neither a binary nor the profile tells.
 pub const UNKNOWN_SIZE: u64 = 128;
@@ -200,6 +200,15 @@ pub enum Selection<'a> {
     },
 }
 
+impl Trace {
+    /// The functions that ran, each once, in the order of their first runs.
+    #[must_use]
+    pub fn first_uses(&self) -> Vec<FunctionId> {
+        let mut ran = HashSet::new();
+        self.functions.iter().copied().filter(|function| ran.insert(*function)).collect()
+    }
+}
+
 /// What the ids of a [`CallGraph`] mean.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FunctionTable {
@@ -259,6 +268,13 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     let sizes = nodes.iter().map(|node| node.size).collect();
     let keys = nodes.iter().map(|node| profile.key(node.function).clone()).collect();
     Ok(BuiltGraph { graph: CallGraph::new(sizes, weights, edges)?, table: FunctionTable { keys }, losses })
+}
+
+/// The rank of first use of each function of a table, by id; None where the profile does not tell.
+#[must_use]
+pub fn first_uses(profile: &Profile, table: &FunctionTable) -> Vec<Option<u64>> {
+    let first = |key: &FunctionKey| profile.find(key).and_then(|function| profile.facts(function).first);
+    table.keys.iter().map(first).collect()
 }
 
 /// By how many bits weights are shifted right so that their sum, each rounded up, is at most
@@ -348,10 +364,7 @@ fn select_of_binary(
     losses: &mut Losses,
 ) -> Result<Vec<Node>> {
     let label = identity::cluster_of(profile, binary, file_name).map(|found| found.label);
-    let mut by_name: HashMap<&str, Vec<&BinaryFunction>> = HashMap::new();
-    for function in &binary.functions {
-        by_name.entry(function.name.as_str()).or_default().push(function);
-    }
+    let by_name = by_name(binary);
     let mut found: Vec<(u64, Node)> = Vec::new();
     for function in profile.functions() {
         let key = profile.key(function);
@@ -359,15 +372,7 @@ fn select_of_binary(
         if !in_cluster && key.dso.is_some() {
             continue;
         }
-        let there = by_name.get(key.name.as_str()).and_then(|candidates| {
-            let exact = candidates.iter().find(|candidate| key.file.is_some() && candidate.file == key.file);
-            // Another file's local function of the same name is another function.
-            let other_file = |candidate: &BinaryFunction| {
-                key.file.is_some() && candidate.file.is_some() && candidate.file != key.file
-            };
-            exact.or_else(|| candidates.iter().find(|candidate| !other_file(candidate))).copied()
-        });
-        match there {
+        match by_name.get(key.name.as_str()).and_then(|candidates| same_function(key, candidates)) {
             Some(there) => {
                 let size = [Some(there.size), profile.facts(function).size]
                     .into_iter()
@@ -394,6 +399,47 @@ fn select_of_binary(
     // Functions come in the order of their keys: a stable sort leaves that order among aliases of one address.
     found.sort_by_key(|(address, _)| *address);
     Ok(found.into_iter().map(|(_, node)| node).collect())
+}
+
+fn by_name(binary: &Binary) -> HashMap<&str, Vec<&BinaryFunction>> {
+    let mut by_name: HashMap<&str, Vec<&BinaryFunction>> = HashMap::new();
+    for function in &binary.functions {
+        by_name.entry(function.name.as_str()).or_default().push(function);
+    }
+    by_name
+}
+
+/// Of a binary's functions of one name, the one that is meant.
+fn same_function<'a>(key: &FunctionKey, candidates: &[&'a BinaryFunction]) -> Option<&'a BinaryFunction> {
+    let exact = candidates.iter().find(|candidate| key.file.is_some() && candidate.file == key.file);
+    // Another file's local function of the same name is another function.
+    let other_file = |candidate: &BinaryFunction| {
+        key.file.is_some() && candidate.file.is_some() && candidate.file != key.file
+    };
+    exact.or_else(|| candidates.iter().find(|candidate| !other_file(candidate))).copied()
+}
+
+/// By function of a table: the four bytes that begin at each of its bytes, as numbers, ascending and each once. A function that is
+/// not among the bytes of this binary's file has none; of one that is larger than 64 KiB the first 64 KiB count.
+#[must_use]
+pub fn contents(table: &FunctionTable, binary: &Binary, file: &[u8]) -> Vec<Vec<u64>> {
+    const MOST: u64 = 1 << 16;
+    let by_name = by_name(binary);
+    let bytes_of = |key: &FunctionKey| {
+        let function = same_function(key, by_name.get(key.name.as_str())?)?;
+        let start = usize::try_from(binary.file_offset_of_address(function.address)?).ok()?;
+        file.get(start..start.checked_add(function.size.min(MOST) as usize)?)
+    };
+    let pieces = |bytes: &[u8]| {
+        let mut pieces: Vec<u64> = bytes
+            .windows(4)
+            .map(|piece| piece.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+            .collect();
+        pieces.sort_unstable();
+        pieces.dedup();
+        pieces
+    };
+    table.keys.iter().map(|key| bytes_of(key).map(pieces).unwrap_or_default()).collect()
 }
 
 /// The programs and libraries of a profile, for a message.

@@ -17,7 +17,7 @@ const LINE: &[&str] = &[
 /// shared ground of the room.
 const KINDS: &[(&str, &[&str])] = &[
     ("read", &["mod", "input", "numbers", "replay", "stacks", "frame_names"]),
-    ("layout", &["mod", "chains"]),
+    ("layout", &["mod", "chains", "starts"]),
     ("link", &["mod", "sections"]),
     ("measure", &["mod", "command", "pairs"]),
     ("record", &["mod", "attend"]),

@@ -8,7 +8,6 @@ use crate::packages::Package;
 use crate::ui::Ui;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use sediment::graph::Selection;
-use sediment::layout;
 use sediment::{Error, Result, profile};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -93,7 +92,9 @@ fn gv2link(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     ui.losses("reading", &losses);
     let how = order::How {
         algorithm: order::ENGINE,
-        options: layout::Options::default(),
+        seed: 0,
+        settings: &super::settings::Settings::default(),
+        file: None,
         traces: &[],
         explain: &[],
         linker: "gnu-ld",

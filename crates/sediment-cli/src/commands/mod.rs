@@ -14,6 +14,7 @@ mod merge;
 mod order;
 mod predict;
 mod record;
+mod settings;
 mod show;
 mod split;
 mod verify;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment order`: a profile in, a linker's ordering file out.
 
+use super::settings::{Known, Settings};
 use super::{read_binary, read_profile};
 use crate::files;
 use crate::ui::Ui;
@@ -9,7 +10,7 @@ use clap::builder::PossibleValuesParser;
 use sediment::binary::Binary;
 use sediment::engine::{self, Workload};
 use sediment::graph::{self, BuiltGraph, Order, Selection, Trace};
-use sediment::layout::{self, ALGORITHMS};
+use sediment::layout::{self, ALGORITHMS, Evidence};
 use sediment::link::{self, LINKERS};
 use sediment::profile::Profile;
 use sediment::trace::file;
@@ -41,7 +42,8 @@ pub(crate) struct Arguments {
     /// How to order; the default is the best there is
     #[arg(long, value_name = "NAME", default_value = ENGINE, value_parser = PossibleValuesParser::new(algorithm_names()))]
     algorithm: String,
-    /// A run to order for, as `import --trace` writes it; may be given again, for several workloads that count alike
+    /// A run to order for, as `import --trace` writes it; may be given again, for several workloads that count alike. Of
+    /// algorithms that order for starts, each is a start
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
     /// Say on standard error why this function is where it is; may be given again
@@ -50,6 +52,8 @@ pub(crate) struct Arguments {
     /// Seed of the random order
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    #[command(flatten)]
+    settings: Settings,
 }
 
 /// The default of `--algorithm`.
@@ -63,11 +67,11 @@ fn algorithms_and_linkers() -> String {
     let mut text = String::from("Algorithms:\n");
     text += &format!("  {ENGINE:<15} the best classic order; with --trace, refined by what ran together\n");
     for algorithm in ALGORITHMS {
-        text += &format!("  {:<15} {}\n", algorithm.name, algorithm.summary);
+        text += &format!("  {:<22} {}\n", algorithm.name, algorithm.summary);
     }
     text += "\nLinkers, and what to pass to the compiler when it links:\n";
     for linker in LINKERS {
-        text += &format!("  {:<15} {}: {}\n", linker.name, linker.summary, linker.arguments);
+        text += &format!("  {:<22} {}: {}\n", linker.name, linker.summary, linker.arguments);
     }
     text
 }
@@ -79,7 +83,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let selection = super::selection(binary.as_ref(), &file_name, arguments.dso.as_deref());
     let how = How {
         algorithm: &arguments.algorithm,
-        options: layout::Options { seed: arguments.seed },
+        seed: arguments.seed,
+        settings: &arguments.settings,
+        file: arguments.binary.as_deref(),
         traces: &arguments.trace,
         explain: &arguments.explain,
         linker: &arguments.linker,
@@ -93,7 +99,10 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct How<'a> {
     pub(crate) algorithm: &'a str,
-    pub(crate) options: layout::Options,
+    pub(crate) seed: u64,
+    pub(crate) settings: &'a Settings,
+    /// The file of the selected binary.
+    pub(crate) file: Option<&'a Path>,
     pub(crate) traces: &'a [PathBuf],
     pub(crate) explain: &'a [String],
     pub(crate) linker: &'a str,
@@ -113,16 +122,22 @@ pub(crate) fn order_text(
     ui.losses("graph", &built.losses);
     super::say_what_is_demangled(built.table.keys.iter().map(|key| key.name.as_str()), ui);
     let order = if how.algorithm == ENGINE {
+        how.settings.refuse_for_engine()?;
         by_engine(&built, how.traces, ui)?
-    } else if how.traces.is_empty() {
+    } else {
         let algorithm =
             layout::algorithm(how.algorithm).ok_or_else(|| unknown("algorithm", how.algorithm))?;
-        layout::place(&built.graph, algorithm, &how.options)
-    } else {
-        return Err(Error::new(
-            ErrorKind::Usage,
-            format!("--trace is for the engine; {} looks at the profile alone", how.algorithm),
-        ));
+        if algorithm.evidence == Evidence::Calls && !how.traces.is_empty() {
+            return Err(Error::new(
+                ErrorKind::Usage,
+                format!("--trace is for the engine and for starts; {} looks at calls alone", how.algorithm),
+            ));
+        }
+        let traces =
+            how.traces.iter().map(|path| read_trace(path, &built)).collect::<Result<Vec<Trace>>>()?;
+        let binary = binary_of(selection).zip(how.file);
+        let known = Known::of(how.settings, algorithm, profile, &built, &traces, binary, ui)?;
+        layout::place(&built.graph, algorithm, &known.options(how.seed))
     };
     for name in how.explain {
         for line in super::explain::explain(name, &order, &built)?.lines() {

@@ -29,6 +29,8 @@
 //! pair within 1e-8: the chain with the lower first function goes first. Equal densities: the lower first function.
 //! When the chains of a pair are joined and both call a third chain, the calls of the caller's side come first.
 //!
+//! **Settings.** The 16, 2048, ¼, ¼ and 128 above are the defaults of [`Settings`].
+//!
 //! **Source.** S. Pupyrev's cache-directed sort as lld does it from version 18 on (`--call-graph-profile-sort=cdsort`, its
 //! default); LLVM's D152834 and llvm-project#68638. It succeeded hfsort+.
 //!
@@ -45,12 +47,34 @@ use crate::model::{closeness, placement::sane_sizes};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Bytes of a page of the modelled cache.
-const PAGE: f64 = 2048.0;
-/// How much the pages count beside the distances.
-const PAGES_SHARE: f64 = 0.25;
-/// The most functions that a chain may have.
-const LONGEST_CHAIN: u32 = 128;
+/// What may be set; the defaults are those above, and lld's.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// Pages that the modelled cache holds: the 16 of miss(d). lld: `-cdsort-cache-entries`.
+    pub cache_entries: u32,
+    /// Bytes of a page of the modelled cache: the 2048 of miss(d). lld: `-cdsort-cache-size`.
+    pub cache_size: u32,
+    /// By which power calls lose worth with their distance, in sixteenths, which are exact by square roots: 4 for the ¼ of D^-¼; at
+    /// most 32 count. lld: `-cdsort-distance-power`.
+    pub distance_sixteenths: u8,
+    /// How much the pages count beside the distances; what is no number from 0 on counts as 0. lld: `-cdsort-frequency-scale`.
+    pub frequency_scale: f64,
+    /// The most functions that a chain may have. lld: `-cdsort-max-chain-size`.
+    pub longest_chain: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            cache_entries: 16,
+            cache_size: 2048,
+            distance_sixteenths: 4,
+            frequency_scale: 0.25,
+            longest_chain: 128,
+        }
+    }
+}
+
 /// Gains this close are equal; gains no larger are none.
 const EPSILON: f64 = 1e-8;
 
@@ -59,8 +83,8 @@ const NONE: u32 = u32::MAX;
 
 /// Orders all functions of the graph.
 #[must_use]
-pub fn order(graph: &CallGraph, _: &Options) -> Vec<FunctionId> {
-    let mut clustering = Clustering::new(graph);
+pub fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
+    let mut clustering = Clustering::new(graph, options.cdsort);
     clustering.join_while_it_gains();
     clustering.order()
 }
@@ -131,6 +155,7 @@ struct Candidate {
 }
 
 struct Clustering {
+    settings: Settings,
     chains: Chains,
     /// By chain.
     sides: Vec<Side>,
@@ -150,15 +175,21 @@ struct Clustering {
     total_calls: f64,
     /// Z^-¼.
     far: f64,
+    nearness: Nearness,
 }
 
 impl Clustering {
-    fn new(graph: &CallGraph) -> Self {
+    fn new(graph: &CallGraph, settings: Settings) -> Self {
+        let scale = settings.frequency_scale;
+        let frequency_scale = if scale.is_finite() { scale.max(0.0) } else { 0.0 };
+        let settings = Settings { frequency_scale, ..settings };
+        let nearness = Nearness::new(settings.distance_sixteenths);
         let Weights { given, counts } = Weights::of(graph);
         let sizes: Vec<u64> = sane_sizes(graph.sizes()).iter().map(|&size| size.max(1)).collect();
         let total_size =
             sizes.iter().zip(&given).filter(|(_, given)| **given > 0).map(|(size, _)| size).sum();
         let mut clustering = Self {
+            settings,
             chains: Chains::singletons(&sizes, &counts),
             sides: Vec::new(),
             joined_at: vec![0; graph.len()],
@@ -169,7 +200,8 @@ impl Clustering {
             candidates: BinaryHeap::new(),
             joins: 0,
             total_calls: given.iter().sum::<u64>() as f64,
-            far: closeness(total_size),
+            far: nearness.of(total_size),
+            nearness,
         };
         clustering.sides = clustering.chains.ids().map(|chain| clustering.side(chain)).collect();
         clustering.link_functions();
@@ -330,7 +362,7 @@ impl Clustering {
             for neighbour in neighbours {
                 let side = &mut self.sides[neighbour.chain.index()];
                 let own = neighbour.chain == caller || neighbour.chain == callee;
-                if own || length + side.length > LONGEST_CHAIN {
+                if own || length + side.length > self.settings.longest_chain {
                     continue;
                 }
                 match side.slot {
@@ -366,7 +398,7 @@ impl Clustering {
     fn gain_of_pages(&self, one: ChainId, other: ChainId) -> f64 {
         let [one, other] = [one, other].map(|chain| &self.sides[chain.index()]);
         let joined = self.expected_misses(one.weight + other.weight, one.size + other.size);
-        PAGES_SHARE * (one.misses + other.misses - joined)
+        self.settings.frequency_scale * (one.misses + other.misses - joined)
     }
 
     /// What joining the two chains of a link gains, and in which order.
@@ -398,8 +430,8 @@ impl Clustering {
             } else {
                 ((caller_size + from).abs_diff(to), (callee_size + to).abs_diff(from))
             };
-            forward += call.weight * closeness(in_front);
-            reversed += call.weight * closeness(behind);
+            forward += call.weight * self.nearness.of(in_front);
+            reversed += call.weight * self.nearness.of(behind);
             apart += call.weight * self.far;
             at = call.next;
         }
@@ -415,7 +447,7 @@ impl Clustering {
             [call.caller, call.callee].map(|function| self.chains.size(ChainId::of_single(function)));
         let in_front = caller.saturating_sub(call.offset);
         let behind = callee + call.offset;
-        call.weight * closeness(in_front.min(behind)) * ROUNDING
+        call.weight * self.nearness.of(in_front.min(behind)) * ROUNDING
     }
 
     fn side(&self, chain: ChainId) -> Side {
@@ -427,16 +459,58 @@ impl Clustering {
     /// n · miss(n / s).
     fn expected_misses(&self, count: u64, size: u64) -> f64 {
         let count = count as f64;
-        let calls_of_page = count / size as f64 * PAGE;
+        let calls_of_page = count / size as f64 * f64::from(self.settings.cache_size);
         if calls_of_page >= self.total_calls {
             return 0.0;
         }
         let elsewhere = 1.0 - calls_of_page / self.total_calls;
-        let squared = elsewhere * elsewhere;
-        let fourth = squared * squared;
-        let eighth = fourth * fourth;
-        count * (eighth * eighth)
+        count * power(elsewhere, self.settings.cache_entries)
     }
+}
+
+/// D to a negative power of so many sixteenths, with 0.1 for a distance of 0.
+#[derive(Debug, Clone, Copy)]
+struct Nearness(u8);
+
+impl Nearness {
+    /// The steepest power, in sixteenths.
+    const STEEPEST: u8 = 32;
+
+    fn new(sixteenths: u8) -> Self {
+        Self(sixteenths.min(Self::STEEPEST))
+    }
+
+    #[inline]
+    fn of(self, distance: u64) -> f64 {
+        if self.0 == 4 { closeness(distance) } else { self.by_roots(distance) }
+    }
+
+    fn by_roots(self, distance: u64) -> f64 {
+        let mut factor = if distance == 0 { 0.1 } else { distance as f64 };
+        factor *= factor;
+        let mut raised = 1.0;
+        for bit in (0..=5).rev() {
+            if self.0 >> bit & 1 == 1 {
+                raised *= factor;
+            }
+            factor = factor.sqrt();
+        }
+        1.0 / raised
+    }
+}
+
+/// A whole power, by squares and products.
+fn power(base: f64, exponent: u32) -> f64 {
+    let (mut square, mut raised) = (base, 1.0);
+    let mut left = exponent;
+    while left > 0 {
+        if left & 1 == 1 {
+            raised *= square;
+        }
+        square *= square;
+        left >>= 1;
+    }
+    raised
 }
 
 /// The weights of the functions, by id.
