@@ -141,6 +141,8 @@ pub enum GroupKind {
     Hot,
     /// Functions that were seen, but seldom.
     Warm,
+    /// Functions of which nothing more than their existence is known.
+    Unseen,
 }
 
 /// A run of functions of an [`Order`] that are placed one after the other.
@@ -259,6 +261,13 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     let sizes = nodes.iter().map(|node| node.size).collect();
     let keys = nodes.iter().map(|node| profile.key(node.function).clone()).collect();
     Ok(BuiltGraph { graph: CallGraph::new(sizes, weights, edges)?, table: FunctionTable { keys }, losses })
+}
+
+/// The rank of first use of each function of a table, by id; None where the profile does not tell.
+#[must_use]
+pub fn first_uses(profile: &Profile, table: &FunctionTable) -> Vec<Option<u64>> {
+    let first = |key: &FunctionKey| profile.find(key).and_then(|function| profile.facts(function).first);
+    table.keys.iter().map(first).collect()
 }
 
 /// By how many bits weights are shifted right so that their sum, each rounded up, is at most

@@ -8,7 +8,6 @@ use crate::packages::Package;
 use crate::ui::Ui;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use sediment::graph::Selection;
-use sediment::layout;
 use sediment::{Error, Result, profile};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -91,13 +90,7 @@ fn gv2link(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let (profile, losses) =
         profile::text::parse(&text).map_err(|error| error.with_input(files::display(&inputs(matches)[0])))?;
     ui.losses("reading", &losses);
-    let how = order::How {
-        algorithm: order::ENGINE,
-        options: layout::Options::default(),
-        traces: &[],
-        explain: &[],
-        linker: "gnu-ld",
-    };
+    let how = order::How::by_default(order::linker("gnu-ld")?);
     let order = order::order_text(&profile, &Selection::Everything, &how, ui)?;
     ui.raw_result(order.as_bytes())
 }

@@ -7,7 +7,6 @@ mod demo;
 mod doctor;
 mod draw;
 mod eval;
-mod explain;
 pub(crate) mod import;
 mod legacy;
 mod merge;
