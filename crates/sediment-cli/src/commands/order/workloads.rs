@@ -27,7 +27,11 @@ struct Fare {
 impl Fare {
     /// How many times as often it misses as it had to.
     fn ratio(&self) -> f64 {
-        if self.alone > 0.0 { self.together / self.alone } else { 1.0 }
+        if self.together <= self.alone {
+            1.0_f64.min(self.together / self.alone.max(f64::MIN_POSITIVE))
+        } else {
+            self.together / self.alone
+        }
     }
 }
 
