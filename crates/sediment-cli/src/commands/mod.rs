@@ -13,6 +13,7 @@ mod merge;
 mod order;
 mod predict;
 mod record;
+mod report;
 mod show;
 mod split;
 mod verify;
@@ -49,6 +50,7 @@ enum Command {
     Split(split::Arguments),
     Order(order::Arguments),
     Predict(predict::Arguments),
+    Report(report::Arguments),
     Verify(verify::Arguments),
     Advise(advise::Arguments),
     Eval(eval::Arguments),
@@ -75,6 +77,7 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
         Command::Split(arguments) => split::run(&arguments, ui),
         Command::Order(arguments) => order::run(&arguments, ui),
         Command::Predict(arguments) => predict::run(&arguments, ui),
+        Command::Report(arguments) => report::run(&arguments, ui),
         Command::Verify(arguments) => return verify::run(&arguments, ui),
         Command::Advise(arguments) => advise::run(&arguments, ui),
         Command::Eval(arguments) => return eval::run(&arguments, ui),

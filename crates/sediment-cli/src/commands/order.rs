@@ -280,6 +280,16 @@ pub(crate) fn order_text(
     made.text(selection, how, ui)
 }
 
+/// The order of a profile's functions, with the ids that building its graph gives.
+pub(super) fn default_order(
+    profile: &Profile,
+    selection: &Selection<'_>,
+    how: &How<'_>,
+    ui: &Ui,
+) -> Result<Order> {
+    Ok(Made::of(profile, selection, how, ui)?.order)
+}
+
 /// The same of several workloads, saying how each fares.
 fn order_text_of_several(
     inputs: &[Input],
