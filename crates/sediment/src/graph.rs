@@ -141,6 +141,8 @@ pub enum GroupKind {
     Hot,
     /// Functions that were seen, but seldom.
     Warm,
+    /// Functions of which nothing more than their existence is known.
+    Unseen,
 }
 
 /// A run of functions of an [`Order`] that are placed one after the other.

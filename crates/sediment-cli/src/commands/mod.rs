@@ -7,13 +7,13 @@ mod demo;
 mod doctor;
 mod draw;
 mod eval;
-mod explain;
 pub(crate) mod import;
 mod legacy;
 mod merge;
 mod order;
 mod predict;
 mod record;
+mod report;
 mod settings;
 mod show;
 mod split;
@@ -52,6 +52,7 @@ enum Command {
     Split(split::Arguments),
     Order(order::Arguments),
     Predict(predict::Arguments),
+    Report(report::Arguments),
     Verify(verify::Arguments),
     Advise(advise::Arguments),
     Eval(eval::Arguments),
@@ -78,6 +79,7 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
         Command::Split(arguments) => split::run(&arguments, ui),
         Command::Order(arguments) => order::run(&arguments, ui),
         Command::Predict(arguments) => predict::run(&arguments, ui),
+        Command::Report(arguments) => report::run(&arguments, ui),
         Command::Verify(arguments) => return verify::run(&arguments, ui),
         Command::Advise(arguments) => advise::run(&arguments, ui),
         Command::Eval(arguments) => return eval::run(&arguments, ui),
