@@ -5,6 +5,7 @@ mod running;
 
 use running::{done, err, sediment};
 use std::fmt::Write;
+use std::process::Command;
 
 /// A profile and a trace of a program of four jobs, each of functions of its own.
 fn recorded() -> tempfile::TempDir {
@@ -76,22 +77,22 @@ fn orders_for_starts_go_by_first_uses() {
         sediment(folder.path(), &all)
     };
     let first: Vec<String> =
-        out(&order(&["p.gv", "--algorithm", "first-use"])).lines().map(str::to_owned).collect();
+        done(&order(&["p.gv", "--algorithm", "first-use"])).lines().map(str::to_owned).collect();
     // Rounds run job 0, 3, 2 and 1, each its steps in their order.
     assert_eq!(
         [&first[0], &first[1], &first[30], &first[119]],
         ["job0_step0", "job0_step1", "job3_step0", "job1_step29"]
     );
     for name in ["first-use", "balanced-partitioning", "neighbours"] {
-        let by_profile = out(&order(&["p.gv", "--algorithm", name]));
+        let by_profile = done(&order(&["p.gv", "--algorithm", name]));
         assert_eq!(by_profile.lines().count(), 120, "{name}");
-        let by_run = out(&order(&["p.gv", "--algorithm", name, "--trace", "trace"]));
+        let by_run = done(&order(&["p.gv", "--algorithm", name, "--trace", "trace"]));
         assert_eq!(by_run, by_profile, "{name}: the run's first uses are the profile's");
     }
     // One more start, which uses but one job.
     std::fs::write(folder.path().join("few"), "job1_step3\njob1_step2\n").unwrap();
-    out(&sediment(folder.path(), &["import", "few", "--format", "entry-trace", "-o", "few.gv"]));
-    let two = out(&order(&["p.gv", "--algorithm", "first-use", "--start", "few.gv"]));
+    done(&sediment(folder.path(), &["import", "few", "--format", "entry-trace", "-o", "few.gv"]));
+    let two = done(&order(&["p.gv", "--algorithm", "first-use", "--start", "few.gv"]));
     assert_eq!(two.lines().take(2).collect::<Vec<_>>(), ["job0_step0", "job1_step3"]);
     let refused = order(&["p.gv", "--start", "few.gv"]);
     assert_eq!(refused.status.code(), Some(2), "{}", err(&refused));
@@ -105,7 +106,7 @@ fn an_order_for_starts_needs_a_start() {
     let failed = sediment(folder.path(), &order);
     assert_eq!(failed.status.code(), Some(1));
     assert!(err(&failed).contains("does not tell which functions run first"), "{}", err(&failed));
-    let predicted = out(&sediment(folder.path(), &["predict", "p.gv", "--full"]));
+    let predicted = done(&sediment(folder.path(), &["predict", "p.gv", "--full"]));
     assert!(!predicted.contains("first-use") && predicted.contains("no page faults"), "{predicted}");
 }
 
@@ -143,7 +144,7 @@ fn functions_of_equal_bytes_are_put_together() {
         "balanced-partitioning",
         "--compress",
     ];
-    let listed = out(&sediment(folder.path(), &order));
+    let listed = done(&sediment(folder.path(), &order));
     let kinds: Vec<u32> =
         listed.lines().map(|name| name.strip_prefix('f').unwrap().parse::<u32>().unwrap() % 2).collect();
     assert_eq!(kinds.len(), 24);
@@ -161,9 +162,9 @@ fn settings_of_cdsort() {
         )
     };
     let usual =
-        out(&sediment(folder.path(), &["order", "p.gv", "--linker", "list", "--algorithm", "cdsort"]));
-    assert_eq!(out(&order("longest-chain=128")), usual);
-    assert_ne!(out(&order("longest-chain=2")), usual);
+        done(&sediment(folder.path(), &["order", "p.gv", "--linker", "list", "--algorithm", "cdsort"]));
+    assert_eq!(done(&order("longest-chain=128")), usual);
+    assert_ne!(done(&order("longest-chain=2")), usual);
     for wrong in ["longest-chain", "longest-chain=0", "distance-power=0.3", "frequency-scale=-1", "width=3"] {
         assert_eq!(order(wrong).status.code(), Some(2), "{wrong}");
     }
@@ -177,7 +178,7 @@ fn a_full_prediction_has_every_score() {
     let folder = recorded();
     for extra in [&["--trace", "trace"][..], &[]] {
         let arguments = [&["predict", "p.gv", "--full", "--core", "zen3", "--no-engine"], extra].concat();
-        let full = out(&sediment(folder.path(), &arguments));
+        let full = done(&sediment(folder.path(), &arguments));
         for part in [
             "How far calls reach",
             "in 2 MiB",
@@ -195,7 +196,7 @@ fn a_full_prediction_has_every_score() {
     }
     let unknown = sediment(folder.path(), &["predict", "p.gv", "--full", "--core", "8086"]);
     assert_eq!(unknown.status.code(), Some(2));
-    let json = out(&sediment(folder.path(), &["predict", "p.gv", "--json", "--no-engine"]));
+    let json = done(&sediment(folder.path(), &["predict", "p.gv", "--json", "--no-engine"]));
     for key in ["nearness", "page_bytes", "page_walks", "l1i_misses", "faults_with_fault_around", "area"] {
         assert!(json.contains(&format!("\"{key}\"")), "{key}: {json}");
     }

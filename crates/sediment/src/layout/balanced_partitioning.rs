@@ -233,7 +233,7 @@ fn logarithm(number: u64) -> i64 {
     let mut rest = if whole <= 31 { number << (31 - whole) } else { number >> (whole - 31) };
     let mut logarithm = i64::from(whole);
     for _ in 0..FRACTION {
-        rest = rest * rest >> 31;
+        rest = (rest * rest) >> 31;
         logarithm <<= 1;
         if rest >> 32 != 0 {
             rest >>= 1;

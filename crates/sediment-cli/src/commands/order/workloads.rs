@@ -43,28 +43,25 @@ pub(super) fn say_how_each_fares(
     how: &How<'_>,
     ui: &Ui,
 ) -> Result<()> {
-    let graphs = (0..inputs.len())
+    let common: Vec<FunctionId> = made.order.functions().collect();
+    let fares = (0..inputs.len())
         .map(|which| {
             let profile = only(inputs, which)?;
             let built = graph::build(&profile, selection)?;
-            Ok((profile, built))
+            let alone = ordered(&profile, &built, &made.first, selection, how, ui)?;
+            let misses = |order: &[FunctionId]| predicted_misses(&built.graph, &[], order);
+            let (together, alone) = (misses(&common), misses(&alone));
+            Ok((built, Fare { together, alone }))
         })
-        .collect::<Result<Vec<(Profile, BuiltGraph)>>>()?;
-    let common: Vec<FunctionId> = made.order.functions().collect();
-    let mut fares = Vec::with_capacity(graphs.len());
-    for (profile, built) in &graphs {
-        let alone = ordered(profile, built, &made.first, selection, how, ui)?;
-        let misses = |order: &[FunctionId]| predicted_misses(&built.graph, &[], order);
-        fares.push(Fare { together: misses(&common), alone: misses(&alone) });
-    }
+        .collect::<Result<Vec<(BuiltGraph, Fare)>>>()?;
     ui.note("order: predicted misses of each workload in the common order, beside an order for it alone");
-    for (input, fare) in inputs.iter().zip(&fares) {
+    for (input, (_, fare)) in inputs.iter().zip(&fares) {
         ui.note(&format!("order:   {:.3}  -w {} {}", fare.ratio(), input.weight, input.name));
     }
     let worst =
-        (0..inputs.len()).max_by(|a, b| fares[*a].ratio().total_cmp(&fares[*b].ratio()).then(b.cmp(a)));
-    let Some(worst) = worst.filter(|worst| fares[*worst].ratio() > DROWNED) else { return Ok(()) };
-    ui.note(&advice(inputs, worst, made, &graphs, &fares, selection, how, ui)?);
+        (0..inputs.len()).max_by(|a, b| fares[*a].1.ratio().total_cmp(&fares[*b].1.ratio()).then(b.cmp(a)));
+    let Some(worst) = worst.filter(|worst| fares[*worst].1.ratio() > DROWNED) else { return Ok(()) };
+    ui.note(&advice(inputs, worst, made, &fares, selection, how, ui)?);
     Ok(())
 }
 
@@ -73,8 +70,7 @@ fn advice(
     inputs: &[Input],
     worst: usize,
     made: &Made,
-    graphs: &[(Profile, BuiltGraph)],
-    fares: &[Fare],
+    fares: &[(BuiltGraph, Fare)],
     selection: &Selection<'_>,
     how: &How<'_>,
     ui: &Ui,
@@ -91,8 +87,9 @@ fn advice(
         let built = graph::build(&merged, selection)?;
         let order = ordered(&merged, &built, &made.first, selection, how, ui)?;
         let ratio = |at: usize| {
-            let together = predicted_misses(&graphs[at].1.graph, &[], &order);
-            Fare { together, alone: fares[at].alone }.ratio()
+            let (built, fare) = &fares[at];
+            let together = predicted_misses(&built.graph, &[], &order);
+            Fare { together, alone: fare.alone }.ratio()
         };
         let others = (0..inputs.len()).filter(|at| *at != worst).map(ratio).fold(0.0, f64::max);
         let found = (weight, ratio(worst), others);
@@ -105,7 +102,7 @@ fn advice(
     }
     let drowned =
         format!("order: {name} is drowned: more than {:.0}% above its own best", 100.0 * (DROWNED - 1.0));
-    Ok(match lifted.filter(|(_, ratio, _)| *ratio < fares[worst].ratio()) {
+    Ok(match lifted.filter(|(_, ratio, _)| *ratio < fares[worst].1.ratio()) {
         Some((weight, ratio, others)) => format!(
             "{drowned}. With -w {weight} in front of it, it comes to {ratio:.3}, and the worst of the others to {others:.3}"
         ),
