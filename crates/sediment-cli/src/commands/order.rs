@@ -126,17 +126,17 @@ fn algorithm_names() -> Vec<&'static str> {
 
 fn choices() -> String {
     let mut text = String::from("Algorithms:\n");
-    text += &format!("  {ENGINE:<15} the best classic order; with --trace, refined by what ran together\n");
+    text += &format!("  {ENGINE:<22} the best classic order; with --trace, refined by what ran together\n");
     for algorithm in ALGORITHMS {
         text += &format!("  {:<22} {}\n", algorithm.name, algorithm.summary);
     }
     text += "\nWhat an order can serve:\n";
     for (_, name, summary) in AIMS {
-        text += &format!("  {name:<15} {summary}\n");
+        text += &format!("  {name:<22} {summary}\n");
     }
     text += "\nEngines:\n";
     for engine in ENGINES {
-        text += &format!("  {:<15} {} ({})\n", engine.number, engine.summary, engine.since);
+        text += &format!("  {:<22} {} ({})\n", engine.number, engine.summary, engine.since);
     }
     text += "\nLinkers, and what to pass to the compiler when it links:\n";
     for linker in LINKERS {

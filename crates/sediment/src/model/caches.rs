@@ -2,9 +2,14 @@
 //! What the TLBs and the instruction cache of a known core miss: counted from a trace, or estimated from a call graph. Units (pages,
 //! lines) compete within their set, which their address chooses; the least recently used one makes room.
 //!
-//! **A run of a function** touches the page of its start and that of its middle, as in [`super::TlbReplay`]; and the lines from its start
-//! on, as far as its middle, but no more than [`LINES`] of them: long functions are mostly left early. A function outside of the graph
-//! has a page of its own, and of it [`LINES_OUTSIDE`] lines: its size is not known.
+//! **Pages**: a run of a function touches that of its start and that of its middle, as in [`super::TlbReplay`].
+//!
+//! **Lines**: a function that begins to run touches the first [`LINES`] of its lines; one that goes on, because what it called has returned,
+//! touches as many from the last that it touched, up to its end. Which of the two a step of a trace is, is guessed: a function goes on if it is
+//! one of the last [`DEPTH`] that began and have not been returned from. Touching all lines up to the middle each time ranked orders no better
+//! than chance does.
+//!
+//! A function outside of the graph has a page of its own, and is taken for [`BYTES_OUTSIDE`] long: its size is not known.
 //!
 //! **The estimate** takes each touch to be independent of those before, and each set for itself: Che's approximation, as for
 //! [`super::TlbEstimate`]. It ranks orders and forecasts no count.
@@ -16,10 +21,12 @@ use super::tlb::{TouchedPages, missing_share, page_changes};
 use crate::graph::{CallGraph, FunctionId, Trace};
 use std::collections::{BTreeMap, HashMap};
 
-/// The most lines that a run is taken to touch.
-pub(super) const LINES: u64 = 16;
-/// The lines of a function whose size is not known.
-pub(super) const LINES_OUTSIDE: u64 = 4;
+/// The lines that a function touches each time that it begins or goes on.
+const LINES: u64 = 4;
+/// How many functions that began are remembered to go on.
+const DEPTH: usize = 12;
+/// The size of a function that is not known.
+const BYTES_OUTSIDE: u64 = 512;
 
 /// What a core misses of an order; in the unit of the graph's weights where it is estimated.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -41,19 +48,16 @@ impl CoreMisses {
         let mut others: HashMap<FunctionId, u64> = HashMap::new();
         let (mut itlb, mut second, mut l1i) =
             (Recent::new(core.itlb), Recent::new(core.second_tlb), Recent::new(core.l1i));
-        let (mut here, mut line_before) = (None, None);
+        let mut here = None;
+        let mut callers = Callers::default();
         for &function in &trace.functions {
-            let (pages, lines) = if placement.has(function) {
-                let start = placement.start(function);
-                let middle = start + placement.size(function) / 2;
-                ([start / page, middle / page], lines_of(placement, function))
+            let (start, size) = if placement.has(function) {
+                (placement.start(function), placement.size(function))
             } else {
                 let next = first_outside + others.len() as u64;
-                let number = *others.entry(function).or_insert(next);
-                let first = number * (page / LINE).max(1);
-                ([number; 2], first..first + LINES_OUTSIDE)
+                (*others.entry(function).or_insert(next) * page, BYTES_OUTSIDE.min(page))
             };
-            for number in pages {
+            for number in [start / page, (start + size / 2) / page] {
                 if here != Some(number) {
                     here = Some(number);
                     if !itlb.touch(number) {
@@ -61,12 +65,13 @@ impl CoreMisses {
                     }
                 }
             }
-            for line in lines {
-                if line_before != Some(line) {
-                    line_before = Some(line);
-                    l1i.touch(line);
-                }
+            let last = (start + size.max(1) - 1) / LINE;
+            let from = callers.step(function).unwrap_or(start / LINE).min(last);
+            let until = (from + LINES - 1).min(last);
+            for line in from..=until {
+                l1i.touch(line);
             }
+            callers.left_at(until);
         }
         Self { itlb: itlb.misses as f64, walks: second.misses as f64, l1i: l1i.misses as f64 }
     }
@@ -87,24 +92,47 @@ impl CoreMisses {
             }
         }
         let mut lines: BTreeMap<u64, u128> = BTreeMap::new();
-        for function in graph.ids().filter(|function| weights[function.index()] > 0) {
-            for line in lines_of(placement, function) {
-                *lines.entry(line).or_default() += u128::from(weights[function.index()]);
+        let mut touch = |from: u64, function: FunctionId, weight: u64| {
+            let last = (placement.start(function) + placement.size(function).max(1) - 1) / LINE;
+            for line in from / LINE..=(from / LINE + LINES - 1).min(last) {
+                *lines.entry(line).or_default() += u128::from(weight);
             }
+        };
+        for function in graph.ids().filter(|function| weights[function.index()] > 0) {
+            touch(placement.start(function), function, weights[function.index()]);
         }
         for edge in graph.edges() {
-            *lines.entry(placement.middle(edge.caller) / LINE).or_default() += u128::from(edge.weight);
+            touch(placement.middle(edge.caller), edge.caller, edge.weight);
         }
         let [itlb, walks] = [core.itlb, core.second_tlb].map(|sets| missed(&touches, sets));
         Self { itlb, walks: walks.min(itlb), l1i: missed(&lines, core.l1i) }
     }
 }
 
-/// The lines that a run of a function touches.
-fn lines_of(placement: &Placement, function: FunctionId) -> std::ops::Range<u64> {
-    let start = placement.start(function);
-    let first = start / LINE;
-    first..(first + LINES).min((start + placement.size(function) / 2) / LINE + 1)
+/// The functions that began and were not returned from, as far as the steps of a trace let guess, and the line that each was left at.
+#[derive(Debug, Default)]
+struct Callers(Vec<(FunctionId, u64)>);
+
+impl Callers {
+    /// A function runs: where it goes on, if it does and does not begin.
+    fn step(&mut self, function: FunctionId) -> Option<u64> {
+        if let Some(place) = self.0.iter().rposition(|(caller, _)| *caller == function) {
+            self.0.truncate(place + 1);
+            return self.0.last().map(|(_, line)| *line);
+        }
+        if self.0.len() == DEPTH {
+            self.0.remove(0);
+        }
+        self.0.push((function, 0));
+        None
+    }
+
+    /// The line that the function that runs has touched last.
+    fn left_at(&mut self, line: u64) {
+        if let Some((_, left)) = self.0.last_mut() {
+            *left = line;
+        }
+    }
 }
 
 /// How many of these touches miss, each set by Che's approximation.
@@ -199,14 +227,18 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_counted_from_start_to_middle() {
-        // Lines 0 and 1; then of the second, which is long, 16 from line 4 on.
-        let graph = CallGraph::new(vec![256, 1 << 16], vec![0; 2], Vec::new()).unwrap();
-        let steps = trace(&[0, 0, 1, 0]);
-        let large = core_replay(&steps, &graph, &[], &core((8, 8), (512, 8)), &Geometry::default());
-        assert_eq!(large.l1i, 3.0 + 16.0);
-        let small = core_replay(&steps, &graph, &[], &core((8, 8), (4, 4)), &Geometry::default());
-        assert_eq!(small.l1i, 3.0 + 16.0 + 3.0, "pushed out by the long one");
+    fn what_goes_on_touches_the_lines_behind() {
+        // Lines 0 to 7; and 8 to 15.
+        let graph = CallGraph::new(vec![512, 512], vec![0; 2], Vec::new()).unwrap();
+        let misses = |steps: &[u32], lines| {
+            core_replay(&trace(steps), &graph, &[], &core((8, 8), (lines, lines)), &Geometry::default()).l1i
+        };
+        assert_eq!(misses(&[0], 64), 4.0);
+        assert_eq!(misses(&[0, 1], 64), 8.0);
+        // 0 goes on from line 3 to 6, then from 6 to its end, where it stays; 1 begins each time.
+        assert_eq!(misses(&[0, 1, 0], 64), 8.0 + 3.0);
+        assert_eq!(misses(&[0, 1, 0, 1, 0, 1, 0], 64), 8.0 + 3.0 + 1.0);
+        assert!(misses(&[0, 1, 0, 1, 0, 1, 0], 4) > 16.0, "four lines hold one of them alone");
     }
 
     #[test]
