@@ -9,7 +9,8 @@
 //! one of the last [`DEPTH`] that began and have not been returned from. Touching all lines up to the middle each time ranked orders no better
 //! than chance does.
 //!
-//! A function outside of the graph has a page of its own, and is taken for [`BYTES_OUTSIDE`] long: its size is not known.
+//! A function outside of the graph has a page of its own, and lines as one of [`BYTES_OUTSIDE`] has that lies one line behind the next: its
+//! size and place are not known.
 //!
 //! **The estimate** takes each touch to be independent of those before, and each set for itself: Che's approximation, as for
 //! [`super::TlbEstimate`]. It ranks orders and forecasts no count.
@@ -51,13 +52,19 @@ impl CoreMisses {
         let mut here = None;
         let mut callers = Callers::default();
         for &function in &trace.functions {
-            let (start, size) = if placement.has(function) {
-                (placement.start(function), placement.size(function))
+            let (pages, start, size) = if placement.has(function) {
+                let (start, size) = (placement.start(function), placement.size(function));
+                ([start, start + size / 2].map(|address| address / page), start, size)
             } else {
-                let next = first_outside + others.len() as u64;
-                (*others.entry(function).or_insert(next) * page, BYTES_OUTSIDE.min(page))
+                let next = others.len() as u64;
+                let number = *others.entry(function).or_insert(next);
+                (
+                    [first_outside + number; 2],
+                    first_outside * page + number * (BYTES_OUTSIDE + LINE),
+                    BYTES_OUTSIDE,
+                )
             };
-            for number in [start / page, (start + size / 2) / page] {
+            for number in pages {
                 if here != Some(number) {
                     here = Some(number);
                     if !itlb.touch(number) {
