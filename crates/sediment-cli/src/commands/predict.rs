@@ -249,7 +249,7 @@ fn hot_pages(rows: &[Row]) -> String {
 fn core_table(rows: &[Row], core: &Core) -> String {
     let sets = |sets: model::cores::Sets| format!("{} in {} ways", sets.units, sets.ways);
     let mut text = format!(
-        "\nMisses of {}: instruction TLB {}, second level {} (shared with data, here all for code), L1I {} lines\n\
+        "\nMisses of {}: instruction TLB {}, second level {} (shared with data, here all for code), L1I {} lines (by a guess of what runs, too rough to rank orders)\n\
          {:<22} {:>14} {:>14} {:>14}\n",
         core.summary,
         sets(core.itlb),
