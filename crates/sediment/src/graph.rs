@@ -4,6 +4,7 @@
 //!
 //! [`build`] makes the first two from a [`Profile`].
 
+use crate::binary::objects::{Finder, Objects};
 use crate::binary::{Binary, BinaryFunction, SymbolSource, identity};
 use crate::error::{Error, Losses, Result};
 use crate::profile::{EdgeFacts, FunctionIndex, FunctionKey, Profile};
@@ -162,6 +163,8 @@ pub enum GroupKind {
     Hot,
     /// Functions that were seen, but seldom.
     Warm,
+    /// Functions of which nothing more than their existence is known.
+    Unseen,
 }
 
 /// A run of functions of an [`Order`] that are placed one after the other.
@@ -218,6 +221,13 @@ pub enum Selection<'a> {
         binary: &'a Binary,
         /// Base name of its file, for when it has no soname.
         file_name: &'a str,
+    },
+    /// Those of a cluster, or without one, that the inputs of a link define, as far as these tell.
+    Objects {
+        /// The inputs.
+        objects: &'a Objects,
+        /// Label of the cluster; None: functions of no DSO.
+        label: Option<&'a str>,
     },
 }
 
@@ -395,7 +405,40 @@ fn select(profile: &Profile, selection: &Selection<'_>, losses: &mut Losses) -> 
             Ok(nodes)
         }
         Selection::Binary { binary, file_name } => select_of_binary(profile, binary, file_name, losses),
+        Selection::Objects { objects, label } => select_of_objects(profile, objects, *label, losses),
     }
+}
+
+/// The functions of a cluster that objects define, in the order of the profile; all of them where some objects do not tell.
+fn select_of_objects(
+    profile: &Profile,
+    objects: &Objects,
+    label: Option<&str>,
+    losses: &mut Losses,
+) -> Result<Vec<Node>> {
+    let ours: Vec<FunctionIndex> = profile
+        .functions()
+        .into_iter()
+        .filter(|function| profile.key(*function).dso.as_deref() == label)
+        .collect();
+    let finder = Finder::new(objects, ours.iter().map(|function| profile.key(*function).name.as_str()));
+    let mut nodes = Vec::new();
+    for function in ours {
+        let key = profile.key(function);
+        let there = finder.find(&key.name, key.file.as_deref());
+        if there.is_empty() && objects.complete() {
+            losses.add("functions that no input defines", 0, &key.name);
+            continue;
+        }
+        let sizes = there.first().map(|there| there.size).into_iter().chain(profile.facts(function).size);
+        let size = sizes.into_iter().find(|size| *size > 0).unwrap_or(UNKNOWN_SIZE);
+        nodes.push(Node { function, size });
+    }
+    if nodes.is_empty() {
+        return Err(Error::failed("no function of the profile is in what is linked")
+            .with_hint(format!("it holds functions of: {}", held(profile))));
+    }
+    Ok(nodes)
 }
 
 /// The functions of the binary's cluster that the binary has, by address; and those of no DSO that it has, since a call into

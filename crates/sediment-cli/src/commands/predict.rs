@@ -9,7 +9,7 @@ use crate::ui::Ui;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use sediment::engine::{self, Workload};
-use sediment::graph::{self, BuiltGraph, FunctionId, Selection, Trace};
+use sediment::graph::{self, BuiltGraph, FunctionId, Trace};
 use sediment::layout::{ALGORITHMS, Evidence, Options};
 use sediment::model::cores::{CORES, Core, core_of};
 use sediment::model::{self, CoreMisses, Geometry, HOT_SHARES, HotPages, Score, StartFaults};
@@ -59,11 +59,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let profile = read_profile(&arguments.profile, ui)?;
     let binary = arguments.binary.as_deref().map(read_binary).transpose()?;
     let file_name = arguments.binary.as_deref().map(files::base_name).unwrap_or_default();
-    let selection = match (&binary, &arguments.dso) {
-        (Some(binary), _) => Selection::Binary { binary, file_name: &file_name },
-        (None, Some(label)) => Selection::Dso(label),
-        (None, None) => Selection::Everything,
-    };
+    let selection = super::selection(binary.as_ref(), &file_name, arguments.dso.as_deref());
     let core = core_of(&arguments.core)
         .ok_or_else(|| Error::new(ErrorKind::Usage, format!("no core is called {}", arguments.core)))?;
     let built = graph::build(&profile, &selection)

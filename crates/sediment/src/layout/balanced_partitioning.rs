@@ -32,8 +32,9 @@
 //! chance on the Mersenne Twister. So orders are not equal; how good they are is compared in tests/toolchain/starts.rs. lld also begins a
 //! need wherever the bytes used so far have doubled, and takes content apart by the linker's relocations.
 
-use super::{Options, SplitMix64, starts};
+use super::{Options, starts};
 use crate::graph::{CallGraph, FunctionId};
+use crate::random::Generator;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -125,7 +126,7 @@ fn divide(members: &mut [Member], depth: u32, part: u64, logarithms: &Logarithms
         member.left = place < middle;
     }
     let mut needs = number_needs(members);
-    let mut chance = SplitMix64::new(part);
+    let mut chance = Generator::new(part);
     for _ in 0..ROUNDS {
         if exchange(members, &mut needs, &mut chance, logarithms) == 0 {
             break;
@@ -168,7 +169,7 @@ fn number_needs(members: &mut [Member]) -> Vec<Sides> {
 fn exchange(
     members: &mut [Member],
     needs: &mut [Sides],
-    chance: &mut SplitMix64,
+    chance: &mut Generator,
     logarithms: &Logarithms,
 ) -> usize {
     let savings: Vec<[i64; 2]> = needs.iter().map(|sides| logarithms.savings(sides)).collect();
@@ -186,7 +187,7 @@ fn exchange(
             break;
         }
         for at in [left, right] {
-            if chance.below(LEFT_OUT) == 0 {
+            if chance.scaled(LEFT_OUT) == 0 {
                 continue;
             }
             let member = &mut members[at];
@@ -232,7 +233,7 @@ fn logarithm(number: u64) -> i64 {
     let mut rest = if whole <= 31 { number << (31 - whole) } else { number >> (whole - 31) };
     let mut logarithm = i64::from(whole);
     for _ in 0..FRACTION {
-        rest = rest * rest >> 31;
+        rest = (rest * rest) >> 31;
         logarithm <<= 1;
         if rest >> 32 != 0 {
             rest >>= 1;

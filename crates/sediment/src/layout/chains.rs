@@ -153,17 +153,29 @@ impl Chains {
         sizes: &[u64],
     ) -> ChainId {
         let whole = self.join(one, other);
-        debug_assert_eq!(functions.len(), self.length(whole) as usize, "all functions of both chains");
+        self.lay(whole, functions, sizes);
+        whole
+    }
+
+    /// Turns a chain round. `sizes` are those of all functions. As costly as the chain is long.
+    pub(super) fn reverse(&mut self, chain: ChainId, sizes: &[u64]) {
+        let mut functions: Vec<FunctionId> = self.functions(chain).collect();
+        functions.reverse();
+        self.lay(chain, &functions, sizes);
+    }
+
+    /// Puts the functions of a chain into this order.
+    fn lay(&mut self, id: ChainId, functions: &[FunctionId], sizes: &[u64]) {
+        debug_assert_eq!(functions.len(), self.length(id) as usize, "all functions of the chain");
         let mut place = 0;
         for (function, next) in functions.iter().zip(functions[1..].iter().map(|next| next.0).chain([NONE])) {
-            self.members[function.index()] = Member { chain: whole, next, place };
+            self.members[function.index()] = Member { chain: id, next, place };
             place += sizes[function.index()] as i64;
         }
-        let chain = &mut self.chains[whole.index()];
+        let chain = &mut self.chains[id.index()];
         chain.start = 0;
         chain.first = functions[0].0;
         chain.last = functions[functions.len() - 1].0;
-        whole
     }
 
     /// The chains there are, by their first functions.
@@ -205,6 +217,9 @@ mod tests {
         assert_eq!((chains.first(whole), chains.size(whole), chains.length(whole)), (FunctionId(0), 100, 4));
         let positions: Vec<u64> = (0..4).map(|id| chains.position(FunctionId(id))).collect();
         assert_eq!(positions, [0, 80, 10, 40]);
+        chains.reverse(whole, &sizes);
+        assert_eq!(names(&chains, whole), [1, 3, 2, 0]);
+        assert_eq!(chains.position(FunctionId(2)), 60);
     }
 
     #[test]

@@ -29,7 +29,7 @@
 //! `-enable-ext-tsp-block-placement`.
 //!
 //! **Where it differs.** LLVM splits at every place of chains of up to 128, and values blocks that always follow each other a little higher.
-//! It orders blocks alone: its orders are compared in tests/toolchain/ext_tsp.rs by what this file calls their value.
+//! It orders blocks of one function alone, so that its orders of functions cannot be had.
 
 use super::Options;
 use super::chains::{ChainId, Chains};

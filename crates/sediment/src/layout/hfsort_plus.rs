@@ -24,8 +24,9 @@
 //!
 //! **Source.** BOLT's `-reorder-functions=hfsort+` of 2017 to 2023, which CDSort took the place of.
 //!
-//! **Where it differs.** BOLT has no longest chain here, and asks 1e-8 of all samples of a call that counts. BOLT 19 gives the
-//! order of CDSort under this name, so that there is no reference to run.
+//! **Where it differs.** BOLT has no longest chain here, asks 1e-8 of all samples of a call that counts, knows where in its caller a call
+//! stands, and goes by entries alone where n(f) also counts calls out of f. BOLT 19 gives CDSort's order under this name; scores of our
+//! orders are compared with those of BOLT 16 (tests/toolchain/bolt.rs), and differ by less than a twentieth.
 
 use super::Options;
 use super::chains::{ChainId, Chains};

@@ -17,7 +17,6 @@ pub mod pettis_hansen;
 mod starts;
 
 use crate::graph::{CallGraph, FunctionId, Group, GroupKind, Order};
-use baseline::SplitMix64;
 
 /// One way to order the functions of a call graph.
 #[derive(Debug, Clone, Copy)]
@@ -110,7 +109,7 @@ pub fn place(graph: &CallGraph, algorithm: &Algorithm, options: &Options<'_>) ->
     grouped(graph, (algorithm.run)(graph, options))
 }
 
-/// Parts an order of the graph's functions: those that were seen to run, and behind them as [`GroupKind::Warm`] those of which
+/// Parts an order of the graph's functions: those that were seen to run, and behind them as [`GroupKind::Unseen`] those of which
 /// nothing more than their existence is known.
 #[must_use]
 pub fn grouped(graph: &CallGraph, functions: Vec<FunctionId>) -> Order {
@@ -119,8 +118,8 @@ pub fn grouped(graph: &CallGraph, functions: Vec<FunctionId>) -> Order {
         ran[edge.caller.index()] = true;
         ran[edge.callee.index()] = true;
     }
-    let (hot, warm): (Vec<_>, Vec<_>) = functions.into_iter().partition(|function| ran[function.index()]);
-    let groups = [(GroupKind::Hot, hot), (GroupKind::Warm, warm)];
+    let (hot, unseen): (Vec<_>, Vec<_>) = functions.into_iter().partition(|function| ran[function.index()]);
+    let groups = [(GroupKind::Hot, hot), (GroupKind::Unseen, unseen)];
     Order {
         groups: groups
             .into_iter()

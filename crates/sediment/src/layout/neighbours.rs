@@ -4,8 +4,8 @@
 //! **Problem.** Place what several recorded starts need at about the same time together, also where none of them is the rule.
 //!
 //! **Definitions.** A start is what one run first used: functions, each where it ran first. The gap from u to v in a start is the
-//! place of v less that of u, if they are at most 19 apart. The distance from u to v is the sum of their gaps over all
-//! starts, with 1000 for each start that has none; where that is negative, v comes before u, and it is taken the other way round.
+//! place of v less that of u, if they are at most 19 apart. The sum of their gaps over all starts tells which of the two comes first: where
+//! it is negative, v. Their distance is that sum without its sign, and 1000 more for each start that has no gap of them.
 //!
 //! **Steps.**
 //! 1. Each function is a chain.
@@ -15,13 +15,14 @@
 //!
 //! O(19 · l · log l) for starts of l functions in all.
 //!
-//! **Ties.** Equal distances: the pair whose functions have the lower times (see [`super::first_use`]), then the lower ids. A distance
+//! **Ties.** Equal distances: the pair whose functions have the lower times (see [`super::first_use`]), then the lower ids. A sum
 //! of 0: the lower time in front. Chains of one length: the lower time of their first functions.
 //!
 //! **Source.** Chromium's order files for Android, made from which functions ran first in many processes.
 //!
-//! **Where it differs.** There, a pair that is taken the other way round keeps its negative distance, which lets it pass before all
-//! others; and ties are left to the order of a hash table. There is no program to compare with here.
+//! **Where it differs.** There, what a missing gap adds counts for the direction, too, and a pair that is taken the other way round keeps
+//! its negative distance, which lets it pass before all others; ties are left to the order of a hash table; and the mean is taken
+//! where here it is the sum. There is no program to compare with here.
 
 use super::chains::Chains;
 use super::{Options, starts};
@@ -44,9 +45,9 @@ pub fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
     let mut pairs: Vec<(i64, FunctionId, FunctionId)> = gaps(&recorded)
         .into_iter()
         .map(|((low, high), (sum, starts))| {
-            let distance = sum + FAR * (recorded.len() as i64 - starts);
-            let turned = distance < 0 || distance == 0 && time(high) < time(low);
-            if turned { (-distance, high, low) } else { (distance, low, high) }
+            let distance = sum.abs() + FAR * (recorded.len() as i64 - starts);
+            let turned = sum < 0 || sum == 0 && time(high) < time(low);
+            if turned { (distance, high, low) } else { (distance, low, high) }
         })
         .collect();
     pairs.sort_unstable_by_key(|&(distance, front, back)| (distance, time(front), time(back)));

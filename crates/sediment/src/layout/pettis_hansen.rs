@@ -16,14 +16,16 @@
 //! O(m log² n) for n functions and m edges.
 //!
 //! **Ties.** Equal w between chains: the pair with the lower function among those that the chains were named after, then the
-//! other; a joined chain is named after the lower. Of the four ways: as they are, the chain of the lower name in front; then
-//! the second reversed, the first reversed, and the second in front. Equal densities: the lower name.
+//! other; a joined chain is named after the lower, and begins with the part of that name. Of the four ways: the first reversed, so that
+//! the first functions meet; both reversed; the second reversed; as they are. Equal densities: the lower name.
 //!
-//! **Source.** K. Pettis, R. Hansen: Profile Guided Code Positioning, PLDI 1990. The largest chain and the order of chains by density are
-//! those of BOLT's `-reorder-functions=pettis-hansen`.
+//! **Source.** K. Pettis, R. Hansen: Profile Guided Code Positioning, PLDI 1990. The largest chain, the order of chains by density, and
+//! which of the four ways goes first are those of BOLT's `-reorder-functions=pettis-hansen`.
 //!
-//! **Where it differs from BOLT.** BOLT looks for the largest w in tables ordered by pointers, so that its ties are open; and
-//! it takes weights of calls from counts of basic blocks. Orders were not compared with BOLT's.
+//! **Where it differs from BOLT.** BOLT looks for the largest w in tables ordered by pointers, so that its ties are open; leaves out
+//! functions that were never entered; and takes weights of calls from counts of basic blocks. Fed weights that all differ, in blocks of
+//! their own, the orders are equal (tests/toolchain/bolt.rs). There, two chains are reversed as they are joined; here a chain is kept
+//! either way round, and of two that are not kept alike the shorter one is turned.
 
 use super::Options;
 use super::chains::{ChainId, Chains};
@@ -72,6 +74,8 @@ struct Pairs {
     sizes: Vec<u64>,
     /// w{u, v} by (lower, higher).
     between: BTreeMap<(u32, u32), u64>,
+    /// By chain: whether the arena has it the other way round.
+    turned: Vec<bool>,
     /// By the name of a chain: w to other chains, by their names.
     neighbours: Vec<BTreeMap<u32, u64>>,
 }
@@ -95,7 +99,8 @@ impl Pairs {
             neighbours[high as usize].insert(low, weight);
         }
         let sizes = sane_sizes(graph.sizes());
-        Self { chains: Chains::singletons(&sizes, &weights), sizes, between, neighbours }
+        let turned = vec![false; graph.len()];
+        Self { chains: Chains::singletons(&sizes, &weights), sizes, between, turned, neighbours }
     }
 
     /// The chain of this name: the lowest of its functions.
@@ -107,38 +112,46 @@ impl Pairs {
         self.chains.size(self.chain(name))
     }
 
-    /// Puts the second chain behind the first, or before it, either reversed where that brings closer functions together.
+    /// Puts the second chain behind the first, either reversed where that brings closer functions together.
     fn join(&mut self, low: u32, high: u32) {
         let (front, back) = (self.chain(low), self.chain(high));
         let near = |one: FunctionId, other: FunctionId| {
             self.between.get(&(one.min(other).0, one.max(other).0)).copied().unwrap_or(0)
         };
-        let [(first, last), (back_first, back_last)] =
-            [front, back].map(|chain| (self.chains.first(chain), self.chains.last(chain)));
-        // As they are; the second reversed; the first reversed; the second in front.
-        let ways =
-            [near(last, back_first), near(last, back_last), near(first, back_first), near(first, back_last)];
-        let best = (0..ways.len()).rev().max_by_key(|&way| ways[way]).unwrap_or(0);
-        let reverse = [best == 2 && first != last, best == 1 && back_first != back_last];
-        match best {
-            _ if reverse.contains(&true) => {
-                let functions = [(front, reverse[0]), (back, reverse[1])].map(|(chain, reverse)| {
-                    let mut functions: Vec<FunctionId> = self.chains.functions(chain).collect();
-                    if reverse {
-                        functions.reverse();
-                    }
-                    functions
-                });
-                self.chains.rearrange(front, back, &functions.concat(), &self.sizes);
-            }
-            3 => {
-                self.chains.join(back, front);
-            }
-            // What is one function is the same in reverse.
-            _ => {
-                self.chains.join(front, back);
-            }
+        let [(first, last), (back_first, back_last)] = [front, back].map(|chain| self.ends(chain));
+        // Which of the two is reversed, and what meets then.
+        let ways = [
+            (true, false, near(first, back_first)),
+            (true, true, near(first, back_last)),
+            (false, true, near(last, back_last)),
+            (false, false, near(last, back_first)),
+        ];
+        let most = ways.iter().map(|way| way.2).max();
+        let (turn_front, turn_back, _) = ways.into_iter().find(|way| Some(way.2) == most).unwrap_or(ways[3]);
+        self.turned[front.index()] ^= turn_front;
+        self.turned[back.index()] ^= turn_back;
+        if self.turned[front.index()] != self.turned[back.index()] {
+            let shorter = if self.chains.length(front) < self.chains.length(back) { front } else { back };
+            self.chains.reverse(shorter, &self.sizes);
+            self.turned[shorter.index()] ^= true;
         }
+        let turned = self.turned[front.index()];
+        let whole = if turned { self.chains.join(back, front) } else { self.chains.join(front, back) };
+        self.turned[whole.index()] = turned;
+    }
+
+    /// First and last function of a chain.
+    fn ends(&self, chain: ChainId) -> (FunctionId, FunctionId) {
+        let (first, last) = (self.chains.first(chain), self.chains.last(chain));
+        if self.turned[chain.index()] { (last, first) } else { (first, last) }
+    }
+
+    fn functions(&self, chain: ChainId) -> Vec<FunctionId> {
+        let mut functions: Vec<FunctionId> = self.chains.functions(chain).collect();
+        if self.turned[chain.index()] {
+            functions.reverse();
+        }
+        functions
     }
 
     fn densest_first(&self) -> Vec<FunctionId> {
@@ -156,9 +169,6 @@ impl Pairs {
             }
         }
         named.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        named
-            .into_iter()
-            .flat_map(|(_, name)| self.chains.functions(self.chain(name)).collect::<Vec<_>>())
-            .collect()
+        named.into_iter().flat_map(|(_, name)| self.functions(self.chain(name))).collect()
     }
 }

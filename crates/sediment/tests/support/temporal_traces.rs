@@ -5,6 +5,7 @@
 #![allow(dead_code, unreachable_pub)] // each program that includes it uses its part
 
 use sediment::graph::FunctionId;
+use sediment::random::Generator;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,13 +13,8 @@ use std::process::Command;
 /// So many starts of a program of so many functions. The functions belong to features of forty; each start uses some of the features,
 /// in an order that they mostly share, and of each most functions, mostly in the same order.
 pub fn starts(functions: u32, count: usize, seed: u64) -> Vec<Vec<FunctionId>> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut below = move |bound: u32| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        ((state >> 32) * u64::from(bound) >> 32) as u32
-    };
+    let mut random = Generator::new(seed);
+    let mut below = move |bound: u32| random.scaled(bound.into()) as u32;
     // Functions are strewn over the file.
     let mut strewn: Vec<u32> = (0..functions).collect();
     for at in (1..strewn.len()).rev() {
@@ -28,14 +24,20 @@ pub fn starts(functions: u32, count: usize, seed: u64) -> Vec<Vec<FunctionId>> {
     (0..count)
         .map(|_| {
             let mut used: Vec<(u32, usize)> = (0..features.len())
-                .filter_map(|feature| (below(3) == 0).then(|| (feature as u32 + below(6), feature)))
+                .filter_map(
+                    |feature| if below(3) == 0 { Some((feature as u32 + below(6), feature)) } else { None },
+                )
                 .collect();
             used.sort_unstable();
             let mut start = Vec::new();
             for (_, feature) in used {
                 let mut ran: Vec<(u32, u32)> = (0u32..)
                     .zip(features[feature])
-                    .filter_map(|(place, function)| (below(5) > 0).then(|| (place + below(4), *function)))
+                    .filter_map(
+                        |(place, function)| {
+                            if below(5) > 0 { Some((place + below(4), *function)) } else { None }
+                        },
+                    )
                     .collect();
                 ran.sort_unstable();
                 start.extend(ran.into_iter().map(|(_, function)| FunctionId(function)));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment order --explain FUNCTION`: where a function is to lie, with whom, and what binds it there.
 
-use sediment::graph::{BuiltGraph, FunctionId, Order};
+use super::Made;
+use sediment::graph::FunctionId;
 use sediment::{Error, Result};
 use std::fmt::Write;
 
@@ -15,7 +16,8 @@ const NAMED: usize = 4;
 ///
 /// # Errors
 /// When no function that is ordered has the name.
-pub(super) fn explain(name: &str, order: &Order, built: &BuiltGraph) -> Result<String> {
+pub(super) fn explain(name: &str, made: &Made) -> Result<String> {
+    let Made { built, order, .. } = made;
     let graph = &built.graph;
     let mut starts = vec![0; graph.len()];
     let mut ranks = vec![0; graph.len()];
