@@ -23,6 +23,7 @@
 mod ascending;
 mod evidence;
 mod reasons;
+pub mod same;
 
 use crate::binary::identity::Match;
 use crate::binary::names::{self, SectionGroup};
