@@ -1,23 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment order`: groups for start-up and steady state, several workloads, older orders kept, engines of earlier releases.
 
+mod running;
+
+use running::{done as out, err, sediment};
 use std::fmt::Write;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-
-fn sediment(folder: &Path, arguments: &[&str]) -> Output {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_sediment"));
-    program.args(arguments).current_dir(folder).stdin(Stdio::null()).output().unwrap()
-}
-
-fn out(output: &Output) -> String {
-    assert!(output.status.success(), "{}", err(output));
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
 
 /// A profile of the functions (name, size, rank of first use) of one program, and of its calls.
 fn profile(functions: &[(String, u64, Option<u64>)], calls: &[(String, String, u64)]) -> String {

@@ -1,23 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment order` for a recorded run, why a function is where it is, and `sediment predict`.
 
+mod running;
+
+use running::{done, err, sediment};
 use std::fmt::Write;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-
-fn sediment(folder: &Path, arguments: &[&str]) -> Output {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_sediment"));
-    program.args(arguments).current_dir(folder).stdin(Stdio::null()).output().unwrap()
-}
-
-fn out(output: &Output) -> String {
-    assert!(output.status.success(), "{}", err(output));
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
 
 /// A profile and a trace of a program of four jobs, each of functions of its own.
 fn recorded() -> tempfile::TempDir {
@@ -30,7 +17,7 @@ fn recorded() -> tempfile::TempDir {
     }
     std::fs::write(folder.path().join("entries"), entries).unwrap();
     let imported = ["import", "entries", "--format", "entry-trace", "-o", "p.gv", "--trace", "trace"];
-    out(&sediment(folder.path(), &imported));
+    done(&sediment(folder.path(), &imported));
     folder
 }
 
@@ -39,9 +26,9 @@ fn an_order_for_a_run_lists_every_function_and_is_the_same_every_time() {
     let folder = recorded();
     let order = ["order", "p.gv", "--trace", "trace", "--linker", "list"];
     let first = sediment(folder.path(), &order);
-    assert_eq!(out(&first).lines().count(), 120);
+    assert_eq!(done(&first).lines().count(), 120);
     assert!(err(&first).contains("engine: "), "{}", err(&first));
-    assert_eq!(out(&first), out(&sediment(folder.path(), &order)));
+    assert_eq!(done(&first), done(&sediment(folder.path(), &order)));
 }
 
 #[test]
@@ -60,7 +47,7 @@ fn a_trace_is_for_the_engine_and_of_the_program() {
     assert_eq!(refused.status.code(), Some(2), "{}", err(&refused));
     std::fs::write(folder.path().join("others"), "alpha\nbeta\n").unwrap();
     let imported = ["import", "others", "--format", "entry-trace", "-o", "other.gv", "--trace", "other"];
-    out(&sediment(folder.path(), &imported));
+    done(&sediment(folder.path(), &imported));
     let foreign = sediment(folder.path(), &["order", "p.gv", "--trace", "other", "--linker", "list"]);
     assert_eq!(foreign.status.code(), Some(1));
     assert!(
@@ -84,14 +71,14 @@ fn why_a_function_is_where_it_is() {
 #[test]
 fn a_prediction_ranks_every_order_and_says_when_not_to_bother() {
     let folder = recorded();
-    let counted = out(&sediment(folder.path(), &["predict", "p.gv", "--trace", "trace"]));
+    let counted = done(&sediment(folder.path(), &["predict", "p.gv", "--trace", "trace"]));
     for name in ["engine", "cdsort", "c3", "pettis-hansen", "original", "input", "random 1"] {
         assert!(counted.lines().any(|line| line.starts_with(&format!("{name} "))), "{name}: {counted}");
     }
     assert!(counted.contains("counted over the run") && counted.contains("Do not bother"), "{counted}");
     assert!(counted.contains("first touches"), "{counted}");
-    let estimated = out(&sediment(folder.path(), &["predict", "p.gv"]));
+    let estimated = done(&sediment(folder.path(), &["predict", "p.gv"]));
     assert!(estimated.contains("estimated from the calls") && !estimated.contains("engine "), "{estimated}");
-    let json = out(&sediment(folder.path(), &["predict", "p.gv", "--json"]));
+    let json = done(&sediment(folder.path(), &["predict", "p.gv", "--json"]));
     assert!(json.contains("\"order\"") && json.contains("\"itlb_misses\""), "{json}");
 }

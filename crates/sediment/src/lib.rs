@@ -31,6 +31,7 @@ pub mod link;
 pub mod measure;
 pub mod model;
 pub mod profile;
+pub mod random;
 pub mod read;
 pub mod record;
 pub mod report;

@@ -13,6 +13,7 @@ const LINE: &[&str] = &[
     "escape",
     "counts",
     "ascending",
+    "random",
     "profile",
     "binary",
     "read",

@@ -122,10 +122,8 @@ fn gen_profiles(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let package = Package::find(matches.get_one::<String>("package").ok_or_else(missing)?, None)?;
     let settings = sediment::read::Settings::default();
     let inputs = import::Inputs::open(&inputs(matches), ui)?;
-    let recording = inputs.read(&settings, ui)?;
     let files = SystemFiles::new(None, &[])?;
-    let mut resolved = import::resolve(&recording, &files, false, ui)?;
-    inputs.replay(&settings, &recording, &mut resolved, None, ui)?;
+    let (recording, resolved) = inputs.resolve(&settings, &files, false, None, ui)?;
     let kept = collect::of_package(&recording, &resolved.profile, &package, &files, ui)?;
     collect::write(&kept, &package, Some(output), false, ui).map(drop)
 }

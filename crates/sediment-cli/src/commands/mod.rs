@@ -22,6 +22,7 @@ mod weights;
 use crate::ui::Ui;
 use clap::{Parser, Subcommand};
 use sediment::Result;
+use sediment::graph::Selection;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
@@ -114,6 +115,19 @@ fn read_binary(path: &Path) -> Result<sediment::binary::Binary> {
     let bytes = crate::files::read(path)?;
     sediment::binary::Binary::parse(&bytes, &files)
         .map_err(|error| error.with_input(crate::files::display(path)))
+}
+
+/// Which functions of a profile are meant: those of a binary that is at hand, of a DSO by its label, or all.
+fn selection<'a>(
+    binary: Option<&'a sediment::binary::Binary>,
+    file_name: &'a str,
+    dso: Option<&'a str>,
+) -> Selection<'a> {
+    match (binary, dso) {
+        (Some(binary), _) => Selection::Binary { binary, file_name },
+        (None, Some(label)) => Selection::Dso(label),
+        (None, None) => Selection::Everything,
+    }
 }
 
 /// Says when functions have names that only people use: no linker will find them.

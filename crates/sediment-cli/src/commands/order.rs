@@ -161,11 +161,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         .collect::<Result<Vec<Input>>>()?;
     let binary = options.binary.as_deref().map(read_binary).transpose()?;
     let file_name = options.binary.as_deref().map(files::base_name).unwrap_or_default();
-    let selection = match (&binary, &options.dso) {
-        (Some(binary), _) => Selection::Binary { binary, file_name: &file_name },
-        (None, Some(label)) => Selection::Dso(label),
-        (None, None) => Selection::Everything,
-    };
+    let selection = super::selection(binary.as_ref(), &file_name, options.dso.as_deref());
     let text = match inputs.as_slice() {
         [only] => order_text(&only.profile, &selection, &how, ui),
         several => order_text_of_several(several, &selection, &how, ui),

@@ -8,7 +8,7 @@ use crate::ui::Ui;
 use clap::Args;
 use sediment::Result;
 use sediment::engine::{self, Workload};
-use sediment::graph::{self, BuiltGraph, FunctionId, Selection, Trace};
+use sediment::graph::{self, BuiltGraph, FunctionId, Trace};
 use sediment::layout::{ALGORITHMS, Options};
 use sediment::model::{self, Geometry};
 use serde_json::{Value, json};
@@ -50,11 +50,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let profile = read_profile(&arguments.profile, ui)?;
     let binary = arguments.binary.as_deref().map(read_binary).transpose()?;
     let file_name = arguments.binary.as_deref().map(files::base_name).unwrap_or_default();
-    let selection = match (&binary, &arguments.dso) {
-        (Some(binary), _) => Selection::Binary { binary, file_name: &file_name },
-        (None, Some(label)) => Selection::Dso(label),
-        (None, None) => Selection::Everything,
-    };
+    let selection = super::selection(binary.as_ref(), &file_name, arguments.dso.as_deref());
     let built = graph::build(&profile, &selection)
         .map_err(|error| error.with_input(files::display(&arguments.profile)))?;
     ui.losses("graph", &built.losses);

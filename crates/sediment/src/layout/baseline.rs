@@ -3,6 +3,7 @@
 
 use super::Options;
 use crate::graph::{CallGraph, FunctionId};
+use crate::random::Generator;
 use std::cmp::Reverse;
 
 /// The order of the ids: the linker's own, where ids follow the addresses of a binary.
@@ -19,39 +20,15 @@ pub fn hottest(graph: &CallGraph, _: &Options) -> Vec<FunctionId> {
     order
 }
 
-/// A shuffle that depends on [`Options::seed`] and the number of functions alone (Fisher–Yates over SplitMix64).
+/// A shuffle that depends on [`Options::seed`] and the number of functions alone (Fisher–Yates).
 #[must_use]
 pub fn random(graph: &CallGraph, options: &Options) -> Vec<FunctionId> {
     let mut order: Vec<FunctionId> = graph.ids().collect();
-    let mut numbers = SplitMix64::new(options.seed);
+    let mut numbers = Generator::new(options.seed);
     for remaining in (2..=order.len()).rev() {
-        order.swap(remaining - 1, numbers.below(remaining as u64) as usize);
+        order.swap(remaining - 1, numbers.scaled(remaining as u64) as usize);
     }
     order
-}
-
-/// The generator SplitMix64 (G. Steele, D. Lea, C. Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014):
-/// 64 bits of state, every seed good, the same numbers on every machine.
-#[derive(Debug, Clone)]
-pub(crate) struct SplitMix64(u64);
-
-impl SplitMix64 {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number from 0 to `bound`, exclusive: the high half of a product, which favours none by more than bound / 2^64.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
-    }
 }
 
 #[cfg(test)]
@@ -64,13 +41,6 @@ mod tests {
 
     fn ids(order: &[FunctionId]) -> Vec<u32> {
         order.iter().map(|function| function.0).collect()
-    }
-
-    #[test]
-    fn the_generator_gives_the_published_numbers() {
-        let mut numbers = SplitMix64::new(1_234_567);
-        assert_eq!(numbers.next(), 6_457_827_717_110_365_317);
-        assert_eq!(numbers.next(), 3_203_168_211_198_807_973);
     }
 
     #[test]
