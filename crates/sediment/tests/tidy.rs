@@ -39,7 +39,7 @@ const LINE: &[&str] = &[
 const KINDS: &[(&str, &[&str])] = &[
     ("read", &["mod", "input", "numbers", "replay", "stacks", "frame_names"]),
     ("layout", &["mod", "chains"]),
-    ("link", &["mod", "sections"]),
+    ("link", &["mod", "sections", "align"]),
     ("measure", &["mod", "command", "pairs"]),
     ("record", &["mod", "attend"]),
 ];

@@ -5,11 +5,14 @@
 //! linker's own default treatment. To add a dialect: one file here, one row in [`LINKERS`], a folder in tests/golden/link, a
 //! section of docs/linkers.md. `sections` holds what the dialects that name sections share.
 
+mod align;
 pub mod gnu_ld;
 pub mod gnu_ld_script;
 pub mod list;
 pub mod lld;
 mod sections;
+
+pub use align::aligned;
 
 use crate::binary::{Binary, names};
 use crate::error::{Error, Losses, Result};

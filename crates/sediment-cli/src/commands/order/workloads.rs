@@ -53,9 +53,13 @@ pub(super) fn say_how_each_fares(
         let misses = |order: &[FunctionId]| predicted_misses(&built.graph, &[], order);
         fares.push(Fare { together: misses(&common), alone: misses(&alone) });
     }
-    ui.note("order: predicted misses of each workload in the common order, beside an order for it alone");
     for (input, fare) in inputs.iter().zip(&fares) {
-        ui.note(&format!("order:   {:.3}  -w {} {}", fare.ratio(), input.weight, input.name));
+        ui.note(&format!(
+            "order: {:.3} of the misses in an order for it alone: -w {} {}",
+            fare.ratio(),
+            input.weight,
+            input.name
+        ));
     }
     let worst =
         (0..inputs.len()).max_by(|a, b| fares[*a].ratio().total_cmp(&fares[*b].ratio()).then(b.cmp(a)));
@@ -134,7 +138,6 @@ pub(super) fn say_how_each_run_fares(
     paths: &[(PathBuf, Weight)],
     ui: &Ui,
 ) {
-    ui.note("order: cost of each run in the common order, beside an order for it alone");
     for ((path, weight), trace) in paths.iter().zip(traces) {
         let alone = engine.sequence(&built.graph, &[Workload { trace, weight: 1 }]);
         let [together, alone] =
@@ -142,6 +145,10 @@ pub(super) fn say_how_each_run_fares(
         let fare = Fare { together, alone };
         let drowned =
             if fare.ratio() > DROWNED { ": drowned; a greater -w in front of it lifts it" } else { "" };
-        ui.note(&format!("order:   {:.3}  -w {weight} {}{drowned}", fare.ratio(), files::display(path)));
+        ui.note(&format!(
+            "order: {:.3} of the cost in an order for it alone: -w {weight} {}{drowned}",
+            fare.ratio(),
+            files::display(path)
+        ));
     }
 }
