@@ -3,6 +3,8 @@
 
 #[path = "toolchain/advise.rs"]
 mod advise;
+#[path = "toolchain/align.rs"]
+mod align;
 #[path = "support/graphs.rs"]
 mod graphs;
 #[path = "toolchain/hostile_link.rs"]
@@ -46,6 +48,7 @@ use libtest_mimic::Arguments;
 fn main() {
     let mut cases = Vec::new();
     cases.extend(advise::cases());
+    cases.extend(align::cases());
     cases.extend(lackey::cases());
     cases.extend(instrumented::cases());
     cases.extend(layout::cases());
