@@ -48,6 +48,7 @@ pub struct CallGraph {
     sizes: Vec<u64>,
     weights: Vec<u64>,
     edges: Vec<CallEdge>,
+    near: Vec<CallEdge>,
 }
 
 impl CallGraph {
@@ -94,7 +95,20 @@ impl CallGraph {
             same
         });
         edges.retain(|edge| edge.weight > 0);
-        Ok(Self { sizes, weights, edges })
+        Ok(Self { sizes, weights, edges, near: Vec::new() })
+    }
+
+    /// The same, and how often the second of two functions began to run while the first was among the last that ran. Pairs
+    /// come in any order; the same pair adds up, and pairs of weight 0, or of a function and itself, are dropped.
+    ///
+    /// # Errors
+    /// When a pair names no function, or the weights pass [`Self::MAX_TOTAL_WEIGHT`].
+    pub fn with_near(mut self, near: Vec<CallEdge>) -> Result<Self> {
+        let unweighted = vec![0; self.sizes.len()];
+        let mut near = Self::new(unweighted.clone(), unweighted, near)?.edges;
+        near.retain(|pair| pair.caller != pair.callee);
+        self.near = near;
+        Ok(self)
     }
 
     /// How many functions there are; ids run from 0 to this, exclusive.
@@ -125,6 +139,13 @@ impl CallGraph {
     #[must_use]
     pub fn edges(&self) -> &[CallEdge] {
         &self.edges
+    }
+
+    /// What runs near in time, where that is known: pairs, unique and sorted like the edges, whose weight says how often the
+    /// second began to run while the first was among the last that ran.
+    #[must_use]
+    pub fn near(&self) -> &[CallEdge] {
+        &self.near
     }
 
     /// All ids in ascending order.
@@ -239,7 +260,7 @@ pub struct BuiltGraph {
 
 /// Builds the graph of the selected functions.
 ///
-/// Weights are calls (`count`); where a profile has none, `near` counts, else the compiler's estimates, else 1 for each edge.
+/// Weights are calls (`count`), and beside them stand the pairs that ran near in time; where a profile has no calls, `near` counts, else the compiler's estimates, else 1 for each edge.
 /// A function weighs what is called into it, from functions outside the selection too. Sizes come from the binary, else from
 /// the profile, else they are [`UNKNOWN_SIZE`]. Where the weights of a profile add up to more than a graph may have, all are
 /// divided by the same power of two, rounded up.
@@ -256,7 +277,8 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     let mut calls = Vec::new();
     let mut outside = (0u64, 0u128);
     let evidence = Evidence::of(profile);
-    for (caller, callee, facts) in profile.edges() {
+    let edges_of_profile = profile.edges();
+    for &(caller, callee, facts) in &edges_of_profile {
         let weight = evidence.weight(facts);
         match (ids[caller.index()], ids[callee.index()]) {
             (caller, Some(callee)) if weight > 0 => calls.push((caller, callee, weight)),
@@ -265,6 +287,7 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
         }
     }
     losses.add_many("calls that leave the functions to be ordered", outside.0, outside.1, "");
+    let near = near_pairs(&edges_of_profile, &ids);
     let shift = shift_for(&calls);
     let mut weights = vec![0u64; nodes.len()];
     let mut edges = Vec::with_capacity(calls.len());
@@ -277,7 +300,27 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     }
     let sizes = nodes.iter().map(|node| node.size).collect();
     let keys = nodes.iter().map(|node| profile.key(node.function).clone()).collect();
-    Ok(BuiltGraph { graph: CallGraph::new(sizes, weights, edges)?, table: FunctionTable { keys }, losses })
+    let graph = CallGraph::new(sizes, weights, edges)?.with_near(near)?;
+    Ok(BuiltGraph { graph, table: FunctionTable { keys }, losses })
+}
+
+/// The pairs of a profile that ran near in time, of these functions.
+fn near_pairs(
+    edges: &[(FunctionIndex, FunctionIndex, &EdgeFacts)],
+    ids: &[Option<FunctionId>],
+) -> Vec<CallEdge> {
+    let pairs: Vec<(Option<FunctionId>, FunctionId, u128)> = edges
+        .iter()
+        .filter_map(|(from, to, facts)| {
+            let ends = ids[from.index()].zip(ids[to.index()])?;
+            facts.near.filter(|near| *near > 0).map(|near| (Some(ends.0), ends.1, near))
+        })
+        .collect();
+    let shift = shift_for(&pairs);
+    let pair = |(from, callee, near): (Option<FunctionId>, FunctionId, u128)| {
+        from.map(|caller| CallEdge { caller, callee, weight: near.div_ceil(1 << shift) as u64 })
+    };
+    pairs.into_iter().filter_map(pair).collect()
 }
 
 /// The rank of first use of each function of a table, by id; None where the profile does not tell.

@@ -61,17 +61,26 @@ pub struct Settings {
     pub frequency_scale: f64,
     /// The most functions that a chain may have. lld: `-cdsort-max-chain-size`.
     pub longest_chain: u32,
+    /// For large graphs: calls between two chains are forgotten when even so many times what they are worth at best is less than
+    /// what joining the chains loses in pages. 0, as in lld, forgets none.
+    pub patience: u32,
+}
+
+impl Settings {
+    /// lld's.
+    pub const LLD: Self = Self {
+        cache_entries: 16,
+        cache_size: 2048,
+        distance_sixteenths: 4,
+        frequency_scale: 0.25,
+        longest_chain: 128,
+        patience: 0,
+    };
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            cache_entries: 16,
-            cache_size: 2048,
-            distance_sixteenths: 4,
-            frequency_scale: 0.25,
-            longest_chain: 128,
-        }
+        Self::LLD
     }
 }
 
@@ -124,10 +133,6 @@ struct Side {
     /// n · miss(d).
     misses: f64,
     length: u32,
-    /// Itself, or the chain that it was joined to.
-    joined_to: ChainId,
-    /// Where it is among the neighbours being united, or [`NONE`].
-    slot: u32,
 }
 
 /// What joining the chains of a link gains.
@@ -159,6 +164,13 @@ struct Clustering {
     chains: Chains,
     /// By chain.
     sides: Vec<Side>,
+    /// By chain: itself, or the chain that it was joined to. Apart from the sides, because it is looked at most and alone.
+    joined_to: Vec<ChainId>,
+    /// By chain: where it is among the neighbours being united, or [`NONE`].
+    slots: Vec<u32>,
+    /// Kept for their memory: the neighbours that a chain may gain by, and the ends of their links.
+    hopeful: Vec<(u32, f64)>,
+    ends: Vec<[ChainId; 2]>,
     /// By function: how many joins had been made once a chain that begins or began with it was joined last.
     joined_at: Vec<u32>,
     /// By chain: those that it may still be joined to.
@@ -192,6 +204,10 @@ impl Clustering {
             settings,
             chains: Chains::singletons(&sizes, &counts),
             sides: Vec::new(),
+            joined_to: graph.ids().map(ChainId::of_single).collect(),
+            slots: vec![NONE; graph.len()],
+            hopeful: Vec::new(),
+            ends: Vec::new(),
             joined_at: vec![0; graph.len()],
             neighbours: vec![Vec::new(); graph.len()],
             counts,
@@ -237,6 +253,15 @@ impl Clustering {
     /// Makes neighbours of every two functions with a link, and candidates where joining them gains.
     fn meet_neighbours(&mut self) {
         let mut callees: Vec<Vec<Neighbour>> = vec![Vec::new(); self.neighbours.len()];
+        let mut known = vec![[0usize; 2]; self.neighbours.len()];
+        for call in self.calls.iter().filter(|call| call.last != NONE) {
+            known[call.caller.index()][0] += 1;
+            known[call.callee.index()][1] += 1;
+        }
+        for (function, [called, calling]) in known.into_iter().enumerate() {
+            callees[function].reserve_exact(called);
+            self.neighbours[function].reserve_exact(called + calling);
+        }
         for index in 0..self.calls.len() {
             let Call { caller, callee, next, last, .. } = self.calls[index];
             if last != NONE {
@@ -250,8 +275,8 @@ impl Clustering {
                 callees[caller.index()].push(neighbour(callee));
             }
         }
-        for (function, callees) in (0u32..).zip(callees) {
-            self.propose(ChainId::of_single(FunctionId(function)), &callees);
+        for (function, mut callees) in (0u32..).zip(callees) {
+            self.propose(ChainId::of_single(FunctionId(function)), &mut callees);
         }
     }
 
@@ -287,7 +312,7 @@ impl Clustering {
     /// The chain that this one is a part of by now.
     fn living(&self, mut chain: ChainId) -> ChainId {
         loop {
-            let joined_to = self.sides[chain.index()].joined_to;
+            let joined_to = self.joined_to[chain.index()];
             if joined_to == chain {
                 return chain;
             }
@@ -295,18 +320,25 @@ impl Clustering {
         }
     }
 
-    /// Finds the joins of a chain to these neighbours that gain anything, and puts the best of them forward.
-    fn propose(&mut self, chain: ChainId, neighbours: &[Neighbour]) {
-        let hopeful: Vec<(u32, f64)> = neighbours
-            .iter()
-            .map(|neighbour| (neighbour, self.gain_of_pages(chain, neighbour.chain)))
-            .filter(|(neighbour, pages)| neighbour.at_best + pages > 0.0)
-            .map(|(neighbour, pages)| (neighbour.link, pages))
-            .collect();
+    /// Finds the joins of a chain to these neighbours that gain anything, and puts the best of them forward. Neighbours that are
+    /// not worth remembering are taken out.
+    fn propose(&mut self, chain: ChainId, neighbours: &mut Vec<Neighbour>) {
+        let mut hopeful = std::mem::take(&mut self.hopeful);
+        let mut all_ends = std::mem::take(&mut self.ends);
+        hopeful.clear();
+        all_ends.clear();
+        let patience = f64::from(self.settings.patience);
+        neighbours.retain(|neighbour| {
+            let pages = self.gain_of_pages(chain, neighbour.chain);
+            if neighbour.at_best + pages > 0.0 {
+                hopeful.push((neighbour.link, pages));
+            }
+            patience == 0.0 || neighbour.at_best * patience + pages > 0.0
+        });
         // All at once because each waits for memory, and so the waits overlap.
-        let ends: Vec<[ChainId; 2]> = hopeful.iter().map(|&(link, _)| self.ends(link)).collect();
+        all_ends.extend(hopeful.iter().map(|&(link, _)| self.ends(link)));
         let mut proposals = Vec::new();
-        for (&(link, pages), ends) in hopeful.iter().zip(ends) {
+        for (&(link, pages), &ends) in hopeful.iter().zip(&all_ends) {
             let Gain { score, reversed } = self.gain(link, ends, pages);
             if score > EPSILON {
                 proposals.push(Candidate {
@@ -319,6 +351,7 @@ impl Clustering {
                 });
             }
         }
+        (self.hopeful, self.ends) = (hopeful, all_ends);
         self.proposals[chain.index()] = BinaryHeap::from(proposals);
         self.put_forward(chain);
     }
@@ -331,7 +364,7 @@ impl Clustering {
     /// Joins the two chains of a candidate.
     fn join(&mut self, best: &Candidate) {
         let [caller, callee] = self.ends(best.link);
-        let neighbours = self.unite_neighbours(caller, callee);
+        let mut neighbours = self.unite_neighbours(caller, callee);
         self.joins += 1;
         for part in [caller, callee] {
             self.joined_at[self.chains.first(part).index()] = self.joins;
@@ -342,10 +375,10 @@ impl Clustering {
             true => self.chains.join(callee, caller),
         };
         for part in [caller, callee] {
-            self.sides[part.index()].joined_to = joined;
+            self.joined_to[part.index()] = joined;
         }
         self.sides[joined.index()] = self.side(joined);
-        self.propose(joined, &neighbours);
+        self.propose(joined, &mut neighbours);
         self.neighbours[joined.index()] = neighbours;
     }
 
@@ -360,14 +393,15 @@ impl Clustering {
                 neighbour.chain = self.living(neighbour.chain);
             }
             for neighbour in neighbours {
-                let side = &mut self.sides[neighbour.chain.index()];
                 let own = neighbour.chain == caller || neighbour.chain == callee;
-                if own || length + side.length > self.settings.longest_chain {
-                    continue;
-                }
-                match side.slot {
+                let slot = &mut self.slots[neighbour.chain.index()];
+                match *slot {
+                    _ if own => {}
                     NONE => {
-                        side.slot = united.len() as u32;
+                        if length + self.sides[neighbour.chain.index()].length > self.settings.longest_chain {
+                            continue;
+                        }
+                        *slot = united.len() as u32;
                         united.push(neighbour);
                     }
                     slot => self.unite(&mut united[slot as usize], &neighbour),
@@ -375,7 +409,7 @@ impl Clustering {
             }
         }
         for neighbour in &united {
-            self.sides[neighbour.chain.index()].slot = NONE;
+            self.slots[neighbour.chain.index()] = NONE;
         }
         united
     }
@@ -453,7 +487,7 @@ impl Clustering {
     fn side(&self, chain: ChainId) -> Side {
         let (size, weight) = (self.chains.size(chain), self.chains.weight(chain));
         let misses = self.expected_misses(weight, size);
-        Side { size, weight, misses, length: self.chains.length(chain), joined_to: chain, slot: NONE }
+        Side { size, weight, misses, length: self.chains.length(chain) }
     }
 
     /// n · miss(n / s).
@@ -500,7 +534,12 @@ impl Nearness {
 }
 
 /// A whole power, by squares and products.
+#[inline]
 fn power(base: f64, exponent: u32) -> f64 {
+    if exponent == 16 {
+        let fourth = (base * base) * (base * base);
+        return (fourth * fourth) * (fourth * fourth);
+    }
     let (mut square, mut raised) = (base, 1.0);
     let mut left = exponent;
     while left > 0 {
