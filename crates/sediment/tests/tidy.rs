@@ -12,8 +12,8 @@ const LINE: &[&str] = &[
     "error",
     "escape",
     "counts",
-    "ascending",
     "random",
+    "ascending",
     "profile",
     "binary",
     "read",
@@ -38,8 +38,8 @@ const LINE: &[&str] = &[
 /// shared ground of the room.
 const KINDS: &[(&str, &[&str])] = &[
     ("read", &["mod", "input", "numbers", "replay", "stacks", "frame_names"]),
-    ("layout", &["mod", "chains"]),
-    ("link", &["mod", "sections", "align"]),
+    ("layout", &["mod", "chains", "starts"]),
+    ("link", &["mod", "sections", "align", "objects", "command_line", "plan"]),
     ("measure", &["mod", "command", "pairs"]),
     ("record", &["mod", "attend"]),
 ];

@@ -90,7 +90,8 @@ fn gv2link(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let (profile, losses) =
         profile::text::parse(&text).map_err(|error| error.with_input(files::display(&inputs(matches)[0])))?;
     ui.losses("reading", &losses);
-    let how = order::How::by_default(order::linker("gnu-ld")?);
+    let settings = super::settings::Settings::default();
+    let how = order::How::by_default(order::linker("gnu-ld")?, &settings);
     let order = order::order_text(&profile, &Selection::Everything, &how, ui)?;
     ui.raw_result(order.as_bytes())
 }

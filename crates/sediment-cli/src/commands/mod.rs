@@ -14,6 +14,7 @@ mod order;
 mod predict;
 mod record;
 mod report;
+mod settings;
 mod show;
 mod split;
 mod verify;

@@ -6,6 +6,7 @@ mod keeping;
 mod serving;
 mod workloads;
 
+use super::settings::{Known, Settings};
 use super::{read_binary, read_profile, weights};
 use crate::files;
 use crate::ui::Ui;
@@ -16,7 +17,7 @@ use sediment::arrange::releases::{self, ENGINES, Engine, LATEST};
 use sediment::arrange::{self, AIMS, Aim, Evidence};
 use sediment::binary::Binary;
 use sediment::engine::{Outcome, Workload};
-use sediment::graph::{self, BuiltGraph, CallGraph, FunctionId, GroupKind, Order, Selection, Trace};
+use sediment::graph::{self, BuiltGraph, FunctionId, GroupKind, Order, Selection, Trace};
 use sediment::layout::{self, ALGORITHMS};
 use sediment::link::{self, LINKERS, Linker, Placement};
 use sediment::profile::Profile;
@@ -63,7 +64,8 @@ struct Options {
     /// What the order is to serve, where the profile tells first uses as well as calls
     #[arg(long, value_name = "WHAT", value_parser = PossibleValuesParser::new(AIMS.iter().map(|(_, name, _)| *name)))]
     serve: Option<String>,
-    /// A run to order for, as `import --trace` writes it; may be given again, for several workloads
+    /// A run to order for, as `import --trace` writes it; may be given again, for several workloads. Of algorithms that order
+    /// for starts, each is a start
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
     /// An older order, of any linker, to be changed only where that gains
@@ -81,6 +83,8 @@ struct Options {
     /// Seed of the random order
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    #[command(flatten)]
+    settings: Settings,
 }
 
 /// The options, and each profile and trace with the place on the command line that its weight depends on.
@@ -129,7 +133,7 @@ fn choices() -> String {
     let mut text = String::from("Algorithms:\n");
     text += &format!("  {ENGINE:<15} the best classic order; with --trace, refined by what ran together\n");
     for algorithm in ALGORITHMS {
-        text += &format!("  {:<15} {}\n", algorithm.name, algorithm.summary);
+        text += &format!("  {:<22} {}\n", algorithm.name, algorithm.summary);
     }
     text += "\nWhat an order can serve:\n";
     for (_, name, summary) in AIMS {
@@ -141,7 +145,7 @@ fn choices() -> String {
     }
     text += "\nLinkers, and what to pass to the compiler when it links:\n";
     for linker in LINKERS {
-        text += &format!("  {:<15} {}: {}\n", linker.name, linker.summary, linker.arguments);
+        text += &format!("  {:<22} {}: {}\n", linker.name, linker.summary, linker.arguments);
     }
     text
 }
@@ -151,7 +155,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let how = How {
         engine: how_by(options)?,
         algorithm: &options.algorithm,
-        options: layout::Options { seed: options.seed },
+        seed: options.seed,
+        settings: &options.settings,
+        file: options.binary.as_deref(),
         serve: options.serve.as_deref().and_then(aim),
         traces: &weights::pair(&arguments.weights, &arguments.traces)?,
         keep: options.keep.as_deref().map(|old| (old, options.keep_below / 100.0)),
@@ -238,7 +244,10 @@ pub(crate) struct How<'a> {
     /// The engine; None for the order of `algorithm`.
     engine: Option<&'static Engine>,
     algorithm: &'a str,
-    options: layout::Options,
+    seed: u64,
+    settings: &'a Settings,
+    /// The file of the selected binary.
+    file: Option<&'a Path>,
     serve: Option<Aim>,
     traces: &'a [(PathBuf, Weight)],
     /// The older order, and the share of gain below which it stays.
@@ -263,21 +272,38 @@ impl How<'_> {
         }
     }
 
-    fn by_algorithm(&self, graph: &CallGraph) -> Result<Outcome> {
+    fn by_algorithm(
+        &self,
+        profile: &Profile,
+        built: &BuiltGraph,
+        traces: &[Trace],
+        selection: &Selection<'_>,
+        ui: &Ui,
+    ) -> Result<Outcome> {
         let algorithm = layout::algorithm(self.algorithm).ok_or_else(|| {
             Error::new(ErrorKind::Usage, format!("no algorithm is called {}", self.algorithm))
         })?;
-        Ok(Outcome { order: (algorithm.run)(graph, &self.options), start: algorithm.name, cost: 1.0 })
+        if algorithm.evidence == layout::Evidence::Calls && !traces.is_empty() {
+            let name = self.algorithm;
+            let message = format!("--trace is for the engine and for starts; {name} looks at calls alone");
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
+        let binary = binary_of(selection).zip(self.file);
+        let known = Known::of(self.settings, algorithm, profile, built, traces, binary, ui)?;
+        let order = (algorithm.run)(&built.graph, &known.options(self.seed));
+        Ok(Outcome { order, start: algorithm.name, cost: 1.0 })
     }
 }
 
-impl How<'static> {
+impl<'a> How<'a> {
     /// By the present engine, for this linker.
-    pub(crate) fn by_default(linker: &'static Linker) -> Self {
+    pub(crate) fn by_default(linker: &'static Linker, settings: &'a Settings) -> Self {
         Self {
             engine: Some(LATEST),
             algorithm: ENGINE,
-            options: layout::Options::default(),
+            seed: 0,
+            settings,
+            file: None,
             serve: None,
             traces: &[],
             keep: None,
@@ -344,7 +370,7 @@ impl Made {
         let first = graph::first_uses(profile, &built.table);
         let traces =
             how.traces.iter().map(|(path, _)| read_trace(path, &built)).collect::<Result<Vec<Trace>>>()?;
-        let outcome = sequence(&built, &traces, how, ui)?;
+        let outcome = sequence(profile, &built, &traces, selection, how, ui)?;
         let evidence = Evidence { graph: &built.graph, first: &first };
         let order = how.arranged(&evidence, &outcome.order);
         let mut made = Self { built, first, traces, outcome, order, kept: None };
@@ -407,15 +433,19 @@ impl Made {
 const SMALLEST_PAGE: u64 = 4096;
 
 /// All functions in one sequence, by the engine or an algorithm.
-fn sequence(built: &BuiltGraph, traces: &[Trace], how: &How<'_>, ui: &Ui) -> Result<Outcome> {
+fn sequence(
+    profile: &Profile,
+    built: &BuiltGraph,
+    traces: &[Trace],
+    selection: &Selection<'_>,
+    how: &How<'_>,
+    ui: &Ui,
+) -> Result<Outcome> {
     if let Some(engine) = how.engine {
+        how.settings.refuse_for_engine()?;
         return Ok(by_engine(engine, built, traces, how.traces, ui));
     }
-    if !traces.is_empty() {
-        let message = format!("--trace is for the engine; {} looks at the profile alone", how.algorithm);
-        return Err(Error::new(ErrorKind::Usage, message));
-    }
-    how.by_algorithm(&built.graph)
+    how.by_algorithm(profile, built, traces, selection, ui)
 }
 
 /// The engine's sequence, for the runs in these files.

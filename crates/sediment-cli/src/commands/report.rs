@@ -2,6 +2,7 @@
 //! `sediment report`: a layout before and after as a picture.
 
 use super::order::{How, default_order, linker};
+use super::settings::Settings;
 use super::{read_binary, read_profile};
 use crate::files;
 use crate::ui::Ui;
@@ -72,7 +73,12 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
             layout::predicted(&format!("after: predicted of {}", files::base_name(path)), &before, names)
         }
         (None, None) => {
-            let order = default_order(&profile, &selection, &How::by_default(linker("list")?), ui)?;
+            let order = default_order(
+                &profile,
+                &selection,
+                &How::by_default(linker("list")?, &Settings::default()),
+                ui,
+            )?;
             let names = order.functions().map(|id| built.table.keys[id.index()].name.as_str());
             layout::predicted("after: predicted of the default order", &before, names)
         }

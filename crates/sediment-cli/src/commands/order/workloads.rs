@@ -43,17 +43,18 @@ pub(super) fn say_how_each_fares(
     how: &How<'_>,
     ui: &Ui,
 ) -> Result<()> {
-    let graphs = (0..inputs.len())
-        .map(|which| only(inputs, which).and_then(|profile| graph::build(&profile, selection)))
-        .collect::<Result<Vec<BuiltGraph>>>()?;
     let common: Vec<FunctionId> = made.order.functions().collect();
-    let mut fares = Vec::with_capacity(graphs.len());
-    for built in &graphs {
-        let alone = ordered(built, &made.first, how)?;
-        let misses = |order: &[FunctionId]| predicted_misses(&built.graph, &[], order);
-        fares.push(Fare { together: misses(&common), alone: misses(&alone) });
-    }
-    for (input, fare) in inputs.iter().zip(&fares) {
+    let fares = (0..inputs.len())
+        .map(|which| {
+            let profile = only(inputs, which)?;
+            let built = graph::build(&profile, selection)?;
+            let alone = ordered(&profile, &built, &made.first, selection, how, ui)?;
+            let misses = |order: &[FunctionId]| predicted_misses(&built.graph, &[], order);
+            let (together, alone) = (misses(&common), misses(&alone));
+            Ok((built, Fare { together, alone }))
+        })
+        .collect::<Result<Vec<(BuiltGraph, Fare)>>>()?;
+    for (input, (_, fare)) in inputs.iter().zip(&fares) {
         ui.note(&format!(
             "order: {:.3} of the misses in an order for it alone: -w {} {}",
             fare.ratio(),
@@ -62,9 +63,9 @@ pub(super) fn say_how_each_fares(
         ));
     }
     let worst =
-        (0..inputs.len()).max_by(|a, b| fares[*a].ratio().total_cmp(&fares[*b].ratio()).then(b.cmp(a)));
-    let Some(worst) = worst.filter(|worst| fares[*worst].ratio() > DROWNED) else { return Ok(()) };
-    ui.note(&advice(inputs, worst, made, &graphs, &fares, selection, how)?);
+        (0..inputs.len()).max_by(|a, b| fares[*a].1.ratio().total_cmp(&fares[*b].1.ratio()).then(b.cmp(a)));
+    let Some(worst) = worst.filter(|worst| fares[*worst].1.ratio() > DROWNED) else { return Ok(()) };
+    ui.note(&advice(inputs, worst, made, &fares, selection, how, ui)?);
     Ok(())
 }
 
@@ -73,10 +74,10 @@ fn advice(
     inputs: &[Input],
     worst: usize,
     made: &Made,
-    graphs: &[BuiltGraph],
-    fares: &[Fare],
+    fares: &[(BuiltGraph, Fare)],
     selection: &Selection<'_>,
     how: &How<'_>,
+    ui: &Ui,
 ) -> Result<String> {
     let name = &inputs[worst].name;
     let mut lifted: Option<(Weight, f64, f64)> = None;
@@ -86,10 +87,13 @@ fn advice(
             .enumerate()
             .map(|(at, input)| (&input.profile, if at == worst { weight } else { input.weight }))
             .collect();
-        let order = ordered(&graph::build(&merge::merge(&weighed, false)?, selection)?, &made.first, how)?;
+        let merged = merge::merge(&weighed, false)?;
+        let built = graph::build(&merged, selection)?;
+        let order = ordered(&merged, &built, &made.first, selection, how, ui)?;
         let ratio = |at: usize| {
-            let together = predicted_misses(&graphs[at].graph, &[], &order);
-            Fare { together, alone: fares[at].alone }.ratio()
+            let (built, fare) = &fares[at];
+            let together = predicted_misses(&built.graph, &[], &order);
+            Fare { together, alone: fare.alone }.ratio()
         };
         let others = (0..inputs.len()).filter(|at| *at != worst).map(ratio).fold(0.0, f64::max);
         let found = (weight, ratio(worst), others);
@@ -102,7 +106,7 @@ fn advice(
     }
     let drowned =
         format!("order: {name} is drowned: more than {:.0}% above its own best", 100.0 * (DROWNED - 1.0));
-    Ok(match lifted.filter(|(_, ratio, _)| *ratio < fares[worst].ratio()) {
+    Ok(match lifted.filter(|(_, ratio, _)| *ratio < fares[worst].1.ratio()) {
         Some((weight, ratio, others)) => format!(
             "{drowned}. With -w {weight} in front of it, it comes to {ratio:.3}, and the worst of the others to {others:.3}"
         ),
@@ -121,10 +125,17 @@ fn only(inputs: &[Input], which: usize) -> Result<Profile> {
 }
 
 /// The order of a graph's own, as it would be made of it alone.
-fn ordered(built: &BuiltGraph, first: &[Option<u64>], how: &How<'_>) -> Result<Vec<FunctionId>> {
+fn ordered(
+    profile: &Profile,
+    built: &BuiltGraph,
+    first: &[Option<u64>],
+    selection: &Selection<'_>,
+    how: &How<'_>,
+    ui: &Ui,
+) -> Result<Vec<FunctionId>> {
     let sequence = match how.engine {
         Some(engine) => engine.sequence(&built.graph, &[]).order,
-        None => how.by_algorithm(&built.graph)?.order,
+        None => how.by_algorithm(profile, built, &[], selection, ui)?.order,
     };
     Ok(how.arranged(&Evidence { graph: &built.graph, first }, &sequence).functions().collect())
 }
