@@ -4,9 +4,8 @@
 //! In the languages of GNU ld an assignment to the location counter, `. = ALIGN(N);`, stands in front of the block's first
 //! statement ("Builtin Functions" in its manual). Lists of names have no word for it.
 
-use super::{Linker, Placement};
+use super::{Linker, Placement, sections};
 use crate::error::{Error, ErrorKind, Result};
-use crate::escape;
 
 /// The dialects that can.
 const CAN: [&str; 2] = ["gnu-ld", "gnu-ld-script"];
@@ -29,15 +28,20 @@ pub fn aligned<'a>(
     if !bytes.is_power_of_two() {
         return Err(Error::new(ErrorKind::Usage, format!("an alignment is a power of two, not {bytes}")));
     }
+    let begins = |wanted: &str| {
+        let lines = text.split_inclusive('\n').scan(0, |start, line| {
+            *start += line.len();
+            Some((*start - line.len(), line))
+        });
+        lines.filter(|(_, line)| line.trim() == wanted).map(|(start, _)| start).next()
+    };
     let statement = functions.find_map(|function| {
-        let patterns = function.sections.iter().filter_map(|section| escape::gnu_ld(section));
-        let places = patterns.filter_map(|pattern| text.find(&format!("*({pattern})\n")));
-        places.min()
+        let statements = sections::statements_of(&function.sections, &function.files).unwrap_or_default();
+        statements.iter().filter_map(|statement| begins(statement)).min()
     });
     let Some(at) = statement else {
         return Err(Error::failed("the order has no hot block that could be aligned"));
     };
-    let line = text[..at].rfind('\n').map_or(0, |end| end + 1);
-    let indent = &text[line..at];
-    Ok(format!("{}{indent}. = ALIGN({bytes:#x});\n{}", &text[..line], &text[line..]))
+    let indent: String = text[at..].chars().take_while(|c| *c == ' ').collect();
+    Ok(format!("{}{indent}. = ALIGN({bytes:#x});\n{}", &text[..at], &text[at..]))
 }

@@ -49,7 +49,7 @@ pub(super) fn write(placements: &[Placement], indent: &str) -> (String, Losses) 
 }
 
 /// Statements for these sections, of all files or of some.
-fn statements_of(sections: &[String], files: &[ObjectPath]) -> Option<Vec<String>> {
+pub(super) fn statements_of(sections: &[String], files: &[ObjectPath]) -> Option<Vec<String>> {
     let mut statements = Vec::new();
     for section in sections {
         let pattern = match section.strip_suffix(CLONES) {

@@ -2,6 +2,7 @@
 //! `sediment order --explain FUNCTION`: where a function is to lie, with whom, and what put it there.
 
 use super::Made;
+use sediment::engine::CLASSICS;
 use sediment::graph::{FunctionId, GroupKind};
 use sediment::{Error, Result, arrange, layout};
 use std::fmt::Write;
@@ -165,8 +166,10 @@ fn what_binds_it(function: FunctionId, made: &Made, places: &Places) -> String {
 /// Whether the place is a classic order's, the engine's, or that of the order that was kept.
 fn who_put_it_there(function: FunctionId, made: &Made, places: &Places) -> String {
     let mut text = String::new();
-    let start = made.outcome.start;
-    if let Some(algorithm) = layout::algorithm(start).filter(|_| made.outcome.cost < 1.0) {
+    // Where the engine began with an order of its own, the classic to compare with is its reference.
+    let algorithm = layout::algorithm(made.outcome.start).or_else(|| layout::algorithm(CLASSICS[0]));
+    let start = algorithm.map_or(made.outcome.start, |algorithm| algorithm.name);
+    if let Some(algorithm) = algorithm.filter(|_| made.outcome.cost < 1.0) {
         let classic = (algorithm.run)(&made.built.graph, &layout::Options::default());
         let ours = neighbours(&made.outcome.order, function);
         let theirs = neighbours(&classic, function);
