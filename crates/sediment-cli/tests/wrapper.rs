@@ -22,6 +22,12 @@ fn main() {
         needs.extend(how.folder.map(Need::LinkerFolder));
         cases.push(case(&format!("ordered_by_{}", how.name), &needs, || ordered(how)));
     }
+    for (target, emulator) in CROSS {
+        // Names of programs that live as long as the tests.
+        let compiler: &'static str = Box::leak(format!("{target}-gcc").into_boxed_str());
+        let needs = [Need::Program(compiler), Need::Program(emulator)];
+        cases.push(case(&format!("cross_{target}"), &needs, || cross(target, emulator)));
+    }
     type Row<'a> = (&'a str, &'a [Need], fn());
     let rows: &[Row] = &[
         ("without_a_profile_the_link_is_the_same", &[gcc], without_a_profile),
@@ -58,6 +64,38 @@ struct How {
     folder: Option<&'static str>,
     arguments: &'static [&'static str],
     dialect: &'static str,
+}
+
+/// Compilers for other machines, with a program that runs what they make, and where the libraries of that machine are. The
+/// profile is the same: it was recorded elsewhere.
+const CROSS: &[(&str, &str)] = &[
+    ("aarch64-linux-gnu", "qemu-aarch64"),
+    ("s390x-linux-gnu", "qemu-s390x"),
+    ("riscv64-linux-gnu", "qemu-riscv64"),
+    ("arm-linux-gnueabihf", "qemu-arm"),
+];
+
+fn cross(target: &str, emulator: &str) {
+    for more in [&[][..], &["-flto"]] {
+        let build = Build::new();
+        let output = build.link(build.compiler(&format!("{target}-gcc")).args(more).args(["-o", "prog"]));
+        assert!(output.status.success() && output.stderr.is_empty(), "{}", said(&output));
+        let last = build.last();
+        assert_eq!(
+            (last["outcome"].as_str(), last["linker"].as_str()),
+            (Some("ordered"), Some("gnu-ld-script")),
+            "{last}"
+        );
+        let ran = Command::new(emulator)
+            .arg("-L")
+            .arg(format!("/usr/{target}"))
+            .arg(build.path("prog"))
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{}", said(&ran));
+        let least = if more.is_empty() { 99.0 } else { 75.0 };
+        assert!(build.placed() >= least, "{} %", build.placed());
+    }
 }
 
 const HOWS: &[How] = &[

@@ -37,6 +37,8 @@ mod readers;
 mod resolve;
 #[path = "support/sample_profile_text.rs"]
 mod sample_profile_text;
+#[path = "toolchain/section_names.rs"]
+mod section_names;
 mod support;
 #[path = "toolchain/symbols.rs"]
 mod symbols;
@@ -57,6 +59,7 @@ fn main() {
     cases.extend(perf_text::cases());
     cases.extend(profile::cases());
     cases.extend(resolve::cases());
+    cases.extend(section_names::cases());
     cases.extend(symbols::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }
