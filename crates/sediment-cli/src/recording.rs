@@ -76,11 +76,7 @@ impl Options {
             }
             Kept::Files(paths) => {
                 let settings = read::Settings::default();
-                let inputs = import::Inputs::open(&paths, ui)?;
-                let recording = inputs.read(&settings, ui)?;
-                let mut resolved = import::resolve(&recording, &files, false, ui)?;
-                inputs.replay(&settings, &recording, &mut resolved, None, ui)?;
-                (recording, resolved)
+                import::Inputs::open(&paths, ui)?.resolve(&settings, &files, false, None, ui)?
             }
         };
         for line in crate::commands::what_it_cannot_tell(&resolved.profile) {

@@ -9,14 +9,16 @@ mod counters;
 mod imports;
 #[path = "eval/interruptions.rs"]
 mod interruptions;
+mod running;
 #[path = "eval/servers.rs"]
 mod servers;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 
 use libtest_mimic::Arguments;
+use running::{code, command, err, out};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use support::case;
 
@@ -54,25 +56,11 @@ fn main() {
 }
 
 fn program(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sediment"));
-    command.arg("eval").args(arguments).current_dir(folder).stdin(Stdio::null());
-    command
+    command(folder, &[&["eval"], arguments].concat())
 }
 
 fn eval(folder: &Path, arguments: &[&str]) -> Output {
     program(folder, arguments).output().unwrap()
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().unwrap()
-}
-
-fn out(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// The objects of one kind in an experiment's file.

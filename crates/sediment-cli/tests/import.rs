@@ -1,27 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment import` beyond one file in and one out: the parts that callgrind leaves, the order of a run, the trace.
 
+mod running;
+
+use running::{code, done, err, sediment};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 const PART: &str = "version: 1\ncreator: callgrind-3.19.0\npositions: line\nevents: Ir\nsummary: 30\n\nob=(1) /usr/bin/tool\n\
                     fn=(1) main\n1 10\ncfn=(2) work\ncalls=9 10\n2 9000\n\nfn=(2)\n10 20\n\ntotals: 30\n";
 const EMPTY_PART: &str = "version: 1\ncreator: callgrind-3.19.0\nthread: 2\npositions: line\nevents: Ir\nsummary: 0\n\n\ntotals: 0\n";
-
-fn sediment(folder: &Path, arguments: &[&str]) -> Output {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_sediment"));
-    program.args(arguments).current_dir(folder).stdin(Stdio::null()).output().unwrap()
-}
-
-fn out(output: &Output) -> String {
-    assert!(output.status.success(), "{}", err(output));
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
 
 fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -44,7 +33,7 @@ fn a_file_that_callgrind_left_empty_stands_for_those_beside_it() {
         ("callgrind.out.7.3", ""),
     ]);
     let output = sediment(folder.path(), &["import", "callgrind.out.7"]);
-    assert!(out(&output).contains("\"main\" -> \"work\" [label=1.000000, count=27]"), "{output:?}");
+    assert!(done(&output).contains("\"main\" -> \"work\" [label=1.000000, count=27]"), "{output:?}");
     let said = err(&output);
     assert!(
         said.contains("is empty: read instead: callgrind.out.7-01, callgrind.out.7-02, callgrind.out.7.1-01, callgrind.out.7.2-01"),
@@ -67,7 +56,7 @@ fn a_folder_is_refused_with_what_to_read_in_its_place() {
 fn parts_without_costs_do_not_stop_the_others() {
     let folder = folder(&[("c.7", ""), ("c.7-01", PART), ("c.7-02", EMPTY_PART), ("c.7.1-01", PART)]);
     let output = sediment(folder.path(), &["import", "c.7", "c.7-01", "c.7-02", "c.7.1-01"]);
-    assert!(out(&output).contains("count=18"), "{output:?}");
+    assert!(done(&output).contains("count=18"), "{output:?}");
     let alone = sediment(folder.path(), &["import", "c.7-02"]);
     assert!(!alone.status.success(), "nothing but an empty part is no profile");
     assert!(err(&alone).contains("no costs and no calls"), "{}", err(&alone));
@@ -132,7 +121,7 @@ fn the_order_of_a_run_is_in_the_profile_and_in_the_trace() {
     std::fs::write(folder.path().join("log"), log).unwrap();
     std::fs::write(folder.path().join("trace"), "old").unwrap();
     let output = sediment(folder.path(), &["import", "log", "--trace", "trace"]);
-    let profile = out(&output);
+    let profile = done(&output);
     assert!(profile.contains("\"step\" -> \"leaf\" [label=1.000000, count=2, near=2]"), "{profile}");
     assert!(profile.contains("\"leaf\" -> \"step\" [label=0.000000, near=2]"), "{profile}");
     assert!(profile.contains("first=0") && profile.contains("first=1"), "{profile}");
@@ -162,7 +151,7 @@ fn what_comes_through_a_pipe_is_read_as_the_file_is() {
         .collect();
     assert!(stacks.len() > 16 << 20, "{}", stacks.len());
     std::fs::write(folder.path().join("stacks"), &stacks).unwrap();
-    let of_file = out(&sediment(folder.path(), &["import", "stacks"]));
+    let of_file = done(&sediment(folder.path(), &["import", "stacks"]));
     let piped = |settings: &[(&str, &str)]| {
         let mut program = Command::new(env!("CARGO_BIN_EXE_sediment"));
         program.args(["import", "-"]).current_dir(folder.path()).envs(settings.iter().copied());
@@ -178,9 +167,20 @@ fn what_comes_through_a_pipe_is_read_as_the_file_is() {
         cat.wait().unwrap();
         output
     };
-    assert_eq!(out(&piped(&[])), of_file);
+    assert_eq!(done(&piped(&[])), of_file);
     assert!(of_file.contains("\"work\" -> \"part_000\""));
     let nowhere = piped(&[("TMPDIR", "/nonexistent")]);
     assert!(!nowhere.status.success() && nowhere.stdout.is_empty());
     assert!(err(&nowhere).contains("set TMPDIR to a folder with more room"), "{}", err(&nowhere));
+}
+
+/// Counts that no profile holds are an error before anything is written, not a file that cannot be read again.
+#[test]
+fn sums_that_no_profile_holds_are_refused() {
+    let lines = format!("main;a {}\n", u64::MAX).repeat(20_000);
+    let folder = folder(&[("huge.folded", &lines)]);
+    let output = sediment(folder.path(), &["import", "huge.folded", "-o", "p.gv"]);
+    assert_eq!(code(&output), 1);
+    assert!(err(&output).contains("add up to 2^78 or more"), "{}", err(&output));
+    assert!(!folder.path().join("p.gv").exists());
 }

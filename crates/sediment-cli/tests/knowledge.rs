@@ -1,25 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the program says that a profile cannot tell, and what it says where symbols are missing or of another build.
 
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+mod running;
 
-fn sediment(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_sediment"))
-        .args(arguments)
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
-}
-
-fn out(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
+use running::{err, out, sediment};
 
 /// A recording by callgrind in which an object makes up so much of the cost of 1000.
 fn recording(object: &str, cost: u32) -> String {

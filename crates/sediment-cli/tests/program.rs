@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The program as its user meets it: what goes in, what comes out, on which stream, with which exit code.
 
+mod running;
+
+use running::{code, command, err, out, sediment};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
@@ -46,27 +49,11 @@ fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_sediment"))
 }
 
-fn sediment(folder: &Path, arguments: &[&str]) -> Output {
-    program().args(arguments).current_dir(folder).stdin(Stdio::null()).output().unwrap()
-}
-
 fn with_input(folder: &Path, arguments: &[&str], input: &[u8]) -> Output {
     let path = folder.join("standard-input");
     std::fs::write(&path, input).unwrap();
     let input = std::fs::File::open(path).unwrap();
-    program().args(arguments).current_dir(folder).stdin(input).output().unwrap()
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().unwrap()
-}
-
-fn out(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
+    command(folder, arguments).stdin(input).output().unwrap()
 }
 
 /// A folder with `cg.out`, and `p.gv` imported from it.

@@ -6,13 +6,14 @@
 
 #[path = "record/programs.rs"]
 mod programs;
+mod running;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 
 use libtest_mimic::Arguments;
 use programs::FUNCTIONS;
+use running::{code, err};
 use std::os::unix::fs::FileExt;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -123,15 +124,6 @@ impl Workshop {
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// Exit code as a shell has it.
-fn code(output: &Output) -> i32 {
-    output.status.code().unwrap_or_else(|| 128 + output.status.signal().unwrap())
 }
 
 /// The ranks of first use of the functions of a DSO, by name.

@@ -5,30 +5,25 @@
 mod elf_writer;
 #[path = "../../sediment/tests/support/perf_data_writer.rs"]
 mod perf_data_writer;
+mod running;
 
 use elf_writer::{CODE_OFFSET, Elf, Function};
 use perf_data_writer::{Branch, CALL, PerfData};
+use running::{command, err};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 const BASE: u64 = 0x5555_5555_0000;
 const BUILD_ID: [u8; 20] = [0xab; 20];
 
 /// Runs the program with a home of its own, so that no cache of this machine counts.
 fn sediment(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_sediment"))
-        .args(arguments)
-        .current_dir(folder)
+    command(folder, arguments)
         .env("HOME", folder.join("home"))
         .env_remove("XDG_CACHE_HOME")
         .env_remove("DEBUGINFOD_CACHE_PATH")
-        .stdin(Stdio::null())
         .output()
         .unwrap()
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
 }
 
 fn write(path: &Path, bytes: &[u8]) {

@@ -29,7 +29,7 @@ fn main() {
         cases.push(case(&format!("cross_{target}"), &needs, || cross(target, emulator)));
     }
     type Row<'a> = (&'a str, &'a [Need], fn());
-    let rows: &[Row] = &[
+    let rows: &[Row<'_>] = &[
         ("without_a_profile_the_link_is_the_same", &[gcc], without_a_profile),
         ("local_twins_are_told_apart", &[gcc], local_twins),
         ("what_configure_tries_is_left_alone", &[gcc], configure_tests),

@@ -17,6 +17,8 @@
 #![warn(unreachable_pub)]
 
 pub mod advise;
+pub mod arrange;
+mod ascending;
 pub mod binary;
 pub mod compare;
 mod counts;
@@ -29,6 +31,7 @@ pub mod link;
 pub mod measure;
 pub mod model;
 pub mod profile;
+pub mod random;
 pub mod read;
 pub mod record;
 pub mod report;

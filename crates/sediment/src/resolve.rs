@@ -83,6 +83,7 @@ pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: Settings
         return Err(nothing_resolved(recording, &dsos, &losses));
     }
     describe_clusters(&mut profile, &dsos, &mut losses);
+    refuse_beyond_unit(&profile)?;
     let stripped = stripped::lost_in(recording, &dsos, &ends);
     Ok(Resolved { profile, functions, losses, stripped })
 }
@@ -426,6 +427,16 @@ fn add_samples(
             *first = Some(first.map_or(rank, |known| known.min(rank)));
         }
     }
+}
+
+/// Refuses sums that the profile's file could not hold, before anything is written.
+fn refuse_beyond_unit(profile: &Profile) -> Result<()> {
+    let what = match profile.first_beyond_unit() {
+        Some(function) => format!("the counts of `{}` add up to {}", function.name, profile.unit.beyond()),
+        None if profile.unit.holds([Some(profile.total)]) => return Ok(()),
+        None => format!("the counts add up to {}", profile.unit.beyond()),
+    };
+    Err(Error::failed(what).with_hint("the recording is damaged, or its numbers are no counts"))
 }
 
 /// Gives each cluster its build-id.

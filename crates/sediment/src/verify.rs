@@ -20,11 +20,11 @@
 //! from what it does tell: symbols, their files, the neighbours in memory, and landmarks of the usual layout of GNU ld (in
 //! `.text`: cold, exit, start-up and hot functions, then the objects in the order of the command line, `_start` first).
 
-mod ascending;
 mod evidence;
 mod reasons;
 pub mod same;
 
+use crate::ascending;
 use crate::binary::identity::Match;
 use crate::binary::names::{self, SectionGroup};
 use crate::binary::{Binary, BinaryFunction, SymbolSource};

@@ -3,11 +3,11 @@
 
 mod support;
 
-use sediment::compare::random::Generator;
 use sediment::compare::{
     Analysis, Direction, Experiment, Factor, Metric, MetricKind, Observation, Phase, Probe, Variant,
     Workload, analyse,
 };
+use sediment::random::Generator;
 use sediment::report::experiment::{STYLES, Style, csv, html, json, markdown, samples_csv, style, terminal};
 use std::collections::BTreeMap;
 use support::golden;

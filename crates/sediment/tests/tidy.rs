@@ -9,16 +9,37 @@ use support::root;
 
 /// The rooms of the library, left to right. A room may use those before it and never those behind it.
 const LINE: &[&str] = &[
-    "error", "escape", "counts", "profile", "binary", "read", "resolve", "graph", "trace", "model", "layout",
-    "engine", "link", "verify", "package", "measure", "record", "compare", "advise", "report",
+    "error",
+    "escape",
+    "counts",
+    "random",
+    "ascending",
+    "profile",
+    "binary",
+    "read",
+    "resolve",
+    "graph",
+    "trace",
+    "model",
+    "layout",
+    "engine",
+    "arrange",
+    "link",
+    "verify",
+    "package",
+    "measure",
+    "record",
+    "compare",
+    "advise",
+    "report",
 ];
 
 /// Rooms whose files are siblings of one kind, each behind one row of a table: no sibling uses another. Files listed here are
 /// shared ground of the room.
 const KINDS: &[(&str, &[&str])] = &[
     ("read", &["mod", "input", "numbers", "replay", "stacks", "frame_names"]),
-    ("layout", &["mod", "chains"]),
-    ("link", &["mod", "sections", "objects", "command_line", "plan", "build_log"]),
+    ("layout", &["mod", "chains", "starts"]),
+    ("link", &["mod", "sections", "objects", "command_line", "plan", "build_log", "align"]),
     ("measure", &["mod", "command", "pairs"]),
     ("record", &["mod", "attend"]),
 ];
@@ -27,6 +48,11 @@ const KINDS: &[(&str, &[&str])] = &[
 const STRANGERS: &[(&str, &[&str], &str)] = &[
     ("model", &["FunctionTable", "FunctionKey", "BuiltGraph"], "scores know ids and integers, no names"),
     ("layout", &["FunctionTable", "FunctionKey", "BuiltGraph"], "algorithms know ids and integers, no names"),
+    (
+        "arrange",
+        &["FunctionTable", "FunctionKey", "BuiltGraph"],
+        "arrangements know ids and integers, no names",
+    ),
     ("engine", &["FunctionTable", "FunctionKey", "BuiltGraph"], "algorithms know ids and integers, no names"),
 ];
 

@@ -54,10 +54,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     if arguments.trace.is_some() && !inputs.any_knows_the_order(&settings)? {
         return Err(no_order());
     }
-    let recording = inputs.read(&settings, ui)?;
     let files = SystemFiles::new(arguments.symfs.clone(), &arguments.binary)?;
-    let mut resolved = resolve(&recording, &files, arguments.ignore_build_id, ui)?;
-    inputs.replay(&settings, &recording, &mut resolved, arguments.trace.as_deref(), ui)?;
+    let trace = arguments.trace.as_deref();
+    let (_, resolved) = inputs.resolve(&settings, &files, arguments.ignore_build_id, trace, ui)?;
     for line in super::what_it_cannot_tell(&resolved.profile) {
         ui.note(&line);
     }
@@ -146,6 +145,21 @@ impl Inputs {
         whole.ok_or_else(|| Error::failed("no recording was given"))
     }
 
+    /// Reads them, resolves what was recorded, and puts in what the order of the run tells; the run itself goes to `trace`.
+    pub(crate) fn resolve(
+        &self,
+        settings: &Settings,
+        files: &SystemFiles,
+        ignore_build_id: bool,
+        trace: Option<&Path>,
+        ui: &Ui,
+    ) -> Result<(Recording, Resolved)> {
+        let recording = self.read(settings, ui)?;
+        let mut resolved = resolve(&recording, files, ignore_build_id, ui)?;
+        self.replay(settings, &recording, &mut resolved, trace, ui)?;
+        Ok((recording, resolved))
+    }
+
     /// Whether the format of any of them tells in which order things ran.
     fn any_knows_the_order(&self, settings: &Settings) -> Result<bool> {
         for (path, source) in &self.0 {
@@ -159,7 +173,7 @@ impl Inputs {
     }
 
     /// Puts into the profile what the order of the run tells, where the formats know it, and writes the run to `trace`.
-    pub(crate) fn replay(
+    fn replay(
         &self,
         settings: &Settings,
         recording: &Recording,

@@ -11,7 +11,7 @@ use crate::wrapper::{Profiles, cluster_in};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use sediment::binary::objects::Objects;
 use sediment::graph::Selection;
-use sediment::{Error, ErrorKind, Result, escape, layout, link, profile};
+use sediment::{Error, ErrorKind, Result, escape, link, profile};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -94,13 +94,8 @@ fn gv2link(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let (profile, losses) =
         profile::text::parse(&text).map_err(|error| error.with_input(files::display(&inputs(matches)[0])))?;
     ui.losses("reading", &losses);
-    let how = order::How {
-        algorithm: order::ENGINE,
-        options: layout::Options::default(),
-        traces: &[],
-        explain: &[],
-        linker: "gnu-ld",
-    };
+    let settings = super::settings::Settings::default();
+    let how = order::How::by_default(order::linker("gnu-ld")?, &settings);
     let order = order::order_text(&profile, &Selection::Everything, &how, ui)?;
     ui.raw_result(order.as_bytes())
 }
@@ -132,10 +127,8 @@ fn gen_profiles(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let package = Package::find(matches.get_one::<String>("package").ok_or_else(missing)?, None)?;
     let settings = sediment::read::Settings::default();
     let inputs = import::Inputs::open(&inputs(matches), ui)?;
-    let recording = inputs.read(&settings, ui)?;
     let files = SystemFiles::new(None, &[])?;
-    let mut resolved = import::resolve(&recording, &files, false, ui)?;
-    inputs.replay(&settings, &recording, &mut resolved, None, ui)?;
+    let (recording, resolved) = inputs.resolve(&settings, &files, false, None, ui)?;
     let kept = collect::of_package(&recording, &resolved.profile, &package, &files, ui)?;
     collect::write(&kept, &package, Some(output), false, ui).map(drop)
 }
@@ -225,13 +218,8 @@ fn gen_link_order(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     };
     let text = match profile_for(&name, matches.get_one("profile"), ui)? {
         Some((profile, label)) => {
-            let how = order::How {
-                algorithm: order::ENGINE,
-                options: layout::Options::default(),
-                traces: &[],
-                explain: &[],
-                linker: linker.name,
-            };
+            let settings = super::settings::Settings::default();
+            let how = order::How::by_default(linker, &settings);
             let selection = label.as_deref().map_or(Selection::Everything, Selection::Dso);
             order::order_text(&profile, &selection, &how, ui)?
         }

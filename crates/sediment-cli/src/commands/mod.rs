@@ -7,13 +7,14 @@ mod demo;
 mod doctor;
 mod draw;
 mod eval;
-mod explain;
 pub(crate) mod import;
 mod legacy;
 mod merge;
 mod order;
 mod predict;
 mod record;
+mod report;
+mod settings;
 mod show;
 mod split;
 mod verify;
@@ -22,6 +23,7 @@ mod weights;
 use crate::ui::Ui;
 use clap::{Parser, Subcommand};
 use sediment::Result;
+use sediment::graph::Selection;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
@@ -50,6 +52,7 @@ enum Command {
     Split(split::Arguments),
     Order(order::Arguments),
     Predict(predict::Arguments),
+    Report(report::Arguments),
     Verify(verify::Arguments),
     Advise(advise::Arguments),
     Eval(eval::Arguments),
@@ -76,6 +79,7 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
         Command::Split(arguments) => split::run(&arguments, ui),
         Command::Order(arguments) => order::run(&arguments, ui),
         Command::Predict(arguments) => predict::run(&arguments, ui),
+        Command::Report(arguments) => report::run(&arguments, ui),
         Command::Verify(arguments) => return verify::run(&arguments, ui),
         Command::Advise(arguments) => advise::run(&arguments, ui),
         Command::Eval(arguments) => return eval::run(&arguments, ui),
@@ -112,6 +116,19 @@ fn read_binary(path: &Path) -> Result<sediment::binary::Binary> {
     let bytes = crate::files::read(path)?;
     sediment::binary::Binary::parse(&bytes, &files)
         .map_err(|error| error.with_input(crate::files::display(path)))
+}
+
+/// Which functions of a profile are meant: those of a binary that is at hand, of a DSO by its label, or all.
+fn selection<'a>(
+    binary: Option<&'a sediment::binary::Binary>,
+    file_name: &'a str,
+    dso: Option<&'a str>,
+) -> Selection<'a> {
+    match (binary, dso) {
+        (Some(binary), _) => Selection::Binary { binary, file_name },
+        (None, Some(label)) => Selection::Dso(label),
+        (None, None) => Selection::Everything,
+    }
 }
 
 /// Says when functions have names that only people use: no linker will find them.

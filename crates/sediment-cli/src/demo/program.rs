@@ -10,6 +10,7 @@
 //! there), depend on every step so that no compiler removes it, and end in a checksum that any order of the functions must
 //! print alike.
 
+use sediment::random::Generator;
 use std::fmt::Write;
 
 /// How many functions the program has, `main` aside.
@@ -49,7 +50,7 @@ pub(crate) struct SourceFile {
 
 /// The program of this seed: `program.h`, `main.c` and one file for each module.
 pub(crate) fn program(seed: u64) -> Vec<SourceFile> {
-    let mut random = Random(seed);
+    let mut random = Generator::new(seed);
     let names = strewn_names(&mut random);
     let functions = functions(&mut random);
     let mut files = vec![header(&names), main_file(&names)];
@@ -74,7 +75,7 @@ struct Name {
     symbol: String,
 }
 
-fn strewn_names(random: &mut Random) -> Vec<Name> {
+fn strewn_names(random: &mut Generator) -> Vec<Name> {
     let mut places: Vec<usize> = (0..FUNCTIONS).collect();
     for last in (1..places.len()).rev() {
         places.swap(last, random.below(last + 1));
@@ -100,7 +101,7 @@ struct Call {
     when: u32,
 }
 
-fn functions(random: &mut Random) -> Vec<Function> {
+fn functions(random: &mut Generator) -> Vec<Function> {
     let mut functions: Vec<Function> =
         (0..FUNCTIONS).map(|_| Function { calls: Vec::new(), rare: None }).collect();
     let first_helper = KINDS * TREE;
@@ -181,7 +182,7 @@ fn main_file(names: &[Name]) -> SourceFile {
 }
 
 /// Work, with the calls spread over it.
-fn definition(number: usize, function: &Function, names: &[Name], random: &mut Random) -> String {
+fn definition(number: usize, function: &Function, names: &[Name], random: &mut Generator) -> String {
     let mut text = format!(
         "\n__attribute__((noinline)) uint32_t {}(struct state *s, uint32_t x)\n{{\n",
         names[number].symbol
@@ -207,9 +208,9 @@ fn definition(number: usize, function: &Function, names: &[Name], random: &mut R
 }
 
 /// One step of work on `x` and the cells.
-fn statement(random: &mut Random) -> String {
+fn statement(random: &mut Generator) -> String {
     let (a, b) = (random.below(256), random.below(256));
-    let odd = random.next() as u32 | 1;
+    let odd = random.draw() as u32 | 1;
     let shift = 3 + random.below(26);
     match random.below(16) {
         0..3 => format!("  x ^= s->cell[{a}] + {odd}u;\n"),
@@ -220,23 +221,6 @@ fn statement(random: &mut Random) -> String {
         12 => format!("  x += s->cell[(x >> {}) & 255];\n", shift.min(24)),
         13..15 => format!("  if (x & {}u) x ^= {odd}u; else s->cell[{b}] ^= x;\n", 1u32 << shift),
         _ => format!("  for (unsigned i = x & 7; i < {}; i++) x = x * 31u + s->cell[i];\n", 8 + b % 3),
-    }
-}
-
-/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number from 0 to `bound`, exclusive; the bias of a 64-bit remainder does not matter here.
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
     }
 }
 
@@ -274,14 +258,14 @@ mod tests {
 
     #[test]
     fn hot_functions_lie_in_every_file() {
-        let names = strewn_names(&mut Random(1));
+        let names = strewn_names(&mut Generator::new(1));
         let files: BTreeSet<usize> = names[..HOT_FUNCTIONS].iter().map(|name| name.module).collect();
         assert_eq!(files.len(), FILES);
     }
 
     #[test]
     fn calls_end() {
-        for (number, function) in functions(&mut Random(1)).iter().enumerate() {
+        for (number, function) in functions(&mut Generator::new(1)).iter().enumerate() {
             assert!(function.calls.len() <= MOST_CALLS);
             assert!(function.calls.iter().all(|call| call.callee > number));
             assert!(function.rare.is_none_or(|rare| rare > number));

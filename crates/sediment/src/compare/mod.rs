@@ -13,7 +13,6 @@ pub mod factors;
 pub mod import;
 pub mod metrics;
 pub mod plan;
-pub mod random;
 pub mod run;
 mod samples;
 pub mod statistics;

@@ -18,7 +18,7 @@
 //! random one time in eight. A move that lowers the cost stays. Costs are integers, so that the sum of many is exact.
 
 use super::activity::{Activity, Companion};
-use crate::layout::baseline::SplitMix64;
+use crate::random::Generator;
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
@@ -131,22 +131,22 @@ impl<'a> Search<'a> {
             0 => 0,
             bonds => (self.cost() / BONDS_SHARE / bonds).max(0),
         };
-        let mut numbers = SplitMix64::new(seed);
+        let mut numbers = Generator::new(seed);
         for _ in 0..moves {
             self.try_move(&mut numbers);
         }
     }
 
-    fn try_move(&mut self, numbers: &mut SplitMix64) {
+    fn try_move(&mut self, numbers: &mut Generator) {
         let count = self.order.len();
-        let from = numbers.below(count as u64) as usize;
+        let from = numbers.scaled(count as u64) as usize;
         let mut length = 1;
-        while length < LONGEST_RUN && numbers.below(3) != 0 {
+        while length < LONGEST_RUN && numbers.scaled(3) != 0 {
             length += 1;
         }
         let until = (from + length).min(count);
         let Some(to) = self.target(from, until, numbers) else { return };
-        if numbers.below(2) == 0 {
+        if numbers.scaled(2) == 0 {
             self.try_exchange(from..until, to);
         } else {
             self.try_shift(from..until, to, numbers);
@@ -154,17 +154,17 @@ impl<'a> Search<'a> {
     }
 
     /// A place near a companion of a function of the run, or anywhere.
-    fn target(&self, from: usize, until: usize, numbers: &mut SplitMix64) -> Option<usize> {
+    fn target(&self, from: usize, until: usize, numbers: &mut Generator) -> Option<usize> {
         const AROUND: u64 = 9;
-        let one = self.order[from + numbers.below((until - from) as u64) as usize];
+        let one = self.order[from + numbers.scaled((until - from) as u64) as usize];
         let companions = &self.companions[one as usize];
-        let near = if companions.is_empty() || numbers.below(8) == 0 {
-            numbers.below(self.order.len() as u64) as usize
+        let near = if companions.is_empty() || numbers.scaled(8) == 0 {
+            numbers.scaled(self.order.len() as u64) as usize
         } else {
-            self.places[companions[numbers.below(companions.len() as u64) as usize].function as usize]
+            self.places[companions[numbers.scaled(companions.len() as u64) as usize].function as usize]
                 as usize
         };
-        let place = (near + numbers.below(AROUND) as usize).checked_sub(AROUND as usize / 2)?;
+        let place = (near + numbers.scaled(AROUND) as usize).checked_sub(AROUND as usize / 2)?;
         (place < self.order.len()).then_some(place)
     }
 
@@ -187,13 +187,13 @@ impl<'a> Search<'a> {
     }
 
     /// Puts a run before the function at a place.
-    fn try_shift(&mut self, run: std::ops::Range<usize>, to: usize, numbers: &mut SplitMix64) {
+    fn try_shift(&mut self, run: std::ops::Range<usize>, to: usize, numbers: &mut Generator) {
         if (run.start..=run.end).contains(&to) {
             return;
         }
         let affected = run.start.min(to)..run.end.max(to);
         let span = (self.starts[affected.start], self.starts[affected.end]);
-        if span.1 - span.0 > NEARBY && numbers.below(FAR_MOVES) != 0 {
+        if span.1 - span.0 > NEARBY && numbers.scaled(FAR_MOVES) != 0 {
             return;
         }
         if to < run.start {

@@ -82,6 +82,24 @@ pub enum Unit {
     Share,
 }
 
+/// Where numbers are [`Unit::Calls`], they lie below 2 to this power, so that they can be brought to shares in 128 bits.
+const CALL_BITS: u32 = 78;
+
+impl Unit {
+    /// Whether numbers are such as a profile of this unit may hold, one by one and in sum.
+    pub(crate) fn holds<const N: usize>(self, numbers: [Option<u128>; N]) -> bool {
+        self != Unit::Calls || numbers.iter().flatten().all(|number| number >> CALL_BITS == 0)
+    }
+
+    /// What a number is that this unit does not hold, in words.
+    pub(crate) fn beyond(self) -> String {
+        match self {
+            Unit::Calls => format!("2^{CALL_BITS} or more, which no count of calls is"),
+            Unit::Share => "more than 128 bits hold".to_owned(),
+        }
+    }
+}
+
 /// What the compiler said about how a function runs. Ordered by precedence in a merge: the least wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Heat {
@@ -206,6 +224,16 @@ impl Profile {
     #[must_use]
     pub fn find(&self, key: &FunctionKey) -> Option<FunctionIndex> {
         self.by_key.get(key).copied()
+    }
+
+    /// The first function, by key, with a number of its own or of its calls that no file of this unit may hold.
+    pub(crate) fn first_beyond_unit(&self) -> Option<&FunctionKey> {
+        let functions = self.functions().into_iter();
+        let by_samples =
+            functions.map(|function| (function, !self.unit.holds([self.facts(function).samples])));
+        let edges = self.edges().into_iter();
+        let by_calls = edges.map(|(caller, _, facts)| (caller, !self.unit.holds([facts.count, facts.near])));
+        by_samples.chain(by_calls).find(|(_, beyond)| *beyond).map(|(function, _)| self.key(function))
     }
 
     /// How many functions there are.

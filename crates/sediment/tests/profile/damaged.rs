@@ -86,7 +86,7 @@ fn numbers_of_version_2_are_checked() {
         ("total=0 a -> b [count=1]", "calls are counted, but the graph's `total` is missing or 0"),
         (
             "total=9 unit=share a -> b [count=340282366920938463463374607431768211455] a -> b [count=1]",
-            "a repeated edge adds up beyond 128 bits",
+            "a repeated edge adds up to more than 128 bits hold",
         ),
         (
             "a -> b [near=302231454903657293676543] a -> b [near=1]",

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Experiments on a made-up machine that drifts, favours places in a block and lets builds be lucky, with a known truth.
 
-use sediment::compare::random::Generator;
 use sediment::compare::{
     Budget, Direction, Experiment, Metric, MetricKind, NextStep, Observation, Phase, Probe, Variant,
     Workload, plan_next,
 };
+use sediment::random::Generator;
 use std::collections::BTreeMap;
 
 /// The machine and the builds. Deviations and effects are relative: 0.01 is 1 %.

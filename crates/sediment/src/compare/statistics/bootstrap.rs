@@ -7,7 +7,7 @@
 //! interval is too short (there is little to draw from): it is shown beside the t interval and never decides.
 
 use super::Interval;
-use crate::compare::random::Generator;
+use crate::random::Generator;
 
 /// How often the experiment is drawn anew.
 pub const TURNS: usize = 2000;

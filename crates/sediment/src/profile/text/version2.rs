@@ -14,8 +14,6 @@ use crate::profile::{
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
-/// Where `unit=calls`, numbers lie below 2 to this power, so that they can be brought to shares in 128 bits.
-const CALL_BITS: u32 = 78;
 /// Decimal places of a `static` estimate.
 const PLACES: i64 = 6;
 /// A label is read as a share in units of 10^-15.
@@ -75,9 +73,8 @@ impl Reader<'_, '_> {
     fn amount(&self, value: Option<&Value>, name: &str, unit: Unit) -> Result<Option<u128>> {
         let number = self.integer(value, name)?;
         match (number, value) {
-            (Some(_), Some(value)) if !within(unit, [number]) => {
-                Err(self
-                    .fault(value, &format!("`{name}` is 2^{CALL_BITS} or more, which no count of calls is")))
+            (Some(_), Some(value)) if !unit.holds([number]) => {
+                Err(self.fault(value, &format!("`{name}` is {}", unit.beyond())))
             }
             _ => Ok(number),
         }
@@ -194,9 +191,9 @@ impl Reader<'_, '_> {
             };
             let function = profile.function(key);
             let sum = &mut profile.facts[function.index()];
-            let added = sum.absorb(&facts).filter(|()| within(profile.unit, [sum.samples]));
+            let added = sum.absorb(&facts).filter(|()| profile.unit.holds([sum.samples]));
             added.ok_or_else(|| {
-                let message = format!("the `samples` of a function add up {}", beyond(profile.unit));
+                let message = format!("the `samples` of a function add up to {}", profile.unit.beyond());
                 self.graph.error(node.offset, message)
             })?;
             functions.push(Some(function));
@@ -245,9 +242,9 @@ impl Reader<'_, '_> {
             };
             let unit = profile.unit;
             let sum = profile.edge_mut(caller, callee);
-            let added = sum.add(&facts).filter(|()| within(unit, [sum.count, sum.near]));
+            let added = sum.add(&facts).filter(|()| unit.holds([sum.count, sum.near]));
             added.ok_or_else(|| {
-                self.graph.error(edge.offset, format!("a repeated edge adds up {}", beyond(unit)))
+                self.graph.error(edge.offset, format!("a repeated edge adds up to {}", unit.beyond()))
             })?;
         }
         match (bare, self.graph.edges.first()) {
@@ -293,19 +290,6 @@ impl Reader<'_, '_> {
                 .with_hint("`total` is all that was seen; a label is count / total"));
         }
         Ok(facts)
-    }
-}
-
-/// Whether numbers are such as a profile of this unit may hold, one by one and in sum.
-fn within<const N: usize>(unit: Unit, numbers: [Option<u128>; N]) -> bool {
-    unit != Unit::Calls || numbers.iter().flatten().all(|number| number >> CALL_BITS == 0)
-}
-
-/// What a sum has left that is not [`within`].
-fn beyond(unit: Unit) -> String {
-    match unit {
-        Unit::Calls => format!("to 2^{CALL_BITS} or more, which no count of calls is"),
-        Unit::Share => "beyond 128 bits".to_owned(),
     }
 }
 

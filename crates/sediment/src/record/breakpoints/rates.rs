@@ -19,6 +19,7 @@
 use super::log::Log;
 use super::modules::Modules;
 use super::space::{Site, Space};
+use crate::random::Generator;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
@@ -61,7 +62,7 @@ type Candidate = (usize, u32);
 
 pub(super) struct Windows {
     rates: Rates,
-    random: Random,
+    random: Generator,
     /// When it was last looked how much may be spent, and how much that was.
     looked: Instant,
     allowed: Duration,
@@ -135,7 +136,7 @@ impl Windows {
     pub(super) fn new(rates: Rates) -> Self {
         Self {
             rates,
-            random: Random(rates.seed),
+            random: Generator::new(rates.seed),
             looked: Instant::now(),
             allowed: Duration::ZERO,
             fixed: Duration::ZERO,
@@ -397,7 +398,7 @@ impl Draw {
         Self { space: id, from, sums, used: 0 }
     }
 
-    fn next(&self, evenly: bool, random: &mut Random) -> Candidate {
+    fn next(&self, evenly: bool, random: &mut Generator) -> Candidate {
         let count = self.from.len();
         let position = if evenly {
             (random.unit() * count as f64) as usize
@@ -412,22 +413,4 @@ impl Draw {
 /// Processor time of this thread: what waiting for a processor took is no cost of its work.
 pub(super) fn own_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
-}
-
-/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// From 0 to 1, 1 excluded.
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers that depend on a seed alone: for the order within a block, the bootstrap, and simulated experiments.
+//! Numbers that depend on a seed alone, the same on every machine: for shuffles and moves of a layout, windows of a recording, the
+//! order within a block, the bootstrap, and generated programs.
 //!
-//! The generator is SplitMix64 (G. Steele, D. Lea, C. Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014).
+//! The generator is SplitMix64 (G. Steele, D. Lea, C. Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014):
+//! 64 bits of state, every seed good.
 
 /// A stream of numbers that follow from its seed.
 #[derive(Debug, Clone)]
@@ -47,6 +49,12 @@ impl Generator {
         }
     }
 
+    /// A number below `bound` from one draw: the high half of a product, which favours none by more than bound / 2⁶⁴; 0 where
+    /// `bound` is 0. For inner loops; orders follow from its numbers, so it stays beside [`Generator::below`].
+    pub fn scaled(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.draw()) * u128::from(bound)) >> 64) as u64
+    }
+
     /// A number in [0, 1), a multiple of 2⁻⁵³.
     pub fn unit(&mut self) -> f64 {
         (self.draw() >> 11) as f64 / (1u64 << 53) as f64
@@ -83,6 +91,8 @@ mod tests {
         let mut numbers = Generator::new(7);
         assert!((0..1000).all(|_| numbers.below(3) < 3));
         assert_eq!(numbers.below(0), 0);
+        assert!((0..1000).all(|_| numbers.scaled(3) < 3));
+        assert_eq!(numbers.scaled(0), 0);
         let draws: Vec<f64> = (0..20_000).map(|_| numbers.normal()).collect();
         let mean = draws.iter().sum::<f64>() / 20_000.0;
         let variance = draws.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 19_999.0;
