@@ -142,6 +142,25 @@ fn merge_weighs_each_file_by_the_last_weight_before_it() {
 }
 
 #[test]
+fn calls_that_cross_from_one_file_to_another_are_listed() {
+    let folder = imported();
+    let shown = sediment(folder.path(), &["show", "--cross-dso", "p.gv"]);
+    assert_eq!(code(&shown), 0, "{}", err(&shown));
+    // 40 of 2,740 calls.
+    assert!(out(&shown).contains("1.46 %  tool -> libdeep.so.1"), "{}", out(&shown));
+    assert!(
+        out(&shown).contains("work -> deep in libdeep.so.1")
+            || out(&shown).contains("main -> deep in libdeep.so.1"),
+        "{}",
+        out(&shown)
+    );
+    assert!(out(&shown).contains("-Bsymbolic-functions"), "{}", out(&shown));
+    let json = sediment(folder.path(), &["show", "--cross-dso", "--json", "p.gv"]);
+    let value: serde_json::Value = serde_json::from_str(&out(&json)).unwrap();
+    assert_eq!((value["calls"].as_str(), value["crossing"].as_str()), (Some("2740"), Some("40")));
+}
+
+#[test]
 fn legacy_commands_by_first_word_and_by_name() {
     let folder = imported();
     let gv = with_input(folder.path(), &["perf2gv"], CALLGRIND.as_bytes());

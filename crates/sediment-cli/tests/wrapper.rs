@@ -22,6 +22,12 @@ fn main() {
         needs.extend(how.folder.map(Need::LinkerFolder));
         cases.push(case(&format!("ordered_by_{}", how.name), &needs, || ordered(how)));
     }
+    for (target, emulator) in CROSS {
+        // Names of programs that live as long as the tests.
+        let compiler: &'static str = Box::leak(format!("{target}-gcc").into_boxed_str());
+        let needs = [Need::Program(compiler), Need::Program(emulator)];
+        cases.push(case(&format!("cross_{target}"), &needs, || cross(target, emulator)));
+    }
     type Row<'a> = (&'a str, &'a [Need], fn());
     let rows: &[Row<'_>] = &[
         ("without_a_profile_the_link_is_the_same", &[gcc], without_a_profile),
@@ -37,6 +43,7 @@ fn main() {
         ("called_directly_and_by_response_file", &[gcc], called_directly),
         ("shared_library_by_soname_and_program_by_functions", &[gcc], rules),
         ("clones_are_found_by_what_they_were_made_of", &[gcc], clones),
+        ("options_that_move_code_do_no_harm", &[gcc, Need::LinkerFolder("lld")], options_that_move_code),
         ("an_order_for_a_name_that_is_given", &[gcc], gen_link_order),
         ("a_whole_build_is_verified_by_its_log", &[gcc], verify_log),
         ("nothing_but_the_order_differs", &[gcc, Need::Program("strip")], same_as),
@@ -58,6 +65,38 @@ struct How {
     folder: Option<&'static str>,
     arguments: &'static [&'static str],
     dialect: &'static str,
+}
+
+/// Compilers for other machines, with a program that runs what they make, and where the libraries of that machine are. The
+/// profile is the same: it was recorded elsewhere.
+const CROSS: &[(&str, &str)] = &[
+    ("aarch64-linux-gnu", "qemu-aarch64"),
+    ("s390x-linux-gnu", "qemu-s390x"),
+    ("riscv64-linux-gnu", "qemu-riscv64"),
+    ("arm-linux-gnueabihf", "qemu-arm"),
+];
+
+fn cross(target: &str, emulator: &str) {
+    for more in [&[][..], &["-flto"]] {
+        let build = Build::new();
+        let output = build.link(build.compiler(&format!("{target}-gcc")).args(more).args(["-o", "prog"]));
+        assert!(output.status.success() && output.stderr.is_empty(), "{}", said(&output));
+        let last = build.last();
+        assert_eq!(
+            (last["outcome"].as_str(), last["linker"].as_str()),
+            (Some("ordered"), Some("gnu-ld-script")),
+            "{last}"
+        );
+        let ran = Command::new(emulator)
+            .arg("-L")
+            .arg(format!("/usr/{target}"))
+            .arg(build.path("prog"))
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{}", said(&ran));
+        let least = if more.is_empty() { 99.0 } else { 75.0 };
+        assert!(build.placed() >= least, "{} %", build.placed());
+    }
 }
 
 const HOWS: &[How] = &[
@@ -589,4 +628,33 @@ fn missed_links() {
     std::fs::write(build.path("quiet.log"), "  CC a.o\n  LD prog\n").unwrap();
     let output = sediment(&build, &["doctor", "--build-log", "quiet.log", "--log", "log"]);
     assert!(output.status.code() == Some(1) && said(&output).contains("make V=1"), "{}", said(&output));
+}
+
+fn options_that_move_code() {
+    let lld = format!("-B{}", support::linker_folder("lld").unwrap().display());
+    let rows: &[&[&str]] = &[
+        &["-Wl,--gc-sections"],
+        &["-static"],
+        &["-no-pie"],
+        &["-Wl,-z,noseparate-code"],
+        &[&lld, "-fuse-ld=lld", "-Wl,--icf=all", "-Wl,--gc-sections"],
+        &[&lld, "-fuse-ld=lld", "-Wl,-z,keep-text-section-prefix"],
+    ];
+    let build = Build::new();
+    for options in rows {
+        let output = build.link(build.compiler("gcc").args(*options).args(["-o", "prog"]));
+        assert!(output.status.success() && output.stderr.is_empty(), "{options:?}: {}", said(&output));
+        assert_eq!(build.last()["outcome"], "ordered", "{options:?}");
+        build.runs("prog");
+        assert!(build.placed() >= 90.0, "{options:?}: {} %", build.placed());
+    }
+    // The file of an order of the build's own is gone: the linker says so, as without the wrapper.
+    let output = build.link(build.compiler("gcc").args([
+        &lld,
+        "-fuse-ld=lld",
+        "-Wl,--symbol-ordering-file=gone",
+        "-o",
+        "prog",
+    ]));
+    assert!(!output.status.success() && said(&output).contains("gone"), "{}", said(&output));
 }

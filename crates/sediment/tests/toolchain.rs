@@ -41,6 +41,8 @@ mod readers;
 mod resolve;
 #[path = "support/sample_profile_text.rs"]
 mod sample_profile_text;
+#[path = "toolchain/section_names.rs"]
+mod section_names;
 #[path = "toolchain/starts.rs"]
 mod starts;
 mod support;
@@ -67,6 +69,7 @@ fn main() {
     cases.extend(perf_text::cases());
     cases.extend(profile::cases());
     cases.extend(resolve::cases());
+    cases.extend(section_names::cases());
     cases.extend(starts::cases());
     cases.extend(symbols::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();

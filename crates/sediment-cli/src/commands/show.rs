@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment show`: what a profile holds, for a person or a program.
 
+mod cross_dso;
+
 use super::read_profile;
 use crate::files;
 use crate::ui::Ui;
@@ -21,6 +23,9 @@ pub(crate) struct Arguments {
     /// How many of the most frequent calls and most called functions to list
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
+    /// The calls that cross from one program or library to another, and what could be done about them
+    #[arg(long)]
+    cross_dso: bool,
     /// Write JSON, for programs
     #[arg(long)]
     json: bool,
@@ -28,6 +33,14 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let profile = read_profile(&arguments.profile, ui)?;
+    if arguments.cross_dso {
+        let calls = cross_dso::CrossCalls::of(&profile, arguments.top);
+        return if arguments.json {
+            ui.json(&calls.json())
+        } else {
+            ui.result(&calls.text(&files::display(&arguments.profile)))
+        };
+    }
     let summary = Summary::of(&profile, arguments.top);
     if arguments.json {
         ui.json(&summary.json())

@@ -42,7 +42,11 @@ pub(super) fn run(folder: &Path, arguments: &Arguments, ui: &Ui) -> Result<ExitC
         }
         ordered += 1;
         let profile = Path::new(word("profile"));
-        let report = report_on(Path::new(output), Path::new(word("order")), Some(profile), ui);
+        // libtool links a library for installation as NAMET, and renames it.
+        let renamed = output.strip_suffix('T').map(Path::new).filter(|path| path.is_file());
+        let path = Some(Path::new(output)).filter(|path| path.is_file()).or(renamed);
+        let report =
+            report_on(path.unwrap_or(Path::new(output)), Path::new(word("order")), Some(profile), ui);
         let report = match report {
             Ok(report) => report,
             Err(error) => {

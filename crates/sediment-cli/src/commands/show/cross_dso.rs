@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `show --cross-dso`: the calls that leave a program or library for another, and what could be done about them.
+
+use sediment::profile::{FunctionIndex, Profile};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// What could be done, as far as a profile tells.
+const ADVICE: &str = "\
+Each of these calls goes through a stub and a table, and the two functions can never lie side by side: no order crosses from one
+file to another. What can be done by hand:
+  - link a small library that only this program uses statically, or the few functions of it that run: then one order places both;
+  - within a library, -Wl,-Bsymbolic-functions, -fvisibility=hidden for what is not exported, or -fno-semantic-interposition
+    keep calls to its own functions out of the table (a profile does not tell which of them go through it);
+  - -fno-plt saves the stub, at the price of binding all at start.
+";
+
+/// The calls between two DSOs.
+pub(super) struct CrossCalls<'a> {
+    profile: &'a Profile,
+    /// All calls with both ends in a DSO.
+    total: u128,
+    pairs: Vec<((&'a str, &'a str), u128)>,
+    calls: Vec<(FunctionIndex, FunctionIndex, u128)>,
+}
+
+impl<'a> CrossCalls<'a> {
+    pub(super) fn of(profile: &'a Profile, top: usize) -> Self {
+        let mut total = 0u128;
+        let mut pairs: BTreeMap<(&str, &str), u128> = BTreeMap::new();
+        let mut calls = Vec::new();
+        for (caller, callee, facts) in profile.edges() {
+            let ends = (profile.key(caller).dso.as_deref(), profile.key(callee).dso.as_deref());
+            let (Some(count), (Some(from), Some(to))) = (facts.count, ends) else { continue };
+            total = total.saturating_add(count);
+            if from != to {
+                let sum = pairs.entry((from, to)).or_default();
+                *sum = sum.saturating_add(count);
+                calls.push((caller, callee, count));
+            }
+        }
+        let mut pairs: Vec<_> = pairs.into_iter().collect();
+        // Both lists are in the order of their names: a stable sort keeps that order where counts are equal.
+        pairs.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        calls.sort_by_key(|(_, _, count)| std::cmp::Reverse(*count));
+        calls.truncate(top);
+        Self { profile, total, pairs, calls }
+    }
+
+    fn crossing(&self) -> u128 {
+        self.pairs.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
+    }
+
+    /// For the eye: the quotient of two floats is near enough.
+    fn share(&self, count: u128) -> String {
+        if self.total == 0 {
+            "-".to_owned()
+        } else {
+            format!("{:.2} %", 100.0 * count as f64 / self.total as f64)
+        }
+    }
+
+    pub(super) fn text(&self, name: &str) -> String {
+        let mut text = format!(
+            "{name}: {} of the calls between known programs and libraries cross from one to another\n",
+            self.share(self.crossing())
+        );
+        if self.pairs.is_empty() {
+            return text;
+        }
+        text += "\nFrom one to another:\n";
+        for ((from, to), count) in &self.pairs {
+            let _ = writeln!(text, "{:>10}  {from} -> {to}", self.share(*count));
+        }
+        text += "\nThe most frequent calls:\n";
+        for (caller, callee, count) in &self.calls {
+            let (caller, callee) = (self.profile.key(*caller), self.profile.key(*callee));
+            let place = callee.dso.as_deref().unwrap_or_default();
+            let _ =
+                writeln!(text, "{:>10}  {} -> {} in {place}", self.share(*count), caller.name, callee.name);
+        }
+        text.push('\n');
+        text + ADVICE
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let key = |function: FunctionIndex| {
+            let key = self.profile.key(function);
+            json!({ "name": key.name, "dso": key.dso, "file": key.file })
+        };
+        // Counts can pass 2^64, beyond what JSON readers keep exact: they are written as text.
+        json!({
+            "schema": 1,
+            "calls": self.total.to_string(),
+            "crossing": self.crossing().to_string(),
+            "pairs": self.pairs.iter().map(|((from, to), count)| json!({ "from": from, "to": to, "count": count.to_string() })).collect::<Vec<_>>(),
+            "top": self.calls.iter().map(|(caller, callee, count)| json!({
+                "from": key(*caller), "to": key(*callee), "count": count.to_string(),
+            })).collect::<Vec<_>>(),
+        })
+    }
+}
