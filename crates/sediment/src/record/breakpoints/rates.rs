@@ -12,8 +12,8 @@
 //!
 //! Time is processor time of the process, so that neither waiting nor being stopped counts. The kernel tells it exactly while the
 //! process is stopped, else as it was at the last tick. So the first function that a window for rates meets only begins its time, and
-//! the last one ends it; nothing is asked of the clock. Where none or one is met, ticks must do, which are as often too late as too
-//! early.
+//! what is not met was armed until the last tick, or the last meeting. What runs after it is missing: functions that run
+//! seldom are overestimated, the more the shorter the window is beside a tick.
 //!
 //! Meeting a trap takes processor time of the program itself, until it is stopped and after it goes on. How much is seen by leaving
 //! some traps in place when they are first met, to be met again at once.
@@ -419,7 +419,7 @@ impl Windows {
         let sites: Vec<Site> = open.waiting.iter().copied().collect();
         space.disarm(modules, &sites);
         if open.sequence.is_none() {
-            let time = open.time_to(open.last.unwrap_or(space.processor_time), latency);
+            let time = open.time_to(space.processor_time.max(open.last.unwrap_or(0)), latency);
             for site in open.waiting {
                 log.watched(site, time, false);
             }
