@@ -41,8 +41,9 @@ impl Package {
         let root = &root.canonicalize().map_err(|error| {
             Error::failed(format!("cannot be entered: {error}")).with_input(files::display(root))
         })?;
-        let databases: Vec<&Database> =
-            DATABASES.iter().filter(|database| database.at.iter().any(|at| root.join(at).exists())).collect();
+        let kept = |database: &Database| database.at.iter().find(|at| root.join(at).exists()).copied();
+        let databases: Vec<(&Database, &str)> =
+            DATABASES.iter().filter_map(|database| Some((database, kept(database)?))).collect();
         if databases.is_empty() {
             return Err(Error::new(
                 ErrorKind::Unsupported,
@@ -51,8 +52,8 @@ impl Package {
             .with_input(files::display(root)));
         }
         let mut why = None;
-        for database in databases {
-            match (database.ask)(name, root) {
+        for (database, at) in databases {
+            match (database.ask)(name, root, at) {
                 Ok(package) => return Ok(package),
                 Err(error) => drop(why.get_or_insert(error)),
             }
@@ -88,16 +89,17 @@ impl Package {
 struct Database {
     /// Where it keeps what it knows, below the root.
     at: &'static [&'static str],
-    ask: fn(&str, &Path) -> Result<Package>,
+    /// For the package of this name, below this root, by what is kept there.
+    ask: fn(&str, &Path, &str) -> Result<Package>,
 }
 
 const DATABASES: &[Database] = &[
-    Database { at: &["var/lib/dpkg/status"], ask: ask_dpkg },
+    Database { at: &["var/lib/dpkg"], ask: ask_dpkg },
     Database { at: &["usr/lib/sysimage/rpm", "var/lib/rpm", "usr/share/rpm"], ask: ask_rpm },
 ];
 
-fn ask_dpkg(name: &str, root: &Path) -> Result<Package> {
-    let admindir = format!("--admindir={}", root.join("var/lib/dpkg").display());
+fn ask_dpkg(name: &str, root: &Path, at: &str) -> Result<Package> {
+    let admindir = format!("--admindir={}", root.join(at).display());
     let format = "--showformat=${Package}\\t${Version}\\t${db:Status-Abbrev}\\t${source:Package}\\t${Bugs}\\t${Maintainer}\\n";
     let said = answer("dpkg-query", &[&admindir, "--show", format, "--", name])?;
     let installed = said.lines().map(|line| line.split('\t').collect::<Vec<_>>());
@@ -121,15 +123,23 @@ fn ask_dpkg(name: &str, root: &Path) -> Result<Package> {
     Ok(Package::new(name, format!("{package}-{version}"), &listed, report_to, root))
 }
 
-fn ask_rpm(name: &str, root: &Path) -> Result<Package> {
-    let at = format!("--root={}", root.display());
+fn ask_rpm(name: &str, root: &Path, at: &str) -> Result<Package> {
+    // Where this machine's rpm keeps its database need not be where that of the root does.
+    let database = format!("--dbpath=/{at}");
+    let root_option = format!("--root={}", root.display());
+    let ask = |what: &[&str]| {
+        let mut arguments = vec![root_option.as_str(), &database, "--query"];
+        arguments.extend(what);
+        arguments.extend(["--", name]);
+        answer("rpm", &arguments)
+    };
     let format = "--queryformat=%{NAME}-%{VERSION}-%{RELEASE}\\t%{BUGURL}\\t%{VENDOR}\\t%{URL}\\n";
-    let said = answer("rpm", &[&at, "--query", format, "--", name])?;
+    let said = ask(&[format])?;
     let fields: Vec<&str> = said.lines().next().unwrap_or_default().split('\t').collect();
     let [version, bugs, vendor, url] = fields[..] else {
         return Err(Error::failed(format!("rpm says of {name} what is not understood")));
     };
-    let listed = answer("rpm", &[&at, "--query", "--list", "--", name])?;
+    let listed = ask(&["--list"])?;
     let said = |what: &str, value: &str| (value != "(none)").then(|| format!("{what}: {value}"));
     let report_to =
         [said("the package's bug tracker", bugs), said("its vendor", vendor), said("its project", url)];

@@ -55,6 +55,9 @@ impl Options {
         let files = SystemFiles::new(None, &[])?;
         let bar = ui.spinner("recording");
         let mut watch = |progress: Progress| {
+            if let Some(warning) = progress.warning {
+                bar.suspend(|| ui.note(&warning));
+            }
             if let Some(functions) = progress.functions {
                 bar.set_message(format!("recording: {functions} functions have run"));
             }

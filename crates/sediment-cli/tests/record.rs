@@ -4,8 +4,14 @@
 //!
 //! SEDIMENT_REPEATS repeats each so often; scripts/proofs/recorder does so two hundred times.
 
+#[path = "record/means.rs"]
+mod means;
+#[path = "record/packages.rs"]
+mod packages;
 #[path = "record/programs.rs"]
 mod programs;
+#[path = "record/refusals.rs"]
+mod refusals;
 mod running;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
@@ -55,17 +61,14 @@ fn main() {
         case("static_programs_are_recorded", &compiler, static_programs_are_recorded),
         case("what_is_excluded_is_left_alone", &compiler, what_is_excluded_is_left_alone),
         case(
-            "of_a_package_only_its_own_functions_are_collected",
-            &[Need::Program("cc"), Need::Program("dpkg-query")],
-            of_a_package_only_its_own_functions_are_collected,
+            "processes_below_a_process_are_recorded_too",
+            &compiler,
+            processes_below_a_process_are_recorded_too,
         ),
-        case(
-            "other_means_can_be_chosen",
-            &[Need::Program("cc"), Need::Program("valgrind"), Need::Program("perf")],
-            other_means_can_be_chosen,
-        ),
-        case("what_cannot_be_recorded_is_refused", &compiler, what_cannot_be_recorded_is_refused),
+        case("callers_that_do_not_call_are_marked", &compiler, callers_that_do_not_call_are_marked),
     ];
+    let parts = [means::cases(), packages::cases(), refusals::cases()];
+    let cases = cases.into_iter().chain(parts.into_iter().flatten()).collect();
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }
 
@@ -327,6 +330,64 @@ fn a_server_is_recorded_under_load() {
     }
 }
 
+/// A server whose work is done by processes that run already, and by some that it starts while it is recorded.
+fn processes_below_a_process_are_recorded_too() {
+    let shop = Workshop::new();
+    let program = shop.compile("postmaster", &programs::postmaster(), &[]);
+    let place = shop.path().join("postmaster.pid");
+    for repeat in 0..repeats() {
+        let _ = std::fs::remove_file(&place);
+        let server = Running(Command::new(&program).arg(&place).stdout(Stdio::piped()).spawn().unwrap());
+        let process = number_in(&place);
+        let below: Vec<i32> = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children"))
+            .unwrap()
+            .split_whitespace()
+            .map(|id| id.parse().unwrap())
+            .collect();
+        // Behind the two may stand one that ends soon.
+        let below = &below[..2];
+        let id = process.to_string();
+        let recorded =
+            shop.record(&["--pid", &id, "--seconds", "0.4", "--overhead", "40%"], &[]).output().unwrap();
+        assert_eq!(code(&recorded), 0, "run {repeat}: {}", err(&recorded));
+        for process in below.iter().copied().chain([process]) {
+            assert_untouched(process);
+        }
+        let ended = server.end("-TERM");
+        assert_eq!((code(&ended), ended.stdout.as_slice()), (8, &b"served\n"[..]), "run {repeat}");
+        let found = firsts(&shop.profile(), "postmaster");
+        for function in ["f0", "f59", "request", "shortly"] {
+            assert!(found.iter().any(|(_, name)| name == function), "run {repeat}: {function} is missing");
+        }
+    }
+}
+
+/// The return address is there, but what stands before it does not call.
+fn callers_that_do_not_call_are_marked() {
+    if !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let source = "#include <stdio.h>\n\
+        __attribute__((noinline, used)) int landed(void) { __asm__ volatile(\"\"); return 5; }\n\
+        __attribute__((naked, noinline)) int by_jump(void) {\n\
+        \x20   __asm__(\"lea 1f(%rip), %rax; push %rax; jmp landed; .skip 8, 0x90; 1: ret\"); }\n\
+        int main(void) { printf(\"%d\\n\", by_jump()); return 0; }\n";
+    let shop = Workshop::new();
+    let program = shop.compile("jumps", source, &[]);
+    let recorded = shop.record(&["--startup"], &[text(&program)]).output().unwrap();
+    assert_eq!((code(&recorded), recorded.stdout.as_slice()), (0, &b"5\n"[..]), "{}", err(&recorded));
+    let profile = shop.profile();
+    let kind = |caller: &str, callee: &str| {
+        let named = |function, name: &str| profile.key(function).name == name;
+        let edges = profile.edges();
+        let edge = edges.iter().find(|(from, to, _)| named(*from, caller) && named(*to, callee));
+        edge.unwrap_or_else(|| panic!("{caller} -> {callee} is missing")).2.kind
+    };
+    assert_eq!(kind("by_jump", "landed"), Some(sediment::profile::CallKind::Uncertain));
+    assert_eq!(kind("main", "by_jump"), None);
+    assert!(firsts(&profile, "jumps").iter().any(|(_, name)| name == "landed"), "its rank is kept");
+}
+
 fn a_program_that_runs_on_is_left_as_it_was() {
     let shop = Workshop::new();
     let program = shop.compile("server", &programs::server(), &[]);
@@ -458,104 +519,4 @@ fn what_is_excluded_is_left_alone() {
     assert_eq!(recorded.stdout, without.stdout, "{}", err(&recorded));
     let recorded = shop.record(&["--startup"], &[text(&program)]).output().unwrap();
     assert_ne!(recorded.stdout, without.stdout, "the trap shows where the program looks at its own code");
-}
-
-fn other_means_can_be_chosen() {
-    let shop = Workshop::new();
-    let program = shop.compile("plain", &programs::plain(), &["-fno-omit-frame-pointer"]);
-    let record = |method: &str| {
-        let mut record = Command::new(env!("CARGO_BIN_EXE_sediment"));
-        record.args(["record", "-o", "recorded.gv", "--method", method, "--"]).arg(&program);
-        record.current_dir(shop.path()).stdin(Stdio::null()).output().unwrap()
-    };
-    let recorded = record("valgrind");
-    assert_eq!((code(&recorded), recorded.stdout.ends_with(b"the end\n")), (7, true), "{}", err(&recorded));
-    assert_eq!(calls(&shop.profile(), "work", "f17"), 20_000, "valgrind counts every call");
-    let recorded = record("perf-stacks");
-    assert_eq!((code(&recorded), recorded.stdout.ends_with(b"the end\n")), (7, true), "{}", err(&recorded));
-    assert!(calls(&shop.profile(), "main", "work") > 0);
-    let doctor = Command::new(env!("CARGO_BIN_EXE_sediment")).arg("doctor").output().unwrap();
-    let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
-    assert!(said.contains("breakpoints: works"), "{said}");
-    assert!(said.contains("valgrind: works") && said.contains("perf-branches"), "{said}");
-}
-
-/// A package in a folder of its own, as dpkg keeps it.
-fn of_a_package_only_its_own_functions_are_collected() {
-    let shop = Workshop::new();
-    let at = |path: &str| shop.path().join("root").join(path);
-    for folder in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "usr/bin"] {
-        std::fs::create_dir_all(at(folder)).unwrap();
-    }
-    std::os::unix::fs::symlink("usr/bin", at("bin")).unwrap();
-    let status = "Package: plain-tools\nStatus: install ok installed\nMaintainer: The Maintainers <list@example.org>\n\
-        Architecture: all\nVersion: 1.2-3\nBugs: https://bugs.example.org/plain\nDescription: a test\n\n";
-    std::fs::write(at("var/lib/dpkg/status"), status).unwrap();
-    std::fs::write(at("var/lib/dpkg/info/plain-tools.list"), "/.\n/bin\n/bin/plain\n").unwrap();
-    let program = shop.compile("plain", &programs::plain(), &[]);
-    let installed = at("usr/bin/plain");
-    std::fs::rename(&program, &installed).unwrap();
-    let collect = |options: &[&str]| {
-        let mut collect = Command::new(env!("CARGO_BIN_EXE_sediment"));
-        collect.args(["collect", "--root", "root", "plain-tools", "--method", "breakpoints"]).args(options);
-        collect.arg("--").arg(&installed).arg("an argument").current_dir(shop.path()).stdin(Stdio::null());
-        collect.output().unwrap()
-    };
-    let shown = collect(&["--show"]);
-    assert_eq!(code(&shown), 7, "{}", err(&shown));
-    let file = std::fs::read_to_string(shop.path().join("plain-tools.gv")).unwrap();
-    assert!(String::from_utf8_lossy(&shown.stdout).ends_with(&file), "all that is in the file is shown");
-    assert!(err(&shown).contains("https://bugs.example.org/plain"), "{}", err(&shown));
-    let (profile, losses) = sediment::profile::text::parse(file.as_bytes()).unwrap();
-    assert!(losses.is_empty());
-    let clusters: Vec<&str> = profile.clusters().keys().map(String::as_str).collect();
-    assert_eq!(clusters, ["plain"], "the C library is another package's");
-    assert_eq!(profile.clusters()["plain"].package.as_deref(), Some("plain-tools-1.2-3"));
-    assert!(calls(&profile, "work", "f1") > 0);
-    assert!(
-        profile.functions().iter().all(|function| profile.key(*function).dso.as_deref() == Some("plain"))
-    );
-    for private in [text(shop.path()), "an argument", "root", "/usr"] {
-        assert!(!file.contains(private), "{private} is in the file");
-    }
-    std::fs::create_dir(shop.path().join("parts")).unwrap();
-    let parts = collect(&["-o", "parts"]);
-    assert_eq!(code(&parts), 7, "{}", err(&parts));
-    let names: Vec<_> =
-        std::fs::read_dir(shop.path().join("parts")).unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert_eq!(names, ["plain.prof"]);
-    let other = Command::new(env!("CARGO_BIN_EXE_sediment"))
-        .args(["collect", "--root", "root", "other-tools", "--", "true"])
-        .current_dir(shop.path())
-        .output()
-        .unwrap();
-    assert_eq!(code(&other), 1);
-    assert!(err(&other).contains("there is no installed package other-tools"), "{}", err(&other));
-}
-
-fn what_cannot_be_recorded_is_refused() {
-    let shop = Workshop::new();
-    let output = |command: &mut Command| command.output().unwrap();
-    let none = output(&mut shop.record(&[], &["./no-such-program"]));
-    assert_eq!(code(&none), 1);
-    assert!(err(&none).contains("no such program"), "{}", err(&none));
-    let gone = output(&mut shop.record(&["--pid", "4194304"], &[]));
-    assert_eq!(code(&gone), 1);
-    assert!(err(&gone).contains("no process 4194304"), "{}", err(&gone));
-    let program = shop.compile("server", &programs::server(), &[]);
-    let place = shop.path().join("server.pid");
-    let mut first = shop.record(&["--seconds", "30"], &[text(&program), text(&place)]);
-    let first = Running(first.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-    let process = number_in(&place);
-    let second = output(&mut shop.record(&["--pid", &process.to_string()], &[]));
-    assert_eq!(code(&second), 6);
-    assert!(err(&second).contains("is traced already, by sediment"), "{}", err(&second));
-    assert!(err(&second).contains("hint: "), "{}", err(&second));
-    // Should the recorder be killed, what it started ends with it.
-    drop(first);
-    let started = Instant::now();
-    while Path::new(&format!("/proc/{process}/exe")).exists() {
-        assert!(started.elapsed() < PATIENCE, "the program outlived its killed recorder");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }

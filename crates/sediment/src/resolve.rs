@@ -16,7 +16,7 @@ pub use stripped::{Stripped, stripped};
 
 use crate::binary::{Files, names};
 use crate::error::{Error, Losses, Result};
-use crate::profile::{FunctionIndex, FunctionKey, Profile, Unit, acceptable};
+use crate::profile::{CallKind, FunctionIndex, FunctionKey, Profile, Unit, acceptable};
 use crate::read::{Place, PlaceId, Recording, Spot, TransferKind};
 use dsos::{Dsos, Lost};
 use instructions::Flow;
@@ -394,10 +394,15 @@ fn add_transfers(
             continue;
         }
         let facts = profile.edge_mut(caller, callee);
+        match kind {
+            TransferKind::Uncertain if facts.count.is_none() => facts.kind = Some(CallKind::Uncertain),
+            TransferKind::Call | TransferKind::Branch => facts.kind = None,
+            TransferKind::Uncertain | TransferKind::Near => {}
+        }
         let sum = match kind {
             TransferKind::Near if same => continue,
             TransferKind::Near => &mut facts.near,
-            TransferKind::Call | TransferKind::Branch => &mut facts.count,
+            TransferKind::Call | TransferKind::Branch | TransferKind::Uncertain => &mut facts.count,
         };
         *sum = Some(sum.unwrap_or(0).saturating_add(count));
     }

@@ -105,10 +105,16 @@ pub(crate) fn of_package(
     }
     let labels: BTreeSet<&str> = own.difference(&others).map(String::as_str).collect();
     let mut kept = parts::only(profile, &labels);
+    if kept.function_count() == 0 && !own.is_empty() {
+        return Err(Error::failed(format!(
+            "{} ran, but its programs are stripped: none of their functions that ran has a name here",
+            package.name
+        ))
+        .with_hint("install its debug symbols, as is said above, and record again; what is recorded is the same program"));
+    }
     if kept.function_count() == 0 {
         return Err(Error::failed(format!("nothing of {} ran in what was recorded", package.name)).with_hint(
-            "is it the package of the programs that ran? `dpkg -S FILE` or `rpm -qf FILE` tells; of a stripped library only \
-             exported functions are seen",
+            "is it the package of the programs that ran? `dpkg -S FILE` or `rpm -qf FILE` tells",
         ));
     }
     for label in labels {

@@ -185,3 +185,27 @@ pub(crate) fn server() -> String {
               \x20   puts(\"served\");\n\
               \x20   return 8;\n}\n"
 }
+
+/// A server that leaves its work to two processes, and starts another now and then; it writes its process id to the file of its
+/// argument first.
+pub(crate) fn postmaster() -> String {
+    work()
+        + "#include <signal.h>\n#include <sys/prctl.h>\n#include <sys/wait.h>\n\
+              static volatile sig_atomic_t over;\n\
+              static void end(int signal) { over = signal; }\n\
+              __attribute__((noinline)) static void request(void) { if (work(20) == 1) abort(); usleep(50); }\n\
+              __attribute__((noinline)) static void shortly(void) { work(5); _exit(3); }\n\
+              int main(int count, char **arguments) {\n\
+              \x20   pid_t children[2]; int status, bad = 0;\n\
+              \x20   for (int i = 0; i < 2; i++) if ((children[i] = fork()) == 0) { prctl(PR_SET_PDEATHSIG, SIGKILL); for (;;) request(); }\n\
+              \x20   signal(SIGTERM, end);\n\
+              \x20   FILE *file = fopen(arguments[1], \"w\"); fprintf(file, \"%d\\n\", getpid()); fclose(file);\n\
+              \x20   while (!over) {\n\
+              \x20       pid_t child = fork(); if (child == 0) shortly();\n\
+              \x20       while (waitpid(child, &status, 0) < 0) ;\n\
+              \x20       bad |= WEXITSTATUS(status) != 3; usleep(5000);\n\
+              \x20   }\n\
+              \x20   for (int i = 0; i < 2; i++) { kill(children[i], SIGTERM); waitpid(children[i], &status, 0); bad |= WTERMSIG(status) != SIGTERM; }\n\
+              \x20   puts(bad ? \"lost\" : \"served\");\n\
+              \x20   return 8;\n}\n"
+}

@@ -17,6 +17,7 @@ pub mod pairs;
 pub mod peak_memory;
 pub mod perf_stat;
 pub mod rusage;
+pub(crate) mod trace;
 
 pub use command::{Command, Input, Stop};
 

@@ -18,6 +18,7 @@
 //! Tracing costs two stops of each process and changes no memory of it.
 
 use super::command::{Collector, Command, Ended, Keep, Outcome, Watchdog, feed, high_water_mark, start};
+use super::trace::{self, Resume, Status};
 use super::{Meter, Quantity, Reading, Unit};
 use crate::error::{Error, ErrorKind, Result};
 use nix::errno::Errno;
@@ -114,28 +115,28 @@ fn follow(process: Pid) -> Result<(Outcome, Option<u64>)> {
     let (mut highest, mut begun) = (None, false);
     loop {
         // Only what this thread traces: other threads may wait for programs of their own.
-        let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
-        let (stopped, deliver) = match waitpid(None, Some(flags)) {
-            Ok(WaitStatus::Exited(ended, code)) if ended == process => {
+        let (stopped, deliver) = match trace::wait() {
+            Ok(Some((ended, Status::Exited(code)))) if ended == process => {
                 return Ok((Outcome::Exited(code), highest));
             }
-            Ok(WaitStatus::Signaled(ended, signal, _)) if ended == process => {
-                return Ok((Outcome::Signalled(signal as i32), highest));
+            Ok(Some((ended, Status::Killed(signal)))) if ended == process => {
+                return Ok((Outcome::Signalled(signal), highest));
             }
-            Ok(WaitStatus::PtraceEvent(stopped, _, event)) => {
+            Ok(Some((stopped, Status::Event(event)))) => {
                 begun |= event == ptrace::Event::PTRACE_EVENT_EXEC as i32;
                 if begun && event == ptrace::Event::PTRACE_EVENT_EXIT as i32 {
                     let status =
                         std::fs::read_to_string(format!("/proc/{stopped}/status")).unwrap_or_default();
                     highest = highest.max(high_water_mark(&status));
                 }
-                (stopped, None)
+                (stopped, 0)
             }
-            Ok(WaitStatus::Stopped(stopped, signal)) => (stopped, Some(signal)),
-            Ok(_) | Err(Errno::EINTR) => continue,
+            Ok(Some((stopped, Status::Trapped | Status::GroupStop | Status::SystemCall))) => (stopped, 0),
+            Ok(Some((stopped, Status::Signal(signal)))) => (stopped, signal),
+            Ok(Some((_, Status::Exited(_) | Status::Killed(_))) | None) => continue,
             Err(error) => return Err(broken(error)),
         };
-        match ptrace::cont(stopped, deliver) {
+        match trace::resume(stopped, Resume::Run, deliver) {
             // Ended by a signal meanwhile; the next wait says so.
             Ok(()) | Err(Errno::ESRCH) => {}
             Err(error) => return Err(broken(error)),

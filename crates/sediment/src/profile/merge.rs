@@ -12,7 +12,7 @@
 
 use super::arithmetic::{NumberFault, decimal, scaled, scaled_share};
 use super::text::entries;
-use super::{Cluster, EdgeFacts, FunctionFacts, FunctionIndex, Profile, SHARE_TOTAL, Unit};
+use super::{CallKind, Cluster, EdgeFacts, FunctionFacts, FunctionIndex, Profile, SHARE_TOTAL, Unit};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Decimal places of a weight.
@@ -78,7 +78,7 @@ impl std::fmt::Display for Weight {
 ///
 /// The result has [`Unit::Share`]. `count`, `near` and `samples` of a recording become shares, each over its own sum
 /// (`count`: over the total); numbers that are the same in kind add up, of estimates the larger stays, of ranks the lowest,
-/// of sizes the largest. `kind` stays direct before indirect before thunk, and of two aliases the first by bytes.
+/// of sizes the largest. `kind` stays direct before indirect before thunk, uncertain only where all are, and of two aliases the first by bytes.
 ///
 /// # Errors
 /// When a sum or product leaves 128 bits, when calls were counted and the total is 0, or when there is nothing to merge.
@@ -210,11 +210,15 @@ impl EdgeFacts {
     /// Takes in what another profile knows of the same edge; None when a sum leaves 128 bits.
     fn absorb(&mut self, other: &Self) -> Option<()> {
         let static_calls = self.static_calls.max(other.static_calls);
+        // Calls that one of them is certain of are calls.
+        let certain = |facts: &Self| facts.kind.is_none() && facts.count.is_some();
+        let kind = lesser(self.kind, other.kind)
+            .filter(|kind| *kind != CallKind::Uncertain || !certain(self) && !certain(other));
         *self = Self {
             count: added(self.count, other.count)?,
             near: added(self.near, other.near)?,
             static_calls,
-            kind: lesser(self.kind, other.kind),
+            kind,
         };
         Some(())
     }

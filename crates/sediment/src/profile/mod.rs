@@ -122,6 +122,8 @@ pub enum CallKind {
     Indirect,
     /// By a thunk that adjusts and jumps on.
     Thunk,
+    /// Not known to be one: the function will return to the tail, where no code calls. A recorder says so, no compiler.
+    Uncertain,
 }
 
 /// A non-negative decimal with six places, as the number of millionths.

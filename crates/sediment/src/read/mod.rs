@@ -234,6 +234,8 @@ pub struct Place {
 pub enum TransferKind {
     /// A call.
     Call,
+    /// The target will return to the source, but no code there calls.
+    Uncertain,
     /// A branch of unknown type: a call if it leads to the first byte of a function and its source is no return.
     Branch,
     /// The target began to run while the source was among the last 8 distinct functions that ran.

@@ -87,12 +87,14 @@ pub struct Job<'a> {
 }
 
 /// How far a recording is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
     /// Since its beginning.
     pub elapsed: Duration,
     /// Functions that have run, where that is known while recording.
     pub functions: Option<u64>,
+    /// What the user should know at once.
+    pub warning: Option<String>,
 }
 
 /// What was recorded.

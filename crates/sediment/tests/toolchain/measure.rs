@@ -147,8 +147,11 @@ fn peak_memory_is_the_programs_own() {
     const MIB: u64 = 1 << 20;
     let shop = Workshop::new();
     let program = shop.compile(
-        "#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>\n\
+        "#include <signal.h>\n#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>\n\
+         static volatile int heard;\n\
+         static void hear(int signal) { heard = signal; }\n\
          int main(int count, char **words) {\n\
+           signal(SIGRTMIN + 3, hear); raise(SIGRTMIN + 3); if (heard != SIGRTMIN + 3) return 1;\n\
            size_t size = (size_t)atoi(words[1]) << 20;\n\
            if (count > 2 && fork()) { wait(0); return 0; }\n\
            volatile char *block = malloc(size + 1);\n\

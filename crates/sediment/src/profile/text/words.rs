@@ -9,8 +9,12 @@ pub(super) type Words<T, const N: usize> = [(T, &'static str); N];
 pub(super) const UNITS: Words<Unit, 2> = [(Unit::Calls, "calls"), (Unit::Share, "share")];
 pub(super) const HEATS: Words<Heat, 4> =
     [(Heat::Hot, "hot"), (Heat::Startup, "startup"), (Heat::Exit, "exit"), (Heat::Cold, "cold")];
-pub(super) const KINDS: Words<CallKind, 3> =
-    [(CallKind::Direct, "direct"), (CallKind::Indirect, "indirect"), (CallKind::Thunk, "thunk")];
+pub(super) const KINDS: Words<CallKind, 4> = [
+    (CallKind::Direct, "direct"),
+    (CallKind::Indirect, "indirect"),
+    (CallKind::Thunk, "thunk"),
+    (CallKind::Uncertain, "uncertain"),
+];
 
 /// How a value is spelled.
 pub(super) fn spelling<T: PartialEq, const N: usize>(words: &Words<T, N>, value: T) -> &'static str {

@@ -3,53 +3,82 @@
 //! the [`Recording`] that this makes.
 
 use super::machine::ARCH;
-use super::modules::{Caller, Modules, base_name};
+use super::modules::{Calls, Modules, base_name};
 use super::space::{Image, Site, Space};
 use crate::read::{Place, PlaceId, RecordedDso, Recording, Spot, Step, TransferKind};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The shortest time between two calls that can be told, in nanoseconds.
 const SHORTEST: u64 = 500;
+/// A function that is met sooner than this on average, in nanoseconds, is called too often for its rate to be timed.
+const TOO_OFTEN: u64 = 50_000;
+/// So often must a function have been met for its rate to say how many calls a step stands for.
+const ENOUGH: u64 = 3;
 
-/// Who called: a place in a file by module and address, or unknown.
-type CallerPlace = Option<(u32, u64)>;
+/// A place in a file, by module and address; None for what is none.
+type InFile = Option<(u32, u64)>;
+
+/// Who called; None where what is returned to is no place in a file.
+type CallerPlace = Option<Caller>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Caller {
+    module: u32,
+    address: u64,
+    /// Whether the code there calls.
+    certain: bool,
+}
 
 /// How often a call was seen.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     /// As the first use of a function in a process.
     first: u64,
-    /// In windows of either kind.
-    watched: u64,
+    /// In windows for rates.
+    met: u64,
+    /// As steps.
+    steps: u64,
 }
 
 /// What is known of one function.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Facts {
     rank: u64,
-    /// How long a trap stood at it to measure its rate and was not met, in nanoseconds of processor time.
-    unmet: u64,
-    /// How many traps its process met meanwhile.
-    meetings: u64,
-    /// How often that trap was met, and after how long in all.
-    pub(super) hits: u64,
-    met: u64,
-    /// How often its callers were seen in windows of either kind.
-    drawn: u64,
+    /// How long a trap stood at it to measure its rate, in nanoseconds of processor time.
+    watched: u64,
+    /// How often that trap was met.
+    hits: u64,
+    /// How often it ran in sequences of steps.
+    steps: u64,
     /// How long the processes ran in which it had run, from then on, in nanoseconds of processor time.
     exposed: u64,
 }
 
 impl Facts {
-    /// How long a trap stood at it, in nanoseconds of processor time.
-    pub(super) fn watched(&self) -> u64 {
-        self.unmet + self.met
+    /// How often it was met in windows of either kind, and in which time, in nanoseconds, as if it had been by time alone.
+    pub(super) fn seen(&self) -> (u64, u64) {
+        (self.hits, self.watched.max(self.hits * SHORTEST))
     }
 
-    /// As [`Self::watched`], without what the meetings themselves took.
-    fn watched_less(&self, latency: u64) -> u64 {
-        let unmet = self.unmet.saturating_sub(self.meetings.saturating_mul(latency));
-        unmet + self.met.max(self.hits.saturating_mul(SHORTEST))
+    /// How often it was called by its rate; None if that could not be timed.
+    fn calls_by_rate(&self) -> Option<f64> {
+        let timed = self.watched > self.hits.saturating_mul(TOO_OFTEN);
+        timed.then(|| self.hits as f64 / self.watched as f64 * self.exposed as f64)
+    }
+
+    /// How often it was called, where a step stands for so many calls: the likeliest number for what was met in windows and
+    /// what ran in sequences, if calls come at random; None if neither says anything.
+    fn calls(&self, of_a_step: f64) -> Option<f64> {
+        let (mut seen, mut share) = (self.steps as f64, 1.0 / of_a_step);
+        if self.calls_by_rate().is_some() && self.exposed > 0 {
+            seen += self.hits as f64;
+            share += self.watched as f64 / self.exposed as f64;
+        } else if self.steps == 0 && self.hits > 0 {
+            // Called too often to be timed, but hardly in sequences: at least so often.
+            let (hits, time) = self.seen();
+            return Some(hits as f64 / time as f64 * self.exposed as f64);
+        }
+        (seen > 0.0).then_some(seen / share)
     }
 }
 
@@ -57,7 +86,7 @@ impl Facts {
 #[derive(Debug, Clone, Copy)]
 enum Heard {
     Gap,
-    Ran(CallerPlace, Site),
+    Ran(u64, CallerPlace, Site),
 }
 
 #[derive(Debug, Default)]
@@ -65,8 +94,6 @@ pub(super) struct Log {
     functions: BTreeMap<Site, Facts>,
     calls: BTreeMap<(CallerPlace, Site), Seen>,
     bursts: Vec<Heard>,
-    /// Times between two meetings in a burst, in nanoseconds.
-    between: Vec<u64>,
     /// Processor time of processes that are no more, in nanoseconds.
     retired: u64,
 }
@@ -81,44 +108,29 @@ impl Log {
         self.functions.get(&site).copied().unwrap_or_default()
     }
 
-    /// A trap stood at a function for so long, and was met or not; the process met so many traps meanwhile that are to be taken
-    /// off.
-    pub(super) fn watched(&mut self, site: Site, time: u64, meetings: u64, met: bool) {
+    /// A trap stood at a function for so long, and was met or not.
+    pub(super) fn watched(&mut self, site: Site, time: u64, met: bool) {
         if let Some(facts) = self.functions.get_mut(&site) {
-            if met {
-                facts.hits += 1;
-                facts.met += time;
-            } else {
-                facts.unmet += time;
-                facts.meetings += meetings;
-            }
+            facts.hits += u64::from(met);
+            facts.watched += time;
         }
     }
 
-    /// A function was called by the code before this place.
-    pub(super) fn hit(
-        &mut self,
-        modules: &Modules<'_>,
-        site: Site,
-        returns_to: Option<(u32, u64)>,
-        watched: bool,
-    ) {
+    /// A function was called for the first time in a process, by the code before this place.
+    pub(super) fn first(&mut self, modules: &Modules<'_>, site: Site, returns_to: InFile) {
         let rank = self.functions.len() as u64;
         self.functions.entry(site).or_insert(Facts { rank, ..Facts::default() });
-        let caller = returns_to.and_then(|(module, address)| caller(modules, site, module, address));
-        self.called(caller, site, watched);
+        self.seen(modules, site, returns_to).1.first += 1;
     }
 
-    fn called(&mut self, caller: CallerPlace, site: Site, watched: bool) {
-        let seen = self.calls.entry((caller, site)).or_default();
-        if watched {
-            seen.watched += 1;
-            if let Some(facts) = self.functions.get_mut(&site) {
-                facts.drawn += 1;
-            }
-        } else {
-            seen.first += 1;
-        }
+    /// A function was met in a window for rates.
+    pub(super) fn met(&mut self, modules: &Modules<'_>, site: Site, returns_to: InFile) {
+        self.seen(modules, site, returns_to).1.met += 1;
+    }
+
+    fn seen(&mut self, modules: &Modules<'_>, site: Site, returns_to: InFile) -> (CallerPlace, &mut Seen) {
+        let caller = returns_to.map(|(module, address)| caller(modules, site, module, address));
+        (caller, self.calls.entry((caller, site)).or_default())
     }
 
     /// What comes next does not follow what came before.
@@ -126,11 +138,14 @@ impl Log {
         self.bursts.push(Heard::Gap);
     }
 
-    /// A function ran while many were watched.
-    pub(super) fn ran(&mut self, modules: &Modules<'_>, site: Site, returns_to: Option<(u32, u64)>) {
-        let caller = returns_to.and_then(|(module, address)| caller(modules, site, module, address));
-        self.called(caller, site, true);
-        self.bursts.push(Heard::Ran(caller, site));
+    /// A function ran while all were watched.
+    pub(super) fn ran(&mut self, modules: &Modules<'_>, thread: u64, site: Site, returns_to: InFile) {
+        let (caller, seen) = self.seen(modules, site, returns_to);
+        seen.steps += 1;
+        if let Some(facts) = self.functions.get_mut(&site) {
+            facts.steps += 1;
+        }
+        self.bursts.push(Heard::Ran(thread, caller, site));
     }
 
     /// An address space is no more.
@@ -146,20 +161,6 @@ impl Log {
         self.retired
     }
 
-    /// So long after another was a trap met in a burst, in nanoseconds of processor time.
-    pub(super) fn took(&mut self, time: u64) {
-        self.between.push(time);
-    }
-
-    /// What meeting a trap takes of the program's processor time, in nanoseconds: what lies between two meetings of a burst at
-    /// least, a quarter of them taken for disturbed the other way; but no more than five times `twice`, the time after which a
-    /// trap is met again that was left in place.
-    fn latency(&self, twice: u64) -> u64 {
-        let mut between = self.between.clone();
-        between.sort_unstable();
-        between.get(between.len() / 4).map_or(twice, |time| (*time).min(5 * twice))
-    }
-
     /// A file is no longer mapped, at this processor time of its process.
     pub(super) fn retire_image(&mut self, image: &Image, now: u64) {
         for (entry, since) in &image.seen {
@@ -170,15 +171,9 @@ impl Log {
         }
     }
 
-    /// The recording, and the steps of what ran in short times. `twice` is the processor time after which a trap was met
-    /// again that was left in place, in nanoseconds.
-    pub(super) fn recording(
-        &self,
-        modules: &Modules<'_>,
-        source: &str,
-        twice: u64,
-    ) -> (Recording, Vec<Step>) {
-        let latency = self.latency(twice);
+    /// The recording, and the steps of what ran in short times.
+    pub(super) fn recording(&self, modules: &Modules<'_>, source: &str) -> (Recording, Vec<Step>) {
+        let of_a_step = self.calls_of_a_step();
         let mut recording = Recording::default();
         recording.source = source.to_owned();
         recording.arch = Some(ARCH.to_owned());
@@ -202,30 +197,36 @@ impl Log {
         }
         let mut calls = 0u128;
         for ((caller, site), seen) in &self.calls {
-            let count = self.count(*site, *seen, latency);
+            let count = self.count(*site, *seen, of_a_step);
             recording.total = recording.total.saturating_add(count);
-            calls += u128::from(seen.first + seen.watched);
+            calls += u128::from(seen.first + seen.met + seen.steps);
             match caller {
-                Some((module, address)) => {
+                Some(Caller { module, address, certain }) => {
                     let from = place(&mut recording, *module, *address);
-                    recording.add_transfer(from, places[site], TransferKind::Call, count);
+                    let kind = if *certain { TransferKind::Call } else { TransferKind::Uncertain };
+                    recording.add_transfer(from, places[site], kind, count);
                 }
                 None => {
                     let example =
                         format!("{} at {:#x}", base_name(&modules.get(site.module).path), address_of(*site));
-                    let reason = "callers that cannot be told, as the code that is returned to does not call";
+                    let reason = "callers that cannot be told, as what is returned to is no code of a file";
                     recording.losses.add(reason, count, &example);
                 }
             }
         }
         recording.seen = format!("{} functions, {calls} of their calls", self.functions.len());
         let mut steps = Vec::new();
-        let thread = 0;
+        let mut in_a_burst: BTreeSet<u64> = BTreeSet::new();
         for heard in &self.bursts {
             match heard {
-                Heard::Gap => steps.push(Step::Gap { thread }),
-                Heard::Ran(caller, site) => {
-                    if let Some((module, address)) = caller {
+                Heard::Gap => {
+                    let gaps = std::mem::take(&mut in_a_burst);
+                    steps.extend(gaps.into_iter().map(|thread| Step::Gap { thread }));
+                }
+                Heard::Ran(thread, caller, site) => {
+                    let thread = *thread;
+                    in_a_burst.insert(thread);
+                    if let Some(Caller { module, address, certain: true }) = caller {
                         let place = place(&mut recording, *module, *address);
                         steps.push(Step::Run { thread, place });
                     }
@@ -236,28 +237,43 @@ impl Log {
         (recording, steps)
     }
 
-    /// How often a call happened: as often as it was seen, or as its rate says for the time that the function could run.
-    fn count(&self, site: Site, seen: Seen, latency: u64) -> u128 {
-        let facts = self.facts(site);
-        let watched = facts.watched_less(latency);
-        if watched == 0 || facts.drawn == 0 {
-            return u128::from(seen.first + seen.watched);
+    /// How many calls a step of a sequence stands for: as many as the rates of those functions say whose rate could be timed.
+    fn calls_of_a_step(&self) -> f64 {
+        let (mut calls, mut steps) = (0.0, 0);
+        for facts in self.functions.values().filter(|facts| facts.hits >= ENOUGH) {
+            if let Some(by_rate) = facts.calls_by_rate() {
+                calls += by_rate;
+                steps += facts.steps;
+            }
         }
-        // Calls of the function by its rate, and of these the share of the callers that were seen.
-        let calls = u128::from(facts.hits) * u128::from(facts.exposed);
-        let (whole, share) = (u128::from(watched) * u128::from(facts.drawn), u128::from(seen.watched));
-        let by_rate = (calls.saturating_mul(share) + whole / 2) / whole;
-        by_rate.max(share) + u128::from(seen.first)
+        if steps == 0 { 1.0 } else { (calls / steps as f64).max(1.0) }
+    }
+
+    /// How often a call happened: as often as it was seen, or as often as the function was called, if only by this caller, or by
+    /// the share of its calls that was seen from there.
+    fn count(&self, site: Site, seen: Seen, of_a_step: f64) -> u128 {
+        let facts = self.facts(site);
+        let observed = seen.first + seen.met + seen.steps;
+        // What is met in windows is the first call in a while, and its callers are not those of all calls where it is called often.
+        let (all, from_here) = if facts.steps >= facts.hits {
+            (facts.steps, seen.steps)
+        } else {
+            (facts.steps + facts.hits, seen.steps + seen.met)
+        };
+        let calls = facts.calls(of_a_step).filter(|_| all > 0).unwrap_or(0.0);
+        let estimate = (calls * from_here as f64 / all.max(1) as f64).round() as u128;
+        estimate.max(u128::from(observed))
     }
 }
 
 /// Where a call of a function that returns to an address of a module was made.
-fn caller(modules: &Modules<'_>, site: Site, module: u32, returns_to: u64) -> CallerPlace {
+fn caller(modules: &Modules<'_>, site: Site, module: u32, returns_to: u64) -> Caller {
     let same = site.module == module;
     let callee = same.then(|| modules.get(module).entries[site.entry as usize].address);
-    match modules.get(module).caller(returns_to, callee) {
-        Caller::ReturnAddress => Some((module, returns_to - 1)),
-        Caller::Jumped(function) => Some((module, function)),
-        Caller::Unknown => None,
-    }
+    let (address, certain) = match modules.get(module).calls_before(returns_to, callee) {
+        Calls::There => (returns_to - 1, true),
+        Calls::Jumped(function) => (function, true),
+        Calls::Not => (returns_to, false),
+    };
+    Caller { module, address, certain }
 }

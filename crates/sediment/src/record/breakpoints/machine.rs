@@ -26,6 +26,14 @@ pub(super) struct SystemCall {
 /// `clone`'s flag for a child in the same address space.
 pub(super) const CLONE_VM: u64 = 0x100;
 
+fn path_of_exec(call: SystemCall, execve: u64, execveat: u64) -> Option<u64> {
+    match call.number {
+        number if number == execve => Some(call.arguments[0]),
+        number if number == execveat => Some(call.arguments[1]),
+        _ => None,
+    }
+}
+
 impl Registers {
     pub(super) fn of(thread: Pid) -> Result<Self, Errno> {
         ptrace::getregs(thread).map(Self)
@@ -38,7 +46,12 @@ impl Registers {
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
-    use super::{CLONE_VM, Memory, Registers, SystemCall};
+    use super::{CLONE_VM, Memory, Registers, SystemCall, path_of_exec};
+    use nix::errno::Errno;
+    use nix::libc;
+    use nix::sys::ptrace;
+    use nix::unistd::Pid;
+    use std::mem::offset_of;
 
     /// Architecture as `uname -m` spells it.
     pub(in super::super) const ARCH: &str = "x86_64";
@@ -55,13 +68,15 @@ mod x86_64 {
             self.0.rip.wrapping_sub(1)
         }
 
-        pub(in super::super) fn set_program_counter(&mut self, address: u64) {
-            self.0.rip = address;
+        /// Sets the thread to this address, and nothing else.
+        pub(in super::super) fn go_to(self, thread: Pid, address: u64) -> Result<(), Errno> {
+            let place = offset_of!(libc::user, regs) + offset_of!(libc::user_regs_struct, rip);
+            ptrace::write_user(thread, place as ptrace::AddressType, address as i64)
         }
 
         /// Where the function returns to at whose first byte the thread is.
-        pub(in super::super) fn return_address(self, memory: &Memory) -> Option<u64> {
-            memory.number(self.0.rsp)
+        pub(in super::super) fn return_address(self, thread: Pid) -> Option<u64> {
+            ptrace::read(thread, self.0.rsp as ptrace::AddressType).ok().map(|address| address as u64)
         }
 
         /// Returns from the function at whose first byte the thread is.
@@ -90,6 +105,13 @@ mod x86_64 {
             matches!(self.number, MMAP | MPROTECT) && self.arguments[2] & EXECUTABLE != 0
         }
 
+        /// Where the path stands of the program that the process becomes by it.
+        pub(in super::super) fn becomes(self) -> Option<u64> {
+            const EXECVE: u64 = 59;
+            const EXECVEAT: u64 = 322;
+            path_of_exec(self, EXECVE, EXECVEAT)
+        }
+
         /// The descriptor that it writes to, if it writes.
         pub(in super::super) fn writes_to(self) -> Option<u64> {
             // write, pwrite64, writev, sendto, sendmsg, sendfile, pwritev, splice is left out: its second end is the third argument.
@@ -115,7 +137,9 @@ pub(super) use x86_64::{ARCH, TRAP, may_begin_instruction};
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64 {
-    use super::{CLONE_VM, Memory, Registers, SystemCall};
+    use super::{CLONE_VM, Memory, Registers, SystemCall, path_of_exec};
+    use nix::errno::Errno;
+    use nix::unistd::Pid;
 
     /// Architecture as `uname -m` spells it.
     pub(in super::super) const ARCH: &str = "aarch64";
@@ -132,12 +156,14 @@ mod aarch64 {
             self.0.pc
         }
 
-        pub(in super::super) fn set_program_counter(&mut self, address: u64) {
+        /// Sets the thread to this address, and nothing else.
+        pub(in super::super) fn go_to(mut self, thread: Pid, address: u64) -> Result<(), Errno> {
             self.0.pc = address;
+            self.put(thread)
         }
 
         /// Where the function returns to at whose first byte the thread is.
-        pub(in super::super) fn return_address(self, _: &Memory) -> Option<u64> {
+        pub(in super::super) fn return_address(self, _: Pid) -> Option<u64> {
             Some(self.0.regs[30])
         }
 
@@ -164,6 +190,13 @@ mod aarch64 {
             const MPROTECT: u64 = 226;
             const EXECUTABLE: u64 = 4;
             matches!(self.number, MMAP | MPROTECT) && self.arguments[2] & EXECUTABLE != 0
+        }
+
+        /// Where the path stands of the program that the process becomes by it.
+        pub(in super::super) fn becomes(self) -> Option<u64> {
+            const EXECVE: u64 = 221;
+            const EXECVEAT: u64 = 281;
+            path_of_exec(self, EXECVE, EXECVEAT)
         }
 
         /// The descriptor that it writes to, if it writes.

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 /// The largest file that is read for its functions, in bytes.
-const LARGEST_FILE: u64 = 4 << 30;
+pub(super) const LARGEST_FILE: u64 = 4 << 30;
 
 /// A mapping with code of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,8 +3,10 @@
 //! threads run. A trap is one instruction as the processor fetches it, so a thread sees either it or what was there before.
 
 use nix::unistd::Pid;
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
 
 /// The memory of a process, as it was when it was opened: what it becomes by exec is another.
@@ -29,5 +31,16 @@ impl Memory {
         let mut bytes = [0; 8];
         self.read(address, &mut bytes).ok()?;
         Some(u64::from_ne_bytes(bytes))
+    }
+
+    /// The text at this address, up to its zero, if it is no longer than a path may be.
+    pub(super) fn text(&self, address: u64) -> Option<OsString> {
+        const LONGEST: usize = 4096;
+        let mut bytes = vec![0; LONGEST];
+        // It may end just before memory that is not there.
+        let read = self.0.read_at(&mut bytes, address).ok()?;
+        let length = bytes[..read].iter().position(|byte| *byte == 0)?;
+        bytes.truncate(length);
+        Some(OsString::from_vec(bytes))
     }
 }

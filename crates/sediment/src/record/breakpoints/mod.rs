@@ -11,12 +11,14 @@
 //! a user should know.
 
 mod code;
+mod join;
 mod log;
 mod machine;
 mod mappings;
 mod memory;
 mod modules;
 mod rates;
+mod refusal;
 mod space;
 mod start;
 mod system;

@@ -3,9 +3,14 @@
 
 use super::code::{Before, before_return_address, begins_with_code};
 use super::machine::{ARCH, TRAP, may_begin_instruction};
+use super::mappings::LARGEST_FILE;
 use crate::binary::{Beside, Binary, Files};
 use crate::error::Losses;
 use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// Bytes before a return address that may belong to the call.
 const LONGEST_CALL: u64 = 7;
@@ -40,15 +45,15 @@ struct Code {
     bytes: Vec<u8>,
 }
 
-/// Who called, as far as the code tells.
+/// Whether the code before a return address calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Caller {
-    /// The code before the return address.
-    ReturnAddress,
-    /// The function at this address, which was called and jumped on.
+pub(super) enum Calls {
+    /// It does.
+    There,
+    /// It calls the function at this address, which jumped on.
     Jumped(u64),
-    /// The code there does not call.
-    Unknown,
+    /// It does not.
+    Not,
 }
 
 impl Module {
@@ -155,18 +160,23 @@ impl Module {
 
     /// Who called a function that returns to `return_address` of this module. `callee` is the function's address, if it lies in
     /// this module too.
-    pub(super) fn caller(&self, return_address: u64, callee: Option<u64>) -> Caller {
+    pub(super) fn calls_before(&self, return_address: u64, callee: Option<u64>) -> Calls {
         let start = return_address.saturating_sub(LONGEST_CALL);
-        let Some(code) = self.bytes_at(start) else { return Caller::Unknown };
+        let Some(code) = self.bytes_at(start) else { return Calls::Not };
         let length = (return_address - start) as usize;
         match before_return_address(&code[..length.min(code.len())], return_address) {
-            Before::IndirectCall => Caller::ReturnAddress,
-            Before::CallOf(target) if Some(target) == callee || self.is_stub(target) => Caller::ReturnAddress,
-            Before::CallOf(target) if self.entry_at(target).is_some() => Caller::Jumped(target),
-            Before::CallOf(target) if self.bytes_at(target).is_some() => Caller::ReturnAddress,
-            _ => Caller::Unknown,
+            Before::IndirectCall => Calls::There,
+            Before::CallOf(target) if Some(target) == callee || self.is_stub(target) => Calls::There,
+            Before::CallOf(target) if self.entry_at(target).is_some() => Calls::Jumped(target),
+            Before::CallOf(target) if self.bytes_at(target).is_some() => Calls::There,
+            _ => Calls::Not,
         }
     }
+}
+
+fn begins_as_elf(path: &Path) -> bool {
+    let mut first = [0; 4];
+    File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == *b"\x7fELF"
 }
 
 /// What follows the last slash.
@@ -174,18 +184,30 @@ pub(super) fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
+/// A file by its path and inode.
+type PathAndInode = (String, u64);
+
 /// The files that were met, each read once.
 pub(super) struct Modules<'a> {
     files: &'a dyn Files,
     excluded: &'a BTreeSet<String>,
     all: Vec<Module>,
-    by_file: HashMap<(String, u64), Option<u32>>,
+    by_file: HashMap<PathAndInode, Option<u32>>,
+    /// Files that may be met, and what was lost in reading them.
+    beforehand: HashMap<PathAndInode, (Module, Losses)>,
     pub(super) losses: Losses,
 }
 
 impl<'a> Modules<'a> {
     pub(super) fn new(files: &'a dyn Files, excluded: &'a BTreeSet<String>) -> Self {
-        Self { files, excluded, all: Vec::new(), by_file: HashMap::new(), losses: Losses::default() }
+        Self {
+            files,
+            excluded,
+            all: Vec::new(),
+            by_file: HashMap::new(),
+            beforehand: HashMap::new(),
+            losses: Losses::default(),
+        }
     }
 
     /// The module of a mapped file, by path and inode; `read` gives its content. None for what is no ELF file or is not there.
@@ -195,21 +217,41 @@ impl<'a> Modules<'a> {
         inode: u64,
         read: impl FnOnce() -> Option<Vec<u8>>,
     ) -> Option<u32> {
-        if let Some(known) = self.by_file.get(&(path.to_owned(), inode)) {
+        let file = (path.to_owned(), inode);
+        if let Some(known) = self.by_file.get(&file) {
             return *known;
         }
-        let beside = Beside { files: self.files, path };
-        let module =
-            read().and_then(|bytes| Module::new(path, &bytes, &beside, self.excluded, &mut self.losses));
-        if module.is_none() {
-            self.losses.add("mapped files that are no programs or cannot be read, not recorded", 0, path);
-        }
-        let id = module.map(|module| {
+        let found = self.beforehand.remove(&file).or_else(|| self.read(path, &read()?));
+        let id = found.map(|(module, losses)| {
+            self.losses.append(&losses);
             self.all.push(module);
             (self.all.len() - 1) as u32
         });
-        self.by_file.insert((path.to_owned(), inode), id);
+        if id.is_none() {
+            self.losses.add("mapped files that are no programs or cannot be read, not recorded", 0, path);
+        }
+        self.by_file.insert(file, id);
         id
+    }
+
+    /// Reads a file that may be met soon, if it is a program or library.
+    pub(super) fn read_beforehand(&mut self, path: &Path) {
+        let (Some(name), Ok(about)) = (path.to_str(), std::fs::metadata(path)) else { return };
+        let may_run = about.is_file() && about.len() <= LARGEST_FILE;
+        let file = (name.to_owned(), about.ino());
+        if !may_run || self.beforehand.contains_key(&file) || !begins_as_elf(path) {
+            return;
+        }
+        let found = std::fs::read(path).ok().and_then(|bytes| self.read(name, &bytes));
+        if let Some(found) = found {
+            self.beforehand.insert(file, found);
+        }
+    }
+
+    fn read(&self, path: &str, bytes: &[u8]) -> Option<(Module, Losses)> {
+        let beside = Beside { files: self.files, path };
+        let mut losses = Losses::default();
+        Some((Module::new(path, bytes, &beside, self.excluded, &mut losses)?, losses))
     }
 
     pub(super) fn get(&self, id: u32) -> &Module {

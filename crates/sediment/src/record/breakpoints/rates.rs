@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Short windows in which some of the functions that have run are armed again: how often they are met, over how long they were
-//! armed, estimates how often they are called.
+//! Short windows in which some of the functions that have run are armed again, of two kinds.
 //!
-//! A trap fires once, so a function gives at most one meeting in a window: calls that come at random with rate r are met after
-//! 1/r on average, and meetings over armed time, as long as the function was armed and not met, is the likeliest rate (that of
-//! censored exponential times). Time is processor time of the process, so that neither waiting nor being stopped counts.
+//! **Sequences.** All functions that have run are armed, and each that is met is armed again as soon as another is met: a short
+//! sequence of what runs after what, with every caller. Such sequences are a sample of the calls, whatever their rates; a function
+//! that is called again and again with no other between is a single step. They take most of the cost.
 //!
-//! Meeting a trap takes processor time of the program itself, until it is stopped and after it goes on. How much is seen in the
-//! bursts below, where traps are met one after the other, and by leaving some traps in place when they are first met, to be met again
-//! at once. It is taken off for every trap that the process met while a function was armed ([`super::log`]).
+//! **Rates.** Some functions are armed until they are met, or the window ends. Meetings over armed time, as long as the function was
+//! armed and not met, is the likeliest rate of calls that come at random (that of censored exponential times). Functions that run
+//! seldom are met so far more often than in sequences; and what both kinds have seen tells how many calls a step stands for
+//! ([`super::log`]). Half of the functions are drawn evenly, half with a weight that grows with the square root of their rate.
 //!
-//! Now and then a window arms all functions that have run, until some have been met: each such burst is a short sequence of what
-//! runs after what, in which every function stands once.
+//! Time is processor time of the process, so that neither waiting nor being stopped counts. The kernel tells it exactly while the
+//! process is stopped, else as it was at the last tick. So the first function that a window for rates meets only begins its time, and
+//! what is not met was armed until the last tick, or the last meeting. What runs after it is missing: functions that run
+//! seldom are overestimated, the more the shorter the window is beside a tick.
 //!
-//! Half of the functions of a window are drawn evenly, half with a weight that grows with the square root of their rate: what is
-//! called often has many callers to be told apart. How a function was chosen does not change its estimate.
+//! Meeting a trap takes processor time of the program itself, until it is stopped and after it goes on. How much is seen by leaving
+//! some traps in place when they are first met, to be met again at once.
 
 use super::log::Log;
 use super::modules::Modules;
@@ -22,7 +24,7 @@ use super::space::{Site, Space};
 use crate::random::Generator;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// How call rates are estimated.
@@ -38,8 +40,13 @@ pub struct Rates {
 const WINDOW: Duration = Duration::from_millis(4);
 /// Functions that are armed in one.
 const FUNCTIONS: usize = 40;
-/// How often it is looked whether a window is to be opened or closed.
-const TURN: Duration = Duration::from_millis(1);
+/// How often it is looked whether a window is to be opened or closed, unless something else happens: to look costs some of the
+/// processor's time as well.
+const TURN: Duration = WINDOW;
+/// How much too early a window may be closed.
+const EARLY: Duration = Duration::from_micros(500);
+/// How often it is looked at least how long the program ran.
+const LOOK: Duration = Duration::from_millis(1);
 /// Windows after which the weights of the draw are looked at again.
 const REVIEW: u32 = 64;
 /// How many traps are met twice, to see what meeting one costs.
@@ -49,11 +56,16 @@ const STOP: Duration = Duration::from_micros(10);
 /// More is not taken for it: then others had the processor meanwhile.
 const LONGEST_STOP: Duration = Duration::from_micros(60);
 
-/// Functions that are armed in a burst, and after how many meetings it ends.
-const IN_A_BURST: usize = 4096;
-const MET_IN_A_BURST: usize = 64;
-/// The share of the cost that bursts may have: one in so many.
-const BURSTS: u32 = 8;
+/// Functions that are armed for a sequence, at most.
+const IN_A_SEQUENCE: usize = 16_384;
+/// How many steps a sequence has: so many, or more where many functions were armed for it, but not too many.
+const STEPS: usize = 400;
+const FUNCTIONS_TO_A_STEP: usize = 4;
+const MOST_STEPS: usize = 2000;
+/// How long it may take.
+const PATIENCE: Duration = Duration::from_millis(60);
+/// The share of the cost that windows for rates may have: one in so many.
+const FOR_RATES: u32 = 4;
 /// Arming takes our time while the program runs on another processor: of it, one in so many counts as the program's.
 const ARMING: u32 = 4;
 
@@ -66,11 +78,14 @@ pub(super) struct Windows {
     /// When it was last looked how much may be spent, and how much that was.
     looked: Instant,
     allowed: Duration,
-    /// What first uses and arming cost, which is not to be helped.
+    /// Our own processor time when it was last accounted for, and stops of the program since.
+    accounted: Duration,
+    stops: u32,
+    /// What first uses cost, which is not to be helped.
     fixed: Duration,
-    /// What windows cost, and bursts among them.
+    /// What windows cost, and those for rates among them.
     spent: Duration,
-    spent_on_bursts: Duration,
+    spent_on_rates: Duration,
     open: Option<Open>,
     /// Processor time by space when a window was last opened.
     times: BTreeMap<u32, u64>,
@@ -91,25 +106,24 @@ struct Repeat {
 
 struct Open {
     space: u32,
-    /// The functions that were not met yet.
-    waiting: Vec<Waiting>,
-    /// How many traps the process has met since it was opened.
-    meetings: u64,
-    /// Processor time when it last met one in a burst.
+    /// The functions that were not met yet; in a sequence, all that were armed.
+    waiting: BTreeSet<Site>,
+    /// Processor time at which its time begins: when it was opened, or exactly, when the first was met.
+    since: u64,
+    /// Processor time when the last was met.
     last: Option<u64>,
-    /// How long it was stopped since.
-    stopped: Duration,
+    /// How many traps the process has met in its time.
+    meetings: u64,
     until: Instant,
-    /// How many are yet to be met in a burst; None in a window for rates.
-    burst: Option<usize>,
+    sequence: Option<Sequence>,
 }
 
-/// A function that is armed, and when it was: by the processor time of the process, which the kernel brings up to date only when
-/// the process stops or a tick comes, and by the clock.
-struct Waiting {
-    site: Site,
-    since: u64,
-    armed: Instant,
+/// A sequence that is heard.
+struct Sequence {
+    /// Steps that are yet to come.
+    left: usize,
+    /// What ran last, and is not armed.
+    last: Option<Site>,
 }
 
 /// How a window took the meeting of a function.
@@ -117,9 +131,11 @@ struct Waiting {
 pub(super) enum Taken {
     /// It was none of the window's: the function was not armed by it.
     Not,
+    /// As the second meeting of a trap that was left in place.
+    AsRepeat,
     /// For its rate.
     ForRate,
-    /// As a step of a burst.
+    /// As a step of a sequence.
     AsStep,
 }
 
@@ -139,9 +155,11 @@ impl Windows {
             random: Generator::new(rates.seed),
             looked: Instant::now(),
             allowed: Duration::ZERO,
+            accounted: own_time(),
+            stops: 0,
             fixed: Duration::ZERO,
             spent: Duration::ZERO,
-            spent_on_bursts: Duration::ZERO,
+            spent_on_rates: Duration::ZERO,
             open: None,
             times: BTreeMap::new(),
             draw: None,
@@ -164,17 +182,19 @@ impl Windows {
         }
         let Some(image) = space.images.iter().position(|image| image.module == site.module) else { return };
         if space.arm_again(modules, image, site.entry) {
+            space.look_at_clock();
             let time = space.processor_time;
             self.repeat = Some(Repeat { space: id, site, thread, time, since: Instant::now() });
         }
     }
 
     /// Whether this was the second meeting of a trap that was left in place.
-    pub(super) fn is_repeat(&mut self, id: u32, space: &Space, site: Site, thread: Pid) -> bool {
+    fn is_repeat(&mut self, id: u32, space: &mut Space, site: Site, thread: Pid) -> bool {
         let Some(repeat) = self.repeat.take_if(|repeat| repeat.space == id && repeat.site == site) else {
             return false;
         };
         if repeat.thread == thread {
+            space.look_at_clock();
             self.repeats.push((space.processor_time.saturating_sub(repeat.time), repeat.since.elapsed()));
         }
         true
@@ -196,76 +216,102 @@ impl Windows {
         TURN
     }
 
-    /// Counts what handling one stop took.
-    pub(super) fn spend(&mut self, handling: Duration) {
-        let (_, stop) = self.cost_of_meeting();
-        match &mut self.open {
-            Some(open) => {
-                open.stopped += handling + stop;
-                let burst = open.burst.is_some();
-                self.spend_in(burst, handling + stop);
-            }
-            None => self.fixed += handling + stop,
-        }
+    /// The program begins to run; what was done before is no cost of it.
+    pub(super) fn begin(&mut self) {
+        self.accounted = own_time();
     }
 
-    fn spend_in(&mut self, burst: bool, time: Duration) {
+    /// The program was stopped, and goes on.
+    pub(super) fn stopped(&mut self) {
+        self.stops += 1;
+    }
+
+    /// What the program lost since this was last asked: the time that it was stopped, in which we worked, or our work beside it.
+    fn account(&mut self) -> Duration {
+        let now = own_time();
+        let (_, stop) = self.cost_of_meeting();
+        let cost = now.saturating_sub(self.accounted).max(stop * std::mem::take(&mut self.stops));
+        self.accounted = now;
+        cost
+    }
+
+    fn spend(&mut self, for_rates: bool, time: Duration) {
         self.spent += time;
-        if burst {
-            self.spent_on_bursts += time;
+        if for_rates {
+            self.spent_on_rates += time;
         }
     }
 
     /// A function was met.
-    pub(super) fn hit(&mut self, id: u32, space: &Space, site: Site, log: &mut Log) -> Taken {
-        let (latency, stop) = self.cost_of_meeting();
+    pub(super) fn hit(
+        &mut self,
+        id: u32,
+        space: &mut Space,
+        modules: &Modules<'_>,
+        site: Site,
+        thread: Pid,
+        log: &mut Log,
+    ) -> Taken {
+        if self.is_repeat(id, space, site, thread) {
+            return Taken::AsRepeat;
+        }
+        let (latency, _) = self.cost_of_meeting();
         let Some(open) = self.open.as_mut().filter(|open| open.space == id) else { return Taken::Not };
         open.meetings += 1;
-        let now = space.processor_time;
-        let Some(position) = open.waiting.iter().position(|waiting| waiting.site == site) else {
-            return Taken::Not;
-        };
-        let Waiting { since, armed, .. } = open.waiting.swap_remove(position);
-        if let Some(left) = &mut open.burst {
-            *left = left.saturating_sub(1);
-            if let Some(last) = open.last.replace(now) {
-                log.took(now.saturating_sub(last));
+        if let Some(sequence) = &mut open.sequence {
+            if !open.waiting.contains(&site) {
+                return Taken::Not;
+            }
+            sequence.left = sequence.left.saturating_sub(1);
+            if let Some(last) = sequence.last.replace(site) {
+                space.arm_site_again(modules, last);
             }
             return Taken::AsStep;
         }
-        // Either is too long in its own way: the one by what the kernel had not counted yet, the other by waiting.
-        let by_processor = now.saturating_sub(since).saturating_sub(open.meetings.saturating_mul(latency));
-        let by_clock = armed.elapsed().saturating_sub(open.stopped).saturating_sub(stop);
-        let time = by_processor.min(by_clock.as_nanos() as u64);
-        log.watched(site, time, 0, true);
+        if !open.waiting.remove(&site) {
+            return Taken::Not;
+        }
+        space.look_at_clock();
+        let now = space.processor_time;
+        if open.last.replace(now).is_some() {
+            let time = open.time_to(now, latency);
+            log.watched(site, time, true);
+        } else {
+            (open.since, open.meetings) = (now, 0);
+        }
         Taken::ForRate
     }
 
     /// What a forked child has of the open window is none of it.
     pub(super) fn leave(&self, id: u32, copy: &mut Space, modules: &Modules<'_>) {
-        for Waiting { site, .. } in
-            self.open.iter().filter(|open| open.space == id).flat_map(|open| &open.waiting)
-        {
-            copy.disarm(modules, *site);
+        if let Some(open) = self.open.as_ref().filter(|open| open.space == id) {
+            let sites: Vec<Site> = open.waiting.iter().copied().collect();
+            copy.disarm(modules, &sites);
         }
     }
 
     /// Opens and closes windows when it is time.
     pub(super) fn turn(&mut self, spaces: &mut BTreeMap<u32, Space>, modules: &Modules<'_>, log: &mut Log) {
-        let (now, before) = (Instant::now(), own_time());
+        let now = Instant::now();
         if let Some(open) = &self.open {
-            if now >= open.until || open.burst == Some(0) {
-                let burst = open.burst.is_some();
-                self.close(spaces, modules, log);
-                self.spend_in(burst, own_time().saturating_sub(before) / ARMING);
+            let over = open.sequence.as_ref().is_some_and(|sequence| sequence.left == 0);
+            if now + EARLY < open.until && !over {
+                return;
             }
-            return;
+            let for_rates = open.sequence.is_none();
+            let cost = self.account();
+            self.spend(for_rates, cost);
+            self.close(spaces, modules, log);
+            let cost = self.account() / ARMING;
+            self.spend(for_rates, cost);
         }
         if self.spent >= self.allowed {
-            if now.duration_since(self.looked) < TURN {
+            if now.duration_since(self.looked) < LOOK {
                 return;
             }
             self.looked = now;
+            let cost = self.account();
+            self.fixed += cost;
             let running = spaces.values_mut().map(|space| {
                 space.look_at_clock();
                 space.worked()
@@ -276,32 +322,46 @@ impl Windows {
             self.allowed = all.saturating_sub(self.fixed).max(all / 2);
         }
         if self.spent < self.allowed {
-            let burst = self.spent_on_bursts < self.spent / BURSTS;
-            self.open(burst, spaces, modules, log);
-            self.spend_in(burst, own_time().saturating_sub(before) / ARMING);
+            let cost = self.account();
+            self.fixed += cost;
+            let for_rates = self.spent_on_rates < self.spent / FOR_RATES;
+            self.open(for_rates, spaces, modules, log);
+            let cost = self.account() / if for_rates { ARMING } else { 1 };
+            self.spend(for_rates, cost);
         }
     }
 
-    fn open(&mut self, burst: bool, spaces: &mut BTreeMap<u32, Space>, modules: &Modules<'_>, log: &mut Log) {
+    fn open(
+        &mut self,
+        for_rates: bool,
+        spaces: &mut BTreeMap<u32, Space>,
+        modules: &Modules<'_>,
+        log: &mut Log,
+    ) {
         let Some(id) = self.busiest(spaces) else { return };
         let Some(space) = spaces.get_mut(&id) else { return };
-        let waiting =
-            if burst { all_that_ran(space, modules) } else { self.some_that_ran(id, space, modules, log) };
+        let waiting = if for_rates {
+            self.some_that_ran(id, space, modules, log)
+        } else {
+            all_that_ran(space, modules)
+        };
         if waiting.is_empty() {
             return;
         }
-        if burst {
+        let sequence = (!for_rates).then(|| {
             log.gap();
-        }
-        let burst = burst.then_some(MET_IN_A_BURST);
+            let left = (waiting.len() / FUNCTIONS_TO_A_STEP).clamp(STEPS, MOST_STEPS);
+            Sequence { left, last: None }
+        });
+        space.look_at_clock();
         self.open = Some(Open {
             space: id,
             waiting,
-            until: Instant::now() + WINDOW,
-            burst,
-            meetings: 0,
+            since: space.processor_time,
             last: None,
-            stopped: Duration::ZERO,
+            meetings: 0,
+            until: Instant::now() + if for_rates { WINDOW } else { PATIENCE },
+            sequence,
         });
     }
 
@@ -312,7 +372,7 @@ impl Windows {
         space: &mut Space,
         modules: &Modules<'_>,
         log: &Log,
-    ) -> Vec<Waiting> {
+    ) -> BTreeSet<Site> {
         let seen: usize = space.images.iter().map(|image| image.seen.len()).sum();
         let stale = self.draw.as_ref().is_none_or(|draw| {
             let drawn = draw.from.len();
@@ -321,19 +381,15 @@ impl Windows {
         if stale {
             self.draw = Some(Draw::of(id, space, log));
         }
-        let Some(draw) = &mut self.draw else { return Vec::new() };
+        let mut waiting = BTreeSet::new();
+        let Some(draw) = &mut self.draw else { return waiting };
         draw.used += 1;
-        let mut waiting: Vec<Waiting> = Vec::with_capacity(FUNCTIONS);
         for turn in 0..FUNCTIONS.min(draw.from.len()) {
             let (image, entry) = draw.next(turn % 2 == 0, &mut self.random);
             let Some(module) = space.images.get(image).map(|image| image.module) else { continue };
             let site = Site { module, entry };
-            if waiting.iter().any(|waiting| waiting.site == site) {
-                continue;
-            }
-            if space.arm_again(modules, image, entry) {
-                space.look_at_clock();
-                waiting.push(Waiting { site, since: space.processor_time, armed: Instant::now() });
+            if !waiting.contains(&site) && space.arm_again(modules, image, entry) {
+                waiting.insert(site);
             }
         }
         waiting
@@ -357,29 +413,42 @@ impl Windows {
 
     /// Ends the open window: what was not met was armed to its end.
     pub(super) fn close(&mut self, spaces: &mut BTreeMap<u32, Space>, modules: &Modules<'_>, log: &mut Log) {
+        let (latency, _) = self.cost_of_meeting();
         let Some(open) = self.open.take() else { return };
         let Some(space) = spaces.get_mut(&open.space) else { return };
         space.look_at_clock();
-        for Waiting { site, since, .. } in open.waiting {
-            if open.burst.is_none() {
-                log.watched(site, space.processor_time.saturating_sub(since), open.meetings, false);
+        let sites: Vec<Site> = open.waiting.iter().copied().collect();
+        space.disarm(modules, &sites);
+        if open.sequence.is_none() {
+            let time = open.time_to(space.processor_time.max(open.last.unwrap_or(0)), latency);
+            for site in open.waiting {
+                log.watched(site, time, false);
             }
-            space.disarm(modules, site);
         }
     }
 }
 
-/// Arms all functions that have run.
-fn all_that_ran(space: &mut Space, modules: &Modules<'_>) -> Vec<Waiting> {
-    let mut seen: Vec<(usize, Site)> = Vec::new();
-    for (index, image) in space.images.iter().enumerate() {
-        seen.extend(
-            image.seen.iter().map(|(entry, _)| (index, Site { module: image.module, entry: *entry })),
-        );
+impl Open {
+    /// How long its functions were armed when this was the processor time, less what the meetings took.
+    fn time_to(&self, now: u64, latency: u64) -> u64 {
+        now.saturating_sub(self.since).saturating_sub(self.meetings.saturating_mul(latency))
     }
-    seen.truncate(IN_A_BURST);
-    seen.retain(|(image, site)| space.arm_again(modules, *image, site.entry));
-    seen.into_iter().map(|(_, site)| Waiting { site, since: 0, armed: Instant::now() }).collect()
+}
+
+/// Arms all functions that have run.
+fn all_that_ran(space: &mut Space, modules: &Modules<'_>) -> BTreeSet<Site> {
+    let mut waiting = BTreeSet::new();
+    for index in 0..space.images.len() {
+        let image = &space.images[index];
+        let module = image.module;
+        let most = IN_A_SEQUENCE.saturating_sub(waiting.len());
+        let mut entries: Vec<u32> = image.seen.iter().map(|(entry, _)| *entry).take(most).collect();
+        entries.sort_unstable();
+        entries.dedup();
+        space.arm_many_again(modules, index, &mut entries);
+        waiting.extend(entries.into_iter().map(|entry| Site { module, entry }));
+    }
+    waiting
 }
 
 impl Draw {
@@ -390,7 +459,8 @@ impl Draw {
                 let facts = log.facts(Site { module: image.module, entry: *entry });
                 // In calls per window; a function that was hardly watched may be one of those called often.
                 let window = WINDOW.as_nanos() as f64;
-                sum += ((facts.hits as f64 + 0.5) / (facts.watched() as f64 + window) * window).sqrt();
+                let (hits, watched) = facts.seen();
+                sum += ((hits as f64 + 0.5) / (watched as f64 + window) * window).sqrt();
                 from.push((index, *entry));
                 sums.push(sum);
             }
@@ -411,6 +481,6 @@ impl Draw {
 }
 
 /// Processor time of this thread: what waiting for a processor took is no cost of its work.
-pub(super) fn own_time() -> Duration {
+fn own_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }

@@ -14,9 +14,14 @@ use nix::unistd::Pid;
 use std::io;
 use std::ops::Range;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
-/// Bytes that are read and written at once.
+/// Bytes of a page of memory, or of a part of one.
 const PAGE: u64 = 4096;
+/// Pages that are read and written at once.
+const PAGES_AT_ONCE: u64 = 64;
+/// How old a processor time may be where it need not be exact.
+const FRESH: Duration = Duration::from_micros(500);
 
 /// One function of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -84,6 +89,8 @@ pub(super) struct Space {
     clock: Option<ClockId>,
     /// Processor time when it was first looked at.
     began: u64,
+    /// When it was last looked at now and then.
+    looked: Option<Instant>,
 }
 
 impl Space {
@@ -100,6 +107,7 @@ impl Space {
             processor_time: 0,
             clock: clock_getcpuclockid(process).ok(),
             began: 0,
+            looked: None,
         })
     }
 
@@ -120,6 +128,7 @@ impl Space {
             processor_time: 0,
             clock: clock_getcpuclockid(child).ok(),
             began: 0,
+            looked: None,
         })
     }
 
@@ -225,7 +234,8 @@ impl Space {
         }
     }
 
-    /// Shows the bytes at every entry of an image, page by page, and writes the pages back while `change` says so.
+    /// Shows the bytes at every entry of an image, in runs of pages, and writes the runs back while `change` says so. The addresses
+    /// rise; every page of a run has one.
     fn pages(
         &self,
         image: &Image,
@@ -233,29 +243,44 @@ impl Space {
         address_of: impl Fn(usize) -> u64,
         mut change: impl FnMut(usize, &mut [u8; TRAP.len()]) -> bool,
     ) {
-        let mut page = [0; PAGE as usize];
+        let place = |index: usize| address_of(index).wrapping_add(image.bias);
+        let page_of = |index: usize| place(index) & !(PAGE - 1);
+        let mut run: Vec<u8> = Vec::with_capacity((PAGES_AT_ONCE * PAGE) as usize);
         let mut index = 0;
         while index < count {
-            let first = address_of(index).wrapping_add(image.bias);
-            let start = first & !(PAGE - 1);
-            let next = (index..count)
-                .find(|next| address_of(*next).wrapping_add(image.bias) & !(PAGE - 1) != start)
-                .unwrap_or(count);
-            if image.holds(first) && self.memory.read(start, &mut page).is_ok() {
-                let before = page;
+            let Some(range) = image.ranges.iter().find(|range| range.contains(&place(index))) else {
+                index += 1;
+                continue;
+            };
+            let start = page_of(index);
+            let (mut next, mut last) = (index + 1, start);
+            while next < count && range.contains(&place(next)) {
+                let page = page_of(next);
+                if page - last > PAGE || page - start >= PAGES_AT_ONCE * PAGE {
+                    break;
+                }
+                last = page;
+                next += 1;
+            }
+            run.clear();
+            run.resize((last - start + PAGE) as usize, 0);
+            if self.memory.read(start, &mut run).is_ok() {
+                let mut changed = false;
                 for entry in index..next {
-                    let inside = (address_of(entry).wrapping_add(image.bias) - start) as usize;
+                    let inside = (place(entry) - start) as usize;
                     // A trap is never longer than its alignment, so it ends in the page.
-                    let Some(bytes) = page.get_mut(inside..).and_then(|rest| rest.first_chunk_mut()) else {
+                    let Some(bytes) = run.get_mut(inside..).and_then(|rest| rest.first_chunk_mut()) else {
                         continue;
                     };
+                    let before = *bytes;
                     if !change(entry, bytes) {
                         return;
                     }
+                    changed |= *bytes != before;
                 }
-                if page != before {
+                if changed {
                     // A process that has just ended has no memory left to write to.
-                    let _ = self.memory.write(start, &page);
+                    let _ = self.memory.write(start, &run);
                 }
             }
             index = next;
@@ -289,11 +314,14 @@ impl Space {
         }
         let (image, entry) = self.find(modules, address)?;
         let module = self.images[image].module;
-        self.restore(address, modules.get(module).entries[entry].original);
+        let original = modules.get(module).entries[entry].original;
         let armed = &mut self.images[image].armed[entry];
         if !std::mem::take(armed) {
+            self.restore(address, original);
             return Some(Met::TakenOut);
         }
+        // It was met, so it is there. A process that has just ended has no memory left to write to.
+        let _ = self.memory.write(address, &original);
         Some(Met::Function(Site { module, entry: entry as u32 }))
     }
 
@@ -324,6 +352,15 @@ impl Space {
         }
     }
 
+    /// As [`Self::look_at_clock`], if it was not looked at just now.
+    pub(super) fn look_at_clock_now_and_then(&mut self) {
+        let now = Instant::now();
+        if self.looked.is_none_or(|looked| now.duration_since(looked) >= FRESH) {
+            self.looked = Some(now);
+            self.look_at_clock();
+        }
+    }
+
     /// Notes that a function has run.
     pub(super) fn saw(&mut self, site: Site) {
         let now = self.processor_time;
@@ -344,17 +381,58 @@ impl Space {
         armed
     }
 
-    /// Takes the trap at a function out again, if it still stands there.
-    pub(super) fn disarm(&mut self, modules: &Modules<'_>, site: Site) {
-        let found = self
-            .images
-            .iter_mut()
-            .find(|image| image.module == site.module && image.armed[site.entry as usize]);
-        let Some(image) = found else { return };
-        image.armed[site.entry as usize] = false;
-        let known = modules.get(site.module).entries[site.entry as usize];
-        let address = known.address.wrapping_add(image.bias);
-        self.restore(address, known.original);
+    /// As [`Self::arm_again`], wherever the file is mapped.
+    pub(super) fn arm_site_again(&mut self, modules: &Modules<'_>, site: Site) {
+        if let Some(image) = self.images.iter().position(|image| image.module == site.module) {
+            self.arm_again(modules, image, site.entry);
+        }
+    }
+
+    /// Puts traps at functions of one image again, which are given by their entries in rising order, and keeps those that stand.
+    pub(super) fn arm_many_again(&mut self, modules: &Modules<'_>, image: usize, entries: &mut Vec<u32>) {
+        let known = &modules.get(self.images[image].module).entries;
+        let mut armed = Vec::with_capacity(entries.len());
+        self.pages(
+            &self.images[image],
+            entries.len(),
+            |index| known[entries[index] as usize].address,
+            |index, bytes| {
+                if *bytes == known[entries[index] as usize].original {
+                    *bytes = TRAP;
+                    armed.push(entries[index]);
+                }
+                true
+            },
+        );
+        for entry in &armed {
+            self.images[image].armed[*entry as usize] = true;
+        }
+        *entries = armed;
+    }
+
+    /// Takes the traps at functions out again, where they still stand. The functions rise.
+    pub(super) fn disarm(&mut self, modules: &Modules<'_>, sites: &[Site]) {
+        for image in 0..self.images.len() {
+            let module = self.images[image].module;
+            let armed: Vec<u32> = sites
+                .iter()
+                .filter(|site| site.module == module)
+                .map(|site| site.entry)
+                .filter(|entry| std::mem::take(&mut self.images[image].armed[*entry as usize]))
+                .collect();
+            let known = &modules.get(module).entries;
+            self.pages(
+                &self.images[image],
+                armed.len(),
+                |index| known[armed[index] as usize].address,
+                |index, bytes| {
+                    if *bytes == TRAP {
+                        *bytes = known[armed[index] as usize].original;
+                    }
+                    true
+                },
+            );
+        }
     }
 
     /// Takes every trap out.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Starts a program under the recorder, or takes on one that runs; says why where that is not allowed.
 
-use super::machine;
-use super::mappings::{status_field, threads};
+use super::join::join;
+use super::mappings::mappings_with_code;
 use super::modules::Modules;
+use super::refusal;
 use super::system::{self, Spawning};
-use super::tracer::{Ending, Tracer};
+use super::tracer::{Ending, Tracer, has_other_rights};
 use crate::binary::{Files, NoFiles};
 use crate::error::{Error, ErrorKind, Result};
 use crate::measure::command::Outcome;
@@ -16,7 +17,6 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Records in a thread of its own, as all that traces a program must be one thread.
@@ -56,7 +56,7 @@ pub(super) fn available() -> Result<()> {
 }
 
 /// For a running process: all that it makes is traced too.
-const FOLLOW: Options = Options::PTRACE_O_TRACECLONE
+pub(super) const FOLLOW: Options = Options::PTRACE_O_TRACECLONE
     .union(Options::PTRACE_O_TRACEFORK)
     .union(Options::PTRACE_O_TRACEVFORK)
     .union(Options::PTRACE_O_TRACEEXEC)
@@ -77,9 +77,7 @@ fn record_here(
     let started = match target {
         Target::Program(words) => Some(start(words, &mut tracer)?),
         Target::Processes(ids) => {
-            for id in ids {
-                join(Pid::from_raw(*id), &mut tracer)?;
-            }
+            join(ids, &mut tracer)?;
             None
         }
         Target::System => None,
@@ -97,8 +95,7 @@ fn record_here(
         Some(_) => "breakpoints (call rates) without own cost",
         None => "breakpoints (first uses) without call counts or own cost",
     };
-    let latency = tracer.windows.as_ref().map_or(0, |windows| windows.cost_of_meeting().0);
-    let (mut recording, steps) = tracer.log.recording(&tracer.modules, source, latency);
+    let (mut recording, steps) = tracer.log.recording(&tracer.modules, source);
     let traps: usize = tracer.modules.all().iter().map(|module| module.entries.len()).sum();
     recording.seen += &format!(", {traps} traps set in {} ms", tracer.arming.as_millis());
     Ok(Recorded { kept: Kept::Here(Box::new(recording), steps), outcome })
@@ -110,11 +107,12 @@ fn start(words: &[OsString], tracer: &mut Tracer<'_>) -> Result<(Pid, Spawning)>
     };
     let target = Target::Program(words.to_vec());
     refuse_other_rights(program)?;
+    read_beforehand(words, &mut tracer.modules);
     let mut command = std::process::Command::new(program);
     command.args(arguments);
     let started = system::start(command).map_err(|error| not_started(&target, &error))?;
     let process = started.process;
-    ptrace::seize(process, FOLLOW_AND_END).map_err(|error| not_allowed(process, error))?;
+    ptrace::seize(process, FOLLOW_AND_END).map_err(|error| refusal::not_allowed(process, true, error))?;
     tracer
         .expect(process)
         .map_err(|error| Error::failed(format!("the program cannot be traced: {error}")))?;
@@ -158,15 +156,25 @@ fn refuse_other_rights(program: &OsString) -> Result<()> {
         return Ok(());
     }
     let Some(path) = found_on_search_path(program) else { return Ok(()) };
-    let other = std::fs::metadata(&path).is_ok_and(|found| found.permissions().mode() & 0o6000 != 0);
-    if !other {
+    if !std::fs::metadata(&path).is_ok_and(|found| has_other_rights(&found)) {
         return Ok(());
     }
-    Err(Error::new(
-        ErrorKind::Unsupported,
-        format!("{} runs with the rights of another user (setuid), which the kernel takes from it while it is traced", path.display()),
-    )
-    .with_hint("record it as root, or record the program behind it"))
+    Err(refusal::other_rights(&path))
+}
+
+/// Reads what will run, so that the program need not stand still for it: the program itself, the programs among its arguments, which
+/// it may start (as `nice` and `env` do), and what this program has loaded, as nearly all programs load it.
+fn read_beforehand(words: &[OsString], modules: &mut Modules<'_>) {
+    let program = words.first().and_then(found_on_search_path);
+    let arguments = words.iter().skip(1).map(PathBuf::from).filter(|path| path.components().count() > 1);
+    let own = std::env::current_exe().unwrap_or_default();
+    let loaded = mappings_with_code(Pid::this()).unwrap_or_default();
+    let loaded = loaded.into_iter().map(|mapping| PathBuf::from(mapping.path)).filter(|path| *path != own);
+    for path in program.into_iter().chain(arguments).chain(loaded) {
+        if let Ok(path) = path.canonicalize() {
+            modules.read_beforehand(&path);
+        }
+    }
 }
 
 fn found_on_search_path(program: &OsString) -> Option<PathBuf> {
@@ -176,82 +184,4 @@ fn found_on_search_path(program: &OsString) -> Option<PathBuf> {
     }
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(path)).find(|path| path.is_file())
-}
-
-fn join(process: Pid, tracer: &mut Tracer<'_>) -> Result<()> {
-    let gone = || Error::failed(format!("there is no process {process}"));
-    if let Some(by) =
-        status_field(process, "TracerPid").ok_or_else(gone)?.parse::<i32>().ok().filter(|by| *by != 0)
-    {
-        let name = std::fs::read_to_string(format!("/proc/{by}/comm")).unwrap_or_default();
-        return Err(Error::new(
-            ErrorKind::Unsupported,
-            format!("process {process} is traced already, by {} (process {by})", name.trim()),
-        )
-        .with_hint("end that first, or record with perf: --method perf"));
-    }
-    let mut seized: BTreeSet<Pid> = BTreeSet::new();
-    // Threads may be made meanwhile; those of a seized thread are seized by the kernel.
-    loop {
-        let new: Vec<Pid> = threads(process)
-            .map_err(|_| gone())?
-            .into_iter()
-            .filter(|thread| !seized.contains(thread))
-            .collect();
-        if new.is_empty() {
-            break;
-        }
-        for thread in new {
-            match ptrace::seize(thread, FOLLOW) {
-                Ok(()) | Err(Errno::ESRCH) => drop(seized.insert(thread)),
-                Err(_) if traced_by_us(thread) => drop(seized.insert(thread)),
-                Err(error) => return Err(not_allowed(process, error)),
-            }
-        }
-    }
-    let threads: Vec<Pid> = seized.into_iter().collect();
-    tracer
-        .join(process, &threads)
-        .map_err(|error| Error::failed(format!("process {process} cannot be read: {error}")))
-}
-
-fn traced_by_us(thread: Pid) -> bool {
-    status_field(thread, "TracerPid").is_some_and(|by| by == nix::unistd::gettid().to_string())
-}
-
-/// Why the kernel does not let this process be traced, and the way out.
-fn not_allowed(process: Pid, error: Errno) -> Error {
-    let unsupported = |message: String| Error::new(ErrorKind::Unsupported, message);
-    if error == Errno::ESRCH {
-        return Error::failed(format!("there is no process {process}"));
-    }
-    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
-    let owner =
-        status_field(process, "Uid").and_then(|ids| ids.split_whitespace().next()?.parse::<u32>().ok());
-    let ours = nix::unistd::getuid();
-    let root = nix::unistd::geteuid().is_root();
-    if owner.is_some_and(|owner| owner != ours.as_raw()) && !root {
-        return unsupported(format!("process {process} belongs to another user"))
-            .with_hint("record it as root (sudo)");
-    }
-    match scope.trim() {
-        "3" => unsupported("this machine lets no program be traced (kernel.yama.ptrace_scope = 3)".to_owned())
-            .with_hint("that setting lasts until the machine is started anew; record with perf or valgrind: --method"),
-        "2" if !root => {
-            unsupported("this machine lets root alone trace programs (kernel.yama.ptrace_scope = 2)".to_owned())
-                .with_hint("record as root, or allow it: sudo sysctl kernel.yama.ptrace_scope=1")
-        }
-        "1" if !root => unsupported(format!(
-            "this machine lets programs be traced only by what started them (kernel.yama.ptrace_scope = 1), and process {process} \
-             was started elsewhere"
-        ))
-        .with_hint(
-            "start it by `sediment record -- PROGRAM`, record as root, or allow it: sudo sysctl kernel.yama.ptrace_scope=0",
-        ),
-        _ => unsupported(format!("the kernel does not let process {process} be traced: {error}")).with_hint(format!(
-            "in a container allow it by --cap-add=SYS_PTRACE; on {} no other means is left where seccomp forbids it: record \
-             with valgrind (--method valgrind)",
-            machine::ARCH
-        )),
-    }
 }

@@ -14,7 +14,7 @@ use super::log::Log;
 use super::machine::Registers;
 use super::mappings::{is_pending, process_of};
 use super::modules::Modules;
-use super::rates::{Taken, Windows, own_time};
+use super::rates::{Taken, Windows};
 use super::space::{Met, Space};
 use super::system::{self, Alarm, Resume, Status};
 use crate::error::{Error, Result};
@@ -24,7 +24,9 @@ use nix::libc;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Metadata;
 use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How often it is looked whether the recording is to end.
@@ -35,6 +37,8 @@ const LOOK_AROUND: Duration = Duration::from_millis(50);
 struct Task {
     process: Pid,
     space: u32,
+    /// So many ends of its system calls are yet to be looked at, as it may become another program soon.
+    looked_at: u8,
 }
 
 /// How the program that was started ended.
@@ -103,7 +107,7 @@ impl<'a> Tracer<'a> {
     /// Takes on a process that was seized and is yet to become the program: it has no traps.
     pub(super) fn expect(&mut self, process: Pid) -> std::io::Result<()> {
         let space = self.add_space(Space::of(process)?);
-        self.tasks.insert(process, Task { process, space });
+        self.tasks.insert(process, Task { process, space, looked_at: 0 });
         self.root = Some(process);
         Ok(())
     }
@@ -114,7 +118,7 @@ impl<'a> Tracer<'a> {
         space.look_at_mappings(&mut self.modules)?;
         let space = self.add_space(space);
         for thread in threads {
-            self.tasks.insert(*thread, Task { process, space });
+            self.tasks.insert(*thread, Task { process, space, looked_at: 0 });
         }
         Ok(())
     }
@@ -136,6 +140,9 @@ impl<'a> Tracer<'a> {
 
     fn follow(&mut self) -> Result<()> {
         self.begun = Instant::now();
+        if let Some(windows) = &mut self.windows {
+            windows.begin();
+        }
         while !self.over && !self.tasks.is_empty() {
             let period = self.windows.as_ref().map_or(LOOK_AROUND, |windows| windows.period());
             self.alarm.ring(period).map_err(broken)?;
@@ -144,10 +151,9 @@ impl<'a> Tracer<'a> {
             }
             match system::wait() {
                 Ok(Some((thread, status))) => {
-                    let before = own_time();
                     self.handle(thread, status)?;
                     if let Some(windows) = &mut self.windows {
-                        windows.spend(own_time().saturating_sub(before));
+                        windows.stopped();
                     }
                 }
                 Ok(None) => self.look_around(),
@@ -179,7 +185,7 @@ impl<'a> Tracer<'a> {
         let elapsed = self.begun.elapsed();
         let late = matches!(self.settings.until, Until::After(limit) if elapsed >= limit);
         self.over |= late || self.settings.stop.asked();
-        (self.watch)(Progress { elapsed, functions: Some(self.log.functions()) });
+        (self.watch)(Progress { elapsed, functions: Some(self.log.functions()), warning: None });
     }
 
     fn handle(&mut self, thread: Pid, status: Status) -> Result<()> {
@@ -214,11 +220,12 @@ impl<'a> Tracer<'a> {
     }
 
     fn go_on(&mut self, thread: Pid, signal: i32) -> Result<()> {
-        let loading =
-            self.tasks.get(&thread).and_then(|task| self.spaces.get(&task.space)).is_some_and(|s| s.loading);
+        let task = self.tasks.get(&thread);
+        let loading = task.and_then(|task| self.spaces.get(&task.space)).is_some_and(|space| space.loading);
+        let looked_at = task.is_some_and(|task| task.looked_at > 0);
         let how = if self.letting_go {
             Resume::Detach
-        } else if loading || self.settings.until == Until::Output {
+        } else if loading || looked_at || self.settings.until == Until::Output {
             Resume::ToSystemCall
         } else {
             Resume::Run
@@ -254,7 +261,6 @@ impl<'a> Tracer<'a> {
         let Some(space) = self.spaces.get_mut(&task.space) else { return Ok(libc::SIGTRAP) };
         let Some(mut registers) = ignore_gone_or(Registers::of(thread))? else { return Ok(0) };
         let address = registers.trap_address();
-        registers.set_program_counter(address);
         match space.meet(&self.modules, address) {
             None => return Ok(libc::SIGTRAP),
             Some(Met::TakenOut) => {}
@@ -269,28 +275,26 @@ impl<'a> Tracer<'a> {
                 for image in std::mem::take(&mut space.gone) {
                     self.log.retire_image(&image, space.processor_time);
                 }
+                ignore_gone(registers.put(thread))?;
+                return Ok(0);
             }
             Some(Met::Function(site)) => {
-                space.look_at_clock();
-                let again = self
-                    .windows
-                    .as_mut()
-                    .is_some_and(|windows| windows.is_repeat(task.space, space, site, thread));
-                if again {
-                    ignore_gone(registers.put(thread))?;
-                    return Ok(0);
+                if self.windows.is_some() {
+                    space.look_at_clock_now_and_then();
                 }
-                let returns_to = registers.return_address(&space.memory);
-                let caller = returns_to.and_then(|address| space.place(address));
+                let caller = registers.return_address(thread).and_then(|address| space.place(address));
                 let taken = match &mut self.windows {
-                    Some(windows) => windows.hit(task.space, space, site, &mut self.log),
+                    Some(windows) => {
+                        windows.hit(task.space, space, &self.modules, site, thread, &mut self.log)
+                    }
                     None => Taken::Not,
                 };
                 match taken {
-                    Taken::AsStep => self.log.ran(&self.modules, site, caller),
-                    Taken::ForRate => self.log.hit(&self.modules, site, caller, true),
+                    Taken::AsRepeat => {}
+                    Taken::AsStep => self.log.ran(&self.modules, thread.as_raw() as u64, site, caller),
+                    Taken::ForRate => self.log.met(&self.modules, site, caller),
                     Taken::Not => {
-                        self.log.hit(&self.modules, site, caller, false);
+                        self.log.first(&self.modules, site, caller);
                         space.saw(site);
                         if let Some(windows) = &mut self.windows {
                             windows.leave_for_repeat(task.space, space, &self.modules, site, thread);
@@ -299,13 +303,19 @@ impl<'a> Tracer<'a> {
                 }
             }
         }
-        ignore_gone(registers.put(thread))?;
+        ignore_gone(registers.go_to(thread, address))?;
         Ok(0)
     }
 
     fn system_call(&mut self, thread: Pid) -> Result<()> {
         let Some(registers) = ignore_gone_or(Registers::of(thread))? else { return Ok(()) };
         let call = registers.system_call();
+        if let Some(task) = self.tasks.get_mut(&thread).filter(|task| task.looked_at > 0) {
+            task.looked_at -= 1;
+            if let Some(path) = call.becomes().filter(|_| !call.ended) {
+                self.warn_of_other_rights(thread, path);
+            }
+        }
         let output = matches!(call.writes_to(), Some(1 | 2));
         self.over |= self.settings.until == Until::Output && output && !call.ended;
         let space = self.tasks.get(&thread).and_then(|task| self.spaces.get_mut(&task.space));
@@ -315,6 +325,26 @@ impl<'a> Tracer<'a> {
             self.arming += stopped.elapsed();
         }
         Ok(())
+    }
+
+    /// A process is about to become the program whose path stands at this address of its memory.
+    fn warn_of_other_rights(&mut self, process: Pid, path: u64) {
+        let Some(space) = self.tasks.get(&process).and_then(|task| self.spaces.get(&task.space)) else {
+            return;
+        };
+        let Some(path) = space.memory.text(path).map(PathBuf::from) else { return };
+        let folder = if path.is_absolute() { "root" } else { "cwd" };
+        let inside = path.strip_prefix("/").unwrap_or(&path);
+        let file = Path::new("/proc").join(process.to_string()).join(folder).join(inside);
+        if std::fs::metadata(&file).is_ok_and(|found| has_other_rights(&found)) {
+            let warning = format!(
+                "{} is about to be started: while it is recorded, the kernel takes from it the rights of another user (setuid) that it runs with; \
+                 if it fails for that, record as root",
+                path.display()
+            );
+            let elapsed = self.begun.elapsed();
+            (self.watch)(Progress { elapsed, functions: Some(self.log.functions()), warning: Some(warning) });
+        }
     }
 
     fn has_a_child(&mut self, parent: Pid) -> Result<()> {
@@ -339,7 +369,11 @@ impl<'a> Tracer<'a> {
                 Err(_) => return Ok(()),
             }
         };
-        self.tasks.insert(child, Task { process, space: id });
+        // A new process becomes another program after a few system calls, or hardly ever.
+        const SYSTEM_CALLS: u8 = 64;
+        let root = nix::unistd::geteuid().is_root();
+        let looked_at = if process == task.process || root { 0 } else { SYSTEM_CALLS };
+        self.tasks.insert(child, Task { process, space: id, looked_at });
         if self.letting_go {
             if let Some(space) = self.spaces.get_mut(&id) {
                 space.disarm_all(&self.modules);
@@ -376,10 +410,9 @@ impl<'a> Tracer<'a> {
             Err(_) if nix::sys::signal::kill(process, None).is_err() => return Ok(()),
             Err(error) => return Err(unreadable(error)),
         };
-        self.tasks.insert(process, Task { process, space });
+        self.tasks.insert(process, Task { process, space, looked_at: 0 });
         let executable = format!("/proc/{process}/exe");
-        let privileged =
-            std::fs::metadata(&executable).is_ok_and(|found| found.permissions().mode() & 0o6000 != 0);
+        let privileged = std::fs::metadata(&executable).is_ok_and(|found| has_other_rights(&found));
         if privileged && !nix::unistd::geteuid().is_root() {
             let path = std::fs::read_link(&executable).unwrap_or_default();
             self.modules.losses.add(
@@ -445,6 +478,11 @@ impl Drop for Tracer<'_> {
         // After a panic of our own, too.
         let _ = self.let_go();
     }
+}
+
+/// Whether a program runs with the rights of its owner or group, not of who starts it.
+pub(super) fn has_other_rights(file: &Metadata) -> bool {
+    file.is_file() && file.permissions().mode() & 0o6000 != 0 && file.permissions().mode() & 0o111 != 0
 }
 
 /// A thread that is gone, killed while it was stopped, is none to ask: its end is told next.

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The other means of recording: chosen, taken where they are the best, and ended by the interrupt key.
+
+use super::support::{Need, case, root};
+use super::{Running, Workshop, calls, code, err, number_in, programs, text, wait};
+use libtest_mimic::Trial;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+pub fn cases() -> Vec<Trial> {
+    let both = [Need::Program("cc"), Need::Program("valgrind"), Need::Program("perf")];
+    vec![
+        case("other_means_can_be_chosen", &both, other_means_can_be_chosen),
+        case("the_interrupt_key_ends_every_recording", &both, the_interrupt_key_ends_every_recording),
+        case("the_whole_machine_is_recorded", &both, the_whole_machine_is_recorded),
+        case(
+            "branch_records_are_taken_where_they_are",
+            &[Need::Program("cc")],
+            branch_records_are_taken_where_they_are,
+        ),
+    ]
+}
+
+fn sediment() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_sediment"))
+}
+
+fn other_means_can_be_chosen() {
+    let shop = Workshop::new();
+    let program = shop.compile("plain", &programs::plain(), &["-fno-omit-frame-pointer"]);
+    let record = |method: &str| {
+        let mut record = sediment();
+        record.args(["record", "-o", "recorded.gv", "--method", method, "--"]).arg(&program);
+        record.current_dir(shop.path()).stdin(Stdio::null()).output().unwrap()
+    };
+    let recorded = record("valgrind");
+    assert_eq!((code(&recorded), recorded.stdout.ends_with(b"the end\n")), (7, true), "{}", err(&recorded));
+    assert_eq!(calls(&shop.profile(), "work", "f17"), 20_000, "valgrind counts every call");
+    let recorded = record("perf-stacks");
+    assert_eq!((code(&recorded), recorded.stdout.ends_with(b"the end\n")), (7, true), "{}", err(&recorded));
+    assert!(calls(&shop.profile(), "main", "work") > 0);
+    let doctor = sediment().arg("doctor").output().unwrap();
+    let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    assert!(said.contains("breakpoints: works"), "{said}");
+    assert!(said.contains("valgrind: works") && said.contains("perf-branches"), "{said}");
+}
+
+/// Works until it is told to end, after it has written its process id to the file of its argument.
+fn worker() -> String {
+    programs::plain().replace(
+        "int main(void) {",
+        "#include <signal.h>\nint main(int count, char **arguments) {\n\
+         \x20   FILE *file = fopen(arguments[1], \"w\"); fprintf(file, \"%d\\n\", getpid()); fclose(file);\n\
+         \x20   for (long i = 0; i < 2000000; i++) work(20);\n",
+    )
+}
+
+fn the_interrupt_key_ends_every_recording() {
+    let shop = Workshop::new();
+    let program = shop.compile("worker", &worker(), &["-fno-omit-frame-pointer"]);
+    let place = shop.path().join("worker.pid");
+    for method in ["breakpoints", "perf-stacks", "valgrind"] {
+        let _ = std::fs::remove_file(&place);
+        let _ = std::fs::remove_file(shop.path().join("recorded.gv"));
+        // What runs in the background is started to ignore the interrupt key; here it is to be heard.
+        let mut record = Command::new("env");
+        record.args(["--default-signal=INT", env!("CARGO_BIN_EXE_sediment"), "record", "-o", "recorded.gv"]);
+        record.args(["--method", method, "--", text(&program), text(&place)]).current_dir(shop.path());
+        record.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let recorder = Running(record.spawn().unwrap());
+        let process = number_in(&place);
+        std::thread::sleep(Duration::from_millis(400));
+        for id in [recorder.0.id(), process as u32] {
+            // One may have ended by the other's end.
+            let _ =
+                Command::new("kill").args(["-INT", &id.to_string()]).stderr(Stdio::null()).status().unwrap();
+        }
+        let ended = wait(recorder);
+        assert!(shop.path().join("recorded.gv").exists(), "{method}: {}", err(&ended));
+        let profile = shop.profile();
+        assert!(
+            calls(&profile, "main", "work") > 0 || calls(&profile, "work", "f17") > 0,
+            "{method}: {}",
+            err(&ended)
+        );
+    }
+}
+
+fn the_whole_machine_is_recorded() {
+    let allowed = Command::new("perf")
+        .args(["record", "-q", "-a", "-e", "cpu-clock:u", "-o", "/dev/null", "--", "true"])
+        .output()
+        .unwrap();
+    if !allowed.status.success() {
+        eprintln!("not run: this user may not record the whole machine");
+        return;
+    }
+    let shop = Workshop::new();
+    let program = shop.compile("worker", &worker(), &["-fno-omit-frame-pointer"]);
+    let place = shop.path().join("worker.pid");
+    let worker = Running(Command::new(&program).arg(&place).stdout(Stdio::null()).spawn().unwrap());
+    number_in(&place);
+    let mut record = sediment();
+    record.args(["record", "--system", "--seconds", "1", "-o", "recorded.gv"]).current_dir(shop.path());
+    let recorded = record.stdin(Stdio::null()).output().unwrap();
+    drop(worker);
+    assert_eq!(code(&recorded), 0, "{}", err(&recorded));
+    assert!(err(&recorded).contains("recording by perf-"), "{}", err(&recorded));
+    let profile = shop.profile();
+    assert!(calls(&profile, "main", "work") > 0, "{}", err(&recorded));
+    let by_breakpoints = sediment().args(["record", "--system", "--method", "breakpoints"]).output().unwrap();
+    assert_eq!(code(&by_breakpoints), 2, "{}", err(&by_breakpoints));
+}
+
+/// A machine with branch records, by a stand-in for perf that says what one has recorded.
+fn branch_records_are_taken_where_they_are() {
+    let shop = Workshop::new();
+    let program = shop.compile("plain", &programs::plain(), &[]);
+    let recorded_there = root().join("tests/golden/read/perf-script/branches-by-name/input");
+    let perf = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && {{ echo perf version 6.1.0; exit; }}\n\
+         while [ $# -gt 0 ] && [ \"$1\" != -- ]; do\n\
+         \x20   [ \"$1\" = -o ] && output=$2\n    [ \"$1\" = -j ] && branches=$2\n    shift\ndone\n\
+         shift\n[ \"$branches\" = any_call,u ] || exit 1\n\"$@\"\nended=$?\n\
+         [ $output = /dev/null ] || cp '{}' \"$output\"\nexit $ended\n",
+        recorded_there.display()
+    );
+    let tools = shop.path().join("tools");
+    std::fs::create_dir(&tools).unwrap();
+    std::fs::write(tools.join("perf"), perf).unwrap();
+    std::fs::set_permissions(tools.join("perf"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", text(&tools), std::env::var("PATH").unwrap());
+    let run = |arguments: &[&str]| -> Output {
+        let mut run = sediment();
+        run.args(arguments).env("PATH", &path).current_dir(shop.path()).stdin(Stdio::null()).output().unwrap()
+    };
+    let recorded = run(&["record", "-o", "recorded.gv", "--", text(&program)]);
+    assert_eq!((code(&recorded), recorded.stdout.ends_with(b"the end\n")), (7, true), "{}", err(&recorded));
+    assert!(err(&recorded).contains("recording by perf-branches"), "{}", err(&recorded));
+    assert_eq!(calls(&shop.profile(), "main", "hot"), 3);
+    let doctor = run(&["doctor"]);
+    let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    assert!(said.contains("perf-branches: works, and is what `sediment record` takes"), "{said}");
+}

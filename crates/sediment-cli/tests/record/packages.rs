@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Profiles of installed packages: made-up ones in folders of their own, as dpkg and rpm keep them, and this machine's C library.
+
+use super::support::{Need, case};
+use super::{Workshop, calls, code, err, programs, text};
+use libtest_mimic::Trial;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+pub fn cases() -> Vec<Trial> {
+    vec![
+        case(
+            "of_a_package_only_its_own_functions_are_collected",
+            &[Need::Program("cc"), Need::Program("dpkg-query")],
+            of_a_package_only_its_own_functions_are_collected,
+        ),
+        case(
+            "packages_of_rpm_are_collected",
+            &[Need::Program("cc"), Need::Program("rpm"), Need::Program("rpmbuild")],
+            packages_of_rpm_are_collected,
+        ),
+        case(
+            "recordings_become_profiles_of_a_package",
+            &[Need::Program("cc"), Need::Program("dpkg-query"), Need::Program("perf")],
+            recordings_become_profiles_of_a_package,
+        ),
+    ]
+}
+
+fn sediment() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_sediment"))
+}
+
+/// Collects a package below `root` from a run of a program.
+fn collect(
+    shop: &Workshop,
+    package: &str,
+    options: &[&str],
+    program: &Path,
+    libraries: Option<&Path>,
+) -> Output {
+    let mut collect = sediment();
+    collect.args(["collect", "--root", "root", package, "--method", "breakpoints"]).args(options);
+    collect.arg("--").arg(program).arg("an argument").current_dir(shop.path()).stdin(Stdio::null());
+    if let Some(libraries) = libraries {
+        collect.env("LD_LIBRARY_PATH", libraries);
+    }
+    collect.output().unwrap()
+}
+
+fn of_a_package_only_its_own_functions_are_collected() {
+    let shop = Workshop::new();
+    let at = |path: &str| shop.path().join("root").join(path);
+    for folder in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "usr/bin"] {
+        std::fs::create_dir_all(at(folder)).unwrap();
+    }
+    symlink("usr/bin", at("bin")).unwrap();
+    let status = "Package: plain-tools\nStatus: install ok installed\nMaintainer: The Maintainers <list@example.org>\n\
+        Architecture: all\nVersion: 1.2-3\nBugs: https://bugs.example.org/plain\nDescription: a test\n\n";
+    std::fs::write(at("var/lib/dpkg/status"), status).unwrap();
+    std::fs::write(at("var/lib/dpkg/info/plain-tools.list"), "/.\n/bin\n/bin/plain\n").unwrap();
+    let program = shop.compile("plain", &programs::plain(), &[]);
+    let installed = at("usr/bin/plain");
+    std::fs::rename(&program, &installed).unwrap();
+    let shown = collect(&shop, "plain-tools", &["--show"], &installed, None);
+    assert_eq!(code(&shown), 7, "{}", err(&shown));
+    let file = std::fs::read_to_string(shop.path().join("plain-tools.gv")).unwrap();
+    assert!(String::from_utf8_lossy(&shown.stdout).ends_with(&file), "all that is in the file is shown");
+    assert!(err(&shown).contains("https://bugs.example.org/plain"), "{}", err(&shown));
+    let (profile, losses) = sediment::profile::text::parse(file.as_bytes()).unwrap();
+    assert!(losses.is_empty());
+    let clusters: Vec<&str> = profile.clusters().keys().map(String::as_str).collect();
+    assert_eq!(clusters, ["plain"], "the C library is another package's");
+    assert_eq!(profile.clusters()["plain"].package.as_deref(), Some("plain-tools-1.2-3"));
+    assert!(calls(&profile, "work", "f1") > 0);
+    assert!(
+        profile.functions().iter().all(|function| profile.key(*function).dso.as_deref() == Some("plain"))
+    );
+    for private in [text(shop.path()), "an argument", "root", "/usr"] {
+        assert!(!file.contains(private), "{private} is in the file");
+    }
+    std::fs::create_dir(shop.path().join("parts")).unwrap();
+    let parts = collect(&shop, "plain-tools", &["-o", "parts"], &installed, None);
+    assert_eq!(code(&parts), 7, "{}", err(&parts));
+    let names: Vec<_> =
+        std::fs::read_dir(shop.path().join("parts")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names, ["plain.prof"]);
+    let other = collect(&shop, "other-tools", &[], &installed, None);
+    assert_eq!(code(&other), 1);
+    assert!(err(&other).contains("there is no installed package other-tools"), "{}", err(&other));
+    // Without an address of its own, the distribution's: reports for the source package.
+    std::fs::create_dir_all(at("etc")).unwrap();
+    std::fs::write(at("etc/os-release"), "ID=debian\n").unwrap();
+    let status = status.replace("Bugs: https://bugs.example.org/plain\n", "Source: plain\n");
+    std::fs::write(at("var/lib/dpkg/status"), status).unwrap();
+    let shown = collect(&shop, "plain-tools", &["--show"], &installed, None);
+    assert!(
+        err(&shown).contains("submit@bugs.debian.org") && err(&shown).contains("Source: plain"),
+        "{}",
+        err(&shown)
+    );
+}
+
+/// A real package, built and installed by rpm below a folder: program and library by way of links, the database where another
+/// distribution than this keeps it.
+fn packages_of_rpm_are_collected() {
+    let shop = Workshop::new();
+    let at = |path: &str| shop.path().join("root").join(path);
+    let main = "#include <stdio.h>\nlong library_call(long);\n\
+        __attribute__((noinline)) long own(long x) { return library_call(x) + 1; }\n\
+        int main(void) { printf(\"%ld\\n\", own(1)); return 7; }\n";
+    let library = shop.compile(
+        "libplain.so.1",
+        &programs::library(),
+        &["-shared", "-fPIC", "-Wl,-soname,libplain.so.1"],
+    );
+    symlink(&library, shop.path().join("libplain.so")).unwrap();
+    let folder = format!("-L{}", text(shop.path()));
+    let program = shop.compile("plain", main, &[&folder, "-Wl,--no-as-needed", "-lplain"]);
+    let spec = format!(
+        "Name: plain-tools\nVersion: 1.2\nRelease: 3\nSummary: a test\nLicense: MIT\nVendor: The Vendor\n\
+         URL: https://example.org/plain\nBugURL: https://bugs.example.org/plain\nAutoReqProv: no\n\
+         %define debug_package %{{nil}}\n%define __os_install_post %{{nil}}\n%define _build_id_links none\n\
+         %description\nA test.\n%install\nmkdir -p %{{buildroot}}/usr/bin %{{buildroot}}/usr/lib64\n\
+         cp {} %{{buildroot}}/usr/bin/plain\ncp {} %{{buildroot}}/usr/lib64/libplain.so.1.0\n\
+         ln -s libplain.so.1.0 %{{buildroot}}/usr/lib64/libplain.so.1\n%files\n/usr/bin/plain\n/usr/lib64/libplain.so.1*\n",
+        text(&program),
+        text(&library)
+    );
+    std::fs::write(shop.path().join("plain.spec"), spec).unwrap();
+    let done = |command: &mut Command| {
+        let ended = command.current_dir(shop.path()).env("HOME", shop.path()).output().unwrap();
+        assert!(ended.status.success(), "{command:?}: {}", err(&ended));
+    };
+    let top = format!("_topdir {}/top", text(shop.path()));
+    done(Command::new("rpmbuild").args(["-bb", "--quiet", "--define", &top, "plain.spec"]));
+    for folder in ["usr/lib/sysimage/rpm", "usr/bin", "usr/lib64"] {
+        std::fs::create_dir_all(at(folder)).unwrap();
+    }
+    symlink("usr/bin", at("bin")).unwrap();
+    symlink("usr/lib64", at("lib64")).unwrap();
+    // The files are put in place by hand: installing them would take root.
+    std::fs::copy(&program, at("usr/bin/plain")).unwrap();
+    std::fs::copy(&library, at("usr/lib64/libplain.so.1.0")).unwrap();
+    symlink("libplain.so.1.0", at("usr/lib64/libplain.so.1")).unwrap();
+    let database = format!("--dbpath={}", text(&at("usr/lib/sysimage/rpm")));
+    done(
+        Command::new("sh")
+            .args(["-c", "rpm \"$0\" --install --justdb --nodeps --noscripts top/RPMS/*/*.rpm"])
+            .arg(&database),
+    );
+    let shown = collect(&shop, "plain-tools", &["--show"], &at("bin/plain"), Some(&at("lib64")));
+    assert_eq!(code(&shown), 7, "{}", err(&shown));
+    for line in [
+        "the package's bug tracker: https://bugs.example.org/plain",
+        "its vendor: The Vendor",
+        "its project: https://example.org/plain",
+    ] {
+        assert!(err(&shown).contains(line), "{}", err(&shown));
+    }
+    let file = std::fs::read(shop.path().join("plain-tools.gv")).unwrap();
+    let (profile, _) = sediment::profile::text::parse(&file).unwrap();
+    let clusters: Vec<(&str, Option<&str>)> = profile
+        .clusters()
+        .iter()
+        .map(|(label, cluster)| (label.as_str(), cluster.package.as_deref()))
+        .collect();
+    let package = Some("plain-tools-1.2-3");
+    assert_eq!(clusters, [("libplain.so.1", package), ("plain", package)], "{}", err(&shown));
+    assert!(
+        calls(&profile, "own", "library_call") > 0 && calls(&profile, "library_call", "library_leaf") > 0
+    );
+}
+
+/// The original's command, on what perf recorded of a program that works in the C library.
+fn recordings_become_profiles_of_a_package() {
+    let shop = Workshop::new();
+    let source = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
+        static int compare(const void *a, const void *b) { return strcmp(*(char **)a, *(char **)b); }\n\
+        int main(void) {\n    enum { LINES = 20000 };\n    static char *lines[LINES]; static char text[LINES][24];\n\
+        \x20   for (int round = 0; round < 40; round++) {\n\
+        \x20       for (int i = 0; i < LINES; i++) { snprintf(text[i], 24, \"%d\", i * 7919 % LINES); lines[i] = text[i]; }\n\
+        \x20       qsort(lines, LINES, sizeof *lines, compare);\n    }\n    puts(lines[9]);\n    return 0;\n}\n";
+    let program = shop.compile("sorts", source, &["-fno-omit-frame-pointer"]);
+    let perf = Command::new("perf")
+        .args(["record", "-q", "-e", "cpu-clock:u", "-g", "-o", "perf.data", "--", text(&program)])
+        .current_dir(shop.path())
+        .output()
+        .unwrap();
+    assert!(perf.status.success(), "{}", err(&perf));
+    let gen_profiles = |output: &str| {
+        sediment()
+            .args(["gen_profiles", output, "libc6", "perf.data"])
+            .current_dir(shop.path())
+            .output()
+            .unwrap()
+    };
+    let made = gen_profiles("libc.gv");
+    assert_eq!(code(&made), 0, "{}", err(&made));
+    let file = std::fs::read_to_string(shop.path().join("libc.gv")).unwrap();
+    let (profile, _) = sediment::profile::text::parse(file.as_bytes()).unwrap();
+    let clusters: Vec<&str> = profile.clusters().keys().map(String::as_str).collect();
+    assert!(
+        clusters.contains(&"libc.so.6") && !clusters.contains(&"sorts"),
+        "the program is no package's: {clusters:?}"
+    );
+    assert!(
+        profile.clusters()["libc.so.6"].package.as_deref().is_some_and(|name| name.starts_with("libc6-2."))
+    );
+    assert!(!file.contains("sorts") && !file.contains(text(shop.path())), "{file}");
+    std::fs::create_dir(shop.path().join("parts")).unwrap();
+    let made = gen_profiles("parts");
+    assert_eq!(code(&made), 0, "{}", err(&made));
+    assert!(shop.path().join("parts/libc.so.6.prof").exists());
+}

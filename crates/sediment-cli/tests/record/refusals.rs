@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What may not be recorded: refused with the way out, or warned about before it runs.
+
+use super::support::{Need, case};
+use super::{PATIENCE, Running, Workshop, code, err, number_in, programs, text};
+use libtest_mimic::Trial;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+pub fn cases() -> Vec<Trial> {
+    let compiler = [Need::Program("cc")];
+    vec![
+        case("what_cannot_be_recorded_is_refused", &compiler, what_cannot_be_recorded_is_refused),
+        case("a_sandbox_that_forbids_tracing_is_named", &compiler, a_sandbox_that_forbids_tracing_is_named),
+        case(
+            "programs_with_other_rights_are_refused_or_warned_about",
+            &[Need::Program("cc"), Need::Program("setpriv")],
+            programs_with_other_rights_are_refused_or_warned_about,
+        ),
+    ]
+}
+
+fn what_cannot_be_recorded_is_refused() {
+    let shop = Workshop::new();
+    let none = shop.record(&[], &["./no-such-program"]).output().unwrap();
+    assert_eq!(code(&none), 1);
+    assert!(err(&none).contains("no such program"), "{}", err(&none));
+    let gone = shop.record(&["--pid", "4194304"], &[]).output().unwrap();
+    assert_eq!(code(&gone), 1);
+    assert!(err(&gone).contains("no process 4194304"), "{}", err(&gone));
+    let program = shop.compile("server", &programs::server(), &[]);
+    let place = shop.path().join("server.pid");
+    let mut first = shop.record(&["--seconds", "30"], &[text(&program), text(&place)]);
+    let first = Running(first.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let process = number_in(&place);
+    let second = shop.record(&["--pid", &process.to_string()], &[]).output().unwrap();
+    assert_eq!(code(&second), 6);
+    assert!(err(&second).contains("is traced already, by sediment"), "{}", err(&second));
+    assert!(err(&second).contains("hint: "), "{}", err(&second));
+    // Should the recorder be killed, what it started ends with it.
+    drop(first);
+    let started = Instant::now();
+    while Path::new(&format!("/proc/{process}/exe")).exists() {
+        assert!(started.elapsed() < PATIENCE, "the program outlived its killed recorder");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Runs its arguments under a seccomp filter that refuses `ptrace`, as some containers have it.
+const SANDBOX: &str = "#include <errno.h>\n#include <linux/filter.h>\n#include <linux/seccomp.h>\n#include <stddef.h>\n\
+    #include <sys/prctl.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n\
+    int main(int count, char **arguments) {\n\
+    \x20   struct sock_filter rules[] = {\n\
+    \x20       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),\n\
+    \x20       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ptrace, 0, 1),\n\
+    \x20       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),\n\
+    \x20       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };\n\
+    \x20   struct sock_fprog program = { sizeof rules / sizeof *rules, rules };\n\
+    \x20   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) return 99;\n\
+    \x20   execv(arguments[1], arguments + 1);\n\
+    \x20   return 98;\n}\n";
+
+fn a_sandbox_that_forbids_tracing_is_named() {
+    let shop = Workshop::new();
+    let sandbox = shop.compile("sandbox", SANDBOX, &[]);
+    let program = shop.compile("plain", &programs::plain(), &[]);
+    let sediment = env!("CARGO_BIN_EXE_sediment");
+    let run = |arguments: &[&str]| {
+        let mut run = Command::new(&sandbox);
+        run.arg(sediment).args(arguments).current_dir(shop.path()).stdin(Stdio::null()).output().unwrap()
+    };
+    let refused = run(&["record", "--method", "breakpoints", "--", text(&program)]);
+    assert_eq!(code(&refused), 6, "{}", err(&refused));
+    assert!(err(&refused).contains("a seccomp filter"), "{}", err(&refused));
+    assert!(
+        err(&refused).contains("hint: ") && err(&refused).contains("--cap-add=SYS_PTRACE"),
+        "{}",
+        err(&refused)
+    );
+    let doctor = run(&["doctor"]);
+    let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    assert!(said.contains("breakpoints: does not work"), "{said}");
+    assert!(said.contains("--cap-add=SYS_PTRACE"), "{said}");
+}
+
+/// A program with the bit that gives it the rights of its owner, recorded by somebody who is not root.
+fn programs_with_other_rights_are_refused_or_warned_about() {
+    let shop = Workshop::new();
+    let program = shop.compile("plain", &programs::plain(), &[]);
+    let folder = shop.path();
+    let done = |command: &mut Command| assert!(command.status().unwrap().success(), "{command:?}");
+    let root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
+    if root {
+        done(Command::new("chown").args(["-R", "65534:65534"]).arg(folder));
+    }
+    done(Command::new("chmod").arg("4755").arg(&program));
+    // Others may not enter the folders that root builds in.
+    let sediment = folder.join("sediment");
+    std::fs::copy(env!("CARGO_BIN_EXE_sediment"), &sediment).unwrap();
+    let record = |command: &[&str]| {
+        let mut record = Command::new(if root { "setpriv" } else { "env" });
+        if root {
+            record.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        }
+        record.arg(&sediment).args(["record", "--method", "breakpoints", "-o", "recorded.gv", "--"]);
+        record.args(command).current_dir(folder).stdin(Stdio::null()).output().unwrap()
+    };
+    let refused = record(&["./plain"]);
+    assert_eq!(code(&refused), 6, "{}", err(&refused));
+    assert!(
+        err(&refused).contains("(setuid)") && err(&refused).contains("record it as root"),
+        "{}",
+        err(&refused)
+    );
+    let warned = record(&["sh", "-c", "./plain; exit 3"]);
+    assert_eq!(code(&warned), 3, "{}", err(&warned));
+    let warning =
+        err(&warned).find("./plain is about to be started").unwrap_or_else(|| panic!("{}", err(&warned)));
+    assert!(err(&warned)[warning..].contains("record as root"), "{}", err(&warned));
+    assert!(String::from_utf8_lossy(&warned.stdout).contains("the end"), "it ran all the same");
+}

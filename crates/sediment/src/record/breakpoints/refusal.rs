@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why something may not be traced, and the way out, in the words of what the kernel enforces: owners, Yama, seccomp, another tracer,
+//! setuid.
+
+use super::mappings::status_field;
+use crate::error::{Error, ErrorKind};
+use nix::errno::Errno;
+use nix::unistd::Pid;
+use std::path::Path;
+
+/// What decides whether a process may be traced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Facts {
+    process: Pid,
+    /// Whether we started it.
+    ours: bool,
+    /// Whether we are root.
+    root: bool,
+    /// Whether it is another user's.
+    of_another: bool,
+    /// Yama's setting: /proc/sys/kernel/yama/ptrace_scope. 0 where there is no Yama.
+    scope: u8,
+    /// Whether a seccomp filter stands over us.
+    filtered: bool,
+    /// What the kernel said.
+    error: Errno,
+}
+
+/// Why the kernel does not let this process be traced, and the way out. `ours`: we started it.
+pub(super) fn not_allowed(process: Pid, ours: bool, error: Errno) -> Error {
+    let owner =
+        status_field(process, "Uid").and_then(|ids| ids.split_whitespace().next()?.parse::<u32>().ok());
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    in_words(&Facts {
+        process,
+        ours,
+        root: nix::unistd::geteuid().is_root(),
+        of_another: owner.is_some_and(|owner| owner != nix::unistd::getuid().as_raw()),
+        scope: scope.trim().parse().unwrap_or(0),
+        filtered: status_field(Pid::this(), "Seccomp").is_some_and(|mode| mode != "0"),
+        error,
+    })
+}
+
+fn in_words(facts: &Facts) -> Error {
+    let Facts { process, root, error, .. } = *facts;
+    let unsupported = |message: String| Error::new(ErrorKind::Unsupported, message);
+    if error == Errno::ESRCH {
+        return Error::failed(format!("there is no process {process}"));
+    }
+    if facts.of_another && !root {
+        return unsupported(format!("process {process} belongs to another user"))
+            .with_hint("record it as root (sudo)");
+    }
+    match facts.scope {
+        3.. => unsupported("this machine lets no program be traced (kernel.yama.ptrace_scope = 3)".to_owned())
+            .with_hint("that setting lasts until the machine is started anew; record with perf or valgrind: --method"),
+        2 if !root => {
+            unsupported("this machine lets root alone trace programs (kernel.yama.ptrace_scope = 2)".to_owned())
+                .with_hint("record as root, or allow it: sudo sysctl kernel.yama.ptrace_scope=1")
+        }
+        1 if !root && !facts.ours => unsupported(format!(
+            "this machine lets programs be traced only by what started them (kernel.yama.ptrace_scope = 1), and process {process} \
+             was started elsewhere"
+        ))
+        .with_hint(
+            "start it by `sediment record -- PROGRAM`, record as root, or allow it: sudo sysctl kernel.yama.ptrace_scope=0",
+        ),
+        _ if facts.filtered => unsupported(format!(
+            "a seccomp filter, as containers and sandboxes set them, lets no program be traced here: {error}"
+        ))
+        .with_hint(
+            "record outside of the container, or allow it there: --cap-add=SYS_PTRACE (docker, podman); valgrind does without: \
+             --method valgrind",
+        ),
+        _ if !facts.ours && !root => unsupported(format!("the kernel does not let process {process} be traced: {error}"))
+            .with_hint("a program with rights of its own (setuid, capabilities) is traced by root alone: record it as root (sudo)"),
+        _ => unsupported(format!("the kernel does not let process {process} be traced: {error}")).with_hint(
+            "in a container allow it by --cap-add=SYS_PTRACE; valgrind does without: --method valgrind",
+        ),
+    }
+}
+
+/// A process that another traces.
+pub(super) fn traced_already(process: Pid, by: i32) -> Error {
+    let name = std::fs::read_to_string(format!("/proc/{by}/comm")).unwrap_or_default();
+    let message = format!("process {process} is traced already, by {} (process {by})", name.trim());
+    Error::new(ErrorKind::Unsupported, message)
+        .with_hint("end that first, or record with perf: --method perf-stacks")
+}
+
+/// A program that would not get the rights it is meant to run with.
+pub(super) fn other_rights(program: &Path) -> Error {
+    let message = format!(
+        "{} runs with the rights of another user (setuid), which the kernel takes from it while it is traced",
+        program.display()
+    );
+    Error::new(ErrorKind::Unsupported, message)
+        .with_hint("record it as root, or record the program behind it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_refusal_says_why_and_what_helps() {
+        let plain = Facts {
+            process: Pid::from_raw(71),
+            ours: false,
+            root: false,
+            of_another: false,
+            scope: 0,
+            filtered: false,
+            error: Errno::EPERM,
+        };
+        let cases = [
+            (Facts { of_another: true, scope: 1, ..plain.clone() }, "belongs to another user", "sudo"),
+            (Facts { scope: 1, ..plain.clone() }, "ptrace_scope = 1", "sysctl kernel.yama.ptrace_scope=0"),
+            (Facts { scope: 2, ..plain.clone() }, "ptrace_scope = 2", "sysctl kernel.yama.ptrace_scope=1"),
+            (Facts { scope: 2, ours: true, ..plain.clone() }, "ptrace_scope = 2", "as root"),
+            (Facts { scope: 3, root: true, ..plain.clone() }, "ptrace_scope = 3", "valgrind"),
+            (
+                Facts { scope: 1, ours: true, filtered: true, ..plain.clone() },
+                "seccomp",
+                "--cap-add=SYS_PTRACE",
+            ),
+            (
+                Facts { root: true, ours: true, filtered: true, ..plain.clone() },
+                "seccomp",
+                "--method valgrind",
+            ),
+            (plain.clone(), "does not let process 71 be traced: EPERM", "setuid"),
+            (Facts { root: true, ..plain.clone() }, "does not let process 71 be traced: EPERM", "SYS_PTRACE"),
+        ];
+        for (facts, why, way_out) in cases {
+            let error = in_words(&facts);
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{facts:?}");
+            assert!(error.to_string().contains(why), "{facts:?}: {error}");
+            assert!(error.hint().is_some_and(|hint| hint.contains(way_out)), "{facts:?}: {error}");
+        }
+        let gone = in_words(&Facts { error: Errno::ESRCH, ..plain });
+        assert_eq!(gone.to_string(), "there is no process 71");
+    }
+}
