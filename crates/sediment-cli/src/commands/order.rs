@@ -126,7 +126,9 @@ fn algorithm_names() -> Vec<&'static str> {
 
 fn choices() -> String {
     let mut text = String::from("Algorithms:\n");
-    text += &format!("  {ENGINE:<15} the best classic order; with --trace, refined by what ran together\n");
+    text += &format!(
+        "  {ENGINE:<15} by calls and what runs near in time; with --trace, refined by what ran together\n"
+    );
     for algorithm in ALGORITHMS {
         text += &format!("  {:<22} {}\n", algorithm.name, algorithm.summary);
     }
