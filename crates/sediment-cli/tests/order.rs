@@ -1,23 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment order`: groups for start-up and steady state, several workloads, older orders kept, engines of earlier releases.
 
+mod running;
+
+use running::{done as out, err, sediment};
 use std::fmt::Write;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-
-fn sediment(folder: &Path, arguments: &[&str]) -> Output {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_sediment"));
-    program.args(arguments).current_dir(folder).stdin(Stdio::null()).output().unwrap()
-}
-
-fn out(output: &Output) -> String {
-    assert!(output.status.success(), "{}", err(output));
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
 
 /// A profile of the functions (name, size, rank of first use) of one program, and of its calls.
 fn profile(functions: &[(String, u64, Option<u64>)], calls: &[(String, String, u64)]) -> String {
@@ -121,7 +108,7 @@ fn several_workloads_are_merged_and_each_is_told_how_it_fares() {
     out(&sediment(folder.path(), &["merge", "a.gv", "b.gv", "-o", "m.gv"]));
     assert_eq!(out(&both), out(&sediment(folder.path(), &["order", "m.gv", "--linker", "list"])));
     let fares = |said: &str| -> Vec<f64> {
-        let lines = said.lines().filter(|line| line.contains("  -w "));
+        let lines = said.lines().filter(|line| line.contains("for it alone: -w "));
         lines.map(|line| line.split_whitespace().nth(2).unwrap().parse().unwrap()).collect()
     };
     assert_eq!(fares(&err(&both)).len(), 2, "{}", err(&both));
@@ -200,4 +187,64 @@ fn the_order_of_an_earlier_release_can_be_had() {
     }
     let help = out(&sediment(folder.path(), &["order", "--help"]));
     assert!(help.contains("Engines:\n"), "{help}");
+}
+
+#[test]
+fn a_hot_block_is_aligned_where_the_linker_can_be_told() {
+    let folder = folder_with(&[("p.gv", &server())]);
+    let order = |linker: &str, bytes: &str| {
+        sediment(folder.path(), &["order", "p.gv", "--linker", linker, "--align-hot", bytes])
+    };
+    for linker in ["gnu-ld", "gnu-ld-script"] {
+        let made = order(linker, "2M");
+        let text = out(&made);
+        let (before, behind) = text.split_once(". = ALIGN(0x200000);").unwrap();
+        assert!(!before.contains("*(") && behind.trim_start().starts_with("*(.text.job"), "{text}");
+        assert!(err(&made).contains("-z,max-page-size=2097152"), "{}", err(&made));
+        // It still is an order that is read back.
+        std::fs::write(folder.path().join("old"), &text).unwrap();
+        let again = ["order", "p.gv", "--linker", linker, "--align-hot", "2M", "--keep", "old"];
+        assert_eq!(out(&sediment(folder.path(), &again)), text);
+    }
+    assert!(!err(&order("gnu-ld", "4K")).contains("max-page-size"));
+    for linker in ["lld", "list"] {
+        let refused = order(linker, "2M");
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(
+            err(&refused).contains("cannot align") && err(&refused).contains("gnu-ld-script"),
+            "{}",
+            err(&refused)
+        );
+    }
+    assert_eq!(order("gnu-ld", "3000").status.code(), Some(2));
+}
+
+#[test]
+fn why_a_function_is_where_it_is_is_told_to_the_end() {
+    let folder = folder_with(&[("p.gv", &server()), ("old", "job03_2\njob03_1\n")]);
+    let explained = |function: &str, more: &[&str]| {
+        let arguments =
+            [&["order", "p.gv", "--linker", "list", "-o", "/dev/null", "--explain", function], more].concat();
+        err(&sediment(folder.path(), &arguments))
+    };
+    let hot = explained("job03_2", &[]);
+    for part in [
+        "group: hot, 160 functions",
+        "between ",
+        "called by job03_1",
+        "calls job03_3",
+        "stay within a page",
+        "on page",
+    ] {
+        assert!(hot.contains(part), "{part}: {hot}");
+    }
+    assert!(
+        explained("start06", &[])
+            .contains("group: start-up, 60 functions: it ran too seldom to be hot, and as number 1 ")
+    );
+    assert!(explained("never0", &[]).contains("group: never seen, 2 functions"));
+    assert!(explained("never0", &[]).contains("no call binds it"));
+    let kept = ["--keep", "old", "--keep-below", "100"];
+    assert!(explained("job03_2", &kept).contains("kept where the older order had it"));
+    assert!(explained("job03_3", &kept).contains("the older order does not have it"));
 }

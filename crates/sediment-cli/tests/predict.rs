@@ -37,7 +37,7 @@ fn each_of_several_runs_is_told_how_it_fares() {
     let folder = recorded();
     let both = ["order", "p.gv", "--trace", "trace", "--trace", "trace", "--linker", "list"];
     let said = err(&sediment(folder.path(), &both));
-    assert_eq!(said.matches("in an order for it alone").count(), 2, "{said}");
+    assert_eq!(said.matches("-w 1 trace").count(), 2, "{said}");
 }
 
 #[test]

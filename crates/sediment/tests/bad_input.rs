@@ -179,7 +179,8 @@ fn a_giant_function_keeps_the_others_together() {
     let graph = built(&[64, 1 << 40, 64], &[0; 3], &[(0, 2, 90), (2, 1, 10), (1, 0, 10)]);
     for (name, order) in every_order(&graph, &Options::default()) {
         let place = |id| order.iter().position(|function| *function == FunctionId(id)).unwrap();
-        if !["input", "random", "hottest", "first-use", "neighbours", "balanced-partitioning"].contains(&name)
+        if !["input", "random", "hottest", "first-use", "common-first", "neighbours", "balanced-partitioning"]
+            .contains(&name)
         {
             assert_eq!(place(0).abs_diff(place(2)), 1, "{name}: {order:?}");
         }
@@ -193,7 +194,7 @@ fn starts_and_contents_that_are_not_of_the_graph() {
         .map(|start| start.into_iter().map(FunctionId).collect::<Vec<_>>());
     let contents = [vec![], vec![u64::MAX, 0], vec![0; 3]];
     let options = Options { starts: &starts, contents: &contents, ..Options::default() };
-    for name in ["first-use", "neighbours", "balanced-partitioning"] {
+    for name in ["first-use", "common-first", "neighbours", "balanced-partitioning"] {
         let order = (algorithm(name).unwrap().run)(&graph, &options);
         assert_eq!(order[..2], [4, 2].map(FunctionId), "{name}");
         assert_eq!(order.len(), 5);

@@ -3,6 +3,8 @@
 
 #[path = "toolchain/advise.rs"]
 mod advise;
+#[path = "toolchain/align.rs"]
+mod align;
 #[path = "toolchain/bolt.rs"]
 mod bolt;
 #[path = "support/graphs.rs"]
@@ -53,6 +55,7 @@ fn main() {
     let mut cases = Vec::new();
     cases.extend(advise::cases());
     cases.extend(bolt::cases());
+    cases.extend(align::cases());
     cases.extend(lackey::cases());
     cases.extend(instrumented::cases());
     cases.extend(layout::cases());

@@ -12,17 +12,19 @@ use crate::files;
 use crate::ui::Ui;
 use clap::builder::PossibleValuesParser;
 use clap::{ArgMatches, Args, FromArgMatches};
+use sediment::arrange::keep::Kept;
 use sediment::arrange::releases::{self, ENGINES, Engine, LATEST};
 use sediment::arrange::{self, AIMS, Aim, Evidence};
 use sediment::binary::Binary;
 use sediment::engine::{Outcome, Workload};
-use sediment::graph::{self, BuiltGraph, FunctionId, Order, Selection, Trace};
+use sediment::graph::{self, BuiltGraph, FunctionId, GroupKind, Order, Selection, Trace};
 use sediment::layout::{self, ALGORITHMS};
-use sediment::link::{self, LINKERS, Linker};
+use sediment::link::{self, LINKERS, Linker, Placement};
 use sediment::profile::Profile;
 use sediment::profile::merge::{self, Weight};
 use sediment::trace::file;
 use sediment::{Error, ErrorKind, Result};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// Compute the link order
@@ -72,6 +74,9 @@ struct Options {
     /// With --keep: the predicted gain, in per cent, below which nothing is moved
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0, requires = "keep")]
     keep_below: f64,
+    /// Let the hot block begin at a multiple of so many bytes, such as 4K or 2M; for the linkers that can be told
+    #[arg(long, value_name = "BYTES", value_parser = alignment)]
+    align_hot: Option<u64>,
     /// Say on standard error why this function is where it is; may be given again
     #[arg(long, value_name = "FUNCTION")]
     explain: Vec<String>,
@@ -158,6 +163,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         serve: options.serve.as_deref().and_then(aim),
         traces: &weights::pair(&arguments.weights, &arguments.traces)?,
         keep: options.keep.as_deref().map(|old| (old, options.keep_below / 100.0)),
+        align_hot: options.align_hot,
         explain: &options.explain,
         linker: linker(&options.linker)?,
     };
@@ -205,6 +211,20 @@ fn how_by(options: &Options) -> Result<Option<&'static Engine>> {
     Ok(Some(engine))
 }
 
+/// A number of bytes, with K, M or G behind it for 2^10, 2^20 or 2^30.
+fn alignment(text: &str) -> std::result::Result<u64, String> {
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes
+        .filter(|bytes| bytes.is_power_of_two() && (16..=1 << 30).contains(bytes))
+        .ok_or_else(|| "an alignment is a power of two from 16 to 1G, such as 4K or 2M".to_owned())
+}
+
 fn aim(name: &str) -> Option<Aim> {
     AIMS.iter().find(|(_, known, _)| *known == name).map(|(aim, _, _)| *aim)
 }
@@ -234,6 +254,8 @@ pub(crate) struct How<'a> {
     traces: &'a [(PathBuf, Weight)],
     /// The older order, and the share of gain below which it stays.
     keep: Option<(&'a Path, f64)>,
+    /// What the address of the hot block is to be a multiple of.
+    align_hot: Option<u64>,
     explain: &'a [String],
     linker: &'static Linker,
 }
@@ -287,6 +309,7 @@ impl<'a> How<'a> {
             serve: None,
             traces: &[],
             keep: None,
+            align_hot: None,
             explain: &[],
             linker,
         }
@@ -337,6 +360,8 @@ struct Made {
     traces: Vec<Trace>,
     outcome: Outcome,
     order: Order,
+    /// What became of the older order that was to be kept.
+    kept: Option<Kept>,
 }
 
 impl Made {
@@ -350,12 +375,13 @@ impl Made {
         let outcome = sequence(profile, &built, &traces, selection, how, ui)?;
         let evidence = Evidence { graph: &built.graph, first: &first };
         let order = how.arranged(&evidence, &outcome.order);
-        let mut made = Self { built, first, traces, outcome, order };
+        let mut made = Self { built, first, traces, outcome, order, kept: None };
         if let Some(aim) = how.aim() {
             serving::say_what_each_aim_gives(&made, aim, ui);
         }
         if let Some((old, threshold)) = how.keep {
-            made.order = keeping::keep(&made, old, threshold, ui)?;
+            let (order, kept) = keeping::keep(&made, old, threshold, ui)?;
+            (made.order, made.kept) = (order, Some(kept));
         }
         Ok(made)
     }
@@ -374,9 +400,39 @@ impl Made {
         ui.losses("placing", &losses);
         let (text, losses) = (how.linker.write)(&placements);
         ui.losses(how.linker.name, &losses);
+        match how.align_hot {
+            Some(bytes) => self.with_hot_block_aligned(&text, &placements, bytes, how.linker, ui),
+            None => Ok(text),
+        }
+    }
+
+    fn with_hot_block_aligned(
+        &self,
+        text: &str,
+        placements: &[Placement],
+        bytes: u64,
+        linker: &Linker,
+        ui: &Ui,
+    ) -> Result<String> {
+        let hot = self.order.groups.iter().find(|group| group.kind == GroupKind::Hot);
+        let hot: HashSet<&str> = hot
+            .into_iter()
+            .flat_map(|group| &group.functions)
+            .map(|id| self.built.table.keys[id.index()].name.as_str())
+            .collect();
+        let of_block = placements.iter().filter(|placement| hot.contains(placement.name.as_str()));
+        let text = link::aligned(linker, text, of_block, bytes)?;
+        if bytes > SMALLEST_PAGE {
+            ui.note(&format!(
+                "order: the hot block begins at a multiple of {bytes} bytes in the file; for the kernel to keep to it, link with -Wl,-z,max-page-size={bytes}, too"
+            ));
+        }
         Ok(text)
     }
 }
+
+/// Bytes of the smallest page: programs begin at a multiple of it wherever they are loaded.
+const SMALLEST_PAGE: u64 = 4096;
 
 /// All functions in one sequence, by the engine or an algorithm.
 fn sequence(

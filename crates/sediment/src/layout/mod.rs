@@ -8,6 +8,7 @@ pub mod baseline;
 pub mod c3;
 pub mod cdsort;
 mod chains;
+pub mod common_first;
 pub mod ext_tsp;
 pub mod first_use;
 pub mod hfsort_plus;
@@ -75,6 +76,11 @@ pub const ALGORITHMS: &[Algorithm] = &[
         "balanced-partitioning",
         "recorded starts, stage by stage (LCTES 2023)",
         balanced_partitioning::order,
+    ),
+    by_starts(
+        "common-first",
+        "recorded starts: what all of them use, then what most do",
+        common_first::order,
     ),
     by_starts("first-use", "recorded starts: what is used first stands first", first_use::order),
     by_starts(

@@ -5,6 +5,8 @@
 //! linker's own default treatment. To add a dialect: one file here, one row in [`LINKERS`], a folder in tests/golden/link, a
 //! section of docs/linkers.md. `sections` holds what the dialects that name sections share.
 
+mod align;
+pub mod build_log;
 pub mod command_line;
 pub mod gnu_ld;
 pub mod gnu_ld_script;
@@ -14,6 +16,8 @@ pub mod lld;
 mod objects;
 pub mod plan;
 mod sections;
+
+pub use align::aligned;
 
 use crate::binary::objects::ObjectPath;
 use crate::binary::{Binary, names};

@@ -5,7 +5,6 @@
 #![allow(dead_code, unreachable_pub)] // each program that includes it uses its part
 
 use sediment::graph::FunctionId;
-use sediment::random::Generator;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,8 +12,13 @@ use std::process::Command;
 /// So many starts of a program of so many functions. The functions belong to features of forty; each start uses some of the features,
 /// in an order that they mostly share, and of each most functions, mostly in the same order.
 pub fn starts(functions: u32, count: usize, seed: u64) -> Vec<Vec<FunctionId>> {
-    let mut random = Generator::new(seed);
-    let mut below = move |bound: u32| random.scaled(bound.into()) as u32;
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut below = move |bound: u32| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (((state >> 32) * u64::from(bound)) >> 32) as u32
+    };
     // Functions are strewn over the file.
     let mut strewn: Vec<u32> = (0..functions).collect();
     for at in (1..strewn.len()).rev() {

@@ -4,14 +4,15 @@
 use super::Made;
 use crate::files;
 use crate::ui::Ui;
-use sediment::arrange::{keep, predicted_misses};
+use sediment::arrange::keep::{self, Kept};
+use sediment::arrange::predicted_misses;
 use sediment::graph::{FunctionId, Group, GroupKind, Order, Trace};
 use sediment::{Error, ErrorKind, Result, link};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 /// The order between that of a file and the one that was made, telling what it moves.
-pub(super) fn keep(made: &Made, old: &Path, threshold: f64, ui: &Ui) -> Result<Order> {
+pub(super) fn keep(made: &Made, old: &Path, threshold: f64, ui: &Ui) -> Result<(Order, Kept)> {
     if !(0.0..=1.0).contains(&threshold) {
         return Err(Error::new(ErrorKind::Usage, "--keep-below is a share in per cent, from 0 to 100"));
     }
@@ -40,7 +41,7 @@ pub(super) fn keep(made: &Made, old: &Path, threshold: f64, ui: &Ui) -> Result<O
         above(kept.cost_of_old),
         100.0 * threshold
     ));
-    Ok(in_runs(made, &kept.order))
+    Ok((in_runs(made, &kept.order), kept))
 }
 
 fn name_of(made: &Made, function: FunctionId) -> &str {

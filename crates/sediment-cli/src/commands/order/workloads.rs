@@ -54,9 +54,13 @@ pub(super) fn say_how_each_fares(
             Ok((built, Fare { together, alone }))
         })
         .collect::<Result<Vec<(BuiltGraph, Fare)>>>()?;
-    ui.note("order: predicted misses of each workload in the common order, beside an order for it alone");
     for (input, (_, fare)) in inputs.iter().zip(&fares) {
-        ui.note(&format!("order:   {:.3}  -w {} {}", fare.ratio(), input.weight, input.name));
+        ui.note(&format!(
+            "order: {:.3} of the misses in an order for it alone: -w {} {}",
+            fare.ratio(),
+            input.weight,
+            input.name
+        ));
     }
     let worst =
         (0..inputs.len()).max_by(|a, b| fares[*a].1.ratio().total_cmp(&fares[*b].1.ratio()).then(b.cmp(a)));
@@ -145,7 +149,6 @@ pub(super) fn say_how_each_run_fares(
     paths: &[(PathBuf, Weight)],
     ui: &Ui,
 ) {
-    ui.note("order: cost of each run in the common order, beside an order for it alone");
     for ((path, weight), trace) in paths.iter().zip(traces) {
         let alone = engine.sequence(&built.graph, &[Workload { trace, weight: 1 }]);
         let [together, alone] =
@@ -153,6 +156,10 @@ pub(super) fn say_how_each_run_fares(
         let fare = Fare { together, alone };
         let drowned =
             if fare.ratio() > DROWNED { ": drowned; a greater -w in front of it lifts it" } else { "" };
-        ui.note(&format!("order:   {:.3}  -w {weight} {}{drowned}", fare.ratio(), files::display(path)));
+        ui.note(&format!(
+            "order: {:.3} of the cost in an order for it alone: -w {weight} {}{drowned}",
+            fare.ratio(),
+            files::display(path)
+        ));
     }
 }
