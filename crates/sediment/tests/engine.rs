@@ -9,7 +9,7 @@ mod graphs;
 
 use graphs::Shape;
 use proptest::prelude::*;
-use sediment::engine::{CLASSICS, Workload, cost, order};
+use sediment::engine::{CLASSICS, TOGETHER, Workload, cost, order};
 use sediment::graph::{CallEdge, CallGraph, FunctionId, Trace};
 use sediment::layout::{Options, algorithm};
 use sediment::model::{Geometry, replay};
@@ -56,6 +56,29 @@ fn graph_of(run: &Trace, functions: u32, size: u64) -> CallGraph {
     CallGraph::new(vec![size; functions as usize], vec![0; functions as usize], edges).unwrap()
 }
 
+/// The graph of a run, and what runs near in it: each function that begins, and those of the last eight others.
+fn with_near(run: &Trace, functions: u32, size: u64) -> CallGraph {
+    let mut near: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+    let mut last: Vec<u32> = Vec::new();
+    for &FunctionId(function) in run.functions.iter().filter(|function| function.0 < functions) {
+        let since = last.iter().rposition(|other| *other == function);
+        for &other in &last[since.map_or(0, |at| at + 1)..] {
+            *near.entry((other, function)).or_default() += 1;
+        }
+        last.retain(|other| *other != function);
+        last.push(function);
+        if last.len() > 8 {
+            last.remove(0);
+        }
+    }
+    let pairs = near.into_iter().map(|((caller, callee), weight)| CallEdge {
+        caller: FunctionId(caller),
+        callee: FunctionId(callee),
+        weight,
+    });
+    graph_of(run, functions, size).with_near(pairs.collect()).unwrap()
+}
+
 fn alone(trace: &Trace) -> [Workload<'_>; 1] {
     [Workload { trace, weight: 1 }]
 }
@@ -84,6 +107,49 @@ fn what_runs_together_comes_to_lie_together() {
     for entries in [16, 32, 64] {
         let [ours, theirs] = [&outcome.order, &classic].map(|order| misses(&unseen, &graph, order, entries));
         assert!(ours < theirs, "{entries} entries: {ours} against {theirs}");
+    }
+}
+
+#[test]
+fn a_profile_with_near_pairs_is_enough() {
+    let (functions, size) = (600, 800);
+    let graph = with_near(&jobs(functions, 12, 500, 1), functions, size);
+    let outcome = order(&graph, &[]);
+    assert_eq!(outcome.start, TOGETHER);
+    assert!(outcome.cost <= 1.0, "{}", outcome.cost);
+    let classic = (algorithm("cdsort").unwrap().run)(&graph, &Options::default());
+    let unseen = jobs(functions, 12, 300, 99);
+    for entries in [32, 64] {
+        let [ours, theirs] = [&outcome.order, &classic].map(|order| misses(&unseen, &graph, order, entries));
+        assert!(ours <= theirs, "{entries} entries: {ours} against {theirs}");
+    }
+}
+
+#[test]
+fn an_order_by_near_pairs_parts_no_more_of_them_than_the_classics_do() {
+    for seed in 1..6 {
+        let pairs = graphs::graph(Shape::Program, 300, 2_000, seed + 100).edges().to_vec();
+        let graph = graphs::graph(Shape::Program, 300, 1_200, seed).with_near(pairs).unwrap();
+        let apart = |order: &[FunctionId]| {
+            let mut middles = vec![0u64; graph.len()];
+            let mut end = 0u64;
+            for function in order {
+                let size = graph.sizes()[function.index()];
+                end = end.next_multiple_of(16);
+                middles[function.index()] = end + size.div_ceil(2);
+                end += size;
+            }
+            let page = |function: FunctionId, phase: u64| (middles[function.index()] + 1024 * phase) / 4096;
+            let two = |pair: &CallEdge| {
+                (0..4).filter(|phase| page(pair.caller, *phase) != page(pair.callee, *phase)).count() as u128
+            };
+            graph.near().iter().map(|pair| two(pair) * u128::from(pair.weight)).sum::<u128>()
+        };
+        let ours = apart(&order(&graph, &[]).order);
+        for name in CLASSICS {
+            let theirs = apart(&(algorithm(name).unwrap().run)(&graph, &Options::default()));
+            assert!(ours <= theirs, "{name}, seed {seed}: {ours} against {theirs}");
+        }
     }
 }
 
@@ -120,7 +186,9 @@ fn parts() -> impl Strategy<Value = (CallGraph, Trace)> {
                 .windows(2)
                 .filter(|pair| pair.iter().all(|function| (*function as usize) < functions))
                 .map(|pair| CallEdge { caller: FunctionId(pair[0]), callee: FunctionId(pair[1]), weight: 1 });
-            let graph = CallGraph::new(sizes, vec![0; functions], edges.collect()).unwrap();
+            let edges: Vec<CallEdge> = edges.collect();
+            let graph = CallGraph::new(sizes, vec![0; functions], edges.clone()).unwrap();
+            let graph = if run.len() % 2 == 0 { graph } else { graph.with_near(edges).unwrap() };
             (graph, Trace { breaks, ..trace(run) })
         })
     })
@@ -132,6 +200,11 @@ proptest! {
     #[test]
     fn every_order_has_each_function_once_and_is_no_worse((graph, run) in parts()) {
         let outcome = order(&graph, &alone(&run));
+        let mut sorted = outcome.order;
+        sorted.sort_unstable();
+        prop_assert_eq!(sorted, graph.ids().collect::<Vec<_>>());
+        prop_assert!(outcome.cost <= 1.0);
+        let outcome = order(&graph, &[]);
         let mut sorted = outcome.order;
         sorted.sort_unstable();
         prop_assert_eq!(sorted, graph.ids().collect::<Vec<_>>());

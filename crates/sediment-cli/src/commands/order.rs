@@ -131,7 +131,9 @@ fn algorithm_names() -> Vec<&'static str> {
 
 fn choices() -> String {
     let mut text = String::from("Algorithms:\n");
-    text += &format!("  {ENGINE:<22} the best classic order; with --trace, refined by what ran together\n");
+    text += &format!(
+        "  {ENGINE:<22} by calls and what runs near in time; with --trace, refined by what ran together\n"
+    );
     for algorithm in ALGORITHMS {
         text += &format!("  {:<22} {}\n", algorithm.name, algorithm.summary);
     }

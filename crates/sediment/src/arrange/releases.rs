@@ -42,7 +42,7 @@ pub const ENGINES: &[Engine] = &[
     Engine {
         number: 2,
         since: "0.1.0",
-        summary: "the best classic order, refined for recorded runs; groups for steady state and start-up",
+        summary: "calls and near pairs, refined for recorded runs; groups for steady state and start-up",
         knows_runs: true,
         sequence: engine::order,
     },

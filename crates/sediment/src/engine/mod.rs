@@ -47,7 +47,7 @@ pub const TOGETHER: &str = "near";
 /// Calls and near pairs of a graph beyond which CDSort is too slow to be the order of choice.
 const MOST_CALLS: usize = 2_000_000;
 /// Calls and near pairs beyond which CDSort forgets calls that hardly count, with longer chains to make up for it.
-const MOST_REMEMBERED: usize = 100_000;
+const MOST_REMEMBERED: usize = 150_000;
 const THRIFTY: cdsort::Settings =
     cdsort::Settings { longest_chain: 192, patience: 9, ..cdsort::Settings::LLD };
 /// Calls and near pairs beyond which only the first classic order is looked at beside [`TOGETHER`].

@@ -112,7 +112,12 @@ fn function_facts(unit: Unit) -> impl Strategy<Value = FunctionFacts> {
 }
 
 fn edge_facts(unit: Unit) -> impl Strategy<Value = EdgeFacts> {
-    let kinds = prop::sample::select(vec![CallKind::Direct, CallKind::Indirect, CallKind::Thunk, CallKind::Uncertain]);
+    let kinds = prop::sample::select(vec![
+        CallKind::Direct,
+        CallKind::Indirect,
+        CallKind::Thunk,
+        CallKind::Uncertain,
+    ]);
     (option::of(amount(unit)), option::of(amount(unit)), estimate(), option::of(kinds))
         .prop_map(|(count, near, static_calls, kind)| EdgeFacts { count, near, static_calls, kind })
 }
