@@ -19,7 +19,7 @@ const KINDS: &[(&str, &[&str])] = &[
     ("read", &["mod", "input", "numbers", "replay", "stacks", "frame_names"]),
     ("layout", &["mod", "chains"]),
     ("link", &["mod", "sections"]),
-    ("measure", &["mod", "command", "pairs"]),
+    ("measure", &["mod", "command", "pairs", "trace"]),
     ("record", &["mod", "attend"]),
 ];
 
