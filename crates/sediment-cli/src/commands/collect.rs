@@ -113,9 +113,10 @@ pub(crate) fn of_package(
         .with_hint("install its debug symbols, as is said above, and record again; what is recorded is the same program"));
     }
     if kept.function_count() == 0 {
-        return Err(Error::failed(format!("nothing of {} ran in what was recorded", package.name)).with_hint(
-            "is it the package of the programs that ran? `dpkg -S FILE` or `rpm -qf FILE` tells",
-        ));
+        return Err(Error::failed(format!("nothing of {} ran in what was recorded", package.name))
+            .with_hint(
+                "is it the package of the programs that ran? `dpkg -S FILE` or `rpm -qf FILE` tells",
+            ));
     }
     for label in labels {
         if kept.clusters().contains_key(label) {
