@@ -40,7 +40,7 @@ const KINDS: &[(&str, &[&str])] = &[
     ("read", &["mod", "input", "numbers", "replay", "stacks", "frame_names"]),
     ("layout", &["mod", "chains", "starts"]),
     ("link", &["mod", "sections", "objects", "command_line", "plan", "build_log", "align"]),
-    ("measure", &["mod", "command", "pairs"]),
+    ("measure", &["mod", "command", "pairs", "trace"]),
     ("record", &["mod", "attend"]),
 ];
 
