@@ -2,13 +2,14 @@
 //! The wrapper of linkers, under real compilers: programs of a build get their order without a change to the build, and whatever
 //! is wrong with profiles, links are done as without it.
 
+#[path = "wrapper/build.rs"]
+mod build;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 
+use build::{Build, said};
 use libtest_mimic::{Arguments, Trial};
 use std::ffi::OsString;
-use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::process::{Command, Output};
 use support::{Need, case};
 
@@ -36,6 +37,10 @@ fn main() {
         ("called_directly_and_by_response_file", &[gcc], called_directly),
         ("shared_library_by_soname_and_program_by_functions", &[gcc], rules),
         ("clones_are_found_by_what_they_were_made_of", &[gcc], clones),
+        ("an_order_for_a_name_that_is_given", &[gcc], gen_link_order),
+        ("a_whole_build_is_verified_by_its_log", &[gcc], verify_log),
+        ("nothing_but_the_order_differs", &[gcc, Need::Program("strip")], same_as),
+        ("links_that_were_missed_are_named", &[gcc], missed_links),
     ];
     for (name, needs, run) in rows {
         cases.push(case(name, needs, *run));
@@ -145,161 +150,6 @@ const HOWS: &[How] = &[
         dialect: "gnu-ld-script",
     },
 ];
-
-/// A build folder with profiles, a log, and the wrapper under the names of linkers.
-struct Build(tempfile::TempDir);
-
-impl Build {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        for name in ["wrapper", "profiles", "log"] {
-            std::fs::create_dir(folder.path().join(name)).unwrap();
-        }
-        for name in ["ld", "ld.bfd", "ld.gold", "ld.lld"] {
-            std::os::unix::fs::symlink(
-                env!("CARGO_BIN_EXE_sediment"),
-                folder.path().join("wrapper").join(name),
-            )
-            .unwrap();
-        }
-        for letter in ['a', 'b'] {
-            std::fs::write(folder.path().join(format!("{letter}.c")), source(letter)).unwrap();
-        }
-        std::fs::write(folder.path().join("main.c"), MAIN).unwrap();
-        let build = Self(folder);
-        build.profile("prog.prof", "prog", "");
-        build
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    /// Writes a profile of the program that is linked, under another label where wanted.
-    fn profile(&self, file: &str, label: &str, more: &str) {
-        let mut text = format!(
-            "digraph Callgraph {{\n  graph [sediment=2, source=\"test\", unit=calls, total=1000];\n  subgraph cluster0 {{\n    graph [label=\"{label}\"];\n"
-        );
-        for (name, file, _) in hot() {
-            let _ = match file {
-                Some(file) => writeln!(
-                    text,
-                    "    \"{name}@{label}:{file}\" [label=\"{name}\", name=\"{name}\", dso=\"{label}\", file=\"{file}\"];"
-                ),
-                None => writeln!(text, "    \"{name}\";"),
-            };
-        }
-        text += "    \"gone\";\n  }\n";
-        for (name, file, calls) in hot() {
-            let id = file.map_or(name.clone(), |file| format!("{name}@{label}:{file}"));
-            let caller = if id.ends_with("b.c") || name.starts_with('b') { "all_b" } else { "all_a" };
-            let _ = writeln!(text, "  \"{caller}\" -> \"{id}\" [label=0.01, count={calls}];");
-        }
-        let _ = writeln!(text, "{more}}}");
-        std::fs::write(self.path("profiles").join(file), text).unwrap();
-    }
-
-    fn compiler(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        command
-            .current_dir(self.0.path())
-            .args(["-O2", "-w"])
-            .arg(format!("-B{}", self.path("wrapper").display()))
-            .env("PROF_DIR", self.path("profiles"))
-            .env("SEDIMENT_LOG", self.path("log"))
-            .env_remove("SEDIMENT_LD");
-        command
-    }
-
-    /// Links the program through the wrapper.
-    fn link(&self, compiler: &mut Command) -> Output {
-        compiler.args(["-ffunction-sections", "a.c", "b.c", "main.c"]).output().unwrap()
-    }
-
-    fn link_prog(&self) -> Output {
-        self.link(self.compiler("gcc").args(["-o", "prog"]))
-    }
-
-    /// The lines of the log.
-    fn log(&self) -> Vec<serde_json::Value> {
-        let text = std::fs::read_to_string(self.path("log/links.jsonl")).unwrap_or_default();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    }
-
-    fn last(&self) -> serde_json::Value {
-        self.log().pop().expect("the log has a line")
-    }
-
-    fn runs(&self, program: &str) {
-        let output = Command::new(self.path(program)).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-    }
-
-    /// Share of the weight that is placed as asked, in percent.
-    fn placed(&self) -> f64 {
-        let last = self.last();
-        let output = Command::new(env!("CARGO_BIN_EXE_sediment"))
-            .args([
-                "verify",
-                "--json",
-                last["output"].as_str().unwrap(),
-                "--order",
-                last["order"].as_str().unwrap(),
-            ])
-            .args(["--profile", last["profile"].as_str().unwrap()])
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{output:?}");
-        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        report["weight_placed_percent"].as_f64().unwrap()
-    }
-}
-
-/// The functions that ran: name, file of local ones of one name, calls.
-fn hot() -> Vec<(String, Option<&'static str>, u32)> {
-    let mut functions =
-        vec![("all_a".to_owned(), None, 3), ("all_b".to_owned(), None, 3), ("main".to_owned(), None, 1)];
-    for (letter, base) in [('a', 100), ('b', 200)] {
-        for step in 0..6_u32 {
-            functions.push((format!("{letter}{:02}", step * 7 % 24), None, base + step));
-        }
-    }
-    functions.push(("twin".to_owned(), Some("a.c"), 90));
-    functions.push(("twin".to_owned(), Some("b.c"), 190));
-    functions
-}
-
-/// One of two files of the program: numbered functions, a local one whose name the other file has too, a cold one.
-fn source(letter: char) -> String {
-    let factor = if letter == 'a' { 3 } else { 5 };
-    let mut text = format!(
-        "#include <stdio.h>\n#define FN __attribute__((noinline, noclone))\nextern volatile int sink;\n\
-         static FN int twin(int x) {{ sink += x; return x * {factor} + 1000; }}\n"
-    );
-    for number in 0..24 {
-        let _ = writeln!(
-            text,
-            "FN int {letter}{number:02}(int x) {{ sink += x; return x * {} + {number}; }}",
-            2 * number + factor
-        );
-    }
-    let _ = writeln!(
-        text,
-        "FN __attribute__((cold)) int cold_{letter}(int x) {{ puts(\"cold\"); return x - 1; }}\nFN int all_{letter}(int x) {{\n  x = twin(x);"
-    );
-    for step in 0..6 {
-        let _ = writeln!(text, "  x = {letter}{:02}(x);", step * 7 % 24);
-    }
-    let _ = writeln!(text, "  if (x == 77) x = cold_{letter}(x);\n  return x;\n}}");
-    text
-}
-
-const MAIN: &str = "volatile int sink;\nextern int all_a(int), all_b(int);\n\
-    int main(int argc, char **argv) { return all_b(all_a(argc)) == 12345; }\n";
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
 
 fn ordered(how: &How) {
     let build = Build::new();
@@ -570,4 +420,173 @@ fn clones() {
     let order = std::fs::read_to_string(build.last()["order"].as_str().unwrap()).unwrap();
     assert!(order.contains("*(.text.a07)") && order.contains("*(.text.b07)"), "{order}");
     assert!(build.placed() >= 99.0, "{}", build.placed());
+}
+
+fn sediment(build: &Build, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sediment"));
+    command
+        .args(arguments)
+        .current_dir(build.0.path())
+        .env("PROF_DIR", build.path("profiles"))
+        .output()
+        .unwrap()
+}
+
+fn gen_link_order() {
+    let build = Build::new();
+    std::fs::create_dir(build.path("elsewhere")).unwrap();
+    build.profile("given.gv", "prog", "");
+    let link = |order: &[&str]| -> Vec<String> {
+        let output = sediment(&build, &[&["gen_link_order"], order].concat());
+        assert!(output.status.success(), "{}", said(&output));
+        let path = String::from_utf8(output.stdout).unwrap();
+        let path = path.trim_end();
+        assert!(path.starts_with('/'), "{path}");
+        // The source is in one folder, the build in another.
+        let linked = Command::new("gcc")
+            .current_dir(build.path("elsewhere"))
+            .args([
+                "-O2",
+                "-w",
+                "-ffunction-sections",
+                "-fuse-ld=bfd",
+                "../a.c",
+                "../b.c",
+                "../main.c",
+                "-o",
+                "prog",
+            ])
+            .arg(format!("-Wl,-T,{path}"))
+            .output()
+            .unwrap();
+        assert!(linked.status.success(), "{}", said(&linked));
+        let names =
+            Command::new("nm").args(["-n", "elsewhere/prog"]).current_dir(build.0.path()).output().unwrap();
+        let names = String::from_utf8(names.stdout).unwrap();
+        let numbered = |name: &&str| name.len() == 3 && name.starts_with(['a', 'b']);
+        names
+            .lines()
+            .filter_map(|line| line.split_whitespace().nth(2))
+            .filter(numbered)
+            .map(str::to_owned)
+            .collect()
+    };
+    let linker = ["-l", "gnu-ld-script"];
+    let by_folder = link(&[linker.as_slice(), &["/usr/bin/prog"]].concat());
+    assert_eq!(
+        link(&[linker.as_slice(), &["-o", "other.order", "prog", "profiles/given.gv"]].concat()),
+        by_folder
+    );
+    assert!(build.path("prog.order").is_file() && build.path("other.order").is_file());
+    let unordered = link(&[linker.as_slice(), &["unknown"]].concat());
+    assert!(unordered.is_sorted() && !by_folder.is_sorted(), "{unordered:?} {by_folder:?}");
+    // The compiler's linker tells the language.
+    let order = sediment(&build, &["gen_link_order", "prog"]);
+    assert!(order.status.success(), "{}", said(&order));
+    let wrong = sediment(&build, &["gen_link_order", "prog", "gone.gv"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(wrong.stdout.is_empty() && said(&wrong).contains("gone.gv"));
+}
+
+fn verify_log() {
+    let build = Build::new();
+    assert!(build.link_prog().status.success());
+    assert!(build.link(build.compiler("gcc").args(["-o", "elsewhere"])).status.success());
+    let output = sediment(&build, &["verify", "--log", "log", "--min-coverage", "99"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", said(&output));
+    assert!(text.contains("placed as asked") && text.contains("2 of 2 outputs ordered"), "{text}");
+    // Linked anew behind the log's back.
+    let plain = build.link(Command::new("gcc").current_dir(build.0.path()).args(["-O2", "-w", "-o", "prog"]));
+    assert!(plain.status.success());
+    let output = sediment(&build, &["verify", "--log", "log", "--min-coverage", "99"]);
+    assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+    std::fs::remove_file(build.path("prog")).unwrap();
+    let output = sediment(&build, &["verify", "--log", "log"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("not verified"));
+    assert_eq!(sediment(&build, &["verify", "--log", "gone"]).status.code(), Some(1));
+}
+
+fn same_as() {
+    let build = Build::new();
+    let hardened = ["-g", "-fcf-protection", "-Wl,-z,relro,-z,now", "-Wl,--build-id=sha1"];
+    let output = build.link(build.compiler("gcc").args(hardened).args(["-o", "prog"]));
+    assert!(output.status.success(), "{}", said(&output));
+    let plain = |arguments: &[&str], output: &str| {
+        let output = build.link(
+            Command::new("gcc").current_dir(build.0.path()).args(["-O2", "-w", "-o", output]).args(arguments),
+        );
+        assert!(output.status.success(), "{}", said(&output));
+    };
+    plain(&hardened, "base");
+    let same = |base: &str, file: &str| sediment(&build, &["verify", file, "--same-as", base]);
+    let output = same("base", "prog");
+    assert!(output.status.success(), "{}{}", String::from_utf8_lossy(&output.stdout), said(&output));
+    let rows: &[(&[&str], &str)] = &[
+        (
+            &["-g", "-fcf-protection", "-no-pie", "-Wl,-z,relro,-z,now", "-Wl,--build-id=sha1"],
+            "position independent",
+        ),
+        (&["-g", "-fcf-protection", "-Wl,-z,norelro,-z,now", "-Wl,--build-id=sha1"], "RELRO"),
+        (&["-g", "-fcf-protection", "-Wl,-z,relro,-z,lazy", "-Wl,--build-id=sha1"], "BIND_NOW"),
+        (&["-g", "-fcf-protection", "-Wl,-z,relro,-z,now", "-Wl,--build-id=none"], "build-id"),
+        (
+            &["-g", "-fcf-protection", "-Wl,-z,relro,-z,now,-z,execstack", "-Wl,--build-id=sha1"],
+            "executable stack",
+        ),
+        (
+            &[
+                "-g",
+                "-fcf-protection",
+                "-Wl,-z,relro,-z,now",
+                "-Wl,--build-id=sha1",
+                "-fno-asynchronous-unwind-tables",
+            ],
+            "unwind tables",
+        ),
+        (&["-fcf-protection", "-Wl,-z,relro,-z,now", "-Wl,--build-id=sha1"], "source lines"),
+        (
+            &[
+                "-g",
+                "-fcf-protection",
+                "-Wl,-z,relro,-z,now",
+                "-Wl,--build-id=sha1",
+                "-Wl,--no-as-needed",
+                "-lm",
+            ],
+            "needed libraries",
+        ),
+    ];
+    for (arguments, what) in rows {
+        plain(arguments, "changed");
+        let output = same("base", "changed");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let said = text.lines().any(|line| line.contains("DIFFERENT") && line.contains(what));
+        assert!(output.status.code() == Some(5) && said, "{what}: {text}");
+    }
+    let strip = Command::new("strip").arg(build.path("prog")).status().unwrap();
+    assert!(strip.success());
+    assert!(String::from_utf8_lossy(&same("base", "prog").stdout).contains("symbol names"));
+}
+
+fn missed_links() {
+    let build = Build::new();
+    assert!(build.link_prog().status.success());
+    let log = format!(
+        "make: Entering directory '{0}'\ngcc -B{0}/wrapper a.o -o prog\ngcc -shared a.o -o libx.so\nld -o y a.o\n",
+        build.0.path().display()
+    );
+    std::fs::write(build.path("build.log"), log).unwrap();
+    let output = sediment(&build, &["doctor", "--build-log", "build.log", "--log", "log"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(text.contains("3 links in the log, 2 of them not seen"), "{text}");
+    assert!(
+        text.contains("libx.so (line 3, gcc): the compiler got no -B")
+            && text.contains("y (line 4, ld): the linker itself"),
+        "{text}"
+    );
+    std::fs::write(build.path("quiet.log"), "  CC a.o\n  LD prog\n").unwrap();
+    let output = sediment(&build, &["doctor", "--build-log", "quiet.log", "--log", "log"]);
+    assert!(output.status.code() == Some(1) && said(&output).contains("make V=1"), "{}", said(&output));
 }

@@ -22,6 +22,7 @@
 
 mod evidence;
 mod reasons;
+pub mod same;
 
 use crate::ascending;
 use crate::binary::identity::Match;

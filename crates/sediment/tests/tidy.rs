@@ -39,7 +39,7 @@ const LINE: &[&str] = &[
 const KINDS: &[(&str, &[&str])] = &[
     ("read", &["mod", "input", "numbers", "replay", "stacks", "frame_names"]),
     ("layout", &["mod", "chains", "starts"]),
-    ("link", &["mod", "sections", "align", "objects", "command_line", "plan"]),
+    ("link", &["mod", "sections", "objects", "command_line", "plan", "build_log", "align"]),
     ("measure", &["mod", "command", "pairs"]),
     ("record", &["mod", "attend"]),
 ];

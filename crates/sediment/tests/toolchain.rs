@@ -54,8 +54,8 @@ use libtest_mimic::Arguments;
 fn main() {
     let mut cases = Vec::new();
     cases.extend(advise::cases());
-    cases.extend(align::cases());
     cases.extend(bolt::cases());
+    cases.extend(align::cases());
     cases.extend(lackey::cases());
     cases.extend(instrumented::cases());
     cases.extend(layout::cases());

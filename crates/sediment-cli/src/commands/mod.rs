@@ -34,7 +34,7 @@ use std::process::ExitCode;
 #[command(name = "sediment", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(
     after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 a regression, 4 inconclusive where that was not wanted, 5 below a floor that was set, 6 this machine cannot do it.\n\
-The original's commands work too: sediment perf2gv, gv2link, gen_profiles, gen_profile_merge, or links of those names to this program."
+The original's commands work too: sediment perf2gv, gv2link, gen_profiles, gen_profile_merge, gen_link_order, or links of those names to this program."
 )]
 struct Program {
     #[command(subcommand)]

@@ -6,6 +6,7 @@
 //! section of docs/linkers.md. `sections` holds what the dialects that name sections share.
 
 mod align;
+pub mod build_log;
 pub mod command_line;
 pub mod gnu_ld;
 pub mod gnu_ld_script;
