@@ -13,6 +13,7 @@ mod files;
 mod packages;
 mod recording;
 mod ui;
+mod unit_graphs;
 
 use std::process::ExitCode;
 
