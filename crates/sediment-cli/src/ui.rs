@@ -40,6 +40,11 @@ impl Ui {
         }
     }
 
+    /// Passes on what another program said, to standard error and as it is.
+    pub(crate) fn raw_error(&self, data: &[u8]) {
+        let _ = std::io::stderr().lock().write_all(data);
+    }
+
     /// Says something about the work, one line.
     pub(crate) fn note(&self, text: &str) {
         self.say(&format!("sediment: {text}"));

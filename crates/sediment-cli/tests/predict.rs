@@ -5,6 +5,7 @@ mod running;
 
 use running::{done, err, sediment};
 use std::fmt::Write;
+use std::process::Command;
 
 /// A profile and a trace of a program of four jobs, each of functions of its own.
 fn recorded() -> tempfile::TempDir {
@@ -36,7 +37,7 @@ fn each_of_several_runs_is_told_how_it_fares() {
     let folder = recorded();
     let both = ["order", "p.gv", "--trace", "trace", "--trace", "trace", "--linker", "list"];
     let said = err(&sediment(folder.path(), &both));
-    assert_eq!(said.matches("in an order for it alone").count(), 2, "{said}");
+    assert_eq!(said.matches("-w 1 trace").count(), 2, "{said}");
 }
 
 #[test]
@@ -66,6 +67,139 @@ fn why_a_function_is_where_it_is() {
     let missing = sediment(folder.path(), &["order", "p.gv", "--linker", "list", "--explain", "nobody"]);
     assert_eq!(missing.status.code(), Some(1));
     assert!(err(&missing).contains("no function called nobody is ordered"));
+}
+
+#[test]
+fn orders_for_starts_go_by_first_uses() {
+    let folder = recorded();
+    let order = |arguments: &[&str]| {
+        let all = [&["order", "--linker", "list"], arguments].concat();
+        sediment(folder.path(), &all)
+    };
+    let first: Vec<String> =
+        done(&order(&["p.gv", "--algorithm", "first-use"])).lines().map(str::to_owned).collect();
+    // Rounds run job 0, 3, 2 and 1, each its steps in their order.
+    assert_eq!(
+        [&first[0], &first[1], &first[30], &first[119]],
+        ["job0_step0", "job0_step1", "job3_step0", "job1_step29"]
+    );
+    for name in ["first-use", "balanced-partitioning", "neighbours"] {
+        let by_profile = done(&order(&["p.gv", "--algorithm", name]));
+        assert_eq!(by_profile.lines().count(), 120, "{name}");
+        let by_run = done(&order(&["p.gv", "--algorithm", name, "--trace", "trace"]));
+        assert_eq!(by_run, by_profile, "{name}: the run's first uses are the profile's");
+    }
+    // One more start, which uses but one job.
+    std::fs::write(folder.path().join("few"), "job1_step3\njob1_step2\n").unwrap();
+    done(&sediment(folder.path(), &["import", "few", "--format", "entry-trace", "-o", "few.gv"]));
+    let two = done(&order(&["p.gv", "--algorithm", "first-use", "--start", "few.gv"]));
+    assert_eq!(two.lines().take(2).collect::<Vec<_>>(), ["job0_step0", "job1_step3"]);
+    let refused = order(&["p.gv", "--start", "few.gv"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", err(&refused));
+}
+
+#[test]
+fn an_order_for_starts_needs_a_start() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("p.gv"), "digraph { a -> b [label=0.5]; }").unwrap();
+    let order = ["order", "p.gv", "--linker", "list", "--algorithm", "balanced-partitioning"];
+    let failed = sediment(folder.path(), &order);
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(err(&failed).contains("does not tell which functions run first"), "{}", err(&failed));
+    let predicted = done(&sediment(folder.path(), &["predict", "p.gv", "--full"]));
+    assert!(!predicted.contains("first-use") && predicted.contains("no page faults"), "{predicted}");
+}
+
+#[test]
+fn functions_of_equal_bytes_are_put_together() {
+    let folder = tempfile::tempdir().unwrap();
+    // Two kinds of functions, taking turns; nothing but their bytes tells them apart.
+    let mut source = String::from("volatile int sink;\n");
+    for id in 0..24 {
+        let body = if id % 2 == 0 {
+            "sink = sink * 77 + 12345; sink ^= 54321;"
+        } else {
+            "sink = 7 / (sink | 1); sink -= 9999;"
+        };
+        writeln!(source, "void f{id}(void) {{ {body} }}").unwrap();
+    }
+    source.push_str("int main(void) { return 0; }\n");
+    std::fs::write(folder.path().join("program.c"), source).unwrap();
+    let compiled =
+        Command::new("cc").args(["-O1", "program.c", "-o", "program"]).current_dir(folder.path()).status();
+    assert!(compiled.unwrap().success());
+    let nodes: String = (0..24).map(|id| format!("f{id}; ")).collect();
+    let profile = format!(
+        "digraph {{ subgraph cluster0 {{ graph [label=\"program\"]; {nodes} }} f0 -> f1 [label=0.5]; }}"
+    );
+    std::fs::write(folder.path().join("p.gv"), profile).unwrap();
+    let order = [
+        "order",
+        "p.gv",
+        "--linker",
+        "list",
+        "--binary",
+        "program",
+        "--algorithm",
+        "balanced-partitioning",
+        "--compress",
+    ];
+    let listed = done(&sediment(folder.path(), &order));
+    let kinds: Vec<u32> =
+        listed.lines().map(|name| name.strip_prefix('f').unwrap().parse::<u32>().unwrap() % 2).collect();
+    assert_eq!(kinds.len(), 24);
+    // f0 and f1 ran: they stand before the others.
+    assert!(kinds[2..].windows(2).filter(|pair| pair[0] != pair[1]).count() <= 3, "{listed}");
+}
+
+#[test]
+fn settings_of_cdsort() {
+    let folder = recorded();
+    let order = |setting: &str| {
+        sediment(
+            folder.path(),
+            &["order", "p.gv", "--linker", "list", "--algorithm", "cdsort", "--cdsort", setting],
+        )
+    };
+    let usual =
+        done(&sediment(folder.path(), &["order", "p.gv", "--linker", "list", "--algorithm", "cdsort"]));
+    assert_eq!(done(&order("longest-chain=128")), usual);
+    assert_ne!(done(&order("longest-chain=2")), usual);
+    for wrong in ["longest-chain", "longest-chain=0", "distance-power=0.3", "frequency-scale=-1", "width=3"] {
+        assert_eq!(order(wrong).status.code(), Some(2), "{wrong}");
+    }
+    let of_another =
+        ["order", "p.gv", "--linker", "list", "--algorithm", "c3", "--cdsort", "longest-chain=9"];
+    assert_eq!(sediment(folder.path(), &of_another).status.code(), Some(2));
+}
+
+#[test]
+fn a_full_prediction_has_every_score() {
+    let folder = recorded();
+    for extra in [&["--trace", "trace"][..], &[]] {
+        let arguments = [&["predict", "p.gv", "--full", "--core", "zen3", "--no-engine"], extra].concat();
+        let full = done(&sediment(folder.path(), &arguments));
+        for part in [
+            "How far calls reach",
+            "in 2 MiB",
+            "99.9%",
+            "64 KiB",
+            "AMD Zen 3",
+            "page walks",
+            "L1I",
+            "64 KiB around",
+            "pages so far",
+        ] {
+            assert!(full.contains(part), "{part}: {full}");
+        }
+        assert_eq!(full.lines().filter(|line| line.starts_with("neighbours ")).count(), 5, "{full}");
+    }
+    let unknown = sediment(folder.path(), &["predict", "p.gv", "--full", "--core", "8086"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    let json = done(&sediment(folder.path(), &["predict", "p.gv", "--json", "--no-engine"]));
+    for key in ["nearness", "page_bytes", "page_walks", "l1i_misses", "faults_with_fault_around", "area"] {
+        assert!(json.contains(&format!("\"{key}\"")), "{key}: {json}");
+    }
 }
 
 #[test]

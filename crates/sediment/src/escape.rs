@@ -113,6 +113,25 @@ pub fn gnu_ld_literal(pattern: &str) -> Option<String> {
     Some(name)
 }
 
+/// The path of an input file as a pattern of a GNU ld linker script that matches this file alone: always quoted, else as
+/// [`gnu_ld`]. A colon would part an archive from its member.
+#[must_use]
+pub fn gnu_ld_file(path: &str) -> Option<String> {
+    if path.contains(':') {
+        return None;
+    }
+    let pattern = gnu_ld(path)?;
+    Some(if pattern.starts_with('"') { pattern } else { format!("\"{pattern}\"") })
+}
+
+/// A member of an archive of this base name, in whatever folder, as a file pattern of a GNU ld linker script ("Input Section Basics"
+/// in the manual of GNU ld: `archive:file`).
+#[must_use]
+pub fn gnu_ld_member(archive: &str, member: &str) -> Option<String> {
+    let [archive, member] = [gnu_ld_file(archive)?, gnu_ld_file(member)?];
+    Some(format!("\"*{}:{}\"", archive.trim_matches('"'), member.trim_matches('"')))
+}
+
 /// A section name as a line of gold's section ordering file that matches this name alone.
 ///
 /// gold takes each line whole, blanks included, and as a wildcard pattern if it holds `*`, `?` or `[`, without backslash
@@ -133,6 +152,28 @@ pub fn gold(text: &str) -> Option<String> {
         }
     }
     Some(line)
+}
+
+/// The section name that a line made by [`gold`] matches; None where the line is a real wildcard.
+#[must_use]
+pub fn gold_literal(line: &str) -> Option<String> {
+    let mut name = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(c) = rest.chars().next() {
+        let bracketed = [("[*]", '*'), ("[?]", '?'), ("[[]", '[')]
+            .into_iter()
+            .find(|(bracket, _)| rest.starts_with(bracket));
+        if let Some((bracket, literal)) = bracketed {
+            name.push(literal);
+            rest = &rest[bracket.len()..];
+        } else if matches!(c, '*' | '?' | '[') {
+            return None;
+        } else {
+            name.push(c);
+            rest = &rest[c.len_utf8()..];
+        }
+    }
+    Some(name)
 }
 
 /// A symbol as a line of lld's symbol ordering file.

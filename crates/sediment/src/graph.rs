@@ -4,10 +4,11 @@
 //!
 //! [`build`] makes the first two from a [`Profile`].
 
+use crate::binary::objects::{Finder, Objects};
 use crate::binary::{Binary, BinaryFunction, SymbolSource, identity};
 use crate::error::{Error, Losses, Result};
 use crate::profile::{EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Profile};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Bytes that a function is taken to have where neither a binary nor the profile tells.
 pub const UNKNOWN_SIZE: u64 = 128;
@@ -47,6 +48,7 @@ pub struct CallGraph {
     sizes: Vec<u64>,
     weights: Vec<u64>,
     edges: Vec<CallEdge>,
+    near: Vec<CallEdge>,
 }
 
 impl CallGraph {
@@ -93,7 +95,20 @@ impl CallGraph {
             same
         });
         edges.retain(|edge| edge.weight > 0);
-        Ok(Self { sizes, weights, edges })
+        Ok(Self { sizes, weights, edges, near: Vec::new() })
+    }
+
+    /// The same, and how often the second of two functions began to run while the first was among the last that ran. Pairs
+    /// come in any order; the same pair adds up, and pairs of weight 0, or of a function and itself, are dropped.
+    ///
+    /// # Errors
+    /// When a pair names no function, or the weights pass [`Self::MAX_TOTAL_WEIGHT`].
+    pub fn with_near(mut self, near: Vec<CallEdge>) -> Result<Self> {
+        let unweighted = vec![0; self.sizes.len()];
+        let mut near = Self::new(unweighted.clone(), unweighted, near)?.edges;
+        near.retain(|pair| pair.caller != pair.callee);
+        self.near = near;
+        Ok(self)
     }
 
     /// How many functions there are; ids run from 0 to this, exclusive.
@@ -126,6 +141,13 @@ impl CallGraph {
         &self.edges
     }
 
+    /// What runs near in time, where that is known: pairs, unique and sorted like the edges, whose weight says how often the
+    /// second began to run while the first was among the last that ran.
+    #[must_use]
+    pub fn near(&self) -> &[CallEdge] {
+        &self.near
+    }
+
     /// All ids in ascending order.
     pub fn ids(&self) -> impl Iterator<Item = FunctionId> + use<> {
         (0..self.sizes.len() as u32).map(FunctionId)
@@ -141,6 +163,8 @@ pub enum GroupKind {
     Hot,
     /// Functions that were seen, but seldom.
     Warm,
+    /// Functions of which nothing more than their existence is known.
+    Unseen,
 }
 
 /// A run of functions of an [`Order`] that are placed one after the other.
@@ -198,6 +222,22 @@ pub enum Selection<'a> {
         /// Base name of its file, for when it has no soname.
         file_name: &'a str,
     },
+    /// Those of a cluster, or without one, that the inputs of a link define, as far as these tell.
+    Objects {
+        /// The inputs.
+        objects: &'a Objects,
+        /// Label of the cluster; None: functions of no DSO.
+        label: Option<&'a str>,
+    },
+}
+
+impl Trace {
+    /// The functions that ran, each once, in the order of their first runs.
+    #[must_use]
+    pub fn first_uses(&self) -> Vec<FunctionId> {
+        let mut ran = HashSet::new();
+        self.functions.iter().copied().filter(|function| ran.insert(*function)).collect()
+    }
 }
 
 /// What the ids of a [`CallGraph`] mean.
@@ -220,8 +260,9 @@ pub struct BuiltGraph {
 
 /// Builds the graph of the selected functions.
 ///
-/// Weights are calls (`count`); where a profile has none, `near` counts, else the compiler's estimates (how often the caller runs
-/// for one start of the program, once where that is not known, times the calls that it makes), else 1 for each edge.
+/// Weights are calls (`count`), and beside them stand the pairs that ran near in time; where a profile has no calls, `near` counts,
+/// else the compiler's estimates (how often the caller runs for one start of the program, once where that is not known, times the
+/// calls that it makes), else 1 for each edge.
 /// A function weighs what is called into it, from functions outside the selection too. Sizes come from the binary, else from
 /// the profile, else they are [`UNKNOWN_SIZE`]. Where the weights of a profile add up to more than a graph may have, all are
 /// divided by the same power of two, rounded up.
@@ -238,7 +279,8 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     let mut calls = Vec::new();
     let mut outside = (0u64, 0u128);
     let evidence = Evidence::of(profile);
-    for (caller, callee, facts) in profile.edges() {
+    let edges_of_profile = profile.edges();
+    for &(caller, callee, facts) in &edges_of_profile {
         let weight = evidence.weight(facts, profile.facts(caller));
         match (ids[caller.index()], ids[callee.index()]) {
             (caller, Some(callee)) if weight > 0 => calls.push((caller, callee, weight)),
@@ -247,6 +289,7 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
         }
     }
     losses.add_many("calls that leave the functions to be ordered", outside.0, outside.1, "");
+    let near = near_pairs(&edges_of_profile, &ids);
     let shift = shift_for(&calls);
     let mut weights = vec![0u64; nodes.len()];
     let mut edges = Vec::with_capacity(calls.len());
@@ -259,7 +302,34 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     }
     let sizes = nodes.iter().map(|node| node.size).collect();
     let keys = nodes.iter().map(|node| profile.key(node.function).clone()).collect();
-    Ok(BuiltGraph { graph: CallGraph::new(sizes, weights, edges)?, table: FunctionTable { keys }, losses })
+    let graph = CallGraph::new(sizes, weights, edges)?.with_near(near)?;
+    Ok(BuiltGraph { graph, table: FunctionTable { keys }, losses })
+}
+
+/// The pairs of a profile that ran near in time, of these functions.
+fn near_pairs(
+    edges: &[(FunctionIndex, FunctionIndex, &EdgeFacts)],
+    ids: &[Option<FunctionId>],
+) -> Vec<CallEdge> {
+    let pairs: Vec<(Option<FunctionId>, FunctionId, u128)> = edges
+        .iter()
+        .filter_map(|(from, to, facts)| {
+            let ends = ids[from.index()].zip(ids[to.index()])?;
+            facts.near.filter(|near| *near > 0).map(|near| (Some(ends.0), ends.1, near))
+        })
+        .collect();
+    let shift = shift_for(&pairs);
+    let pair = |(from, callee, near): (Option<FunctionId>, FunctionId, u128)| {
+        from.map(|caller| CallEdge { caller, callee, weight: near.div_ceil(1 << shift) as u64 })
+    };
+    pairs.into_iter().filter_map(pair).collect()
+}
+
+/// The rank of first use of each function of a table, by id; None where the profile does not tell.
+#[must_use]
+pub fn first_uses(profile: &Profile, table: &FunctionTable) -> Vec<Option<u64>> {
+    let first = |key: &FunctionKey| profile.find(key).and_then(|function| profile.facts(function).first);
+    table.keys.iter().map(first).collect()
 }
 
 /// By how many bits weights are shifted right so that their sum, each rounded up, is at most
@@ -343,7 +413,40 @@ fn select(profile: &Profile, selection: &Selection<'_>, losses: &mut Losses) -> 
             Ok(nodes)
         }
         Selection::Binary { binary, file_name } => select_of_binary(profile, binary, file_name, losses),
+        Selection::Objects { objects, label } => select_of_objects(profile, objects, *label, losses),
     }
+}
+
+/// The functions of a cluster that objects define, in the order of the profile; all of them where some objects do not tell.
+fn select_of_objects(
+    profile: &Profile,
+    objects: &Objects,
+    label: Option<&str>,
+    losses: &mut Losses,
+) -> Result<Vec<Node>> {
+    let ours: Vec<FunctionIndex> = profile
+        .functions()
+        .into_iter()
+        .filter(|function| profile.key(*function).dso.as_deref() == label)
+        .collect();
+    let finder = Finder::new(objects, ours.iter().map(|function| profile.key(*function).name.as_str()));
+    let mut nodes = Vec::new();
+    for function in ours {
+        let key = profile.key(function);
+        let there = finder.find(&key.name, key.file.as_deref());
+        if there.is_empty() && objects.complete() {
+            losses.add("functions that no input defines", 0, &key.name);
+            continue;
+        }
+        let sizes = there.first().map(|there| there.size).into_iter().chain(profile.facts(function).size);
+        let size = sizes.into_iter().find(|size| *size > 0).unwrap_or(UNKNOWN_SIZE);
+        nodes.push(Node { function, size });
+    }
+    if nodes.is_empty() {
+        return Err(Error::failed("no function of the profile is in what is linked")
+            .with_hint(format!("it holds functions of: {}", held(profile))));
+    }
+    Ok(nodes)
 }
 
 /// The functions of the binary's cluster that the binary has, by address; and those of no DSO that it has, since a call into
@@ -355,10 +458,7 @@ fn select_of_binary(
     losses: &mut Losses,
 ) -> Result<Vec<Node>> {
     let label = identity::cluster_of(profile, binary, file_name).map(|found| found.label);
-    let mut by_name: HashMap<&str, Vec<&BinaryFunction>> = HashMap::new();
-    for function in &binary.functions {
-        by_name.entry(function.name.as_str()).or_default().push(function);
-    }
+    let by_name = by_name(binary);
     let mut found: Vec<(u64, Node)> = Vec::new();
     for function in profile.functions() {
         let key = profile.key(function);
@@ -366,15 +466,7 @@ fn select_of_binary(
         if !in_cluster && key.dso.is_some() {
             continue;
         }
-        let there = by_name.get(key.name.as_str()).and_then(|candidates| {
-            let exact = candidates.iter().find(|candidate| key.file.is_some() && candidate.file == key.file);
-            // Another file's local function of the same name is another function.
-            let other_file = |candidate: &BinaryFunction| {
-                key.file.is_some() && candidate.file.is_some() && candidate.file != key.file
-            };
-            exact.or_else(|| candidates.iter().find(|candidate| !other_file(candidate))).copied()
-        });
-        match there {
+        match by_name.get(key.name.as_str()).and_then(|candidates| same_function(key, candidates)) {
             Some(there) => {
                 let size = [Some(there.size), profile.facts(function).size]
                     .into_iter()
@@ -401,6 +493,47 @@ fn select_of_binary(
     // Functions come in the order of their keys: a stable sort leaves that order among aliases of one address.
     found.sort_by_key(|(address, _)| *address);
     Ok(found.into_iter().map(|(_, node)| node).collect())
+}
+
+fn by_name(binary: &Binary) -> HashMap<&str, Vec<&BinaryFunction>> {
+    let mut by_name: HashMap<&str, Vec<&BinaryFunction>> = HashMap::new();
+    for function in &binary.functions {
+        by_name.entry(function.name.as_str()).or_default().push(function);
+    }
+    by_name
+}
+
+/// Of a binary's functions of one name, the one that is meant.
+fn same_function<'a>(key: &FunctionKey, candidates: &[&'a BinaryFunction]) -> Option<&'a BinaryFunction> {
+    let exact = candidates.iter().find(|candidate| key.file.is_some() && candidate.file == key.file);
+    // Another file's local function of the same name is another function.
+    let other_file = |candidate: &BinaryFunction| {
+        key.file.is_some() && candidate.file.is_some() && candidate.file != key.file
+    };
+    exact.or_else(|| candidates.iter().find(|candidate| !other_file(candidate))).copied()
+}
+
+/// By function of a table: the four bytes that begin at each of its bytes, as numbers, ascending and each once. A function that is
+/// not among the bytes of this binary's file has none; of one that is larger than 64 KiB the first 64 KiB count.
+#[must_use]
+pub fn contents(table: &FunctionTable, binary: &Binary, file: &[u8]) -> Vec<Vec<u64>> {
+    const MOST: u64 = 1 << 16;
+    let by_name = by_name(binary);
+    let bytes_of = |key: &FunctionKey| {
+        let function = same_function(key, by_name.get(key.name.as_str())?)?;
+        let start = usize::try_from(binary.file_offset_of_address(function.address)?).ok()?;
+        file.get(start..start.checked_add(function.size.min(MOST) as usize)?)
+    };
+    let pieces = |bytes: &[u8]| {
+        let mut pieces: Vec<u64> = bytes
+            .windows(4)
+            .map(|piece| piece.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+            .collect();
+        pieces.sort_unstable();
+        pieces.dedup();
+        pieces
+    };
+    table.keys.iter().map(|key| bytes_of(key).map(pieces).unwrap_or_default()).collect()
 }
 
 /// The programs and libraries of a profile, for a message.

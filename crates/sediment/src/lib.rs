@@ -17,6 +17,8 @@
 #![warn(unreachable_pub)]
 
 pub mod advise;
+pub mod arrange;
+mod ascending;
 pub mod binary;
 pub mod compare;
 mod counts;

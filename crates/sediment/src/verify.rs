@@ -10,6 +10,9 @@
 //!    them in order. Without this, heavy functions scattered over a program that no order was applied to would count. Functions
 //!    that lie alone take no part in the first rule either, or a heavy one far off would put all others out of order.
 //!
+//! A function that the binary has as clones alone is where these are. Local functions of one name are told apart where the order
+//! names their objects and the binary their source files.
+//!
 //! **Weight** is calls into the function in the profile; where a profile has none, its samples; without a profile, 1. The whole is
 //! the profile's functions of this program, also those that the order does not list or the program no longer has.
 //!
@@ -17,10 +20,11 @@
 //! from what it does tell: symbols, their files, the neighbours in memory, and landmarks of the usual layout of GNU ld (in
 //! `.text`: cold, exit, start-up and hot functions, then the objects in the order of the command line, `_start` first).
 
-mod ascending;
 mod evidence;
 mod reasons;
+pub mod same;
 
+use crate::ascending;
 use crate::binary::identity::Match;
 use crate::binary::names::{self, SectionGroup};
 use crate::binary::{Binary, BinaryFunction, SymbolSource};
@@ -28,7 +32,7 @@ use crate::error::{Error, Result};
 use crate::link::OrderedName;
 use crate::profile::Profile;
 use evidence::{Symbols, Weights};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
@@ -141,7 +145,8 @@ pub fn verify(
         Some(profile) => Weights::of(profile, &symbols, file_name)?,
         None => Weights::alike(),
     };
-    let (wanted, elsewhere) = wanted(asked, &symbols, &weights);
+    let mut followed = HashSet::new();
+    let (wanted, elsewhere) = wanted(asked, &symbols, &weights, &mut followed);
     if !wanted.iter().any(|function| !function.candidates.is_empty()) {
         return Err(Error::failed(format!(
             "none of the {} functions asked for is in {file_name}",
@@ -151,7 +156,7 @@ pub fn verify(
         .with_hint("was the order made for another program?"));
     }
     let places = Places::of(&wanted, &symbols);
-    Ok(report(&symbols, &weights, &wanted, &places, elsewhere))
+    Ok(report(&symbols, &weights, &wanted, &places, elsewhere, &followed))
 }
 
 /// A function that the order asks for.
@@ -163,17 +168,41 @@ struct Wanted<'a> {
     candidates: Vec<u64>,
 }
 
-/// What is asked of this binary, each name once, and how many names are other programs' alone.
+/// What is asked of this binary, each function once, and how many names are other programs' alone. Functions of the profile that
+/// the binary has as clones only are added to `followed` where a clone is asked for in their place.
 fn wanted<'a>(
     asked: &'a [OrderedName],
     symbols: &Symbols<'_>,
-    weights: &Weights<'_>,
+    weights: &Weights<'a>,
+    followed: &mut HashSet<&'a str>,
 ) -> (Vec<Wanted<'a>>, u64) {
+    let names: HashSet<&str> = asked.iter().map(|function| function.name.as_str()).collect();
+    let mut cloned: HashMap<&str, &'a str> = HashMap::new();
+    for name in weights.by_name.keys().filter(|name| !names.contains(*name) && symbols.named(name).is_empty())
+    {
+        for clone in symbols.made_of(name).filter(|clone| !weights.by_name.contains_key(clone.name.as_str()))
+        {
+            cloned.entry(clone.name.as_str()).or_insert(name);
+        }
+    }
     let mut seen = HashSet::new();
     let mut elsewhere = 0;
     let mut wanted = Vec::new();
-    for OrderedName { name, line } in asked {
-        if !seen.insert(name.as_str()) {
+    for OrderedName { name, line, file } in asked {
+        let of_object = |function: &&&BinaryFunction| {
+            file.as_deref().is_some_and(|object| evidence::compiled_to(function.file.as_deref(), object))
+        };
+        let mut by_object: Vec<&BinaryFunction> =
+            symbols.named(name).iter().filter(of_object).copied().collect();
+        by_object.dedup_by_key(|function| function.address);
+        if let [function] = by_object.as_slice() {
+            if seen.insert((name.as_str(), Some(function.address))) {
+                let weight = weights.of_file(name, function.file.as_deref());
+                wanted.push(Wanted { name, line: *line, weight, candidates: vec![function.address] });
+            }
+            continue;
+        }
+        if !seen.insert((name.as_str(), None)) {
             continue;
         }
         let functions = symbols.named(name);
@@ -189,14 +218,31 @@ fn wanted<'a>(
         }
         let of_file = |function: &&&BinaryFunction| {
             weighed.is_some_and(|weighed| {
-                function.file.as_deref().is_some_and(|file| weighed.files.contains(file))
+                function.file.as_deref().is_some_and(|file| weighed.files.contains_key(file))
             })
         };
         let by_file: BTreeSet<u64> =
             functions.iter().filter(of_file).map(|function| function.address).collect();
         let by_name: BTreeSet<u64> = functions.iter().map(|function| function.address).collect();
-        let candidates = if by_file.is_empty() { by_name } else { by_file }.into_iter().collect();
-        wanted.push(Wanted { name, line: *line, weight: weights.of_name(name), candidates });
+        let by_clone = || {
+            let free = |clone: &&BinaryFunction| {
+                !names.contains(clone.name.as_str()) && !weights.by_name.contains_key(clone.name.as_str())
+            };
+            symbols.made_of(name).filter(free).map(|clone| clone.address).collect()
+        };
+        let candidates: BTreeSet<u64> = if !by_file.is_empty() {
+            by_file
+        } else if by_name.is_empty() {
+            by_clone()
+        } else {
+            by_name
+        };
+        let mut weight = weights.of_name(name);
+        if let Some(original) = cloned.get(name.as_str()).filter(|original| !followed.contains(*original)) {
+            followed.insert(original);
+            weight = weight.saturating_add(weights.of_name(original));
+        }
+        wanted.push(Wanted { name, line: *line, weight, candidates: candidates.into_iter().collect() });
     }
     (wanted, elsewhere)
 }
@@ -274,8 +320,10 @@ fn stretches(wanted: &[Wanted<'_>], symbols: &Symbols<'_>) -> Vec<Vec<u64>> {
     // Local functions of one name are placed together, also those whose turn is not asked about.
     let asked_for: HashSet<u64> = wanted
         .iter()
-        .flat_map(|function| symbols.named(function.name))
-        .map(|function| function.address)
+        .flat_map(|function| {
+            let twins = symbols.named(function.name).iter().map(|twin| twin.address);
+            twins.chain(function.candidates.iter().copied())
+        })
         .collect();
     let functions: Vec<(u64, &str)> = symbols
         .by_address
@@ -297,12 +345,14 @@ fn report(
     wanted: &[Wanted<'_>],
     places: &Places,
     elsewhere: u64,
+    followed: &HashSet<&str>,
 ) -> Report {
     let found: Vec<&Wanted> = wanted.iter().filter(|function| !function.candidates.is_empty()).collect();
     let placed: Vec<&Wanted> = found.iter().copied().filter(|function| places.has(function)).collect();
     let in_force = placed.len() >= found.len().min(2) && 10 * placed.len() >= found.len();
     let asked: HashSet<&str> = wanted.iter().map(|function| function.name).collect();
-    let not_asked = || weights.by_name.iter().filter(|(name, _)| !asked.contains(*name));
+    let not_asked =
+        || weights.by_name.iter().filter(|(name, _)| !asked.contains(*name) && !followed.contains(*name));
 
     let mut misplaced: Vec<Misplaced> = wanted
         .iter()

@@ -209,6 +209,8 @@ proptest! {
                 name: name.clone(),
                 sections: vec![format!(".text.{name}"), format!(".text.hot.{name}")],
                 cold_sections: vec![format!(".text.unlikely.{name}")],
+                files: Vec::new(),
+                weight: 0,
             })
             .collect();
         for linker in LINKERS {

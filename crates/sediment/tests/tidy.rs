@@ -13,6 +13,7 @@ const LINE: &[&str] = &[
     "escape",
     "counts",
     "random",
+    "ascending",
     "profile",
     "binary",
     "read",
@@ -23,6 +24,7 @@ const LINE: &[&str] = &[
     "model",
     "layout",
     "engine",
+    "arrange",
     "link",
     "verify",
     "package",
@@ -37,8 +39,8 @@ const LINE: &[&str] = &[
 /// shared ground of the room.
 const KINDS: &[(&str, &[&str])] = &[
     ("read", &["mod", "input", "numbers", "replay", "stacks", "frame_names"]),
-    ("layout", &["mod", "chains"]),
-    ("link", &["mod", "sections"]),
+    ("layout", &["mod", "chains", "starts"]),
+    ("link", &["mod", "sections", "objects", "command_line", "plan", "build_log", "align"]),
     ("measure", &["mod", "command", "pairs"]),
     ("record", &["mod", "attend"]),
 ];
@@ -47,6 +49,11 @@ const KINDS: &[(&str, &[&str])] = &[
 const STRANGERS: &[(&str, &[&str], &str)] = &[
     ("model", &["FunctionTable", "FunctionKey", "BuiltGraph"], "scores know ids and integers, no names"),
     ("layout", &["FunctionTable", "FunctionKey", "BuiltGraph"], "algorithms know ids and integers, no names"),
+    (
+        "arrange",
+        &["FunctionTable", "FunctionKey", "BuiltGraph"],
+        "arrangements know ids and integers, no names",
+    ),
     ("engine", &["FunctionTable", "FunctionKey", "BuiltGraph"], "algorithms know ids and integers, no names"),
 ];
 

@@ -3,6 +3,10 @@
 
 #[path = "toolchain/advise.rs"]
 mod advise;
+#[path = "toolchain/align.rs"]
+mod align;
+#[path = "toolchain/bolt.rs"]
+mod bolt;
 #[path = "support/graphs.rs"]
 mod graphs;
 #[path = "toolchain/hostile_link.rs"]
@@ -37,15 +41,21 @@ mod readers;
 mod resolve;
 #[path = "support/sample_profile_text.rs"]
 mod sample_profile_text;
+#[path = "toolchain/starts.rs"]
+mod starts;
 mod support;
 #[path = "toolchain/symbols.rs"]
 mod symbols;
+#[path = "support/temporal_traces.rs"]
+mod temporal_traces;
 
 use libtest_mimic::Arguments;
 
 fn main() {
     let mut cases = Vec::new();
     cases.extend(advise::cases());
+    cases.extend(bolt::cases());
+    cases.extend(align::cases());
     cases.extend(lackey::cases());
     cases.extend(instrumented::cases());
     cases.extend(layout::cases());
@@ -57,6 +67,7 @@ fn main() {
     cases.extend(perf_text::cases());
     cases.extend(profile::cases());
     cases.extend(resolve::cases());
+    cases.extend(starts::cases());
     cases.extend(symbols::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }

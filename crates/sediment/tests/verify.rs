@@ -35,7 +35,7 @@ fn order(names: &str) -> Vec<OrderedName> {
     names
         .split_whitespace()
         .zip(2..)
-        .map(|(name, line)| OrderedName { name: name.to_owned(), line })
+        .map(|(name, line)| OrderedName { name: name.to_owned(), line, file: None })
         .collect()
 }
 
@@ -149,7 +149,7 @@ fn pages_are_counted_once_and_across_their_borders() {
 
 #[test]
 fn each_absent_function_has_its_reason() {
-    let binary = binary("a b c clone.constprop.0 clone.isra.0 clone.cold split.cold");
+    let binary = binary("a b c x clone.constprop.0 y clone.isra.0 clone.cold split.cold");
     let report = check(
         &binary,
         "a b c clone gone strange split libc_one",
@@ -164,8 +164,23 @@ fn each_absent_function_has_its_reason() {
             ("split", Reason::NotInBinary),
         ]
     );
-    assert_eq!((report.elsewhere, report.asked, report.found), (1, 7, 3));
-    assert_eq!((report.weight, report.weight_found, report.weight_placed), (42, 27, 27));
+    assert_eq!((report.elsewhere, report.asked, report.found), (1, 7, 4));
+    assert_eq!((report.weight, report.weight_found, report.weight_placed), (42, 35, 27));
+}
+
+#[test]
+fn a_function_that_is_only_there_as_clone_is_where_its_clone_is() {
+    // Asked for by its own name, as a wildcard places it; and by the name of the clone that the inputs had.
+    let binary = binary("a f.lto_priv.0 b g.constprop.1 c");
+    for order in ["a f b g c", "a f.lto_priv.0 b g.constprop.1 c"] {
+        let report = check(&binary, order, Some("a:1 f:2 b:3 g:4 c:5"));
+        assert_eq!(reasons(&report), [], "{order}");
+        assert_eq!((report.weight, report.weight_placed), (15, 15), "{order}");
+    }
+    // A clone that the profile knows by its own name is itself.
+    let report = check(&binary, "a b g c", Some("a:1 b:3 g:4 c:5 g.constprop.1:7"));
+    assert!(reasons(&report).contains(&("g.constprop.1", Reason::NotAsked)));
+    assert!(reasons(&report).contains(&("g", Reason::OnlyAsClone(vec!["g.constprop.1".into()]))));
 }
 
 #[test]

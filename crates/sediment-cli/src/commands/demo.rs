@@ -164,7 +164,7 @@ impl Stage<'_> {
         Ok(order
             .groups
             .iter()
-            .filter(|group| group.kind != GroupKind::Warm)
+            .filter(|group| group.kind != GroupKind::Unseen)
             .map(|group| group.functions.len())
             .sum())
     }

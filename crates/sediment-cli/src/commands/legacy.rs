@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The original's commands, with its arguments: `perf2gv`, `gv2link`, `gen_profiles`, `gen_profile_merge`. They are names of this program, or
+//! The original's commands, with its arguments: `perf2gv`, `gv2link`, `gen_profiles`, `gen_profile_merge`, `gen_link_order`. They are names of this program, or
 //! its first word.
 
 use super::{collect, import, merge, order, weights};
+use crate::demo::toolchain;
 use crate::files::{self, SystemFiles};
 use crate::packages::Package;
 use crate::ui::Ui;
+use crate::wrapper::{Profiles, cluster_in};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use sediment::binary::objects::Objects;
 use sediment::graph::Selection;
-use sediment::layout;
-use sediment::{Error, Result, profile};
+use sediment::{Error, ErrorKind, Result, escape, link, profile};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,6 +28,7 @@ const LEGACY: &[Legacy] = &[
     Legacy { name: "gv2link", command: gv2link_command, run: gv2link },
     Legacy { name: "gen_profiles", command: gen_profiles_command, run: gen_profiles },
     Legacy { name: "gen_profile_merge", command: gen_profile_merge_command, run: gen_profile_merge },
+    Legacy { name: "gen_link_order", command: gen_link_order_command, run: gen_link_order },
 ];
 
 /// The command of the original that the arguments name, by the program's own name or by its first word, and its arguments
@@ -91,13 +94,8 @@ fn gv2link(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let (profile, losses) =
         profile::text::parse(&text).map_err(|error| error.with_input(files::display(&inputs(matches)[0])))?;
     ui.losses("reading", &losses);
-    let how = order::How {
-        algorithm: order::ENGINE,
-        options: layout::Options::default(),
-        traces: &[],
-        explain: &[],
-        linker: "gnu-ld",
-    };
+    let settings = super::settings::Settings::default();
+    let how = order::How::by_default(order::linker("gnu-ld")?, &settings);
     let order = order::order_text(&profile, &Selection::Everything, &how, ui)?;
     ui.raw_result(order.as_bytes())
 }
@@ -183,4 +181,90 @@ fn gen_profile_merge(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let output: &PathBuf =
         matches.get_one("output").ok_or_else(|| Error::failed("gen_profile_merge needs an output file"))?;
     merge::merge_files(&pairs, false, output, ui)
+}
+
+fn gen_link_order_command() -> Command {
+    let path = || value_parser!(PathBuf);
+    Command::new("gen_link_order")
+        .about("Make the ordering file of a program from its profile, and print its path")
+        .override_usage("gen_link_order [-o FILE] [-l LINKER] EXECUTABLE_NAME [GEN_PROFILE_FILE]")
+        .after_help(
+            "Without a profile file, the one of the program in the folder PROF_DIR is taken; without that, the ordering file \
+             changes nothing. The language is that of the linker that the compiler (CC, or cc) uses.",
+        )
+        .args([
+            Arg::new("name").value_name("EXECUTABLE_NAME").required(true).help("The program or library to be linked"),
+            Arg::new("profile").value_name("GEN_PROFILE_FILE").value_parser(path()).help("Its profile"),
+            Arg::new("output")
+                .short('o')
+                .long("output")
+                .value_name("FILE")
+                .value_parser(path())
+                .help("The file to write; else EXECUTABLE_NAME.order in this folder"),
+            Arg::new("linker").short('l').long("linker").value_name("LINKER").help("The language, as `sediment order` names it"),
+        ])
+}
+
+fn gen_link_order(matches: &ArgMatches, ui: &Ui) -> Result<()> {
+    let missing = || Error::failed("gen_link_order needs the name of a program");
+    let name = files::base_name(Path::new(matches.get_one::<String>("name").ok_or_else(missing)?));
+    let linker = match matches.get_one::<String>("linker") {
+        Some(named) => link::linker(named).ok_or_else(|| {
+            let all: Vec<&str> = link::LINKERS.iter().map(|linker| linker.name).collect();
+            Error::new(ErrorKind::Usage, format!("no linker is called {named}"))
+                .with_hint(format!("there are {}", all.join(", ")))
+        })?,
+        None => toolchain::default_linker()?,
+    };
+    let text = match profile_for(&name, matches.get_one("profile"), ui)? {
+        Some((profile, label)) => {
+            let settings = super::settings::Settings::default();
+            let how = order::How::by_default(linker, &settings);
+            let selection = label.as_deref().map_or(Selection::Everything, Selection::Dso);
+            order::order_text(&profile, &selection, &how, ui)?
+        }
+        None => (linker.write)(&[]).0,
+    };
+    let output = match matches.get_one::<PathBuf>("output") {
+        Some(path) => path.clone(),
+        None => PathBuf::from(escape::file_name(&name).unwrap_or_else(|| "program".to_owned()) + ".order"),
+    };
+    files::write(&output, text.as_bytes(), ui)?;
+    // The linker may run in another folder.
+    let absolute = std::path::absolute(&output).unwrap_or(output);
+    ui.raw_result(format!("{}\n", absolute.display()).as_bytes())
+}
+
+/// The profile of a program, and its cluster in it: from the file that is given, else from PROF_DIR. What is wrong with a file that
+/// is given is an error, what is wrong in the folder is said.
+fn profile_for(
+    name: &str,
+    given: Option<&PathBuf>,
+    ui: &Ui,
+) -> Result<Option<(profile::Profile, Option<String>)>> {
+    if let Some(path) = given {
+        let profile = super::read_profile(path, ui)?;
+        let label = cluster_in(&profile, name).map_err(|error| error.with_input(files::display(path)))?;
+        return Ok(Some((profile, label)));
+    }
+    let Some(folder) = std::env::var_os("PROF_DIR").filter(|folder| !folder.is_empty()) else {
+        ui.note(&format!("{name}: no profile is given, and PROF_DIR is not set: the order changes nothing"));
+        return Ok(None);
+    };
+    let found = Profiles::open(Path::new(&folder), ui)
+        .and_then(|profiles| profiles.choose(None, name, &mut Objects::default));
+    match found {
+        Ok(Some(chosen)) => Ok(Some((chosen.profile().clone(), chosen.label.clone()))),
+        Ok(None) => {
+            ui.note(&format!(
+                "{name}: there is no profile of it in {}: the order changes nothing",
+                files::display(Path::new(&folder))
+            ));
+            Ok(None)
+        }
+        Err(error) => {
+            ui.note(&format!("{name}: {error}: the order changes nothing"));
+            Ok(None)
+        }
+    }
 }

@@ -7,13 +7,14 @@ mod demo;
 mod doctor;
 mod draw;
 mod eval;
-mod explain;
 pub(crate) mod import;
 mod legacy;
 mod merge;
 mod order;
 mod predict;
 mod record;
+mod report;
+mod settings;
 mod show;
 mod split;
 mod verify;
@@ -33,7 +34,7 @@ use std::process::ExitCode;
 #[command(name = "sediment", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(
     after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 a regression, 4 inconclusive where that was not wanted, 5 below a floor that was set, 6 this machine cannot do it.\n\
-The original's commands work too: sediment perf2gv, gv2link, gen_profiles, gen_profile_merge, or links of those names to this program."
+The original's commands work too: sediment perf2gv, gv2link, gen_profiles, gen_profile_merge, gen_link_order, or links of those names to this program."
 )]
 struct Program {
     #[command(subcommand)]
@@ -51,6 +52,7 @@ enum Command {
     Split(split::Arguments),
     Order(order::Arguments),
     Predict(predict::Arguments),
+    Report(report::Arguments),
     Verify(verify::Arguments),
     Advise(advise::Arguments),
     Eval(eval::Arguments),
@@ -77,6 +79,7 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
         Command::Split(arguments) => split::run(&arguments, ui),
         Command::Order(arguments) => order::run(&arguments, ui),
         Command::Predict(arguments) => predict::run(&arguments, ui),
+        Command::Report(arguments) => report::run(&arguments, ui),
         Command::Verify(arguments) => return verify::run(&arguments, ui),
         Command::Advise(arguments) => advise::run(&arguments, ui),
         Command::Eval(arguments) => return eval::run(&arguments, ui),

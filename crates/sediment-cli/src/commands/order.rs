@@ -1,31 +1,48 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment order`: a profile in, a linker's ordering file out.
+//! `sediment order`: profiles in, a linker's ordering file out.
 
-use super::{read_binary, read_profile};
+mod explain;
+mod keeping;
+mod serving;
+mod workloads;
+
+use super::settings::{Known, Settings};
+use super::{read_binary, read_profile, weights};
 use crate::files;
 use crate::ui::Ui;
-use clap::Args;
 use clap::builder::PossibleValuesParser;
+use clap::{ArgMatches, Args, FromArgMatches};
+use sediment::arrange::keep::Kept;
+use sediment::arrange::releases::{self, ENGINES, Engine, LATEST};
+use sediment::arrange::{self, AIMS, Aim, Evidence};
 use sediment::binary::Binary;
-use sediment::engine::{self, Workload};
-use sediment::graph::{self, BuiltGraph, Order, Selection, Trace};
+use sediment::engine::{Outcome, Workload};
+use sediment::graph::{self, BuiltGraph, FunctionId, GroupKind, Order, Selection, Trace};
 use sediment::layout::{self, ALGORITHMS};
-use sediment::link::{self, LINKERS};
+use sediment::link::{self, LINKERS, Linker, Placement};
 use sediment::profile::Profile;
+use sediment::profile::merge::{self, Weight};
 use sediment::trace::file;
 use sediment::{Error, ErrorKind, Result};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// Compute the link order
 #[derive(Debug, Args)]
 #[command(long_about = "Compute the link order.\n\n\
 With --binary, the order lists what that program has, sized as it is there; with --dso, the functions of one library or program \
-of the profile; with neither, those of every one. Functions that do not exist when the linker runs are ignored by it.")]
-#[command(after_long_help = algorithms_and_linkers())]
-pub(crate) struct Arguments {
-    /// The profile
-    #[arg(value_name = "PROFILE")]
-    profile: PathBuf,
+of the profile; with neither, those of every one. Functions that do not exist when the linker runs are ignored by it.\n\n\
+Several profiles are several workloads of one program: they are merged as `sediment merge` does, and how each fares under the common \
+order is said beside an order for it alone. A weight (-w) holds for the profiles and traces after it, until the next; it is 1 before \
+the first.")]
+#[command(after_long_help = choices())]
+struct Options {
+    /// The profile; several are merged
+    #[arg(required = true, value_name = "PROFILE")]
+    profiles: Vec<PathBuf>,
+    /// Weight of the profiles and traces that follow: a decimal from 0 to 10^9 with at most nine places
+    #[arg(short, long, value_name = "WEIGHT", allow_negative_numbers = true)]
+    weight: Vec<String>,
     /// The linker that will read the order
     #[arg(long, value_name = "LINKER", value_parser = PossibleValuesParser::new(LINKERS.iter().map(|l| l.name)))]
     linker: String,
@@ -41,15 +58,68 @@ pub(crate) struct Arguments {
     /// How to order; the default is the best there is
     #[arg(long, value_name = "NAME", default_value = ENGINE, value_parser = PossibleValuesParser::new(algorithm_names()))]
     algorithm: String,
-    /// A run to order for, as `import --trace` writes it; may be given again, for several workloads that count alike
+    /// The default order of an earlier release, by the number of its engine
+    #[arg(long, value_name = "N")]
+    engine: Option<u32>,
+    /// What the order is to serve, where the profile tells first uses as well as calls
+    #[arg(long, value_name = "WHAT", value_parser = PossibleValuesParser::new(AIMS.iter().map(|(_, name, _)| *name)))]
+    serve: Option<String>,
+    /// A run to order for, as `import --trace` writes it; may be given again, for several workloads. Of algorithms that order
+    /// for starts, each is a start
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
+    /// An older order, of any linker, to be changed only where that gains
+    #[arg(long, value_name = "OLD")]
+    keep: Option<PathBuf>,
+    /// With --keep: the predicted gain, in per cent, below which nothing is moved
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, requires = "keep")]
+    keep_below: f64,
+    /// Let the hot block begin at a multiple of so many bytes, such as 4K or 2M; for the linkers that can be told
+    #[arg(long, value_name = "BYTES", value_parser = alignment)]
+    align_hot: Option<u64>,
     /// Say on standard error why this function is where it is; may be given again
     #[arg(long, value_name = "FUNCTION")]
     explain: Vec<String>,
     /// Seed of the random order
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+/// The options, and each profile and trace with the place on the command line that its weight depends on.
+#[derive(Debug)]
+pub(crate) struct Arguments {
+    options: Options,
+    weights: Vec<(usize, String)>,
+    profiles: Vec<(usize, PathBuf)>,
+    traces: Vec<(usize, PathBuf)>,
+}
+
+impl FromArgMatches for Arguments {
+    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
+        Ok(Self {
+            options: Options::from_arg_matches(matches)?,
+            weights: weights::positioned(matches, "weight"),
+            profiles: weights::positioned(matches, "profiles"),
+            traces: weights::positioned(matches, "trace"),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for Arguments {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        Options::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Options::augment_args_for_update(command)
+    }
 }
 
 /// The default of `--algorithm`.
@@ -59,44 +129,189 @@ fn algorithm_names() -> Vec<&'static str> {
     std::iter::once(ENGINE).chain(ALGORITHMS.iter().map(|algorithm| algorithm.name)).collect()
 }
 
-fn algorithms_and_linkers() -> String {
+fn choices() -> String {
     let mut text = String::from("Algorithms:\n");
     text += &format!("  {ENGINE:<15} the best classic order; with --trace, refined by what ran together\n");
     for algorithm in ALGORITHMS {
-        text += &format!("  {:<15} {}\n", algorithm.name, algorithm.summary);
+        text += &format!("  {:<22} {}\n", algorithm.name, algorithm.summary);
+    }
+    text += "\nWhat an order can serve:\n";
+    for (_, name, summary) in AIMS {
+        text += &format!("  {name:<15} {summary}\n");
+    }
+    text += "\nEngines:\n";
+    for engine in ENGINES {
+        text += &format!("  {:<15} {} ({})\n", engine.number, engine.summary, engine.since);
     }
     text += "\nLinkers, and what to pass to the compiler when it links:\n";
     for linker in LINKERS {
-        text += &format!("  {:<15} {}: {}\n", linker.name, linker.summary, linker.arguments);
+        text += &format!("  {:<22} {}: {}\n", linker.name, linker.summary, linker.arguments);
     }
     text
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
-    let profile = read_profile(&arguments.profile, ui)?;
-    let binary = arguments.binary.as_deref().map(read_binary).transpose()?;
-    let file_name = arguments.binary.as_deref().map(files::base_name).unwrap_or_default();
-    let selection = super::selection(binary.as_ref(), &file_name, arguments.dso.as_deref());
+    let options = &arguments.options;
     let how = How {
-        algorithm: &arguments.algorithm,
-        options: layout::Options { seed: arguments.seed },
-        traces: &arguments.trace,
-        explain: &arguments.explain,
-        linker: &arguments.linker,
+        engine: how_by(options)?,
+        algorithm: &options.algorithm,
+        seed: options.seed,
+        settings: &options.settings,
+        file: options.binary.as_deref(),
+        serve: options.serve.as_deref().and_then(aim),
+        traces: &weights::pair(&arguments.weights, &arguments.traces)?,
+        keep: options.keep.as_deref().map(|old| (old, options.keep_below / 100.0)),
+        align_hot: options.align_hot,
+        explain: &options.explain,
+        linker: linker(&options.linker)?,
     };
-    let text = order_text(&profile, &selection, &how, ui)
-        .map_err(|error| error.with_input(files::display(&arguments.profile)))?;
-    files::write(&arguments.output, text.as_bytes(), ui)
+    let inputs = weights::pair(&arguments.weights, &arguments.profiles)?
+        .into_iter()
+        .map(|(path, weight)| {
+            Ok(Input { name: files::display(&path), weight, profile: read_profile(&path, ui)? })
+        })
+        .collect::<Result<Vec<Input>>>()?;
+    let binary = options.binary.as_deref().map(read_binary).transpose()?;
+    let file_name = options.binary.as_deref().map(files::base_name).unwrap_or_default();
+    let selection = super::selection(binary.as_ref(), &file_name, options.dso.as_deref());
+    let text = match inputs.as_slice() {
+        [only] => order_text(&only.profile, &selection, &how, ui),
+        several => order_text_of_several(several, &selection, &how, ui),
+    };
+    let named = |error: Error| match inputs.as_slice() {
+        [only] => error.with_input(only.name.clone()),
+        _ => error,
+    };
+    files::write(&options.output, text.map_err(named)?.as_bytes(), ui)
+}
+
+/// The engine that is asked for: its order, or that of another algorithm.
+fn how_by(options: &Options) -> Result<Option<&'static Engine>> {
+    let Some(number) = options.engine else {
+        return Ok((options.algorithm == ENGINE).then_some(LATEST));
+    };
+    let usage = |message: String| Err(Error::new(ErrorKind::Usage, message));
+    let Some(engine) = releases::engine(number) else {
+        let known: Vec<String> = ENGINES.iter().map(|engine| engine.number.to_string()).collect();
+        return usage(format!("there is no engine {number}; there are {}", known.join(", ")));
+    };
+    if options.algorithm != ENGINE {
+        return usage(format!(
+            "--engine {number} is an algorithm itself: leave out --algorithm {}",
+            options.algorithm
+        ));
+    }
+    if !engine.knows_runs && (!options.trace.is_empty() || options.serve.is_some()) {
+        return usage(format!(
+            "engine {number} knew neither --trace nor --serve: its orders are of the calls alone"
+        ));
+    }
+    Ok(Some(engine))
+}
+
+/// A number of bytes, with K, M or G behind it for 2^10, 2^20 or 2^30.
+fn alignment(text: &str) -> std::result::Result<u64, String> {
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes
+        .filter(|bytes| bytes.is_power_of_two() && (16..=1 << 30).contains(bytes))
+        .ok_or_else(|| "an alignment is a power of two from 16 to 1G, such as 4K or 2M".to_owned())
+}
+
+fn aim(name: &str) -> Option<Aim> {
+    AIMS.iter().find(|(_, known, _)| *known == name).map(|(aim, _, _)| *aim)
+}
+
+pub(crate) fn linker(name: &str) -> Result<&'static Linker> {
+    link::linker(name).ok_or_else(|| Error::new(ErrorKind::Usage, format!("no linker is called {name}")))
+}
+
+/// A profile of several.
+struct Input {
+    name: String,
+    weight: Weight,
+    profile: Profile,
 }
 
 /// How a profile becomes the text of an ordering file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct How<'a> {
-    pub(crate) algorithm: &'a str,
-    pub(crate) options: layout::Options,
-    pub(crate) traces: &'a [PathBuf],
-    pub(crate) explain: &'a [String],
-    pub(crate) linker: &'a str,
+    /// The engine; None for the order of `algorithm`.
+    engine: Option<&'static Engine>,
+    algorithm: &'a str,
+    seed: u64,
+    settings: &'a Settings,
+    /// The file of the selected binary.
+    file: Option<&'a Path>,
+    serve: Option<Aim>,
+    traces: &'a [(PathBuf, Weight)],
+    /// The older order, and the share of gain below which it stays.
+    keep: Option<(&'a Path, f64)>,
+    /// What the address of the hot block is to be a multiple of.
+    align_hot: Option<u64>,
+    explain: &'a [String],
+    linker: &'static Linker,
+}
+
+impl How<'_> {
+    /// What the order is to serve. None for a classic algorithm and for an engine that knew no aims: their orders stay as they are.
+    fn aim(&self) -> Option<Aim> {
+        let knows_aims = self.engine.is_some_and(|engine| engine.knows_runs);
+        self.serve.or(knows_aims.then_some(AIMS[0].0))
+    }
+
+    fn arranged(&self, evidence: &Evidence<'_>, sequence: &[FunctionId]) -> Order {
+        match self.aim() {
+            Some(aim) => arrange::arrange(evidence, sequence, aim),
+            None => layout::grouped(evidence.graph, sequence.to_vec()),
+        }
+    }
+
+    fn by_algorithm(
+        &self,
+        profile: &Profile,
+        built: &BuiltGraph,
+        traces: &[Trace],
+        selection: &Selection<'_>,
+        ui: &Ui,
+    ) -> Result<Outcome> {
+        let algorithm = layout::algorithm(self.algorithm).ok_or_else(|| {
+            Error::new(ErrorKind::Usage, format!("no algorithm is called {}", self.algorithm))
+        })?;
+        if algorithm.evidence == layout::Evidence::Calls && !traces.is_empty() {
+            let name = self.algorithm;
+            let message = format!("--trace is for the engine and for starts; {name} looks at calls alone");
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
+        let binary = binary_of(selection).zip(self.file);
+        let known = Known::of(self.settings, algorithm, profile, built, traces, binary, ui)?;
+        let order = (algorithm.run)(&built.graph, &known.options(self.seed));
+        Ok(Outcome { order, start: algorithm.name, cost: 1.0 })
+    }
+}
+
+impl<'a> How<'a> {
+    /// By the present engine, for this linker.
+    pub(crate) fn by_default(linker: &'static Linker, settings: &'a Settings) -> Self {
+        Self {
+            engine: Some(LATEST),
+            algorithm: ENGINE,
+            seed: 0,
+            settings,
+            file: None,
+            serve: None,
+            traces: &[],
+            keep: None,
+            align_hot: None,
+            explain: &[],
+            linker,
+        }
+    }
 }
 
 /// From a profile to the text of an ordering file, telling what was left out on the way.
@@ -106,41 +321,147 @@ pub(crate) fn order_text(
     how: &How<'_>,
     ui: &Ui,
 ) -> Result<String> {
-    let unknown =
-        |what: &str, name: &str| Error::new(ErrorKind::Usage, format!("no {what} is called {name}"));
-    let linker = link::linker(how.linker).ok_or_else(|| unknown("linker", how.linker))?;
-    let built = graph::build(profile, selection)?;
-    ui.losses("graph", &built.losses);
-    super::say_what_is_demangled(built.table.keys.iter().map(|key| key.name.as_str()), ui);
-    let order = if how.algorithm == ENGINE {
-        by_engine(&built, how.traces, ui)?
-    } else if how.traces.is_empty() {
-        let algorithm =
-            layout::algorithm(how.algorithm).ok_or_else(|| unknown("algorithm", how.algorithm))?;
-        layout::place(&built.graph, algorithm, &how.options)
-    } else {
-        return Err(Error::new(
-            ErrorKind::Usage,
-            format!("--trace is for the engine; {} looks at the profile alone", how.algorithm),
-        ));
-    };
-    for name in how.explain {
-        for line in super::explain::explain(name, &order, &built)?.lines() {
-            ui.note(line);
-        }
-    }
-    let (placements, losses) = link::placements(&order, &built, binary_of(selection));
-    ui.losses("placing", &losses);
-    let (text, losses) = (linker.write)(&placements);
-    ui.losses(linker.name, &losses);
-    Ok(text)
+    let made = Made::of(profile, selection, how, ui)?;
+    made.text(selection, how, ui)
 }
 
-/// The engine's order, for the runs in these files.
-fn by_engine(built: &BuiltGraph, paths: &[PathBuf], ui: &Ui) -> Result<Order> {
-    let traces = paths.iter().map(|path| read_trace(path, built)).collect::<Result<Vec<Trace>>>()?;
-    let workloads: Vec<Workload<'_>> = traces.iter().map(|trace| Workload { trace, weight: 1 }).collect();
-    let outcome = engine::order(&built.graph, &workloads);
+/// The order of a profile's functions, with the ids that building its graph gives.
+pub(super) fn default_order(
+    profile: &Profile,
+    selection: &Selection<'_>,
+    how: &How<'_>,
+    ui: &Ui,
+) -> Result<Order> {
+    Ok(Made::of(profile, selection, how, ui)?.order)
+}
+
+/// The same of several workloads, saying how each fares.
+fn order_text_of_several(
+    inputs: &[Input],
+    selection: &Selection<'_>,
+    how: &How<'_>,
+    ui: &Ui,
+) -> Result<String> {
+    let weighed: Vec<(&Profile, Weight)> =
+        inputs.iter().map(|input| (&input.profile, input.weight)).collect();
+    let merged = merge::merge(&weighed, false)?;
+    super::say_what_looks_alike(&merged, ui);
+    let made = Made::of(&merged, selection, how, ui)?;
+    workloads::say_how_each_fares(inputs, &made, selection, how, ui)?;
+    made.text(selection, how, ui)
+}
+
+/// An order, and what it was made of.
+struct Made {
+    built: BuiltGraph,
+    first: Vec<Option<u64>>,
+    traces: Vec<Trace>,
+    outcome: Outcome,
+    order: Order,
+    /// What became of the older order that was to be kept.
+    kept: Option<Kept>,
+}
+
+impl Made {
+    fn of(profile: &Profile, selection: &Selection<'_>, how: &How<'_>, ui: &Ui) -> Result<Self> {
+        let built = graph::build(profile, selection)?;
+        ui.losses("graph", &built.losses);
+        super::say_what_is_demangled(built.table.keys.iter().map(|key| key.name.as_str()), ui);
+        let first = graph::first_uses(profile, &built.table);
+        let traces =
+            how.traces.iter().map(|(path, _)| read_trace(path, &built)).collect::<Result<Vec<Trace>>>()?;
+        let outcome = sequence(profile, &built, &traces, selection, how, ui)?;
+        let evidence = Evidence { graph: &built.graph, first: &first };
+        let order = how.arranged(&evidence, &outcome.order);
+        let mut made = Self { built, first, traces, outcome, order, kept: None };
+        if let Some(aim) = how.aim() {
+            serving::say_what_each_aim_gives(&made, aim, ui);
+        }
+        if let Some((old, threshold)) = how.keep {
+            let (order, kept) = keeping::keep(&made, old, threshold, ui)?;
+            (made.order, made.kept) = (order, Some(kept));
+        }
+        Ok(made)
+    }
+
+    fn evidence(&self) -> Evidence<'_> {
+        Evidence { graph: &self.built.graph, first: &self.first }
+    }
+
+    fn text(&self, selection: &Selection<'_>, how: &How<'_>, ui: &Ui) -> Result<String> {
+        for name in how.explain {
+            for line in explain::explain(name, self)?.lines() {
+                ui.note(line);
+            }
+        }
+        let (placements, losses) = link::placements(&self.order, &self.built, binary_of(selection));
+        ui.losses("placing", &losses);
+        let (text, losses) = (how.linker.write)(&placements);
+        ui.losses(how.linker.name, &losses);
+        match how.align_hot {
+            Some(bytes) => self.with_hot_block_aligned(&text, &placements, bytes, how.linker, ui),
+            None => Ok(text),
+        }
+    }
+
+    fn with_hot_block_aligned(
+        &self,
+        text: &str,
+        placements: &[Placement],
+        bytes: u64,
+        linker: &Linker,
+        ui: &Ui,
+    ) -> Result<String> {
+        let hot = self.order.groups.iter().find(|group| group.kind == GroupKind::Hot);
+        let hot: HashSet<&str> = hot
+            .into_iter()
+            .flat_map(|group| &group.functions)
+            .map(|id| self.built.table.keys[id.index()].name.as_str())
+            .collect();
+        let of_block = placements.iter().filter(|placement| hot.contains(placement.name.as_str()));
+        let text = link::aligned(linker, text, of_block, bytes)?;
+        if bytes > SMALLEST_PAGE {
+            ui.note(&format!(
+                "order: the hot block begins at a multiple of {bytes} bytes in the file; for the kernel to keep to it, link with -Wl,-z,max-page-size={bytes}, too"
+            ));
+        }
+        Ok(text)
+    }
+}
+
+/// Bytes of the smallest page: programs begin at a multiple of it wherever they are loaded.
+const SMALLEST_PAGE: u64 = 4096;
+
+/// All functions in one sequence, by the engine or an algorithm.
+fn sequence(
+    profile: &Profile,
+    built: &BuiltGraph,
+    traces: &[Trace],
+    selection: &Selection<'_>,
+    how: &How<'_>,
+    ui: &Ui,
+) -> Result<Outcome> {
+    if let Some(engine) = how.engine {
+        how.settings.refuse_for_engine()?;
+        return Ok(by_engine(engine, built, traces, how.traces, ui));
+    }
+    how.by_algorithm(profile, built, traces, selection, ui)
+}
+
+/// The engine's sequence, for the runs in these files.
+fn by_engine(
+    engine: &Engine,
+    built: &BuiltGraph,
+    traces: &[Trace],
+    paths: &[(PathBuf, Weight)],
+    ui: &Ui,
+) -> Outcome {
+    let workloads: Vec<Workload<'_>> = traces
+        .iter()
+        .zip(paths)
+        .map(|(trace, (_, weight))| Workload { trace, weight: weight.billionths() })
+        .collect();
+    let outcome = engine.sequence(&built.graph, &workloads);
     if !traces.is_empty() {
         let found = match outcome.gain_in_percent() {
             0 => "nothing better was found".to_owned(),
@@ -149,17 +470,9 @@ fn by_engine(built: &BuiltGraph, paths: &[PathBuf], ui: &Ui) -> Result<Order> {
         ui.note(&format!("engine: {} fits the runs best; {found}", outcome.start));
     }
     if traces.len() > 1 {
-        for (path, trace) in paths.iter().zip(&traces) {
-            let alone = engine::order(&built.graph, &[Workload { trace, weight: 1 }]);
-            let [together, alone] =
-                [&outcome.order, &alone.order].map(|order| 100.0 * engine::cost(&built.graph, trace, order));
-            ui.note(&format!(
-                "engine: {} costs {together:.0}% of what it does in the order of cdsort; in an order for it alone, {alone:.0}%",
-                files::display(path)
-            ));
-        }
+        workloads::say_how_each_run_fares(engine, built, &outcome, traces, paths, ui);
     }
-    Ok(layout::grouped(&built.graph, outcome.order))
+    outcome
 }
 
 /// A run of which at least one function is to be ordered.

@@ -2,15 +2,18 @@
 //! `sediment predict`: what the orders should do, before anything is linked.
 
 use super::order::{ENGINE, read_trace};
+use super::settings;
 use super::{read_binary, read_profile};
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
-use sediment::Result;
+use clap::builder::PossibleValuesParser;
 use sediment::engine::{self, Workload};
 use sediment::graph::{self, BuiltGraph, FunctionId, Trace};
-use sediment::layout::{ALGORITHMS, Options};
-use sediment::model::{self, Geometry};
+use sediment::layout::{ALGORITHMS, Evidence, Options};
+use sediment::model::cores::{CORES, Core, core_of};
+use sediment::model::{self, CoreMisses, Geometry, HOT_SHARES, HotPages, Score, StartFaults};
+use sediment::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -30,13 +33,19 @@ pub(crate) struct Arguments {
     /// The label of the program or library to be ordered, as the profile has it
     #[arg(long, value_name = "NAME")]
     dso: Option<String>,
-    /// A run to count over, as `import --trace` writes it
+    /// A run to count over, as `import --trace` writes it; its first uses are the start
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Leave out the engine, which takes its time over a trace
     #[arg(long)]
     no_engine: bool,
-    /// Write JSON, for programs
+    /// Every score: how far calls reach, hot pages of other sizes, what a processor core misses, page faults of the start
+    #[arg(long)]
+    full: bool,
+    /// The processor core of --full
+    #[arg(long, value_name = "NAME", default_value = CORES[0].name, value_parser = PossibleValuesParser::new(CORES.iter().map(|core| core.name)))]
+    core: String,
+    /// Write JSON, for programs: every score
     #[arg(long)]
     json: bool,
 }
@@ -51,101 +60,231 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let binary = arguments.binary.as_deref().map(read_binary).transpose()?;
     let file_name = arguments.binary.as_deref().map(files::base_name).unwrap_or_default();
     let selection = super::selection(binary.as_ref(), &file_name, arguments.dso.as_deref());
+    let core = core_of(&arguments.core)
+        .ok_or_else(|| Error::new(ErrorKind::Usage, format!("no core is called {}", arguments.core)))?;
     let built = graph::build(&profile, &selection)
         .map_err(|error| error.with_input(files::display(&arguments.profile)))?;
     ui.losses("graph", &built.losses);
     let trace = arguments.trace.as_deref().map(|path| read_trace(path, &built)).transpose()?;
-    let rows: Vec<Row> = orders(&built, trace.as_ref(), !arguments.no_engine)
+    let starts = settings::starts(&profile, &built, trace.as_slice());
+    let full = arguments.full || arguments.json;
+    let known = Known { built: &built, trace: trace.as_ref(), starts: &starts, core: full.then_some(core) };
+    let rows: Vec<Row> = known
+        .orders(!arguments.no_engine)
         .into_iter()
-        .map(|(name, order)| Row::of(name, &built, &order, trace.as_ref()))
+        .map(|(name, order)| Row::of(name, &known, &order))
         .collect();
     if arguments.json {
         return ui.json(&Value::Array(rows.iter().map(Row::json).collect()));
     }
-    ui.result(&table(&rows, trace.is_some()))
+    let mut text = table(&rows);
+    if arguments.full {
+        text += &distances(&rows);
+        text += &hot_pages(&rows);
+        text += &core_table(&rows, core);
+        text += &faults(&rows);
+    }
+    text += &verdict(&rows, trace.is_some());
+    ui.result(&text)
 }
 
-/// Every order there is, chance several times.
-fn orders(built: &BuiltGraph, trace: Option<&Trace>, with_engine: bool) -> Vec<(String, Vec<FunctionId>)> {
-    let mut orders = Vec::new();
-    if with_engine && trace.is_some() {
-        let workloads: Vec<Workload<'_>> = trace.iter().map(|trace| Workload { trace, weight: 1 }).collect();
-        orders.push((ENGINE.to_owned(), engine::order(&built.graph, &workloads).order));
-    }
-    for algorithm in ALGORITHMS {
-        let seeds = if algorithm.name == "random" { 1..=CHANCES } else { 0..=0 };
-        for seed in seeds {
-            let name =
-                if seed > 0 { format!("{} {seed}", algorithm.name) } else { algorithm.name.to_owned() };
-            orders.push((name, (algorithm.run)(&built.graph, &Options { seed })));
+/// What orders are made and scored by.
+struct Known<'a> {
+    built: &'a BuiltGraph,
+    trace: Option<&'a Trace>,
+    starts: &'a [Vec<FunctionId>],
+    /// Whose misses are looked at, if any's.
+    core: Option<&'static Core>,
+}
+
+impl Known<'_> {
+    /// Every order there is, chance several times; those for starts where a start is known.
+    fn orders(&self, with_engine: bool) -> Vec<(String, Vec<FunctionId>)> {
+        let graph = &self.built.graph;
+        let mut orders = Vec::new();
+        if with_engine && self.trace.is_some() {
+            let workloads: Vec<Workload<'_>> =
+                self.trace.iter().map(|trace| Workload { trace, weight: 1 }).collect();
+            orders.push((ENGINE.to_owned(), engine::order(graph, &workloads).order));
         }
+        for algorithm in ALGORITHMS {
+            if algorithm.evidence == Evidence::Starts && self.starts.is_empty() {
+                continue;
+            }
+            let seeds = if algorithm.name == "random" { 1..=CHANCES } else { 0..=0 };
+            for seed in seeds {
+                let name =
+                    if seed > 0 { format!("{} {seed}", algorithm.name) } else { algorithm.name.to_owned() };
+                let options = Options { seed, starts: self.starts, ..Options::default() };
+                orders.push((name, (algorithm.run)(graph, &options)));
+            }
+        }
+        orders
     }
-    orders
 }
 
 struct Row {
     name: String,
-    within_a_page: f64,
-    hot_pages: [u64; 2],
+    score: Score,
     misses: [f64; ENTRIES.len()],
-    /// First touches, and misses of other code at 64 entries; with a trace alone.
+    /// First touches, and misses of other code, at each of [`ENTRIES`]; with a trace alone.
     compulsory: Option<u64>,
-    outside: Option<u64>,
+    outside: Option<[u64; ENTRIES.len()]>,
+    core: Option<CoreMisses>,
+    /// The start's, where one is known.
+    faults: Option<StartFaults>,
 }
 
 impl Row {
-    fn of(name: String, built: &BuiltGraph, order: &[FunctionId], trace: Option<&Trace>) -> Self {
-        let graph = &built.graph;
-        let geometry = |tlb_entries| Geometry { tlb_entries, ..Geometry::default() };
-        let score = model::score(graph, order, &Geometry::default());
-        let replays =
-            trace.map(|trace| ENTRIES.map(|entries| model::replay(trace, graph, order, &geometry(entries))));
+    fn of(name: String, known: &Known<'_>, order: &[FunctionId]) -> Self {
+        let graph = &known.built.graph;
+        let standard = Geometry::default();
+        let geometry = |tlb_entries| Geometry { tlb_entries, ..standard };
+        let replays = known
+            .trace
+            .map(|trace| ENTRIES.map(|entries| model::replay(trace, graph, order, &geometry(entries))));
         Self {
             name,
-            within_a_page: score.call_distance.within_4_kib,
-            hot_pages: [score.hot_pages.needed[1], score.hot_pages.needed[2]],
+            score: model::score(graph, order, &standard),
             misses: match replays {
                 Some(replays) => replays.map(|replay| replay.misses as f64),
                 None => ENTRIES.map(|entries| model::score(graph, order, &geometry(entries)).tlb.misses),
             },
             compulsory: replays.map(|replays| replays[1].pages),
-            outside: replays.map(|replays| replays[1].outside),
+            outside: replays.map(|replays| replays.map(|replay| replay.outside)),
+            core: known.core.map(|core| match known.trace {
+                Some(trace) => model::core_replay(trace, graph, order, core, &standard),
+                None => model::core_misses(graph, order, core, &standard),
+            }),
+            faults: known.starts.first().map(|start| model::start_faults(start, graph, order, &standard)),
         }
     }
 
+    /// Hot pages of 4, 16 and 64 KiB and 2 MiB.
+    fn hot_pages(&self) -> [HotPages; 4] {
+        let [larger, large, huge] = self.score.hot_larger_pages;
+        [self.score.hot_pages, larger, large, huge]
+    }
+
     fn json(&self) -> Value {
+        let distance = &self.score.call_distance;
+        let by_share = |pages: &HotPages| -> Vec<Value> {
+            let needed = HOT_SHARES.iter().zip(pages.needed);
+            needed
+                .map(|(share, pages)| json!({"percent": f64::from(*share) / 10.0, "pages": pages}))
+                .collect()
+        };
         json!({
             "order": self.name,
-            "calls_within_4_kib": self.within_a_page,
-            "pages_of_90_percent": self.hot_pages[0],
-            "pages_of_99_percent": self.hot_pages[1],
+            "calls_within_4_kib": distance.within_4_kib,
+            "calls_within_64_bytes": distance.within_64_bytes,
+            "calls_within_2_mib": distance.within_2_mib,
+            "mean_call_bytes": distance.mean,
+            "nearness": distance.nearness,
+            "pages_of_90_percent": self.score.hot_pages.needed[1],
+            "pages_of_99_percent": self.score.hot_pages.needed[2],
+            "hot_pages": self.hot_pages().iter().map(|pages| json!({"page_bytes": pages.page, "needed": by_share(pages)})).collect::<Vec<_>>(),
             "itlb_misses": ENTRIES.iter().zip(self.misses).map(|(entries, misses)| json!({"entries": entries, "misses": misses})).collect::<Vec<_>>(),
             "first_touches": self.compulsory,
-            "misses_outside": self.outside,
+            "misses_outside": self.outside.map(|outside| outside[1]),
+            "core": self.core.map(|core| json!({"itlb_misses": core.itlb, "page_walks": core.walks, "l1i_misses": core.l1i})),
+            "start": self.faults.map(|faults| json!({"first_uses": faults.uses, "pages": faults.pages, "faults_with_fault_around": faults.around, "area": faults.area})),
         })
     }
 }
 
-fn table(rows: &[Row], counted: bool) -> String {
-    let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "{:<15} {:>14} {:>15} {:>15} {:>14} {:>14} {:>14}",
+fn table(rows: &[Row]) -> String {
+    let mut text = format!(
+        "{:<22} {:>14} {:>13} {:>13} {:>12} {:>12} {:>12}\n",
         "order", "calls in 4 KiB", "pages of 90%", "pages of 99%", "misses, 32", "misses, 64", "misses, 128"
     );
     for row in rows {
+        let [of_90, of_99] = [1, 2].map(|share| row.score.hot_pages.needed[share]);
+        let [small, middle, large] = row.misses;
+        let share = 100.0 * row.score.call_distance.within_4_kib;
         let _ = writeln!(
             text,
-            "{:<15} {:>13.1}% {:>15} {:>15} {:>14.0} {:>14.0} {:>14.0}",
-            row.name,
-            100.0 * row.within_a_page,
-            row.hot_pages[0],
-            row.hot_pages[1],
-            row.misses[0],
-            row.misses[1],
-            row.misses[2]
+            "{:<22} {share:>13.1}% {of_90:>13} {of_99:>13} {small:>12.0} {middle:>12.0} {large:>12.0}",
+            row.name
         );
     }
+    text
+}
+
+fn distances(rows: &[Row]) -> String {
+    let mut text = format!(
+        "\nHow far calls reach, by their weight\n{:<22} {:>12} {:>12} {:>12} {:>12} {:>12}\n",
+        "order", "mean bytes", "in 64 B", "in 4 KiB", "in 2 MiB", "mean D^-1/4"
+    );
+    for row in rows {
+        let distance = &row.score.call_distance;
+        let [line, page, huge] = [distance.within_64_bytes, distance.within_4_kib, distance.within_2_mib]
+            .map(|share| 100.0 * share);
+        let _ = writeln!(
+            text,
+            "{:<22} {:>12.0} {line:>11.1}% {page:>11.1}% {huge:>11.1}% {:>12.4}",
+            row.name, distance.mean, distance.nearness
+        );
+    }
+    text
+}
+
+fn hot_pages(rows: &[Row]) -> String {
+    let mut text = format!("\nPages for 50, 90, 99 and 99.9% of the weight\n{:<22}", "order");
+    for size in ["4 KiB", "16 KiB", "64 KiB", "2 MiB"] {
+        let _ = write!(text, " {size:>23}");
+    }
+    text.push('\n');
+    for row in rows {
+        let _ = write!(text, "{:<22}", row.name);
+        for pages in row.hot_pages() {
+            let [half, most, nearly, all] = pages.needed;
+            let _ = write!(text, " {half:>5} {most:>5} {nearly:>5} {all:>5}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn core_table(rows: &[Row], core: &Core) -> String {
+    let sets = |sets: model::cores::Sets| format!("{} in {} ways", sets.units, sets.ways);
+    let mut text = format!(
+        "\nMisses of {}: instruction TLB {}, second level {} (shared with data, here all for code), L1I {} lines\n\
+         {:<22} {:>14} {:>14} {:>14}\n",
+        core.summary,
+        sets(core.itlb),
+        sets(core.second_tlb),
+        sets(core.l1i),
+        "order",
+        "TLB",
+        "page walks",
+        "L1I"
+    );
+    for (row, misses) in rows.iter().filter_map(|row| Some((row, row.core?))) {
+        let CoreMisses { itlb, walks, l1i } = misses;
+        let _ = writeln!(text, "{:<22} {itlb:>14.0} {walks:>14.0} {l1i:>14.0}", row.name);
+    }
+    text
+}
+
+fn faults(rows: &[Row]) -> String {
+    let Some(uses) = rows.first().and_then(|row| row.faults).map(|faults| faults.uses) else {
+        return "\nThe profile does not tell which functions run first: no page faults of the start are predicted.\n"
+            .to_owned();
+    };
+    let mut text = format!(
+        "\nPage faults of the start, {uses} functions\n{:<22} {:>14} {:>14} {:>20}\n",
+        "order", "pages", "64 KiB around", "mean pages so far"
+    );
+    for (row, faults) in rows.iter().filter_map(|row| Some((row, row.faults?))) {
+        let mean = faults.area as f64 / faults.uses.max(1) as f64;
+        let _ = writeln!(text, "{:<22} {:>14} {:>14} {mean:>20.1}", row.name, faults.pages, faults.around);
+    }
+    text
+}
+
+fn verdict(rows: &[Row], counted: bool) -> String {
+    let mut text = String::new();
     let how = if counted {
         "counted over the run"
     } else {
@@ -153,7 +292,7 @@ fn table(rows: &[Row], counted: bool) -> String {
     };
     let _ = writeln!(text, "\nMisses of an instruction TLB of 32, 64 and 128 entries of 4 KiB, {how}.");
     let best = rows.iter().min_by(|a, b| a.misses[1].total_cmp(&b.misses[1]));
-    if let Some((row, first, outside)) = best.and_then(|row| Some((row, row.compulsory?, row.outside?))) {
+    if let Some((row, first, outside)) = best.and_then(|row| Some((row, row.compulsory?, row.outside?[1]))) {
         let share = |part: u64| 100.0 * part as f64 / row.misses[1].max(1.0);
         let _ = writeln!(
             text,
@@ -164,7 +303,7 @@ fn table(rows: &[Row], counted: bool) -> String {
         );
     }
     if let Some(input) = rows.iter().find(|row| row.name == "input") {
-        let needed = input.compulsory.unwrap_or(input.hot_pages[1]);
+        let needed = input.compulsory.unwrap_or(input.score.hot_pages.needed[2]);
         let _ = if needed <= u64::from(ENTRIES[1]) {
             writeln!(
                 text,

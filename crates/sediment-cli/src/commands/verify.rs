@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment verify`: what the linker really did with an order.
+//! `sediment verify`: what the linker really did with an order; `log`, with those of a whole build; `same`, what else it did.
+
+mod log;
+mod same;
 
 use super::{read_binary, read_profile};
 use crate::exit::BELOW_FLOOR;
@@ -14,7 +17,7 @@ use sediment::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Check what the linker did with an order
@@ -25,11 +28,17 @@ the fewest possible, and for every function that is not in its place, why. Verif
 its debug file installed.")]
 pub(crate) struct Arguments {
     /// The linked program or library
-    #[arg(value_name = "BINARY")]
-    binary: PathBuf,
+    #[arg(value_name = "BINARY", required_unless_present = "log", conflicts_with = "log")]
+    binary: Option<PathBuf>,
     /// The ordering file it was linked with, for any linker
-    #[arg(long, value_name = "FILE")]
-    order: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["log", "same_as"], conflicts_with = "log")]
+    order: Option<PathBuf>,
+    /// The file as linked without an order: say what is not the same but for the order, and exit with 5 if anything is not
+    #[arg(long, value_name = "BASE", conflicts_with = "log")]
+    same_as: Option<PathBuf>,
+    /// What the linker's wrapper left in this folder (SEDIMENT_LOG): verify each output that it ordered
+    #[arg(long, value_name = "FOLDER", conflicts_with = "profile")]
+    log: Option<PathBuf>,
     /// The profile, for the functions' weights; without it all weigh the same
     #[arg(long, value_name = "PROFILE")]
     profile: Option<PathBuf>,
@@ -57,33 +66,58 @@ fn percent(text: &str) -> std::result::Result<u64, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
-    let binary = read_binary(&arguments.binary)?;
-    let profile = arguments.profile.as_deref().map(|path| read_profile(path, ui)).transpose()?;
-    let name = files::display(&arguments.order);
-    let text = String::from_utf8(files::read(&arguments.order)?)
+    if let Some(folder) = &arguments.log {
+        return log::run(folder, arguments, ui);
+    }
+    let Some(path) = &arguments.binary else {
+        return Err(Error::new(ErrorKind::Usage, "no binary is named"));
+    };
+    let mut code = ExitCode::SUCCESS;
+    if let Some(order) = &arguments.order {
+        let report = report_on(path, order, arguments.profile.as_deref(), ui)?;
+        let file_name = files::base_name(path);
+        if arguments.json {
+            ui.json(&in_json(&report))?;
+        } else {
+            ui.result(&in_words(&report, &file_name, arguments.list))?;
+        }
+        if below_floor(&report, &file_name, arguments, ui) {
+            code = ExitCode::from(BELOW_FLOOR);
+        }
+    }
+    if let Some(base) = &arguments.same_as {
+        if !same::run(base, path, arguments.json, ui)? {
+            code = ExitCode::from(BELOW_FLOOR);
+        }
+    }
+    Ok(code)
+}
+
+/// Compares a linked file with an order.
+fn report_on(path: &Path, order: &Path, profile: Option<&Path>, ui: &Ui) -> Result<Report> {
+    let binary = read_binary(path)?;
+    let profile = profile.map(|path| read_profile(path, ui)).transpose()?;
+    let name = files::display(order);
+    let text = String::from_utf8(files::read(order)?)
         .map_err(|_| Error::failed("this is no ordering file: it is not text").with_input(name.clone()))?;
     let (_, asked) = link::read(&text).map_err(|error| error.with_input(name))?;
-    let file_name = files::base_name(&arguments.binary);
-    let report = verify::verify(&binary, &asked, profile.as_ref(), &file_name)?;
-    if arguments.json {
-        ui.json(&in_json(&report))?;
-    } else {
-        ui.result(&in_words(&report, &file_name, arguments.list))?;
-    }
-    match arguments.min_coverage {
-        Some(floor) if report.placed_parts_per_million < floor => {
-            ui.error(&Error::new(
-                ErrorKind::BelowFloor,
-                format!(
-                    "{file_name}: {} of the weight is placed as asked, less than the {} that was required",
-                    as_percent(report.placed_parts_per_million),
-                    as_percent(floor)
-                ),
-            ));
-            Ok(ExitCode::from(BELOW_FLOOR))
-        }
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    verify::verify(&binary, &asked, profile.as_ref(), &files::base_name(path))
+}
+
+/// Whether less is placed than the caller required; then that is said.
+fn below_floor(report: &Report, file_name: &str, arguments: &Arguments, ui: &Ui) -> bool {
+    let Some(floor) = arguments.min_coverage.filter(|floor| report.placed_parts_per_million < *floor) else {
+        return false;
+    };
+    ui.error(&Error::new(
+        ErrorKind::BelowFloor,
+        format!(
+            "{file_name}: {} of the weight is placed as asked, less than the {} that was required",
+            as_percent(report.placed_parts_per_million),
+            as_percent(floor)
+        ),
+    ));
+    true
 }
 
 /// Parts per million as percent, cut to two places so that 99.999 does not read as 100.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The C compiler and the linker of this machine, and the dialect in which that linker takes an order.
 
-use sediment::link::{self, Linker};
+use sediment::link::{Linker, plan};
 use sediment::measure::Command;
 use sediment::measure::command::{probe, run};
 use sediment::{Error, ErrorKind, Result};
@@ -48,7 +48,7 @@ impl Toolchain {
         let mut seen = Vec::new();
         for link_arguments in tries {
             let version = linker_version(&compiler, &link_arguments);
-            if let Some(linker) = dialect(&version).and_then(link::linker) {
+            if let Some(linker) = dialect(&compiler, &link_arguments, &version) {
                 return Ok(Self {
                     compiler,
                     link_arguments,
@@ -118,6 +118,23 @@ impl Toolchain {
     }
 }
 
+/// The dialect of the linker that the compiler uses which builds use: `CC`, else `cc`.
+///
+/// # Errors
+/// When there is no compiler, or its linker takes no order.
+pub(crate) fn default_linker() -> Result<&'static Linker> {
+    let words = std::env::var("CC").unwrap_or_default();
+    let mut words = words.split_whitespace();
+    let compiler = OsString::from(words.next().unwrap_or("cc"));
+    let arguments: Vec<OsString> = words.map(OsString::from).collect();
+    let version = linker_version(&compiler, &arguments);
+    plan::dialect(&version, &ask(&compiler, &arguments, "-Wl,--help")).map_err(|why| {
+        let found = if version.is_empty() { "no compiler with a linker was found".to_owned() } else { why };
+        Error::new(ErrorKind::Unsupported, found)
+            .with_hint("name the compiler with CC, or the linker's language with --linker")
+    })
+}
+
 fn find_compiler(named: Option<&OsStr>) -> Result<(OsString, String)> {
     let names =
         named.map_or_else(|| ["cc", "gcc", "clang"].map(OsString::from).to_vec(), |name| vec![name.into()]);
@@ -133,56 +150,17 @@ fn find_compiler(named: Option<&OsStr>) -> Result<(OsString, String)> {
 
 /// The first line of what the compiler's linker says of itself; empty where there is none.
 fn linker_version(compiler: &OsStr, link_arguments: &[OsString]) -> String {
+    ask(compiler, link_arguments, "-Wl,--version").lines().next().unwrap_or_default().to_owned()
+}
+
+/// The dialect that a compiler's linker reads, if it reads any.
+fn dialect(compiler: &OsStr, link_arguments: &[OsString], version: &str) -> Option<&'static Linker> {
+    plan::dialect(version, &ask(compiler, link_arguments, "-Wl,--help")).ok()
+}
+
+fn ask(compiler: &OsStr, link_arguments: &[OsString], question: &str) -> String {
     let command = Command::new(compiler, "/", TIME_LIMIT)
-        .with_arguments(link_arguments.iter().cloned().chain(["-Wl,--version".into()]));
-    let output = run(&command, 4096).map(|ended| ended.output).unwrap_or_default();
-    String::from_utf8_lossy(&output).lines().next().unwrap_or_default().to_owned()
-}
-
-/// The dialect that a linker reads, from what it says of itself.
-fn dialect(version: &str) -> Option<&'static str> {
-    // GNU gold and mold call themselves compatible with GNU ld; neither reads a dialect that is written here.
-    if version.starts_with("GNU ld") {
-        let newest = [2, 43];
-        Some(if version_number(version)? >= newest { "gnu-ld" } else { "gnu-ld-script" })
-    } else if version.contains("LLD") {
-        Some("lld")
-    } else {
-        None
-    }
-}
-
-/// The first word that begins as `2.40` does: major and minor number.
-fn version_number(version: &str) -> Option<[u32; 2]> {
-    version.split([' ', ')', '(']).find_map(|word| {
-        let (major, rest) = word.split_once('.')?;
-        let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
-        Some([major.parse().ok()?, digits.parse().ok()?])
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_linker_is_known_by_what_it_says() {
-        let cases = [
-            ("GNU ld (GNU Binutils for Debian) 2.40", Some("gnu-ld-script")),
-            ("GNU ld (GNU Binutils for Ubuntu) 2.42", Some("gnu-ld-script")),
-            ("GNU ld version 2.41-37.fc40", Some("gnu-ld-script")),
-            ("GNU ld version 2.43.1-5.fc42", Some("gnu-ld")),
-            ("GNU ld (GNU Binutils; openSUSE Tumbleweed) 2.43.1.20241209-2", Some("gnu-ld")),
-            ("GNU ld (GNU Binutils) 2.100", Some("gnu-ld")),
-            ("GNU ld (GNU Binutils) 3.0", Some("gnu-ld")),
-            ("Debian LLD 19.1.7 (compatible with GNU linkers)", Some("lld")),
-            ("LLD 17.0.6 (compatible with GNU linkers)", Some("lld")),
-            ("GNU gold (GNU Binutils for Debian 2.40) 1.16", None),
-            ("mold 1.10.1 (compatible with GNU ld)", None),
-            ("", None),
-        ];
-        for (version, expected) in cases {
-            assert_eq!(dialect(version), expected, "{version}");
-        }
-    }
+        .with_arguments(link_arguments.iter().cloned().chain([question.into()]));
+    let output = run(&command, 1 << 20).map(|ended| ended.output).unwrap_or_default();
+    String::from_utf8_lossy(&output).into_owned()
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which cluster of a profile belongs to a binary.
+//! Which cluster of a profile belongs to a binary, or to a file that is about to be linked.
 //!
-//! A cluster's label is the soname where the recording machine had the file, else its base name; the binary at hand may be of
-//! another version, under another name, or a debug file without a soname. The rules go from what cannot mislead to what may.
+//! A cluster's label is the soname where the recording machine had the file, else its base name; the file at hand may be of
+//! another version, under another name, a debug file without a soname, or lie in a build folder under a name that it will not be
+//! installed by. The rules go from what cannot mislead to what may.
 
 use super::Binary;
 use crate::profile::Profile;
@@ -13,17 +14,34 @@ use std::collections::HashSet;
 pub enum Rule {
     /// The cluster was recorded from this very file.
     BuildId,
-    /// Its label is the binary's soname.
+    /// Its label is the file's soname.
     Soname,
-    /// Its label is the base name of the binary's file.
+    /// Its label is the base name of the file, or what libtool made that name of.
     FileName,
-    /// Its label is the soname or the base name but for version numbers, and no other cluster's is.
+    /// Its label is the soname or the base name but for version, architecture and ABI, and no other cluster's is as much so.
     NameWithoutVersion,
-    /// It is the only cluster at least 60 % of whose functions the binary defines.
+    /// The user's map says so.
+    Map,
+    /// It is the only cluster at least 60 % of whose functions the file defines.
     Functions,
 }
 
-/// The cluster of a profile that belongs to a binary.
+impl Rule {
+    /// The rule in a few words, for a log: "by its …".
+    #[must_use]
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::BuildId => "build-id",
+            Self::Soname => "soname",
+            Self::FileName => "file name",
+            Self::NameWithoutVersion => "name without version",
+            Self::Map => "line in the map",
+            Self::Functions => "functions",
+        }
+    }
+}
+
+/// The cluster of a profile that belongs to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Match {
     /// Its label.
@@ -32,7 +50,7 @@ pub struct Match {
     pub rule: Rule,
 }
 
-/// The least share of a cluster's functions that the binary must define, in percent.
+/// The least share of a cluster's functions that the file must define, in percent.
 const LEAST_SHARE: usize = 60;
 
 /// Functions that any program has: they tell no two apart.
@@ -43,65 +61,225 @@ const EVERYWHERE: [&str; 4] = ["main", "_start", "_init", "_fini"];
 #[must_use]
 pub fn cluster_of(profile: &Profile, binary: &Binary, file_name: &str) -> Option<Match> {
     let clusters = profile.clusters();
-    let found = |label: &str, rule| Some(Match { label: label.to_owned(), rule });
     let same_build = |id: &String| clusters.iter().find(|(_, cluster)| cluster.build_id.as_ref() == Some(id));
     if let Some((label, _)) = binary.build_id.as_ref().and_then(same_build) {
-        return found(label, Rule::BuildId);
+        return Some(Match { label: label.clone(), rule: Rule::BuildId });
     }
-    if let Some(soname) = binary.soname.as_deref().filter(|soname| clusters.contains_key(*soname)) {
+    let labels: Vec<&str> = clusters.keys().map(String::as_str).collect();
+    by_name(binary.soname.as_deref(), file_name, &labels).or_else(|| {
+        let defined = binary.functions.iter().map(|function| function.name.as_str()).collect();
+        let label = only(clusters_defined_by(profile, &defined).into_iter())?;
+        Some(Match { label: label.to_owned(), rule: Rule::Functions })
+    })
+}
+
+/// Finds the label of a file by its names alone: its soname, the base name of its file, and both without version,
+/// architecture and ABI.
+#[must_use]
+pub fn by_name(soname: Option<&str>, file_name: &str, labels: &[&str]) -> Option<Match> {
+    let found = |label: &str, rule| Some(Match { label: label.to_owned(), rule });
+    if let Some(soname) = soname.filter(|soname| labels.contains(soname)) {
         return found(soname, Rule::Soname);
     }
-    if clusters.contains_key(file_name) {
-        return found(file_name, Rule::FileName);
+    let installed = installed_name(file_name);
+    if let Some(name) = [file_name, installed].into_iter().find(|name| labels.contains(name)) {
+        return found(name, Rule::FileName);
     }
-    let stems: Vec<&str> =
-        binary.soname.as_deref().into_iter().chain([file_name]).map(without_version).collect();
-    let alike = clusters.keys().filter(|label| stems.contains(&without_version(label)));
-    if let Some(label) = only(alike) {
-        return found(label, Rule::NameWithoutVersion);
+    // The one that shares the longest name; a name that two share alike tells neither.
+    let ours: Vec<Stems> = soname.into_iter().chain([installed]).map(Stems::of).collect();
+    let mut best: Option<(usize, Vec<&str>)> = None;
+    for label in labels {
+        let theirs = Stems::of(label);
+        let Some(length) = ours.iter().filter_map(|ours| ours.longest_in_common(&theirs)).max() else {
+            continue;
+        };
+        match &mut best {
+            Some((longest, alike)) if *longest == length => alike.push(label),
+            Some((longest, _)) if *longest > length => {}
+            _ => best = Some((length, vec![label])),
+        }
     }
-    let label = only(clusters_defined_by(profile, binary).into_iter())?;
-    found(label, Rule::Functions)
+    found(only(best?.1.into_iter())?, Rule::NameWithoutVersion)
+}
+
+/// Finds the label that the user's map gives to a file, by its soname, its file name, or that name as it will be installed.
+#[must_use]
+pub fn by_map<'a>(soname: Option<&str>, file_name: &str, map: &'a [(String, String)]) -> Option<&'a str> {
+    let names = soname.into_iter().chain([file_name, installed_name(file_name)]);
+    let mut lines = names.filter_map(|name| map.iter().find(|(file, _)| file == name));
+    lines.next().map(|(_, label)| label.as_str())
+}
+
+/// Reads a map: a line for each file, its name and the label of its cluster, with blanks or a tab between. Names with blanks
+/// need the tab. Lines that begin with `#` say nothing. The second value counts lines that have no two names.
+#[must_use]
+pub fn read_map(text: &str) -> (Vec<(String, String)>, usize) {
+    let mut map = Vec::new();
+    let mut wrong = 0;
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        match line.split_once('\t').or_else(|| line.split_once(' ')) {
+            Some((file, label)) => map.push((file.trim().to_owned(), label.trim().to_owned())),
+            None => wrong += 1,
+        }
+    }
+    (map, wrong)
+}
+
+/// Whether a file that defines these functions can be the one of which a cluster has those: at least 60 % of them, without
+/// those that every program has.
+#[must_use]
+pub fn defines_enough<'a>(functions: impl Iterator<Item = &'a str>, defined: &HashSet<&str>) -> bool {
+    let (mut all, mut there) = (0, 0);
+    for name in functions.filter(|name| !EVERYWHERE.contains(name)) {
+        all += 1;
+        there += usize::from(defined.contains(name));
+    }
+    there > 0 && there * 100 >= all * LEAST_SHARE
 }
 
 /// The item of an iterator that has one.
-fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
+pub fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
     let first = items.next()?;
     items.next().is_none().then_some(first)
 }
 
-/// `libpq.so.5.16` and `libpq-5.16.so` are `libpq`, `postgres-16` is `postgres`, `x.debug` is `x`.
-fn without_version(name: &str) -> &str {
-    let mut stem = name.strip_suffix(".debug").unwrap_or(name);
-    let library =
-        stem.find(".so").filter(|at| matches!(stem.as_bytes().get(at + 3), None | Some(b'.' | b'-')));
-    if let Some(end) = library {
-        stem = &stem[..end];
+/// The base name that a file of a build folder will be installed by, as far as libtool gave it another: programs that run from the
+/// build folder are `lt-NAME`, libraries are linked anew to `NAMET` for installation, and kept as `NAMEU` meanwhile.
+fn installed_name(file_name: &str) -> &str {
+    let relinked = |name: &&str| is_library(name) && name.bytes().last().is_some_and(|b| b != b'.');
+    if let Some(name) = file_name.strip_suffix(['T', 'U']).filter(relinked) {
+        return name;
     }
-    while let Some((before, number)) = stem.rsplit_once(['-', '.']) {
-        if before.is_empty() || number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit()) {
-            break;
-        }
-        stem = before;
-    }
-    stem
+    file_name.strip_prefix("lt-").filter(|name| !name.is_empty()).unwrap_or(file_name)
 }
 
-fn clusters_defined_by<'a>(profile: &'a Profile, binary: &Binary) -> Vec<&'a str> {
-    let defined: HashSet<&str> = binary.functions.iter().map(|function| function.name.as_str()).collect();
+/// Where the name of a shared library ends: before `.so`, `.so.5` or `.so-5`.
+fn library_stem(name: &str) -> Option<&str> {
+    let at = name.find(".so").filter(|at| *at > 0)?;
+    matches!(name.as_bytes().get(at + 3), None | Some(b'.' | b'-')).then(|| &name[..at])
+}
+
+fn is_library(name: &str) -> bool {
+    library_stem(name).is_some()
+}
+
+/// A name, and what is left of it when its version is taken off piece by piece: `python3.11`, `python3`, `python`.
+struct Stems {
+    library: bool,
+    names: Vec<String>,
+}
+
+impl Stems {
+    fn of(name: &str) -> Self {
+        let name = name.strip_suffix(".debug").unwrap_or(name);
+        let library = library_stem(name);
+        let mut stem = without_abi(without_architecture(library.unwrap_or(name))).to_owned();
+        // A release in the middle: `libbfd-2.40-system`.
+        let parts: Vec<&str> = stem.split('-').collect();
+        if let [first, middle @ .., last] = parts.as_slice() {
+            let is_release = |part: &&&str| part.contains('.') && is_version(part);
+            if middle.iter().any(|part| is_release(&part)) {
+                let kept = middle.iter().filter(|part| !is_release(part)).chain([last]);
+                stem = kept.fold((*first).to_owned(), |name, part| name + "-" + part);
+            }
+        }
+        let mut names = vec![stem];
+        let mut dotted = false;
+        while let Some(shorter) = names.last().and_then(|name| without_last_number(name, dotted)) {
+            dotted = dotted || names.last().is_some_and(|name| name[shorter.len()..].starts_with('.'));
+            let shorter = shorter.to_owned();
+            names.push(shorter);
+        }
+        Self { library: library.is_some(), names }
+    }
+
+    /// The length of the longest name that both have.
+    fn longest_in_common(&self, other: &Self) -> Option<usize> {
+        let shared = self.names.iter().find(|name| other.names.contains(name))?;
+        (self.library == other.library).then_some(shared.len())
+    }
+}
+
+/// Digits, with dots between.
+fn is_version(text: &str) -> bool {
+    text.split('.').all(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// A name without the number at its end. Digits that follow a letter are a number where a dotted one was behind them
+/// (`python3` of `python3.11`), else part of the name (`bzip2`).
+fn without_last_number(name: &str, dotted: bool) -> Option<&str> {
+    // `python3.7m`: letters that say how Python was built.
+    let plain = name.trim_end_matches(['d', 'm', 'u', 't']);
+    let end = |name: &str| name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
+    let (name, begin) = match end(plain) {
+        begin if plain.len() < name.len() && plain[..begin].ends_with('.') => (plain, begin),
+        _ => (name, end(name)),
+    };
+    let (before, number) = name.split_at(begin);
+    let shorter = match before.strip_suffix(['-', '.', '_']) {
+        Some(shorter) if !number.is_empty() => shorter,
+        None if dotted && !number.is_empty() => before,
+        _ => return None,
+    };
+    (!shorter.is_empty()).then_some(shorter)
+}
+
+/// A name without the architecture that multiarch systems put around it: `x86_64-linux-gnu-gcc-12`, `libx-x86_64-linux-gnu`.
+fn without_architecture(name: &str) -> &str {
+    const ARCHITECTURES: [&str; 18] = [
+        "x86_64",
+        "i386",
+        "i486",
+        "i586",
+        "i686",
+        "aarch64",
+        "arm",
+        "armv7hl",
+        "armv7l",
+        "s390x",
+        "riscv64",
+        "powerpc64le",
+        "powerpc64",
+        "powerpc",
+        "ppc64le",
+        "loongarch64",
+        "mips64el",
+        "sparc64",
+    ];
+    fn after_system(text: &str) -> Option<&str> {
+        let at = text.find("-linux")?;
+        let arch = text[..at].split('-').next()?;
+        let rest = ARCHITECTURES.contains(&arch).then(|| &text[at + "-linux".len()..])?;
+        let abi = rest.strip_prefix("-gnu").or_else(|| rest.strip_prefix("-musl"));
+        Some(abi.map_or(rest, |abi| abi.trim_start_matches(|c: char| c.is_ascii_alphanumeric())))
+    }
+    if let Some(rest) = after_system(name).and_then(|rest| rest.strip_prefix('-')) {
+        return if rest.is_empty() { name } else { rest };
+    }
+    for (at, _) in name.match_indices(['-', '.']).filter(|(at, _)| *at > 0) {
+        if after_system(&name[at + 1..]) == Some("") {
+            return &name[..at];
+        }
+    }
+    name
+}
+
+/// A module of an interpreter without what says which one it fits: `_ssl.cpython-311`, `_x.abi3`, `_y.pypy39-pp73`.
+fn without_abi(name: &str) -> &str {
+    let end = [".cpython-", ".pypy", ".graalpy"].into_iter().filter_map(|mark| name.find(mark)).min();
+    let name = end.filter(|end| *end > 0).map_or(name, |end| &name[..end]);
+    name.strip_suffix(".abi3").filter(|name| !name.is_empty()).unwrap_or(name)
+}
+
+fn clusters_defined_by<'a>(profile: &'a Profile, defined: &HashSet<&str>) -> Vec<&'a str> {
     let mut reached = Vec::new();
     // Functions come sorted by their DSO first.
     for cluster in profile.functions().chunk_by(|a, b| profile.key(*a).dso == profile.key(*b).dso) {
         let Some(label) = cluster.first().and_then(|function| profile.key(*function).dso.as_deref()) else {
             continue;
         };
-        let names: Vec<&str> = cluster
-            .iter()
-            .map(|function| profile.key(*function).name.as_str())
-            .filter(|name| !EVERYWHERE.contains(name))
-            .collect();
-        let there = names.iter().filter(|name| defined.contains(*name)).count();
-        if there > 0 && there * 100 >= names.len() * LEAST_SHARE {
+        let names = cluster.iter().map(|function| profile.key(*function).name.as_str());
+        if defines_enough(names, defined) {
             reached.push(label);
         }
     }
@@ -273,6 +451,166 @@ mod tests {
             let expected = expected.map(|(label, rule)| Match { label: label.to_owned(), rule });
             assert_eq!(found, expected, "{what}");
         }
+    }
+
+    #[test]
+    fn names_that_real_packages_produce() {
+        use Rule::{FileName, NameWithoutVersion, Soname};
+        type Row =
+            (Option<&'static str>, &'static str, &'static [&'static str], Option<(&'static str, Rule)>);
+        // soname, name of the file that is linked, labels of the profiles, what is found
+        let rows: &[Row] = &[
+            // PostgreSQL 15 and 17
+            (Some("libpq.so.5"), "libpq.so.5.15", &["libpq.so.5", "postgres"], Some(("libpq.so.5", Soname))),
+            (None, "libpq.so.5.17", &["libpq.so.5.15"], Some(("libpq.so.5.15", NameWithoutVersion))),
+            (None, "postgres", &["libpq.so.5", "postgres"], Some(("postgres", FileName))),
+            (Some("plpgsql.so"), "plpgsql.so", &["plpgsql.so"], Some(("plpgsql.so", Soname))),
+            (None, "dict_snowball.so", &["dict_snowball.so"], Some(("dict_snowball.so", FileName))),
+            (
+                None,
+                "libecpg_compat.so.3.15",
+                &["libecpg.so.6", "libecpg_compat.so.3"],
+                Some(("libecpg_compat.so.3", NameWithoutVersion)),
+            ),
+            // CPython 3.11 and 3.13
+            (None, "python", &["python3.11"], Some(("python3.11", NameWithoutVersion))),
+            (None, "python3.13", &["python3.11"], Some(("python3.11", NameWithoutVersion))),
+            (None, "python3.13", &["python2.7", "python3.11"], Some(("python3.11", NameWithoutVersion))),
+            (None, "python3.13", &["python3.11", "python3.12"], None),
+            (None, "python3", &["python3.11"], Some(("python3.11", NameWithoutVersion))),
+            (None, "python3.7m", &["python3.6m"], Some(("python3.6m", NameWithoutVersion))),
+            (
+                Some("libpython3.13.so.1.0"),
+                "libpython3.13.so.1.0",
+                &["libpython3.11.so.1.0"],
+                Some(("libpython3.11.so.1.0", NameWithoutVersion)),
+            ),
+            (
+                None,
+                "_ssl.cpython-313-x86_64-linux-gnu.so",
+                &["_socket.cpython-311-x86_64-linux-gnu.so", "_ssl.cpython-311-x86_64-linux-gnu.so"],
+                Some(("_ssl.cpython-311-x86_64-linux-gnu.so", NameWithoutVersion)),
+            ),
+            (
+                None,
+                "_ssl.cpython-311-aarch64-linux-gnu.so",
+                &["_ssl.cpython-311-x86_64-linux-gnu.so"],
+                Some(("_ssl.cpython-311-x86_64-linux-gnu.so", NameWithoutVersion)),
+            ),
+            (
+                None,
+                "_rust.abi3.so",
+                &["_rust.cpython-311-x86_64-linux-gnu.so"],
+                Some(("_rust.cpython-311-x86_64-linux-gnu.so", NameWithoutVersion)),
+            ),
+            (None, "math.so", &["mmap.so"], None),
+            // compilers, cross and not
+            (None, "x86_64-linux-gnu-gcc-12", &["gcc-13"], Some(("gcc-13", NameWithoutVersion))),
+            (
+                None,
+                "aarch64-linux-gnu-ld.bfd",
+                &["x86_64-linux-gnu-ld.bfd"],
+                Some(("x86_64-linux-gnu-ld.bfd", NameWithoutVersion)),
+            ),
+            (None, "x86_64-redhat-linux-gcc", &["gcc"], Some(("gcc", NameWithoutVersion))),
+            (None, "cc1plus", &["cc1"], None),
+            (None, "clang-19", &["clang-14"], Some(("clang-14", NameWithoutVersion))),
+            (
+                Some("libLLVM.so.19.1"),
+                "libLLVM.so.19.1",
+                &["libLLVM-14.so.1"],
+                Some(("libLLVM-14.so.1", NameWithoutVersion)),
+            ),
+            (
+                Some("libbfd-2.44-system.so"),
+                "libbfd-2.44-system.so",
+                &["libbfd-2.40-system.so", "libopcodes-2.40-system.so"],
+                Some(("libbfd-2.40-system.so", NameWithoutVersion)),
+            ),
+            // libraries of many kinds
+            (
+                Some("libc.so.6"),
+                "libc.so",
+                &["libc-2.31.so", "libcrypt.so.1"],
+                Some(("libc-2.31.so", NameWithoutVersion)),
+            ),
+            (
+                Some("ld-linux-x86-64.so.2"),
+                "ld.so",
+                &["ld-linux-x86-64.so.2"],
+                Some(("ld-linux-x86-64.so.2", Soname)),
+            ),
+            (
+                Some("libstdc++.so.6"),
+                "libstdc++.so.6.0.30",
+                &["libstdc++.so.6.0.33"],
+                Some(("libstdc++.so.6.0.33", NameWithoutVersion)),
+            ),
+            (
+                Some("libssl.so.3"),
+                "libssl.so.3",
+                &["libcrypto.so.1.1", "libssl.so.1.1"],
+                Some(("libssl.so.1.1", NameWithoutVersion)),
+            ),
+            (
+                Some("libglib-2.0.so.0"),
+                "libglib-2.0.so.0.7400.6",
+                &["libglib-2.0.so.0", "libgio-2.0.so.0"],
+                Some(("libglib-2.0.so.0", Soname)),
+            ),
+            (
+                None,
+                "libglib-2.0.so.0.7400.6",
+                &["libgio-2.0.so.0", "libglib-2.0.so.0"],
+                Some(("libglib-2.0.so.0", NameWithoutVersion)),
+            ),
+            (
+                Some("libicui18n.so.72"),
+                "libicui18n.so.72.1",
+                &["libicui18n.so.67", "libicuuc.so.67"],
+                Some(("libicui18n.so.67", NameWithoutVersion)),
+            ),
+            (None, "lua5.4", &["lua"], Some(("lua", NameWithoutVersion))),
+            (None, "perl", &["perl5.36.0"], Some(("perl5.36.0", NameWithoutVersion))),
+            (None, "sqlite3", &["sqlite3"], Some(("sqlite3", FileName))),
+            (None, "bzip3", &["bzip2"], None),
+            (None, "libx.so", &["libx"], None),
+            // libtool
+            (None, "lt-curl", &["curl"], Some(("curl", FileName))),
+            (None, "lt-comp", &["lt-comp", "comp"], Some(("lt-comp", FileName))),
+            (
+                Some("libcurl.so.4"),
+                "libcurl.so.4.8.0T",
+                &["libcurl.so.4.8.0"],
+                Some(("libcurl.so.4.8.0", FileName)),
+            ),
+            (None, "libcurl.so.4.8.0U", &["libcurl.so.4"], Some(("libcurl.so.4", NameWithoutVersion))),
+            (None, "module.soT", &["module.so"], Some(("module.so", FileName))),
+            (None, "MAKET", &["MAKE"], None),
+            // tests of configure
+            (None, "conftest", &["postgres", "python3.11"], None),
+            (None, "a.out", &["postgres"], None),
+            (None, "", &["postgres"], None),
+            (None, "-12", &["-13"], None),
+            (None, "lt-", &["postgres"], None),
+        ];
+        for (soname, file_name, labels, expected) in rows {
+            let found = by_name(*soname, file_name, labels);
+            let expected = expected.map(|(label, rule)| Match { label: label.to_owned(), rule });
+            assert_eq!(found, expected, "{file_name} among {labels:?}");
+        }
+    }
+
+    #[test]
+    fn a_map_tells_the_rest() {
+        let (map, wrong) =
+            read_map("# files and labels\n\n a.out  postgres\nname with blanks\tits label\nlost\n");
+        assert_eq!(wrong, 1);
+        assert_eq!(by_map(None, "a.out", &map), Some("postgres"));
+        assert_eq!(by_map(None, "name with blanks", &map), Some("its label"));
+        assert_eq!(by_map(Some("a.out"), "x", &map), Some("postgres"));
+        assert_eq!(by_map(None, "lt-a.out", &map), Some("postgres"));
+        assert_eq!(by_map(None, "b.out", &map), None);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod debug_data;
 mod elf;
 pub mod identity;
 pub mod names;
+pub mod objects;
 mod plt;
 pub mod source_lines;
 

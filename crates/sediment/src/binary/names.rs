@@ -94,6 +94,50 @@ pub fn is_clone_of(candidate: &str, name: &str) -> bool {
         && !name.is_empty()
 }
 
+/// What compilers put behind the name of a function that they made out of another, each with a number: specialised, reduced and
+/// split copies of GCC, and local functions that link-time optimisation made visible (GCC's `.lto_priv`, LLVM's `.llvm` and
+/// `.__uniq`).
+const CLONE_WORDS: [&str; 8] =
+    ["constprop", "isra", "part", "lto_priv", "llvm", "__uniq", "localalias", "simdclone"];
+
+/// The name of the function that a clone was made of: without all that compilers put behind it. A name without any of this is
+/// its own stem. Of Rust's names the hash, which every build has another of, is no part either.
+#[must_use]
+pub fn stem(name: &str) -> &str {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let mut stem = name;
+    while let Some((before, last)) = stem.rsplit_once('.') {
+        let word = if is_number(last) { before.rsplit_once('.') } else { Some((before, last)) };
+        stem = match word {
+            Some((whole, word)) if !whole.is_empty() && CLONE_WORDS.contains(&word) => whole,
+            // Clang numbers local functions of one name: `f.3`.
+            _ if is_number(last) && !before.is_empty() => before,
+            _ => break,
+        };
+    }
+    without_rust_hash(stem)
+}
+
+/// `_ZN4main5alpha` of `_ZN4main5alpha17h0123456789abcdefE`.
+fn without_rust_hash(name: &str) -> &str {
+    let hash = name
+        .strip_prefix("_ZN")
+        .and_then(|rest| rest.strip_suffix('E'))
+        .and_then(|rest| rest.split_at_checked(rest.len().checked_sub(19)?));
+    match hash {
+        Some((path, hash)) if hash.starts_with("17h") && hash[3..].bytes().all(|b| b.is_ascii_hexdigit()) => {
+            &name[..3 + path.len()]
+        }
+        _ => name,
+    }
+}
+
+/// Whether `.text.NAME.` and more are sections of clones of this function, and not of a whole group of functions.
+#[must_use]
+pub fn may_have_clones(name: &str) -> bool {
+    !name.is_empty() && name != "sorted" && SectionGroup::ALL.iter().all(|group| group.word() != name)
+}
+
 /// The part of a program that compilers and linker scripts group by how functions run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SectionGroup {
@@ -290,6 +334,33 @@ mod tests {
         ];
         for (section, expected) in rows {
             assert_eq!(function_of_section(section), *expected, "{section}");
+        }
+    }
+
+    #[test]
+    fn a_clone_has_the_stem_of_what_it_was_made_of() {
+        let rows = [
+            ("f", "f"),
+            ("f.constprop.0", "f"),
+            ("f.constprop.0.isra.0", "f"),
+            ("f.part.0.lto_priv.0", "f"),
+            ("set_ps.lto_priv.0.lto_priv.0", "set_ps"),
+            ("f.llvm.1234567890123", "f"),
+            ("f.__uniq.99.llvm.7", "f"),
+            ("f.3", "f"),
+            ("f.isra", "f"),
+            ("f.cold", "f.cold"),
+            ("f.avx2", "f.avx2"),
+            (".isra.0", ".isra"),
+            ("", ""),
+            ("_ZN4main5alpha17h0123456789abcdefE", "_ZN4main5alpha"),
+            ("_ZN4main5alpha17h0123456789abcdefE.llvm.77", "_ZN4main5alpha"),
+            ("_ZN4main5alphaE", "_ZN4main5alphaE"),
+            ("_ZN3a17hE", "_ZN3a17hE"),
+            ("_ZNéééééééééééééééééE", "_ZNéééééééééééééééééE"),
+        ];
+        for (name, expected) in rows {
+            assert_eq!(stem(name), expected, "{name}");
         }
     }
 

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The engine: the best of the classic orders, and where the order of a run is known, a better one.
+//! The engine: by what runs near in time, where a profile tells it; refined where the order of a run is known.
 //!
 //! **Problem.** Place the functions so that a program touches few pages in any stretch of its run, whatever the instruction TLB
 //! holds, and whatever else shares it.
 //!
 //! **Steps.**
-//! 1. Without a trace: CDSort's order; on graphs that CDSort takes long for, C3's.
-//! 2. With traces: cut them into windows of 12 to 100 pages ([`activity`]). Of the classic orders take the one of the
+//! 1. Without a trace: the order by calls and near pairs ([`together`]), unless a classic order parts fewer near pairs. CDSort's
+//!    where the profile knows no near pairs; C3's of graphs that CDSort takes long for.
+//! 2. With traces: cut them into windows of 12 to 100 pages ([`activity`]). Of that order and the classic ones take the one of the
 //!    lowest cost ([`search`]), over the functions that ran; the others follow as the order has them.
 //! 3. Change it by a fixed number of moves, each of which lowers the cost on half of the windows.
 //! 4. Judge on the other half. What does not cost less there than the best classic order is thrown away.
 //!
-//! **What it can promise.** No returned order costs more than the best classic one, on windows that the search did not see. The
-//! cost is of windows, not of a TLB: it does not know one capacity, nor where in a page the linker will begin.
+//! **What it can promise.** No returned order costs more than the best classic one: on windows that the search did not see, or
+//! without a trace, in near pairs on two pages. The cost is of windows, not of a TLB: it does not know one capacity, nor where in a page the linker will begin.
 //!
 //! **Ties.** Of classic orders of equal cost the first in [`CLASSICS`]; moves that gain nothing are not made. Random numbers
 //! come from a fixed seed: same input, same order.
@@ -23,9 +24,10 @@
 
 mod activity;
 mod search;
+mod together;
 
 use crate::graph::{CallGraph, FunctionId, Trace};
-use crate::layout::{self, Options};
+use crate::layout::{self, Options, cdsort};
 use crate::model::placement::{Placement, sane_sizes};
 use activity::{Observed, Sampling};
 use search::Search;
@@ -40,8 +42,16 @@ const BLOCKS: usize = 32;
 /// Moves for each function that ran, and at most so many.
 const MOVES_PER_FUNCTION: u64 = 600;
 const MOST_MOVES: u64 = 4_000_000;
-/// Calls of a graph beyond which CDSort is too slow to be the order of choice.
+/// The order by calls and near pairs, among the names of orders.
+pub const TOGETHER: &str = "near";
+/// Calls and near pairs of a graph beyond which CDSort is too slow to be the order of choice.
 const MOST_CALLS: usize = 2_000_000;
+/// Calls and near pairs beyond which CDSort forgets calls that hardly count, with longer chains to make up for it.
+const MOST_REMEMBERED: usize = 100_000;
+const THRIFTY: cdsort::Settings =
+    cdsort::Settings { longest_chain: 192, patience: 9, ..cdsort::Settings::LLD };
+/// Calls and near pairs beyond which only the first classic order is looked at beside [`TOGETHER`].
+const MOST_COMPARED: usize = 200_000;
 /// What functions are aligned to, in bytes.
 const ALIGNMENT: u64 = 16;
 /// A function that is larger counts as this large: it holds pages of its own wherever it lies.
@@ -61,10 +71,10 @@ pub struct Workload<'a> {
 pub struct Outcome {
     /// All functions of the graph.
     pub order: Vec<FunctionId>,
-    /// The classic order that it began with.
+    /// The order that it began with: one of [`CLASSICS`], or [`TOGETHER`].
     pub start: &'static str,
-    /// The cost on windows that the search did not see, as a share of that order's; 1 without traces, and where the search
-    /// found nothing that lasts.
+    /// The cost on windows that the search did not see, as a share of that order's; 1 where the search found nothing that
+    /// lasts. Without traces: near pairs on two pages, as a share of what the best classic order has; 1 where there are none.
     pub cost: f64,
 }
 
@@ -79,24 +89,24 @@ impl Outcome {
 /// Orders the functions of a graph.
 #[must_use]
 pub fn order(graph: &CallGraph, workloads: &[Workload<'_>]) -> Outcome {
-    let as_classic = |name: &'static str| Outcome { order: classic(graph, name), start: name, cost: 1.0 };
     if workloads.is_empty() {
-        return as_classic(if graph.edges().len() > MOST_CALLS { "c3" } else { CLASSICS[0] });
+        return by_profile(graph);
     }
     let traces: Vec<&Trace> = workloads.iter().map(|workload| workload.trace).collect();
     let reference = classic(graph, CLASSICS[0]);
     let sampling = Sampling { widths: &WIDTHS, blocks: BLOCKS };
     let observed = activity::observe(&traces, &pages(graph, &reference), &sampling);
     let judge = Judge::new(graph, workloads, &observed, &reference);
-    let mut best: Option<(&'static str, Vec<FunctionId>, i64)> = None;
-    for &name in CLASSICS {
-        let order = if name == CLASSICS[0] { reference.clone() } else { classic(graph, name) };
+    let (mut start, mut classic) = (CLASSICS[0], reference.clone());
+    let mut least = judge.learnt(&classic).cost();
+    let together = (!graph.near().is_empty()).then_some(TOGETHER);
+    for name in CLASSICS[1..].iter().copied().chain(together) {
+        let order = self::classic(graph, name);
         let cost = judge.learnt(&order).cost();
-        if best.as_ref().is_none_or(|(_, _, least)| cost < *least) {
-            best = Some((name, order, cost));
+        if cost < least {
+            (start, classic, least) = (name, order, cost);
         }
     }
-    let Some((start, classic, _)) = best else { return as_classic(CLASSICS[0]) };
     let mut search = judge.learnt(&classic);
     let moves = (judge.count as u64 * MOVES_PER_FUNCTION).min(MOST_MOVES);
     search.improve(moves, 1);
@@ -121,7 +131,43 @@ pub fn cost(graph: &CallGraph, trace: &Trace, order: &[FunctionId]) -> f64 {
     if theirs == 0 { 1.0 } else { ours as f64 / theirs as f64 }
 }
 
+/// The order by a profile alone.
+fn by_profile(graph: &CallGraph) -> Outcome {
+    let edges = graph.edges().len() + graph.near().len();
+    let names = match edges {
+        _ if edges > MOST_CALLS => &["c3"][..],
+        _ if edges > MOST_COMPARED => &CLASSICS[..1],
+        _ => CLASSICS,
+    };
+    if graph.near().is_empty() || edges > MOST_CALLS {
+        return Outcome { order: classic(graph, names[0]), start: names[0], cost: 1.0 };
+    }
+    let apart = |order: &[FunctionId]| together::apart(graph, order, ALIGNMENT);
+    let (mut start, mut order) = (TOGETHER, classic(graph, TOGETHER));
+    let mut least = apart(&order);
+    let mut best_classic = u128::MAX;
+    for &name in names {
+        let other = classic(graph, name);
+        let cost = apart(&other);
+        best_classic = best_classic.min(cost);
+        if cost < least {
+            (start, order, least) = (name, other, cost);
+        }
+    }
+    let cost = if best_classic > 0 { least as f64 / best_classic as f64 } else { 1.0 };
+    Outcome { order, start, cost }
+}
+
 fn classic(graph: &CallGraph, name: &str) -> Vec<FunctionId> {
+    if name == TOGETHER {
+        let patience =
+            if graph.edges().len() + graph.near().len() > MOST_REMEMBERED { THRIFTY.patience } else { 0 };
+        return together::order(graph, patience);
+    }
+    let edges = graph.edges().len() + graph.near().len();
+    if name == CLASSICS[0] && edges > MOST_REMEMBERED {
+        return cdsort::order(graph, &Options { cdsort: THRIFTY, ..Options::default() });
+    }
     layout::algorithm(name)
         .map_or_else(|| graph.ids().collect(), |algorithm| (algorithm.run)(graph, &Options::default()))
 }

@@ -48,7 +48,7 @@ struct MainCaller {
 
 /// Orders all functions of the graph.
 #[must_use]
-pub fn order(graph: &CallGraph, _: &Options) -> Vec<FunctionId> {
+pub fn order(graph: &CallGraph, _: &Options<'_>) -> Vec<FunctionId> {
     let weights = incoming_weights(graph);
     let callers = main_callers(graph);
     let mut chains = Chains::singletons(&sane_sizes(graph.sizes()), &weights);

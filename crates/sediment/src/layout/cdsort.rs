@@ -29,6 +29,8 @@
 //! pair within 1e-8: the chain with the lower first function goes first. Equal densities: the lower first function.
 //! When the chains of a pair are joined and both call a third chain, the calls of the caller's side come first.
 //!
+//! **Settings.** The 16, 2048, ¼, ¼ and 128 above are the defaults of [`Settings`].
+//!
 //! **Source.** S. Pupyrev's cache-directed sort as lld does it from version 18 on (`--call-graph-profile-sort=cdsort`, its
 //! default); LLVM's D152834 and llvm-project#68638. It succeeded hfsort+.
 //!
@@ -45,12 +47,43 @@ use crate::model::{closeness, placement::sane_sizes};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Bytes of a page of the modelled cache.
-const PAGE: f64 = 2048.0;
-/// How much the pages count beside the distances.
-const PAGES_SHARE: f64 = 0.25;
-/// The most functions that a chain may have.
-const LONGEST_CHAIN: u32 = 128;
+/// What may be set; the defaults are those above, and lld's.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// Pages that the modelled cache holds: the 16 of miss(d). lld: `-cdsort-cache-entries`.
+    pub cache_entries: u32,
+    /// Bytes of a page of the modelled cache: the 2048 of miss(d). lld: `-cdsort-cache-size`.
+    pub cache_size: u32,
+    /// By which power calls lose worth with their distance, in sixteenths, which are exact by square roots: 4 for the ¼ of D^-¼; at
+    /// most 32 count. lld: `-cdsort-distance-power`.
+    pub distance_sixteenths: u8,
+    /// How much the pages count beside the distances; what is no number from 0 on counts as 0. lld: `-cdsort-frequency-scale`.
+    pub frequency_scale: f64,
+    /// The most functions that a chain may have. lld: `-cdsort-max-chain-size`.
+    pub longest_chain: u32,
+    /// For large graphs: calls between two chains are forgotten when even so many times what they are worth at best is less than
+    /// what joining the chains loses in pages. 0, as in lld, forgets none.
+    pub patience: u32,
+}
+
+impl Settings {
+    /// lld's.
+    pub const LLD: Self = Self {
+        cache_entries: 16,
+        cache_size: 2048,
+        distance_sixteenths: 4,
+        frequency_scale: 0.25,
+        longest_chain: 128,
+        patience: 0,
+    };
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::LLD
+    }
+}
+
 /// Gains this close are equal; gains no larger are none.
 const EPSILON: f64 = 1e-8;
 
@@ -59,8 +92,8 @@ const NONE: u32 = u32::MAX;
 
 /// Orders all functions of the graph.
 #[must_use]
-pub fn order(graph: &CallGraph, _: &Options) -> Vec<FunctionId> {
-    let mut clustering = Clustering::new(graph);
+pub fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
+    let mut clustering = Clustering::new(graph, options.cdsort);
     clustering.join_while_it_gains();
     clustering.order()
 }
@@ -100,10 +133,6 @@ struct Side {
     /// n · miss(d).
     misses: f64,
     length: u32,
-    /// Itself, or the chain that it was joined to.
-    joined_to: ChainId,
-    /// Where it is among the neighbours being united, or [`NONE`].
-    slot: u32,
 }
 
 /// What joining the chains of a link gains.
@@ -131,9 +160,17 @@ struct Candidate {
 }
 
 struct Clustering {
+    settings: Settings,
     chains: Chains,
     /// By chain.
     sides: Vec<Side>,
+    /// By chain: itself, or the chain that it was joined to. Apart from the sides, because it is looked at most and alone.
+    joined_to: Vec<ChainId>,
+    /// By chain: where it is among the neighbours being united, or [`NONE`].
+    slots: Vec<u32>,
+    /// Kept for their memory: the neighbours that a chain may gain by, and the ends of their links.
+    hopeful: Vec<(u32, f64)>,
+    ends: Vec<[ChainId; 2]>,
     /// By function: how many joins had been made once a chain that begins or began with it was joined last.
     joined_at: Vec<u32>,
     /// By chain: those that it may still be joined to.
@@ -150,17 +187,27 @@ struct Clustering {
     total_calls: f64,
     /// Z^-¼.
     far: f64,
+    nearness: Nearness,
 }
 
 impl Clustering {
-    fn new(graph: &CallGraph) -> Self {
+    fn new(graph: &CallGraph, settings: Settings) -> Self {
+        let scale = settings.frequency_scale;
+        let frequency_scale = if scale.is_finite() { scale.max(0.0) } else { 0.0 };
+        let settings = Settings { frequency_scale, ..settings };
+        let nearness = Nearness::new(settings.distance_sixteenths);
         let Weights { given, counts } = Weights::of(graph);
         let sizes: Vec<u64> = sane_sizes(graph.sizes()).iter().map(|&size| size.max(1)).collect();
         let total_size =
             sizes.iter().zip(&given).filter(|(_, given)| **given > 0).map(|(size, _)| size).sum();
         let mut clustering = Self {
+            settings,
             chains: Chains::singletons(&sizes, &counts),
             sides: Vec::new(),
+            joined_to: graph.ids().map(ChainId::of_single).collect(),
+            slots: vec![NONE; graph.len()],
+            hopeful: Vec::new(),
+            ends: Vec::new(),
             joined_at: vec![0; graph.len()],
             neighbours: vec![Vec::new(); graph.len()],
             counts,
@@ -169,7 +216,8 @@ impl Clustering {
             candidates: BinaryHeap::new(),
             joins: 0,
             total_calls: given.iter().sum::<u64>() as f64,
-            far: closeness(total_size),
+            far: nearness.of(total_size),
+            nearness,
         };
         clustering.sides = clustering.chains.ids().map(|chain| clustering.side(chain)).collect();
         clustering.link_functions();
@@ -205,6 +253,15 @@ impl Clustering {
     /// Makes neighbours of every two functions with a link, and candidates where joining them gains.
     fn meet_neighbours(&mut self) {
         let mut callees: Vec<Vec<Neighbour>> = vec![Vec::new(); self.neighbours.len()];
+        let mut known = vec![[0usize; 2]; self.neighbours.len()];
+        for call in self.calls.iter().filter(|call| call.last != NONE) {
+            known[call.caller.index()][0] += 1;
+            known[call.callee.index()][1] += 1;
+        }
+        for (function, [called, calling]) in known.into_iter().enumerate() {
+            callees[function].reserve_exact(called);
+            self.neighbours[function].reserve_exact(called + calling);
+        }
         for index in 0..self.calls.len() {
             let Call { caller, callee, next, last, .. } = self.calls[index];
             if last != NONE {
@@ -218,8 +275,8 @@ impl Clustering {
                 callees[caller.index()].push(neighbour(callee));
             }
         }
-        for (function, callees) in (0u32..).zip(callees) {
-            self.propose(ChainId::of_single(FunctionId(function)), &callees);
+        for (function, mut callees) in (0u32..).zip(callees) {
+            self.propose(ChainId::of_single(FunctionId(function)), &mut callees);
         }
     }
 
@@ -255,7 +312,7 @@ impl Clustering {
     /// The chain that this one is a part of by now.
     fn living(&self, mut chain: ChainId) -> ChainId {
         loop {
-            let joined_to = self.sides[chain.index()].joined_to;
+            let joined_to = self.joined_to[chain.index()];
             if joined_to == chain {
                 return chain;
             }
@@ -263,18 +320,25 @@ impl Clustering {
         }
     }
 
-    /// Finds the joins of a chain to these neighbours that gain anything, and puts the best of them forward.
-    fn propose(&mut self, chain: ChainId, neighbours: &[Neighbour]) {
-        let hopeful: Vec<(u32, f64)> = neighbours
-            .iter()
-            .map(|neighbour| (neighbour, self.gain_of_pages(chain, neighbour.chain)))
-            .filter(|(neighbour, pages)| neighbour.at_best + pages > 0.0)
-            .map(|(neighbour, pages)| (neighbour.link, pages))
-            .collect();
+    /// Finds the joins of a chain to these neighbours that gain anything, and puts the best of them forward. Neighbours that are
+    /// not worth remembering are taken out.
+    fn propose(&mut self, chain: ChainId, neighbours: &mut Vec<Neighbour>) {
+        let mut hopeful = std::mem::take(&mut self.hopeful);
+        let mut all_ends = std::mem::take(&mut self.ends);
+        hopeful.clear();
+        all_ends.clear();
+        let patience = f64::from(self.settings.patience);
+        neighbours.retain(|neighbour| {
+            let pages = self.gain_of_pages(chain, neighbour.chain);
+            if neighbour.at_best + pages > 0.0 {
+                hopeful.push((neighbour.link, pages));
+            }
+            patience == 0.0 || neighbour.at_best * patience + pages > 0.0
+        });
         // All at once because each waits for memory, and so the waits overlap.
-        let ends: Vec<[ChainId; 2]> = hopeful.iter().map(|&(link, _)| self.ends(link)).collect();
+        all_ends.extend(hopeful.iter().map(|&(link, _)| self.ends(link)));
         let mut proposals = Vec::new();
-        for (&(link, pages), ends) in hopeful.iter().zip(ends) {
+        for (&(link, pages), &ends) in hopeful.iter().zip(&all_ends) {
             let Gain { score, reversed } = self.gain(link, ends, pages);
             if score > EPSILON {
                 proposals.push(Candidate {
@@ -287,6 +351,7 @@ impl Clustering {
                 });
             }
         }
+        (self.hopeful, self.ends) = (hopeful, all_ends);
         self.proposals[chain.index()] = BinaryHeap::from(proposals);
         self.put_forward(chain);
     }
@@ -299,7 +364,7 @@ impl Clustering {
     /// Joins the two chains of a candidate.
     fn join(&mut self, best: &Candidate) {
         let [caller, callee] = self.ends(best.link);
-        let neighbours = self.unite_neighbours(caller, callee);
+        let mut neighbours = self.unite_neighbours(caller, callee);
         self.joins += 1;
         for part in [caller, callee] {
             self.joined_at[self.chains.first(part).index()] = self.joins;
@@ -310,10 +375,10 @@ impl Clustering {
             true => self.chains.join(callee, caller),
         };
         for part in [caller, callee] {
-            self.sides[part.index()].joined_to = joined;
+            self.joined_to[part.index()] = joined;
         }
         self.sides[joined.index()] = self.side(joined);
-        self.propose(joined, &neighbours);
+        self.propose(joined, &mut neighbours);
         self.neighbours[joined.index()] = neighbours;
     }
 
@@ -328,14 +393,15 @@ impl Clustering {
                 neighbour.chain = self.living(neighbour.chain);
             }
             for neighbour in neighbours {
-                let side = &mut self.sides[neighbour.chain.index()];
                 let own = neighbour.chain == caller || neighbour.chain == callee;
-                if own || length + side.length > LONGEST_CHAIN {
-                    continue;
-                }
-                match side.slot {
+                let slot = &mut self.slots[neighbour.chain.index()];
+                match *slot {
+                    _ if own => {}
                     NONE => {
-                        side.slot = united.len() as u32;
+                        if length + self.sides[neighbour.chain.index()].length > self.settings.longest_chain {
+                            continue;
+                        }
+                        *slot = united.len() as u32;
                         united.push(neighbour);
                     }
                     slot => self.unite(&mut united[slot as usize], &neighbour),
@@ -343,7 +409,7 @@ impl Clustering {
             }
         }
         for neighbour in &united {
-            self.sides[neighbour.chain.index()].slot = NONE;
+            self.slots[neighbour.chain.index()] = NONE;
         }
         united
     }
@@ -366,7 +432,7 @@ impl Clustering {
     fn gain_of_pages(&self, one: ChainId, other: ChainId) -> f64 {
         let [one, other] = [one, other].map(|chain| &self.sides[chain.index()]);
         let joined = self.expected_misses(one.weight + other.weight, one.size + other.size);
-        PAGES_SHARE * (one.misses + other.misses - joined)
+        self.settings.frequency_scale * (one.misses + other.misses - joined)
     }
 
     /// What joining the two chains of a link gains, and in which order.
@@ -398,8 +464,8 @@ impl Clustering {
             } else {
                 ((caller_size + from).abs_diff(to), (callee_size + to).abs_diff(from))
             };
-            forward += call.weight * closeness(in_front);
-            reversed += call.weight * closeness(behind);
+            forward += call.weight * self.nearness.of(in_front);
+            reversed += call.weight * self.nearness.of(behind);
             apart += call.weight * self.far;
             at = call.next;
         }
@@ -415,28 +481,75 @@ impl Clustering {
             [call.caller, call.callee].map(|function| self.chains.size(ChainId::of_single(function)));
         let in_front = caller.saturating_sub(call.offset);
         let behind = callee + call.offset;
-        call.weight * closeness(in_front.min(behind)) * ROUNDING
+        call.weight * self.nearness.of(in_front.min(behind)) * ROUNDING
     }
 
     fn side(&self, chain: ChainId) -> Side {
         let (size, weight) = (self.chains.size(chain), self.chains.weight(chain));
         let misses = self.expected_misses(weight, size);
-        Side { size, weight, misses, length: self.chains.length(chain), joined_to: chain, slot: NONE }
+        Side { size, weight, misses, length: self.chains.length(chain) }
     }
 
     /// n · miss(n / s).
     fn expected_misses(&self, count: u64, size: u64) -> f64 {
         let count = count as f64;
-        let calls_of_page = count / size as f64 * PAGE;
+        let calls_of_page = count / size as f64 * f64::from(self.settings.cache_size);
         if calls_of_page >= self.total_calls {
             return 0.0;
         }
         let elsewhere = 1.0 - calls_of_page / self.total_calls;
-        let squared = elsewhere * elsewhere;
-        let fourth = squared * squared;
-        let eighth = fourth * fourth;
-        count * (eighth * eighth)
+        count * power(elsewhere, self.settings.cache_entries)
     }
+}
+
+/// D to a negative power of so many sixteenths, with 0.1 for a distance of 0.
+#[derive(Debug, Clone, Copy)]
+struct Nearness(u8);
+
+impl Nearness {
+    /// The steepest power, in sixteenths.
+    const STEEPEST: u8 = 32;
+
+    fn new(sixteenths: u8) -> Self {
+        Self(sixteenths.min(Self::STEEPEST))
+    }
+
+    #[inline]
+    fn of(self, distance: u64) -> f64 {
+        if self.0 == 4 { closeness(distance) } else { self.by_roots(distance) }
+    }
+
+    fn by_roots(self, distance: u64) -> f64 {
+        let mut factor = if distance == 0 { 0.1 } else { distance as f64 };
+        factor *= factor;
+        let mut raised = 1.0;
+        for bit in (0..=5).rev() {
+            if self.0 >> bit & 1 == 1 {
+                raised *= factor;
+            }
+            factor = factor.sqrt();
+        }
+        1.0 / raised
+    }
+}
+
+/// A whole power, by squares and products.
+#[inline]
+fn power(base: f64, exponent: u32) -> f64 {
+    if exponent == 16 {
+        let fourth = (base * base) * (base * base);
+        return (fourth * fourth) * (fourth * fourth);
+    }
+    let (mut square, mut raised) = (base, 1.0);
+    let mut left = exponent;
+    while left > 0 {
+        if left & 1 == 1 {
+            raised *= square;
+        }
+        square *= square;
+        left >>= 1;
+    }
+    raised
 }
 
 /// The weights of the functions, by id.

@@ -99,6 +99,11 @@ impl Chains {
         FunctionId(self.chains[chain.index()].first)
     }
 
+    /// The last function of the chain.
+    pub(super) fn last(&self, chain: ChainId) -> FunctionId {
+        FunctionId(self.chains[chain.index()].last)
+    }
+
     /// The functions of the chain in their order.
     pub(super) fn functions(&self, chain: ChainId) -> impl Iterator<Item = FunctionId> + '_ {
         let mut at = self.chains[chain.index()].first;
@@ -138,6 +143,41 @@ impl Chains {
         kept
     }
 
+    /// Makes one chain of two, of all their functions in this order, and returns its handle; of the two, only that one stays valid.
+    /// `sizes` are those of all functions. As costly as the whole is long: where one goes behind the other, [`Self::join`] is cheaper.
+    pub(super) fn rearrange(
+        &mut self,
+        one: ChainId,
+        other: ChainId,
+        functions: &[FunctionId],
+        sizes: &[u64],
+    ) -> ChainId {
+        let whole = self.join(one, other);
+        self.lay(whole, functions, sizes);
+        whole
+    }
+
+    /// Turns a chain round. `sizes` are those of all functions. As costly as the chain is long.
+    pub(super) fn reverse(&mut self, chain: ChainId, sizes: &[u64]) {
+        let mut functions: Vec<FunctionId> = self.functions(chain).collect();
+        functions.reverse();
+        self.lay(chain, &functions, sizes);
+    }
+
+    /// Puts the functions of a chain into this order.
+    fn lay(&mut self, id: ChainId, functions: &[FunctionId], sizes: &[u64]) {
+        debug_assert_eq!(functions.len(), self.length(id) as usize, "all functions of the chain");
+        let mut place = 0;
+        for (function, next) in functions.iter().zip(functions[1..].iter().map(|next| next.0).chain([NONE])) {
+            self.members[function.index()] = Member { chain: id, next, place };
+            place += sizes[function.index()] as i64;
+        }
+        let chain = &mut self.chains[id.index()];
+        chain.start = 0;
+        chain.first = functions[0].0;
+        chain.last = functions[functions.len() - 1].0;
+    }
+
     /// The chains there are, by their first functions.
     pub(super) fn ids(&self) -> impl Iterator<Item = ChainId> + '_ {
         (0u32..).zip(&self.members).filter_map(|(id, member)| {
@@ -164,6 +204,22 @@ mod tests {
 
     fn names(chains: &Chains, chain: ChainId) -> Vec<u32> {
         chains.functions(chain).map(|function| function.0).collect()
+    }
+
+    #[test]
+    fn two_chains_in_any_order() {
+        let sizes = [10, 20, 30, 40];
+        let mut chains = Chains::singletons(&sizes, &[1; 4]);
+        let single = |id| ChainId::of_single(FunctionId(id));
+        let [one, other] = [(0, 1), (2, 3)].map(|(front, back)| chains.join(single(front), single(back)));
+        let whole = chains.rearrange(one, other, &[0, 2, 3, 1].map(FunctionId), &sizes);
+        assert_eq!(names(&chains, whole), [0, 2, 3, 1]);
+        assert_eq!((chains.first(whole), chains.size(whole), chains.length(whole)), (FunctionId(0), 100, 4));
+        let positions: Vec<u64> = (0..4).map(|id| chains.position(FunctionId(id))).collect();
+        assert_eq!(positions, [0, 80, 10, 40]);
+        chains.reverse(whole, &sizes);
+        assert_eq!(names(&chains, whole), [1, 3, 2, 0]);
+        assert_eq!(chains.position(FunctionId(2)), 60);
     }
 
     #[test]

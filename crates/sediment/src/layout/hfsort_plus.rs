@@ -24,8 +24,9 @@
 //!
 //! **Source.** BOLT's `-reorder-functions=hfsort+` of 2017 to 2023, which CDSort took the place of.
 //!
-//! **Where it differs.** BOLT has no longest chain here, and asks 1e-8 of all samples of a call that counts. BOLT 19 gives the
-//! order of CDSort under this name, so that there is no reference to run.
+//! **Where it differs.** BOLT has no longest chain here, asks 1e-8 of all samples of a call that counts, knows where in its caller a call
+//! stands, and goes by entries alone where n(f) also counts calls out of f. BOLT 19 gives CDSort's order under this name; scores of our
+//! orders are compared with those of BOLT 16 (tests/toolchain/bolt.rs), and differ by less than a twentieth.
 
 use super::Options;
 use super::chains::{ChainId, Chains};
@@ -42,7 +43,7 @@ const LONGEST_CHAIN: u32 = 128;
 
 /// Orders all functions of the graph.
 #[must_use]
-pub fn order(graph: &CallGraph, _: &Options) -> Vec<FunctionId> {
+pub fn order(graph: &CallGraph, _: &Options<'_>) -> Vec<FunctionId> {
     let mut pages = Pages::new(graph);
     pages.join_what_nearly_always_follows(graph);
     pages.join_while_it_gains();

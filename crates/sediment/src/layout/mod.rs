@@ -3,13 +3,19 @@
 //!
 //! To add an algorithm: one file here, one row in [`ALGORITHMS`], a page in docs/algorithms.md.
 
+pub mod balanced_partitioning;
 pub mod baseline;
 pub mod c3;
 pub mod cdsort;
 mod chains;
+pub mod common_first;
+pub mod ext_tsp;
+pub mod first_use;
 pub mod hfsort_plus;
+pub mod neighbours;
 pub mod original;
 pub mod pettis_hansen;
+mod starts;
 
 use crate::graph::{CallGraph, FunctionId, Group, GroupKind, Order};
 
@@ -20,40 +26,82 @@ pub struct Algorithm {
     pub name: &'static str,
     /// What it does, in one line.
     pub summary: &'static str,
+    /// What it goes by. Without it, it leaves the order as given.
+    pub evidence: Evidence,
     /// Orders all functions of the graph: a permutation of its ids.
-    pub run: fn(&CallGraph, &Options) -> Vec<FunctionId>,
+    pub run: fn(&CallGraph, &Options<'_>) -> Vec<FunctionId>,
 }
 
-/// What a user may choose; each algorithm looks at what concerns it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Options {
+/// What an algorithm orders by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Evidence {
+    /// The call graph.
+    Calls,
+    /// [`Options::starts`], and of functions in none [`Options::contents`].
+    Starts,
+}
+
+/// What a user may choose, and what is known beside the graph; each algorithm looks at what concerns it.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Options<'a> {
     /// Seed of the algorithms that draw random numbers.
     pub seed: u64,
+    /// What CDSort is set to.
+    pub cdsort: cdsort::Settings,
+    /// Recorded starts: of each, functions in the order of their first use. Ids that the graph does not have, and repeated
+    /// ones, count for nothing.
+    pub starts: &'a [Vec<FunctionId>],
+    /// By function: numbers that stand for pieces of its bytes, equal for equal pieces, each once. Empty where they are not known,
+    /// or not to be gone by.
+    pub contents: &'a [Vec<u64>],
 }
 
 /// Every algorithm there is; the first is the default.
 pub const ALGORITHMS: &[Algorithm] = &[
-    Algorithm {
-        name: "cdsort",
-        summary: "cache-directed sort: short calls first, few hot pages next (as in lld)",
-        run: cdsort::order,
-    },
-    Algorithm { name: "c3", summary: "call-chain clustering (CGO 2017)", run: c3::order },
-    Algorithm {
-        name: "hfsort+",
-        summary: "chains by what they save of a small cache of pages (before CDSort)",
-        run: hfsort_plus::order,
-    },
-    Algorithm {
-        name: "pettis-hansen",
-        summary: "the closest pair first, whoever calls (PLDI 1990)",
-        run: pettis_hansen::order,
-    },
-    Algorithm { name: "original", summary: "the original sediment's greedy merge", run: original::order },
-    Algorithm { name: "hottest", summary: "most called first", run: baseline::hottest },
-    Algorithm { name: "input", summary: "as given: the order of the ids", run: baseline::input },
-    Algorithm { name: "random", summary: "shuffled by --seed", run: baseline::random },
+    by_calls(
+        "cdsort",
+        "cache-directed sort: short calls first, few hot pages next (as in lld)",
+        cdsort::order,
+    ),
+    by_calls("c3", "call-chain clustering (CGO 2017)", c3::order),
+    by_calls(
+        "hfsort+",
+        "chains by what they save of a small cache of pages (before CDSort)",
+        hfsort_plus::order,
+    ),
+    by_calls("pettis-hansen", "the closest pair first, whoever calls (PLDI 1990)", pettis_hansen::order),
+    by_calls("ext-tsp", "calls that fall through or jump less than a kilobyte", ext_tsp::order),
+    by_calls("original", "the original sediment's greedy merge", original::order),
+    by_starts(
+        "balanced-partitioning",
+        "recorded starts, stage by stage (LCTES 2023)",
+        balanced_partitioning::order,
+    ),
+    by_starts(
+        "common-first",
+        "recorded starts: what all of them use, then what most do",
+        common_first::order,
+    ),
+    by_starts("first-use", "recorded starts: what is used first stands first", first_use::order),
+    by_starts(
+        "neighbours",
+        "recorded starts: what is used at about the same time (Chromium)",
+        neighbours::order,
+    ),
+    by_calls("hottest", "most called first", baseline::hottest),
+    by_calls("input", "as given: the order of the ids", baseline::input),
+    by_calls("random", "shuffled by --seed", baseline::random),
 ];
+
+type Run = fn(&CallGraph, &Options<'_>) -> Vec<FunctionId>;
+
+const fn by_calls(name: &'static str, summary: &'static str, run: Run) -> Algorithm {
+    Algorithm { name, summary, evidence: Evidence::Calls, run }
+}
+
+const fn by_starts(name: &'static str, summary: &'static str, run: Run) -> Algorithm {
+    Algorithm { name, summary, evidence: Evidence::Starts, run }
+}
 
 /// The algorithm of this name.
 #[must_use]
@@ -63,11 +111,11 @@ pub fn algorithm(name: &str) -> Option<&'static Algorithm> {
 
 /// Orders a graph by an algorithm, in groups as [`grouped`] makes them.
 #[must_use]
-pub fn place(graph: &CallGraph, algorithm: &Algorithm, options: &Options) -> Order {
+pub fn place(graph: &CallGraph, algorithm: &Algorithm, options: &Options<'_>) -> Order {
     grouped(graph, (algorithm.run)(graph, options))
 }
 
-/// Parts an order of the graph's functions: those that were seen to run, and behind them as [`GroupKind::Warm`] those of which
+/// Parts an order of the graph's functions: those that were seen to run, and behind them as [`GroupKind::Unseen`] those of which
 /// nothing more than their existence is known.
 #[must_use]
 pub fn grouped(graph: &CallGraph, functions: Vec<FunctionId>) -> Order {
@@ -76,8 +124,8 @@ pub fn grouped(graph: &CallGraph, functions: Vec<FunctionId>) -> Order {
         ran[edge.caller.index()] = true;
         ran[edge.callee.index()] = true;
     }
-    let (hot, warm): (Vec<_>, Vec<_>) = functions.into_iter().partition(|function| ran[function.index()]);
-    let groups = [(GroupKind::Hot, hot), (GroupKind::Warm, warm)];
+    let (hot, unseen): (Vec<_>, Vec<_>) = functions.into_iter().partition(|function| ran[function.index()]);
+    let groups = [(GroupKind::Hot, hot), (GroupKind::Unseen, unseen)];
     Order {
         groups: groups
             .into_iter()

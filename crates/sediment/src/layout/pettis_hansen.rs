@@ -16,16 +16,19 @@
 //! O(m log² n) for n functions and m edges.
 //!
 //! **Ties.** Equal w between chains: the pair with the lower function among those that the chains were named after, then the
-//! other; a joined chain is named after the lower. Of the four ways: as they are, the chain of the lower name in front; then
-//! the second reversed, the first reversed, and the second in front. Equal densities: the lower name.
+//! other; a joined chain is named after the lower, and begins with the part of that name. Of the four ways: the first reversed, so that
+//! the first functions meet; both reversed; the second reversed; as they are. Equal densities: the lower name.
 //!
-//! **Source.** K. Pettis, R. Hansen: Profile Guided Code Positioning, PLDI 1990. The largest chain and the order of chains by density are
-//! those of BOLT's `-reorder-functions=pettis-hansen`.
+//! **Source.** K. Pettis, R. Hansen: Profile Guided Code Positioning, PLDI 1990. The largest chain, the order of chains by density, and
+//! which of the four ways goes first are those of BOLT's `-reorder-functions=pettis-hansen`.
 //!
-//! **Where it differs from BOLT.** BOLT looks for the largest w in tables ordered by pointers, so that its ties are open; and
-//! it takes weights of calls from counts of basic blocks. Orders were not compared with BOLT's.
+//! **Where it differs from BOLT.** BOLT looks for the largest w in tables ordered by pointers, so that its ties are open; leaves out
+//! functions that were never entered; and takes weights of calls from counts of basic blocks. Fed weights that all differ, in blocks of
+//! their own, the orders are equal (tests/toolchain/bolt.rs). There, two chains are reversed as they are joined; here a chain is kept
+//! either way round, and of two that are not kept alike the shorter one is turned.
 
 use super::Options;
+use super::chains::{ChainId, Chains};
 use crate::graph::{CallGraph, FunctionId};
 use crate::model::placement::sane_sizes;
 use std::cmp::Reverse;
@@ -34,115 +37,138 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// Largest chain that a join may make, in bytes.
 const LARGEST_CHAIN: u64 = 1 << 20;
 
-#[derive(Debug, Clone, Default)]
-struct Chain {
-    functions: Vec<u32>,
-    size: u64,
-    weight: u64,
-    /// w to other chains, by name.
-    neighbours: BTreeMap<u32, u64>,
-}
-
 /// Orders all functions of the graph.
 #[must_use]
-pub fn order(graph: &CallGraph, _: &Options) -> Vec<FunctionId> {
-    let between = between(graph);
-    let mut chains = singletons(graph, &between);
+pub fn order(graph: &CallGraph, _: &Options<'_>) -> Vec<FunctionId> {
+    let mut pairs = Pairs::new(graph);
     let mut closest: BinaryHeap<(u64, Reverse<(u32, u32)>)> =
-        between.iter().map(|(&pair, &weight)| (weight, Reverse(pair))).collect();
+        pairs.between.iter().map(|(&pair, &weight)| (weight, Reverse(pair))).collect();
     while let Some((weight, Reverse((low, high)))) = closest.pop() {
         // Of pairs that grew, or of which one is gone, older entries are left behind.
-        if chains[low as usize].neighbours.get(&high) != Some(&weight) {
+        if pairs.neighbours[low as usize].get(&high) != Some(&weight) {
             continue;
         }
-        if chains[low as usize].size + chains[high as usize].size > LARGEST_CHAIN {
-            chains[low as usize].neighbours.remove(&high);
-            chains[high as usize].neighbours.remove(&low);
+        if pairs.size(low) + pairs.size(high) > LARGEST_CHAIN {
+            pairs.neighbours[low as usize].remove(&high);
+            pairs.neighbours[high as usize].remove(&low);
             continue;
         }
-        let back = std::mem::take(&mut chains[high as usize]);
-        join_functions(&mut chains[low as usize].functions, back.functions, &between);
-        let front = &mut chains[low as usize];
-        front.size += back.size;
-        front.weight += back.weight;
-        front.neighbours.remove(&high);
-        for (other, weight) in back.neighbours {
-            chains[other as usize].neighbours.remove(&high);
+        pairs.join(low, high);
+        for (other, weight) in std::mem::take(&mut pairs.neighbours[high as usize]) {
+            pairs.neighbours[other as usize].remove(&high);
             if other == low {
                 continue;
             }
-            let sum = chains[low as usize].neighbours.entry(other).or_default();
+            let sum = pairs.neighbours[low as usize].entry(other).or_default();
             *sum += weight;
             let sum = *sum;
-            chains[other as usize].neighbours.insert(low, sum);
+            pairs.neighbours[other as usize].insert(low, sum);
             closest.push((sum, Reverse((low.min(other), low.max(other)))));
         }
     }
-    densest_first(chains)
+    pairs.densest_first()
 }
 
-/// w{u, v} by (lower, higher).
-fn between(graph: &CallGraph) -> BTreeMap<(u32, u32), u64> {
-    let mut between = BTreeMap::new();
-    for edge in graph.edges().iter().filter(|edge| edge.caller != edge.callee) {
-        let (caller, callee) = (edge.caller.0, edge.callee.0);
-        *between.entry((caller.min(callee), caller.max(callee))).or_default() += edge.weight;
-    }
-    between
+struct Pairs {
+    chains: Chains,
+    sizes: Vec<u64>,
+    /// w{u, v} by (lower, higher).
+    between: BTreeMap<(u32, u32), u64>,
+    /// By chain: whether the arena has it the other way round.
+    turned: Vec<bool>,
+    /// By the name of a chain: w to other chains, by their names.
+    neighbours: Vec<BTreeMap<u32, u64>>,
 }
 
-fn singletons(graph: &CallGraph, between: &BTreeMap<(u32, u32), u64>) -> Vec<Chain> {
-    let mut incoming = vec![0u64; graph.len()];
-    for edge in graph.edges() {
-        incoming[edge.callee.index()] += edge.weight;
-    }
-    let mut chains: Vec<Chain> = (0u32..)
-        .zip(sane_sizes(graph.sizes()))
-        .map(|(id, size)| Chain {
-            functions: vec![id],
-            size,
-            weight: incoming[id as usize].max(graph.weights()[id as usize]),
-            neighbours: BTreeMap::new(),
-        })
-        .collect();
-    for (&(low, high), &weight) in between {
-        chains[low as usize].neighbours.insert(high, weight);
-        chains[high as usize].neighbours.insert(low, weight);
-    }
-    chains
-}
-
-/// Puts `back` behind `front`, or before it, either reversed where that brings closer functions together.
-fn join_functions(front: &mut Vec<u32>, mut back: Vec<u32>, between: &BTreeMap<(u32, u32), u64>) {
-    let ends = |chain: &[u32]| (chain[0], chain[chain.len() - 1]);
-    let near = |one: u32, other: u32| between.get(&(one.min(other), one.max(other))).copied().unwrap_or(0);
-    let ((first, last), (back_first, back_last)) = (ends(front), ends(&back));
-    // As they are; the second reversed; the first reversed; the second in front.
-    let ways =
-        [near(last, back_first), near(last, back_last), near(first, back_first), near(first, back_last)];
-    let best = (0..ways.len()).rev().max_by_key(|&way| ways[way]).unwrap_or(0);
-    if best == 1 {
-        back.reverse();
-    }
-    match best {
-        2 => {
-            front.reverse();
-            front.extend(back);
+impl Pairs {
+    fn new(graph: &CallGraph) -> Self {
+        let mut incoming = vec![0u64; graph.len()];
+        let mut between = BTreeMap::new();
+        for edge in graph.edges() {
+            incoming[edge.callee.index()] += edge.weight;
+            let (caller, callee) = (edge.caller.0, edge.callee.0);
+            if caller != callee {
+                *between.entry((caller.min(callee), caller.max(callee))).or_default() += edge.weight;
+            }
         }
-        3 => {
-            back.append(front);
-            *front = back;
+        let weights: Vec<u64> =
+            incoming.iter().zip(graph.weights()).map(|(&seen, &given)| seen.max(given)).collect();
+        let mut neighbours = vec![BTreeMap::new(); graph.len()];
+        for (&(low, high), &weight) in &between {
+            neighbours[low as usize].insert(high, weight);
+            neighbours[high as usize].insert(low, weight);
         }
-        _ => front.extend(back),
+        let sizes = sane_sizes(graph.sizes());
+        let turned = vec![false; graph.len()];
+        Self { chains: Chains::singletons(&sizes, &weights), sizes, between, turned, neighbours }
     }
-}
 
-fn densest_first(mut chains: Vec<Chain>) -> Vec<FunctionId> {
-    let density = |chain: &Chain| match chain.size {
-        0 => 0.0,
-        size => chain.weight as f64 / size as f64,
-    };
-    // Stable, and in the order of their names.
-    chains.sort_by(|a, b| density(b).total_cmp(&density(a)));
-    chains.into_iter().flat_map(|chain| chain.functions).map(FunctionId).collect()
+    /// The chain of this name: the lowest of its functions.
+    fn chain(&self, name: u32) -> ChainId {
+        self.chains.chain_of(FunctionId(name))
+    }
+
+    fn size(&self, name: u32) -> u64 {
+        self.chains.size(self.chain(name))
+    }
+
+    /// Puts the second chain behind the first, either reversed where that brings closer functions together.
+    fn join(&mut self, low: u32, high: u32) {
+        let (front, back) = (self.chain(low), self.chain(high));
+        let near = |one: FunctionId, other: FunctionId| {
+            self.between.get(&(one.min(other).0, one.max(other).0)).copied().unwrap_or(0)
+        };
+        let [(first, last), (back_first, back_last)] = [front, back].map(|chain| self.ends(chain));
+        // Which of the two is reversed, and what meets then.
+        let ways = [
+            (true, false, near(first, back_first)),
+            (true, true, near(first, back_last)),
+            (false, true, near(last, back_last)),
+            (false, false, near(last, back_first)),
+        ];
+        let most = ways.iter().map(|way| way.2).max();
+        let (turn_front, turn_back, _) = ways.into_iter().find(|way| Some(way.2) == most).unwrap_or(ways[3]);
+        self.turned[front.index()] ^= turn_front;
+        self.turned[back.index()] ^= turn_back;
+        if self.turned[front.index()] != self.turned[back.index()] {
+            let shorter = if self.chains.length(front) < self.chains.length(back) { front } else { back };
+            self.chains.reverse(shorter, &self.sizes);
+            self.turned[shorter.index()] ^= true;
+        }
+        let turned = self.turned[front.index()];
+        let whole = if turned { self.chains.join(back, front) } else { self.chains.join(front, back) };
+        self.turned[whole.index()] = turned;
+    }
+
+    /// First and last function of a chain.
+    fn ends(&self, chain: ChainId) -> (FunctionId, FunctionId) {
+        let (first, last) = (self.chains.first(chain), self.chains.last(chain));
+        if self.turned[chain.index()] { (last, first) } else { (first, last) }
+    }
+
+    fn functions(&self, chain: ChainId) -> Vec<FunctionId> {
+        let mut functions: Vec<FunctionId> = self.chains.functions(chain).collect();
+        if self.turned[chain.index()] {
+            functions.reverse();
+        }
+        functions
+    }
+
+    fn densest_first(&self) -> Vec<FunctionId> {
+        let density = |chain: ChainId| match self.chains.size(chain) {
+            0 => 0.0,
+            size => self.chains.weight(chain) as f64 / size as f64,
+        };
+        let mut named: Vec<(f64, u32)> = Vec::new();
+        let mut seen = vec![false; self.sizes.len()];
+        for name in 0..self.sizes.len() as u32 {
+            // The lowest function of a chain is met first: it is the chain's name.
+            let chain = self.chain(name);
+            if !std::mem::replace(&mut seen[chain.index()], true) {
+                named.push((density(chain), name));
+            }
+        }
+        named.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        named.into_iter().flat_map(|(_, name)| self.functions(self.chain(name))).collect()
+    }
 }

@@ -5,15 +5,25 @@
 //! linker's own default treatment. To add a dialect: one file here, one row in [`LINKERS`], a folder in tests/golden/link, a
 //! section of docs/linkers.md. `sections` holds what the dialects that name sections share.
 
+mod align;
+pub mod build_log;
+pub mod command_line;
 pub mod gnu_ld;
 pub mod gnu_ld_script;
+pub mod gold;
 pub mod list;
 pub mod lld;
+mod objects;
+pub mod plan;
 mod sections;
 
+pub use align::aligned;
+
+use crate::binary::objects::ObjectPath;
 use crate::binary::{Binary, names};
 use crate::error::{Error, Losses, Result};
 use crate::graph::{BuiltGraph, FunctionId, Order};
+pub use objects::placements_in;
 use std::collections::{HashMap, HashSet};
 
 /// A function to be placed, and the names by which a linker can know it.
@@ -25,6 +35,10 @@ pub struct Placement {
     pub sections: Vec<String>,
     /// Input sections that may hold its split cold part, to be placed behind all functions.
     pub cold_sections: Vec<String>,
+    /// The object files whose sections these are, for dialects that tell files apart; empty: those of every file.
+    pub files: Vec<ObjectPath>,
+    /// Its weight, by which dialects that know one function of a name choose.
+    pub weight: u64,
 }
 
 /// One dialect of ordering file.
@@ -51,10 +65,13 @@ pub struct OrderedName {
     pub name: String,
     /// Line of the file that asks for it first, from 1.
     pub line: u64,
+    /// Base name of the object file whose function it is, where the dialect tells.
+    pub file: Option<String>,
 }
 
 /// Every dialect there is.
-pub const LINKERS: &[Linker] = &[gnu_ld::LINKER, gnu_ld_script::LINKER, lld::LINKER, list::LINKER];
+pub const LINKERS: &[Linker] =
+    &[gnu_ld::LINKER, gnu_ld_script::LINKER, gold::LINKER, lld::LINKER, list::LINKER];
 
 /// The dialect of this name.
 #[must_use]
@@ -75,7 +92,7 @@ pub fn read(text: &str) -> Result<(&'static Linker, Vec<OrderedName>)> {
     })?;
     let mut asked = (linker.read)(text)?;
     let mut seen = HashSet::new();
-    asked.retain(|name| seen.insert(name.name.clone()));
+    asked.retain(|name| seen.insert((name.name.clone(), name.file.clone())));
     if asked.is_empty() {
         return Err(Error::failed("the ordering file asks for no function")
             .with_hint("was the order made for another program, or of an empty profile?"));
@@ -126,6 +143,8 @@ pub fn placements(order: &Order, built: &BuiltGraph, binary: Option<&Binary>) ->
             name: name.to_owned(),
             sections: sections.own,
             cold_sections: sections.cold,
+            files: Vec::new(),
+            weight: weight_of(id),
         });
     }
     (placed, losses)
@@ -148,6 +167,10 @@ fn other_names(binary: &Binary) -> HashMap<&str, Vec<&str>> {
     others
 }
 
+/// The end of a section name that stands for those of all clones of a function: `.text.f` and this are the sections of `f.isra.0`,
+/// `f.lto_priv.3` and the like. No compiler gives a section such an end.
+const CLONES: &str = ".\u{0}*";
+
 /// How the first line of our ordering files begins, behind its comment sign.
 const MADE_BY: &str = "Made by sediment";
 
@@ -163,9 +186,15 @@ fn write_lines(
     text: &mut String,
     losses: &mut Losses,
 ) {
-    let mut seen = HashSet::new();
-    for placement in placements {
-        if !seen.insert(placement.name.as_str()) {
+    let mut heaviest: HashMap<&str, (u64, usize)> = HashMap::new();
+    for (turn, placement) in placements.iter().enumerate() {
+        let kept = heaviest.entry(&placement.name).or_insert((placement.weight, turn));
+        if placement.weight > kept.0 {
+            *kept = (placement.weight, turn);
+        }
+    }
+    for (turn, placement) in placements.iter().enumerate() {
+        if heaviest.get(placement.name.as_str()).is_none_or(|(_, kept)| *kept != turn) {
             losses.add(REPEATED, 0, &placement.name);
         } else if let Some(line) = escape(&placement.name) {
             text.push_str(&line);
@@ -198,7 +227,7 @@ fn looks_like_lines(text: &str) -> bool {
 /// A name as others write it: the original's orders still have the version of a symbol behind it.
 fn ordered(name: &str, line: u64) -> OrderedName {
     let bare = std::str::from_utf8(names::symbol(name.as_bytes()).name).unwrap_or(name);
-    OrderedName { name: bare.to_owned(), line }
+    OrderedName { name: bare.to_owned(), line, file: None }
 }
 
 /// Reasons for which names are left out of an ordering file.

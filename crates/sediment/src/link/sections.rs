@@ -5,50 +5,72 @@
 //! input statements with file patterns, KEEP, EXCLUDE_FILE and SORT_…, assignments, PROVIDE and other calls, comments. A pattern
 //! that is a real wildcard names no function and is passed over, such as the `*(.text.*)` at the end of the original's files.
 
-use super::{OrderedName, Placement, REPEATED, UNWRITABLE, ordered};
+use super::{CLONES, OrderedName, Placement, REPEATED, UNWRITABLE, ordered};
 use crate::binary::names::{self, SectionGroup};
+use crate::binary::objects::ObjectPath;
 use crate::error::{Error, Losses, Result};
 use crate::escape;
 use std::collections::HashSet;
 
-/// Writes one statement for each section: first the functions, then what may be their cold parts.
+/// Writes one statement for each section: first the functions, then what may be their cold parts. A section that only some files
+/// are asked for gets a statement for each of these.
 pub(super) fn write(placements: &[Placement], indent: &str) -> (String, Losses) {
     let mut losses = Losses::default();
     let mut text = String::new();
-    let mut functions = HashSet::new();
-    let mut sections: HashSet<&str> = HashSet::new();
+    let mut functions: HashSet<(&str, &[ObjectPath])> = HashSet::new();
+    let mut statements: HashSet<String> = HashSet::new();
     let mut cold = Vec::new();
+    let mut push = |statement: String| {
+        if !statements.contains(&statement) {
+            text.push_str(indent);
+            text.push_str(&statement);
+            text.push('\n');
+            statements.insert(statement);
+        }
+    };
     for placement in placements {
-        if !functions.insert(placement.name.as_str()) {
+        if !functions.insert((placement.name.as_str(), placement.files.as_slice())) {
             losses.add(REPEATED, 0, &placement.name);
             continue;
         }
-        let patterns: Option<Vec<String>> =
-            placement.sections.iter().map(|section| escape::gnu_ld(section)).collect();
-        let Some(patterns) = patterns.filter(|_| !placement.name.is_empty()) else {
+        let Some(wanted) =
+            statements_of(&placement.sections, &placement.files).filter(|_| !placement.name.is_empty())
+        else {
             losses.add(UNWRITABLE, 0, &placement.name);
             continue;
         };
-        for (section, pattern) in placement.sections.iter().zip(patterns) {
-            if sections.insert(section) {
-                push_statement(&mut text, indent, &pattern);
-            }
-        }
-        cold.push(&placement.cold_sections);
+        wanted.into_iter().for_each(&mut push);
+        cold.push(placement);
     }
-    for section in cold.into_iter().flatten() {
-        if let Some(pattern) = escape::gnu_ld(section).filter(|_| sections.insert(section)) {
-            push_statement(&mut text, indent, &pattern);
-        }
+    for placement in cold {
+        statements_of(&placement.cold_sections, &placement.files).into_iter().flatten().for_each(&mut push);
     }
     (text, losses)
 }
 
-fn push_statement(text: &mut String, indent: &str, pattern: &str) {
-    text.push_str(indent);
-    text.push_str("*(");
-    text.push_str(pattern);
-    text.push_str(")\n");
+/// Statements for these sections, of all files or of some.
+fn statements_of(sections: &[String], files: &[ObjectPath]) -> Option<Vec<String>> {
+    let mut statements = Vec::new();
+    for section in sections {
+        let pattern = match section.strip_suffix(CLONES) {
+            Some(stem) => escape::gnu_ld(stem).map(|stem| match stem.strip_suffix('"') {
+                Some(quoted) => format!("{quoted}.*\""),
+                None => format!("{stem}.*"),
+            }),
+            None => escape::gnu_ld(section),
+        }?;
+        if files.is_empty() {
+            statements.push(format!("*({pattern})"));
+        }
+        for file in files {
+            let file = match file {
+                ObjectPath::File(path) => escape::gnu_ld_file(path),
+                ObjectPath::Member { archive, member } => escape::gnu_ld_member(archive, member),
+            };
+            statements.push(format!("{}({pattern})", file?));
+        }
+    }
+    Some(statements)
 }
 
 /// A kind of file that holds input statements.
@@ -78,15 +100,18 @@ pub(super) fn dialect(text: &str) -> Option<Dialect> {
 
 /// The functions that input statements ask for, in order, by the sections they name.
 pub(super) fn read(text: &str) -> Result<Vec<OrderedName>> {
+    Ok(functions(&sections_of(text)?))
+}
+
+/// The functions that a list of sections, each with its line, asks for; each function of a file once.
+pub(super) fn functions(sections: &[Asked]) -> Vec<OrderedName> {
     let mut asked: Vec<OrderedName> = Vec::new();
-    let mut seen: HashSet<String> = HashSet::new();
+    let mut seen: HashSet<(String, Option<String>)> = HashSet::new();
     let mut latest: Option<String> = None;
-    let sections = sections_of(text)?;
-    for (place, (section, line)) in sections.iter().enumerate() {
-        let follower = sections.get(place + 1).map(|(next, _)| next.as_str());
+    for (place, Asked { section, line, file }) in sections.iter().enumerate() {
+        let follower = sections.get(place + 1).map(|next| next.section.as_str());
         let Some((name, group)) = function_named(section, follower) else { continue };
-        let line = *line;
-        let mut function = ordered(name, line);
+        let mut function = ordered(name, *line);
         let is_cold_part = match group {
             SectionGroup::Split => true,
             // Right behind the function's other sections it is one more place where the function itself may lie.
@@ -96,12 +121,22 @@ pub(super) fn read(text: &str) -> Result<Vec<OrderedName>> {
         if is_cold_part {
             function.name = names::cold_part(&function.name);
         }
-        if seen.insert(function.name.clone()) {
-            asked.push(function.clone());
+        function.file.clone_from(file);
+        latest = Some(function.name.clone());
+        if seen.insert((function.name.clone(), file.clone())) {
+            asked.push(function);
         }
-        latest = Some(function.name);
     }
-    Ok(asked)
+    asked
+}
+
+/// A section that is asked for.
+pub(super) struct Asked {
+    pub(super) section: String,
+    /// Line of the file, from 1.
+    pub(super) line: u64,
+    /// Base name of the object file whose section it is, where one is named.
+    pub(super) file: Option<String>,
 }
 
 /// The function that a section was named after. A function can be named like a group, a dot and more (`exit.part.0`); what we
@@ -116,8 +151,9 @@ fn function_named<'a>(section: &'a str, follower: Option<&str>) -> Option<(&'a s
 }
 
 /// The sections that input statements name, without wildcards, with the line of each.
-fn sections_of(text: &str) -> Result<Vec<(String, u64)>> {
+fn sections_of(text: &str) -> Result<Vec<Asked>> {
     let mut found = Vec::new();
+    let mut file: Option<String> = None;
     let mut open: Vec<Open> = Vec::new();
     let mut before: Option<Kind<'_>> = None;
     let mut line = 1;
@@ -126,18 +162,26 @@ fn sections_of(text: &str) -> Result<Vec<(String, u64)>> {
         line = token.line;
         let within = open.last().copied();
         match token.kind {
-            Kind::Sign(sign @ ('{' | '(')) => open.push(match (sign, within, before) {
-                ('{', _, _) => Open::Block,
-                (_, Some(Open::Skipped | Open::Value), _) => Open::Skipped,
-                // SORT_BY_NAME(…) within a list, and KEEP(…) around a statement, hold what they wrap.
-                (_, Some(Open::Patterns), Some(Kind::Word(word))) if word.starts_with("EXCLUDE_FILE") => {
-                    Open::Skipped
+            Kind::Sign(sign @ ('{' | '(')) => {
+                if within == Some(Open::Block) {
+                    file = match before {
+                        Some(Kind::Word(pattern) | Kind::Quoted(pattern)) => object_named(pattern),
+                        _ => None,
+                    };
                 }
-                (_, Some(Open::Patterns), _) => Open::Patterns,
-                (_, _, Some(Kind::Word("KEEP"))) => Open::Kept,
-                (_, _, Some(Kind::Word(word))) if is_call(word) => Open::Skipped,
-                _ => Open::Patterns,
-            }),
+                open.push(match (sign, within, before) {
+                    ('{', _, _) => Open::Block,
+                    (_, Some(Open::Skipped | Open::Value), _) => Open::Skipped,
+                    // SORT_BY_NAME(…) within a list, and KEEP(…) around a statement, hold what they wrap.
+                    (_, Some(Open::Patterns), Some(Kind::Word(word))) if word.starts_with("EXCLUDE_FILE") => {
+                        Open::Skipped
+                    }
+                    (_, Some(Open::Patterns), _) => Open::Patterns,
+                    (_, _, Some(Kind::Word("KEEP"))) => Open::Kept,
+                    (_, _, Some(Kind::Word(word))) if is_call(word) => Open::Skipped,
+                    _ => Open::Patterns,
+                });
+            }
             Kind::Sign(sign) if sign != ';' => {
                 // An assignment whose semicolon is missing ends with its block.
                 while open.last() == Some(&Open::Value) {
@@ -160,7 +204,7 @@ fn sections_of(text: &str) -> Result<Vec<(String, u64)>> {
             }
             Kind::Word(pattern) | Kind::Quoted(pattern) if within == Some(Open::Patterns) => {
                 if let Some(section) = escape::gnu_ld_literal(pattern) {
-                    found.push((section, line));
+                    found.push(Asked { section, line, file: file.clone() });
                 }
             }
             Kind::Word(_) | Kind::Quoted(_) => {}
@@ -172,6 +216,14 @@ fn sections_of(text: &str) -> Result<Vec<(String, u64)>> {
             .with_hint("is the file cut off?"));
     }
     Ok(found)
+}
+
+/// The base name of the object that a file pattern is about; None where it is about several.
+fn object_named(pattern: &str) -> Option<String> {
+    let pattern = pattern.trim_start_matches('*');
+    let file = escape::gnu_ld_literal(pattern).filter(|file| !file.is_empty())?;
+    let member = file.rsplit_once(':').map_or(file.as_str(), |(_, member)| member);
+    member.rsplit('/').next().map(str::to_owned)
 }
 
 /// What an open brace or parenthesis holds.

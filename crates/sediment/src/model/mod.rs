@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Pure scores of an order: what a layout should do, before anything is linked.
 //!
-//! [`score`] looks at a call graph alone, [`replay`] at a recorded trace. No score is the truth, and they disagree: an
+//! [`score`] and [`core_misses`] look at a call graph alone, [`replay`] and [`core_replay`] at a recorded trace, [`start_faults`] at a
+//! recorded start. No score is the truth, and they disagree: an
 //! order with shorter calls can touch more pages. What each assumes, and what it therefore cannot see, stands with it.
 //!
 //! All of them lay the functions out one behind the other in the given order, each at a multiple of
@@ -9,17 +10,23 @@
 //! are. Sums run in the order of edges, functions or pages, and only over operations that IEEE 754 fixes, so a score
 //! has the same bits on every machine.
 
+mod caches;
+pub mod cores;
 mod distance;
+mod faults;
 mod pages;
 pub(crate) mod placement;
 mod tlb;
 
+pub use caches::CoreMisses;
 pub use distance::CallDistance;
 pub(crate) use distance::closeness;
+pub use faults::StartFaults;
 pub use pages::{HOT_SHARES, HotPages};
 pub use tlb::{TlbEstimate, TlbReplay};
 
 use crate::graph::{CallGraph, FunctionId, Trace};
+use cores::Core;
 use placement::Placement;
 
 /// The memory that orders are scored on. A value of 0 counts as 1.
@@ -49,8 +56,8 @@ pub struct Score {
     pub call_distance: CallDistance,
     /// On how many pages the hot functions lie.
     pub hot_pages: HotPages,
-    /// The same for huge pages.
-    pub hot_huge_pages: HotPages,
+    /// The same for pages of 16 KiB and 64 KiB, as other architectures have them, and for huge pages.
+    pub hot_larger_pages: [HotPages; 3],
     /// How often the instruction TLB should miss.
     pub tlb: TlbEstimate,
 }
@@ -65,7 +72,8 @@ pub fn score(graph: &CallGraph, order: &[FunctionId], geometry: &Geometry) -> Sc
     Score {
         call_distance: CallDistance::of(graph, &placement),
         hot_pages: HotPages::of(&weights, &placement, geometry.page),
-        hot_huge_pages: HotPages::of(&weights, &placement, geometry.huge_page),
+        hot_larger_pages: [16 << 10, 64 << 10, geometry.huge_page]
+            .map(|page| HotPages::of(&weights, &placement, page)),
         tlb: TlbEstimate::of(graph, &weights, &placement, geometry),
     }
 }
@@ -74,6 +82,37 @@ pub fn score(graph: &CallGraph, order: &[FunctionId], geometry: &Geometry) -> Sc
 #[must_use]
 pub fn replay(trace: &Trace, graph: &CallGraph, order: &[FunctionId], geometry: &Geometry) -> TlbReplay {
     TlbReplay::of(trace, &Placement::new(graph, order, geometry.alignment), geometry)
+}
+
+/// What a core should miss of an order, by a call graph.
+#[must_use]
+pub fn core_misses(graph: &CallGraph, order: &[FunctionId], core: &Core, geometry: &Geometry) -> CoreMisses {
+    let placement = Placement::new(graph, order, geometry.alignment);
+    CoreMisses::estimated(graph, &run_weights(graph), &placement, core, geometry)
+}
+
+/// Runs a trace through an order and counts what a core misses. Sizes are those of the graph.
+#[must_use]
+pub fn core_replay(
+    trace: &Trace,
+    graph: &CallGraph,
+    order: &[FunctionId],
+    core: &Core,
+    geometry: &Geometry,
+) -> CoreMisses {
+    CoreMisses::counted(trace, &Placement::new(graph, order, geometry.alignment), core, geometry.page)
+}
+
+/// The page faults of a start, functions in the order of their first use, under an order. Functions that the graph does not
+/// have, and repeated ones, count for nothing.
+#[must_use]
+pub fn start_faults(
+    start: &[FunctionId],
+    graph: &CallGraph,
+    order: &[FunctionId],
+    geometry: &Geometry,
+) -> StartFaults {
+    StartFaults::of(start, &Placement::new(graph, order, geometry.alignment), geometry)
 }
 
 /// How often each function runs: its weight, but no less than the calls to it.

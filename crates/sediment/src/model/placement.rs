@@ -54,6 +54,11 @@ impl Placement {
         self.sizes[function.index()]
     }
 
+    /// Where the last function ends.
+    pub(super) fn end(&self) -> u64 {
+        self.order.last().map_or(0, |&last| self.start(last) + self.size(last))
+    }
+
     /// Whether the placement has this function.
     pub(super) fn has(&self, function: FunctionId) -> bool {
         function.index() < self.sizes.len()

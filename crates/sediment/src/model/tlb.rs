@@ -49,31 +49,39 @@ pub struct TlbReplay {
 }
 
 /// The pages that functions touch, numbered without gaps.
-struct TouchedPages {
+pub(super) struct TouchedPages {
     /// By function: its first page and that of its middle.
     of_function: Vec<[u32; 2]>,
-    count: usize,
+    /// By page: its address, in pages.
+    addresses: Vec<u64>,
 }
 
 impl TouchedPages {
-    fn new(placement: &Placement, page: u64) -> Self {
+    pub(super) fn new(placement: &Placement, page: u64) -> Self {
         let page = page.max(1);
         let mut of_function = vec![[0; 2]; placement.order().len()];
-        let mut known: Option<u64> = None;
-        let mut count = 0u32;
+        let mut addresses: Vec<u64> = Vec::new();
         let mut number = |page: u64| {
-            if known.is_none_or(|known| known < page) {
-                known = Some(page);
-                count += 1;
+            if addresses.last().is_none_or(|known| *known < page) {
+                addresses.push(page);
             }
-            count - 1
+            addresses.len() as u32 - 1
         };
         // By address, so that pages ascend: a function's middle is at or before the start of the next.
         for &function in placement.order() {
             let (start, size) = (placement.start(function), placement.size(function));
             of_function[function.index()] = [start, start + size / 2].map(|address| number(address / page));
         }
-        Self { of_function, count: count as usize }
+        Self { of_function, addresses }
+    }
+
+    fn count(&self) -> usize {
+        self.addresses.len()
+    }
+
+    /// Where a page lies, in pages.
+    pub(super) fn address_of(&self, page: usize) -> u64 {
+        self.addresses[page]
     }
 
     fn of(&self, function: FunctionId) -> [usize; 2] {
@@ -94,8 +102,8 @@ impl TlbEstimate {
 }
 
 /// How often each page is changed to.
-fn page_changes(graph: &CallGraph, weights: &[u64], pages: &TouchedPages) -> Vec<u128> {
-    let mut touches = vec![0u128; pages.count];
+pub(super) fn page_changes(graph: &CallGraph, weights: &[u64], pages: &TouchedPages) -> Vec<u128> {
+    let mut touches = vec![0u128; pages.count()];
     let mut change = |from: Option<usize>, to: usize, weight: u64| {
         if from != Some(to) {
             touches[to] += u128::from(weight);
@@ -119,7 +127,7 @@ fn page_changes(graph: &CallGraph, weights: &[u64], pages: &TouchedPages) -> Vec
 }
 
 /// The share of independent touches of these rates that misses, by Che's approximation.
-fn missing_share(rates: &[f64], entries: f64) -> f64 {
+pub(super) fn missing_share(rates: &[f64], entries: f64) -> f64 {
     const DOUBLINGS: usize = 200;
     const HALVINGS: usize = 100;
     if rates.len() as f64 <= entries {
@@ -164,10 +172,10 @@ impl TlbReplay {
         let pages = TouchedPages::new(placement, geometry.page);
         let mut others: HashMap<FunctionId, usize> = HashMap::new();
         for function in trace.functions.iter().filter(|function| !placement.has(**function)) {
-            let next = pages.count + others.len();
+            let next = pages.count() + others.len();
             others.entry(*function).or_insert(next);
         }
-        let mut recent = RecentPages::new(pages.count + others.len(), geometry.tlb_entries.max(1));
+        let mut recent = RecentPages::new(pages.count() + others.len(), geometry.tlb_entries.max(1));
         let mut replay = Self { pages: 0, page_changes: 0, misses: 0, outside: 0 };
         let mut here = None;
         for function in &trace.functions {

@@ -26,6 +26,21 @@ pub struct Weight(u128);
 impl Weight {
     /// Weight 1.
     pub const ONE: Self = Self(BILLION);
+    /// Weight 0: an input's functions without its calls.
+    pub const ZERO: Self = Self(0);
+
+    /// So many times this weight; None beyond the greatest.
+    #[must_use]
+    pub fn times(self, factor: u32) -> Option<Self> {
+        let product = self.0.checked_mul(u128::from(factor))?;
+        (product <= BILLION * BILLION).then_some(Self(product))
+    }
+
+    /// The weight in billionths.
+    #[must_use]
+    pub fn billionths(self) -> u64 {
+        self.0 as u64
+    }
 
     /// Reads a weight.
     ///

@@ -6,12 +6,14 @@ use crate::binary::identity::{self, Match};
 use crate::binary::{Binary, BinaryFunction, names};
 use crate::error::{Error, Result};
 use crate::profile::{FunctionIndex, Heat, Profile};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The functions of a binary by name and by address.
 pub(super) struct Symbols<'a> {
     pub(super) binary: &'a Binary,
     pub(super) by_name: BTreeMap<&'a str, Vec<&'a BinaryFunction>>,
+    /// Functions that the compiler made of another one, by that one's name; without cold parts.
+    by_stem: HashMap<&'a str, Vec<&'a BinaryFunction>>,
     /// Addresses with the functions there, ascending.
     pub(super) by_address: BTreeMap<u64, Vec<&'a BinaryFunction>>,
     /// Where GNU ld's groups of cold, exit, start-up and hot functions end: the first code of the C run-time's own objects.
@@ -28,7 +30,12 @@ impl<'a> Symbols<'a> {
         }
         let mut by_name: BTreeMap<&str, Vec<&BinaryFunction>> = BTreeMap::new();
         let mut by_address: BTreeMap<u64, Vec<&BinaryFunction>> = BTreeMap::new();
+        let mut by_stem: HashMap<&str, Vec<&BinaryFunction>> = HashMap::new();
         for function in &binary.functions {
+            let stem = names::stem(&function.name);
+            if stem != function.name && names::split_from(&function.name).is_none() {
+                by_stem.entry(stem).or_default().push(function);
+            }
             by_name.entry(function.name.as_str()).or_default().push(function);
             by_address.entry(function.address).or_default().push(function);
         }
@@ -46,7 +53,7 @@ impl<'a> Symbols<'a> {
             .filter(|function| names::split_from(&function.name).is_some())
             .map(|function| function.address)
             .max();
-        Ok(Self { binary, by_name, by_address, groups_end, last_cold })
+        Ok(Self { binary, by_name, by_stem, by_address, groups_end, last_cold })
     }
 
     pub(super) fn named(&self, name: &str) -> &[&'a BinaryFunction] {
@@ -55,6 +62,19 @@ impl<'a> Symbols<'a> {
 
     pub(super) fn at(&self, address: u64) -> &[&'a BinaryFunction] {
         self.by_address.get(&address).map_or(&[], Vec::as_slice)
+    }
+
+    /// What takes the place of a function whose name is gone: the function that it was a clone of, else what the compiler made of
+    /// that one.
+    pub(super) fn made_of(&self, name: &str) -> impl Iterator<Item = &'a BinaryFunction> {
+        let stem = names::stem(name);
+        let whole: Vec<&BinaryFunction> = if stem == name { Vec::new() } else { self.named(stem).to_vec() };
+        let clones = if whole.is_empty() && names::split_from(name).is_none() {
+            self.by_stem.get(stem).cloned().unwrap_or_default()
+        } else {
+            Vec::new()
+        };
+        whole.into_iter().chain(clones)
     }
 
     /// Copies of a function that the compiler specialised, sorted; its split cold part is none.
@@ -84,8 +104,8 @@ pub(super) struct Weights<'a> {
 #[derive(Default)]
 pub(super) struct Weighed<'a> {
     pub(super) weight: u128,
-    /// Files of local functions of this name.
-    pub(super) files: BTreeSet<&'a str>,
+    /// Files of local functions of this name, with the weight of each.
+    pub(super) files: BTreeMap<&'a str, u128>,
     pub(super) heat: Option<Heat>,
 }
 
@@ -128,20 +148,40 @@ impl<'a> Weights<'a> {
         for function in ours {
             let key = profile.key(function);
             let weighed = by_name.entry(key.name.as_str()).or_default();
-            weighed.weight = match basis {
-                Basis::Calls => weighed.weight.saturating_add(called(function)),
-                Basis::Samples => weighed.weight.saturating_add(samples(function)),
+            let own = match basis {
+                Basis::Calls => called(function),
+                Basis::Samples => samples(function),
                 Basis::Functions => 1,
             };
-            weighed.files.extend(key.file.as_deref());
+            weighed.weight = match basis {
+                Basis::Functions => 1,
+                _ => weighed.weight.saturating_add(own),
+            };
+            weighed.files.extend(key.file.as_deref().map(|file| (file, own)));
             weighed.heat = weighed.heat.or(profile.facts(function).heat);
         }
         let foreign = others.into_iter().map(|function| profile.key(function).name.as_str()).collect();
         Ok(Self { basis, cluster, by_name, foreign })
     }
 
+    /// Of the function of this name that is local to a file; of all of the name where the profile does not tell them apart.
+    pub(super) fn of_file(&self, name: &str, file: Option<&str>) -> u128 {
+        let weighed = self.by_name.get(name);
+        let own = weighed.and_then(|weighed| weighed.files.get(file?)).copied();
+        own.unwrap_or_else(|| self.of_name(name))
+    }
+
     pub(super) fn of_name(&self, name: &str) -> u128 {
         let unlisted = u128::from(self.basis == Basis::Functions && self.by_name.is_empty());
         self.by_name.get(name).map_or(unlisted, |weighed| weighed.weight)
     }
+}
+
+/// Whether a source file can have been compiled to this object: `a.c` to `a.o`, and to `libx_la-a.o` as automake names it.
+pub(super) fn compiled_to(source: Option<&str>, object: &str) -> bool {
+    let stem = |name: &'_ str| name.split('.').next().unwrap_or_default().to_owned();
+    source.is_some_and(|source| {
+        let (source, object) = (stem(source), stem(object));
+        object == source || object.strip_suffix(source.as_str()).is_some_and(|before| before.ends_with('-'))
+    })
 }

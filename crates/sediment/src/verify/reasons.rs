@@ -16,10 +16,12 @@ pub(super) fn reason(
     places: &Places,
     asked: &HashSet<&str>,
 ) -> Reason {
-    let Some(address) = function.candidates.first().copied() else {
+    let Some(address) =
+        function.candidates.first().copied().filter(|_| !symbols.named(function.name).is_empty())
+    else {
         return absent(function.name, symbols, weights);
     };
-    if function.candidates.len() > 1 || symbols.named(function.name).len() > 1 {
+    if function.candidates.len() > 1 {
         let twins: BTreeSet<u64> = symbols.named(function.name).iter().map(|twin| twin.address).collect();
         if twins.len() > 1 {
             return Reason::LocalTwin(twins.len() as u64);

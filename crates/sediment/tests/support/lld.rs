@@ -9,8 +9,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The linker that is the reference.
+/// The linker that is the reference, and a later one that is asked where it is there. Both by name: the newest installed may be another.
 pub const LLD: &str = "ld.lld-19";
+pub const LATER_LLD: &str = "ld.lld-22";
 
 /// An object file with one section per function of a graph.
 pub struct Reference<'a> {
@@ -37,6 +38,25 @@ impl<'a> Reference<'a> {
                 ".section .text.n{id},\"ax\",@nobits\n.globl n{id}\n.type n{id},@function\nn{id}: .skip {size}\n.size n{id},{size}"
             );
         }
+        Self::of_assembly(graph, &assembly, folder)
+    }
+
+    /// The same with these bytes as their contents.
+    pub fn assemble_bytes(graph: &'a CallGraph, bodies: &[Vec<u8>], folder: &'a Path) -> Self {
+        let mut assembly = String::new();
+        for (id, body) in bodies.iter().enumerate() {
+            let bytes: Vec<String> = body.iter().map(u8::to_string).collect();
+            let _ = writeln!(
+                assembly,
+                ".section .text.n{id},\"ax\",@progbits\n.globl n{id}\n.type n{id},@function\nn{id}: .byte {}\n.size n{id},{}",
+                bytes.join(","),
+                body.len()
+            );
+        }
+        Self::of_assembly(graph, &assembly, folder)
+    }
+
+    fn of_assembly(graph: &'a CallGraph, assembly: &str, folder: &'a Path) -> Self {
         let (source, object) = (folder.join("graph.s"), folder.join("graph.o"));
         std::fs::write(&source, assembly).unwrap();
         run(Command::new("as").arg(&source).arg("-o").arg(&object));
@@ -45,12 +65,27 @@ impl<'a> Reference<'a> {
 
     /// Links with `--call-graph-profile-sort=` this algorithm.
     pub fn link(&self, algorithm: &str) -> Placement {
-        let at = |name: &str| self.folder.join(format!("{algorithm}.{name}"));
-        std::fs::write(at("calls"), self.calls(algorithm)).unwrap();
-        run(Command::new(LLD)
+        self.link_by(LLD, algorithm, &[])
+    }
+
+    /// The same by another lld, and with further options.
+    pub fn link_by(&self, lld: &str, algorithm: &str, options: &[&str]) -> Placement {
+        let calls = self.folder.join(format!("{algorithm}.calls"));
+        std::fs::write(&calls, self.calls(algorithm)).unwrap();
+        let mut ordering = vec![
+            format!("--call-graph-profile-sort={algorithm}").into(),
+            option("--call-graph-ordering-file=", &calls),
+        ];
+        ordering.extend(options.iter().map(std::ffi::OsString::from));
+        self.link_ordered(lld, &ordering)
+    }
+
+    /// Links with the options that order.
+    pub fn link_ordered(&self, lld: &str, ordering: &[std::ffi::OsString]) -> Placement {
+        let at = |name: &str| self.folder.join(format!("linked.{name}"));
+        run(Command::new(lld)
             .args(["-e", "n0", "--no-warn-symbol-ordering", "--threads=1"])
-            .arg(format!("--call-graph-profile-sort={algorithm}"))
-            .arg(option("--call-graph-ordering-file=", &at("calls")))
+            .args(ordering)
             .arg(option("--Map=", &at("map")))
             .arg(option("--time-trace=", &at("trace")))
             .arg(&self.object)

@@ -27,6 +27,9 @@ pub fn cache() -> PathBuf {
 pub enum Need {
     /// A program on PATH.
     Program(&'static str),
+    /// A program on PATH that few distributions bring, such as another version of a reference that is checked anyway: where it
+    /// is missing its cases are ignored, also if all that is needed has to be there.
+    FurtherReference(&'static str),
     /// A folder for the compiler's `-B` that holds a linker, made by `scripts/toolchain`: `gnu-ld-2.44`, `lld`.
     LinkerFolder(&'static str),
     /// A file of `../shared/data`, which is not part of the project.
@@ -34,9 +37,15 @@ pub enum Need {
 }
 
 impl Need {
+    fn is_required(self) -> bool {
+        !matches!(self, Need::SharedData(_) | Need::FurtherReference(_))
+    }
+
     fn missing(self) -> Option<String> {
         match self {
-            Need::Program(name) => program(name).is_none().then(|| format!("{name} is not installed")),
+            Need::Program(name) | Need::FurtherReference(name) => {
+                program(name).is_none().then(|| format!("{name} is not installed"))
+            }
             Need::LinkerFolder(name) => {
                 linker_folder(name).is_none().then(|| format!("{name} is missing: run scripts/toolchain"))
             }
@@ -67,10 +76,8 @@ pub fn shared_data(name: &str) -> PathBuf {
 
 /// A case that runs where all it needs is there; for test programs with `harness = false`.
 pub fn case(name: &str, needs: &[Need], run: impl FnOnce() + Send + 'static) -> Trial {
-    let mut missing: Vec<(bool, String)> = needs
-        .iter()
-        .filter_map(|need| need.missing().map(|why| (!matches!(need, Need::SharedData(_)), why)))
-        .collect();
+    let mut missing: Vec<(bool, String)> =
+        needs.iter().filter_map(|need| need.missing().map(|why| (need.is_required(), why))).collect();
     missing.sort();
     let required = std::env::var_os("SEDIMENT_REQUIRE_ALL").is_some_and(|value| value == "1");
     match missing.pop() {

@@ -365,7 +365,7 @@ fn an_empty_order_changes_nothing(how: &'static How) {
 }
 
 fn asked_for(names: &[String]) -> Vec<OrderedName> {
-    names.iter().zip(1..).map(|(name, line)| OrderedName { name: name.clone(), line }).collect()
+    names.iter().zip(1..).map(|(name, line)| OrderedName { name: name.clone(), line, file: None }).collect()
 }
 
 /// The faults that `verify` is there for, on files linked by the system's own linker.

@@ -5,6 +5,7 @@ use super::document::{Part, Table};
 use super::plots::plots;
 use crate::compare::Analysis;
 use crate::escape;
+use crate::report::page::page;
 use std::fmt::Write as _;
 
 const STYLE: &str = "\
@@ -40,41 +41,34 @@ th,td{padding:.15rem .35rem}.n{white-space:normal}table,figure{break-inside:avoi
 
 pub(super) fn html(parts: &[Part], analysis: &Analysis) -> String {
     let title = parts.iter().find_map(|part| match part {
-        Part::Heading(1, title) => Some(escape::html(title)),
+        Part::Heading(1, title) => Some(title.as_str()),
         _ => None,
     });
-    let mut page = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
-        title.unwrap_or_default()
-    );
+    let mut body = String::new();
     for part in parts {
         match part {
             Part::Heading(level, title) => {
-                let _ = writeln!(page, "<h{level}>{}</h{level}>", escape::html(title));
+                let _ = writeln!(body, "<h{level}>{}</h{level}>", escape::html(title));
             }
             Part::Paragraph(sentence) => {
-                let _ = writeln!(page, "<p>{}</p>", escape::html(sentence));
+                let _ = writeln!(body, "<p>{}</p>", escape::html(sentence));
             }
             Part::List(items) => {
-                page.push_str("<ul>\n");
+                body.push_str("<ul>\n");
                 for item in items {
-                    let _ = writeln!(page, "<li>{}</li>", escape::html(item));
+                    let _ = writeln!(body, "<li>{}</li>", escape::html(item));
                 }
-                page.push_str("</ul>\n");
+                body.push_str("</ul>\n");
             }
-            Part::Table(rows) => table(&mut page, rows),
+            Part::Table(rows) => table(&mut body, rows),
             Part::Plots(workload) => {
                 if let Some(workload) = analysis.workloads.get(*workload) {
-                    page.push_str(&plots(analysis, workload));
+                    body.push_str(&plots(analysis, workload));
                 }
             }
         }
     }
-    page.push_str("</body>\n</html>\n");
-    page
+    page(title.unwrap_or_default(), STYLE, &body)
 }
 
 fn table(page: &mut String, table: &Table) {

@@ -9,7 +9,7 @@
 //! over the ranks of the addresses keeps the best of each prefix: O(n log n). Ties go to the subsequence found first.
 
 /// The indices of the heaviest ascending subsequence, ascending.
-pub(super) fn heaviest(sequence: &[(u64, u128)]) -> Vec<usize> {
+pub(crate) fn heaviest(sequence: &[(u64, u128)]) -> Vec<usize> {
     let ranks = ranks(sequence);
     let mut best: Vec<Option<Best>> = vec![None; sequence.len() + 1];
     let mut previous: Vec<Option<usize>> = vec![None; sequence.len()];
@@ -40,7 +40,7 @@ pub(super) fn heaviest(sequence: &[(u64, u128)]) -> Vec<usize> {
 }
 
 /// How many pairs of the sequence stand in it the other way round than by address.
-pub(super) fn inversions(sequence: &[(u64, u128)]) -> u64 {
+pub(crate) fn inversions(sequence: &[(u64, u128)]) -> u64 {
     let mut seen = vec![0u64; sequence.len() + 1];
     let mut inversions = 0;
     for (before, rank) in ranks(sequence).into_iter().enumerate() {

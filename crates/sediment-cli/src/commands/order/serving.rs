@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an order gives the start and what the steady state, beside the orders that serve one of them alone.
+
+use super::Made;
+use crate::ui::Ui;
+use sediment::arrange::{self, AIMS, Aim};
+use sediment::graph::{FunctionId, Trace};
+
+/// A line for each aim, with a mark at the one that was chosen; nothing where the profile cannot tell them apart.
+pub(super) fn say_what_each_aim_gives(made: &Made, chosen: Aim, ui: &Ui) {
+    let evidence = made.evidence();
+    if !evidence.has_both() {
+        return;
+    }
+    let traces: Vec<&Trace> = made.traces.iter().collect();
+    let served = AIMS.iter().map(|(aim, name, _)| {
+        let order: Vec<FunctionId> =
+            arrange::arrange(&evidence, &made.outcome.order, *aim).functions().collect();
+        (*aim, *name, arrange::serving(&evidence, &traces, &order))
+    });
+    let served: Vec<_> = served.collect();
+    let steady = served.iter().find(|(aim, _, _)| *aim == Aim::Steady).map_or(0.0, |(_, _, (_, cost))| *cost);
+    let how = if traces.is_empty() { "estimated" } else { "counted over the runs" };
+    ui.note("order: pages of 4 KiB touched when a tenth, half and all of the functions have run once; iTLB misses");
+    for (aim, name, (curve, cost)) in served {
+        let mark = if aim == chosen { '*' } else { ' ' };
+        let ratio = if steady > 0.0 { cost / steady } else { 1.0 };
+        ui.note(&format!(
+            "order: {mark} --serve {name:<8} pages {:>5} {:>5} {:>5}   misses {ratio:.3} of steady's ({how})",
+            curve.tenth, curve.half, curve.all
+        ));
+    }
+}

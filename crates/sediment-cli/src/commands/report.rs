@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment report`: a layout before and after as a picture.
+
+use super::order::{How, default_order, linker};
+use super::settings::Settings;
+use super::{read_binary, read_profile};
+use crate::files;
+use crate::ui::Ui;
+use clap::Args;
+use sediment::arrange::{self, AIMS, Evidence};
+use sediment::graph::{self, GroupKind, Selection};
+use sediment::report::layout::{self, Heat, Seen};
+use sediment::{Result, link};
+use std::path::PathBuf;
+
+/// Draw a program's layout, before and after
+#[derive(Debug, Args)]
+#[command(long_about = "Draw a program's layout, before and after.\n\n\
+Writes one HTML file that needs nothing else, neither network nor script: every page of the code with its heat, how many pages hold the \
+calls, and the heaviest pages function by function. What comes after is the program as linked with an order (--after), or what is to be \
+expected of an order (--order), or of the one that `sediment order` would make.")]
+pub(crate) struct Arguments {
+    /// The profile
+    #[arg(value_name = "PROFILE")]
+    profile: PathBuf,
+    /// The program or library as linked before
+    #[arg(long, value_name = "ELF")]
+    binary: PathBuf,
+    /// The same as linked with an order
+    #[arg(long, value_name = "ELF", conflicts_with = "order")]
+    after: Option<PathBuf>,
+    /// An ordering file of any linker
+    #[arg(long, value_name = "FILE")]
+    order: Option<PathBuf>,
+    /// The HTML file to write; - is standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// How many of the heaviest pages to draw function by function
+    #[arg(long, value_name = "N", default_value_t = 48, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pages: u16,
+}
+
+pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
+    let profile = read_profile(&arguments.profile, ui)?;
+    let binary = read_binary(&arguments.binary)?;
+    let file_name = files::base_name(&arguments.binary);
+    let selection = Selection::Binary { binary: &binary, file_name: &file_name };
+    let built = graph::build(&profile, &selection)
+        .map_err(|error| error.with_input(files::display(&arguments.profile)))?;
+    ui.losses("graph", &built.losses);
+    let first = graph::first_uses(&profile, &built.table);
+    let evidence = Evidence { graph: &built.graph, first: &first };
+    let ids: Vec<_> = built.graph.ids().collect();
+    let mut groups = vec![GroupKind::Unseen; built.graph.len()];
+    for group in arrange::arrange(&evidence, &ids, AIMS[0].0).groups {
+        for function in group.functions {
+            groups[function.index()] = group.kind;
+        }
+    }
+    let heat = Heat::of(built.graph.ids().map(|id| {
+        let (weight, first) = (built.graph.weights()[id.index()], first[id.index()]);
+        (&built.table.keys[id.index()], Seen { weight, group: groups[id.index()], first })
+    }));
+    let before = layout::linked(&format!("before: {file_name} as linked"), &binary, &heat);
+    let linked_after = arguments.after.as_deref().map(read_binary).transpose()?;
+    let after = match (&linked_after, &arguments.order) {
+        (Some(binary), _) => layout::linked("after: as linked with the order", binary, &heat),
+        (None, Some(path)) => {
+            let text = files::read(path)?;
+            let (_, asked) = link::read(&String::from_utf8_lossy(&text))
+                .map_err(|error| error.with_input(files::display(path)))?;
+            let names = asked.iter().map(|asked| asked.name.as_str());
+            layout::predicted(&format!("after: predicted of {}", files::base_name(path)), &before, names)
+        }
+        (None, None) => {
+            let order = default_order(
+                &profile,
+                &selection,
+                &How::by_default(linker("list")?, &Settings::default()),
+                ui,
+            )?;
+            let names = order.functions().map(|id| built.table.keys[id.index()].name.as_str());
+            layout::predicted("after: predicted of the default order", &before, names)
+        }
+    };
+    let source: Vec<&str> = profile.source.iter().map(String::as_str).collect();
+    let notes = [
+        format!("Calls are those of the profile {}, recorded by {}.", files::base_name(&arguments.profile), source.join(", ")),
+        "A function's calls are spread evenly over its bytes: which of them ran is not known. What is predicted was not linked."
+            .to_owned(),
+    ];
+    let page = layout::html(&file_name, &notes, &before, &after, usize::from(arguments.pages));
+    files::write(&arguments.output, page.as_bytes(), ui)
+}

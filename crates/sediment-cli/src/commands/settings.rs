@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `sediment order` and `predict` are told beside the algorithm, and what the algorithms for starts go by.
+
+use super::read_profile;
+use crate::files;
+use crate::ui::Ui;
+use clap::Args;
+use sediment::binary::Binary;
+use sediment::graph::{self, BuiltGraph, FunctionId, FunctionTable, Trace};
+use sediment::layout::{Algorithm, Evidence, Options, cdsort};
+use sediment::profile::Profile;
+use sediment::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
+
+/// Settings of single algorithms.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Settings {
+    /// A setting of CDSort: cache-entries=16, cache-size=2048, distance-power=0.25 (sixteenths, up to 2), frequency-scale=0.25 or
+    /// longest-chain=128; may be given again
+    #[arg(long, value_name = "NAME=VALUE", value_parser = cdsort_setting)]
+    cdsort: Vec<CdsortSetting>,
+    /// For algorithms that order for starts: a profile with the first uses of one more start; may be given again
+    #[arg(long, value_name = "PROFILE")]
+    start: Vec<PathBuf>,
+    /// For balanced-partitioning: order what no start used by equal bytes in the program, for files that are compressed
+    #[arg(long, requires = "binary")]
+    compress: bool,
+}
+
+/// One setting of CDSort, read.
+#[derive(Debug, Clone, Copy)]
+enum CdsortSetting {
+    CacheEntries(u32),
+    CacheSize(u32),
+    DistanceSixteenths(u8),
+    FrequencyScale(f64),
+    LongestChain(u32),
+}
+
+fn cdsort_setting(text: &str) -> std::result::Result<CdsortSetting, String> {
+    let (name, value) = text.split_once('=').ok_or("a name, = and a value are wanted")?;
+    let whole = |least: u32| match value.parse::<u32>() {
+        Ok(number) if number >= least => Ok(number),
+        _ => Err(format!("{name} is a whole number from {least} on")),
+    };
+    let decimal = |most: f64| match value.parse::<f64>() {
+        Ok(number) if (0.0..=most).contains(&number) => Ok(number),
+        _ => Err(format!("{name} is a number from 0 to {most}")),
+    };
+    match name {
+        "cache-entries" => whole(1).map(CdsortSetting::CacheEntries),
+        "cache-size" => whole(1).map(CdsortSetting::CacheSize),
+        "longest-chain" => whole(1).map(CdsortSetting::LongestChain),
+        "frequency-scale" => decimal(1e6).map(CdsortSetting::FrequencyScale),
+        "distance-power" => {
+            let sixteenths = 16.0 * decimal(2.0)?;
+            if sixteenths.fract() != 0.0 {
+                return Err(
+                    "distance-power is a whole number of sixteenths, such as 0.0625 or 0.25".to_owned()
+                );
+            }
+            Ok(CdsortSetting::DistanceSixteenths(sixteenths as u8))
+        }
+        _ => Err(format!(
+            "there is no {name}; there are cache-entries, cache-size, distance-power, frequency-scale and longest-chain"
+        )),
+    }
+}
+
+impl Settings {
+    /// The engine takes none of them.
+    pub(crate) fn refuse_for_engine(&self) -> Result<()> {
+        self.refuse(!self.cdsort.is_empty(), "--cdsort is for --algorithm cdsort")?;
+        self.refuse(!self.start.is_empty(), "--start is for algorithms that order for starts")?;
+        self.refuse(self.compress, "--compress is for --algorithm balanced-partitioning")
+    }
+
+    fn refuse(&self, given: bool, why: &str) -> Result<()> {
+        if given { Err(Error::new(ErrorKind::Usage, why)) } else { Ok(()) }
+    }
+
+    fn of_cdsort(&self) -> cdsort::Settings {
+        let mut settings = cdsort::Settings::default();
+        for setting in &self.cdsort {
+            match *setting {
+                CdsortSetting::CacheEntries(entries) => settings.cache_entries = entries,
+                CdsortSetting::CacheSize(bytes) => settings.cache_size = bytes,
+                CdsortSetting::DistanceSixteenths(power) => settings.distance_sixteenths = power,
+                CdsortSetting::FrequencyScale(scale) => settings.frequency_scale = scale,
+                CdsortSetting::LongestChain(functions) => settings.longest_chain = functions,
+            }
+        }
+        settings
+    }
+}
+
+/// What an algorithm is given beside the graph.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    cdsort: cdsort::Settings,
+    pub(crate) starts: Vec<Vec<FunctionId>>,
+    contents: Vec<Vec<u64>>,
+}
+
+impl Known {
+    /// Gathers it: starts from the runs, without any from the profile's own first uses; and from further profiles.
+    pub(crate) fn of(
+        settings: &Settings,
+        algorithm: &Algorithm,
+        profile: &Profile,
+        built: &BuiltGraph,
+        runs: &[Trace],
+        binary: Option<(&Binary, &Path)>,
+        ui: &Ui,
+    ) -> Result<Self> {
+        settings.refuse(
+            !settings.cdsort.is_empty() && algorithm.name != "cdsort",
+            "--cdsort is for --algorithm cdsort",
+        )?;
+        let by_contents = algorithm.name == "balanced-partitioning";
+        settings.refuse(
+            settings.compress && !by_contents,
+            "--compress is for --algorithm balanced-partitioning",
+        )?;
+        let for_starts = algorithm.evidence == Evidence::Starts;
+        settings.refuse(
+            !settings.start.is_empty() && !for_starts,
+            "--start is for algorithms that order for starts",
+        )?;
+        let mut known = Self { cdsort: settings.of_cdsort(), ..Self::default() };
+        if !for_starts {
+            return Ok(known);
+        }
+        known.starts = starts(profile, built, runs);
+        for path in &settings.start {
+            let start = start_of(&read_profile(path, ui)?, &built.table);
+            if start.is_empty() {
+                return Err(Error::failed("it has no first use of a function that is to be ordered")
+                    .with_input(files::display(path)));
+            }
+            known.starts.push(start);
+        }
+        if let Some((binary, path)) = binary.filter(|_| settings.compress) {
+            known.contents = graph::contents(&built.table, binary, &files::read(path)?);
+        }
+        if known.starts.is_empty() && known.contents.is_empty() {
+            return Err(Error::failed("the profile does not tell which functions run first").with_hint(
+                "record a start with `sediment record --startup`, or give a recorded run with --trace",
+            ));
+        }
+        Ok(known)
+    }
+
+    /// The same as the library takes it.
+    pub(crate) fn options(&self, seed: u64) -> Options<'_> {
+        Options { seed, cdsort: self.cdsort, starts: &self.starts, contents: &self.contents }
+    }
+}
+
+/// One start for each run; without runs, the profile's own, if it has first uses.
+pub(crate) fn starts(profile: &Profile, built: &BuiltGraph, runs: &[Trace]) -> Vec<Vec<FunctionId>> {
+    if !runs.is_empty() {
+        return runs.iter().map(Trace::first_uses).collect();
+    }
+    Some(start_of(profile, &built.table)).filter(|start| !start.is_empty()).into_iter().collect()
+}
+
+/// The functions whose first use a profile knows, in its order.
+fn start_of(profile: &Profile, table: &FunctionTable) -> Vec<FunctionId> {
+    let ranks = graph::first_uses(profile, table);
+    let mut start: Vec<(u64, u32)> = (0u32..).zip(ranks).filter_map(|(id, rank)| Some((rank?, id))).collect();
+    start.sort_unstable();
+    start.into_iter().map(|(_, id)| FunctionId(id)).collect()
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a build leaves behind in the folder that `SEDIMENT_LOG` names: each order, and in `links.jsonl` a line for each link.
+//!
+//! A line is a JSON object: `outcome` (ordered, failed or left), `output`, and for the first two `order`, `profile`, `label`, `rule`,
+//! `linker` and `functions`; `why` for the last two. Lines are appended, so that links of a parallel build do not disturb each other.
+
+use super::Ordered;
+use crate::files;
+use crate::ui::Ui;
+use sediment::link::command_line::LinkLine;
+use sediment::{Error, Result, escape};
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// The file in the folder that lists the links.
+pub(crate) const LINKS: &str = "links.jsonl";
+
+fn folder() -> Option<PathBuf> {
+    std::env::var_os("SEDIMENT_LOG").filter(|folder| !folder.is_empty()).map(PathBuf::from)
+}
+
+/// The output's absolute path.
+fn output(line: &LinkLine) -> PathBuf {
+    let here = std::env::current_dir().unwrap_or_default();
+    here.join(line.output.clone().unwrap_or_else(|| "a.out".into()))
+}
+
+/// An order on disk: in the folder of the log, or for as long as the link takes.
+pub(super) struct OrderFile {
+    path: PathBuf,
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl OrderFile {
+    pub(super) fn write(line: &LinkLine, text: &[u8]) -> Result<Self> {
+        let failed = |error: std::io::Error| Error::failed(format!("the order cannot be written: {error}"));
+        if let Some(folder) = folder() {
+            let folder = files::folder(&folder)?;
+            let name = escape::file_name(&line.output_name()).unwrap_or_else(|| "output".to_owned());
+            // Outputs of one name in several folders: the folder tells them apart.
+            let place = output(line);
+            let tag =
+                place.as_os_str().as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                    (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+                });
+            let path = folder.join(format!("{name}-{tag:016x}.order"));
+            std::fs::write(&path, text).map_err(failed)?;
+            return Ok(Self { path, _temporary: None });
+        }
+        let temporary = tempfile::Builder::new().prefix("sediment-").tempdir().map_err(failed)?;
+        let path = temporary.path().join("order");
+        std::fs::write(&path, text).map_err(failed)?;
+        Ok(Self { path, _temporary: Some(temporary) })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// A link that was done in its order.
+pub(super) fn ordered(line: &LinkLine, order: &Ordered, file: &OrderFile, ui: &Ui) {
+    append(&about(line, order, file, "ordered"), ui);
+}
+
+/// A link that failed in its order and was done without.
+pub(super) fn failed(line: &LinkLine, order: &Ordered, file: &OrderFile, said: &str, ui: &Ui) {
+    let mut entry = about(line, order, file, "failed");
+    entry["why"] = json!(said);
+    append(&entry, ui);
+}
+
+/// A link that was done as without sediment.
+pub(super) fn left(line: &LinkLine, why: &str, ui: &Ui) {
+    append(&json!({ "outcome": "left", "output": output(line).to_string_lossy(), "why": why }), ui);
+}
+
+fn about(line: &LinkLine, order: &Ordered, file: &OrderFile, outcome: &str) -> Value {
+    let profile = order.chosen.path.canonicalize().unwrap_or_else(|_| order.chosen.path.clone());
+    let left_out: Vec<Value> = order
+        .losses
+        .iter()
+        .map(|(reason, loss)| json!({ "reason": reason, "functions": loss.items, "weight": loss.weight.to_string() }))
+        .collect();
+    json!({
+        "outcome": outcome,
+        "output": output(line).to_string_lossy(),
+        "order": file.path().to_string_lossy(),
+        "profile": profile.to_string_lossy(),
+        "label": order.chosen.label,
+        "rule": order.chosen.rule.in_words(),
+        "linker": order.dialect.name,
+        "functions": order.functions,
+        "left_out": left_out,
+    })
+}
+
+/// Appends a line; a log that cannot be written is said, and holds up no link.
+fn append(entry: &Value, ui: &Ui) {
+    let Some(folder) = folder() else { return };
+    let written = files::folder(&folder).and_then(|folder| {
+        let path = folder.join(LINKS);
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(&path);
+        file.and_then(|mut file| file.write_all(format!("{entry}\n").as_bytes())).map_err(|error| {
+            Error::failed(format!("cannot be written: {error}")).with_input(files::display(&path))
+        })
+    });
+    if let Err(error) = written {
+        ui.note(&format!("SEDIMENT_LOG: {error}"));
+    }
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The program under the name of a linker: gives each executable and shared library of a build its own order, and is otherwise not
+//! to be noticed.
+//!
+//! The compiler finds it by `-B`. It reads the command line, looks for the profile of what is linked in the folder that
+//! `PROF_DIR` names, computes the order, and calls the real linker with it. Where there is nothing to do, the real linker takes
+//! this process over with the very arguments. Whatever goes wrong on our side, the link is done as without us.
+//!
+//! `linker` finds and runs the real linker, `profiles` knows PROF_DIR, `log` what SEDIMENT_LOG is told.
+
+mod linker;
+mod log;
+mod profiles;
+
+use crate::files;
+use crate::ui::Ui;
+use linker::Linker;
+pub(crate) use log::LINKS;
+use profiles::Chosen;
+pub(crate) use profiles::{Profiles, cluster_in};
+use sediment::binary::objects::Objects;
+use sediment::graph::{self, Selection};
+use sediment::link::command_line::{self, Input, LinkLine};
+use sediment::link::plan::{self, Left};
+use sediment::{Error, Result, engine, layout, link};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The name of a linker that this program was called by.
+pub(crate) fn called_as(arguments: &[OsString]) -> Option<String> {
+    let name = files::base_name(Path::new(arguments.first()?));
+    let last = name.rsplit('-').next().unwrap_or_default();
+    let before = &name[..name.len() - last.len()];
+    // `ld.lld-19`: the number behind the dash belongs to the name.
+    let own = if last.bytes().all(|b| b.is_ascii_digit()) { before.trim_end_matches('-') } else { &name };
+    let own = own.rsplit('-').next().unwrap_or_default();
+    (own == "ld" || own.starts_with("ld.")).then_some(name)
+}
+
+/// Does the link.
+pub(crate) fn run(name: &str, arguments: &[OsString], ui: &Ui) -> Result<ExitCode> {
+    let arguments = arguments.get(1..).unwrap_or_default();
+    let line = command_line::read(arguments, &|path| std::fs::read(Path::new(path)).ok());
+    let linker = Linker::find(name, &line)?;
+    let Some(folder) = std::env::var_os("PROF_DIR").filter(|folder| !folder.is_empty()) else {
+        return linker.take_over(arguments);
+    };
+    let here = std::env::current_dir().unwrap_or_default();
+    match plan::left_alone(&line, here.as_os_str()) {
+        Some(Left::Question | Left::Test) => return linker.take_over(arguments),
+        Some(left) => {
+            log::left(&line, &left.in_words(), ui);
+            return linker.take_over(arguments);
+        }
+        None => {}
+    }
+    let (order, file) = match prepare(Path::new(&folder), &line, &linker, ui) {
+        Ok(Prepared::Order(order)) => {
+            let file = log::OrderFile::write(&line, order.text.as_bytes());
+            match file {
+                Ok(file) => (order, file),
+                Err(error) => return as_usual(&linker, arguments, &line, &error, ui),
+            }
+        }
+        Ok(Prepared::Left(why)) => {
+            log::left(&line, &why, ui);
+            return linker.take_over(arguments);
+        }
+        Err(error) => return as_usual(&linker, arguments, &line, &error, ui),
+    };
+    let mut with_order = arguments.to_vec();
+    with_order.extend(plan::plugin_arguments(&line));
+    with_order.extend(plan::order_arguments(order.dialect, file.path().as_os_str()));
+    let first = linker.run(&with_order, true)?;
+    if first.successful() {
+        first.pass_on(ui)?;
+        log::ordered(&line, &order, &file, ui);
+        return Ok(first.exit_code());
+    }
+    // Whether it is the order's fault shows without it.
+    let second = linker.run(arguments, false)?;
+    second.pass_on(ui)?;
+    if second.successful() {
+        let said = first.first_words();
+        ui.note(&format!(
+            "{}: the linker failed with the order, and was run again without it; it said: {said}",
+            line.output_name()
+        ));
+        log::failed(&line, &order, &file, &said, ui);
+    }
+    Ok(second.exit_code())
+}
+
+/// Links without an order, and says why.
+fn as_usual(
+    linker: &Linker,
+    arguments: &[OsString],
+    line: &LinkLine,
+    why: &Error,
+    ui: &Ui,
+) -> Result<ExitCode> {
+    ui.note(&format!("{}: not ordered: {why}", line.output_name()));
+    log::left(line, &why.to_string(), ui);
+    linker.take_over(arguments)
+}
+
+/// What is to be done with a link.
+enum Prepared {
+    Order(Box<Ordered>),
+    /// Nothing, and why.
+    Left(String),
+}
+
+/// An order for what is linked.
+struct Ordered {
+    chosen: Chosen,
+    dialect: &'static link::Linker,
+    /// The ordering file.
+    text: String,
+    /// How many functions it lists.
+    functions: usize,
+    losses: sediment::Losses,
+}
+
+fn prepare(folder: &Path, line: &LinkLine, linker: &Linker, ui: &Ui) -> Result<Prepared> {
+    let profiles = Profiles::open(folder, ui)?;
+    let mut objects: Option<Objects> = None;
+    let chosen = profiles.choose(line.soname.as_deref(), &line.output_name(), &mut || {
+        objects.get_or_insert_with(|| read_inputs(line)).clone()
+    })?;
+    let Some(chosen) = chosen else {
+        return Ok(Prepared::Left("there is no profile of it".to_owned()));
+    };
+    let dialect = match linker.dialect() {
+        Ok(dialect) => dialect,
+        Err(why) => return Err(Error::failed(why)),
+    };
+    let objects = objects.unwrap_or_else(|| read_inputs(line));
+    let selection = Selection::Objects { objects: &objects, label: chosen.label.as_deref() };
+    let named = |error: Error| error.with_input(files::display(&chosen.path));
+    let built = graph::build(chosen.profile(), &selection).map_err(named)?;
+    let order = layout::grouped(&built.graph, engine::order(&built.graph, &[]).order);
+    let (placements, mut losses) = link::placements_in(&order, &built, &objects);
+    let (text, unwritten) = (dialect.write)(&placements);
+    losses.append(chosen.losses());
+    losses.append(&built.losses);
+    losses.append(&unwritten);
+    let functions = placements.len();
+    if functions == 0 {
+        return Ok(Prepared::Left("no function of its profile is in what is linked".to_owned()));
+    }
+    Ok(Prepared::Order(Box::new(Ordered { chosen, dialect, text, functions, losses })))
+}
+
+/// The functions of what is linked, as far as the files tell.
+fn read_inputs(line: &LinkLine) -> Objects {
+    let lto = line.plugin.is_some();
+    let mut objects = Objects::default();
+    for input in &line.inputs {
+        let Some(path) = path_of(input, line) else { continue };
+        if files::base_name(&path).split('.').any(|part| part == "so") {
+            continue;
+        }
+        match std::fs::read(&path) {
+            Ok(bytes) => objects.add(&path.to_string_lossy(), &bytes, lto),
+            Err(_) => objects.unknown += 1,
+        }
+    }
+    objects
+}
+
+/// Where an input is; None for a shared library, which holds nothing that is placed.
+fn path_of(input: &Input, line: &LinkLine) -> Option<PathBuf> {
+    let name = match input {
+        Input::Path(path) => return Some(PathBuf::from(path)),
+        Input::Library(name) => name,
+    };
+    let file = |ending: &str| match name.as_bytes().strip_prefix(b":") {
+        Some(exact) => OsStr::from_bytes(exact).to_owned(),
+        None => {
+            let mut file = OsString::from("lib");
+            file.push(name);
+            file.push(ending);
+            file
+        }
+    };
+    for folder in &line.search {
+        let shared = Path::new(folder).join(file(".so"));
+        if !line.prefers_archives && shared.is_file() {
+            return None;
+        }
+        let archive = Path::new(folder).join(file(".a"));
+        if archive.is_file() {
+            return Some(archive);
+        }
+    }
+    None
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment report`: the picture of a real program's layout, of an order of it, and of the program as linked with that order.
+
+mod running;
+
+use running::{done, err, sediment};
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+
+/// Two hundred functions, a profile of their calls, and the program; None where there is no compiler.
+fn program(folder: &Path) -> Option<()> {
+    let mut code = String::from("#include <stdio.h>\nvolatile int sink;\n");
+    let mut profile = String::from(
+        "digraph Callgraph {\n  graph [sediment=2, unit=calls, total=100000];\n  subgraph cluster0 {\n    graph [label=\"prog\"];\n    \"main\";\n",
+    );
+    let mut calls = String::new();
+    for function in 0..200 {
+        writeln!(code, "__attribute__((noinline)) int f{function}(int x) {{ for (int i = 0; i < x; i++) sink += i * {function}; return sink; }}").unwrap();
+        if function % 20 == 0 {
+            writeln!(profile, "    \"f{function}\" [first={function}];").unwrap();
+            writeln!(calls, "  \"main\" -> \"f{function}\" [label=0.1, count=10000];").unwrap();
+        }
+    }
+    code += "int main(void) { int sum = 0;\n";
+    for function in 0..200 {
+        writeln!(code, "sum += f{function}({function});").unwrap();
+    }
+    code += "printf(\"%d\\n\", sum); return 0; }\n";
+    std::fs::write(folder.join("prog.c"), code).unwrap();
+    std::fs::write(folder.join("p.gv"), format!("{profile}  }}\n{calls}}}\n")).unwrap();
+    let linked = Command::new("cc")
+        .args(["-O1", "-ffunction-sections", "prog.c", "-o", "prog"])
+        .current_dir(folder)
+        .status();
+    let required = std::env::var_os("SEDIMENT_REQUIRE_ALL").is_some_and(|value| value == "1");
+    if linked.is_ok_and(|status| status.success()) {
+        return Some(());
+    }
+    assert!(!required, "cc is missing");
+    eprintln!("not run: cc is missing");
+    None
+}
+
+#[test]
+fn before_and_after_of_a_real_program() {
+    let folder = tempfile::tempdir().unwrap();
+    if program(folder.path()).is_none() {
+        return;
+    }
+    let report = |more: &[&str]| {
+        let arguments = [&["report", "p.gv", "--binary", "prog", "-o", "layout.html"], more].concat();
+        done(&sediment(folder.path(), &arguments));
+        std::fs::read_to_string(folder.path().join("layout.html")).unwrap()
+    };
+    let page = report(&[]);
+    assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
+    assert!(page.contains("Layout of prog") && page.contains("after: predicted of the default order"));
+    // Every function that ran is drawn with its size, heat and group.
+    for function in (0..200).step_by(20) {
+        assert!(page.contains(&format!(">f{function}, ")), "f{function}");
+    }
+    assert!(page.contains("10.0 %, hot, first use 20") && page.contains("not in the profile"));
+    done(&sediment(
+        folder.path(),
+        &["order", "p.gv", "--binary", "prog", "--linker", "gnu-ld-script", "-o", "order.ld"],
+    ));
+    assert!(report(&["--order", "order.ld"]).contains("after: predicted of order.ld"));
+    let linked = Command::new("cc")
+        .args(["-O1", "-ffunction-sections", "prog.c", "-o", "ordered", "-Wl,-T,order.ld"])
+        .current_dir(folder.path())
+        .status();
+    if linked.is_ok_and(|status| status.success()) {
+        assert!(report(&["--after", "ordered"]).contains("after: as linked with the order"));
+    }
+}
+
+#[test]
+fn what_cannot_be_drawn_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    if program(folder.path()).is_none() {
+        return;
+    }
+    std::fs::write(
+        folder.path().join("other.gv"),
+        "digraph g { subgraph cluster0 { graph [label=x]; a; b; } a -> b [label=1]; }",
+    )
+    .unwrap();
+    let foreign = sediment(folder.path(), &["report", "other.gv", "--binary", "prog", "-o", "layout.html"]);
+    assert_eq!(foreign.status.code(), Some(1));
+    assert!(err(&foreign).contains("no function of the profile is in prog"), "{}", err(&foreign));
+    assert!(!folder.path().join("layout.html").exists());
+    let both =
+        ["report", "p.gv", "--binary", "prog", "--after", "prog", "--order", "p.gv", "-o", "layout.html"];
+    assert_eq!(sediment(folder.path(), &both).status.code(), Some(2));
+}

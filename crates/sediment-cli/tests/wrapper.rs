@@ -1,0 +1,592 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The wrapper of linkers, under real compilers: programs of a build get their order without a change to the build, and whatever
+//! is wrong with profiles, links are done as without it.
+
+#[path = "wrapper/build.rs"]
+mod build;
+#[path = "../../sediment/tests/support/mod.rs"]
+mod support;
+
+use build::{Build, said};
+use libtest_mimic::{Arguments, Trial};
+use std::ffi::OsString;
+use std::process::{Command, Output};
+use support::{Need, case};
+
+fn main() {
+    let mut cases: Vec<Trial> = Vec::new();
+    let gcc = Need::Program("gcc");
+    for how in HOWS {
+        let mut needs = vec![Need::Program(how.compiler), Need::Program("nm")];
+        needs.extend(how.program.map(Need::Program));
+        needs.extend(how.folder.map(Need::LinkerFolder));
+        cases.push(case(&format!("ordered_by_{}", how.name), &needs, || ordered(how)));
+    }
+    type Row<'a> = (&'a str, &'a [Need], fn());
+    let rows: &[Row<'_>] = &[
+        ("without_a_profile_the_link_is_the_same", &[gcc], without_a_profile),
+        ("local_twins_are_told_apart", &[gcc], local_twins),
+        ("what_configure_tries_is_left_alone", &[gcc], configure_tests),
+        ("objects_are_left_alone", &[gcc], objects),
+        ("a_build_with_an_order_of_its_own", &[gcc, Need::LinkerFolder("lld")], own_order),
+        ("a_linker_that_fails_is_run_again_without", &[gcc], failing_linker),
+        ("a_link_that_fails_anyway_fails_as_always", &[gcc], failing_link),
+        ("wrong_profiles_harm_no_link", &[gcc], wrong_profiles),
+        ("a_linker_that_cannot_order_is_named", &[gcc], unable_linker),
+        ("two_wrappers_end", &[gcc], two_wrappers),
+        ("called_directly_and_by_response_file", &[gcc], called_directly),
+        ("shared_library_by_soname_and_program_by_functions", &[gcc], rules),
+        ("clones_are_found_by_what_they_were_made_of", &[gcc], clones),
+        ("an_order_for_a_name_that_is_given", &[gcc], gen_link_order),
+        ("a_whole_build_is_verified_by_its_log", &[gcc], verify_log),
+        ("nothing_but_the_order_differs", &[gcc, Need::Program("strip")], same_as),
+        ("links_that_were_missed_are_named", &[gcc], missed_links),
+    ];
+    for (name, needs, run) in rows {
+        cases.push(case(name, needs, *run));
+    }
+    libtest_mimic::run(&Arguments::from_args(), cases).exit();
+}
+
+/// A compiler and a linker, and what to call them with.
+struct How {
+    name: &'static str,
+    compiler: &'static str,
+    /// Further program that is needed.
+    program: Option<&'static str>,
+    /// Folder with the linker, behind ours on the compiler's way.
+    folder: Option<&'static str>,
+    arguments: &'static [&'static str],
+    dialect: &'static str,
+}
+
+const HOWS: &[How] = &[
+    How {
+        name: "gcc_gnu_ld",
+        compiler: "gcc",
+        program: None,
+        folder: None,
+        arguments: &["-fuse-ld=bfd"],
+        dialect: "gnu-ld-script",
+    },
+    How {
+        name: "gcc_gnu_ld_2_44",
+        compiler: "gcc",
+        program: None,
+        folder: Some("gnu-ld-2.44"),
+        arguments: &[],
+        dialect: "gnu-ld",
+    },
+    How {
+        name: "gcc_gold",
+        compiler: "gcc",
+        program: Some("ld.gold"),
+        folder: None,
+        arguments: &["-fuse-ld=gold"],
+        dialect: "gold",
+    },
+    How {
+        name: "gcc_lld",
+        compiler: "gcc",
+        program: None,
+        folder: Some("lld"),
+        arguments: &["-fuse-ld=lld"],
+        dialect: "lld",
+    },
+    How {
+        name: "gcc_lto",
+        compiler: "gcc",
+        program: None,
+        folder: None,
+        arguments: &["-flto", "-fuse-ld=bfd"],
+        dialect: "gnu-ld-script",
+    },
+    How {
+        name: "gcc_lto_2_44",
+        compiler: "gcc",
+        program: None,
+        folder: Some("gnu-ld-2.44"),
+        arguments: &["-flto"],
+        dialect: "gnu-ld",
+    },
+    How {
+        name: "gcc_lto_gold",
+        compiler: "gcc",
+        program: Some("ld.gold"),
+        folder: None,
+        arguments: &["-flto", "-fuse-ld=gold"],
+        dialect: "gold",
+    },
+    How {
+        name: "clang_gnu_ld",
+        compiler: "clang-19",
+        program: None,
+        folder: None,
+        arguments: &[],
+        dialect: "gnu-ld-script",
+    },
+    How {
+        name: "clang_lld",
+        compiler: "clang-19",
+        program: None,
+        folder: None,
+        arguments: &["-fuse-ld=lld"],
+        dialect: "lld",
+    },
+    How {
+        name: "clang_thin_lto_lld",
+        compiler: "clang-19",
+        program: None,
+        folder: None,
+        arguments: &["-flto=thin", "-fuse-ld=lld"],
+        dialect: "lld",
+    },
+    How {
+        name: "clang_lto_gnu_ld",
+        compiler: "clang-19",
+        program: None,
+        folder: None,
+        arguments: &["-flto"],
+        dialect: "gnu-ld-script",
+    },
+];
+
+fn ordered(how: &How) {
+    let build = Build::new();
+    let mut compiler = build.compiler(how.compiler);
+    if let Some(folder) = how.folder {
+        // The next on the compiler's way is the linker that ours stands for.
+        compiler.arg(format!("-B{}", support::linker_folder(folder).unwrap().display()));
+    }
+    let output = build.link(compiler.args(how.arguments).args(["-o", "prog"]));
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", said(&output));
+    build.runs("prog");
+    let last = build.last();
+    assert_eq!(last["outcome"], "ordered", "{last}");
+    assert_eq!(last["linker"], how.dialect, "{last}");
+    assert_eq!(last["rule"], "file name", "{last}");
+    // Clang's own local copies get names that no ordering file of lld can foresee; functions are inlined by link-time optimisation.
+    let least = if how.arguments.iter().any(|argument| argument.starts_with("-flto")) { 75.0 } else { 99.0 };
+    assert!(build.placed() >= least, "{} %, {last}", build.placed());
+}
+
+fn without_a_profile() {
+    let build = Build::new();
+    let plain = Command::new("gcc")
+        .current_dir(build.0.path())
+        .args(["-O2", "-w", "-ffunction-sections", "a.c", "b.c", "main.c", "-o", "plain"])
+        .output()
+        .unwrap();
+    assert!(plain.status.success());
+    let expected = std::fs::read(build.path("plain")).unwrap();
+    let no_folder = |command: &mut Command| {
+        command.env_remove("PROF_DIR");
+    };
+    let other_name = |_: &mut Command| {
+        std::fs::rename(build.path("profiles/prog.prof"), build.path("profiles/other.gv")).unwrap()
+    };
+    let empty = |_: &mut Command| std::fs::remove_file(build.path("profiles/other.gv")).unwrap();
+    let changes: [&dyn Fn(&mut Command); 3] = [&no_folder, &other_name, &empty];
+    for (turn, change) in changes.into_iter().enumerate() {
+        let mut compiler = build.compiler("gcc");
+        change(&mut compiler);
+        if turn == 1 {
+            // Functions of another program.
+            let text = std::fs::read_to_string(build.path("profiles/other.gv")).unwrap();
+            let foreign = text.replace("\"a", "\"x").replace("\"b", "\"y").replace("prog", "other");
+            std::fs::write(build.path("profiles/other.gv"), foreign).unwrap();
+        }
+        let output = build.link(compiler.args(["-o", "plain"]));
+        assert!(output.status.success() && output.stderr.is_empty(), "{}", said(&output));
+        assert!(std::fs::read(build.path("plain")).unwrap() == expected, "turn {turn} is another link");
+    }
+}
+
+fn local_twins() {
+    let build = Build::new();
+    assert!(build.link_prog().status.success());
+    let order = std::fs::read_to_string(build.last()["order"].as_str().unwrap()).unwrap();
+    let twins: Vec<&str> = order.lines().filter(|line| line.contains(".text.twin")).map(str::trim).collect();
+    assert_eq!(twins.len(), 2, "{order}");
+    assert!(twins.iter().all(|twin| twin.contains(".o\"(.text.twin)")), "{twins:?}");
+    assert!(build.placed() >= 99.0);
+}
+
+fn configure_tests() {
+    let build = Build::new();
+    build.profile("conftest.prof", "conftest", "");
+    for name in ["conftest", "cmTC_1a2b3"] {
+        assert!(build.link(build.compiler("gcc").args(["-o", name])).status.success());
+    }
+    assert!(build.log().is_empty(), "{:?}", build.log());
+}
+
+fn objects() {
+    let build = Build::new();
+    let output = build.link(build.compiler("gcc").args(["-r", "-nostdlib", "-o", "prog"]));
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(build.last()["outcome"], "left");
+}
+
+fn own_order() {
+    let build = Build::new();
+    std::fs::write(build.path("own"), "a03\nb03\n").unwrap();
+    let lld = format!("-B{}", support::linker_folder("lld").unwrap().display());
+    let output = build.link(build.compiler("gcc").args([
+        &lld,
+        "-fuse-ld=lld",
+        "-Wl,--symbol-ordering-file=own",
+        "-o",
+        "prog",
+    ]));
+    assert!(output.status.success(), "{}", said(&output));
+    let last = build.last();
+    assert_eq!(last["outcome"], "left");
+    assert!(last["why"].as_str().unwrap().contains("--symbol-ordering-file"), "{last}");
+}
+
+/// A linker by the name that SEDIMENT_LD gives: GNU ld behind a script.
+fn script(build: &Build, text: &str) -> OsString {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = build.path("linker");
+    std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path.into()
+}
+
+fn failing_linker() {
+    let build = Build::new();
+    let linker = script(
+        &build,
+        "case \" $* \" in *' -T '*) echo 'no such luck' >&2; exit 3;; esac; exec ld.bfd \"$@\"",
+    );
+    let output = build.link(build.compiler("gcc").env("SEDIMENT_LD", linker).args(["-o", "prog"]));
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(
+        said(&output).contains("run again without it") && said(&output).contains("no such luck"),
+        "{}",
+        said(&output)
+    );
+    build.runs("prog");
+    let last = build.last();
+    assert_eq!((last["outcome"].as_str(), last["why"].as_str()), (Some("failed"), Some("no such luck")));
+}
+
+fn failing_link() {
+    let build = Build::new();
+    std::fs::write(build.path("main.c"), "int nowhere(void);\nint main(void) { return nowhere(); }\n")
+        .unwrap();
+    let output = build.link_prog();
+    assert!(!output.status.success());
+    assert_eq!(said(&output).matches("undefined reference to `nowhere'").count(), 1, "{}", said(&output));
+    assert!(!said(&output).contains("sediment"), "{}", said(&output));
+}
+
+fn wrong_profiles() {
+    let build = Build::new();
+    let profile = build.path("profiles/prog.prof");
+    let wrong: &[(&str, &str)] = &[
+        ("digraph {", "prog.prof"),
+        ("", "prog"),
+        ("digraph Callgraph { graph [sediment=99]; }", "version"),
+        (
+            "digraph Callgraph { subgraph cluster0 { graph [label=\"prog\"]; \"strange\"; } \"strange\" -> \"strange\" [label=1.0]; }",
+            "no function of the profile",
+        ),
+    ];
+    for (text, word) in wrong {
+        std::fs::write(&profile, text).unwrap();
+        let output = build.link_prog();
+        assert!(output.status.success(), "{text}: {}", said(&output));
+        assert!(
+            said(&output).contains("not ordered") && said(&output).contains(word),
+            "{text}: {}",
+            said(&output)
+        );
+        build.runs("prog");
+    }
+    std::fs::remove_dir_all(build.path("profiles")).unwrap();
+    let output = build.link_prog();
+    assert!(output.status.success() && said(&output).contains("PROF_DIR"), "{}", said(&output));
+    // Names with blanks, quotes and the languages of linkers in them; versions off.
+    std::fs::create_dir(build.path("profiles")).unwrap();
+    build.profile(
+        "prog-3.2.1.prof",
+        "prog-3.2.1",
+        "  \"all_a\" -> \"x y\" [label=0.1, count=5];\n  \"all_a\" -> \"q\\\"); EVIL(\" [label=0.1, count=5];\n  \"all_a\" -> \"*\" [label=0.1, count=5];\n",
+    );
+    let output = build.link_prog();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", said(&output));
+    assert_eq!(build.last()["rule"], "name without version");
+    assert!(build.placed() >= 98.0);
+}
+
+fn unable_linker() {
+    let build = Build::new();
+    let linker = script(
+        &build,
+        "[ \"$1\" = --version ] && { echo 'mold 2.0 (compatible with GNU ld)'; exit; }; exec ld.bfd \"$@\"",
+    );
+    let output = build.link(build.compiler("gcc").env("SEDIMENT_LD", linker).args(["-o", "prog"]));
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(
+        said(&output).contains("this linker cannot order functions (mold); linking as usual"),
+        "{}",
+        said(&output)
+    );
+}
+
+fn two_wrappers() {
+    let build = Build::new();
+    std::fs::create_dir(build.path("second")).unwrap();
+    std::fs::copy(env!("CARGO_BIN_EXE_sediment"), build.path("second/ld")).unwrap();
+    let output = build.link(
+        build.compiler("gcc").arg(format!("-B{}", build.path("second").display())).args(["-o", "prog"]),
+    );
+    assert!(output.status.success(), "{}", said(&output));
+    build.runs("prog");
+    assert_eq!(build.last()["outcome"], "ordered");
+    // No other linker anywhere: said, and no endless chain.
+    let output = Command::new(build.path("wrapper/ld"))
+        .arg("a.o")
+        .env("PATH", build.path("second"))
+        .env_remove("COMPILER_PATH")
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+}
+
+fn called_directly() {
+    let build = Build::new();
+    assert!(
+        build
+            .compiler("gcc")
+            .args(["-ffunction-sections", "-c", "a.c", "b.c", "main.c"])
+            .status()
+            .unwrap()
+            .success()
+    );
+    std::fs::write(build.path("words"), "-o 'prog' \"a.o\" b.o\nmain.o -e main").unwrap();
+    let output = Command::new(build.path("wrapper/ld.bfd"))
+        .current_dir(build.0.path())
+        .args(["--unresolved-symbols=ignore-all", "@words"])
+        .env("PROF_DIR", build.path("profiles"))
+        .env("SEDIMENT_LOG", build.path("log"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(build.last()["outcome"], "ordered");
+    assert!(build.placed() >= 99.0);
+    let version = Command::new(build.path("wrapper/ld")).arg("--version").output().unwrap();
+    assert!(String::from_utf8_lossy(&version.stdout).starts_with("GNU ld"));
+}
+
+fn rules() {
+    let build = Build::new();
+    std::fs::rename(build.path("profiles/prog.prof"), build.path("profiles/else.prof")).unwrap();
+    build.profile("libprog.so.1.prof", "libprog.so.1", "");
+    let output = build.link(build.compiler("gcc").args([
+        "-shared",
+        "-fPIC",
+        "-Wl,-soname,libprog.so.1",
+        "-o",
+        "libprog.so.1.2.3",
+    ]));
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(build.last()["rule"], "soname");
+    assert!(build.placed() >= 95.0, "{}", build.placed());
+    // Two profiles define as much of it; then one.
+    assert!(build.link(build.compiler("gcc").args(["-o", "quite-different"])).status.success());
+    assert_eq!(build.last()["outcome"], "left");
+    std::fs::write(build.path("profiles/map"), "quite-different else\n").unwrap();
+    assert!(build.link(build.compiler("gcc").args(["-o", "quite-different"])).status.success());
+    assert_eq!(build.last()["rule"], "line in the map");
+    std::fs::remove_file(build.path("profiles/map")).unwrap();
+    std::fs::remove_file(build.path("profiles/libprog.so.1.prof")).unwrap();
+    assert!(build.link(build.compiler("gcc").args(["-o", "quite-different"])).status.success());
+    assert_eq!(build.last()["rule"], "functions");
+}
+
+fn clones() {
+    let build = Build::new();
+    let text = std::fs::read_to_string(build.path("profiles/prog.prof")).unwrap();
+    // The profiled build had cloned one function, and another not that this one has as a clone alone.
+    std::fs::write(
+        build.path("profiles/prog.prof"),
+        text.replace("\"a07\"", "\"a07.constprop.3\"").replace("\"b07\"", "\"b07.lto_priv.0\""),
+    )
+    .unwrap();
+    assert!(build.link_prog().status.success());
+    let order = std::fs::read_to_string(build.last()["order"].as_str().unwrap()).unwrap();
+    assert!(order.contains("*(.text.a07)") && order.contains("*(.text.b07)"), "{order}");
+    assert!(build.placed() >= 99.0, "{}", build.placed());
+}
+
+fn sediment(build: &Build, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sediment"));
+    command
+        .args(arguments)
+        .current_dir(build.0.path())
+        .env("PROF_DIR", build.path("profiles"))
+        .output()
+        .unwrap()
+}
+
+fn gen_link_order() {
+    let build = Build::new();
+    std::fs::create_dir(build.path("elsewhere")).unwrap();
+    build.profile("given.gv", "prog", "");
+    let link = |order: &[&str]| -> Vec<String> {
+        let output = sediment(&build, &[&["gen_link_order"], order].concat());
+        assert!(output.status.success(), "{}", said(&output));
+        let path = String::from_utf8(output.stdout).unwrap();
+        let path = path.trim_end();
+        assert!(path.starts_with('/'), "{path}");
+        // The source is in one folder, the build in another.
+        let linked = Command::new("gcc")
+            .current_dir(build.path("elsewhere"))
+            .args([
+                "-O2",
+                "-w",
+                "-ffunction-sections",
+                "-fuse-ld=bfd",
+                "../a.c",
+                "../b.c",
+                "../main.c",
+                "-o",
+                "prog",
+            ])
+            .arg(format!("-Wl,-T,{path}"))
+            .output()
+            .unwrap();
+        assert!(linked.status.success(), "{}", said(&linked));
+        let names =
+            Command::new("nm").args(["-n", "elsewhere/prog"]).current_dir(build.0.path()).output().unwrap();
+        let names = String::from_utf8(names.stdout).unwrap();
+        let numbered = |name: &&str| name.len() == 3 && name.starts_with(['a', 'b']);
+        names
+            .lines()
+            .filter_map(|line| line.split_whitespace().nth(2))
+            .filter(numbered)
+            .map(str::to_owned)
+            .collect()
+    };
+    let linker = ["-l", "gnu-ld-script"];
+    let by_folder = link(&[linker.as_slice(), &["/usr/bin/prog"]].concat());
+    assert_eq!(
+        link(&[linker.as_slice(), &["-o", "other.order", "prog", "profiles/given.gv"]].concat()),
+        by_folder
+    );
+    assert!(build.path("prog.order").is_file() && build.path("other.order").is_file());
+    let unordered = link(&[linker.as_slice(), &["unknown"]].concat());
+    assert!(unordered.is_sorted() && !by_folder.is_sorted(), "{unordered:?} {by_folder:?}");
+    // The compiler's linker tells the language.
+    let order = sediment(&build, &["gen_link_order", "prog"]);
+    assert!(order.status.success(), "{}", said(&order));
+    let wrong = sediment(&build, &["gen_link_order", "prog", "gone.gv"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(wrong.stdout.is_empty() && said(&wrong).contains("gone.gv"));
+}
+
+fn verify_log() {
+    let build = Build::new();
+    assert!(build.link_prog().status.success());
+    assert!(build.link(build.compiler("gcc").args(["-o", "elsewhere"])).status.success());
+    let output = sediment(&build, &["verify", "--log", "log", "--min-coverage", "99"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", said(&output));
+    assert!(text.contains("placed as asked") && text.contains("2 of 2 outputs ordered"), "{text}");
+    // Linked anew behind the log's back.
+    let plain = build.link(Command::new("gcc").current_dir(build.0.path()).args(["-O2", "-w", "-o", "prog"]));
+    assert!(plain.status.success());
+    let output = sediment(&build, &["verify", "--log", "log", "--min-coverage", "99"]);
+    assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+    std::fs::remove_file(build.path("prog")).unwrap();
+    let output = sediment(&build, &["verify", "--log", "log"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("not verified"));
+    assert_eq!(sediment(&build, &["verify", "--log", "gone"]).status.code(), Some(1));
+}
+
+fn same_as() {
+    let build = Build::new();
+    let hardened = ["-g", "-fcf-protection", "-Wl,-z,relro,-z,now", "-Wl,--build-id=sha1"];
+    let output = build.link(build.compiler("gcc").args(hardened).args(["-o", "prog"]));
+    assert!(output.status.success(), "{}", said(&output));
+    let plain = |arguments: &[&str], output: &str| {
+        let output = build.link(
+            Command::new("gcc").current_dir(build.0.path()).args(["-O2", "-w", "-o", output]).args(arguments),
+        );
+        assert!(output.status.success(), "{}", said(&output));
+    };
+    plain(&hardened, "base");
+    let same = |base: &str, file: &str| sediment(&build, &["verify", file, "--same-as", base]);
+    let output = same("base", "prog");
+    assert!(output.status.success(), "{}{}", String::from_utf8_lossy(&output.stdout), said(&output));
+    let rows: &[(&[&str], &str)] = &[
+        (
+            &["-g", "-fcf-protection", "-no-pie", "-Wl,-z,relro,-z,now", "-Wl,--build-id=sha1"],
+            "position independent",
+        ),
+        (&["-g", "-fcf-protection", "-Wl,-z,norelro,-z,now", "-Wl,--build-id=sha1"], "RELRO"),
+        (&["-g", "-fcf-protection", "-Wl,-z,relro,-z,lazy", "-Wl,--build-id=sha1"], "BIND_NOW"),
+        (&["-g", "-fcf-protection", "-Wl,-z,relro,-z,now", "-Wl,--build-id=none"], "build-id"),
+        (
+            &["-g", "-fcf-protection", "-Wl,-z,relro,-z,now,-z,execstack", "-Wl,--build-id=sha1"],
+            "executable stack",
+        ),
+        (
+            &[
+                "-g",
+                "-fcf-protection",
+                "-Wl,-z,relro,-z,now",
+                "-Wl,--build-id=sha1",
+                "-fno-asynchronous-unwind-tables",
+            ],
+            "unwind tables",
+        ),
+        (&["-fcf-protection", "-Wl,-z,relro,-z,now", "-Wl,--build-id=sha1"], "source lines"),
+        (
+            &[
+                "-g",
+                "-fcf-protection",
+                "-Wl,-z,relro,-z,now",
+                "-Wl,--build-id=sha1",
+                "-Wl,--no-as-needed",
+                "-lm",
+            ],
+            "needed libraries",
+        ),
+    ];
+    for (arguments, what) in rows {
+        plain(arguments, "changed");
+        let output = same("base", "changed");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let said = text.lines().any(|line| line.contains("DIFFERENT") && line.contains(what));
+        assert!(output.status.code() == Some(5) && said, "{what}: {text}");
+    }
+    let strip = Command::new("strip").arg(build.path("prog")).status().unwrap();
+    assert!(strip.success());
+    assert!(String::from_utf8_lossy(&same("base", "prog").stdout).contains("symbol names"));
+}
+
+fn missed_links() {
+    let build = Build::new();
+    assert!(build.link_prog().status.success());
+    let log = format!(
+        "make: Entering directory '{0}'\ngcc -B{0}/wrapper a.o -o prog\ngcc -shared a.o -o libx.so\nld -o y a.o\n",
+        build.0.path().display()
+    );
+    std::fs::write(build.path("build.log"), log).unwrap();
+    let output = sediment(&build, &["doctor", "--build-log", "build.log", "--log", "log"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(text.contains("3 links in the log, 2 of them not seen"), "{text}");
+    assert!(
+        text.contains("libx.so (line 3, gcc): the compiler got no -B")
+            && text.contains("y (line 4, ld): the linker itself"),
+        "{text}"
+    );
+    std::fs::write(build.path("quiet.log"), "  CC a.o\n  LD prog\n").unwrap();
+    let output = sediment(&build, &["doctor", "--build-log", "quiet.log", "--log", "log"]);
+    assert!(output.status.code() == Some(1) && said(&output).contains("make V=1"), "{}", said(&output));
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From one sequence of functions to the [`Order`] that is written: groups for start-up and steady state ([`arrange`]), what
+//! they are worth ([`serving`]), and an older order that is changed only where that gains ([`keep`](mod@keep)). Pure, like `layout`.
+//!
+//! **Problem.** A sequence by calls puts a function that runs once, when the program starts, beside the one that calls it, which
+//! may run all the time: pages of the hot block are diluted. A sequence by first use makes a program start on few pages
+//! and scatters what runs all the time over all of them.
+//!
+//! **Definitions.** A function *ran* where the profile counts calls of it or by it, or knows when it first ran. *Hot* are the
+//! heaviest functions that together make up [`HOT_SHARE`] of all calls. The *fault curve* tells, for each function in the
+//! order of first use, how many pages have been touched when it has run: its start and its middle, as for the TLB.
+//!
+//! **Groups**, of [`Aim::Both`]: hot functions in the given sequence; then what else ran and when is known, in the order of first
+//! use; then what else ran; then what was never seen. Hot functions come first and are not in the order of first use, although
+//! most run while the program starts, too: they fill their pages all the same.
+//!
+//! **Ties** go to the lower id.
+//!
+//! **Source.** The area under the fault curve is what LLVM's balanced partitioning reports (`BPSectionOrderer`); ordering by first use
+//! is what GCC's `-fprofile-reorder-functions` does. The groups are our own; [`HOT_SHARE`] and the default of [`AIMS`] were
+//! chosen by `scripts/prove groups`.
+
+pub mod keep;
+pub mod releases;
+mod serving;
+
+pub use serving::{FaultCurve, predicted_misses, serving};
+
+use crate::graph::{CallGraph, FunctionId, Group, GroupKind, Order};
+
+/// The share of all calls that hot functions make up, in ten-thousandths.
+pub const HOT_SHARE: u64 = 9999;
+
+/// What an order is to serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Aim {
+    /// The steady state, and the start as far as that costs the steady state nothing to speak of.
+    Both,
+    /// The steady state alone: the given sequence.
+    Steady,
+    /// The start alone: the order of first use.
+    Startup,
+}
+
+/// Every aim with the name that the user chooses it by and what it does; the first is the default.
+pub const AIMS: &[(Aim, &str, &str)] = &[
+    (Aim::Both, "both", "hot functions by what runs together, then the others by first use"),
+    (Aim::Steady, "steady", "all that ran by what runs together"),
+    (Aim::Startup, "startup", "all that ran by first use"),
+];
+
+/// What a profile tells of each function beside its calls.
+#[derive(Debug, Clone, Copy)]
+pub struct Evidence<'a> {
+    /// Sizes, weights and calls.
+    pub graph: &'a CallGraph,
+    /// Rank of first use by id; None where it is not known.
+    pub first: &'a [Option<u64>],
+}
+
+impl Evidence<'_> {
+    /// Whether both aims can be told apart: first uses are known, and calls.
+    #[must_use]
+    pub fn has_both(&self) -> bool {
+        self.first.iter().any(Option::is_some) && self.graph.weights().iter().any(|weight| *weight > 0)
+    }
+
+    fn rank(&self, function: FunctionId) -> Option<u64> {
+        self.first.get(function.index()).copied().flatten()
+    }
+
+    /// By id: whether the function ran.
+    fn ran(&self) -> Vec<bool> {
+        let mut ran: Vec<bool> = self.graph.weights().iter().map(|weight| *weight > 0).collect();
+        for edge in self.graph.edges() {
+            ran[edge.caller.index()] = true;
+            ran[edge.callee.index()] = true;
+        }
+        for (ran, function) in ran.iter_mut().zip(self.graph.ids()) {
+            *ran |= self.rank(function).is_some();
+        }
+        ran
+    }
+
+    /// By id: whether the function is hot.
+    #[must_use]
+    pub fn hot(&self) -> Vec<bool> {
+        let weights = self.graph.weights();
+        let mut heaviest: Vec<FunctionId> = self.graph.ids().collect();
+        heaviest.sort_by_key(|function| (std::cmp::Reverse(weights[function.index()]), *function));
+        let total: u128 = weights.iter().map(|weight| u128::from(*weight)).sum();
+        let mut hot = vec![false; weights.len()];
+        let mut covered = 0u128;
+        for function in heaviest {
+            if covered * 10_000 >= total * u128::from(HOT_SHARE) {
+                break;
+            }
+            covered += u128::from(weights[function.index()]);
+            hot[function.index()] = true;
+        }
+        hot
+    }
+}
+
+/// Parts a sequence of all functions into groups. Where nothing is known of first uses, all that ran is one group in the given
+/// sequence, whatever the aim; where nothing is known but first uses, they alone decide.
+#[must_use]
+pub fn arrange(evidence: &Evidence<'_>, sequence: &[FunctionId], aim: Aim) -> Order {
+    let ran = evidence.ran();
+    let known = |function: &FunctionId| evidence.rank(*function).is_some();
+    let knows_first = sequence.iter().any(known);
+    let hot = match aim {
+        _ if !knows_first => ran.clone(),
+        Aim::Both => evidence.hot(),
+        Aim::Steady if evidence.has_both() => ran.clone(),
+        Aim::Steady | Aim::Startup => vec![false; ran.len()],
+    };
+    let (mut groups, mut rest) = (Vec::new(), sequence.to_vec());
+    let mut take = |kind: GroupKind, wanted: &dyn Fn(&FunctionId) -> bool| {
+        let (taken, left): (Vec<_>, Vec<_>) = rest.iter().copied().partition(wanted);
+        rest = left;
+        groups.push(Group { kind, functions: taken });
+    };
+    take(GroupKind::Hot, &|function| hot[function.index()]);
+    take(GroupKind::Startup, &known);
+    take(GroupKind::Warm, &|function| ran[function.index()]);
+    take(GroupKind::Unseen, &|_| true);
+    groups[1].functions.sort_by_key(|function| (evidence.rank(*function), *function));
+    groups.retain(|group| !group.functions.is_empty());
+    Order { groups }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::CallEdge;
+
+    /// Six functions: 0 and 1 call each other often, 2 and 3 ran once at the start, 4 once at no known time, 5 never.
+    fn evidence() -> (CallGraph, Vec<Option<u64>>) {
+        let edge = |caller, callee, weight| CallEdge {
+            caller: FunctionId(caller),
+            callee: FunctionId(callee),
+            weight,
+        };
+        let edges = vec![edge(0, 1, 100_000), edge(2, 3, 1), edge(3, 0, 1), edge(3, 4, 1)];
+        let graph = CallGraph::new(vec![64; 6], vec![1, 100_000, 1, 1, 1, 0], edges).unwrap();
+        (graph, vec![Some(3), Some(2), Some(1), Some(0), None, None])
+    }
+
+    fn arranged(graph: &CallGraph, first: &[Option<u64>], aim: Aim) -> Vec<(GroupKind, Vec<u32>)> {
+        let sequence: Vec<FunctionId> = graph.ids().collect();
+        let order = arrange(&Evidence { graph, first }, &sequence, aim);
+        let ids = |group: Group| (group.kind, group.functions.into_iter().map(|id| id.0).collect());
+        order.groups.into_iter().map(ids).collect()
+    }
+
+    #[test]
+    fn hot_first_then_by_first_use_then_the_never_seen() {
+        let (graph, first) = evidence();
+        use GroupKind::{Hot, Startup, Unseen, Warm};
+        let both = arranged(&graph, &first, Aim::Both);
+        assert_eq!(both, [(Hot, vec![1]), (Startup, vec![3, 2, 0]), (Warm, vec![4]), (Unseen, vec![5])]);
+        let startup = arranged(&graph, &first, Aim::Startup);
+        assert_eq!(startup, [(Startup, vec![3, 2, 1, 0]), (Warm, vec![4]), (Unseen, vec![5])]);
+        let steady = arranged(&graph, &first, Aim::Steady);
+        assert_eq!(steady, [(Hot, vec![0, 1, 2, 3, 4]), (Unseen, vec![5])]);
+    }
+
+    #[test]
+    fn what_is_not_known_parts_nothing() {
+        let (graph, first) = evidence();
+        use GroupKind::{Hot, Startup, Unseen};
+        for (aim, _, _) in AIMS {
+            let without = arranged(&graph, &[None; 6], *aim);
+            assert_eq!(without, [(Hot, vec![0, 1, 2, 3, 4]), (Unseen, vec![5])]);
+            let nothing = CallGraph::new(vec![64; 6], vec![0; 6], Vec::new()).unwrap();
+            let only_first = arranged(&nothing, &first, *aim);
+            assert_eq!(only_first, [(Startup, vec![3, 2, 1, 0]), (Unseen, vec![4, 5])]);
+        }
+        assert!(arranged(&CallGraph::default(), &[], Aim::Both).is_empty());
+    }
+}

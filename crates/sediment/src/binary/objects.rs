@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`Objects`]: the functions of the files that a linker is given, with the input sections in which they really lie.
+//!
+//! Read are relocatable ELF objects and archives of them. Objects that link-time optimisation compiles again (LLVM's bitcode, GCC's
+//! `.gnu.lto_` sections, where its plugin is in use) say nothing about the sections that there will be: they count as `unknown`, as
+//! do thin archives and what cannot be read.
+
+use super::{file_evidence, names};
+use object::read::archive::ArchiveFile;
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SymbolKind};
+use std::collections::{HashMap, HashSet};
+
+/// A function of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectFunction {
+    /// Linkage name.
+    pub name: String,
+    /// Input section.
+    pub section: String,
+    /// Bytes; 0 where the symbol does not say.
+    pub size: u64,
+    /// Local to its object.
+    pub local: bool,
+    /// Source file (base name), for local functions.
+    pub file: Option<String>,
+    /// Index into [`Objects::paths`].
+    pub path: usize,
+}
+
+/// An object, as a linker knows it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ObjectPath {
+    /// By the path that the linker is given.
+    File(String),
+    /// A member of an archive, by the base name of that.
+    Member {
+        /// Base name of the archive.
+        archive: String,
+        /// Name of the member.
+        member: String,
+    },
+}
+
+/// The functions of a link's inputs.
+#[derive(Debug, Clone, Default)]
+pub struct Objects {
+    /// The objects, in the order of the inputs.
+    pub paths: Vec<ObjectPath>,
+    /// In the order of the inputs.
+    pub functions: Vec<ObjectFunction>,
+    /// How many inputs say nothing about the functions and sections that there will be.
+    pub unknown: usize,
+}
+
+/// Whether a section holds code.
+fn is_code(flags: SectionFlags) -> bool {
+    matches!(flags, SectionFlags::Elf { sh_flags, .. } if sh_flags.contains(object::elf::SHF_EXECINSTR))
+}
+
+impl Objects {
+    /// Adds an input, an object or an archive; `path` is how the linker is given it. `lto`: objects that hold GCC's intermediate
+    /// code are compiled again by this link. Shared libraries add nothing.
+    pub fn add(&mut self, path: &str, bytes: &[u8], lto: bool) {
+        if bytes.starts_with(b"!<arch>\n") {
+            let Ok(archive) = ArchiveFile::parse(bytes) else {
+                self.unknown += 1;
+                return;
+            };
+            let base = path.rsplit('/').next().unwrap_or(path);
+            for member in archive.members() {
+                let Ok(member) = member else {
+                    self.unknown += 1;
+                    continue;
+                };
+                let name = String::from_utf8_lossy(member.name()).into_owned();
+                self.paths.push(ObjectPath::Member { archive: base.to_owned(), member: name });
+                match member.data(bytes) {
+                    Ok(data) => self.add_object(data, lto),
+                    Err(_) => self.unknown += 1,
+                }
+            }
+        } else if bytes.starts_with(b"!<thin>\n") {
+            self.unknown += 1;
+        } else {
+            self.paths.push(ObjectPath::File(path.to_owned()));
+            self.add_object(bytes, lto);
+        }
+    }
+
+    /// Adds the functions of an object, as of the path added last.
+    fn add_object(&mut self, bytes: &[u8], lto: bool) {
+        const BITCODE: [&[u8]; 2] = [b"BC\xc0\xde", b"\xde\xc0\x17\x0b"];
+        if BITCODE.iter().any(|magic| bytes.starts_with(magic)) {
+            self.unknown += 1;
+            return;
+        }
+        let Ok(file) = object::File::parse(bytes) else {
+            // A linker script, or text: linkers read these too, and no function lies in them.
+            self.unknown += usize::from(bytes.starts_with(b"\x7fELF"));
+            return;
+        };
+        if file.kind() != object::ObjectKind::Relocatable {
+            return;
+        }
+        let intermediate = || {
+            file.sections().any(|section| {
+                section.name_bytes().is_ok_and(|name| name.starts_with(b".gnu.lto_") || name == b".llvm.lto")
+            })
+        };
+        if lto && intermediate() {
+            self.unknown += 1;
+            return;
+        }
+        let path = self.paths.len().saturating_sub(1);
+        let mut source: Option<String> = None;
+        for symbol in file.symbols() {
+            let Ok(name) = symbol.name() else { continue };
+            if symbol.kind() == SymbolKind::File {
+                source = file_evidence(name.as_bytes());
+                continue;
+            }
+            // Assembler code often leaves out the type of its symbols.
+            let is_function = match symbol.kind() {
+                SymbolKind::Text => true,
+                SymbolKind::Unknown | SymbolKind::Label => symbol.is_global(),
+                _ => false,
+            };
+            let Some(index) = symbol.section_index().filter(|_| is_function && !name.is_empty()) else {
+                continue;
+            };
+            let Ok(section) = file.section_by_index(index) else { continue };
+            let Some(section_name) = section.name().ok().filter(|_| is_code(section.flags())) else {
+                continue;
+            };
+            let local = symbol.is_local();
+            self.functions.push(ObjectFunction {
+                name: name.to_owned(),
+                section: section_name.to_owned(),
+                size: symbol.size(),
+                local,
+                file: if local { source.clone() } else { None },
+                path,
+            });
+        }
+    }
+
+    /// Whether every input was seen, so that a function that is not here is nowhere.
+    #[must_use]
+    pub fn complete(&self) -> bool {
+        self.unknown == 0
+    }
+
+    /// The names of all functions.
+    #[must_use]
+    pub fn names(&self) -> HashSet<&str> {
+        self.functions.iter().map(|function| function.name.as_str()).collect()
+    }
+}
+
+/// Finds the functions of a profile among those of objects.
+pub struct Finder<'a> {
+    objects: &'a Objects,
+    by_name: HashMap<&'a str, Vec<usize>>,
+    /// Functions that the compiler made out of another, by that one's name.
+    by_stem: HashMap<&'a str, Vec<usize>>,
+    /// Names of the profile: what has its own name there is nobody's clone.
+    wanted: HashSet<&'a str>,
+}
+
+impl<'a> Finder<'a> {
+    /// A finder for functions of these names.
+    #[must_use]
+    pub fn new(objects: &'a Objects, wanted: impl Iterator<Item = &'a str>) -> Self {
+        let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
+        let mut by_stem: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (index, function) in objects.functions.iter().enumerate() {
+            by_name.entry(&function.name).or_default().push(index);
+            let stem = names::stem(&function.name);
+            if stem != function.name && names::split_from(&function.name).is_none() {
+                by_stem.entry(stem).or_default().push(index);
+            }
+        }
+        Self { objects, by_name, by_stem, wanted: wanted.collect() }
+    }
+
+    /// Where a function lies: under its own name, where local ones of this source file come first; else the function that it is a
+    /// clone of, else other clones of that one, unless the profile knows these by their own names.
+    #[must_use]
+    pub fn find(&self, name: &str, file: Option<&str>) -> Vec<&'a ObjectFunction> {
+        let function = |index: &usize| &self.objects.functions[*index];
+        if let Some(exact) = self.by_name.get(name) {
+            let all: Vec<&ObjectFunction> = exact.iter().map(function).collect();
+            let of_file: Vec<&ObjectFunction> =
+                all.iter().copied().filter(|found| file.is_some() && found.file.as_deref() == file).collect();
+            return if of_file.is_empty() { all } else { of_file };
+        }
+        let cold = names::split_from(name);
+        let stem = names::stem(cold.unwrap_or(name));
+        if let Some(cold) = cold {
+            // The cold part of another clone is no part of this one.
+            let part = names::cold_part(cold);
+            return self.by_name.get(part.as_str()).into_iter().flatten().map(function).collect();
+        }
+        let free = |index: &&usize| !self.wanted.contains(function(index).name.as_str());
+        let whole = self.by_name.get(stem).filter(|_| !self.wanted.contains(stem));
+        if let Some(whole) = whole {
+            return whole.iter().map(function).collect();
+        }
+        self.by_stem.get(stem).into_iter().flatten().filter(free).map(function).collect()
+    }
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Balanced partitioning: functions that serve the same needs into the same half, and so on within the halves.
+//!
+//! **Problem.** Place functions so that each stage of a program's start touches few pages, over several recorded starts; or so that
+//! functions with equal bytes lie near each other, for programs that compress the file.
+//!
+//! **Definitions.** A need is a set of functions that had better lie together.
+//! - Starts: in each start, needs begin at the places 0, 1, 2, 4, 8 and so on; a function has all needs of that start from the last
+//!   that began at or before its place on. So what runs early shares more needs.
+//! - Contents: every four bytes in a row of a function are a need.
+//!
+//! Needs of one function, or of more than half of all, do not count. The cost of a need of which L functions are left and R are
+//! right is −(L · log2(L + 1) + R · log2(R + 1)): the lowest where all are on one side. log2 is exact to 2^-20, in integers.
+//!
+//! **Steps.** Functions in the order of [`super::first_use`] (for contents: of their ids), no more than 2^18 parts:
+//! 1. The first half is left, the other right.
+//! 2. At most 40 times: what moving each function to the other side would save; those left by that, falling, and those right
+//!    likewise; exchange the first two, the second two and so on while both together save something. Each single move is left
+//!    out with a chance of a tenth, which helps out of dead ends. Stop when nothing moves.
+//! 3. The same in each half, needs that all or only one of its functions have left aside, down to single functions.
+//!
+//! Functions of starts first; the others behind them, by contents where these are known, else by id.
+//!
+//! O(e · log² n) for e functions of needs in all.
+//!
+//! **Ties.** Equal savings, and parts that are not divided further: the order as given. Chance depends on the number of the part.
+//!
+//! **Source.** J. Hoag, K. Lee, J. Mestre, S. Pupyrev: Optimizing Function Layout for Mobile Applications, LCTES 2023; as in LLVM's
+//! `llvm-profdata order`, and lld's `--bp-startup-sort` and `--bp-compression-sort`.
+//!
+//! **Where it differs.** LLVM computes savings in 32-bit floating point, its ties depend on how its library splits a range, and its
+//! chance on the Mersenne Twister. So orders are not equal; how good they are is compared in tests/toolchain/starts.rs. lld also begins a
+//! need wherever the bytes used so far have doubled, and takes content apart by the linker's relocations.
+
+use super::{Options, starts};
+use crate::graph::{CallGraph, FunctionId};
+use crate::random::Generator;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+/// How often a part is improved.
+const ROUNDS: u32 = 40;
+/// How often the whole is halved.
+const DEPTH: u32 = 18;
+/// Of so many moves one is left out.
+const LEFT_OUT: u64 = 10;
+
+/// Orders all functions of the graph.
+#[must_use]
+pub fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
+    let times = starts::times(graph.len(), options.starts);
+    let by_first_use = starts::by_time(graph.len(), options.starts);
+    let (early, others): (Vec<FunctionId>, Vec<FunctionId>) =
+        by_first_use.into_iter().partition(|function| times[function.index()] != starts::NEVER);
+    let mut order = partitioned(early, &needs_of_starts(graph.len(), options.starts));
+    order.extend(partitioned(others, options.contents));
+    order
+}
+
+/// By function: the needs of the starts it was used in.
+fn needs_of_starts(functions: usize, recorded: &[Vec<FunctionId>]) -> Vec<Vec<u64>> {
+    let mut needs = vec![Vec::new(); functions];
+    let mut next = 0u64;
+    for start in starts::distinct(functions, recorded) {
+        // One at 0, one at 1, and one more for each doubling.
+        let begun =
+            |place: usize| u64::from((place as u64).checked_ilog2().map_or(0, |doublings| doublings + 1));
+        let last = next + begun(start.len().saturating_sub(1));
+        for (place, function) in start.into_iter().enumerate() {
+            needs[function.index()].extend(next + begun(place)..=last);
+        }
+        next = last + 1;
+    }
+    needs
+}
+
+/// Functions in an order in which those with the same needs are near each other.
+fn partitioned(functions: Vec<FunctionId>, needs: &[Vec<u64>]) -> Vec<FunctionId> {
+    let none: &[u64] = &[];
+    let of = |function: &FunctionId| needs.get(function.index()).map_or(none, Vec::as_slice);
+    let mut having: HashMap<u64, u32> = HashMap::new();
+    for function in &functions {
+        for need in of(function) {
+            *having.entry(*need).or_default() += 1;
+        }
+    }
+    let counts = |need: &&u64| (2..=functions.len() as u32 / 2).contains(&having[*need]);
+    let mut members: Vec<Member> = functions
+        .iter()
+        .map(|function| Member {
+            function: *function,
+            left: false,
+            saving: 0,
+            needs: of(function).iter().filter(counts).copied().collect(),
+        })
+        .collect();
+    if members.iter().all(|member| member.needs.is_empty()) {
+        return functions;
+    }
+    let logarithms = Logarithms::up_to(functions.len() + 1);
+    divide(&mut members, 0, 1, &logarithms);
+    members.into_iter().map(|member| member.function).collect()
+}
+
+struct Member {
+    function: FunctionId,
+    left: bool,
+    saving: i64,
+    needs: Vec<u64>,
+}
+
+/// How many functions of a part have a need, on either side.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sides {
+    left: usize,
+    right: usize,
+}
+
+/// Puts the members of a part, which come in the order as given, into their final order.
+fn divide(members: &mut [Member], depth: u32, part: u64, logarithms: &Logarithms) {
+    if members.len() <= 1 || depth >= DEPTH {
+        return;
+    }
+    let middle = members.len().div_ceil(2);
+    for (place, member) in members.iter_mut().enumerate() {
+        member.left = place < middle;
+    }
+    let mut needs = number_needs(members);
+    let mut chance = Generator::new(part);
+    for _ in 0..ROUNDS {
+        if exchange(members, &mut needs, &mut chance, logarithms) == 0 {
+            break;
+        }
+    }
+    // Stable: within a half the order as given stays.
+    members.sort_by_key(|member| !member.left);
+    let (left, right) = members.split_at_mut(members.partition_point(|member| member.left));
+    divide(left, depth + 1, 2 * part, logarithms);
+    divide(right, depth + 1, 2 * part + 1, logarithms);
+}
+
+/// Leaves aside needs that one or all of the members have, numbers the others, and counts who has them.
+fn number_needs(members: &mut [Member]) -> Vec<Sides> {
+    let mut having: HashMap<u64, usize> = HashMap::new();
+    for member in members.iter() {
+        for need in &member.needs {
+            *having.entry(*need).or_default() += 1;
+        }
+    }
+    let all = members.len();
+    let mut numbers: HashMap<u64, u64> = HashMap::new();
+    let mut sides: Vec<Sides> = Vec::new();
+    for member in members {
+        member.needs.retain(|need| (2..all).contains(&having[need]));
+        for need in &mut member.needs {
+            let next = numbers.len() as u64;
+            *need = *numbers.entry(*need).or_insert(next);
+            if *need == sides.len() as u64 {
+                sides.push(Sides::default());
+            }
+            let side = &mut sides[*need as usize];
+            if member.left { side.left += 1 } else { side.right += 1 }
+        }
+    }
+    sides
+}
+
+/// One round; how many members changed sides.
+fn exchange(
+    members: &mut [Member],
+    needs: &mut [Sides],
+    chance: &mut Generator,
+    logarithms: &Logarithms,
+) -> usize {
+    let savings: Vec<[i64; 2]> = needs.iter().map(|sides| logarithms.savings(sides)).collect();
+    for member in members.iter_mut() {
+        let direction = usize::from(!member.left);
+        member.saving = member.needs.iter().map(|need| savings[*need as usize][direction]).sum();
+    }
+    let (mut left, mut right): (Vec<usize>, Vec<usize>) =
+        (0..members.len()).partition(|&at| members[at].left);
+    left.sort_by_key(|&at| Reverse(members[at].saving));
+    right.sort_by_key(|&at| Reverse(members[at].saving));
+    let mut moved = 0;
+    for (left, right) in left.into_iter().zip(right) {
+        if members[left].saving + members[right].saving <= 0 {
+            break;
+        }
+        for at in [left, right] {
+            if chance.scaled(LEFT_OUT) == 0 {
+                continue;
+            }
+            let member = &mut members[at];
+            for need in &member.needs {
+                let sides = &mut needs[*need as usize];
+                if member.left {
+                    *sides = Sides { left: sides.left - 1, right: sides.right + 1 };
+                } else {
+                    *sides = Sides { left: sides.left + 1, right: sides.right - 1 };
+                }
+            }
+            member.left = !member.left;
+            moved += 1;
+        }
+    }
+    moved
+}
+
+/// log2 of whole numbers, in 2^-20.
+struct Logarithms(Vec<i64>);
+
+impl Logarithms {
+    fn up_to(last: usize) -> Self {
+        Self((0..=last as u64).map(|number| logarithm(number.max(1))).collect())
+    }
+
+    /// What moving one function of a need saves: from left to right, and from right to left.
+    fn savings(&self, sides: &Sides) -> [i64; 2] {
+        let value =
+            |left: usize, right: usize| left as i64 * self.0[left + 1] + right as i64 * self.0[right + 1];
+        let now = value(sides.left, sides.right);
+        let to_right = if sides.left > 0 { value(sides.left - 1, sides.right + 1) - now } else { 0 };
+        let to_left = if sides.right > 0 { value(sides.left + 1, sides.right - 1) - now } else { 0 };
+        [to_right, to_left]
+    }
+}
+
+/// log2 in 2^-20, rounded down: by squaring, each bit of the fraction at a time.
+fn logarithm(number: u64) -> i64 {
+    const FRACTION: u32 = 20;
+    let whole = number.ilog2();
+    // From 1 to below 2, in 2^-31.
+    let mut rest = if whole <= 31 { number << (31 - whole) } else { number >> (whole - 31) };
+    let mut logarithm = i64::from(whole);
+    for _ in 0..FRACTION {
+        rest = (rest * rest) >> 31;
+        logarithm <<= 1;
+        if rest >> 32 != 0 {
+            rest >>= 1;
+            logarithm |= 1;
+        }
+    }
+    logarithm
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ordered(functions: usize, starts: &[Vec<u32>], contents: &[Vec<u64>]) -> Vec<u32> {
+        let starts: Vec<Vec<FunctionId>> =
+            starts.iter().map(|start| start.iter().copied().map(FunctionId).collect()).collect();
+        let graph = CallGraph::new(vec![16; functions], vec![0; functions], Vec::new()).unwrap();
+        let options = Options { starts: &starts, contents, ..Options::default() };
+        order(&graph, &options).iter().map(|function| function.0).collect()
+    }
+
+    #[test]
+    fn logarithms_are_what_they_are_called() {
+        for number in [1u64, 2, 3, 5, 7, 64, 1000, 65_537, 3_000_000_000] {
+            let (ours, real) = (logarithm(number) as f64 / f64::from(1 << 20), (number as f64).log2());
+            assert!((ours - real).abs() < 3e-6 && ours <= real + 1e-6, "{number}: {ours} {real}");
+        }
+    }
+
+    #[test]
+    fn needs_begin_at_doublings() {
+        let start: Vec<FunctionId> = (0..9).map(FunctionId).collect();
+        let needs = needs_of_starts(10, &[start.clone(), start[..2].to_vec()]);
+        assert_eq!(needs[0], [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(needs[1], [1, 2, 3, 4, 6]);
+        assert_eq!(needs[5], [3, 4]);
+        assert_eq!(needs[8], [4]);
+        assert!(needs[9].is_empty());
+    }
+
+    #[test]
+    fn two_kinds_of_start_are_parted() {
+        // Even functions are used by one kind of start, odd ones by the other.
+        let kind = |odd: u32| (0..64).map(|place| 2 * place + odd).collect::<Vec<u32>>();
+        let order = ordered(130, &[kind(0), kind(1), kind(0), kind(1)], &[]);
+        let changes = order[..128].windows(2).filter(|pair| pair[0] % 2 != pair[1] % 2).count();
+        // Not 1: stages of both kinds are near each other, too.
+        assert!(changes <= 12, "{changes} changes between the kinds: {order:?}");
+        assert_eq!(order[128..], [128, 129]);
+    }
+
+    #[test]
+    fn equal_contents_meet() {
+        let contents: Vec<Vec<u64>> =
+            (0..60).map(|id| (0..5).map(|word| 100 * (id % 3) + word).collect()).collect();
+        let order = ordered(60, &[], &contents);
+        let changes = order.windows(2).filter(|pair| pair[0] % 3 != pair[1] % 3).count();
+        assert!(changes <= 8, "{changes} changes between the kinds: {order:?}");
+    }
+
+    #[test]
+    fn nothing_known_is_the_order_as_given() {
+        assert_eq!(ordered(5, &[], &[]), [0, 1, 2, 3, 4]);
+        assert_eq!(ordered(0, &[vec![3]], &[vec![1]]), [0u32; 0]);
+    }
+}

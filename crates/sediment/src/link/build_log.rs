@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The links that the log of a build shows, to be held against those that the wrapper saw.
+//!
+//! Read are the lines that make, ninja, libtool and their like print of the commands they run: words as a shell takes them, commands
+//! parted by `&&`, `||`, `;` and `|`. A command links if it is a compiler's or a linker's, names an output, and does not stop
+//! before (`-c`, `-S`, `-E`, `-r`). GNU make's "Entering directory" lines, and `cd`, tell where.
+
+/// A link in a build's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// Line of the log, from 1.
+    pub line: u64,
+    /// The program that links, as it was called.
+    pub program: String,
+    /// Its output: absolute where the log tells the folder.
+    pub output: String,
+    /// Folders of `-B`, where the compiler looks for its programs.
+    pub search: Vec<String>,
+    /// Whether the linker itself is called, not a compiler.
+    pub by_linker: bool,
+    /// Whether the output is a shared library.
+    pub shared: bool,
+}
+
+/// The links in a log, in its order.
+#[must_use]
+pub fn links(text: &str) -> Vec<Link> {
+    let mut folders: Vec<String> = Vec::new();
+    let mut found = Vec::new();
+    for (line, number) in text.lines().zip(1..) {
+        if let Some(rest) = line.split_once(": Entering directory ").map(|(_, rest)| rest) {
+            folders.push(rest.trim_matches(['\'', '`', '"']).to_owned());
+            continue;
+        }
+        if line.contains(": Leaving directory ") {
+            folders.pop();
+            continue;
+        }
+        let mut folder = folders.last().cloned();
+        for command in commands(line) {
+            if let [cd, target, ..] = command.as_slice() {
+                if cd == "cd" {
+                    folder = Some(joined(folder.as_deref(), target));
+                    continue;
+                }
+            }
+            found.extend(link(&command, folder.as_deref(), number));
+        }
+    }
+    found
+}
+
+/// The link that a command does, if it does one.
+fn link(command: &[String], folder: Option<&str>, line: u64) -> Option<Link> {
+    let at = command.iter().take(12).position(|word| is_compiler(word) || is_linker(word))?;
+    // Whatever stands in front only starts it: settings, libtool, ccache, env.
+    let starts = |word: &String| {
+        word.contains('=') || word.starts_with('-') || word.ends_with(':') || {
+            let base = base(word);
+            matches!(
+                base,
+                "libtool"
+                    | "ccache"
+                    | "distcc"
+                    | "env"
+                    | "time"
+                    | "sh"
+                    | "bash"
+                    | "link"
+                    | "nice"
+                    | "sccache"
+            )
+        }
+    };
+    if !command[..at].iter().all(starts) {
+        return None;
+    }
+    let (program, arguments) = command[at..].split_first()?;
+    let mut link = Link {
+        line,
+        program: program.clone(),
+        output: String::new(),
+        search: Vec::new(),
+        by_linker: is_linker(program),
+        shared: false,
+    };
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "-c" | "-S" | "-E" | "-r" | "-M" | "-MM" | "-fsyntax-only" | "--version" | "-v" | "-Wl,-r"
+            | "-Wl,--version" => return None,
+            "-o" => link.output.clone_from(words.next()?),
+            "-B" => link.search.extend(words.next().cloned()),
+            "-shared" | "--shared" => link.shared = true,
+            "-MF" | "-MT" | "-MQ" | "-x" | "-I" | "-L" | "-isystem" | "-include" => {
+                words.next();
+            }
+            other => {
+                link.search.extend(other.strip_prefix("-B").map(str::to_owned));
+                if let Some(output) = other.strip_prefix("-o").filter(|_| link.output.is_empty()) {
+                    link.output = output.to_owned();
+                }
+            }
+        }
+    }
+    let name = base(&link.output);
+    let is_test =
+        name.starts_with("conftest") || name.starts_with("cmTC_") || link.output.contains("meson-private");
+    if name.is_empty()
+        || is_test
+        || name.ends_with(".o")
+        || name.ends_with(".lo")
+        || name.ends_with(".la")
+        || link.output.starts_with("/dev/")
+    {
+        return None;
+    }
+    link.output = joined(folder, &link.output);
+    Some(link)
+}
+
+fn base(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// `gcc`, `x86_64-linux-gnu-g++-12`, `clang-19`, `c++`.
+fn is_compiler(word: &str) -> bool {
+    let name = base(word);
+    let unnumbered = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.').trim_end_matches('-');
+    let last = unnumbered.rsplit('-').next().unwrap_or_default();
+    matches!(last, "gcc" | "g++" | "cc" | "c++" | "clang" | "clang++" | "gfortran")
+}
+
+fn is_linker(word: &str) -> bool {
+    let name = base(word);
+    let last = name.rsplit('-').next().unwrap_or_default();
+    name.starts_with("ld.lld") || matches!(last, "ld" | "ld.bfd" | "ld.gold" | "ld.lld")
+}
+
+/// A path within a folder, without `.` and `..`.
+fn joined(folder: Option<&str>, path: &str) -> String {
+    let whole = match folder {
+        Some(folder) if !path.starts_with('/') => format!("{folder}/{path}"),
+        _ => path.to_owned(),
+    };
+    let mut parts: Vec<&str> = Vec::new();
+    for part in whole.split('/') {
+        match part {
+            "." => {}
+            ".." if parts.last().is_some_and(|last| !last.is_empty() && *last != "..") => {
+                parts.pop();
+            }
+            "" if !parts.is_empty() => {}
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// The commands of a line, each as its words.
+fn commands(line: &str) -> Vec<Vec<String>> {
+    let mut commands = vec![Vec::new()];
+    let mut word: Option<String> = None;
+    let mut quote: Option<char> = None;
+    let mut characters = line.chars();
+    while let Some(c) = characters.next() {
+        match (c, quote) {
+            ('\\', None | Some('"')) => word.get_or_insert_default().extend(characters.next()),
+            (c, Some(open)) if c == open => quote = None,
+            (c, Some(_)) => word.get_or_insert_default().push(c),
+            ('\'' | '"', None) => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (c, None) if c.is_whitespace() || matches!(c, ';' | '&' | '|') => {
+                if let (Some(done), Some(command)) = (word.take(), commands.last_mut()) {
+                    command.push(done);
+                }
+                if !c.is_whitespace() && commands.last().is_some_and(|command| !command.is_empty()) {
+                    commands.push(Vec::new());
+                }
+            }
+            (c, None) => word.get_or_insert_default().push(c),
+        }
+    }
+    if let (Some(done), Some(command)) = (word, commands.last_mut()) {
+        command.push(done);
+    }
+    commands
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_of_make_libtool_ninja_and_hand() {
+        let log = "\
+checking whether gcc works... yes
+gcc -o conftest -O2 conftest.c >&5
+make[2]: Entering directory '/b/src/bin/psql'
+gcc -B/w -O2 -c -o main.o main.c
+gcc -B/w -O2 main.o -L../../port -lpq -Wl,--as-needed -o psql
+make[2]: Leaving directory '/b/src/bin/psql'
+libtool: link: x86_64-linux-gnu-gcc-12 -shared -fPIC .libs/a.o -Wl,-soname -Wl,libx.so.1 -o .libs/libx.so.1.0.0
+/bin/bash ./libtool --tag=CC --mode=link gcc -B/w -o libx.la a.lo
+[3/4] : && /usr/bin/clang++-19 -O3 a.o -o bin/tool  && :
+cd sub && LC_ALL=C ccache g++ x.o -o ../out
+ld -r -o SUBSYS.o a.o
+ld.bfd -shared -o plain.so a.o
+echo gcc -o nothing a.o
+gcc -E -o x.i x.c; gcc \"a b.o\" -o 'with blank'
+gcc -fuse-ld=lld a.o -otight
+";
+        let found: Vec<(u64, String, bool, bool)> = links(log)
+            .into_iter()
+            .map(|link| (link.line, link.output, link.by_linker, link.shared))
+            .collect();
+        let expected = [
+            (5, "/b/src/bin/psql/psql", false, false),
+            (7, ".libs/libx.so.1.0.0", false, true),
+            (10, "out", false, false),
+            (12, "plain.so", true, true),
+            (14, "with blank", false, false),
+            (15, "tight", false, false),
+        ];
+        let expected: Vec<(u64, String, bool, bool)> = expected
+            .into_iter()
+            .map(|(line, output, by_linker, shared)| (line, output.to_owned(), by_linker, shared))
+            .collect();
+        assert_eq!(found.iter().filter(|link| link.0 != 9).cloned().collect::<Vec<_>>(), expected);
+        assert!(found.iter().any(|link| link.0 == 9 && link.1 == "bin/tool"), "{found:?}");
+        assert_eq!(links(log)[0].search, ["/w"]);
+        assert!(links("").is_empty() && links("gcc -o").is_empty() && links("';\"\\").is_empty());
+    }
+}

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A linker's command line, read as far as an order needs: what is linked, from what, and how.
+//!
+//! The options are those that GNU ld, gold and lld share ("Command-line Options" in the manual of GNU ld). Options of one letter
+//! may have their value in the same word (`-ofile`); long ones begin with one or two dashes, and take their value after `=` or in
+//! the next word. An option that is not known here is taken for one without a value: its value, if it had one, would be taken for
+//! the name of an input that does not exist, which does no harm.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// A file to be linked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// Named by its path.
+    Path(OsString),
+    /// `-lNAME`: to be looked for in the folders of `-L`.
+    Library(OsString),
+}
+
+/// What a linker is asked to do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LinkLine {
+    /// `-o`.
+    pub output: Option<OsString>,
+    /// `-soname`, `-h`.
+    pub soname: Option<String>,
+    /// `-m`: the machine to link for, by GNU ld's name of its emulation.
+    pub emulation: Option<String>,
+    /// `-r`: objects into one object.
+    pub relocatable: bool,
+    /// `-shared`.
+    pub shared: bool,
+    /// `-static`, `-Bstatic`, anywhere: of a library of both kinds the archive is taken.
+    pub prefers_archives: bool,
+    /// What is linked, in order.
+    pub inputs: Vec<Input>,
+    /// `-L`, in order.
+    pub search: Vec<OsString>,
+    /// The compiler's plugin for link-time optimisation, as drivers always name it.
+    pub plugin: Option<OsString>,
+    /// The option by which the build itself asks for an order of functions.
+    pub own_order: Option<String>,
+    /// Whether the linker is only asked about itself: `--version`, `--help` and their like, with nothing to link.
+    pub question: bool,
+}
+
+impl LinkLine {
+    /// Base name of the output; linkers write `a.out` if none is given.
+    #[must_use]
+    pub fn output_name(&self) -> String {
+        let output = self.output.as_deref().unwrap_or(OsStr::new("a.out"));
+        let path = std::path::Path::new(output);
+        path.file_name().unwrap_or(output).to_string_lossy().into_owned()
+    }
+}
+
+/// Options of several letters that take a value, without their dashes.
+const WITH_VALUE: &[&str] = &[
+    "architecture",
+    "audit",
+    "auxiliary",
+    "chroot",
+    "color-diagnostics",
+    "compress-debug-sections",
+    "config",
+    "default-symver-file",
+    "defsym",
+    "depaudit",
+    "dependency-file",
+    "dynamic-linker",
+    "dynamic-list",
+    "entry",
+    "exclude-libs",
+    "export-dynamic-symbol",
+    "export-dynamic-symbol-list",
+    "filter",
+    "fini",
+    "format",
+    "fuse-ld",
+    "hash-style",
+    "icf-iterations",
+    "init",
+    "just-symbols",
+    "library",
+    "library-path",
+    "log-file",
+    "lto-O",
+    "Map",
+    "mllvm",
+    "oformat",
+    "optimize",
+    "out-implib",
+    "output",
+    "plugin",
+    "plugin-opt",
+    "print-symbol-order",
+    "rpath",
+    "rpath-link",
+    "remap-inputs",
+    "remap-inputs-file",
+    "retain-symbols-file",
+    "script",
+    "section-start",
+    "soname",
+    "spare-dynamic-tags",
+    "sysroot",
+    "task-link",
+    "Tbss",
+    "Tdata",
+    "Ttext",
+    "Ttext-segment",
+    "Trodata-segment",
+    "Tldata-segment",
+    "undefined",
+    "unresolved-symbols",
+    "version-script",
+    "wrap",
+    "y",
+    "dT",
+    "default-script",
+    "threads",
+    "reproduce",
+    "why-extract",
+    "image-base",
+    "section-ordering-file",
+    "symbol-ordering-file",
+    "call-graph-ordering-file",
+    "call-graph-profile-sort",
+    "irpgo-profile",
+    "bp-startup-sort",
+    "section-order",
+    "assert",
+    "gpsize",
+    "ifunc-resolver",
+    "trace-symbol",
+    "require-defined",
+    "emit-relocs-file",
+    "orphan-handling",
+    "max-page-size",
+    "common-page-size",
+    "thinlto-cache-dir",
+    "thinlto-jobs",
+];
+
+/// Options that ask for an order of functions, without their dashes.
+const ORDERS: &[&str] = &[
+    "section-ordering-file",
+    "symbol-ordering-file",
+    "call-graph-ordering-file",
+    "bp-startup-sort",
+    "shuffle-sections",
+    "section-order",
+];
+
+/// Letters that take a value, in the same word or the next.
+const LETTERS: &[u8] = b"oLlmhTuyYzeAbcfFGIPRO";
+
+/// Reads a command line, without the program's own name. `response` gives the content of a file that is named as `@file`, where
+/// there is such a file; else that word is an input by itself, as linkers take it.
+#[must_use]
+pub fn read(arguments: &[OsString], response: &dyn Fn(&OsStr) -> Option<Vec<u8>>) -> LinkLine {
+    let mut words = Vec::with_capacity(arguments.len());
+    expand(arguments, response, 0, &mut words);
+    let mut line = LinkLine::default();
+    let mut asks = false;
+    let mut rest = words.into_iter();
+    while let Some(word) = rest.next() {
+        let bytes = word.as_bytes();
+        let Some(option) = bytes.strip_prefix(b"-").filter(|option| !option.is_empty()) else {
+            line.inputs.push(Input::Path(word));
+            continue;
+        };
+        let long = option.strip_prefix(b"-").unwrap_or(option);
+        let (name, attached) = match long.iter().position(|b| *b == b'=') {
+            Some(at) => (&long[..at], Some(long[at + 1..].to_vec())),
+            None => (long, None),
+        };
+        let name = String::from_utf8_lossy(name).into_owned();
+        if let Some(order) = ORDERS.iter().find(|order| **order == name) {
+            line.own_order = Some(format!("--{order}"));
+        }
+        if WITH_VALUE.contains(&name.as_str()) || matches!(name.as_str(), "plugin-opt" | "soname") {
+            let value = match attached {
+                Some(value) => OsString::from_vec(value),
+                // lld takes these values after `=` alone.
+                None if matches!(
+                    name.as_str(),
+                    "color-diagnostics" | "threads" | "call-graph-profile-sort"
+                ) =>
+                {
+                    continue;
+                }
+                None => rest.next().unwrap_or_default(),
+            };
+            line.take(&name, value);
+            continue;
+        }
+        match name.as_str() {
+            "r" | "relocatable" | "i" | "Ur" => line.relocatable = true,
+            "shared" | "Bshareable" => line.shared = true,
+            "static" | "Bstatic" | "dn" | "non_shared" => line.prefers_archives = true,
+            "version" | "v" | "V" | "help" | "print-output-format" | "target-help" | "print-sysroot" => {
+                asks = true
+            }
+            "verbose" => {}
+            _ if !bytes.starts_with(b"--") && LETTERS.contains(&option[0]) && !is_word(option) => {
+                let (letter, value) = option.split_at(1);
+                let value = match value {
+                    // -O and -z have optional and further meanings: what follows -O is never a word of its own.
+                    b"" if letter != b"O" => rest.next().unwrap_or_default(),
+                    value => OsString::from_vec(value.to_vec()),
+                };
+                line.take(&String::from_utf8_lossy(letter), value);
+            }
+            _ => {}
+        }
+    }
+    line.question = asks && line.inputs.is_empty();
+    line
+}
+
+impl LinkLine {
+    fn take(&mut self, option: &str, value: OsString) {
+        match option {
+            "o" | "output" => self.output = Some(value),
+            "h" | "soname" => self.soname = Some(value.to_string_lossy().into_owned()),
+            "m" => self.emulation = Some(value.to_string_lossy().into_owned()),
+            "L" | "library-path" => self.search.push(value),
+            "l" | "library" => self.inputs.push(Input::Library(value)),
+            "plugin" => self.plugin = Some(value),
+            _ => {}
+        }
+    }
+}
+
+/// Long options that may be written with one dash and begin with a letter that takes a value.
+fn is_word(option: &[u8]) -> bool {
+    const WORDS: &[&str] = &[
+        "eh-frame-hdr",
+        "export-dynamic",
+        "error-",
+        "emit-relocs",
+        "embedded-relocs",
+        "end-group",
+        "end-lib",
+        "enable-",
+        "fatal-warnings",
+        "fix-",
+        "force-",
+        "fuse-",
+        "gc-",
+        "icf",
+        "lto-",
+        "merge-",
+        "mmap",
+        "oformat",
+        "omagic",
+        "print-",
+        "pie",
+        "pic-",
+        "pop-state",
+        "push-state",
+        "Bsymbolic",
+        "build-id",
+        "auto",
+        "as-needed",
+        "accept-",
+        "allow-",
+        "add-",
+        "copy-",
+        "check-",
+        "cref",
+        "be8",
+        "relax",
+        "long-plt",
+        "Ttext",
+        "Tdata",
+        "Tbss",
+        "be32",
+        "call_shared",
+        "callgraph",
+        "color-",
+        "compress-",
+        "cmse-",
+        "hash-",
+        "apply-",
+        "android-",
+        "undefined-version",
+        "unique",
+        "use-",
+        "zero-",
+        "your",
+        "pack-dyn",
+        "optimize",
+        "no-",
+        "map-whole",
+        "out-",
+    ];
+    WORDS.iter().any(|word| option.starts_with(word.as_bytes()))
+}
+
+/// Puts the words of `@file` in its place, as deep as files name files.
+fn expand(
+    arguments: &[OsString],
+    response: &dyn Fn(&OsStr) -> Option<Vec<u8>>,
+    depth: usize,
+    words: &mut Vec<OsString>,
+) {
+    // A file that names itself ends somewhere.
+    const DEEPEST: usize = 8;
+    for argument in arguments {
+        let named = argument.as_bytes().strip_prefix(b"@").filter(|name| !name.is_empty() && depth < DEEPEST);
+        match named.and_then(|name| response(OsStr::from_bytes(name))) {
+            Some(content) => expand(&split(&content), response, depth + 1, words),
+            None => words.push(argument.clone()),
+        }
+    }
+}
+
+/// The words of a response file: blanks part them, quotes of both kinds hold them together, and a backslash takes the next
+/// character as it is ("@file" in the manual of GNU ld).
+fn split(content: &[u8]) -> Vec<OsString> {
+    let mut words = Vec::new();
+    let mut word: Option<Vec<u8>> = None;
+    let mut quote: Option<u8> = None;
+    let mut bytes = content.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match (byte, quote) {
+            (b'\\', _) => word.get_or_insert_default().extend(bytes.next()),
+            (byte, Some(open)) if byte == open => quote = None,
+            (b'\'' | b'"', None) => {
+                quote = Some(byte);
+                word.get_or_insert_default();
+            }
+            (byte, None) if byte.is_ascii_whitespace() => words.extend(word.take().map(OsString::from_vec)),
+            (byte, _) => word.get_or_insert_default().push(byte),
+        }
+    }
+    words.extend(word.map(OsString::from_vec));
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(words: &[&str]) -> LinkLine {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        read(&words, &|name| match name.to_str()? {
+            "two" => Some(b"b.o 'c d.o' \"e\\\"f.o\"\n-o\tout\\ put @three".to_vec()),
+            "three" => Some(b"-shared @three".to_vec()),
+            _ => None,
+        })
+    }
+
+    fn paths(line: &LinkLine) -> Vec<String> {
+        line.inputs
+            .iter()
+            .map(|input| match input {
+                Input::Path(path) => path.to_string_lossy().into_owned(),
+                Input::Library(name) => format!("-l{}", name.to_string_lossy()),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_gcc_hands_to_collect2() {
+        let line = line(&[
+            "-plugin",
+            "/usr/lib/gcc/liblto_plugin.so",
+            "-plugin-opt=/usr/lib/gcc/lto-wrapper",
+            "-plugin-opt=-pass-through=-lgcc",
+            "--build-id",
+            "--eh-frame-hdr",
+            "-m",
+            "elf_x86_64",
+            "--hash-style=gnu",
+            "--as-needed",
+            "-dynamic-linker",
+            "/lib64/ld.so",
+            "-pie",
+            "-z",
+            "now",
+            "-z",
+            "relro",
+            "-o",
+            ".libs/prog",
+            "Scrt1.o",
+            "-L/usr/lib",
+            "-L",
+            "x",
+            "a.o",
+            "-lc",
+            "-l",
+            "m",
+            "--version-script",
+            "v.map",
+            "-soname",
+            "libx.so.1",
+            "--gc-sections",
+            "-O1",
+            "--push-state",
+            "-rpath",
+            "/r",
+            "-e",
+            "start",
+            "-Map=x.map",
+            "-no-pie",
+            "--start-group",
+            "crtn.o",
+        ]);
+        assert_eq!(line.output.as_deref(), Some(OsStr::new(".libs/prog")));
+        assert_eq!(line.output_name(), "prog");
+        assert_eq!(line.emulation.as_deref(), Some("elf_x86_64"));
+        assert_eq!(line.soname.as_deref(), Some("libx.so.1"));
+        assert_eq!(paths(&line), ["Scrt1.o", "a.o", "-lc", "-lm", "crtn.o"]);
+        assert_eq!(line.search, ["/usr/lib", "x"]);
+        assert!(!line.relocatable && !line.shared && !line.question && line.own_order.is_none());
+        assert!(line.plugin.is_some());
+    }
+
+    #[test]
+    fn every_way_to_spell_an_option() {
+        for words in [
+            &["-olib.so", "-hlibx.so.1", "-melf_i386", "-shared"][..],
+            &["--output=lib.so", "--soname=libx.so.1", "-m", "elf_i386", "--shared"],
+            &["-o", "lib.so", "-soname=libx.so.1", "-melf_i386", "-Bshareable"],
+        ] {
+            let line = line(words);
+            assert_eq!(line.output_name(), "lib.so", "{words:?}");
+            assert_eq!(line.soname.as_deref(), Some("libx.so.1"), "{words:?}");
+            assert_eq!(line.emulation.as_deref(), Some("elf_i386"), "{words:?}");
+            assert!(line.shared && line.inputs.is_empty(), "{words:?}");
+        }
+        assert!(line(&["-r", "a.o"]).relocatable);
+        assert!(line(&["--relocatable", "a.o"]).relocatable);
+        assert!(!line(&["-rpath", "/x", "a.o"]).relocatable);
+        assert_eq!(line(&["a.o"]).output_name(), "a.out");
+        assert!(line(&["--version"]).question);
+        assert!(!line(&["-v", "a.o"]).question);
+        assert_eq!(
+            line(&["--symbol-ordering-file=x", "a.o"]).own_order.as_deref(),
+            Some("--symbol-ordering-file")
+        );
+        assert_eq!(line(&["--section-ordering-file", "x", "a.o"]).inputs.len(), 1);
+        assert_eq!(line(&[]).output_name(), "a.out");
+        assert_eq!(line(&["-o"]).output_name(), "");
+    }
+
+    #[test]
+    fn response_files() {
+        let line = line(&["a.o", "@two", "@gone"]);
+        assert_eq!(paths(&line), ["a.o", "b.o", "c d.o", "e\"f.o", "@three", "@gone"]);
+        assert_eq!(line.output_name(), "out put");
+        assert!(line.shared);
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The section ordering file of gold: one input section a line, or a wildcard for several; every line is taken whole.
+//!
+//! gold puts what is listed behind everything else of `.text`, and the rest loses its groups of cold, start-up and hot code. Of
+//! what is listed nothing is told apart by file.
+
+use super::sections::{self, Asked};
+use super::{CLONES, Linker, OrderedName, Placement, REPEATED, UNWRITABLE, header};
+use crate::error::{Losses, Result};
+use crate::escape;
+use std::collections::HashSet;
+
+/// Its row in the table.
+pub const LINKER: Linker = Linker {
+    name: "gold",
+    summary: "gold",
+    arguments: "-Wl,--section-ordering-file,FILE",
+    write,
+    recognises,
+    read,
+};
+
+fn write(placements: &[Placement]) -> (String, Losses) {
+    let mut losses = Losses::default();
+    // gold takes this line for a section that is not there.
+    let mut text = format!("# {}\n", header(&LINKER));
+    let mut functions = HashSet::new();
+    let mut sections: HashSet<&str> = HashSet::new();
+    let mut push = |section, line: String| {
+        if sections.insert(section) {
+            text.push_str(&line);
+            text.push('\n');
+        }
+    };
+    for placement in placements {
+        if !functions.insert(placement.name.as_str()) {
+            losses.add(REPEATED, 0, &placement.name);
+            continue;
+        }
+        let lines: Option<Vec<String>> = placement.sections.iter().map(|section| line_of(section)).collect();
+        let Some(lines) = lines.filter(|_| !placement.name.is_empty()) else {
+            losses.add(UNWRITABLE, 0, &placement.name);
+            continue;
+        };
+        placement.sections.iter().zip(lines).for_each(|(section, line)| push(section, line));
+    }
+    for section in placements.iter().flat_map(|placement| &placement.cold_sections) {
+        if let Some(line) = escape::gold(section) {
+            push(section, line);
+        }
+    }
+    (text, losses)
+}
+
+/// The line for a section, or for those of all clones of a function.
+fn line_of(section: &str) -> Option<String> {
+    match section.strip_suffix(CLONES) {
+        Some(stem) => Some(escape::gold(stem)? + ".*"),
+        None => escape::gold(section),
+    }
+}
+
+/// Lines of sections, of which at least one has a function's name in it.
+fn recognises(text: &str) -> bool {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).peekable();
+    lines.peek().is_some() && lines.all(|line| line.starts_with(".text."))
+}
+
+fn read(text: &str) -> Result<Vec<OrderedName>> {
+    let lines = text.lines().zip(1..);
+    let sections: Vec<Asked> = lines
+        .filter_map(|(text, line)| Some(Asked { section: escape::gold_literal(text)?, line, file: None }))
+        .collect();
+    Ok(sections::functions(&sections))
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Placements where the linker's inputs are at hand: the sections that really exist decide.
+//!
+//! A function of the profile is looked for by its name, then by what the compiler may have made of it ([`Finder`]). Local
+//! functions of one name are told apart by their object files. Inputs that are compiled again while linking show no sections:
+//! then every section that a compiler can give is asked for, and behind those the sections of clones.
+
+use super::{CLONES, Placement};
+use crate::binary::names;
+use crate::binary::objects::{Finder, ObjectFunction, Objects};
+use crate::error::Losses;
+use crate::graph::{BuiltGraph, Order};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// The functions of an order as a linker can know them that is given these objects, and what could not be told apart.
+#[must_use]
+pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &Objects) -> (Vec<Placement>, Losses) {
+    let mut losses = Losses::default();
+    let keys = &built.table.keys;
+    let finder = Finder::new(objects, keys.iter().map(|key| key.name.as_str()));
+    let mut clones: HashMap<&str, usize> = HashMap::new();
+    for name in keys.iter().map(|key| key.name.as_str()).collect::<HashSet<&str>>() {
+        *clones.entry(names::stem(name)).or_default() += 1;
+    }
+    // In how many objects each section is, and whether it has a function of its own.
+    let mut holders: HashMap<&str, BTreeSet<usize>> = HashMap::new();
+    for function in &objects.functions {
+        holders.entry(&function.section).or_default().insert(function.path);
+    }
+    let mut placed = Vec::new();
+    let mut taken: HashSet<(usize, &str)> = HashSet::new();
+    for id in order.functions() {
+        let key = &keys[id.index()];
+        let weight = built.graph.weights()[id.index()];
+        let found = finder.find(&key.name, key.file.as_deref());
+        if found.is_empty() && objects.complete() {
+            losses.add("functions that no input defines", u128::from(weight), &key.name);
+            continue;
+        }
+        for group in by_symbol(&found) {
+            let mine: Vec<&ObjectFunction> = group
+                .into_iter()
+                .filter(|found| taken.insert((found.path, found.section.as_str())))
+                .collect();
+            let Some(first) = mine.first() else { continue };
+            if names::function_of_section(&first.section).is_none() {
+                losses.add("functions without a section of their own", u128::from(weight), &key.name);
+                continue;
+            }
+            let sections: Vec<String> = distinct(mine.iter().map(|found| found.section.as_str()));
+            let paths: BTreeSet<usize> = mine.iter().map(|found| found.path).collect();
+            let others =
+                sections.iter().any(|section| holders.get(section.as_str()).is_some_and(|all| *all != paths));
+            let files = if others {
+                paths.iter().map(|path| objects.paths[*path].clone()).collect()
+            } else {
+                Vec::new()
+            };
+            placed.push(Placement {
+                name: first.name.clone(),
+                sections,
+                cold_sections: Vec::new(),
+                files,
+                weight,
+            });
+        }
+        if found.is_empty() {
+            placed.push(unseen(&key.name, weight, &clones));
+        }
+    }
+    (placed, losses)
+}
+
+/// Functions by their names, each in the order in which they stand.
+fn by_symbol<'a>(found: &[&'a ObjectFunction]) -> Vec<Vec<&'a ObjectFunction>> {
+    let mut groups: Vec<Vec<&ObjectFunction>> = Vec::new();
+    for function in found {
+        match groups.iter_mut().find(|group| group.first().is_some_and(|first| first.name == function.name)) {
+            Some(group) => group.push(function),
+            None => groups.push(vec![function]),
+        }
+    }
+    groups
+}
+
+fn distinct<'a>(sections: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    sections.filter(|section| seen.insert(*section)).map(str::to_owned).collect()
+}
+
+/// A function that is compiled while the link goes on: every section that it can get, its own first.
+fn unseen(name: &str, weight: u64, profiled: &HashMap<&str, usize>) -> Placement {
+    let mut sections = names::sections(name, None);
+    let stem = names::stem(name);
+    if names::split_from(name).is_none() {
+        if stem != name {
+            sections.own.extend(names::sections(stem, None).own);
+        }
+        // Where the profile tells clones apart, a wildcard would take them all to the first one's place.
+        if profiled.get(stem) == Some(&1) && names::may_have_clones(stem) {
+            sections.own.push(format!(".text.{stem}{CLONES}"));
+        }
+    }
+    Placement {
+        name: name.to_owned(),
+        sections: sections.own,
+        cold_sections: sections.cold,
+        files: Vec::new(),
+        weight,
+    }
+}

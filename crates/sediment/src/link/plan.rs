@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the wrapper of a linker decides: which links are left as they are, which dialect the real linker reads, and what it has to
+//! be told besides the order. It decides by values alone; the program asks the linker, finds files and starts processes.
+
+use super::command_line::LinkLine;
+use super::{Linker, gnu_ld, gnu_ld_script, gold, lld};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// Why a link is done as it would be without sediment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Left {
+    /// Nothing is linked: the linker is asked about itself.
+    Question,
+    /// The output is an object: an order would take its sections together, and the final link could not order them any more.
+    Relocatable,
+    /// A configure script tries something out.
+    Test,
+    /// The build asks for an order of its own, by this option.
+    OwnOrder(String),
+}
+
+impl Left {
+    /// The reason in a few words.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Question => "nothing is linked".to_owned(),
+            Self::Relocatable => "the output is an object (-r): order the final link".to_owned(),
+            Self::Test => "a test of a configure script".to_owned(),
+            Self::OwnOrder(option) => format!("the build has an order of its own ({option})"),
+        }
+    }
+}
+
+/// Whether a link is none of ours whatever the profiles say; `folder` is where the linker runs.
+#[must_use]
+pub fn left_alone(line: &LinkLine, folder: &OsStr) -> Option<Left> {
+    if line.question || line.inputs.is_empty() {
+        Some(Left::Question)
+    } else if line.relocatable {
+        Some(Left::Relocatable)
+    } else if is_test(line, folder) {
+        Some(Left::Test)
+    } else {
+        line.own_order.clone().map(Left::OwnOrder)
+    }
+}
+
+/// Names that configure scripts give to what they try out: autoconf's `conftest`, CMake's `cmTC_1a2b3` and folders, Meson's
+/// private folder.
+fn is_test(line: &LinkLine, folder: &OsStr) -> bool {
+    let name = line.output_name();
+    let stem = name.split('.').next().unwrap_or_default();
+    let output = line.output.as_deref().unwrap_or_default().as_bytes();
+    let folders = ["CMakeFiles/CMakeTmp", "CMakeFiles/CMakeScratch", "/CompilerId", "meson-private"];
+    let within = |path: &[u8]| {
+        let path = String::from_utf8_lossy(path);
+        folders.iter().any(|folder| path.contains(folder))
+    };
+    let first_input = line.inputs.iter().any(|input| {
+        matches!(input, super::command_line::Input::Path(path) if path.as_bytes().starts_with(b"conftest"))
+    });
+    matches!(stem, "conftest" | "libconftest")
+        || name.starts_with("cmTC_")
+        || first_input
+        || within(output)
+        || within(folder.as_bytes())
+}
+
+/// The dialect that a linker reads, from the first line that it prints for `--version`, and what it prints for `--help`.
+///
+/// # Errors
+/// With a sentence where it cannot order functions.
+pub fn dialect(version: &str, help: &str) -> Result<&'static Linker, String> {
+    // Each of the others calls itself compatible with GNU ld.
+    if version.starts_with("GNU gold") {
+        Ok(&gold::LINKER)
+    } else if version.starts_with("GNU ld") {
+        // Since 2.43; asked for by its name, as distributions carry later options in earlier versions.
+        Ok(if help.contains("--section-ordering-file") { &gnu_ld::LINKER } else { &gnu_ld_script::LINKER })
+    } else if version.contains("LLD") {
+        Ok(&lld::LINKER)
+    } else {
+        let name = version.split_whitespace().next().unwrap_or("it");
+        Err(format!("this linker cannot order functions ({name}); linking as usual"))
+    }
+}
+
+/// The arguments that hand an ordering file to the linker itself, not to a compiler.
+#[must_use]
+pub fn order_arguments(linker: &Linker, file: &OsStr) -> Vec<OsString> {
+    let words =
+        linker.arguments.split_whitespace().flat_map(|word| word.trim_start_matches("-Wl,").split(','));
+    words.map(|word| if word == "FILE" { file.to_owned() } else { with_file(word, file) }).collect()
+}
+
+fn with_file(word: &str, file: &OsStr) -> OsString {
+    let mut bytes = Vec::new();
+    let mut parts = word.split("FILE");
+    bytes.extend(parts.next().unwrap_or_default().as_bytes());
+    for part in parts {
+        bytes.extend(file.as_bytes());
+        bytes.extend(part.as_bytes());
+    }
+    OsString::from_vec(bytes)
+}
+
+/// The options of the compiler that GCC's link-time optimisation compiles with (COLLECT_GCC_OPTIONS), with function sections
+/// among them; None where they are there. Without them its objects have one section for all functions, and no order shows.
+#[must_use]
+pub fn with_function_sections(options: &OsStr) -> Option<OsString> {
+    const OPTION: &[u8] = b"'-ffunction-sections'";
+    let there = options.as_bytes().windows(OPTION.len()).any(|window| window == OPTION);
+    (!there).then(|| {
+        let mut options = options.to_owned();
+        options.push(" ");
+        options.push(OsStr::from_bytes(OPTION));
+        options
+    })
+}
+
+/// What LLVM's plugin for GNU ld and gold has to be told so that it gives each function a section; lld does so by itself.
+#[must_use]
+pub fn plugin_arguments(line: &LinkLine) -> Vec<OsString> {
+    let is_llvm = line.plugin.as_ref().is_some_and(|plugin| {
+        let name = std::path::Path::new(plugin).file_name().unwrap_or_default().as_bytes().to_vec();
+        name.starts_with(b"LLVMgold")
+    });
+    if is_llvm { vec!["-plugin-opt=-function-sections=1".into()] } else { Vec::new() }
+}
+
+/// The names that Debian, Fedora and others give to what they link for, by GNU ld's name of its emulation; and the architecture as
+/// `uname -m` spells it.
+#[must_use]
+pub fn targets(emulation: &str) -> Option<(&'static str, &'static [&'static str])> {
+    Some(match emulation {
+        "elf_x86_64" => ("x86_64", &["x86_64-linux-gnu", "x86_64-redhat-linux", "x86_64-suse-linux"]),
+        "elf_i386" => ("i686", &["i686-linux-gnu", "i386-linux-gnu"]),
+        "elf32_x86_64" => ("x86_64", &["x86_64-linux-gnux32"]),
+        "aarch64linux" | "aarch64elf" => ("aarch64", &["aarch64-linux-gnu"]),
+        "armelf_linux_eabi" => ("arm", &["arm-linux-gnueabihf", "arm-linux-gnueabi", "arm-linux-gnu"]),
+        "elf64_s390" => ("s390x", &["s390x-linux-gnu"]),
+        "elf64lriscv" | "elf64lriscv_lp64" => ("riscv64", &["riscv64-linux-gnu"]),
+        "elf64lppc" => ("powerpc64le", &["powerpc64le-linux-gnu", "ppc64le-linux-gnu"]),
+        "elf64ppc" => ("powerpc64", &["powerpc64-linux-gnu", "ppc64-linux-gnu"]),
+        "elf64loongarch" => ("loongarch64", &["loongarch64-linux-gnu"]),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::command_line;
+    use super::*;
+
+    fn left(words: &[&str], folder: &str) -> Option<Left> {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        left_alone(&command_line::read(&words, &|_| None), OsStr::new(folder))
+    }
+
+    #[test]
+    fn what_is_left_alone() {
+        let rows: &[(&[&str], &str, Option<Left>)] = &[
+            (&["-o", "postgres", "a.o"], "/build", None),
+            (&["a.o"], "/build", None),
+            (&["--version"], "/build", Some(Left::Question)),
+            (&["-v"], "/build", Some(Left::Question)),
+            (&["-r", "-o", "SUBSYS.o", "a.o"], "/build", Some(Left::Relocatable)),
+            (&["-o", "conftest", "/tmp/cc1.o"], "/build", Some(Left::Test)),
+            (&["-o", "conftest.so", "/tmp/cc1.o"], "/build", Some(Left::Test)),
+            (&["-o", "a.out", "conftest.o"], "/build", Some(Left::Test)),
+            (&["-o", "cmTC_4d2a1", "a.o"], "/build", Some(Left::Test)),
+            (&["-o", "x", "a.o"], "/b/CMakeFiles/CMakeScratch/TryCompile-x", Some(Left::Test)),
+            (&["-o", "a.out", "a.o"], "/b/CMakeFiles/3.25.1/CompilerIdC", Some(Left::Test)),
+            (&["-o", "meson-private/tmp1/output.exe", "a.o"], "/b", Some(Left::Test)),
+            (&["-o", "/b/meson-private/sanitycheckc.exe", "a.o"], "/b", Some(Left::Test)),
+            (
+                &["--section-ordering-file=x", "a.o"],
+                "/b",
+                Some(Left::OwnOrder("--section-ordering-file".to_owned())),
+            ),
+        ];
+        for (words, folder, expected) in rows {
+            assert_eq!(left(words, folder), *expected, "{words:?} in {folder}");
+        }
+    }
+
+    #[test]
+    fn a_linker_is_known_by_what_it_says() {
+        let cases = [
+            ("GNU ld (GNU Binutils for Debian) 2.40", "  -T FILE", Ok("gnu-ld-script")),
+            ("GNU ld version 2.43.1-5.fc42", "  --section-ordering-file FILE", Ok("gnu-ld")),
+            ("Debian LLD 19.1.7 (compatible with GNU linkers)", "", Ok("lld")),
+            ("LLD 17.0.6 (compatible with GNU linkers)", "", Ok("lld")),
+            ("GNU gold (GNU Binutils for Debian 2.40) 1.16", "  --section-ordering-file", Ok("gold")),
+            (
+                "mold 1.10.1 (compatible with GNU ld)",
+                "",
+                Err("this linker cannot order functions (mold); linking as usual"),
+            ),
+            (
+                "Wild version 0.8.0 (compatible with GNU linkers)",
+                "",
+                Err("this linker cannot order functions (Wild); linking as usual"),
+            ),
+            ("", "", Err("this linker cannot order functions (it); linking as usual")),
+        ];
+        for (version, help, expected) in cases {
+            let found = dialect(version, help).map(|linker| linker.name);
+            assert_eq!(found, expected.map_err(str::to_owned), "{version}");
+        }
+    }
+
+    #[test]
+    fn arguments_for_the_linker_itself() {
+        let words = |linker| order_arguments(linker, OsStr::new("/o, p"));
+        assert_eq!(words(&gnu_ld::LINKER), ["--section-ordering-file", "/o, p"]);
+        assert_eq!(words(&gnu_ld_script::LINKER), ["-T", "/o, p"]);
+        assert_eq!(words(&lld::LINKER), ["--symbol-ordering-file", "/o, p", "--no-warn-symbol-ordering"]);
+        assert_eq!(words(&gold::LINKER), ["--section-ordering-file", "/o, p"]);
+    }
+
+    #[test]
+    fn link_time_optimisation_is_told_of_sections() {
+        let with = with_function_sections(OsStr::new("'-O2' '-flto'"));
+        assert_eq!(with.as_deref(), Some(OsStr::new("'-O2' '-flto' '-ffunction-sections'")));
+        assert_eq!(with_function_sections(&with.unwrap()), None);
+        let line = command_line::read(&["-plugin".into(), "/usr/lib/LLVMgold.so".into()], &|_| None);
+        assert_eq!(plugin_arguments(&line), ["-plugin-opt=-function-sections=1"]);
+        let line = command_line::read(&["-plugin".into(), "/usr/lib/liblto_plugin.so".into()], &|_| None);
+        assert!(plugin_arguments(&line).is_empty());
+    }
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The bird's-eye view: every page of a layout as a square, coloured by heat, in rows of 128 KiB.
+
+use super::pages::{Page, Pages, bytes, class, percent, weight};
+use super::{Layout, PAGE};
+use crate::escape;
+use std::fmt::Write as _;
+
+/// Pages of a row.
+const ROW: u64 = 32;
+const CELL: u64 = 11;
+const STEP: u64 = 12;
+const LEFT: u64 = 66;
+const TOP: u64 = 26;
+const WIDTH: u64 = LEFT + ROW * STEP + 8;
+/// Rows of pages in 2 MiB.
+const ROWS_OF_HUGE_PAGE: u64 = (2 << 20) / (PAGE * ROW);
+/// Functions that a page's title names.
+const NAMED: usize = 3;
+
+/// The picture of one layout.
+pub(super) fn map(layout: &Layout<'_>, pages: &Pages) -> String {
+    let last = pages.pages.keys().next_back().map_or(0, |last| last / ROW);
+    // Rows are aligned in memory, so that lines for huge pages can be drawn.
+    let skew = pages.base / PAGE % ROW;
+    let mut svg = String::new();
+    let mut y = TOP;
+    let mut row = 0;
+    while row <= last + 1 {
+        let numbers = (row * ROW).saturating_sub(skew)..((row + 1) * ROW).saturating_sub(skew);
+        let here: Vec<(u64, &Page)> =
+            pages.pages.range(numbers.clone()).map(|(n, page)| (*n, page)).collect();
+        if here.iter().all(|(_, page)| page.share <= 0.0) {
+            let until = next_with_heat(pages, numbers.start, skew).unwrap_or(last + 2);
+            if until > row + 2 || here.is_empty() {
+                let bytes_joined =
+                    pages.pages.range(numbers.start..(until * ROW).saturating_sub(skew)).count() as u64
+                        * PAGE;
+                if bytes_joined > 0 {
+                    let _ = writeln!(
+                        svg,
+                        "<rect class=\"c\" x=\"{LEFT}\" y=\"{y}\" width=\"{}\" height=\"{CELL}\" rx=\"2\"/>\
+                         <text class=\"on\" x=\"{}\" y=\"{}\">{} without any call</text>",
+                        ROW * STEP - 1,
+                        LEFT + 6,
+                        y + 9,
+                        bytes(bytes_joined)
+                    );
+                    y += STEP;
+                }
+                row = until;
+                continue;
+            }
+        }
+        mark(&mut svg, row, y, pages.base / PAGE / ROW);
+        cells(&mut svg, layout, &here, skew, y);
+        y += STEP;
+        row += 1;
+    }
+    let ticks: String = (0..=4)
+        .map(|quarter| {
+            let x = LEFT + quarter * ROW * STEP / 4;
+            let anchor = if quarter == 4 { "end" } else { "start" };
+            format!(
+                "<text class=\"tick\" x=\"{x}\" y=\"16\" text-anchor=\"{anchor}\">{} KiB</text>\n",
+                quarter * ROW * 4 / 4
+            )
+        })
+        .collect();
+    let title = escape::svg(&layout.title);
+    format!(
+        "<svg viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"Pages, {title}\">\n{ticks}{svg}</svg>\n",
+        y + 6
+    )
+}
+
+/// The first row from this page on that has heat.
+fn next_with_heat(pages: &Pages, from: u64, skew: u64) -> Option<u64> {
+    let hot = pages.pages.range(from..).find(|(_, page)| page.share > 0.0);
+    hot.map(|(number, _)| (number + skew) / ROW)
+}
+
+/// What stands to the left of a row, and the line above it where a huge page begins.
+fn mark(svg: &mut String, row: u64, y: u64, first_row: u64) {
+    let at = row * ROW * PAGE;
+    if (first_row + row) % ROWS_OF_HUGE_PAGE == 0 {
+        let _ = writeln!(
+            svg,
+            "<line class=\"huge\" x1=\"{}\" y1=\"{1}\" x2=\"{2}\" y2=\"{1}\"><title>a huge page of 2 MiB begins</title></line>",
+            LEFT - 58,
+            y as f64 - 0.5,
+            LEFT + ROW * STEP
+        );
+    }
+    if row % 4 == 0 || (first_row + row) % ROWS_OF_HUGE_PAGE == 0 {
+        let _ = writeln!(
+            svg,
+            "<text class=\"tick\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
+            LEFT - 6,
+            y + 10,
+            bytes(at)
+        );
+    }
+}
+
+/// The pages of a row; neighbours without heat are one shape.
+fn cells(svg: &mut String, layout: &Layout<'_>, here: &[(u64, &Page)], skew: u64, y: u64) {
+    let of_one_shape =
+        |a: &(u64, &Page), b: &(u64, &Page)| a.1.share <= 0.0 && b.1.share <= 0.0 && a.0 + 1 == b.0;
+    for run in here.chunk_by(of_one_shape) {
+        let x = LEFT + (run[0].0 + skew) % ROW * STEP;
+        let width = STEP * run.len() as u64 - (STEP - CELL);
+        let (number, page) = run[0];
+        let class = class(page.share);
+        let _ = write!(
+            svg,
+            "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{CELL}\" rx=\"2\""
+        );
+        if page.share > 0.0 {
+            let _ = writeln!(svg, "><title>{}</title></rect>", title(layout, number, page));
+        } else {
+            svg.push_str("/>\n");
+        }
+    }
+}
+
+fn title(layout: &Layout<'_>, number: u64, page: &Page) -> String {
+    let mut functions: Vec<&super::Function<'_>> =
+        page.functions.iter().map(|at| &layout.functions[*at as usize]).collect();
+    let count = functions.len();
+    functions.sort_by(|a, b| weight(b).cmp(&weight(a)).then(a.address.cmp(&b.address)));
+    functions.truncate(NAMED);
+    let names: Vec<String> = functions.iter().map(|function| escape::svg(&short(function.name))).collect();
+    let more = if count > names.len() { format!(" and {} more", count - names.len()) } else { String::new() };
+    format!(
+        "page at {}: {} of all calls\n{}{more}",
+        bytes(number * PAGE),
+        percent(page.share),
+        names.join(", ")
+    )
+}
+
+/// A name as titles show it.
+pub(super) fn short(name: &str) -> String {
+    const LONGEST: usize = 60;
+    let mut shown: String = name.chars().take(LONGEST).collect();
+    if shown.len() < name.len() {
+        shown.push('…');
+    }
+    shown
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The pages of a layout with the calls and functions on each, and the steps of heat that pictures are drawn in.
+
+use super::{Function, Layout, PAGE};
+use std::collections::BTreeMap;
+
+/// A page that holds code.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Page {
+    /// Its share of all calls.
+    pub(super) share: f64,
+    /// The functions that lie on it at least in part, by address: indices of the layout.
+    pub(super) functions: Vec<u32>,
+}
+
+/// The pages of a layout, by number from the first.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Pages {
+    /// Address of the first page.
+    pub(super) base: u64,
+    pub(super) pages: BTreeMap<u64, Page>,
+}
+
+/// Pages of a function are counted to so many.
+const MOST_PAGES: u64 = 1 << 14;
+
+impl Pages {
+    pub(super) fn of(layout: &Layout<'_>) -> Self {
+        let base = layout.functions.first().map_or(0, |function| function.address / PAGE);
+        let total: f64 = layout.functions.iter().map(|function| weight(function) as f64).sum();
+        let mut pages: BTreeMap<u64, Page> = BTreeMap::new();
+        for (at, function) in layout.functions.iter().enumerate() {
+            let size = function.size.clamp(1, MOST_PAGES * PAGE);
+            let end = function.address.saturating_add(size);
+            let per_byte = weight(function) as f64 / size as f64 / total.max(1.0);
+            for number in function.address / PAGE..=(end - 1) / PAGE {
+                let bytes = end.min((number + 1).saturating_mul(PAGE)) - function.address.max(number * PAGE);
+                let page = pages.entry(number - base).or_default();
+                page.share += per_byte * bytes as f64;
+                page.functions.push(at as u32);
+            }
+        }
+        Self { base: base * PAGE, pages }
+    }
+
+    /// The pages with heat, the heaviest first.
+    pub(super) fn by_heat(&self) -> Vec<(u64, &Page)> {
+        let mut hot: Vec<(u64, &Page)> = self
+            .pages
+            .iter()
+            .filter(|(_, page)| page.share > 0.0)
+            .map(|(number, page)| (*number, page))
+            .collect();
+        hot.sort_by(|a, b| b.1.share.total_cmp(&a.1.share).then(a.0.cmp(&b.0)));
+        hot
+    }
+
+    /// How many pages of so many times the size hold this share of the calls.
+    pub(super) fn holding(&self, share: f64, times: u64) -> u64 {
+        let mut joined: BTreeMap<u64, f64> = BTreeMap::new();
+        let first = self.base / PAGE;
+        for (number, page) in &self.pages {
+            *joined.entry((first + number) / times.max(1)).or_default() += page.share;
+        }
+        let mut shares: Vec<f64> = joined.into_values().filter(|share| *share > 0.0).collect();
+        shares.sort_by(|a, b| b.total_cmp(a));
+        // Shares that add up to all on paper may miss it by what rounding loses.
+        let wanted = shares.iter().sum::<f64>() * share * (1.0 - 1e-9);
+        let mut sum = 0.0;
+        let reached = shares.iter().position(|share| {
+            sum += share;
+            sum >= wanted
+        });
+        reached.map_or(shares.len(), |last| last + 1) as u64
+    }
+}
+
+/// Calls into a function; 0 where nothing is known of it.
+pub(super) fn weight(function: &Function<'_>) -> u64 {
+    function.seen.map_or(0, |seen| seen.weight)
+}
+
+/// The shares of all calls at which the steps of heat begin, the hottest first, and what the legend says of each.
+pub(super) const STEPS: [(f64, &str); 6] = [
+    (0.1, "10 % of all calls and more"),
+    (0.01, "1 to 10 %"),
+    (0.001, "0.1 to 1 %"),
+    (0.0001, "0.01 to 0.1 %"),
+    (0.00001, "0.001 to 0.01 %"),
+    (0.0, "less"),
+];
+
+/// The class of a share: `h6` the hottest to `h1`, `c` for none at all.
+pub(super) fn class(share: f64) -> &'static str {
+    const CLASSES: [&str; 6] = ["h6", "h5", "h4", "h3", "h2", "h1"];
+    if share <= 0.0 {
+        return "c";
+    }
+    STEPS.iter().zip(CLASSES).find(|((least, _), _)| share >= *least).map_or("h1", |(_, class)| class)
+}
+
+/// A share in per cent, with as many digits as it takes.
+pub(super) fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    match percent {
+        p if p >= 10.0 => format!("{p:.1} %"),
+        p if p >= 0.1 => format!("{p:.2} %"),
+        p if p >= 0.001 => format!("{p:.4} %"),
+        p if p > 0.0 => "less than 0.001 %".to_owned(),
+        _ => "no calls".to_owned(),
+    }
+}
+
+/// A distance in the unit that suits it.
+pub(super) fn bytes(bytes: u64) -> String {
+    match bytes {
+        b if b >= 1 << 20 && b % (1 << 18) == 0 => format!("{} MiB", b as f64 / f64::from(1 << 20)),
+        b if b >= 10 << 20 => format!("{:.1} MiB", b as f64 / f64::from(1 << 20)),
+        b if b >= 1024 => format!("{} KiB", b / 1024),
+        b => format!("{b} bytes"),
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The picture of a layout: what it shows, of whatever names, and how large it is.
+
+mod support;
+
+use sediment::binary::{Binary, BinaryFunction};
+use sediment::graph::GroupKind;
+use sediment::profile::FunctionKey;
+use sediment::report::layout::{self, Heat, Seen};
+
+fn function(name: &str, address: u64, size: u64) -> BinaryFunction {
+    BinaryFunction {
+        name: name.to_owned(),
+        address,
+        size,
+        section: ".text".to_owned(),
+        file: None,
+        local: false,
+        ifunc: false,
+    }
+}
+
+fn key(name: &str) -> FunctionKey {
+    FunctionKey { dso: None, name: name.to_owned(), file: None }
+}
+
+fn seen(weight: u64) -> Seen {
+    Seen { weight, group: GroupKind::Hot, first: Some(weight) }
+}
+
+/// So many functions of 300 bytes, of which every tenth was called, the last most often.
+fn program(functions: u64) -> (Binary, Vec<(FunctionKey, Seen)>) {
+    let name = |at: u64| format!("function_with_a_name_of_usual_length_{at}");
+    let binary = (0..functions).map(|at| function(&name(at), 0x40_1000 + 304 * at, 300)).collect();
+    let heat = (0..functions).step_by(10).map(|at| (key(&name(at)), seen(1 + at * at))).collect();
+    (Binary { functions: binary, ..Binary::default() }, heat)
+}
+
+fn drawn(binary: &Binary, heat: &[(FunctionKey, Seen)]) -> String {
+    let heat_of = Heat::of(heat.iter().map(|(key, seen)| (key, *seen)));
+    let before = layout::linked("before", binary, &heat_of);
+    let mut order: Vec<_> = heat.iter().collect();
+    order.sort_by_key(|(key, seen)| (std::cmp::Reverse(seen.weight), key.name.clone()));
+    let after = layout::predicted("after", &before, order.iter().map(|(key, _)| key.name.as_str()));
+    layout::html("program", &["a note".to_owned()], &before, &after, 48)
+}
+
+/// What tags there are, each as often opened as closed.
+fn is_well_formed(page: &str) {
+    for tag in ["svg", "title", "table", "section", "div", "text", "ul", "li", "h1", "h2", "h3", "p", "style"]
+    {
+        let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+        assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "<{tag}>");
+    }
+    for reach in ["<script", "<a ", "<a>", "<img", "<link", "<image", "<use", "@import"] {
+        assert!(!page.contains(reach), "{reach}: nothing that runs or loads");
+    }
+    assert!(!page.contains("NaN") && !page.contains("inf\""));
+}
+
+#[test]
+fn twenty_thousand_functions_make_a_small_file() {
+    let (binary, heat) = program(20_000);
+    let page = drawn(&binary, &heat);
+    is_well_formed(&page);
+    assert!(page.len() < 2 << 20, "{} bytes", page.len());
+    assert_eq!(page, drawn(&binary, &heat), "the same every time");
+    // 2,000 functions of 300 bytes ran: they need 149 pages of 4 KiB and lie on all 1,485.
+    assert!(page.contains("<td>90 %</td>"), "the table of shares");
+    assert!(page.contains("18000") && page.contains("not in the profile"));
+    for axis in ["pages of 4 KiB, the heaviest first", "2 MiB", "64", "128 KiB", "10 % of all calls and more"]
+    {
+        assert!(page.contains(axis), "{axis}");
+    }
+}
+
+#[test]
+fn an_order_needs_fewer_pages_than_before() {
+    let (binary, heat) = program(4000);
+    let page = drawn(&binary, &heat);
+    let row = page.split("<td>99.9 %</td>").nth(1).unwrap();
+    let cells: Vec<u64> = row
+        .split("<td>")
+        .skip(1)
+        .take(2)
+        .map(|cell| cell.split('<').next().unwrap().parse().unwrap())
+        .collect();
+    assert!(cells[1] * 5 < cells[0], "{cells:?}");
+}
+
+#[test]
+fn hostile_names_are_shown_and_do_nothing() {
+    let names: Vec<String> = support::hostile::names().into_iter().map(|(_, name)| name).collect();
+    let functions = names.iter().zip(0..).map(|(name, at)| function(name, 0x1000 + 64 * at, 60)).collect();
+    let binary = Binary { functions, ..Binary::default() };
+    let heat: Vec<_> = names.iter().map(|name| (key(name), seen(5))).collect();
+    let page = drawn(&binary, &heat);
+    is_well_formed(&page);
+    assert!(!page.chars().any(|c| c.is_control() && c != '\n'));
+    let named =
+        layout::html("<b>&\"'", &["<script>".to_owned()], &Default::default(), &Default::default(), 5);
+    assert!(named.contains("&lt;b&gt;&amp;&quot;&#39;") && named.contains("&lt;script&gt;"), "{named}");
+    is_well_formed(&named);
+}
+
+#[test]
+fn damaged_sizes_and_gaps_are_bounded() {
+    let functions =
+        vec![function("zero", 16, 0), function("vast", 32, u64::MAX), function("far", 1 << 44, 100)];
+    let binary = Binary { functions, ..Binary::default() };
+    let heat: Vec<_> = ["zero", "vast", "far"].map(|name| (key(name), seen(7))).into();
+    let page = drawn(&binary, &heat);
+    is_well_formed(&page);
+    assert!(page.len() < 8 << 20, "{} bytes", page.len());
+}
