@@ -14,6 +14,7 @@ mod files;
 mod packages;
 mod recording;
 mod ui;
+mod unit_graphs;
 mod wrapper;
 
 use std::process::ExitCode;

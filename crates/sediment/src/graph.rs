@@ -7,7 +7,7 @@
 use crate::binary::objects::{Finder, Objects};
 use crate::binary::{Binary, BinaryFunction, SymbolSource, identity};
 use crate::error::{Error, Losses, Result};
-use crate::profile::{EdgeFacts, FunctionIndex, FunctionKey, Profile};
+use crate::profile::{EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Profile};
 use std::collections::{HashMap, HashSet};
 
 /// Bytes that a function is taken to have where neither a binary nor the profile tells.
@@ -260,7 +260,9 @@ pub struct BuiltGraph {
 
 /// Builds the graph of the selected functions.
 ///
-/// Weights are calls (`count`), and beside them stand the pairs that ran near in time; where a profile has no calls, `near` counts, else the compiler's estimates, else 1 for each edge.
+/// Weights are calls (`count`), and beside them stand the pairs that ran near in time; where a profile has no calls, `near` counts,
+/// else the compiler's estimates (how often the caller runs for one start of the program, once where that is not known, times the
+/// calls that it makes), else 1 for each edge.
 /// A function weighs what is called into it, from functions outside the selection too. Sizes come from the binary, else from
 /// the profile, else they are [`UNKNOWN_SIZE`]. Where the weights of a profile add up to more than a graph may have, all are
 /// divided by the same power of two, rounded up.
@@ -279,7 +281,7 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     let evidence = Evidence::of(profile);
     let edges_of_profile = profile.edges();
     for &(caller, callee, facts) in &edges_of_profile {
-        let weight = evidence.weight(facts);
+        let weight = evidence.weight(facts, profile.facts(caller));
         match (ids[caller.index()], ids[callee.index()]) {
             (caller, Some(callee)) if weight > 0 => calls.push((caller, callee, weight)),
             (Some(_), None) => outside = (outside.0 + 1, outside.1.saturating_add(weight)),
@@ -365,11 +367,17 @@ impl Evidence {
         }
     }
 
-    fn weight(self, facts: &EdgeFacts) -> u128 {
+    fn weight(self, facts: &EdgeFacts, caller: &FunctionFacts) -> u128 {
         match self {
             Self::Counts => facts.count.unwrap_or(0),
             Self::Near => facts.near.unwrap_or(0),
-            Self::Estimates => facts.static_calls.map_or(0, |calls| calls.0),
+            Self::Estimates => {
+                let runs = caller.static_calls.map_or(1_000_000, |runs| runs.0);
+                let calls = facts.static_calls.map_or(0, |calls| calls.0);
+                // Millionths of calls for one start of the program; what runs at all keeps a weight.
+                let sum = runs.saturating_mul(calls);
+                sum.div_ceil(1_000_000)
+            }
             Self::Nothing => 1,
         }
     }

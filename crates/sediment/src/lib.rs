@@ -36,6 +36,7 @@ pub mod read;
 pub mod record;
 pub mod report;
 pub mod resolve;
+pub mod static_graph;
 pub mod trace;
 pub mod verify;
 

@@ -18,6 +18,7 @@ const LINE: &[&str] = &[
     "binary",
     "read",
     "resolve",
+    "static_graph",
     "graph",
     "trace",
     "model",

@@ -4,6 +4,7 @@
 use crate::distribution;
 use crate::files::{self, Audience, Output, Source, SystemFiles};
 use crate::ui::Ui;
+use crate::unit_graphs;
 use clap::Args;
 use sediment::read::{self, Input, Recording, Settings, StackOrder, Step};
 use sediment::resolve::{self, Resolved, Stripped};
@@ -17,6 +18,8 @@ use std::path::{Path, PathBuf};
 #[command(long_about = "Turn a profiler's files into a profile.\n\n\
 The kind of each file is found by its content. Several files are the parts of one recording (one per thread or per dump): \
 their counts add up. Use `sediment merge` for several recordings.\n\n\
+The call graphs that a compiler left beside the objects of a program (sediment's plugin for GCC, -fcallgraph-info) are joined \
+for the linked file that --binary names; folders are searched for them.\n\n\
 Sizes and exact names come from the programs' own symbols, where they are at hand: the files named by --binary, else the \
 recorded paths, below --symfs where given.")]
 pub(crate) struct Arguments {
@@ -33,6 +36,9 @@ pub(crate) struct Arguments {
     /// An executable or library that was recorded, for its symbols; may be given again
     #[arg(long, value_name = "ELF")]
     binary: Vec<PathBuf>,
+    /// For graphs of units that a compiler left: the link map of --binary, where units of several programs lie together
+    #[arg(long, value_name = "FILE")]
+    map: Option<PathBuf>,
     /// Look for the recorded programs, and their debug files, below this folder
     #[arg(long, value_name = "DIR")]
     symfs: Option<PathBuf>,
@@ -49,6 +55,10 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     arguments.refuse_one_file_for_two()?;
+    if let Some(units) = unit_graphs::find(&arguments.recordings)? {
+        let profile = arguments.of_units(&units, ui)?;
+        return files::write(&arguments.output, profile::text::print(&profile).as_bytes(), ui);
+    }
     let settings = arguments.settings();
     let inputs = Inputs::open(&arguments.recordings, ui)?;
     if arguments.trace.is_some() && !inputs.any_knows_the_order(&settings)? {
@@ -88,6 +98,14 @@ impl Arguments {
                     .with_input(files::display(trace)))
             }
             _ => Ok(()),
+        }
+    }
+
+    fn of_units(&self, units: &[PathBuf], ui: &Ui) -> Result<profile::Profile> {
+        match &self.binary[..] {
+            [binary] => unit_graphs::import(units, binary, self.map.as_deref(), ui),
+            _ => Err(Error::new(ErrorKind::Usage, "graphs of units become the profile of one linked file")
+                .with_hint("name it: --binary ELF")),
         }
     }
 

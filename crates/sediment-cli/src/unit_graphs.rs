@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Call graphs that a compiler left, from a tree of files to the profile of a linked file.
+
+use crate::files::{self, SystemFiles};
+use crate::ui::Ui;
+use sediment::binary::Binary;
+use sediment::profile::Profile;
+use sediment::static_graph::{self, UNIT_READERS, Unit, estimate};
+use sediment::{Error, ErrorKind, Losses, Result};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// The files of units that these paths name, or that lie below them; None where there are none.
+///
+/// # Errors
+/// Where some are such and others are not: they cannot be imported together.
+pub(crate) fn find(paths: &[PathBuf]) -> Result<Option<Vec<PathBuf>>> {
+    let mut found = Vec::new();
+    let mut other = None;
+    for path in paths {
+        let before = found.len();
+        if path.is_dir() {
+            search(path, &mut found)?;
+        } else if path.is_file() && is_unit(path)? {
+            found.push(path.clone());
+        }
+        if found.len() == before {
+            other = other.or(Some(path));
+        }
+    }
+    match other {
+        _ if found.is_empty() => Ok(None),
+        None => Ok(Some(found)),
+        Some(other) => Err(Error::new(ErrorKind::Usage, "this is no call graph of a unit, as others of the files are")
+            .with_input(files::display(other))
+            .with_hint("import what compilers leave and what profilers leave one after the other, and merge the profiles")),
+    }
+}
+
+/// Adds the files of units below a folder, by path; links are not followed.
+fn search(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    for (path, kind) in entries(folder).map_err(|error| {
+        Error::failed(format!("this folder cannot be searched: {error}")).with_input(files::display(folder))
+    })? {
+        let ends_as_one =
+            path.extension().is_some_and(|end| UNIT_READERS.iter().any(|reader| end == reader.extension));
+        if kind.is_dir() {
+            search(&path, found)?;
+        } else if kind.is_file() && ends_as_one && is_unit(&path)? {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn entries(folder: &Path) -> std::io::Result<Vec<(PathBuf, std::fs::FileType)>> {
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        entries.push((entry.path(), entry.file_type()?));
+    }
+    entries.sort_by(|one, other| one.0.cmp(&other.0));
+    Ok(entries)
+}
+
+fn is_unit(path: &Path) -> Result<bool> {
+    Ok(static_graph::is_unit(&files::read(path)?))
+}
+
+/// Reads the units, joins those of the binary, and estimates how often its functions run. `map`: what the linker wrote of which
+/// objects it took.
+pub(crate) fn import(paths: &[PathBuf], binary: &Path, map: Option<&Path>, ui: &Ui) -> Result<Profile> {
+    let mut losses = Losses::default();
+    let mut units: Vec<Unit> = Vec::with_capacity(paths.len());
+    for path in paths {
+        let name = files::display(path);
+        let unit = static_graph::read_unit(&name, &files::read(path)?, &mut losses);
+        units.push(unit.map_err(|error| error.with_input(name))?);
+    }
+    ui.losses("reading", &losses);
+    let system = SystemFiles::new(None, &[binary.to_path_buf()])?;
+    let parsed = Binary::parse(&files::read(binary)?, &system)
+        .map_err(|error| error.with_input(files::display(binary)))?;
+    let label = parsed.soname.clone().unwrap_or_else(|| files::base_name(binary));
+    let objects = map.map(objects).transpose()?;
+    let linked = static_graph::link_up(&units, &parsed, &label, objects.as_ref())?;
+    ui.losses("linking up", &linked.losses);
+    let mut profile = linked.profile;
+    estimate::estimate(&mut profile);
+    ui.note(&format!(
+        "{} of {} graphs of units are of {label}; how often functions run is estimated from them, not seen",
+        linked.units,
+        units.len()
+    ));
+    Ok(profile)
+}
+
+/// The objects that a link map names, whichever linker wrote it: words that end as objects and archives' members do.
+fn objects(map: &Path) -> Result<BTreeSet<String>> {
+    let text = files::read(map)?;
+    let text = String::from_utf8_lossy(&text);
+    let words = text.split_ascii_whitespace().map(|word| word.split(":(").next().unwrap_or(word));
+    let objects: BTreeSet<String> =
+        words.filter(|word| word.ends_with(".o") || word.ends_with(".o)")).map(str::to_owned).collect();
+    if objects.is_empty() {
+        return Err(Error::failed("this is no link map: it names no object")
+            .with_input(files::display(map))
+            .with_hint("linkers write one by -Wl,-Map=FILE"));
+    }
+    Ok(objects)
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What sediment's plugin for GCC writes: profiles without DSOs, of a unit or, at link time, of the whole program.
+
+use super::{Unit, UnitReader};
+use crate::profile::text;
+use crate::{Error, Losses, Result};
+
+pub(super) const READER: UnitReader = UnitReader {
+    name: "gcc-plugin",
+    extension: "gv",
+    summary: "what sediment's plugin for GCC writes (.gv)",
+    recognises,
+    read,
+};
+
+/// How the plugin begins its `source`.
+const SOURCE: &str = "gcc call graph";
+const WHOLE_PROGRAM: &str = "gcc call graph of the program";
+/// The source stands in the first lines.
+const HEAD: usize = 512;
+
+fn recognises(bytes: &[u8]) -> bool {
+    let head = &bytes[..bytes.len().min(HEAD)];
+    head.starts_with(b"digraph ")
+        && memchr::memmem::find(head, format!("source=\"{SOURCE}").as_bytes()).is_some()
+}
+
+fn read(name: &str, bytes: &[u8], losses: &mut Losses) -> Result<Unit> {
+    let (graph, lost) = text::parse(bytes)?;
+    losses.append(&lost);
+    if !graph.clusters().is_empty() {
+        return Err(Error::failed("this is a profile of linked programs, no call graph of a unit")
+            .with_hint("`sediment merge` adds profiles up"));
+    }
+    let whole_program = graph.source.contains(WHOLE_PROGRAM);
+    Ok(Unit { name: name.to_owned(), graph, whole_program })
+}

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Graphs of units to one profile of a linked file.
+//!
+//! The linked file's symbols decide. A local function of a unit is that of its name and its unit's file, a global one that of its
+//! name, hidden or not; what the file does not define is called in another DSO. A unit belongs to the file where the file has
+//! functions of it that call, and where a link map is at hand, where the map names its object. Two units may claim one local
+//! function, as trees have many a `main.c`: the unit of which more is in the file has it.
+//!
+//! What several units say of one function (C++ emits templates and inline functions in each) is not added up: the largest
+//! frequency stays. Counts are of different runs of the same counters, and add up.
+
+use super::Unit;
+use crate::binary::{Binary, BinaryFunction};
+use crate::profile::{EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Profile};
+use crate::{Error, Losses, Result};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+const ABSENT: &str = "functions that the linked file does not have, with their calls";
+const OTHER_UNITS: &str = "units that are not in the linked file";
+const RIVALS: &str = "units that claim functions of others, of which more is in the linked file";
+const OLDER: &str = "functions of units that the graph of the whole program tells more of";
+
+/// A profile of the linked file.
+#[derive(Debug, Clone)]
+pub struct Linked {
+    /// Its functions, and those that they call elsewhere, without a DSO.
+    pub profile: Profile,
+    /// How many units are in it.
+    pub units: usize,
+    /// What was left out, and why.
+    pub losses: Losses,
+}
+
+/// Joins the graphs of units into one profile of `binary`, whose DSO is called `label`. `objects` are the paths of the objects that
+/// a link map names, if one is at hand.
+///
+/// # Errors
+/// When no unit is in the binary.
+pub fn link_up(
+    units: &[Unit],
+    binary: &Binary,
+    label: &str,
+    objects: Option<&BTreeSet<String>>,
+) -> Result<Linked> {
+    let symbols = Symbols::new(binary, label);
+    let mut losses = Losses::default();
+    let mut members: Vec<Member> = Vec::new();
+    for unit in units {
+        let member = Member::new(unit, &symbols);
+        let named =
+            objects.is_none_or(|objects| objects.iter().any(|object| is_object_of(object, &unit.name)));
+        if named && member.present > 0 {
+            members.push(member);
+        } else {
+            losses.add(OTHER_UNITS, 0, &unit.name);
+        }
+    }
+    leave_out_rivals(&mut members, &mut losses);
+    if members.is_empty() {
+        return Err(Error::failed(format!("none of the {} graphs of units is of {label}", units.len()))
+            .with_hint("give the linked file that was made of these units, with its symbols"));
+    }
+    let mut profile = Profile::default();
+    if let Some(arch) = &binary.arch {
+        profile.arch.insert(arch.clone());
+    }
+    profile.cluster_mut(label).build_id.clone_from(&binary.build_id);
+    let seen_whole: HashSet<&FunctionKey> = members
+        .iter()
+        .filter(|member| member.unit.whole_program)
+        .flat_map(|member| member.callers())
+        .collect();
+    for member in &members {
+        member.put_into(&mut profile, &seen_whole, &mut losses);
+    }
+    for function in &binary.functions {
+        if let Some(key) = symbols.here(function) {
+            if let Some(known) = profile.find(&key) {
+                let facts = profile.facts_mut(known);
+                facts.size = Some(function.size).filter(|size| *size > 0).max(facts.size);
+                facts.entry |= symbols.exported.contains(function.name.as_str());
+            }
+        }
+    }
+    Ok(Linked { profile, units: members.len(), losses })
+}
+
+/// The functions of the linked file by name.
+struct Symbols<'b> {
+    label: &'b str,
+    by_name: HashMap<&'b str, Vec<&'b BinaryFunction>>,
+    twins: BTreeSet<&'b str>,
+    /// Those that other DSOs can call by name.
+    exported: HashSet<&'b str>,
+}
+
+impl<'b> Symbols<'b> {
+    fn new(binary: &'b Binary, label: &'b str) -> Self {
+        let mut by_name: HashMap<&str, Vec<&BinaryFunction>> = HashMap::new();
+        for function in &binary.functions {
+            by_name.entry(&function.name).or_default().push(function);
+        }
+        // A program's global functions are called from inside; what a library exports is where it begins.
+        let library = binary.soname.is_some();
+        let exported = binary.functions.iter().filter(|function| library && !function.local);
+        let exported = exported.map(|function| function.name.as_str()).collect();
+        Self { label, by_name, twins: binary.twins(), exported }
+    }
+
+    fn here(&self, function: &BinaryFunction) -> Option<FunctionKey> {
+        let file = function.file.as_deref().filter(|_| self.twins.contains(function.name.as_str()));
+        FunctionKey::new(Some(self.label.as_bytes()), function.name.as_bytes(), file.map(str::as_bytes))
+    }
+
+    /// The function of the linked file that a unit means.
+    fn find(&self, meant: &FunctionKey) -> Option<FunctionKey> {
+        let candidates = self.by_name.get(meant.name.as_str())?;
+        let found = match &meant.file {
+            None => candidates.iter().find(|function| !function.local).or_else(|| match &candidates[..] {
+                // Hidden functions are local once they are linked.
+                [only] => Some(only),
+                _ => None,
+            }),
+            Some(file) => {
+                let of_file = |function: &&&BinaryFunction| function.file.as_ref() == Some(file);
+                candidates.iter().find(of_file).or_else(|| match &candidates[..] {
+                    [only] if only.local && only.file.is_none() => Some(only),
+                    _ => None,
+                })
+            }
+        }?;
+        self.here(found)
+    }
+}
+
+/// A unit beside the linked file.
+struct Member<'u> {
+    unit: &'u Unit,
+    /// What its functions are in the linked file, by their index.
+    found: Vec<Option<FunctionKey>>,
+    /// Those that call, which it therefore defines.
+    calls: Vec<bool>,
+    /// How many functions it defines, for all that can be seen, and how many of them are in the linked file.
+    defined: usize,
+    present: usize,
+}
+
+impl<'u> Member<'u> {
+    fn new(unit: &'u Unit, symbols: &Symbols<'_>) -> Self {
+        let graph = &unit.graph;
+        let mut found = vec![None; graph.function_count()];
+        let mut calls = vec![false; graph.function_count()];
+        for (caller, _, _) in graph.edges() {
+            calls[caller.index()] = true;
+        }
+        let (mut defined, mut present) = (0, 0);
+        for function in graph.functions() {
+            let key = graph.key(function);
+            found[function.index()] = symbols.find(key);
+            if calls[function.index()] || key.file.is_some() {
+                defined += 1;
+                present += usize::from(found[function.index()].is_some());
+            }
+        }
+        Self { unit, found, calls, defined, present }
+    }
+
+    /// The functions of the linked file that this unit tells the calls of.
+    fn callers(&self) -> impl Iterator<Item = &FunctionKey> {
+        self.found
+            .iter()
+            .zip(&self.calls)
+            .filter(|(_, calls)| **calls)
+            .filter_map(|(found, _)| found.as_ref())
+    }
+
+    /// Those of them that one unit alone can define: local ones, and where the program begins.
+    fn claims(&self) -> impl Iterator<Item = &FunctionKey> {
+        let graph = &self.unit.graph;
+        let functions = graph.functions().into_iter();
+        let claimed = functions.filter(move |function| {
+            let key = graph.key(*function);
+            key.file.is_some() || (key.name == "main" && self.calls[function.index()])
+        });
+        claimed.filter_map(|function| self.found[function.index()].as_ref())
+    }
+
+    /// Of which unit more is in the linked file, in shares.
+    fn compare(&self, other: &Self) -> Ordering {
+        let share = |member: &Self, other: &Self| member.present * other.defined;
+        share(self, other).cmp(&share(other, self)).then(self.present.cmp(&other.present))
+    }
+
+    fn put_into(&self, profile: &mut Profile, seen_whole: &HashSet<&FunctionKey>, losses: &mut Losses) {
+        let graph = &self.unit.graph;
+        profile.source.extend(graph.source.iter().cloned());
+        profile.total = profile.total.saturating_add(graph.total);
+        let mut absent: BTreeSet<&str> = BTreeSet::new();
+        let mut ids: Vec<Option<FunctionIndex>> = vec![None; self.found.len()];
+        for function in graph.functions() {
+            let at = function.index();
+            let key = graph.key(function);
+            let place = match &self.found[at] {
+                Some(found) => found.clone(),
+                // What it neither defines nor the linked file has is of another DSO.
+                None if !self.calls[at] && key.file.is_none() => key.clone(),
+                None => {
+                    absent.insert(&key.name);
+                    continue;
+                }
+            };
+            let known = profile.function(place);
+            ids[at] = Some(known);
+            describe(profile.facts_mut(known), graph.facts(function));
+        }
+        for name in absent {
+            losses.add(ABSENT, 0, name);
+        }
+        for (caller, callee, facts) in graph.edges() {
+            let (Some(from), Some(to)) = (ids[caller.index()], ids[callee.index()]) else { continue };
+            let older = !self.unit.whole_program
+                && self.found[caller.index()].as_ref().is_some_and(|key| seen_whole.contains(key));
+            if older {
+                losses.add(OLDER, 0, &graph.key(caller).name);
+                continue;
+            }
+            join(profile.edge_mut(from, to), facts);
+        }
+    }
+}
+
+/// What a further unit says of a function.
+fn describe(known: &mut FunctionFacts, more: &FunctionFacts) {
+    let least = |a: Option<_>, b: Option<_>| match (a, b) {
+        (Some(a), Some(b)) => Some(std::cmp::min(a, b)),
+        (a, b) => a.or(b),
+    };
+    known.heat = least(known.heat, more.heat);
+    known.first = match (known.first, more.first) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+    known.size = known.size.max(more.size);
+    known.alias = known.alias.take().or_else(|| more.alias.clone());
+    known.taken |= more.taken;
+    known.entry |= more.entry;
+}
+
+/// What a further unit says of a call.
+fn join(known: &mut EdgeFacts, more: &EdgeFacts) {
+    known.static_calls = known.static_calls.max(more.static_calls);
+    if let Some(count) = more.count {
+        known.count = Some(known.count.unwrap_or(0).saturating_add(count));
+    }
+    known.kind = match (known.kind, more.kind) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+}
+
+/// Of units that claim one function, those stay of which most is in the linked file.
+fn leave_out_rivals(members: &mut Vec<Member<'_>>, losses: &mut Losses) {
+    let mut claims: BTreeMap<&FunctionKey, Vec<usize>> = BTreeMap::new();
+    for (at, member) in members.iter().enumerate().filter(|(_, member)| !member.unit.whole_program) {
+        for key in member.claims() {
+            claims.entry(key).or_default().push(at);
+        }
+    }
+    let mut beaten = vec![false; members.len()];
+    for rivals in claims.values().filter(|rivals| rivals.len() > 1) {
+        for &one in rivals {
+            beaten[one] |=
+                rivals.iter().any(|&other| members[one].compare(&members[other]) == Ordering::Less);
+        }
+    }
+    for (member, _) in members.iter().zip(&beaten).filter(|(_, beaten)| **beaten) {
+        losses.add(RIVALS, 0, &member.unit.name);
+    }
+    let mut beaten = beaten.into_iter();
+    members.retain(|_| !beaten.next().unwrap_or(false));
+}
+
+/// Whether an object of a link map, as a path or as `archive(member)`, is what the unit of this path was compiled to:
+/// `build/ceval.o` to `build/ceval.c.gv`, `ceval.cpp.o` to `ceval.cpp.cpp.gv`.
+fn is_object_of(object: &str, unit: &str) -> bool {
+    let without = |path: &str| path.rsplit_once('.').map_or(path, |(stem, _)| stem).to_owned();
+    // In one folder for all, the path stands in the name.
+    let unit = match unit.rsplit_once('/') {
+        Some((_, name)) if name.starts_with('#') => name.replace('#', "/"),
+        _ => unit.to_owned(),
+    };
+    let unit = if unit.ends_with(".o") { without(&unit) } else { without(&without(&unit)) };
+    let object = match object.rsplit_once('(') {
+        Some((_, member)) => member.trim_end_matches(')'),
+        None => object,
+    };
+    let object = without(object);
+    let ends_with = |long: &str, short: &str| {
+        long.strip_suffix(short).is_some_and(|before| before.is_empty() || before.ends_with('/'))
+    };
+    let plain = |path: &str| path.trim_start_matches("./").to_owned();
+    let (object, unit) = (plain(&object), plain(&unit));
+    ends_with(&object, &unit) || ends_with(&unit, &object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_object_of;
+
+    #[test]
+    fn objects_and_units_meet_by_their_paths() {
+        for (object, unit) in [
+            ("build/ceval.o", "build/ceval.c.gv"),
+            ("/src/build/ceval.o", "build/ceval.c.gv"),
+            ("lib/libparser.a(scan.o)", "/tree/parser/scan.c.gv"),
+            ("CMakeFiles/x.dir/foo.cpp.o", "CMakeFiles/x.dir/foo.cpp.cpp.gv"),
+            ("./a.o", "a.c.gv"),
+            ("/b/src/a.o", "graphs/#b#src#a.c.gv"),
+            ("a.o", "a.o"),
+        ] {
+            assert!(is_object_of(object, unit), "{object} {unit}");
+        }
+        for (object, unit) in
+            [("build/ceval.o", "build/eval.c.gv"), ("x/a.o", "y/a.c.gv"), ("ba.o", "a.c.gv")]
+        {
+            assert!(!is_object_of(object, unit), "{object} {unit}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a compiler knows of calls without the program having run: graphs of units, put together for a linked file.
+//!
+//! Each compiler writes its own files, one per unit; [`UNIT_READERS`] reads them. [`link_up`] finds which functions of the units
+//! a linked file has and joins calls that cross units; [`estimate`](estimate::estimate) spreads calls from where the program begins.
+
+mod callgraph_info;
+pub mod estimate;
+mod gcc_plugin;
+mod link_up;
+mod llvm_section;
+
+pub use link_up::{Linked, link_up};
+
+use crate::profile::{EdgeFacts, FunctionIndex, FunctionKey, Profile};
+use crate::{Error, Losses, Result};
+
+/// What a compiler says of one unit, or of the whole of a program where it saw that.
+#[derive(Debug, Clone)]
+pub struct Unit {
+    /// Path of its file as it was given, for messages and to be found in a link map.
+    pub name: String,
+    /// Functions without a DSO; local ones with the file of their unit.
+    pub graph: Profile,
+    /// It is of the whole program, as link-time optimisation saw it: what single units say of its functions is older.
+    pub whole_program: bool,
+}
+
+/// One kind of file that a compiler leaves.
+#[derive(Debug)]
+pub struct UnitReader {
+    /// Its name.
+    pub name: &'static str,
+    /// How names of such files end.
+    pub extension: &'static str,
+    /// What it is, in one line.
+    pub summary: &'static str,
+    /// Whether content is of this kind.
+    pub recognises: fn(&[u8]) -> bool,
+    /// Reads it; `name` is what the unit is to be called.
+    pub read: fn(&str, &[u8], &mut Losses) -> Result<Unit>,
+}
+
+/// The kinds of files.
+pub const UNIT_READERS: &[UnitReader] = &[gcc_plugin::READER, callgraph_info::READER, llvm_section::READER];
+
+/// Reads what a compiler says of a unit, its kind found by content.
+///
+/// # Errors
+/// Where the content is none of [`UNIT_READERS`], or damaged.
+pub fn read_unit(name: &str, bytes: &[u8], losses: &mut Losses) -> Result<Unit> {
+    let reader = UNIT_READERS.iter().find(|reader| (reader.recognises)(bytes)).ok_or_else(|| {
+        let kinds: Vec<&str> = UNIT_READERS.iter().map(|reader| reader.summary).collect();
+        Error::failed("this is no call graph of a unit").with_hint(format!("known are: {}", kinds.join("; ")))
+    })?;
+    (reader.read)(name, bytes, losses)
+}
+
+/// Whether content is a call graph of a unit.
+#[must_use]
+pub fn is_unit(bytes: &[u8]) -> bool {
+    UNIT_READERS.iter().any(|reader| (reader.recognises)(bytes))
+}
+
+/// Adds a function by name, or counts what has no acceptable name.
+fn add_function(
+    graph: &mut Profile,
+    name: &[u8],
+    file: Option<&[u8]>,
+    losses: &mut Losses,
+) -> Option<FunctionIndex> {
+    match FunctionKey::new(None, name, file) {
+        Some(key) => Some(graph.function(key)),
+        None => {
+            losses.add("functions whose names cannot be written", 0, &String::from_utf8_lossy(name));
+            None
+        }
+    }
+}
+
+/// Adds to what is known of a call, from the same unit: frequencies and counts add up.
+fn add_call(edge: &mut EdgeFacts, more: &EdgeFacts) {
+    if let Some(calls) = more.static_calls {
+        let sum = edge.static_calls.unwrap_or_default().0.saturating_add(calls.0);
+        edge.static_calls = Some(crate::profile::Millionths(sum));
+    }
+    if let Some(count) = more.count {
+        edge.count = Some(edge.count.unwrap_or(0).saturating_add(count));
+    }
+    edge.kind = match (edge.kind, more.kind) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// A call graph by name, and its text in the language of docs/profile-format.md. Knows nothing of GCC.
+#ifndef SEDIMENT_GRAPH_H
+#define SEDIMENT_GRAPH_H
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace sediment {
+
+// A function is its linkage name and, where it is local, the source file of its unit.
+struct Identity
+{
+  std::string name;
+  std::string file;
+
+  bool operator< (const Identity &other) const
+  {
+    return name != other.name ? name < other.name : file < other.file;
+  }
+};
+
+// Spelt as the file spells them; of two, the first in this order stays.
+enum class Heat { hot, startup, exit, cold, unknown };
+enum class Kind { direct, indirect, thunk };
+
+struct Function
+{
+  Heat heat = Heat::unknown;
+  // The function that this is another name of.
+  std::string alias;
+  // Rank of first use, from 0; -1: unknown.
+  int64_t first = -1;
+  bool taken = false;
+  bool entry = false;
+};
+
+struct Call
+{
+  // Calls per call of the caller.
+  double frequency = 0;
+  // Calls that a profile counted; -1: there was none.
+  int64_t count = -1;
+  Kind kind = Kind::thunk;
+};
+
+class Graph
+{
+public:
+  Function &function (const Identity &identity) { return functions_[identity]; }
+  // Calls between the same two functions add up.
+  void call (const Identity &caller, const Identity &callee, const Call &call);
+  bool empty () const { return functions_.empty (); }
+  // Version 2 of the format, in its one order. Names that the format does not allow are left out, with their calls.
+  std::string text (const std::string &source) const;
+
+private:
+  std::map<Identity, Function> functions_;
+  std::map<std::pair<Identity, Identity>, Call> calls_;
+};
+
+} // namespace sediment
+
+#endif

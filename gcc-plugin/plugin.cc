@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The plugin as GCC meets it: when the call graph is taken, and where it is written.
+//
+// The graph is taken behind GCC's inliner, where calls that were inlined are gone and frequencies stand. A compilation that leaves
+// all that to the link (-flto without fat objects) is taken at its end; the link itself, where it is given the plugin, sees the
+// whole program.
+
+#include "gcc-headers.h"
+
+#include "collect.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <unistd.h>
+
+int plugin_is_GPL_compatible;
+
+namespace {
+
+// Where the files go; empty: beside the object.
+std::string folder;
+
+void
+note (const std::string &what)
+{
+  inform (UNKNOWN_LOCATION, "sediment: no call graph of this unit: %s", what.c_str ());
+}
+
+// The base name that GCC gives to the files of this compilation: `build/ceval.c` for `-c -o build/ceval.o ceval.c`.
+std::string
+base ()
+{
+  std::string name = dump_base_name ? dump_base_name : "";
+  size_t slash = name.rfind ('/');
+  // A source that came through a pipe.
+  if (name.substr (slash == std::string::npos ? 0 : slash + 1) == "-")
+    name.replace (name.size () - 1, 1, "stdin");
+  return name;
+}
+
+// One folder for files from many: the path stands in the name, as gcov --preserve-paths writes it.
+std::string
+in_folder (std::string name)
+{
+  if (name[0] != '/')
+    {
+      const char *here = getpwd ();
+      name = std::string (here ? here : "") + '/' + name;
+    }
+  for (char &c : name)
+    if (c == '/')
+      c = '#';
+  return folder + '/' + name;
+}
+
+bool
+write_whole (const std::string &path, const std::string &text)
+{
+  std::string temporary = path + '.' + std::to_string (getpid ());
+  FILE *file = fopen (temporary.c_str (), "w");
+  if (!file)
+    return false;
+  bool written = fwrite (text.data (), 1, text.size (), file) == text.size ();
+  written = fclose (file) == 0 && written;
+  if (written && rename (temporary.c_str (), path.c_str ()) == 0)
+    return true;
+  int error = errno;
+  unlink (temporary.c_str ());
+  errno = error;
+  return false;
+}
+
+void
+write_graph ()
+{
+  std::string name = base ();
+  if (seen_error () || name.empty ())
+    return;
+  sediment::Graph graph = sediment::collect ();
+  if (graph.empty ())
+    return;
+  std::string path = (folder.empty () ? name : in_folder (name)) + ".gv";
+  if (!write_whole (path, graph.text (flag_wpa ? "gcc call graph of the program" : "gcc call graphs of units")))
+    note (path + ": " + xstrerror (errno));
+}
+
+// Behind the inliner; not where whole programs are only translated in parts.
+unsigned int
+behind_inliner ()
+{
+  if (!flag_ltrans)
+    write_graph ();
+  return 0;
+}
+
+// No interprocedural pass runs in a compilation that leaves them to the link.
+void
+at_end (void *, void *)
+{
+  if (flag_generate_lto && !flag_fat_lto_objects && !flag_wpa && !flag_ltrans)
+    write_graph ();
+}
+
+const pass_data pass = { IPA_PASS, "sediment_callgraph", OPTGROUP_NONE, TV_NONE, 0, 0, 0, 0, 0 };
+
+class Pass : public ipa_opt_pass_d
+{
+public:
+  explicit Pass (gcc::context *context)
+    : ipa_opt_pass_d (pass, context, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL)
+  {}
+  unsigned int execute (function *) final override { return behind_inliner (); }
+};
+
+bool
+read_arguments (const plugin_name_args *plugin)
+{
+  if (const char *set = getenv ("SEDIMENT_GV_DIR"))
+    folder = set;
+  for (int at = 0; at < plugin->argc; ++at)
+    {
+      if (strcmp (plugin->argv[at].key, "folder") || !plugin->argv[at].value)
+	{
+	  note (std::string ("the plugin has no argument `") + plugin->argv[at].key + "`; it has folder=DIR");
+	  return false;
+	}
+      folder = plugin->argv[at].value;
+    }
+  return true;
+}
+
+} // namespace
+
+// Never fails a compilation: what is wrong is one note.
+int
+plugin_init (plugin_name_args *plugin, plugin_gcc_version *version)
+{
+  if (!plugin_default_version_check (version, &gcc_version))
+    {
+      note (std::string ("the plugin was built for GCC ") + gcc_version.basever + ", this is " + version->basever);
+      return 0;
+    }
+  if (!read_arguments (plugin))
+    return 0;
+  static plugin_info info = { "1", "writes the call graph of the unit beside its object; argument: folder=DIR" };
+  register_callback (plugin->base_name, PLUGIN_INFO, NULL, &info);
+  register_pass_info placed = { new Pass (g), "inline", 1, PASS_POS_INSERT_AFTER };
+  register_callback (plugin->base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &placed);
+  register_callback (plugin->base_name, PLUGIN_ALL_IPA_PASSES_END, at_end, NULL);
+  return 0;
+}
