@@ -32,6 +32,8 @@ pub enum Need {
     FurtherReference(&'static str),
     /// A folder for the compiler's `-B` that holds a linker, made by `scripts/toolchain`: `gnu-ld-2.44`, `lld`.
     LinkerFolder(&'static str),
+    /// The headers that plugins of the compiler `gcc` are built with.
+    GccPluginHeaders,
     /// A file of `../shared/data`, which is not part of the project.
     SharedData(&'static str),
 }
@@ -49,11 +51,19 @@ impl Need {
             Need::LinkerFolder(name) => {
                 linker_folder(name).is_none().then(|| format!("{name} is missing: run scripts/toolchain"))
             }
+            Need::GccPluginHeaders => (!has_gcc_plugin_headers())
+                .then(|| "the headers of gcc's plugins are not installed".to_owned()),
             Need::SharedData(name) => {
                 (!shared_data(name).is_file()).then(|| "not run: data absent".to_owned())
             }
         }
     }
+}
+
+fn has_gcc_plugin_headers() -> bool {
+    let asked = std::process::Command::new("gcc").arg("-print-file-name=plugin").output();
+    let folder = asked.ok().and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();
+    PathBuf::from(folder.trim()).join("include/gcc-plugin.h").is_file()
 }
 
 /// The path of a program on PATH.
