@@ -9,7 +9,7 @@
 //! What several units say of one function (C++ emits templates and inline functions in each) is not added up: the largest
 //! frequency stays. Counts are of different runs of the same counters, and add up.
 
-use super::Unit;
+use super::{Unit, least};
 use crate::binary::{Binary, BinaryFunction};
 use crate::profile::{EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Profile};
 use crate::{Error, Losses, Result};
@@ -232,15 +232,8 @@ impl<'u> Member<'u> {
 
 /// What a further unit says of a function.
 fn describe(known: &mut FunctionFacts, more: &FunctionFacts) {
-    let least = |a: Option<_>, b: Option<_>| match (a, b) {
-        (Some(a), Some(b)) => Some(std::cmp::min(a, b)),
-        (a, b) => a.or(b),
-    };
     known.heat = least(known.heat, more.heat);
-    known.first = match (known.first, more.first) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    };
+    known.first = least(known.first, more.first);
     known.size = known.size.max(more.size);
     known.alias = known.alias.take().or_else(|| more.alias.clone());
     known.taken |= more.taken;
@@ -253,10 +246,7 @@ fn join(known: &mut EdgeFacts, more: &EdgeFacts) {
     if let Some(count) = more.count {
         known.count = Some(known.count.unwrap_or(0).saturating_add(count));
     }
-    known.kind = match (known.kind, more.kind) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    };
+    known.kind = least(known.kind, more.kind);
 }
 
 /// Of units that claim one function, those stay of which most is in the linked file.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a compiler knows of calls without the program having run: graphs of units, put together for a linked file.
 //!
-//! Each compiler writes its own files, one per unit; [`UNIT_READERS`] reads them. [`link_up`] finds which functions of the units
+//! Each compiler writes its own files, one per unit; [`UNIT_READERS`] reads them. [`link_up()`] finds which functions of the units
 //! a linked file has and joins calls that cross units; [`estimate`](estimate::estimate) spreads calls from where the program begins.
 
 mod callgraph_info;
@@ -87,8 +87,13 @@ fn add_call(edge: &mut EdgeFacts, more: &EdgeFacts) {
     if let Some(count) = more.count {
         edge.count = Some(edge.count.unwrap_or(0).saturating_add(count));
     }
-    edge.kind = match (edge.kind, more.kind) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    };
+    edge.kind = least(edge.kind, more.kind);
+}
+
+/// The lesser of two, or the one that is known.
+fn least<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A layout as a picture: functions on their pages, with their heat, before and after; one HTML file that needs nothing else.
 //!
-//! [`linked`] takes a layout from an ELF file, [`predicted`] from an order of its functions, [`html`] draws two of them. A page's
+//! [`linked`] takes a layout from an ELF file, [`predicted`] from an order of its functions, [`html()`] draws two of them. A page's
 //! heat is the share of all calls that its functions have; the calls of a function are spread evenly over its bytes, as nothing is
 //! known of its inside. So that the file stays small whatever the program: rows of pages without heat are joined, neighbours
 //! of one heat are one shape, and single functions are drawn for the heaviest pages alone.
