@@ -70,7 +70,7 @@ fn numbers_of_version_2_are_checked() {
         ("a -> b [count=-1]", "`count` is negative (found \"-1\")"),
         ("a -> b [count=0.5]", "`count` is no number (found \"0.5\")"),
         ("a -> b [count=1, label=nan]", "the label of an edge is not a number (NaN) (found \"nan\")"),
-        ("a -> b [kind=virtual]", "`kind` is none of direct, indirect, thunk (found \"virtual\")"),
+        ("a -> b [kind=virtual]", "`kind` is none of direct, indirect, thunk, uncertain (found \"virtual\")"),
         (
             "a -> b [near=302231454903657293676544]",
             "`near` is 2^78 or more, which no count of calls is (found \"302231454903657293676544\")",
