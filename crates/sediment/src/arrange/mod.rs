@@ -18,7 +18,7 @@
 //!
 //! **Source.** The area under the fault curve is what LLVM's balanced partitioning reports (`BPSectionOrderer`); ordering by first use
 //! is what GCC's `-fprofile-reorder-functions` does. The groups are our own; [`HOT_SHARE`] and the default of [`AIMS`] were
-//! chosen by what `scripts/prove groups` measures.
+//! chosen by hand on four programs, by what `scripts/prove groups` is to measure.
 
 pub mod keep;
 pub mod releases;
