@@ -40,6 +40,19 @@ identity_of (cgraph_node *node)
   return identity;
 }
 
+// Names that stay inside the assembler are no symbols: the aliases that thunks call.
+bool
+is_label (cgraph_node *node)
+{
+  return node->alias && node->analyzed && startswith (node->asm_name (), "*.L");
+}
+
+cgraph_node *
+called (cgraph_node *callee)
+{
+  return is_label (callee) ? callee->ultimate_alias_target () : callee;
+}
+
 Heat
 heat_of (cgraph_node *node)
 {
@@ -95,7 +108,7 @@ add_direct (Graph &graph, const Identity &caller, cgraph_edge *edge, bool from_t
   if (edge->inline_failed == CIF_OK)
     return;
   Kind kind = from_thunk ? Kind::thunk : edge->speculative ? Kind::indirect : Kind::direct;
-  graph.call (caller, identity_of (edge->callee),
+  graph.call (caller, identity_of (called (edge->callee)),
 	      { edge->sreal_frequency ().to_double (), counted (edge), kind });
 }
 
@@ -135,7 +148,7 @@ collect ()
   cgraph_node *node;
   FOR_EACH_FUNCTION (node)
     {
-      if (!node->inlined_to && (node->definition || node->address_taken))
+      if (!node->inlined_to && !is_label (node) && (node->definition || node->address_taken))
 	describe (graph, node);
       cgraph_node *body = node->inlined_to ? node->inlined_to : node;
       // A body that only serves to be inlined elsewhere is not in the object.

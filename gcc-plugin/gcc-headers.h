@@ -17,6 +17,7 @@
 #include "ipa-utils.h"
 #include "diagnostic-core.h"
 #include "options.h"
+#include "opts.h"
 #include "toplev.h"
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "collect.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -73,7 +74,7 @@ write_whole (const std::string &path, const std::string &text)
 }
 
 void
-write_graph ()
+write_graph_of_unit ()
 {
   std::string name = base ();
   if (seen_error () || name.empty ())
@@ -84,6 +85,20 @@ write_graph ()
   std::string path = (folder.empty () ? name : in_folder (name)) + ".gv";
   if (!write_whole (path, graph.text (flag_wpa ? "gcc call graph of the program" : "gcc call graphs of units")))
     note (path + ": " + xstrerror (errno));
+}
+
+// GCC is built without exceptions and would end by one.
+void
+write_graph ()
+{
+  try
+    {
+      write_graph_of_unit ();
+    }
+  catch (...)
+    {
+      note ("out of memory");
+    }
 }
 
 // Behind the inliner; not where whole programs are only translated in parts.
@@ -131,6 +146,36 @@ read_arguments (const plugin_name_args *plugin)
   return true;
 }
 
+// Whether an option of the command line is this plugin's: `-fplugin=` with its path or short name, or an argument of its own.
+bool
+is_own (const cl_decoded_option &option, const std::string &base_name)
+{
+  if (!option.arg)
+    return false;
+  std::string value = option.arg;
+  if (option.opt_index == OPT_fplugin_arg_)
+    return value.compare (0, base_name.size () + 1, base_name + '-') == 0;
+  if (option.opt_index != OPT_fplugin_)
+    return false;
+  value.erase (0, value.rfind ('/') + 1);
+  return value == base_name || value == base_name + ".so";
+}
+
+// GCC notes its options in objects for link-time optimisation and in debug information. Without those of this plugin, objects are
+// the same as if it was not there.
+void
+forget_own_options (const std::string &base_name)
+{
+  cl_decoded_option *begin = save_decoded_options, *end = begin + save_decoded_options_count;
+  end = std::remove_if (begin, end, [&] (const cl_decoded_option &option) { return is_own (option, base_name); });
+  auto is_plugin = [] (const cl_decoded_option &option) { return option.opt_index == OPT_fplugin_; };
+  // The driver adds the folder of plugins where there is one.
+  auto is_folder = [] (const cl_decoded_option &option) { return option.opt_index == OPT_iplugindir_; };
+  if (std::none_of (begin, end, is_plugin))
+    end = std::remove_if (begin, end, is_folder);
+  save_decoded_options_count = end - begin;
+}
+
 } // namespace
 
 // Never fails a compilation: what is wrong is one note.
@@ -142,6 +187,7 @@ plugin_init (plugin_name_args *plugin, plugin_gcc_version *version)
       note (std::string ("the plugin was built for GCC ") + gcc_version.basever + ", this is " + version->basever);
       return 0;
     }
+  forget_own_options (plugin->base_name);
   if (!read_arguments (plugin))
     return 0;
   static plugin_info info = { "1", "writes the call graph of the unit beside its object; argument: folder=DIR" };

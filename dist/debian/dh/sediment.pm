@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+#
+# The debhelper sequence of sediment, loaded by a build dependency on dh-sequence-sediment. What it sets is inherited by every
+# command that dh runs: flags that give each function a section of its own, and a folder in which compilers look for their
+# linker first. dh_sediment_link fills that folder after configuration, so that no package learns of it by asking its compiler.
+
+use strict;
+use warnings;
+use Cwd qw(getcwd);
+use File::Path qw(make_path);
+use Debian::Debhelper::Dh_Lib qw(get_buildoption sourcepackage);
+
+my @languages = qw(CFLAGS CXXFLAGS FFLAGS FCFLAGS OBJCFLAGS OBJCXXFLAGS);
+my $sections  = '-ffunction-sections';
+
+sub appended {
+    my ($variable, $more, $between) = @_;
+    my $before = $ENV{$variable} // '';
+    my @known  = split /\Q$between\E+/, $before;
+    return if grep { $_ eq $more } @known;
+    $ENV{$variable} = $before eq '' ? $more : "$before$between$more";
+}
+
+# Whether debian/rules sets flags for its maintainer by itself: a make that it starts would replace what was appended here.
+sub rules_name {
+    my ($variable) = @_;
+    open(my $rules, '<', 'debian/rules') or return 0;
+    my $found = grep { !/^\s*#/ && /\b\Q$variable\E_(?:APPEND|PREPEND|STRIP|SET)\b/ } <$rules>;
+    close($rules);
+    return $found;
+}
+
+my $without = 'pkg.' . sourcepackage() . '.nosediment';
+my $wanted =
+     -d 'debian/sediment-profiles'
+  && !get_buildoption('nopgo')
+  && !grep { $_ eq $without } split ' ', $ENV{DEB_BUILD_PROFILES} // '';
+
+# The call graphs of a build for its own sake: DEB_BUILD_OPTIONS=sediment-graphs. Objects are the same.
+if (get_buildoption('sediment-graphs')) {
+    my $plugin = $ENV{SEDIMENT_PLUGIN} // '/usr/libexec/sediment/sediment.so';
+    my $graphs = getcwd() . '/debian/.debhelper/sediment/graphs';
+    if (-e $plugin) {
+        make_path($graphs);
+        $ENV{SEDIMENT_GV_DIR} = $graphs;
+        # A compiler's answer out of a store brings no graph.
+        $ENV{CCACHE_RECACHE} = 1;
+        for my $language (qw(CFLAGS CXXFLAGS FFLAGS FCFLAGS LDFLAGS)) {
+            appended($language, "-fplugin=$plugin", ' ') if exists $ENV{$language};
+            my $maintainer = "DEB_${language}_MAINT_APPEND";
+            appended(rules_name("DEB_${language}_MAINT") ? "DEB_${language}_APPEND" : $maintainer, "-fplugin=$plugin", ' ');
+        }
+        insert_after('dh_auto_install', 'dh_sediment_graphs');
+    } else {
+        print {*STDERR} "sediment: no call graphs: $plugin is missing; sediment-gcc-plugin has it\n";
+    }
+}
+
+if ($wanted) {
+    my $top   = getcwd();
+    my $state = "$top/debian/.debhelper/sediment";
+    for my $language (@languages) {
+        # dh computed the flags before it read this file; a debian/rules that asks dpkg-buildflags again is told by the second.
+        appended($language, $sections, ' ') if exists $ENV{$language};
+        my $maintainer = "DEB_${language}_MAINT_APPEND";
+        appended(rules_name("DEB_${language}_MAINT") ? "DEB_${language}_APPEND" : $maintainer, $sections, ' ');
+    }
+    $ENV{COMPILER_PATH} = join ':', "$state/ld", grep { $_ ne '' && $_ ne "$state/ld" } split /:/, $ENV{COMPILER_PATH} // '';
+    $ENV{PROF_DIR}     = "$top/debian/sediment-profiles";
+    $ENV{SEDIMENT_LOG} = "$state/log";
+    insert_before('dh_auto_configure', 'dh_sediment');
+    insert_after('dh_auto_configure', 'dh_sediment_link');
+    insert_after('dh_auto_install', 'dh_sediment_check');
+}
+
+1;
