@@ -171,14 +171,33 @@ fn part_of(addition: &str) -> Option<(u64, u64)> {
 
 /// Writes a file whole or not at all; `-` is standard output. Devices and pipes are written to as they are.
 pub(crate) fn write(path: &Path, data: &[u8], ui: &Ui) -> Result<()> {
-    // The names that the system has for standard output mean the stream, not the file that it may lead to.
-    let standard = [STANDARD_STREAM, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
-    if standard.iter().any(|name| path == Path::new(name)) {
+    if is_standard_output(path) {
         return ui.raw_result(data);
     }
     let mut output = Output::create(path, Audience::Everyone)?;
     output.write_all(data).map_err(|error| output.failed(&error))?;
     output.keep()
+}
+
+/// The names that the system has for standard output mean the stream, not the file that it may lead to.
+fn is_standard_output(path: &Path) -> bool {
+    let standard = [STANDARD_STREAM, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+    standard.iter().any(|name| path == Path::new(name))
+}
+
+/// Fails where [`write`] will fail, as far as that can be told: before what is to be written is made at length.
+pub(crate) fn expect_to_write(path: &Path) -> Result<()> {
+    if is_standard_output(path) {
+        return Ok(());
+    }
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => {
+            Err(Error::failed("cannot be written: this is a folder").with_input(display(path)))
+        }
+        // To open a pipe and close it would be its end.
+        Ok(found) if !found.is_file() => Ok(()),
+        _ => Output::create(path, Audience::Owner).map(drop),
+    }
 }
 
 /// Who may read a file that is written.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Call graphs that a compiler left, from a tree of files to the profile of a linked file.
 
-use crate::files::{self, SystemFiles};
+use crate::files::{self, Source, SystemFiles};
 use crate::ui::Ui;
 use sediment::binary::Binary;
 use sediment::profile::Profile;
+use sediment::read::Input;
 use sediment::static_graph::{self, UNIT_READERS, Unit, estimate};
 use sediment::{Error, ErrorKind, Losses, Result};
 use std::collections::BTreeSet;
@@ -14,13 +15,14 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// Where some are such and others are not: they cannot be imported together.
-pub(crate) fn find(paths: &[PathBuf]) -> Result<Option<Vec<PathBuf>>> {
+pub(crate) fn find(paths: &[PathBuf], ui: &Ui) -> Result<Option<Vec<PathBuf>>> {
     let mut found = Vec::new();
+    let mut losses = Losses::default();
     let mut other = None;
     for path in paths {
         let before = found.len();
         if path.is_dir() {
-            search(path, &mut found)?;
+            search(path, &mut found, &mut losses)?;
         } else if path.is_file() && is_unit(path)? {
             found.push(path.clone());
         }
@@ -30,24 +32,32 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Option<Vec<PathBuf>>> {
     }
     match other {
         _ if found.is_empty() => Ok(None),
-        None => Ok(Some(found)),
+        None => {
+            ui.losses("searching", &losses);
+            Ok(Some(found))
+        }
         Some(other) => Err(Error::new(ErrorKind::Usage, "this is no call graph of a unit, as others of the files are")
             .with_input(files::display(other))
             .with_hint("import what compilers leave and what profilers leave one after the other, and merge the profiles")),
     }
 }
 
-/// Adds the files of units below a folder, by path; links are not followed.
-fn search(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+/// Adds the files of units below a folder, by path; links are not followed. Files that are named as such and are none are lost.
+fn search(folder: &Path, found: &mut Vec<PathBuf>, losses: &mut Losses) -> Result<()> {
     for (path, kind) in entries(folder).map_err(|error| {
         Error::failed(format!("this folder cannot be searched: {error}")).with_input(files::display(folder))
     })? {
         let ends_as_one =
             path.extension().is_some_and(|end| UNIT_READERS.iter().any(|reader| end == reader.extension));
         if kind.is_dir() {
-            search(&path, found)?;
-        } else if kind.is_file() && ends_as_one && is_unit(&path)? {
-            found.push(path);
+            search(&path, found, losses)?;
+        } else if kind.is_file() && ends_as_one {
+            match is_unit(&path)? {
+                true => found.push(path),
+                false => {
+                    losses.add("files named as graphs of units that are none", 0, &files::display(&path))
+                }
+            }
         }
     }
     Ok(())
@@ -63,8 +73,14 @@ fn entries(folder: &Path) -> std::io::Result<Vec<(PathBuf, std::fs::FileType)>> 
     Ok(entries)
 }
 
+/// By the first bytes: a recording may be larger than memory.
 fn is_unit(path: &Path) -> Result<bool> {
-    Ok(static_graph::is_unit(&files::read(path)?))
+    let source = Source::open(path)?;
+    let mut head = vec![0; static_graph::HEAD];
+    let count = source.read_at(0, &mut head).map_err(|error| {
+        Error::failed(format!("it cannot be read: {error}")).with_input(files::display(path))
+    })?;
+    Ok(static_graph::is_unit(&head[..count]))
 }
 
 /// Reads the units, joins those of the binary, and estimates how often its functions run. `map`: what the linker wrote of which
@@ -75,7 +91,15 @@ pub(crate) fn import(paths: &[PathBuf], binary: &Path, map: Option<&Path>, ui: &
     for path in paths {
         let name = files::display(path);
         let unit = static_graph::read_unit(&name, &files::read(path)?, &mut losses);
-        units.push(unit.map_err(|error| error.with_input(name))?);
+        let unit = unit.map_err(|error| error.with_input(name))?;
+        // Objects that no profile went into have nothing to say.
+        if unit.graph.function_count() > 0 {
+            units.push(unit);
+        }
+    }
+    if units.is_empty() {
+        return Err(Error::failed("none of these files tells of any call")
+            .with_hint("clang's objects do if they were compiled with a profile"));
     }
     ui.losses("reading", &losses);
     let system = SystemFiles::new(None, &[binary.to_path_buf()])?;
@@ -86,12 +110,14 @@ pub(crate) fn import(paths: &[PathBuf], binary: &Path, map: Option<&Path>, ui: &
     let linked = static_graph::link_up(&units, &parsed, &label, objects.as_ref())?;
     ui.losses("linking up", &linked.losses);
     let mut profile = linked.profile;
-    estimate::estimate(&mut profile);
-    ui.note(&format!(
-        "{} of {} graphs of units are of {label}; how often functions run is estimated from them, not seen",
-        linked.units,
-        units.len()
-    ));
+    let is_estimated = profile.edges().iter().any(|(_, _, facts)| facts.static_calls.is_some());
+    let how = if is_estimated {
+        estimate::estimate(&mut profile);
+        "how often functions run is estimated from them, not seen"
+    } else {
+        "the calls are those of the runs that the units were compiled with"
+    };
+    ui.note(&format!("{} of {} graphs of units are of {label}; {how}", linked.units, units.len()));
     Ok(profile)
 }
 

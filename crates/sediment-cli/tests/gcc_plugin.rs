@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The plugin for GCC, built and used as a packager would: what it writes, what becomes of it, and that it changes no object.
 
+#[path = "gcc_plugin/compilers.rs"]
+mod compilers;
 mod running;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 
+use compilers::{COMPILERS, Compiler, Runs};
 use libtest_mimic::Arguments;
 use running::{done, err, sediment};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::OnceLock;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use support::{Need, case};
 use tempfile::TempDir;
 
 const MAIN: &str = "#include <stdlib.h>
 int twist(int);
 static __attribute__((noinline)) int local(int x) { return x * 3 + twist(x); }
+static inline __attribute__((always_inline)) int inlined(int x) { return twist(x + 1); }
 static __attribute__((noinline, cold)) void fail(void) { abort(); }
 int (*table[])(int) = { local };
 __attribute__((constructor)) static void begin(void) { twist(1); }
@@ -23,6 +27,7 @@ int main(int count, char **words)
 {
   for (int i = 0; i < 100; i++)
     count += local(i);
+  count += inlined(count);
   if (!words)
     fail();
   return table[0](count) & 1;
@@ -35,43 +40,53 @@ const CLASSES: &str = "struct Shape { virtual int area(int); };
 struct Disc final : Shape { int area(int) override; };
 template <class T> __attribute__((noinline)) T twice(T x) { return x + x; }
 int sum(Disc *disc, int n) { int s = 0; for (int i = 0; i < n; i++) s += disc->area(i); return twice(s); }
+int any(Shape *shape) { return shape->area(1); }
+struct Named { virtual const char *name(); Named(); };
+struct Both : Shape, Named { const char *name() override; Both(); };
+Named::Named() {}
+Both::Both() {}
+__attribute__((noinline)) const char *Both::name() { return 0; }
 ";
 
+type Case = (&'static str, fn(&'static Compiler));
+
+/// With every compiler.
+const OF_ALL: &[Case] = &[
+    ("units_become_a_profile_of_the_program", units_become_a_profile_of_the_program),
+    ("virtual_calls_templates_thunks_and_other_names", virtual_calls_templates_thunks_and_other_names),
+    ("link_time_optimisation", link_time_optimisation),
+    ("objects_stay_the_same", objects_stay_the_same),
+    ("pipes_and_standard_streams", pipes_and_standard_streams),
+    ("a_problem_is_a_note", a_problem_is_a_note),
+];
+
+/// Its name, what it does, and what it needs beside the compiler.
+type OfOne = (&'static str, fn(&'static Compiler), &'static [Need]);
+
+/// With this system's.
+const OF_ONE: &[OfOne] = &[
+    ("counts_of_a_profile", counts_of_a_profile, &[]),
+    ("fortran", fortran, &[Need::Program("gfortran")]),
+    ("parallel_make_and_one_folder", parallel_make_and_one_folder, &[]),
+    ("ccache_keeps_no_graph_unless_told_to_compile", ccache, &[Need::Program("ccache")]),
+    ("a_plugin_of_another_gcc_is_a_note", of_another_gcc, COMPILERS[2].needs),
+];
+
 fn main() {
-    let c = [Need::Program("make"), Need::Program("g++"), Need::GccPluginHeaders];
-    let cases = vec![
-        case("units_become_a_profile_of_the_program", &c, units_become_a_profile_of_the_program),
-        case("virtual_calls_and_templates", &c, virtual_calls_and_templates),
-        case("link_time_optimisation", &c, link_time_optimisation),
-        case("objects_stay_the_same", &c, objects_stay_the_same),
-        case("counts_of_a_profile", &c, counts_of_a_profile),
-        case("a_problem_is_a_note", &c, a_problem_is_a_note),
-    ];
-    libtest_mimic::run(&Arguments::from_args(), cases).exit();
-}
-
-fn run(folder: &Path, program: &str, arguments: &[&str]) -> Output {
-    let output = Command::new(program).args(arguments).current_dir(folder).output().unwrap();
-    assert!(output.status.success(), "{program} {arguments:?}: {}", err(&output));
-    output
-}
-
-/// The option for the compiler; the plugin is built once.
-fn plugin() -> String {
-    static BUILT: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
-    let (_, plugin) = BUILT.get_or_init(|| {
-        let folder = TempDir::new().unwrap();
-        let out = format!("OUT={}", folder.path().display());
-        let source = support::root().join("gcc-plugin");
-        run(&source, "make", &["-s", &out, "CC=gcc", "CXX=g++", "CXXFLAGS=-O1 -Werror"]);
-        let plugin = folder.path().join("sediment.so");
-        (folder, plugin)
+    let of_all = COMPILERS.iter().flat_map(|compiler| {
+        OF_ALL.iter().map(move |(name, test)| {
+            case(&format!("{}_{name}", compiler.name), compiler.needs, move || test(compiler))
+        })
     });
-    format!("-fplugin={}", plugin.display())
+    let of_one = OF_ONE.iter().map(|(name, test, needs)| {
+        let needs = [COMPILERS[0].needs, needs].concat();
+        case(name, &needs, move || test(&COMPILERS[0]))
+    });
+    libtest_mimic::run(&Arguments::from_args(), of_all.chain(of_one).collect()).exit();
 }
 
-fn sources() -> TempDir {
-    let folder = TempDir::new().unwrap();
+fn sources(compiler: &Compiler) -> TempDir {
+    let folder = compiler.folder();
     for (name, text) in [("main.c", MAIN), ("other.c", OTHER), ("classes.cc", CLASSES)] {
         std::fs::write(folder.path().join(name), text).unwrap();
     }
@@ -89,80 +104,222 @@ fn has(text: &str, parts: &[&str]) {
     }
 }
 
-fn units_become_a_profile_of_the_program() {
-    let folder = sources();
-    let plugin = plugin();
-    run(folder.path(), "gcc", &["-O2", "-ffunction-sections", &plugin, "-c", "main.c", "other.c"]);
-    run(folder.path(), "gcc", &["main.o", "other.o", "-o", "program"]);
+fn units_become_a_profile_of_the_program(gcc: &Compiler) {
+    let folder = sources(gcc);
+    let plugin = gcc.plugin();
+    gcc.run(folder.path(), gcc.c, &["-O2", "-ffunction-sections", &plugin, "-c", "main.c", "other.c"]);
+    gcc.run(folder.path(), gcc.c, &["main.o", "other.o", "-o", "program"]);
     let unit = read(&folder, "main.c.gv");
     has(&unit, &["\"local\" [file=\"main.c\", taken=1]", "\"main\" [heat=startup, entry=1]", "heat=cold"]);
     has(&unit, &["\"main\" -> \"local\" [label=0.000000, static=", "kind=direct]"]);
+    has(&unit, &["\"main\" -> \"twist\" [label=0.000000, static=1.000000, kind=direct]"]);
+    assert!(!unit.contains("inlined"), "{unit}");
     let imported = sediment(folder.path(), &["import", ".", "--binary", "program", "-o", "p.gv"]);
     assert!(err(&imported).contains("2 of 2 graphs of units are of program"), "{}", err(&imported));
     let profile = read(&folder, "p.gv");
     has(&profile, &["\"local@program:main.c\" -> \"twist\"", "\"twist\" -> \"local@program:other.c\""]);
-    let order = done(&sediment(folder.path(), &["order", "p.gv", "--binary", "program", "--linker", "list"]));
+    let order = sediment(folder.path(), &["order", "p.gv", "--binary", "program", "--linker", "list"]);
+    has(&err(&order), &["it rests on a compiler's estimates alone"]);
+    let order = done(&order);
     let place = |name: &str| order.lines().position(|line| line == name).unwrap();
     assert!(place("local") < place("fail"), "{order}");
 }
 
-fn virtual_calls_and_templates() {
-    let folder = sources();
-    run(folder.path(), "g++", &["-O2", &plugin(), "-c", "classes.cc"]);
+fn virtual_calls_templates_thunks_and_other_names(gcc: &Compiler) {
+    let folder = sources(gcc);
+    gcc.run(folder.path(), gcc.cxx, &["-O2", &gcc.plugin(), "-c", "classes.cc"]);
     let unit = read(&folder, "classes.cc.gv");
     has(&unit, &["\"_Z3sumP4Disci\" -> \"_ZN4Disc4areaEi\"", "\"_Z3sumP4Disci\" -> \"_Z5twiceIiET_S0_\""]);
+    let line =
+        |beginning: &str| unit.lines().find(|line| line.trim().starts_with(beginning)).unwrap_or_default();
+    has(line("\"_Z3anyP5Shape\" -> \"_ZN4Disc4areaEi\""), &["kind=indirect"]);
+    has(line("\"_ZThn8_N4Both4nameEv\" -> "), &["\"_ZN4Both4nameEv\"", "kind=thunk"]);
+    has(line("\"_ZN4BothC1Ev\""), &["alias=\"_ZN4BothC2Ev\""]);
 }
 
-fn link_time_optimisation() {
-    let folder = sources();
-    let plugin = plugin();
-    run(folder.path(), "gcc", &["-O2", "-flto", &plugin, "-c", "main.c", "other.c"]);
-    has(&read(&folder, "other.c.gv"), &["\"twist\" -> \"local\""]);
-    run(folder.path(), "gcc", &["-O2", "-flto", &plugin, "main.o", "other.o", "-o", "program"]);
-    let whole = read(&folder, "program.wpa.gv");
-    has(&whole, &["gcc call graph of the program", "\"local@:main.c\" -> \"local@:other.c\""]);
-}
-
-fn objects_stay_the_same() {
-    let folder = sources();
-    let plugin = plugin();
-    for flags in
-        [&["-O2"][..], &["-O2", "-g"], &["-O0"], &["-O2", "-flto", "-ffat-lto-objects", "-frandom-seed=1"]]
-    {
-        for (output, with) in [("with.o", Some(plugin.as_str())), ("without.o", None)] {
-            let all: Vec<&str> =
-                flags.iter().copied().chain(with).chain(["-c", "main.c", "-o", output]).collect();
-            run(folder.path(), "gcc", &all);
-            // Where code is kept for the link, GCC notes its options, and the plugin is one of them.
-            run(folder.path(), "objcopy", &["--strip-debug", "--remove-section=.gnu.lto_*", output]);
+fn link_time_optimisation(gcc: &Compiler) {
+    let folder = sources(gcc);
+    let plugin = gcc.plugin();
+    for fat in ["-fno-fat-lto-objects", "-ffat-lto-objects"] {
+        gcc.run(folder.path(), gcc.c, &["-O2", "-flto", fat, &plugin, "-c", "main.c", "other.c"]);
+        has(&read(&folder, "other.c.gv"), &["\"twist\" -> \"local\""]);
+        gcc.run(folder.path(), gcc.c, &["-O2", "-flto", &plugin, "main.o", "other.o", "-o", "program"]);
+        let whole = read(&folder, "program.wpa.gv");
+        has(&whole, &["gcc call graph of the program", "\"local@:main.c\" -> \"local@:other.c\""]);
+        for name in ["other.c.gv", "program.wpa.gv"] {
+            std::fs::remove_file(folder.path().join(name)).unwrap();
         }
-        let bytes = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
-        assert!(bytes("with.o") == bytes("without.o"), "{flags:?}");
     }
 }
 
-fn counts_of_a_profile() {
-    let folder = sources();
-    let plugin = plugin();
-    run(folder.path(), "gcc", &["-O2", "-fprofile-generate", "main.c", "other.c", "-o", "program"]);
+fn objects_stay_the_same(gcc: &Compiler) {
+    let folder = sources(gcc);
+    let plugin = gcc.plugin();
+    let lto = ["-O2", "-g", "-flto", "-frandom-seed=1"];
+    for flags in [
+        &["-O2"][..],
+        &["-O2", "-g", "-frecord-gcc-switches"],
+        &["-O0"],
+        &[&lto[..], &["-fno-fat-lto-objects"]].concat(),
+        &[&lto[..], &["-ffat-lto-objects"]].concat(),
+    ] {
+        let compile = |with: &[&str]| {
+            let all = [flags, with, &["-c", "main.c", "-o", "main.o"]].concat();
+            gcc.run(folder.path(), gcc.c, &all);
+            std::fs::read(folder.path().join("main.o")).unwrap()
+        };
+        let without = compile(&[]);
+        assert!(compile(&[&plugin]) == without, "{flags:?}");
+        assert!(
+            compile(&[&plugin, "-fplugin-arg-sediment-folder=."]) == without,
+            "{flags:?} with an argument"
+        );
+    }
+}
+
+fn counts_of_a_profile(gcc: &Compiler) {
+    let folder = sources(gcc);
+    let plugin = gcc.plugin();
+    gcc.run(folder.path(), gcc.c, &["-O2", "-fprofile-generate", "main.c", "other.c", "-o", "program"]);
     let _ = Command::new("./program").current_dir(folder.path()).status().unwrap();
-    run(folder.path(), "gcc", &["-O2", "-fprofile-use", &plugin, "-c", "main.c", "-o", "program-main.o"]);
+    gcc.run(folder.path(), gcc.c, &["-O2", "-fprofile-use", &plugin, "-c", "main.c", "-o", "program-main.o"]);
     has(&read(&folder, "program-main.c.gv"), &["\"main\" -> \"local\" [label=", "count=100,", "first="]);
 }
 
-fn a_problem_is_a_note() {
-    let folder = sources();
-    let output = Command::new("gcc")
-        .args(["-O2", "-Werror", &plugin(), "-c", "other.c"])
-        .env("SEDIMENT_GV_DIR", folder.path().join("nowhere"))
+fn fortran(gcc: &Compiler) {
+    let folder = sources(gcc);
+    let text = "module m\ncontains\n subroutine inner(x)\n real :: x\n call outer(x)\n end subroutine\nend module\n\
+                program p\n use m\n real :: y\n call inner(y)\nend program\n";
+    std::fs::write(folder.path().join("p.f90"), text).unwrap();
+    gcc.run(folder.path(), "gfortran", &["-O1", "-fno-inline", &gcc.plugin(), "-c", "p.f90"]);
+    let unit = read(&folder, "p.f90.gv");
+    has(
+        &unit,
+        &["\"MAIN__\" -> \"__m_MOD_inner\"", "\"__m_MOD_inner\" -> \"outer_\"", "\"main\" -> \"MAIN__\""],
+    );
+}
+
+/// A call graph where GCC is given its source through a pipe, or asked for its output on one.
+fn pipes_and_standard_streams(gcc: &Compiler) {
+    let folder = sources(gcc);
+    let plugin = gcc.plugin();
+    let whole = "\"twist\" -> \"local\"";
+    let written = |name: &str| {
+        has(&read(&folder, name), &[whole]);
+        std::fs::remove_file(folder.path().join(name)).unwrap();
+    };
+    gcc.run(folder.path(), gcc.c, &["-O2", "-pipe", &plugin, "-c", "other.c"]);
+    written("other.c.gv");
+    let output = gcc.run(folder.path(), gcc.c, &["-O2", &plugin, "-S", "-o", "-", "other.c"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("twist:"));
+    written("other.c.gv");
+    for (arguments, name) in [(&["-c", "-o", "x.o"][..], "x.gv"), (&["-S", "-o", "-"], "stdin.gv")] {
+        let mut command = gcc.command(folder.path(), gcc.c);
+        command.args(["-O2", "-pipe", &plugin, "-x", "c", "-"]).args(arguments);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(OTHER.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success());
+        written(name);
+    }
+}
+
+/// Many compilers at once, some of the same unit: what lies in the folder is whole at any time, and nothing else does.
+fn parallel_make_and_one_folder(gcc: &Compiler) {
+    const UNITS: usize = 12;
+    let folder = sources(gcc);
+    let mut makefile = String::from("all:");
+    for unit in 0..UNITS {
+        std::fs::create_dir(folder.path().join(format!("d{unit}"))).unwrap();
+        std::fs::write(folder.path().join(format!("d{unit}/other.c")), OTHER).unwrap();
+        makefile += &format!(" d{unit}/other.o same{unit}");
+    }
+    makefile +=
+        "\n%.o: %.c\n\t$(CC) $(CFLAGS) -c -o $@ $<\nsame%:\n\t$(CC) $(CFLAGS) -c -o d0/other.o d0/other.c\n";
+    std::fs::write(folder.path().join("Makefile"), makefile).unwrap();
+    std::fs::create_dir(folder.path().join("graphs")).unwrap();
+    let graphs = folder.path().join("graphs");
+    let flags = format!("CFLAGS=-O1 {}", gcc.plugin());
+    let mut make = Command::new("make")
+        .args(["-s", "-j8", "CC=gcc", &flags])
+        .env("SEDIMENT_GV_DIR", &graphs)
         .current_dir(folder.path())
+        .spawn()
+        .unwrap();
+    let finished = |folder: &Path| {
+        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        entries.filter(|path| path.extension().is_some_and(|end| end == "gv")).collect::<Vec<_>>()
+    };
+    loop {
+        let ended = make.try_wait().unwrap();
+        for path in finished(&graphs) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert!(text.ends_with("}\n"), "{}", path.display());
+        }
+        if let Some(status) = ended {
+            assert!(status.success());
+            break;
+        }
+    }
+    assert_eq!(finished(&graphs).len(), UNITS);
+    assert_eq!(std::fs::read_dir(&graphs).unwrap().count(), UNITS, "something else was left behind");
+    assert!(finished(&folder.path().join("d0")).is_empty());
+    // An argument of the plugin comes before the environment.
+    let here = format!("-fplugin-arg-sediment-folder={}", folder.path().join("d1").display());
+    gcc.run(folder.path(), gcc.c, &[&gcc.plugin(), &here, "-c", "other.c"]);
+    assert_eq!(finished(&folder.path().join("d1")).len(), 1);
+}
+
+fn ccache(gcc: &Compiler) {
+    let folder = sources(gcc);
+    let plugin = gcc.plugin();
+    let graph = folder.path().join("other.c.gv");
+    // The first compilation, one that is answered from the store, and one that is not to be.
+    for (again, written) in [(None, true), (None, false), (Some("1"), true)] {
+        let _ = std::fs::remove_file(&graph);
+        let mut command = Command::new("ccache");
+        command.args(["gcc", "-O2", &plugin, "-c", "other.c"]).current_dir(folder.path());
+        command.env("CCACHE_DIR", folder.path().join("store")).env_remove("CCACHE_RECACHE");
+        command.envs(again.map(|again| ("CCACHE_RECACHE", again)));
+        let output = command.output().unwrap();
+        assert!(output.status.success() && folder.path().join("other.o").is_file(), "{}", err(&output));
+        assert_eq!(graph.is_file(), written, "{}", err(&output));
+    }
+}
+
+fn a_problem_is_a_note(gcc: &Compiler) {
+    let folder = sources(gcc);
+    for (arguments, of_unit) in
+        [("-fplugin-arg-sediment-folder=nowhere", "nowhere"), ("-fplugin-arg-sediment-hat=x", "`hat`")]
+    {
+        let output = gcc
+            .command(folder.path(), gcc.c)
+            .args(["-O2", "-Werror", &gcc.plugin(), arguments, "-c", "other.c"])
+            .output()
+            .unwrap();
+        assert!(output.status.success() && folder.path().join("other.o").is_file(), "{}", err(&output));
+        let said = err(&output);
+        assert_eq!(said.matches("note: sediment: no call graph of this unit").count(), 1, "{said}");
+        assert!(said.contains(of_unit), "{said}");
+        std::fs::remove_file(folder.path().join("other.o")).unwrap();
+    }
+}
+
+/// This system's plugin in the compiler of the Debian 13 tree.
+fn of_another_gcc(gcc: &Compiler) {
+    let other = COMPILERS.iter().find(|other| other.runs == Runs::InTree).unwrap();
+    let folder = sources(other);
+    let plugin = gcc.plugin();
+    std::fs::copy(plugin.strip_prefix("-fplugin=").unwrap(), folder.path().join("sediment.so")).unwrap();
+    let output = other
+        .command(folder.path(), other.c)
+        .args(["-O2", "-fplugin=./sediment.so", "-c", "other.c"])
         .output()
         .unwrap();
-    assert!(output.status.success() && folder.path().join("other.o").is_file(), "{}", err(&output));
+    let said = err(&output);
+    assert!(output.status.success() && folder.path().join("other.o").is_file(), "{said}");
     assert_eq!(
-        err(&output).matches("note: sediment: no call graph of this unit").count(),
+        said.matches("note: sediment: no call graph of this unit: the plugin was built for GCC").count(),
         1,
-        "{}",
-        err(&output)
+        "{said}"
     );
 }

@@ -184,3 +184,33 @@ fn sums_that_no_profile_holds_are_refused() {
     assert!(err(&output).contains("add up to 2^78 or more"), "{}", err(&output));
     assert!(!folder.path().join("p.gv").exists());
 }
+
+/// A recording larger than memory would allow must not be read whole only to tell what it is; `prlimit` stands for the memory.
+#[test]
+fn a_large_recording_is_recognised_by_its_beginning() {
+    let folder = folder(&[("c.out", PART)]);
+    let large = std::fs::OpenOptions::new().append(true).open(folder.path().join("c.out")).unwrap();
+    large.set_len(8 << 30).unwrap();
+    let output = Command::new("prlimit")
+        .args(["--as=2147483648", env!("CARGO_BIN_EXE_sediment"), "import", "--map", "m", "c.out"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 2);
+    assert!(err(&output).contains("--map is for graphs of units"), "{}", err(&output));
+}
+
+#[test]
+fn options_of_recordings_are_refused_for_graphs_of_units() {
+    let folder = folder(&[("unit.ci", "graph: { title: \"unit.c\"\n}\n")]);
+    for option in
+        [&["--trace", "t"][..], &["--symfs", "."], &["--format", "callgrind"], &["--ignore-build-id"]]
+    {
+        let output = sediment(folder.path(), &[&["import", "unit.ci"], option].concat());
+        assert_eq!(code(&output), 2, "{option:?}");
+        assert!(err(&output).contains(&format!("{} is for recordings", option[0])), "{}", err(&output));
+    }
+    let none = sediment(folder.path(), &["import", "unit.ci", "--binary", env!("CARGO_BIN_EXE_sediment")]);
+    assert_eq!(code(&none), 1);
+    assert!(err(&none).contains("none of these files tells of any call"), "{}", err(&none));
+}

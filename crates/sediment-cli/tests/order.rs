@@ -59,7 +59,7 @@ fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
 #[test]
 fn hot_functions_start_up_and_the_never_seen_lie_apart() {
     let folder = folder_with(&[("p.gv", &server())]);
-    let made = sediment(folder.path(), &["order", "p.gv", "--linker", "list"]);
+    let made = sediment(folder.path(), &["order", "p.gv", "--linker", "list", "--serve", "both"]);
     let order = out(&made);
     let names: Vec<&str> = order.lines().collect();
     assert_eq!(names.len(), 222);
@@ -173,7 +173,9 @@ fn what_an_older_order_lacks_or_has_too_much_is_told() {
 
 #[test]
 fn the_order_of_an_earlier_release_can_be_had() {
-    let folder = folder_with(&[("p.gv", &server())]);
+    let near = "  \"job00_0\" -> \"job10_0\" [label=0.000000, near=9000000];\n}\n";
+    let knows_pairs = server().trim_end().trim_end_matches('}').to_owned() + near;
+    let folder = folder_with(&[("p.gv", &knows_pairs)]);
     let order =
         |more: &[&str]| sediment(folder.path(), &[&["order", "p.gv", "--linker", "list"], more].concat());
     assert_eq!(out(&order(&["--engine", "1"])), out(&order(&["--algorithm", "cdsort"])));
@@ -223,8 +225,22 @@ fn a_hot_block_is_aligned_where_the_linker_can_be_told() {
 fn why_a_function_is_where_it_is_is_told_to_the_end() {
     let folder = folder_with(&[("p.gv", &server()), ("old", "job03_2\njob03_1\n")]);
     let explained = |function: &str, more: &[&str]| {
-        let arguments =
-            [&["order", "p.gv", "--linker", "list", "-o", "/dev/null", "--explain", function], more].concat();
+        let arguments = [
+            &[
+                "order",
+                "p.gv",
+                "--linker",
+                "list",
+                "-o",
+                "/dev/null",
+                "--serve",
+                "both",
+                "--explain",
+                function,
+            ],
+            more,
+        ]
+        .concat();
         err(&sediment(folder.path(), &arguments))
     };
     let hot = explained("job03_2", &[]);

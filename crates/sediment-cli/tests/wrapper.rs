@@ -4,6 +4,10 @@
 
 #[path = "wrapper/build.rs"]
 mod build;
+#[path = "wrapper/cells.rs"]
+mod cells;
+#[path = "wrapper/following.rs"]
+mod following;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 
@@ -16,12 +20,8 @@ use support::{Need, case};
 fn main() {
     let mut cases: Vec<Trial> = Vec::new();
     let gcc = Need::Program("gcc");
-    for how in HOWS {
-        let mut needs = vec![Need::Program(how.compiler), Need::Program("nm")];
-        needs.extend(how.program.map(Need::Program));
-        needs.extend(how.folder.map(Need::LinkerFolder));
-        cases.push(case(&format!("ordered_by_{}", how.name), &needs, || ordered(how)));
-    }
+    cases.extend(cells::cases());
+    cases.extend(following::cases());
     for (target, emulator) in CROSS {
         // Names of programs that live as long as the tests.
         let compiler: &'static str = Box::leak(format!("{target}-gcc").into_boxed_str());
@@ -55,18 +55,6 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }
 
-/// A compiler and a linker, and what to call them with.
-struct How {
-    name: &'static str,
-    compiler: &'static str,
-    /// Further program that is needed.
-    program: Option<&'static str>,
-    /// Folder with the linker, behind ours on the compiler's way.
-    folder: Option<&'static str>,
-    arguments: &'static [&'static str],
-    dialect: &'static str,
-}
-
 /// Compilers for other machines, with a program that runs what they make, and where the libraries of that machine are. The
 /// profile is the same: it was recorded elsewhere.
 const CROSS: &[(&str, &str)] = &[
@@ -97,116 +85,6 @@ fn cross(target: &str, emulator: &str) {
         let least = if more.is_empty() { 99.0 } else { 75.0 };
         assert!(build.placed() >= least, "{} %", build.placed());
     }
-}
-
-const HOWS: &[How] = &[
-    How {
-        name: "gcc_gnu_ld",
-        compiler: "gcc",
-        program: None,
-        folder: None,
-        arguments: &["-fuse-ld=bfd"],
-        dialect: "gnu-ld-script",
-    },
-    How {
-        name: "gcc_gnu_ld_2_44",
-        compiler: "gcc",
-        program: None,
-        folder: Some("gnu-ld-2.44"),
-        arguments: &[],
-        dialect: "gnu-ld",
-    },
-    How {
-        name: "gcc_gold",
-        compiler: "gcc",
-        program: Some("ld.gold"),
-        folder: None,
-        arguments: &["-fuse-ld=gold"],
-        dialect: "gold",
-    },
-    How {
-        name: "gcc_lld",
-        compiler: "gcc",
-        program: None,
-        folder: Some("lld"),
-        arguments: &["-fuse-ld=lld"],
-        dialect: "lld",
-    },
-    How {
-        name: "gcc_lto",
-        compiler: "gcc",
-        program: None,
-        folder: None,
-        arguments: &["-flto", "-fuse-ld=bfd"],
-        dialect: "gnu-ld-script",
-    },
-    How {
-        name: "gcc_lto_2_44",
-        compiler: "gcc",
-        program: None,
-        folder: Some("gnu-ld-2.44"),
-        arguments: &["-flto"],
-        dialect: "gnu-ld",
-    },
-    How {
-        name: "gcc_lto_gold",
-        compiler: "gcc",
-        program: Some("ld.gold"),
-        folder: None,
-        arguments: &["-flto", "-fuse-ld=gold"],
-        dialect: "gold",
-    },
-    How {
-        name: "clang_gnu_ld",
-        compiler: "clang-19",
-        program: None,
-        folder: None,
-        arguments: &[],
-        dialect: "gnu-ld-script",
-    },
-    How {
-        name: "clang_lld",
-        compiler: "clang-19",
-        program: None,
-        folder: None,
-        arguments: &["-fuse-ld=lld"],
-        dialect: "lld",
-    },
-    How {
-        name: "clang_thin_lto_lld",
-        compiler: "clang-19",
-        program: None,
-        folder: None,
-        arguments: &["-flto=thin", "-fuse-ld=lld"],
-        dialect: "lld",
-    },
-    How {
-        name: "clang_lto_gnu_ld",
-        compiler: "clang-19",
-        program: None,
-        folder: None,
-        arguments: &["-flto"],
-        dialect: "gnu-ld-script",
-    },
-];
-
-fn ordered(how: &How) {
-    let build = Build::new();
-    let mut compiler = build.compiler(how.compiler);
-    if let Some(folder) = how.folder {
-        // The next on the compiler's way is the linker that ours stands for.
-        compiler.arg(format!("-B{}", support::linker_folder(folder).unwrap().display()));
-    }
-    let output = build.link(compiler.args(how.arguments).args(["-o", "prog"]));
-    assert!(output.status.success() && output.stderr.is_empty(), "{}", said(&output));
-    build.runs("prog");
-    let last = build.last();
-    assert_eq!(last["outcome"], "ordered", "{last}");
-    assert_eq!(last["linker"], how.dialect, "{last}");
-    assert_eq!(last["rule"], "file name", "{last}");
-    // Clang's own local copies get names that no ordering file of lld can foresee; functions are inlined by link-time optimisation.
-    let least = if how.arguments.iter().any(|argument| argument.starts_with("-flto")) { 75.0 } else { 99.0 };
-    assert!(build.placed() >= least, "{} %, {last}", build.placed());
 }
 
 fn without_a_profile() {
@@ -364,12 +242,12 @@ fn unable_linker() {
     let build = Build::new();
     let linker = script(
         &build,
-        "[ \"$1\" = --version ] && { echo 'mold 2.0 (compatible with GNU ld)'; exit; }; exec ld.bfd \"$@\"",
+        "[ \"$1\" = --version ] && { echo 'Wild version 0.8.0 (compatible with GNU linkers)'; exit; }; exec ld.bfd \"$@\"",
     );
     let output = build.link(build.compiler("gcc").env("SEDIMENT_LD", linker).args(["-o", "prog"]));
     assert!(output.status.success(), "{}", said(&output));
     assert!(
-        said(&output).contains("this linker cannot order functions (mold); linking as usual"),
+        said(&output).contains("this linker cannot order functions (Wild); linking as usual"),
         "{}",
         said(&output)
     );

@@ -94,14 +94,16 @@ pub fn gnu_ld(text: &str) -> Option<String> {
 /// real wildcard.
 #[must_use]
 pub fn gnu_ld_literal(pattern: &str) -> Option<String> {
+    unbracketed(pattern, &[("[*]", '*'), ("[?]", '?'), ("[[]", '['), ("[\\\\]", '\\')])
+}
+
+/// A wildcard pattern without the brackets around what is meant as it is; None where a wildcard is left.
+fn unbracketed(pattern: &str, literals: &[(&str, char)]) -> Option<String> {
     let mut name = String::with_capacity(pattern.len());
     let mut rest = pattern;
     while let Some(c) = rest.chars().next() {
-        let bracketed = [("[*]", '*'), ("[?]", '?'), ("[[]", '['), ("[\\\\]", '\\')]
-            .into_iter()
-            .find(|(bracket, _)| rest.starts_with(bracket));
-        if let Some((bracket, literal)) = bracketed {
-            name.push(literal);
+        if let Some((bracket, literal)) = literals.iter().find(|(bracket, _)| rest.starts_with(bracket)) {
+            name.push(*literal);
             rest = &rest[bracket.len()..];
         } else if matches!(c, '*' | '?' | '[') {
             return None;
@@ -157,23 +159,7 @@ pub fn gold(text: &str) -> Option<String> {
 /// The section name that a line made by [`gold`] matches; None where the line is a real wildcard.
 #[must_use]
 pub fn gold_literal(line: &str) -> Option<String> {
-    let mut name = String::with_capacity(line.len());
-    let mut rest = line;
-    while let Some(c) = rest.chars().next() {
-        let bracketed = [("[*]", '*'), ("[?]", '?'), ("[[]", '[')]
-            .into_iter()
-            .find(|(bracket, _)| rest.starts_with(bracket));
-        if let Some((bracket, literal)) = bracketed {
-            name.push(literal);
-            rest = &rest[bracket.len()..];
-        } else if matches!(c, '*' | '?' | '[') {
-            return None;
-        } else {
-            name.push(c);
-            rest = &rest[c.len_utf8()..];
-        }
-    }
-    Some(name)
+    unbracketed(line, &[("[*]", '*'), ("[?]", '?'), ("[[]", '[')])
 }
 
 /// A symbol as a line of lld's symbol ordering file.

@@ -4,10 +4,14 @@
 //!
 //! [`build`] makes the first two from a [`Profile`].
 
+mod unseen;
+
+pub use unseen::{Standing, Unseen, unseen};
+
 use crate::binary::objects::{Finder, Objects};
 use crate::binary::{Binary, BinaryFunction, SymbolSource, identity};
 use crate::error::{Error, Losses, Result};
-use crate::profile::{EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Profile};
+use crate::profile::{EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Heat, Profile};
 use std::collections::{HashMap, HashSet};
 
 /// Bytes that a function is taken to have where neither a binary nor the profile tells.
@@ -261,9 +265,9 @@ pub struct BuiltGraph {
 /// Builds the graph of the selected functions.
 ///
 /// Weights are calls (`count`), and beside them stand the pairs that ran near in time; where a profile has no calls, `near` counts,
-/// else the compiler's estimates (how often the caller runs for one start of the program, once where that is not known, times the
-/// calls that it makes), else 1 for each edge.
-/// A function weighs what is called into it, from functions outside the selection too. Sizes come from the binary, else from
+/// else the logarithms of the compiler's estimates (how often the caller runs for one start of the program, once where that is not
+/// known, times the calls that it makes; nothing of error paths), else 1 for each edge.
+/// A function weighs what is called into it, from functions outside the selection too; by estimates at least as much as it is expected to run. Sizes come from the binary, else from
 /// the profile, else they are [`UNKNOWN_SIZE`]. Where the weights of a profile add up to more than a graph may have, all are
 /// divided by the same power of two, rounded up.
 ///
@@ -281,7 +285,7 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     let evidence = Evidence::of(profile);
     let edges_of_profile = profile.edges();
     for &(caller, callee, facts) in &edges_of_profile {
-        let weight = evidence.weight(facts, profile.facts(caller));
+        let weight = evidence.weight(facts, [caller, callee].map(|end| profile.facts(end)));
         match (ids[caller.index()], ids[callee.index()]) {
             (caller, Some(callee)) if weight > 0 => calls.push((caller, callee, weight)),
             (Some(_), None) => outside = (outside.0 + 1, outside.1.saturating_add(weight)),
@@ -298,6 +302,12 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
         weights[callee.index()] += weight;
         if let Some(caller) = caller {
             edges.push(CallEdge { caller, callee, weight });
+        }
+    }
+    if evidence == Evidence::Estimates {
+        // What is called through pointers alone is called by nobody here.
+        for (weight, node) in weights.iter_mut().zip(&nodes) {
+            *weight = (*weight).max(unseen::estimated_runs(profile.facts(node.function)));
         }
     }
     let sizes = nodes.iter().map(|node| node.size).collect();
@@ -343,6 +353,12 @@ fn shift_for(calls: &[(Option<FunctionId>, FunctionId, u128)]) -> u32 {
     (0..127).find(|shift| fits(*shift)).unwrap_or(127)
 }
 
+/// Whether a graph of this profile rests on a compiler's estimates alone: nothing in it was seen to run.
+#[must_use]
+pub fn is_estimated(profile: &Profile) -> bool {
+    Evidence::of(profile) == Evidence::Estimates
+}
+
 /// Which attribute of a profile's edges says how often a call is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Evidence {
@@ -367,16 +383,16 @@ impl Evidence {
         }
     }
 
-    fn weight(self, facts: &EdgeFacts, caller: &FunctionFacts) -> u128 {
+    fn weight(self, facts: &EdgeFacts, [caller, callee]: [&FunctionFacts; 2]) -> u128 {
         match self {
             Self::Counts => facts.count.unwrap_or(0),
             Self::Near => facts.near.unwrap_or(0),
+            // Of error paths nothing is expected.
+            Self::Estimates if [caller, callee].iter().any(|end| end.heat == Some(Heat::Cold)) => 0,
             Self::Estimates => {
                 let runs = caller.static_calls.map_or(1_000_000, |runs| runs.0);
                 let calls = facts.static_calls.map_or(0, |calls| calls.0);
-                // Millionths of calls for one start of the program; what runs at all keeps a weight.
-                let sum = runs.saturating_mul(calls);
-                sum.div_ceil(1_000_000)
+                unseen::compressed(runs.saturating_mul(calls), unseen::THOUSANDTH).into()
             }
             Self::Nothing => 1,
         }
@@ -429,7 +445,8 @@ fn select_of_objects(
         .into_iter()
         .filter(|function| profile.key(*function).dso.as_deref() == label)
         .collect();
-    let finder = Finder::new(objects, ours.iter().map(|function| profile.key(*function).name.as_str()));
+    let finder =
+        Finder::new(&objects.functions, ours.iter().map(|function| profile.key(*function).name.as_str()));
     let mut nodes = Vec::new();
     for function in ours {
         let key = profile.key(function);
@@ -459,14 +476,22 @@ fn select_of_binary(
 ) -> Result<Vec<Node>> {
     let label = identity::cluster_of(profile, binary, file_name).map(|found| found.label);
     let by_name = by_name(binary);
+    let functions = profile.functions();
+    let cluster = || functions.iter().map(|function| profile.key(*function)).filter(|key| key.dso == label);
+    let finder = Finder::new(&binary.functions, cluster().map(|key| key.name.as_str()));
     let mut found: Vec<(u64, Node)> = Vec::new();
-    for function in profile.functions() {
+    for &function in &functions {
         let key = profile.key(function);
         let in_cluster = key.dso.is_some() && key.dso == label;
         if !in_cluster && key.dso.is_some() {
             continue;
         }
-        match by_name.get(key.name.as_str()).and_then(|candidates| same_function(key, candidates)) {
+        let there = match by_name.get(key.name.as_str()) {
+            Some(candidates) => same_function(key, candidates),
+            None if in_cluster => finder.find_clones(&key.name).first().copied(),
+            None => None,
+        };
+        match there {
             Some(there) => {
                 let size = [Some(there.size), profile.facts(function).size]
                     .into_iter()

@@ -185,7 +185,9 @@ fn wanted<'a>(
             cloned.entry(clone.name.as_str()).or_insert(name);
         }
     }
+    let aliases = not_asked_by_address(&names, symbols, weights);
     let mut seen = HashSet::new();
+    let mut told_apart: HashSet<&str> = HashSet::new();
     let mut elsewhere = 0;
     let mut wanted = Vec::new();
     for OrderedName { name, line, file } in asked {
@@ -196,13 +198,15 @@ fn wanted<'a>(
             symbols.named(name).iter().filter(of_object).copied().collect();
         by_object.dedup_by_key(|function| function.address);
         if let [function] = by_object.as_slice() {
+            told_apart.insert(name);
             if seen.insert((name.as_str(), Some(function.address))) {
                 let weight = weights.of_file(name, function.file.as_deref());
                 wanted.push(Wanted { name, line: *line, weight, candidates: vec![function.address] });
             }
             continue;
         }
-        if !seen.insert((name.as_str(), None)) {
+        // Behind functions that are told apart by their objects, the bare name is for others that have it.
+        if told_apart.contains(name.as_str()) || !seen.insert((name.as_str(), None)) {
             continue;
         }
         let functions = symbols.named(name);
@@ -242,9 +246,31 @@ fn wanted<'a>(
             followed.insert(original);
             weight = weight.saturating_add(weights.of_name(original));
         }
-        wanted.push(Wanted { name, line: *line, weight, candidates: candidates.into_iter().collect() });
+        let candidates: Vec<u64> = candidates.into_iter().collect();
+        if let [address] = candidates.as_slice() {
+            for alias in aliases.get(address).into_iter().flatten().filter(|alias| followed.insert(alias)) {
+                weight = weight.saturating_add(weights.of_name(alias));
+            }
+        }
+        wanted.push(Wanted { name, line: *line, weight, candidates });
     }
     (wanted, elsewhere)
+}
+
+/// Names of the profile that no order lists, by the one address at which they are: an order that lists another name of the same
+/// function (a C++ constructor has two) asks for them all the same.
+fn not_asked_by_address<'a>(
+    asked: &HashSet<&str>,
+    symbols: &Symbols<'_>,
+    weights: &Weights<'a>,
+) -> HashMap<u64, Vec<&'a str>> {
+    let mut by_address: HashMap<u64, Vec<&str>> = HashMap::new();
+    for name in weights.by_name.keys().filter(|name| !asked.contains(*name)) {
+        if let [function] = symbols.named(name) {
+            by_address.entry(function.address).or_default().push(name);
+        }
+    }
+    by_address
 }
 
 /// Where the functions asked for are.

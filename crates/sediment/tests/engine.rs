@@ -45,15 +45,7 @@ fn graph_of(run: &Trace, functions: u32, size: u64) -> CallGraph {
     for pair in run.functions.windows(2).filter(|pair| pair[0].0 < functions && pair[1].0 < functions) {
         *calls.entry((pair[0].0, pair[1].0)).or_default() += 1;
     }
-    let edges: Vec<CallEdge> = calls
-        .into_iter()
-        .map(|((caller, callee), weight)| CallEdge {
-            caller: FunctionId(caller),
-            callee: FunctionId(callee),
-            weight,
-        })
-        .collect();
-    CallGraph::new(vec![size; functions as usize], vec![0; functions as usize], edges).unwrap()
+    CallGraph::new(vec![size; functions as usize], vec![0; functions as usize], graphs::edges(calls)).unwrap()
 }
 
 /// The graph of a run, and what runs near in it: each function that begins, and those of the last eight others.
@@ -71,12 +63,7 @@ fn with_near(run: &Trace, functions: u32, size: u64) -> CallGraph {
             last.remove(0);
         }
     }
-    let pairs = near.into_iter().map(|((caller, callee), weight)| CallEdge {
-        caller: FunctionId(caller),
-        callee: FunctionId(callee),
-        weight,
-    });
-    graph_of(run, functions, size).with_near(pairs.collect()).unwrap()
+    graph_of(run, functions, size).with_near(graphs::edges(near)).unwrap()
 }
 
 fn alone(trace: &Trace) -> [Workload<'_>; 1] {

@@ -36,21 +36,25 @@ fn functions(text: &str) -> Vec<Asked> {
         .collect()
 }
 
-/// One function a line; further names of it behind blanks.
+/// One function a line; further names of it behind blanks, and behind a tab the source file of a local one.
 fn binary(symbols: &str) -> Binary {
-    let function = |name: &str, place: u64| BinaryFunction {
+    let function = |name: &str, file: Option<&str>, place: u64| BinaryFunction {
         name: name.to_owned(),
         address: 0x1000 + 16 * place,
         size: 16,
         section: ".text".to_owned(),
-        file: None,
-        local: false,
+        file: file.map(str::to_owned),
+        local: file.is_some(),
         ifunc: false,
     };
     let functions = symbols
         .lines()
         .zip(0..)
-        .flat_map(|(line, place)| line.split(' ').map(move |name| function(name, place)))
+        .flat_map(|(line, place)| {
+            let (names, file) =
+                line.split_once('\t').map_or((line, None), |(names, file)| (names, Some(file)));
+            names.split(' ').map(move |name| function(name, file, place))
+        })
         .collect();
     Binary { functions, ..Binary::default() }
 }
@@ -82,17 +86,29 @@ fn check_written(case: &str, placements: &[Placement], mut losses: Losses) {
         let text = text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
         support::golden(&format!("link/{case}/expected.{}", linker.name), &text);
         losses.append(&left_out);
+        if linker.name == "lld-call-graph" {
+            assert!(link::read(&text).unwrap_err().to_string().contains("asks for no order"), "{case}");
+            continue;
+        }
 
         let read: Vec<String> = (linker.read)(&text).unwrap().into_iter().map(|name| name.name).collect();
-        let functions: Vec<String> = read
-            .iter()
-            .filter(|name| placements.iter().any(|placement| placement.name == **name))
-            .cloned()
-            .collect();
+        let mut functions: Vec<&str> = Vec::new();
+        for name in &read {
+            let asked = placements.iter().any(|placement| placement.name == *name);
+            if asked && !functions.contains(&name.as_str()) {
+                functions.push(name);
+            }
+        }
+        // Where files are not told apart, a name stands where the heaviest function of that name does.
+        let by_file = linker.name.starts_with("gnu-ld");
         let mut expected: Vec<&str> = Vec::new();
         for placement in placements {
             let (_, refused) = (linker.write)(std::slice::from_ref(placement));
-            if refused.is_empty() && !expected.contains(&placement.name.as_str()) {
+            let heavier = placements
+                .iter()
+                .any(|other| other.name == placement.name && other.weight > placement.weight);
+            let stands_here = by_file || !heavier;
+            if refused.is_empty() && stands_here && !expected.contains(&placement.name.as_str()) {
                 expected.push(&placement.name);
             }
         }
@@ -211,9 +227,11 @@ proptest! {
                 cold_sections: vec![format!(".text.unlikely.{name}")],
                 files: Vec::new(),
                 weight: 0,
+                is_rest: false,
+                calls: Vec::new(),
             })
             .collect();
-        for linker in LINKERS {
+        for linker in LINKERS.iter().filter(|linker| linker.name != "lld-call-graph") {
             let (text, losses) = (linker.write)(&placements);
             let read: Vec<String> = (linker.read)(&text).unwrap().into_iter().map(|name| name.name).collect();
             let left_out: u64 = losses.iter().map(|(_, loss)| loss.items).sum();

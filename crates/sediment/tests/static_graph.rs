@@ -117,6 +117,25 @@ fn a_unit_of_another_program_of_the_tree_is_left_out() {
     assert_eq!(calls(&joined.profile), [pair("main", "turn"), pair("turn", "usage")]);
 }
 
+/// A unit of a table of functions has no calls and defines no function.
+#[test]
+fn a_table_of_functions_says_whose_addresses_are_taken() {
+    let units = [
+        unit("main.c.gv", "\"main\" -> \"run\" [static=1];\n"),
+        unit("table.c.gv", "\"one\" [taken=1];\n\"two\" [taken=1];\n"),
+        unit("other.c.gv", "\"elsewhere\" [taken=1];\n"),
+    ];
+    let names = ["main", "run", "one", "two"];
+    let binary = linked((0..).zip(names).map(|(at, name)| function(name, 0x100 * at, None)).collect());
+    let joined = link_up(&units, &binary, "tool", None).unwrap();
+    assert_eq!(joined.units, 2);
+    let taken = |profile: &Profile| {
+        let functions = profile.functions().into_iter().filter(|function| profile.facts(*function).taken);
+        functions.map(|function| profile.key(function).name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(taken(&joined.profile), ["one", "two"]);
+}
+
 #[test]
 fn what_several_units_emit_counts_once_and_the_whole_program_comes_first() {
     let emitted = "\"_Z1fv\" -> \"_Z1gv\" [static=2.5];\n\"_Z1gv\" -> \"main\" [static=0];\n";

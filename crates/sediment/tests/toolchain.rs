@@ -45,6 +45,8 @@ mod sample_profile_text;
 mod section_names;
 #[path = "toolchain/starts.rs"]
 mod starts;
+#[path = "toolchain/static_graph.rs"]
+mod static_graph;
 mod support;
 #[path = "toolchain/symbols.rs"]
 mod symbols;
@@ -71,6 +73,7 @@ fn main() {
     cases.extend(resolve::cases());
     cases.extend(section_names::cases());
     cases.extend(starts::cases());
+    cases.extend(static_graph::cases());
     cases.extend(symbols::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }

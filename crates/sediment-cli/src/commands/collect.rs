@@ -56,18 +56,23 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         .iter()
         .map(|name| Package::find(name, arguments.root.as_deref()))
         .collect::<Result<Vec<_>>>()?;
-    if packages.len() > 1 && arguments.output.as_ref().is_some_and(|path| !path.is_dir()) {
+    let several = packages.len() > 1;
+    if several && arguments.output.as_ref().is_some_and(|path| !path.is_dir()) {
         return Err(Error::new(
             ErrorKind::Usage,
             "several packages give several files: -o must name a folder",
         ));
+    }
+    for package in &packages {
+        let place = place(package, arguments.output.as_deref(), several)?;
+        files::expect_to_write(&if place.is_dir() { place.join("part") } else { place })?;
     }
     let made = arguments.options.record(&target(&arguments.command, &arguments.pid, false), false, ui)?;
     // What was recorded ran here, wherever its package is installed.
     let files = SystemFiles::new(None, &[])?;
     for package in &packages {
         let kept = of_package(&made.recording, &made.resolved.profile, package, &files, ui)?;
-        let written = write(&kept, package, arguments.output.as_deref(), packages.len() > 1, ui)?;
+        let written = write(&kept, package, arguments.output.as_deref(), several, ui)?;
         if arguments.show {
             ui.result(&text::print(&kept))?;
         }
@@ -143,6 +148,17 @@ pub(crate) fn write(
     several: bool,
     ui: &Ui,
 ) -> Result<String> {
+    let place = place(package, output, several)?;
+    if place.is_dir() {
+        split::write_parts(profile, &place, ui)?;
+    } else {
+        files::write(&place, text::print(profile).as_bytes(), ui)?;
+    }
+    Ok(files::display(&place))
+}
+
+/// The file for a package's profile, or the folder for its parts.
+fn place(package: &Package, output: Option<&Path>, several: bool) -> Result<PathBuf> {
     let name = || {
         sediment::escape::file_name(&package.name.replace(':', "-"))
             .ok_or_else(|| {
@@ -150,15 +166,9 @@ pub(crate) fn write(
             })
             .map(|name| format!("{name}.gv"))
     };
-    let path = match output {
-        None => PathBuf::from(name()?),
-        Some(folder) if folder.is_dir() && several => folder.join(name()?),
-        Some(folder) if folder.is_dir() => {
-            split::write_parts(profile, folder, ui)?;
-            return Ok(files::display(folder));
-        }
-        Some(path) => path.to_path_buf(),
-    };
-    files::write(&path, text::print(profile).as_bytes(), ui)?;
-    Ok(files::display(&path))
+    match output {
+        None => Ok(PathBuf::from(name()?)),
+        Some(folder) if folder.is_dir() && several => Ok(folder.join(name()?)),
+        Some(place) => Ok(place.to_path_buf()),
+    }
 }

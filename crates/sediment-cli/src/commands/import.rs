@@ -55,9 +55,15 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     arguments.refuse_one_file_for_two()?;
-    if let Some(units) = unit_graphs::find(&arguments.recordings)? {
+    if let Some(units) = unit_graphs::find(&arguments.recordings, ui)? {
         let profile = arguments.of_units(&units, ui)?;
         return files::write(&arguments.output, profile::text::print(&profile).as_bytes(), ui);
+    }
+    if arguments.map.is_some() {
+        return Err(Error::new(
+            ErrorKind::Usage,
+            "--map is for graphs of units that a compiler left, not for recordings",
+        ));
     }
     let settings = arguments.settings();
     let inputs = Inputs::open(&arguments.recordings, ui)?;
@@ -102,6 +108,19 @@ impl Arguments {
     }
 
     fn of_units(&self, units: &[PathBuf], ui: &Ui) -> Result<profile::Profile> {
+        let others = [
+            (self.trace.is_some(), "--trace"),
+            (self.symfs.is_some(), "--symfs"),
+            (self.format.is_some(), "--format"),
+            (self.stacks.is_some(), "--stacks"),
+            (self.ignore_build_id, "--ignore-build-id"),
+        ];
+        if let Some((_, option)) = others.iter().find(|(given, _)| *given) {
+            return Err(Error::new(
+                ErrorKind::Usage,
+                format!("{option} is for recordings, not for graphs of units"),
+            ));
+        }
         match &self.binary[..] {
             [binary] => unit_graphs::import(units, binary, self.map.as_deref(), ui),
             _ => Err(Error::new(ErrorKind::Usage, "graphs of units become the profile of one linked file")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The original's commands, with its arguments: `perf2gv`, `gv2link`, `gen_profiles`, `gen_profile_merge`, `gen_link_order`. They are names of this program, or
+//! The original's commands, with its arguments: `perf2gv`, `gv2link`, `gen_profiles`, `gen_profile_merge`, `gen_link_order`, `make_sediment_rpmmacros`. They are names of this program, or
 //! its first word.
 
-use super::{collect, import, merge, order, weights};
+use super::{collect, import, merge, order, rpm_macros, weights};
 use crate::demo::toolchain;
 use crate::files::{self, SystemFiles};
 use crate::packages::Package;
@@ -29,6 +29,11 @@ const LEGACY: &[Legacy] = &[
     Legacy { name: "gen_profiles", command: gen_profiles_command, run: gen_profiles },
     Legacy { name: "gen_profile_merge", command: gen_profile_merge_command, run: gen_profile_merge },
     Legacy { name: "gen_link_order", command: gen_link_order_command, run: gen_link_order },
+    Legacy {
+        name: "make_sediment_rpmmacros",
+        command: make_sediment_rpmmacros_command,
+        run: |_, ui| rpm_macros::run(ui),
+    },
 ];
 
 /// The command of the original that the arguments name, by the program's own name or by its first word, and its arguments
@@ -47,11 +52,19 @@ pub(crate) fn called_as(arguments: &[OsString]) -> Option<(&'static Legacy, &[Os
 }
 
 pub(crate) fn run(legacy: &Legacy, arguments: &[OsString], ui: &Ui) -> Result<ExitCode> {
-    let command = (legacy.command)().version(env!("CARGO_PKG_VERSION")).infer_long_args(true);
-    match command.try_get_matches_from(arguments) {
+    match described(legacy).infer_long_args(true).try_get_matches_from(arguments) {
         Ok(matches) => (legacy.run)(&matches, ui).map(|()| ExitCode::SUCCESS),
         Err(error) => super::usage(&error, ui),
     }
+}
+
+fn described(legacy: &Legacy) -> Command {
+    (legacy.command)().version(env!("CARGO_PKG_VERSION"))
+}
+
+/// The arguments of all of them.
+pub(crate) fn commands() -> impl Iterator<Item = Command> {
+    LEGACY.iter().map(described)
 }
 
 fn inputs_argument() -> Arg {
@@ -181,6 +194,12 @@ fn gen_profile_merge(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let output: &PathBuf =
         matches.get_one("output").ok_or_else(|| Error::failed("gen_profile_merge needs an output file"))?;
     merge::merge_files(&pairs, false, output, ui)
+}
+
+fn make_sediment_rpmmacros_command() -> Command {
+    Command::new("make_sediment_rpmmacros")
+        .about("Print macros for ~/.rpmmacros, for this machine: make_sediment_rpmmacros >> ~/.rpmmacros")
+        .after_help("Then `rpmbuild -ba --define \"pgo 1\" foo.spec` builds a package in the order of its call graph, if its spec names one.")
 }
 
 fn gen_link_order_command() -> Command {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment merge`: several profiles in, one out.
+//! `sediment merge`: several profiles in, one out; with `--into`, what users send in, into the profile that a package keeps.
 
-use super::{read_profile, weights};
+mod into;
+
+use super::read_profile;
+use super::weights::{Weighable, Weighed};
 use crate::files;
 use crate::ui::Ui;
-use clap::{ArgMatches, Args, FromArgMatches};
+use clap::Args;
 use sediment::profile::merge::{self, Weight};
 use sediment::{Result, profile};
 use std::path::{Path, PathBuf};
@@ -14,8 +17,10 @@ use std::path::{Path, PathBuf};
 #[command(long_about = "Add profiles up, with weights.\n\n\
 A fresh recording is brought to shares of all its calls first, so that a long one does not drown a short one; what was merged \
 before is taken as it is. A weight (-w) holds for the files after it, until the next; it is 1 before the first. With weight 1 \
-for what was already merged, the order and grouping of the inputs cannot show in the result.")]
-struct Options {
+for what was already merged, the order and grouping of the inputs cannot show in the result.\n\n\
+With --into, FILE… are what users sent in: each counts as one recording times its weight, also if it was merged of several, and is \
+added to the profile that the package keeps. A report says what each adds.")]
+pub(crate) struct Options {
     /// The profile to write; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = files::STANDARD_STREAM)]
     output: PathBuf,
@@ -26,45 +31,40 @@ struct Options {
     #[arg(required = true, value_name = "FILE")]
     profiles: Vec<PathBuf>,
     /// Bring the totals of merged inputs back to one recording's first
-    #[arg(long)]
+    #[arg(long, conflicts_with = "into")]
     normalize: bool,
+    /// The profile that a package keeps: grows by the files, or is begun
+    #[arg(long, value_name = "KEPT", conflicts_with = "output")]
+    into: Option<PathBuf>,
+    /// Who sent the files that follow, until the next; without it each file is somebody else's
+    #[arg(long, value_name = "WHO", requires = "into")]
+    from: Vec<String>,
+    /// The largest part of the result that may be of one submitter; who has more is scaled down
+    #[arg(long, value_name = "PERCENT", requires = "into", value_parser = super::verify::percent)]
+    cap: Option<u64>,
+    /// A program or library of the build that the profile is for, with its symbols; may be repeated
+    #[arg(long, value_name = "ELF", requires = "into")]
+    against: Vec<PathBuf>,
+    /// Leave out files of whose weight less than this is in the build (--against): they are of another version
+    #[arg(long, value_name = "PERCENT", requires = "against", value_parser = super::verify::percent)]
+    min_coverage: Option<u64>,
+    /// Say what would come, and write nothing
+    #[arg(long, requires = "into")]
+    dry_run: bool,
 }
 
-/// The options, and each file with the weight that stands for it.
-#[derive(Debug)]
-pub(crate) struct Arguments {
-    options: Options,
-    weights: Vec<(usize, String)>,
-    profiles: Vec<(usize, PathBuf)>,
-}
+pub(crate) type Arguments = Weighed<Options>;
 
-impl FromArgMatches for Arguments {
-    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
-        Ok(Self {
-            options: Options::from_arg_matches(matches)?,
-            weights: weights::positioned(matches, "weight"),
-            profiles: weights::positioned(matches, "profiles"),
-        })
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
-impl Args for Arguments {
-    fn augment_args(command: clap::Command) -> clap::Command {
-        Options::augment_args(command)
-    }
-
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        Options::augment_args_for_update(command)
-    }
+impl Weighable for Options {
+    const FILES: &'static [&'static str] = &["profiles", "into"];
+    const NAMES: Option<&'static str> = Some("from");
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
-    let inputs = weights::pair(&arguments.weights, &arguments.profiles)?;
+    if arguments.options.into.is_some() {
+        return into::run(arguments, ui);
+    }
+    let inputs = arguments.files("profiles")?;
     merge_files(&inputs, arguments.options.normalize, &arguments.options.output, ui)
 }
 

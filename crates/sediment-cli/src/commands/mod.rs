@@ -4,16 +4,20 @@
 mod advise;
 mod collect;
 mod demo;
+mod diff;
 mod doctor;
 mod draw;
 mod eval;
 pub(crate) mod import;
 mod legacy;
+mod manual;
 mod merge;
 mod order;
+mod package;
 mod predict;
 mod record;
 mod report;
+mod rpm_macros;
 mod settings;
 mod show;
 mod split;
@@ -34,7 +38,7 @@ use std::process::ExitCode;
 #[command(name = "sediment", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(
     after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 a regression, 4 inconclusive where that was not wanted, 5 below a floor that was set, 6 this machine cannot do it.\n\
-The original's commands work too: sediment perf2gv, gv2link, gen_profiles, gen_profile_merge, gen_link_order, or links of those names to this program."
+The original's commands work too: sediment perf2gv, gv2link, gen_profiles, gen_profile_merge, gen_link_order, make_sediment_rpmmacros, or links of those names to this program."
 )]
 struct Program {
     #[command(subcommand)]
@@ -47,6 +51,7 @@ enum Command {
     Collect(collect::Arguments),
     Import(import::Arguments),
     Merge(merge::Arguments),
+    Diff(diff::Arguments),
     Show(show::Arguments),
     Draw(draw::Arguments),
     Split(split::Arguments),
@@ -54,10 +59,13 @@ enum Command {
     Predict(predict::Arguments),
     Report(report::Arguments),
     Verify(verify::Arguments),
+    Package(package::Arguments),
     Advise(advise::Arguments),
     Eval(eval::Arguments),
     Demo(demo::Arguments),
     Doctor(doctor::Arguments),
+    #[command(hide = true)]
+    Manual(manual::Arguments),
 }
 
 /// Runs the command that the arguments name.
@@ -74,6 +82,7 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
         Command::Collect(arguments) => return collect::run(&arguments, ui),
         Command::Import(arguments) => import::run(&arguments, ui),
         Command::Merge(arguments) => merge::run(&arguments, ui),
+        Command::Diff(arguments) => diff::run(&arguments, ui),
         Command::Show(arguments) => show::run(&arguments, ui),
         Command::Draw(arguments) => draw::run(&arguments, ui),
         Command::Split(arguments) => split::run(&arguments, ui),
@@ -81,10 +90,12 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
         Command::Predict(arguments) => predict::run(&arguments, ui),
         Command::Report(arguments) => report::run(&arguments, ui),
         Command::Verify(arguments) => return verify::run(&arguments, ui),
+        Command::Package(arguments) => package::run(&arguments, ui),
         Command::Advise(arguments) => advise::run(&arguments, ui),
         Command::Eval(arguments) => return eval::run(&arguments, ui),
         Command::Demo(arguments) => demo::run(&arguments, ui),
         Command::Doctor(arguments) => doctor::run(&arguments, ui),
+        Command::Manual(arguments) => manual::run(&arguments, ui),
     }
     .map(|()| ExitCode::SUCCESS)
 }
@@ -112,7 +123,13 @@ fn read_profile(path: &Path, ui: &Ui) -> Result<sediment::profile::Profile> {
 
 /// Reads an ELF file with its symbols, from its debug file where it is stripped.
 fn read_binary(path: &Path) -> Result<sediment::binary::Binary> {
-    let files = crate::files::SystemFiles::new(None, std::slice::from_ref(&path.to_path_buf()))?;
+    read_binary_below(None, path)
+}
+
+/// The same, of a file below the root of a system, whose debug files lie there, too.
+fn read_binary_below(root: Option<&Path>, path: &Path) -> Result<sediment::binary::Binary> {
+    let root = root.map(Path::to_path_buf);
+    let files = crate::files::SystemFiles::new(root, std::slice::from_ref(&path.to_path_buf()))?;
     let bytes = crate::files::read(path)?;
     sediment::binary::Binary::parse(&bytes, &files)
         .map_err(|error| error.with_input(crate::files::display(path)))

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment order`: profiles in, a linker's ordering file out.
 
+mod estimates;
 mod explain;
 mod keeping;
 mod serving;
 mod workloads;
 
 use super::settings::{Known, Settings};
-use super::{read_binary, read_profile, weights};
+use super::weights::{Weighable, Weighed};
+use super::{read_binary, read_profile};
 use crate::files;
 use crate::ui::Ui;
+use clap::Args;
 use clap::builder::PossibleValuesParser;
-use clap::{ArgMatches, Args, FromArgMatches};
 use sediment::arrange::keep::Kept;
 use sediment::arrange::releases::{self, ENGINES, Engine, LATEST};
 use sediment::arrange::{self, AIMS, Aim, Evidence};
 use sediment::binary::Binary;
 use sediment::engine::{Outcome, Workload};
-use sediment::graph::{self, BuiltGraph, FunctionId, GroupKind, Order, Selection, Trace};
+use sediment::graph::{self, BuiltGraph, FunctionId, GroupKind, Order, Selection, Trace, Unseen};
 use sediment::layout::{self, ALGORITHMS};
 use sediment::link::{self, LINKERS, Linker, Placement};
 use sediment::profile::Profile;
@@ -36,7 +38,7 @@ Several profiles are several workloads of one program: they are merged as `sedim
 order is said beside an order for it alone. A weight (-w) holds for the profiles and traces after it, until the next; it is 1 before \
 the first.")]
 #[command(after_long_help = choices())]
-struct Options {
+pub(crate) struct Options {
     /// The profile; several are merged
     #[arg(required = true, value_name = "PROFILE")]
     profiles: Vec<PathBuf>,
@@ -87,39 +89,10 @@ struct Options {
     settings: Settings,
 }
 
-/// The options, and each profile and trace with the place on the command line that its weight depends on.
-#[derive(Debug)]
-pub(crate) struct Arguments {
-    options: Options,
-    weights: Vec<(usize, String)>,
-    profiles: Vec<(usize, PathBuf)>,
-    traces: Vec<(usize, PathBuf)>,
-}
+pub(crate) type Arguments = Weighed<Options>;
 
-impl FromArgMatches for Arguments {
-    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
-        Ok(Self {
-            options: Options::from_arg_matches(matches)?,
-            weights: weights::positioned(matches, "weight"),
-            profiles: weights::positioned(matches, "profiles"),
-            traces: weights::positioned(matches, "trace"),
-        })
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
-impl Args for Arguments {
-    fn augment_args(command: clap::Command) -> clap::Command {
-        Options::augment_args(command)
-    }
-
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        Options::augment_args_for_update(command)
-    }
+impl Weighable for Options {
+    const FILES: &'static [&'static str] = &["profiles", "trace"];
 }
 
 /// The default of `--algorithm`.
@@ -161,13 +134,14 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         settings: &options.settings,
         file: options.binary.as_deref(),
         serve: options.serve.as_deref().and_then(aim),
-        traces: &weights::pair(&arguments.weights, &arguments.traces)?,
+        traces: &arguments.files("trace")?,
         keep: options.keep.as_deref().map(|old| (old, options.keep_below / 100.0)),
         align_hot: options.align_hot,
         explain: &options.explain,
         linker: linker(&options.linker)?,
     };
-    let inputs = weights::pair(&arguments.weights, &arguments.profiles)?
+    let inputs = arguments
+        .files("profiles")?
         .into_iter()
         .map(|(path, weight)| {
             Ok(Input { name: files::display(&path), weight, profile: read_profile(&path, ui)? })
@@ -360,6 +334,10 @@ struct Made {
     traces: Vec<Trace>,
     outcome: Outcome,
     order: Order,
+    /// What a compiler lets expect of functions that no run saw.
+    unseen: Option<Unseen>,
+    /// Whether that is all there is.
+    is_estimated: bool,
     /// What became of the older order that was to be kept.
     kept: Option<Kept>,
 }
@@ -372,10 +350,20 @@ impl Made {
         let first = graph::first_uses(profile, &built.table);
         let traces =
             how.traces.iter().map(|(path, _)| read_trace(path, &built)).collect::<Result<Vec<Trace>>>()?;
-        let outcome = sequence(profile, &built, &traces, selection, how, ui)?;
+        let mut outcome = sequence(profile, &built, &traces, selection, how, ui)?;
+        // A classic algorithm's order stays as it is.
+        let unseen = match how.aim() {
+            Some(_) => graph::unseen(profile, &built.graph, &built.table)?,
+            None => None,
+        };
+        if let Some(unseen) = &unseen {
+            outcome.order = arrange::by_bonds(&outcome.order, unseen);
+            estimates::say_what_they_do(unseen, graph::is_estimated(profile), ui);
+        }
+        let is_estimated = graph::is_estimated(profile);
         let evidence = Evidence { graph: &built.graph, first: &first };
         let order = how.arranged(&evidence, &outcome.order);
-        let mut made = Self { built, first, traces, outcome, order, kept: None };
+        let mut made = Self { built, first, traces, outcome, order, unseen, is_estimated, kept: None };
         if let Some(aim) = how.aim() {
             serving::say_what_each_aim_gives(&made, aim, ui);
         }

@@ -38,6 +38,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
+    files::expect_to_write(&arguments.output)?;
     let target = target(&arguments.command, &arguments.pid, arguments.system);
     let made = arguments.options.record(&target, arguments.startup, ui)?;
     files::write(&arguments.output, profile::text::print(&made.resolved.profile).as_bytes(), ui)?;

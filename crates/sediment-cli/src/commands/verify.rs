@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment verify`: what the linker really did with an order; `log`, with those of a whole build; `same`, what else it did.
+//! `sediment verify`: what the linker really did with an order; `log`, with those of a whole build; `installed`, as it became part
+//! of a package; `same`, what else it did.
 
+mod installed;
 mod log;
 mod same;
 
-use super::{read_binary, read_profile};
+use super::{read_binary_below, read_profile};
 use crate::exit::BELOW_FLOOR;
 use crate::files;
 use crate::ui::Ui;
@@ -15,7 +17,7 @@ use sediment::link;
 use sediment::verify::{self, Basis, Misplaced, Reason, Report};
 use sediment::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,6 +41,9 @@ pub(crate) struct Arguments {
     /// What the linker's wrapper left in this folder (SEDIMENT_LOG): verify each output that it ordered
     #[arg(long, value_name = "FOLDER", conflicts_with = "profile")]
     log: Option<PathBuf>,
+    /// With --log: look at the files as they lie below this folder, where the build installed them to be packed, by their debug files
+    #[arg(long, value_name = "FOLDER", requires = "log")]
+    installed: Option<PathBuf>,
     /// The profile, for the functions' weights; without it all weigh the same
     #[arg(long, value_name = "PROFILE")]
     profile: Option<PathBuf>,
@@ -54,7 +59,7 @@ pub(crate) struct Arguments {
 }
 
 /// Percent with up to four decimals, as parts per million.
-fn percent(text: &str) -> std::result::Result<u64, String> {
+pub(super) fn percent(text: &str) -> std::result::Result<u64, String> {
     let wrong = || format!("{text} is no percentage from 0 to 100 with at most four decimals");
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
@@ -74,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     };
     let mut code = ExitCode::SUCCESS;
     if let Some(order) = &arguments.order {
-        let report = report_on(path, order, arguments.profile.as_deref(), ui)?;
+        let report = report_on(Place { path, root: None }, order, arguments.profile.as_deref(), &[], ui)?;
         let file_name = files::base_name(path);
         if arguments.json {
             ui.json(&in_json(&report))?;
@@ -93,15 +98,36 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// Compares a linked file with an order.
-fn report_on(path: &Path, order: &Path, profile: Option<&Path>, ui: &Ui) -> Result<Report> {
-    let binary = read_binary(path)?;
-    let profile = profile.map(|path| read_profile(path, ui)).transpose()?;
+/// A linked file, and the root of the system that it belongs to where that is not this one: its debug file is looked for there.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    path: &'a Path,
+    root: Option<&'a Path>,
+}
+
+/// Compares a linked file with an order. `renamed`: pairs of a function's name in the profile and in the file.
+fn report_on(
+    place: Place<'_>,
+    order: &Path,
+    profile: Option<&Path>,
+    renamed: &[(&str, &str)],
+    ui: &Ui,
+) -> Result<Report> {
+    let binary = read_binary_below(place.root, place.path)?;
+    let mut profile = profile.map(|path| read_profile(path, ui)).transpose()?;
+    if let Some(profile) = &mut profile {
+        let names: HashMap<&str, &str> = renamed.iter().copied().collect();
+        for function in profile.functions() {
+            if let Some(new) = names.get(profile.key(function).name.as_str()) {
+                profile.rename(function, new);
+            }
+        }
+    }
     let name = files::display(order);
     let text = String::from_utf8(files::read(order)?)
         .map_err(|_| Error::failed("this is no ordering file: it is not text").with_input(name.clone()))?;
     let (_, asked) = link::read(&text).map_err(|error| error.with_input(name))?;
-    verify::verify(&binary, &asked, profile.as_ref(), &files::base_name(path))
+    verify::verify(&binary, &asked, profile.as_ref(), &files::base_name(place.path))
 }
 
 /// Whether less is placed than the caller required; then that is said.
@@ -125,14 +151,18 @@ fn as_percent(parts_per_million: u64) -> String {
     format!("{}.{:02} %", parts_per_million / 10_000, parts_per_million / 100 % 100)
 }
 
-fn in_words(report: &Report, file_name: &str, list: usize) -> String {
-    let mut text = String::new();
-    let symbols = match report.symbols_from {
+fn symbols_in_words(source: SymbolSource) -> &'static str {
+    match source {
         SymbolSource::SymbolTable => "its symbol table",
         SymbolSource::DebugFile => "its debug file",
         SymbolSource::GnuDebugdata => ".gnu_debugdata",
         SymbolSource::DynamicSymbols => "its exported symbols alone: it is stripped",
-    };
+    }
+}
+
+fn in_words(report: &Report, file_name: &str, list: usize) -> String {
+    let mut text = String::new();
+    let symbols = symbols_in_words(report.symbols_from);
     let weight = match report.basis {
         Basis::Calls => "the calls in the profile",
         Basis::Samples => "the profile's samples",

@@ -1,12 +1,74 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `-w WEIGHT FILE…` on a command line: a weight stands until the next, and is 1 before the first.
 
+use clap::{ArgMatches, Args, FromArgMatches};
 use sediment::Result;
 use sediment::profile::merge::Weight;
 use std::path::PathBuf;
 
+/// Options of a command of which some name files that a `weight` can stand before: the ids of those.
+pub(crate) trait Weighable: Args {
+    const FILES: &'static [&'static str];
+    /// The id of the option that names whose the files are that follow it, if there is one.
+    const NAMES: Option<&'static str> = None;
+}
+
+/// The options, and where weights and files stand on the command line.
+#[derive(Debug)]
+pub(crate) struct Weighed<O> {
+    pub(crate) options: O,
+    weights: Vec<(usize, String)>,
+    files: Vec<(&'static str, Vec<(usize, PathBuf)>)>,
+    names: Vec<(usize, String)>,
+}
+
+impl<O> Weighed<O> {
+    /// The files of an option, each with the weight that stands for it.
+    pub(crate) fn files(&self, option: &str) -> Result<Vec<(PathBuf, Weight)>> {
+        let files = self.files.iter().find(|(name, _)| *name == option);
+        pair(&self.weights, files.map_or(&[], |(_, files)| files))
+    }
+
+    /// Whose the files of an option are: for each the last name given before it.
+    pub(crate) fn names(&self, option: &str) -> Vec<Option<String>> {
+        let files = self.files.iter().filter(|(name, _)| *name == option).flat_map(|(_, files)| files);
+        files
+            .map(|(position, _)| {
+                let before = self.names.iter().rev().find(|(at, _)| at < position);
+                before.map(|(_, name)| name.clone())
+            })
+            .collect()
+    }
+}
+
+impl<O: Weighable> FromArgMatches for Weighed<O> {
+    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
+        Ok(Self {
+            options: O::from_arg_matches(matches)?,
+            weights: positioned(matches, "weight"),
+            files: O::FILES.iter().map(|option| (*option, positioned(matches, option))).collect(),
+            names: O::NAMES.map_or_else(Vec::new, |option| positioned(matches, option)),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl<O: Weighable> Args for Weighed<O> {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        O::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        O::augment_args_for_update(command)
+    }
+}
+
 /// Pairs each file with the last weight given before it. Both lists hold the position of each on the command line.
-pub(crate) fn pair(
+pub(super) fn pair(
     weights: &[(usize, String)],
     files: &[(usize, PathBuf)],
 ) -> Result<Vec<(PathBuf, Weight)>> {
@@ -24,8 +86,8 @@ pub(crate) fn pair(
 }
 
 /// The values of an argument with their positions on the command line.
-pub(crate) fn positioned<T: Clone + Send + Sync + 'static>(
-    matches: &clap::ArgMatches,
+pub(super) fn positioned<T: Clone + Send + Sync + 'static>(
+    matches: &ArgMatches,
     argument: &str,
 ) -> Vec<(usize, T)> {
     let positions = matches.indices_of(argument).into_iter().flatten();

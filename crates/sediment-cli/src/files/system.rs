@@ -128,7 +128,13 @@ impl Files for SystemFiles {
         let name = plain(name)?;
         self.binaries.iter().find_map(|(path, _)| {
             let full = fs::canonicalize(path).ok()?;
-            self.linked(full.parent()?, name, crc, &contents)
+            let folder = full.parent()?;
+            let inside = || {
+                // Below the root, a debug file lies as its program does there.
+                let inside = folder.strip_prefix(self.root.as_deref()?).ok()?;
+                self.linked(inside, name, crc, &|path| self.below_root(path))
+            };
+            self.linked(folder, name, crc, &contents).or_else(inside)
         })
     }
 

@@ -13,6 +13,21 @@ use std::process::{Command, ExitCode, Output};
 /// Names the wrappers that a link went through, so that two of them do not call each other for ever.
 const PASSED: &str = "SEDIMENT_LD_PASSED";
 
+/// The name that GCC's collect2 looks for before all others, whichever linker was chosen. A configure script that asks GCC for `ld` is
+/// not told of it, so that no file of a package gets to know the wrapper.
+const REAL_LD: &str = "real-ld";
+
+/// The linker that GCC would have called: the one of its last `-fuse-ld`, which it names to programs that it calls.
+fn chosen_by_gcc() -> String {
+    const OPTION: &str = "'-fuse-ld=";
+    let options = std::env::var("COLLECT_GCC_OPTIONS").unwrap_or_default();
+    let chosen = options.rsplit_once(OPTION).and_then(|(_, rest)| rest.split('\'').next());
+    match chosen {
+        Some(chosen) if !chosen.is_empty() && !chosen.contains('/') => format!("ld.{chosen}"),
+        _ => "ld".to_owned(),
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Linker {
     path: PathBuf,
@@ -23,6 +38,12 @@ impl Linker {
     /// that GCC looks for its programs (COMPILER_PATH), or beside a compiler that does not tell its way, such as clang; the one for
     /// the machine that is linked for; the next on PATH.
     pub(super) fn find(name: &str, line: &LinkLine) -> Result<Self> {
+        Self::found(name, line, std::env::var_os("SEDIMENT_LD").filter(|value| !value.is_empty()))
+    }
+
+    fn found(name: &str, line: &LinkLine, given: Option<OsString>) -> Result<Self> {
+        let meant = if name == REAL_LD { chosen_by_gcc() } else { name.to_owned() };
+        let name = meant.as_str();
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let passed = variable(PASSED).unwrap_or_default();
         let mut ours: Vec<PathBuf> = std::env::split_paths(&passed).collect();
@@ -37,7 +58,7 @@ impl Linker {
         let on_path = folders(variable("PATH"));
         let among =
             |folders: &[PathBuf], name: &str| folders.iter().find_map(|folder| real(&folder.join(name)));
-        if let Some(given) = variable("SEDIMENT_LD") {
+        if let Some(given) = given {
             let given = PathBuf::from(given);
             let found = if given.components().count() > 1 {
                 real(&given)
@@ -57,10 +78,9 @@ impl Linker {
             real(&compiler.parent()?.join(name))
         };
         let mut tries: Vec<Option<PathBuf>> = Vec::new();
-        match &compiler_path {
-            Some(path) => tries.push(among(&folders(Some(path.clone())), name)),
-            None => tries.push(beside()),
-        }
+        tries.push(compiler_path.and_then(|path| among(&folders(Some(path)), name)));
+        // clang takes COMPILER_PATH as it takes -B, and does not pass on its own way.
+        tries.push(beside());
         let (machine, targets) = line.emulation.as_deref().and_then(plan::targets).unwrap_or(("", &[]));
         let here = std::env::consts::ARCH;
         let native = machine.is_empty() || machine == here || (machine == "i686" && here == "x86_64");
@@ -83,6 +103,11 @@ impl Linker {
             Error::failed(format!("no linker of the name {name} was found"))
                 .with_hint("install it, or name one with SEDIMENT_LD")
         })
+    }
+
+    /// Another linker, for the machine that is linked for.
+    pub(super) fn other(name: &str, line: &LinkLine) -> Option<Self> {
+        Self::found(name, line, None).ok()
     }
 
     fn command(&self) -> Command {
@@ -119,16 +144,22 @@ impl Linker {
         })
     }
 
+    /// What it answers to a question about itself.
+    fn ask(&self, question: &str) -> String {
+        let answer = self.output(self.command().arg(question).env("LC_ALL", "C"));
+        answer.map(|answer| String::from_utf8_lossy(&answer.stdout).into_owned()).unwrap_or_default()
+    }
+
+    /// What it calls itself.
+    pub(super) fn version(&self) -> String {
+        self.ask("--version").lines().next().unwrap_or_default().to_owned()
+    }
+
     /// The dialect in which it takes an order, as it says itself; or why it takes none.
     pub(super) fn dialect(&self) -> std::result::Result<&'static link::Linker, String> {
-        let ask = |question: &str| {
-            let answer = self.output(self.command().arg(question).env("LC_ALL", "C"));
-            answer.map(|answer| String::from_utf8_lossy(&answer.stdout).into_owned()).unwrap_or_default()
-        };
-        let version = ask("--version");
-        let version = version.lines().next().unwrap_or_default();
-        let help = if version.starts_with("GNU ld") { ask("--help") } else { String::new() };
-        plan::dialect(version, &help)
+        let version = self.version();
+        let help = if version.starts_with("GNU ld") { self.ask("--help") } else { String::new() };
+        plan::dialect(&version, &help)
     }
 }
 

@@ -2,7 +2,8 @@
 //! What a build leaves behind in the folder that `SEDIMENT_LOG` names: each order, and in `links.jsonl` a line for each link.
 //!
 //! A line is a JSON object: `outcome` (ordered, failed or left), `output`, and for the first two `order`, `profile`, `label`, `rule`,
-//! `linker` and `functions`; `why` for the last two. Lines are appended, so that links of a parallel build do not disturb each other.
+//! `linker`, `functions`, `coverage_percent` (of the calls in the profile, those into functions that are there), `renamed` (pairs of a
+//! name in the profile and the one here) and the `milliseconds` that making the order and linking took; `why` for the last two. Lines are appended, so that links of a parallel build do not disturb each other.
 
 use super::Ordered;
 use crate::files;
@@ -12,6 +13,7 @@ use sediment::{Error, Result, escape};
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The file in the folder that lists the links.
 pub(crate) const LINKS: &str = "links.jsonl";
@@ -59,9 +61,12 @@ impl OrderFile {
     }
 }
 
-/// A link that was done in its order.
-pub(super) fn ordered(line: &LinkLine, order: &Ordered, file: &OrderFile, ui: &Ui) {
-    append(&about(line, order, file, "ordered"), ui);
+/// A link that was done in its order, and how long the order and the link took.
+pub(super) fn ordered(line: &LinkLine, order: &Ordered, file: &OrderFile, took: [Duration; 2], ui: &Ui) {
+    let mut entry = about(line, order, file, "ordered");
+    let [made, linked] = took.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    entry["milliseconds"] = json!({ "order": made, "link": linked });
+    append(&entry, ui);
 }
 
 /// A link that failed in its order and was done without.
@@ -92,6 +97,8 @@ fn about(line: &LinkLine, order: &Ordered, file: &OrderFile, outcome: &str) -> V
         "rule": order.chosen.rule.in_words(),
         "linker": order.dialect.name,
         "functions": order.functions,
+        "coverage_percent": (order.coverage * 100.0).floor() / 100.0,
+        "renamed": order.renamed.iter().map(|renaming| json!([renaming.old, renaming.new])).collect::<Vec<_>>(),
         "left_out": left_out,
     })
 }

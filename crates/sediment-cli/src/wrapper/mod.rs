@@ -6,27 +6,34 @@
 //! `PROF_DIR` names, computes the order, and calls the real linker with it. Where there is nothing to do, the real linker takes
 //! this process over with the very arguments. Whatever goes wrong on our side, the link is done as without us.
 //!
-//! `linker` finds and runs the real linker, `profiles` knows PROF_DIR, `log` what SEDIMENT_LOG is told.
+//! `linker` finds and runs the real linker, `joined` knows a detour for those that know no order, `profiles` knows PROF_DIR, `log` what SEDIMENT_LOG is told.
 
+mod joined;
 mod linker;
 mod log;
 mod profiles;
 
 use crate::files;
 use crate::ui::Ui;
+use joined::Joiner;
 use linker::Linker;
 pub(crate) use log::LINKS;
 use profiles::Chosen;
 pub(crate) use profiles::{Profiles, cluster_in};
 use sediment::binary::objects::Objects;
-use sediment::graph::{self, Selection};
+use sediment::binary::renamed::Renaming;
+use sediment::graph::{self, BuiltGraph, Selection};
 use sediment::link::command_line::{self, Input, LinkLine};
+use sediment::link::gnu_ld_script;
 use sediment::link::plan::{self, Left};
+use sediment::profile::FunctionIndex;
 use sediment::{Error, Result, engine, layout, link};
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Instant;
 
 /// The name of a linker that this program was called by.
 pub(crate) fn called_as(arguments: &[OsString]) -> Option<String> {
@@ -56,7 +63,8 @@ pub(crate) fn run(name: &str, arguments: &[OsString], ui: &Ui) -> Result<ExitCod
         }
         None => {}
     }
-    let (order, file) = match prepare(Path::new(&folder), &line, &linker, ui) {
+    let began = Instant::now();
+    let (order, file) = match prepare(Path::new(&folder), &line, arguments, &linker, ui) {
         Ok(Prepared::Order(order)) => {
             let file = log::OrderFile::write(&line, order.text.as_bytes());
             match file {
@@ -70,13 +78,15 @@ pub(crate) fn run(name: &str, arguments: &[OsString], ui: &Ui) -> Result<ExitCod
         }
         Err(error) => return as_usual(&linker, arguments, &line, &error, ui),
     };
-    let mut with_order = arguments.to_vec();
-    with_order.extend(plan::plugin_arguments(&line));
-    with_order.extend(plan::order_arguments(order.dialect, file.path().as_os_str()));
+    let made = began.elapsed();
+    let (with_order, _joined) = match with_order(arguments, &line, &order, &file) {
+        Ok(with_order) => with_order,
+        Err(error) => return as_usual(&linker, arguments, &line, &error, ui),
+    };
     let first = linker.run(&with_order, true)?;
     if first.successful() {
         first.pass_on(ui)?;
-        log::ordered(&line, &order, &file, ui);
+        log::ordered(&line, &order, &file, [made, began.elapsed() - made], ui);
         return Ok(first.exit_code());
     }
     // Whether it is the order's fault shows without it.
@@ -91,6 +101,27 @@ pub(crate) fn run(name: &str, arguments: &[OsString], ui: &Ui) -> Result<ExitCod
         log::failed(&line, &order, &file, &said, ui);
     }
     Ok(second.exit_code())
+}
+
+/// The linker's arguments with the order, and what has to stay until it is done.
+fn with_order(
+    arguments: &[OsString],
+    line: &LinkLine,
+    order: &Ordered,
+    file: &log::OrderFile,
+) -> Result<(Vec<OsString>, Option<tempfile::TempDir>)> {
+    let Some(joiner) = &order.joiner else {
+        let mut with_order = arguments.to_vec();
+        with_order.extend(plan::plugin_arguments(line));
+        with_order.extend(plan::order_arguments(order.dialect, file.path().as_os_str()));
+        return Ok((with_order, None));
+    };
+    let folder = tempfile::Builder::new().prefix("sediment-").tempdir().map_err(|error| {
+        Error::failed(format!("a folder for the object of all objects cannot be made: {error}"))
+    })?;
+    let object = folder.path().join("joined.o");
+    let joined = joiner.join(arguments, file.path().as_os_str(), object.as_os_str())?;
+    Ok((joined, Some(folder)))
 }
 
 /// Links without an order, and says why.
@@ -122,9 +153,36 @@ struct Ordered {
     /// How many functions it lists.
     functions: usize,
     losses: sediment::Losses,
+    /// Functions that were followed to other names.
+    renamed: Vec<Renaming>,
+    /// The share of the calls into functions of its profile that go to functions that are there, in percent.
+    coverage: f64,
+    /// How it comes to a linker that knows no order of functions.
+    joiner: Option<Joiner>,
 }
 
-fn prepare(folder: &Path, line: &LinkLine, linker: &Linker, ui: &Ui) -> Result<Prepared> {
+/// The share of the calls into a cluster's functions that go to those of a graph, in percent; for people.
+fn coverage(chosen: &Chosen, built: &BuiltGraph) -> f64 {
+    let profile = chosen.profile();
+    let there: HashSet<FunctionIndex> = built.table.keys.iter().filter_map(|key| profile.find(key)).collect();
+    let (mut all, mut covered) = (0.0, 0.0);
+    for (_, callee, facts) in profile.edges() {
+        if profile.key(callee).dso == chosen.label {
+            let count = facts.count.unwrap_or(0) as f64;
+            all += count;
+            covered += if there.contains(&callee) { count } else { 0.0 };
+        }
+    }
+    if all > 0.0 { 100.0 * covered / all } else { 0.0 }
+}
+
+fn prepare(
+    folder: &Path,
+    line: &LinkLine,
+    arguments: &[OsString],
+    linker: &Linker,
+    ui: &Ui,
+) -> Result<Prepared> {
     let profiles = Profiles::open(folder, ui)?;
     let mut objects: Option<Objects> = None;
     let chosen = profiles.choose(line.soname.as_deref(), &line.output_name(), &mut || {
@@ -133,11 +191,19 @@ fn prepare(folder: &Path, line: &LinkLine, linker: &Linker, ui: &Ui) -> Result<P
     let Some(chosen) = chosen else {
         return Ok(Prepared::Left("there is no profile of it".to_owned()));
     };
-    let dialect = match linker.dialect() {
-        Ok(dialect) => dialect,
-        Err(why) => return Err(Error::failed(why)),
-    };
+    let known = linker.dialect();
     let objects = objects.unwrap_or_else(|| read_inputs(line));
+    let (dialect, joiner) = match known {
+        Ok(dialect) => (dialect, None),
+        Err(why) => match Joiner::find(line, arguments, objects.complete(), linker) {
+            Ok(joiner) => (&gnu_ld_script::LINKER, Some(joiner)),
+            Err(obstacle) => {
+                return Err(Error::failed(why).with_hint(format!("no detour over GNU ld: {obstacle}")));
+            }
+        },
+    };
+    let mut chosen = chosen;
+    let renamed = chosen.follow_renamed(&objects);
     let selection = Selection::Objects { objects: &objects, label: chosen.label.as_deref() };
     let named = |error: Error| error.with_input(files::display(&chosen.path));
     let built = graph::build(chosen.profile(), &selection).map_err(named)?;
@@ -151,7 +217,17 @@ fn prepare(folder: &Path, line: &LinkLine, linker: &Linker, ui: &Ui) -> Result<P
     if functions == 0 {
         return Ok(Prepared::Left("no function of its profile is in what is linked".to_owned()));
     }
-    Ok(Prepared::Order(Box::new(Ordered { chosen, dialect, text, functions, losses })))
+    let coverage = coverage(&chosen, &built);
+    Ok(Prepared::Order(Box::new(Ordered {
+        chosen,
+        dialect,
+        text,
+        functions,
+        losses,
+        renamed,
+        coverage,
+        joiner,
+    })))
 }
 
 /// The functions of what is linked, as far as the files tell.

@@ -8,6 +8,7 @@ use crate::files;
 use crate::ui::Ui;
 use sediment::binary::identity::{self, Rule};
 use sediment::binary::objects::Objects;
+use sediment::binary::renamed::{self, Renaming};
 use sediment::profile::{Profile, text};
 use sediment::{Error, Losses, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +52,16 @@ pub(crate) struct Chosen {
 impl Chosen {
     pub(crate) fn profile(&self) -> &Profile {
         &self.profile.0
+    }
+
+    /// Gives functions the names that they have in what is linked.
+    pub(crate) fn follow_renamed(&mut self, objects: &Objects) -> Vec<Renaming> {
+        let mut renamings = renamed::renamings(self.profile(), self.label.as_deref(), objects);
+        if !renamings.is_empty() {
+            let profile = &mut Rc::make_mut(&mut self.profile).0;
+            renamings.retain(|renaming| profile.rename(renaming.function, &renaming.new));
+        }
+        renamings
     }
 
     /// What was left out when it was read.

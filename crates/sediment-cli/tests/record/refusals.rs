@@ -26,6 +26,17 @@ fn what_cannot_be_recorded_is_refused() {
     let none = shop.record(&[], &["./no-such-program"]).output().unwrap();
     assert_eq!(code(&none), 1);
     assert!(err(&none).contains("no such program"), "{}", err(&none));
+    // Nothing is recorded that could not be kept.
+    let plain = shop.compile("plain", &programs::plain(), &[]);
+    std::fs::create_dir(shop.path().join("folder")).unwrap();
+    for output in ["missing/profile.gv", "folder"] {
+        let mut record = Command::new(env!("CARGO_BIN_EXE_sediment"));
+        record.args(["record", "-o", output, "--"]).arg(&plain).current_dir(shop.path());
+        let in_vain = record.stdin(Stdio::null()).output().unwrap();
+        assert_eq!(code(&in_vain), 1);
+        assert!(err(&in_vain).contains(&format!("{output}: cannot be written")), "{}", err(&in_vain));
+        assert!(in_vain.stdout.is_empty(), "the program ran: {in_vain:?}");
+    }
     let gone = shop.record(&["--pid", "4194304"], &[]).output().unwrap();
     assert_eq!(code(&gone), 1);
     assert!(err(&gone).contains("no process 4194304"), "{}", err(&gone));
@@ -119,4 +130,6 @@ fn programs_with_other_rights_are_refused_or_warned_about() {
         err(&warned).find("./plain is about to be started").unwrap_or_else(|| panic!("{}", err(&warned)));
     assert!(err(&warned)[warning..].contains("record as root"), "{}", err(&warned));
     assert!(String::from_utf8_lossy(&warned.stdout).contains("the end"), "it ran all the same");
+    let in_place = record(&["sh", "-c", "exec ./plain"]);
+    assert!(err(&in_place).contains("./plain is about to be started"), "without a fork: {}", err(&in_place));
 }

@@ -34,6 +34,36 @@ impl Build {
         self.0.path().join(name)
     }
 
+    /// The same program in C++.
+    pub fn cxx() -> Self {
+        let build = Self::new();
+        for letter in ['a', 'b'] {
+            std::fs::remove_file(build.path(&format!("{letter}.c"))).unwrap();
+            std::fs::write(build.path(&format!("{letter}.cc")), in_cxx(&source(letter))).unwrap();
+        }
+        std::fs::remove_file(build.path("main.c")).unwrap();
+        std::fs::write(
+            build.path("main.cc"),
+            MAIN.replace("volatile int sink;", "extern volatile int sink;\nvolatile int sink;"),
+        )
+        .unwrap();
+        let mut text = std::fs::read_to_string(build.path("profiles/prog.prof")).unwrap();
+        for (name, _, _) in hot().into_iter().filter(|(name, _, _)| name != "main") {
+            text = text.replace(&format!("\"{name}\""), &format!("\"{}\"", mangled(&name)));
+            text = text.replace(&format!("\"{name}@"), &format!("\"{}@", mangled(&name)));
+        }
+        text = text.replace("a.c\"", "a.cc\"").replace("b.c\"", "b.cc\"");
+        let more = "  \"_Z5all_ai\" -> \"_ZN7Shape_aC1Ei\" [label=0.1, count=70];\n  \"_Z5all_ai\" -> \"_Z5timesILi3EEii\" [label=0.1, count=80];\n}\n";
+        let end = text.rfind('}').unwrap();
+        let text = text[..end].to_owned() + more;
+        let text = text.replace(
+            "    \"gone\";\n",
+            "    \"gone\";\n    \"_ZN7Shape_aC1Ei\";\n    \"_Z5timesILi3EEii\";\n",
+        );
+        std::fs::write(build.path("profiles/prog.prof"), text).unwrap();
+        build
+    }
+
     /// Writes a profile of the program that is linked, under another label where wanted.
     pub fn profile(&self, file: &str, label: &str, more: &str) {
         let mut text = format!(
@@ -111,6 +141,32 @@ impl Build {
         assert!(output.status.success(), "{output:?}");
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         report["weight_placed_percent"].as_f64().unwrap()
+    }
+}
+
+/// The same in C++, with a template and a class: their names are what compilers make of them.
+pub fn in_cxx(source: &str) -> String {
+    let mut text = source.to_owned();
+    if text.contains("all_a(int x)") || text.contains("all_b(int x)") {
+        let letter = if text.contains("all_a(int x)") { 'a' } else { 'b' };
+        let more = format!(
+            "template <int N> FN int times(int x) {{ sink += x; return x * N; }}\n\
+             struct Shape_{letter} {{ FN Shape_{letter}(int x); virtual FN int step(int x); int held; }};\n\
+             Shape_{letter}::Shape_{letter}(int x) : held(x) {{ sink += x; }}\n\
+             int Shape_{letter}::step(int x) {{ return times<3>(x) + held; }}\n\
+             FN int all_{letter}(int x) {{\n  Shape_{letter} shape(x);\n  x = shape.step(x);\n"
+        );
+        text = text.replace(&format!("FN int all_{letter}(int x) {{\n"), &more);
+    }
+    text
+}
+
+/// A function's name in C++.
+pub fn mangled(name: &str) -> String {
+    match name {
+        "main" => name.to_owned(),
+        "twin" => "_ZL4twini".to_owned(),
+        _ => format!("_Z{}{name}i", name.len()),
     }
 }
 

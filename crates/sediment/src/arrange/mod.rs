@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From one sequence of functions to the [`Order`] that is written: groups for start-up and steady state ([`arrange`]), what
-//! they are worth ([`serving()`]), and an older order that is changed only where that gains ([`keep`](mod@keep)). Pure, like `layout`.
+//! they are worth ([`serving()`]), where functions lie that no run saw ([`by_bonds`]), and an older order that is changed only where that gains ([`keep`](mod@keep)). Pure, like `layout`.
 //!
 //! **Problem.** A sequence by calls puts a function that runs once, when the program starts, beside the one that calls it, which
 //! may run all the time: pages of the hot block are diluted. A sequence by first use makes a program start on few pages
@@ -17,14 +17,16 @@
 //! **Ties** go to the lower id.
 //!
 //! **Source.** The area under the fault curve is what LLVM's balanced partitioning reports (`BPSectionOrderer`); ordering by first use
-//! is what GCC's `-fprofile-reorder-functions` does. The groups are our own; [`HOT_SHARE`] and the default of [`AIMS`] were
-//! chosen by hand on four programs, by what `scripts/prove groups` is to measure.
+//! is what GCC's `-fprofile-reorder-functions` does. The groups are our own. [`HOT_SHARE`] was chosen by hand on four programs, the
+//! default of [`AIMS`] by what `scripts/prove groups` measured on them: both at once saves hardly a page of the start.
 
 pub mod keep;
 pub mod releases;
 mod serving;
+mod unseen;
 
 pub use serving::{FaultCurve, predicted_misses, serving};
+pub use unseen::by_bonds;
 
 use crate::graph::{CallGraph, FunctionId, Group, GroupKind, Order};
 
@@ -34,7 +36,7 @@ pub const HOT_SHARE: u64 = 9999;
 /// What an order is to serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Aim {
-    /// The steady state, and the start as far as that costs the steady state nothing to speak of.
+    /// The steady state, and the start as far as that costs the steady state little.
     Both,
     /// The steady state alone: the given sequence.
     Steady,
@@ -44,8 +46,8 @@ pub enum Aim {
 
 /// Every aim with the name that the user chooses it by and what it does; the first is the default.
 pub const AIMS: &[(Aim, &str, &str)] = &[
-    (Aim::Both, "both", "hot functions by what runs together, then the others by first use"),
     (Aim::Steady, "steady", "all that ran by what runs together"),
+    (Aim::Both, "both", "hot functions by what runs together, then the others by first use"),
     (Aim::Startup, "startup", "all that ran by first use"),
 ];
 

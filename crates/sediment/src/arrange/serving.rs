@@ -3,12 +3,8 @@
 
 use super::Evidence;
 use crate::graph::{CallGraph, FunctionId, Trace};
-use crate::model::placement::Placement;
 use crate::model::{self, Geometry};
 
-const PAGE: u64 = 4096;
-/// What functions are aligned to, in bytes.
-const ALIGNMENT: u64 = 16;
 /// Sizes of the TLB, in entries, over which misses are added up: an order must not be fitted to one.
 const ENTRIES: [u32; 3] = [32, 64, 128];
 
@@ -32,25 +28,16 @@ pub fn serving(evidence: &Evidence<'_>, traces: &[&Trace], order: &[FunctionId])
 }
 
 fn fault_curve(evidence: &Evidence<'_>, order: &[FunctionId]) -> FaultCurve {
-    let placement = Placement::new(evidence.graph, order, ALIGNMENT);
     let mut first: Vec<FunctionId> = evidence.graph.ids().filter(|f| evidence.rank(*f).is_some()).collect();
     first.sort_by_key(|function| (evidence.rank(*function), *function));
-    let mut touched = std::collections::HashSet::new();
-    let mut curve = FaultCurve::default();
-    for (ran, function) in first.iter().enumerate() {
-        touched.insert(placement.start(*function) / PAGE);
-        touched.insert(placement.middle(*function) / PAGE);
-        let pages = touched.len() as u64;
-        curve.area += pages;
-        if ran < first.len().div_ceil(10) {
-            curve.tenth = pages;
-        }
-        if ran < first.len().div_ceil(2) {
-            curve.half = pages;
-        }
-        curve.all = pages;
+    let faults = |ran: usize| model::start_faults(&first[..ran], evidence.graph, order, &Geometry::default());
+    let whole = faults(first.len());
+    FaultCurve {
+        tenth: faults(first.len().div_ceil(10)).pages,
+        half: faults(first.len().div_ceil(2)).pages,
+        all: whole.pages,
+        area: whole.area,
     }
-    curve
 }
 
 /// Misses of instruction TLBs of 32, 64 and 128 entries, added up; counted over the traces, or estimated from the calls where

@@ -2,8 +2,9 @@
 //! [`Binary`]: the functions of an ELF file, with sizes and sections, and what identifies the file.
 //!
 //! [`names`] is the only place that knows how symbols and sections are spelled, [`identity`] the one that knows which cluster
-//! of a profile belongs to a binary. Inside, `elf` reads one file, `debug_data` finds the symbols that a stripped file has
-//! elsewhere, `plt` reads the stubs of the procedure linkage table, and [`address_index`] says what lies at an address.
+//! of a profile belongs to a binary, [`renamed`] finds functions under new names. Inside, `elf` reads one file, `debug_data` finds
+//! the symbols that a stripped file has elsewhere, `plt` reads the stubs of the procedure linkage table, and [`address_index`] says
+//! what lies at an address.
 
 pub mod address_index;
 pub mod calls;
@@ -13,6 +14,7 @@ pub mod identity;
 pub mod names;
 pub mod objects;
 mod plt;
+pub mod renamed;
 pub mod source_lines;
 
 pub use address_index::AddressIndex;

@@ -5,10 +5,13 @@
 //! `.gnu.lto_` sections, where its plugin is in use) say nothing about the sections that there will be: they count as `unknown`, as
 //! do thin archives and what cannot be read.
 
-use super::{file_evidence, names};
+use super::{BinaryFunction, file_evidence, names};
 use object::read::archive::ArchiveFile;
-use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SymbolKind};
-use std::collections::{HashMap, HashSet};
+use object::{
+    Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SectionFlags, SectionIndex,
+    SymbolKind,
+};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A function of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +42,8 @@ pub enum ObjectPath {
         /// Name of the member.
         member: String,
     },
+    /// By its source file, where it is not at hand: it is called after it, wherever it lies.
+    CompiledFrom(String),
 }
 
 /// The functions of a link's inputs.
@@ -50,6 +55,12 @@ pub struct Objects {
     pub functions: Vec<ObjectFunction>,
     /// How many inputs say nothing about the functions and sections that there will be.
     pub unknown: usize,
+    /// What the code of each function refers to by name, in the order of the inputs: index into [`Self::functions`], and into
+    /// [`Self::mentioned`].
+    pub references: Vec<(u32, u32)>,
+    /// Names that code refers to, each once.
+    pub mentioned: Vec<String>,
+    numbers: HashMap<String, u32>,
 }
 
 /// Whether a section holds code.
@@ -113,6 +124,7 @@ impl Objects {
         }
         let path = self.paths.len().saturating_sub(1);
         let mut source: Option<String> = None;
+        let mut starts: HashMap<SectionIndex, BTreeMap<u64, usize>> = HashMap::new();
         for symbol in file.symbols() {
             let Ok(name) = symbol.name() else { continue };
             if symbol.kind() == SymbolKind::File {
@@ -133,6 +145,7 @@ impl Objects {
                 continue;
             };
             let local = symbol.is_local();
+            starts.entry(index).or_default().entry(symbol.address()).or_insert(self.functions.len());
             self.functions.push(ObjectFunction {
                 name: name.to_owned(),
                 section: section_name.to_owned(),
@@ -141,6 +154,46 @@ impl Objects {
                 file: if local { source.clone() } else { None },
                 path,
             });
+        }
+        self.add_references(&file, &starts);
+    }
+
+    /// Adds what the functions that begin at these places of an object refer to: its relocations say that.
+    fn add_references(
+        &mut self,
+        file: &object::File<'_>,
+        starts: &HashMap<SectionIndex, BTreeMap<u64, usize>>,
+    ) {
+        let mut sections: Vec<&SectionIndex> = starts.keys().collect();
+        sections.sort_unstable_by_key(|section| section.0);
+        for index in sections {
+            let (Ok(section), Some(here)) = (file.section_by_index(*index), starts.get(index)) else {
+                continue;
+            };
+            for (offset, relocation) in section.relocations() {
+                let RelocationTarget::Symbol(target) = relocation.target() else { continue };
+                let Some((_, from)) = here.range(..=offset).next_back() else { continue };
+                let Ok(symbol) = file.symbol_by_index(target) else { continue };
+                // Local functions are referred to by their section, which mostly holds no other.
+                let named = match symbol.section_index().filter(|_| symbol.kind() == SymbolKind::Section) {
+                    Some(section) => {
+                        starts.get(&section).filter(|there| there.len() == 1).and_then(|there| {
+                            there.values().next().map(|function| self.functions[*function].name.clone())
+                        })
+                    }
+                    None => symbol.name().ok().filter(|name| !name.is_empty()).map(str::to_owned),
+                };
+                let Some(name) = named else { continue };
+                let next = self.mentioned.len() as u32;
+                let number = *self.numbers.entry(name).or_insert_with_key(|name| {
+                    self.mentioned.push(name.clone());
+                    next
+                });
+                let reference = (*from as u32, number);
+                if self.references.last() != Some(&reference) {
+                    self.references.push(reference);
+                }
+            }
         }
     }
 
@@ -157,9 +210,35 @@ impl Objects {
     }
 }
 
-/// Finds the functions of a profile among those of objects.
-pub struct Finder<'a> {
-    objects: &'a Objects,
+/// A function that a name of a profile can mean.
+pub trait Named {
+    /// Its linkage name.
+    fn linkage_name(&self) -> &str;
+    /// Its source file (base name), where it is a local function.
+    fn source_file(&self) -> Option<&str>;
+}
+
+impl Named for ObjectFunction {
+    fn linkage_name(&self) -> &str {
+        &self.name
+    }
+    fn source_file(&self) -> Option<&str> {
+        self.file.as_deref()
+    }
+}
+
+impl Named for BinaryFunction {
+    fn linkage_name(&self) -> &str {
+        &self.name
+    }
+    fn source_file(&self) -> Option<&str> {
+        self.file.as_deref()
+    }
+}
+
+/// Finds the functions of a profile among those of objects, or of a linked file.
+pub struct Finder<'a, F> {
+    functions: &'a [F],
     by_name: HashMap<&'a str, Vec<usize>>,
     /// Functions that the compiler made out of another, by that one's name.
     by_stem: HashMap<&'a str, Vec<usize>>,
@@ -167,33 +246,40 @@ pub struct Finder<'a> {
     wanted: HashSet<&'a str>,
 }
 
-impl<'a> Finder<'a> {
+impl<'a, F: Named> Finder<'a, F> {
     /// A finder for functions of these names.
     #[must_use]
-    pub fn new(objects: &'a Objects, wanted: impl Iterator<Item = &'a str>) -> Self {
+    pub fn new(functions: &'a [F], wanted: impl Iterator<Item = &'a str>) -> Self {
         let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
         let mut by_stem: HashMap<&str, Vec<usize>> = HashMap::new();
-        for (index, function) in objects.functions.iter().enumerate() {
-            by_name.entry(&function.name).or_default().push(index);
-            let stem = names::stem(&function.name);
-            if stem != function.name && names::split_from(&function.name).is_none() {
+        for (index, function) in functions.iter().enumerate() {
+            let name = function.linkage_name();
+            by_name.entry(name).or_default().push(index);
+            let stem = names::stem(name);
+            if stem != name && names::split_from(name).is_none() {
                 by_stem.entry(stem).or_default().push(index);
             }
         }
-        Self { objects, by_name, by_stem, wanted: wanted.collect() }
+        Self { functions, by_name, by_stem, wanted: wanted.collect() }
     }
 
     /// Where a function lies: under its own name, where local ones of this source file come first; else the function that it is a
     /// clone of, else other clones of that one, unless the profile knows these by their own names.
     #[must_use]
-    pub fn find(&self, name: &str, file: Option<&str>) -> Vec<&'a ObjectFunction> {
-        let function = |index: &usize| &self.objects.functions[*index];
+    pub fn find(&self, name: &str, file: Option<&str>) -> Vec<&'a F> {
         if let Some(exact) = self.by_name.get(name) {
-            let all: Vec<&ObjectFunction> = exact.iter().map(function).collect();
-            let of_file: Vec<&ObjectFunction> =
-                all.iter().copied().filter(|found| file.is_some() && found.file.as_deref() == file).collect();
+            let all: Vec<&F> = exact.iter().map(|index| &self.functions[*index]).collect();
+            let of_file: Vec<&F> =
+                all.iter().copied().filter(|found| file.is_some() && found.source_file() == file).collect();
             return if of_file.is_empty() { all } else { of_file };
         }
+        self.find_clones(name)
+    }
+
+    /// What takes the place of a function that is not there under its own name.
+    #[must_use]
+    pub fn find_clones(&self, name: &str) -> Vec<&'a F> {
+        let function = |index: &usize| &self.functions[*index];
         let cold = names::split_from(name);
         let stem = names::stem(cold.unwrap_or(name));
         if let Some(cold) = cold {
@@ -201,8 +287,8 @@ impl<'a> Finder<'a> {
             let part = names::cold_part(cold);
             return self.by_name.get(part.as_str()).into_iter().flatten().map(function).collect();
         }
-        let free = |index: &&usize| !self.wanted.contains(function(index).name.as_str());
-        let whole = self.by_name.get(stem).filter(|_| !self.wanted.contains(stem));
+        let free = |index: &&usize| !self.wanted.contains(function(index).linkage_name());
+        let whole = self.by_name.get(stem).filter(|_| stem != name && !self.wanted.contains(stem));
         if let Some(whole) = whole {
             return whole.iter().map(function).collect();
         }

@@ -41,6 +41,8 @@ pub struct LinkLine {
     pub plugin: Option<OsString>,
     /// The option by which the build itself asks for an order of functions.
     pub own_order: Option<String>,
+    /// An option by which the linker looks at single sections or objects: what is linked is not to be put together before.
+    pub looks_at_sections: Option<String>,
     /// Whether the linker is only asked about itself: `--version`, `--help` and their like, with nothing to link.
     pub question: bool,
 }
@@ -153,6 +155,19 @@ const ORDERS: &[&str] = &[
     "section-order",
 ];
 
+/// Options that look at single sections or objects, without their dashes.
+const LOOK_AT_SECTIONS: &[&str] = &[
+    "gc-sections",
+    "start-lib",
+    "emit-relocs",
+    "q",
+    "format",
+    "b",
+    "shuffle-sections",
+    "unique",
+    "reproduce",
+];
+
 /// Letters that take a value, in the same word or the next.
 const LETTERS: &[u8] = b"oLlmhTuyYzeAbcfFGIPRO";
 
@@ -179,6 +194,12 @@ pub fn read(arguments: &[OsString], response: &dyn Fn(&OsStr) -> Option<Vec<u8>>
         let name = String::from_utf8_lossy(name).into_owned();
         if let Some(order) = ORDERS.iter().find(|order| **order == name) {
             line.own_order = Some(format!("--{order}"));
+        }
+        let icf = name == "icf" && attached.as_deref() != Some(b"none");
+        if icf || LOOK_AT_SECTIONS.contains(&name.as_str()) {
+            line.looks_at_sections = Some(format!("--{name}"));
+        } else if matches!(name.as_str(), "no-gc-sections") {
+            line.looks_at_sections.take_if(|option| option == "--gc-sections");
         }
         if WITH_VALUE.contains(&name.as_str()) || matches!(name.as_str(), "plugin-opt" | "soname") {
             let value = match attached {

@@ -5,7 +5,7 @@
 //! what is listed nothing is told apart by file.
 
 use super::sections::{self, Asked};
-use super::{CLONES, Linker, OrderedName, Placement, REPEATED, UNWRITABLE, header};
+use super::{CLONES, Linker, OrderedName, Placement, UNWRITABLE, header, heaviest, repeated};
 use crate::error::{Losses, Result};
 use crate::escape;
 use std::collections::HashSet;
@@ -24,7 +24,6 @@ fn write(placements: &[Placement]) -> (String, Losses) {
     let mut losses = Losses::default();
     // gold takes this line for a section that is not there.
     let mut text = format!("# {}\n", header(&LINKER));
-    let mut functions = HashSet::new();
     let mut sections: HashSet<&str> = HashSet::new();
     let mut push = |section, line: String| {
         if sections.insert(section) {
@@ -32,9 +31,9 @@ fn write(placements: &[Placement]) -> (String, Losses) {
             text.push('\n');
         }
     };
-    for placement in placements {
-        if !functions.insert(placement.name.as_str()) {
-            losses.add(REPEATED, 0, &placement.name);
+    for (placement, kept) in placements.iter().zip(heaviest(placements)) {
+        if !kept {
+            repeated(placement, &mut losses);
             continue;
         }
         let lines: Option<Vec<String>> = placement.sections.iter().map(|section| line_of(section)).collect();

@@ -11,19 +11,21 @@ pub mod command_line;
 pub mod gnu_ld;
 pub mod gnu_ld_script;
 pub mod gold;
+mod linked;
 pub mod list;
 pub mod lld;
+pub mod lld_call_graph;
 mod objects;
 pub mod plan;
 mod sections;
 
 pub use align::aligned;
-
-use crate::binary::objects::ObjectPath;
-use crate::binary::{Binary, names};
-use crate::error::{Error, Losses, Result};
-use crate::graph::{BuiltGraph, FunctionId, Order};
+pub use linked::placements;
 pub use objects::placements_in;
+
+use crate::binary::names;
+use crate::binary::objects::ObjectPath;
+use crate::error::{Error, Losses, Result};
 use std::collections::{HashMap, HashSet};
 
 /// A function to be placed, and the names by which a linker can know it.
@@ -39,6 +41,10 @@ pub struct Placement {
     pub files: Vec<ObjectPath>,
     /// Its weight, by which dialects that know one function of a name choose.
     pub weight: u64,
+    /// It stands for the functions of its name that no placement by file has: where files are not called as expected, all of them.
+    pub is_rest: bool,
+    /// What it calls, by name, and how often; for dialects that leave the order to the linker. Empty where only an order is wanted.
+    pub calls: Vec<(String, u64)>,
 }
 
 /// One dialect of ordering file.
@@ -71,7 +77,7 @@ pub struct OrderedName {
 
 /// Every dialect there is.
 pub const LINKERS: &[Linker] =
-    &[gnu_ld::LINKER, gnu_ld_script::LINKER, gold::LINKER, lld::LINKER, list::LINKER];
+    &[gnu_ld::LINKER, gnu_ld_script::LINKER, gold::LINKER, lld_call_graph::LINKER, lld::LINKER, list::LINKER];
 
 /// The dialect of this name.
 #[must_use]
@@ -100,73 +106,6 @@ pub fn read(text: &str) -> Result<(&'static Linker, Vec<OrderedName>)> {
     Ok((linker, asked))
 }
 
-/// The functions of an order as a linker can know them, and what could not be told apart.
-///
-/// A linker knows a function by its name, or by a section that has the name in it. Functions of one name (local functions of
-/// several files, or of several programs in one order) are placed together, where the heaviest of them belongs; of two equally
-/// heavy ones, where the first stands.
-///
-/// With a binary at hand, cold parts that functions were split into are left to the linker, and the sections of a function's
-/// other names are listed with it: a compiler names the section after one of them (a C++ constructor's after that of the base
-/// class part).
-#[must_use]
-pub fn placements(order: &Order, built: &BuiltGraph, binary: Option<&Binary>) -> (Vec<Placement>, Losses) {
-    let mut losses = Losses::default();
-    let name_of = |id: FunctionId| built.table.keys[id.index()].name.as_str();
-    let weight_of = |id: FunctionId| built.graph.weights()[id.index()];
-    let mut chosen: HashMap<&str, FunctionId> = HashMap::new();
-    for id in order.functions() {
-        let kept = chosen.entry(name_of(id)).or_insert(id);
-        if weight_of(id) > weight_of(*kept) {
-            *kept = id;
-        }
-    }
-    let split: Option<HashSet<&str>> = binary.map(|binary| {
-        binary.functions.iter().filter_map(|function| names::split_from(&function.name)).collect()
-    });
-    let other_names = binary.map(other_names).unwrap_or_default();
-    let mut placed = Vec::with_capacity(chosen.len());
-    for id in order.functions() {
-        let name = name_of(id);
-        if chosen.get(name) != Some(&id) {
-            let reason = "functions whose name a heavier or earlier one has: placed together with it";
-            losses.add(reason, u128::from(weight_of(id)), name);
-            continue;
-        }
-        let is_split = split.as_ref().map(|split| split.contains(name));
-        let mut sections = names::sections(name, is_split);
-        for alias in other_names.get(name).into_iter().flatten().filter(|alias| !chosen.contains_key(*alias))
-        {
-            sections.own.extend(names::sections(alias, is_split).own);
-        }
-        placed.push(Placement {
-            name: name.to_owned(),
-            sections: sections.own,
-            cold_sections: sections.cold,
-            files: Vec::new(),
-            weight: weight_of(id),
-        });
-    }
-    (placed, losses)
-}
-
-/// The other names of each function, in the order of the binary's table.
-fn other_names(binary: &Binary) -> HashMap<&str, Vec<&str>> {
-    // More names at one address are no other names: a linker folded functions of equal code.
-    const MOST_NAMES: usize = 8;
-    let mut others: HashMap<&str, Vec<&str>> = HashMap::new();
-    let addresses = binary.functions.chunk_by(|a, b| a.address == b.address);
-    for here in addresses.filter(|here| (2..=MOST_NAMES).contains(&here.len())) {
-        let names: Vec<&str> = here.iter().map(|function| function.name.as_str()).collect();
-        for name in &names {
-            let is_other =
-                |other: &&str| other != name && names::symbol(other.as_bytes()).name != name.as_bytes();
-            others.entry(name).or_default().extend(names.iter().copied().filter(is_other));
-        }
-    }
-    others
-}
-
 /// The end of a section name that stands for those of all clones of a function: `.text.f` and this are the sections of `f.isra.0`,
 /// `f.lto_priv.3` and the like. No compiler gives a section such an end.
 const CLONES: &str = ".\u{0}*";
@@ -179,13 +118,9 @@ fn header(linker: &Linker) -> String {
     format!("{MADE_BY} {} for {}: {}", env!("CARGO_PKG_VERSION"), linker.summary, linker.arguments)
 }
 
-/// Writes one symbol a line; what `escape` refuses, and names that were there before, are left out and counted.
-fn write_lines(
-    placements: &[Placement],
-    escape: fn(&str) -> Option<String>,
-    text: &mut String,
-    losses: &mut Losses,
-) {
+/// Of each placement, whether it is the heaviest of its name, and of equally heavy ones the first: for dialects that know one
+/// function of a name.
+fn heaviest(placements: &[Placement]) -> Vec<bool> {
     let mut heaviest: HashMap<&str, (u64, usize)> = HashMap::new();
     for (turn, placement) in placements.iter().enumerate() {
         let kept = heaviest.entry(&placement.name).or_insert((placement.weight, turn));
@@ -193,9 +128,30 @@ fn write_lines(
             *kept = (placement.weight, turn);
         }
     }
-    for (turn, placement) in placements.iter().enumerate() {
-        if heaviest.get(placement.name.as_str()).is_none_or(|(_, kept)| *kept != turn) {
-            losses.add(REPEATED, 0, &placement.name);
+    let turns = placements.iter().enumerate();
+    turns
+        .map(|(turn, placement)| heaviest.get(placement.name.as_str()).is_some_and(|(_, kept)| *kept == turn))
+        .collect()
+}
+
+/// Counts a placement whose name is listed already, unless it only says again what others say of single files.
+fn repeated(placement: &Placement, losses: &mut Losses) {
+    if !placement.is_rest {
+        losses.add(REPEATED, u128::from(placement.weight), &placement.name);
+    }
+}
+
+/// Writes one symbol a line; what `escape` refuses, and names that were there before, are left out and counted.
+fn write_lines(
+    placements: &[Placement],
+    escape: fn(&str) -> Option<String>,
+    text: &mut String,
+    losses: &mut Losses,
+) {
+    let kept = heaviest(placements);
+    for (placement, kept) in placements.iter().zip(kept) {
+        if !kept {
+            repeated(placement, losses);
         } else if let Some(line) = escape(&placement.name) {
             text.push_str(&line);
             text.push('\n');

@@ -17,7 +17,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &Objects) -> (Vec<Placement>, Losses) {
     let mut losses = Losses::default();
     let keys = &built.table.keys;
-    let finder = Finder::new(objects, keys.iter().map(|key| key.name.as_str()));
+    let finder = Finder::new(&objects.functions, keys.iter().map(|key| key.name.as_str()));
     let mut clones: HashMap<&str, usize> = HashMap::new();
     for name in keys.iter().map(|key| key.name.as_str()).collect::<HashSet<&str>>() {
         *clones.entry(names::stem(name)).or_default() += 1;
@@ -62,6 +62,8 @@ pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &Objects) -> (V
                 cold_sections: Vec::new(),
                 files,
                 weight,
+                is_rest: false,
+                calls: Vec::new(),
             });
         }
         if found.is_empty() {
@@ -107,5 +109,7 @@ fn unseen(name: &str, weight: u64, profiled: &HashMap<&str, usize>) -> Placement
         cold_sections: sections.cold,
         files: Vec::new(),
         weight,
+        is_rest: false,
+        calls: Vec::new(),
     }
 }

@@ -87,6 +87,63 @@ pub fn dialect(version: &str, help: &str) -> Result<&'static Linker, String> {
     }
 }
 
+/// Whether a linker, by the first line that it prints for `--version`, orders code as it finds it, so that one object which GNU ld made of
+/// all in order does what an order would. Of mold that was tried.
+#[must_use]
+pub fn keeps_order_of_objects(version: &str) -> bool {
+    version.starts_with("mold ")
+}
+
+/// The places, among a linker's arguments, of the objects that can be made into one before they are linked.
+///
+/// Objects on the command line are always linked, whole and in their order, so that one in the place of the first means the same; the
+/// start and end of a program (`crt1.o`, `crti.o`, …) stay what they are.
+///
+/// # Errors
+/// With a few words where that may mean another thing: options that look at single sections or objects, and objects that are compiled
+/// while they are linked (`complete`: all inputs show their sections).
+pub fn joinable(line: &LinkLine, arguments: &[OsString], complete: bool) -> Result<Vec<usize>, String> {
+    if !complete {
+        return Err("link-time optimisation".to_owned());
+    }
+    if let Some(option) = &line.looks_at_sections {
+        return Err(option.clone());
+    }
+    if arguments.iter().any(|argument| argument.as_bytes().starts_with(b"@")) {
+        return Err("a response file".to_owned());
+    }
+    let is_object = |path: &OsStr| {
+        let name = path.as_bytes().rsplit(|b| *b == b'/').next().unwrap_or_default();
+        let ends = name.starts_with(b"crt") || name.ends_with(b"crt1.o");
+        name.ends_with(b".o") && !ends
+    };
+    let inputs: Vec<&OsString> = line
+        .inputs
+        .iter()
+        .filter_map(|input| match input {
+            super::command_line::Input::Path(path) if is_object(path) => Some(path),
+            _ => None,
+        })
+        .collect();
+    let places: Vec<usize> =
+        (0..arguments.len()).filter(|place| inputs.contains(&&arguments[*place])).collect();
+    // A word that looks like an object and is none (the value of an option) would be taken for one.
+    if places.is_empty() || places.len() != inputs.len() {
+        return Err("its objects".to_owned());
+    }
+    Ok(places)
+}
+
+/// The arguments by which GNU ld makes one object of several, in the order of a script: as they are, but for the functions listed.
+#[must_use]
+pub fn join_arguments(script: &OsStr, output: &OsStr, objects: &[OsString]) -> Vec<OsString> {
+    // Groups of sections of which the linker keeps one are settled here, as their members lie in a common section then.
+    let mut arguments: Vec<OsString> = ["-r", "--force-group-allocation", "-T"].map(OsString::from).to_vec();
+    arguments.extend([script.to_owned(), "-o".into(), output.to_owned()]);
+    arguments.extend_from_slice(objects);
+    arguments
+}
+
 /// The arguments that hand an ordering file to the linker itself, not to a compiler.
 #[must_use]
 pub fn order_arguments(linker: &Linker, file: &OsStr) -> Vec<OsString> {
@@ -210,6 +267,24 @@ mod tests {
             let found = dialect(version, help).map(|linker| linker.name);
             assert_eq!(found, expected.map_err(str::to_owned), "{version}");
         }
+    }
+
+    #[test]
+    fn objects_are_made_into_one_where_that_means_the_same() {
+        let places = |words: &[&str], complete| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            joinable(&command_line::read(&words, &|_| None), &words, complete)
+        };
+        let plain = ["-o", "prog", "/lib/Scrt1.o", "crti.o", "a.o", "-lx", "b.o", "libc.a", "crtn.o"];
+        assert_eq!(places(&plain, true), Ok(vec![4, 6]));
+        assert_eq!(places(&plain, false), Err("link-time optimisation".to_owned()));
+        for option in ["--gc-sections", "--icf=all", "--start-lib", "--emit-relocs", "--format=binary", "-q"]
+        {
+            assert!(places(&[option, "a.o"], true).is_err(), "{option}");
+        }
+        assert_eq!(places(&["--gc-sections", "--no-gc-sections", "--icf=none", "a.o"], true), Ok(vec![3]));
+        assert!(places(&["libx.a"], true).is_err() && places(&["@words", "a.o"], true).is_err());
+        assert!(places(&["-o", "a.o", "a.o"], true).is_err());
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! input statements with file patterns, KEEP, EXCLUDE_FILE and SORT_…, assignments, PROVIDE and other calls, comments. A pattern
 //! that is a real wildcard names no function and is passed over, such as the `*(.text.*)` at the end of the original's files.
 
-use super::{CLONES, OrderedName, Placement, REPEATED, UNWRITABLE, ordered};
+use super::{CLONES, OrderedName, Placement, UNWRITABLE, ordered, repeated};
 use crate::binary::names::{self, SectionGroup};
 use crate::binary::objects::ObjectPath;
 use crate::error::{Error, Losses, Result};
@@ -30,7 +30,7 @@ pub(super) fn write(placements: &[Placement], indent: &str) -> (String, Losses) 
     };
     for placement in placements {
         if !functions.insert((placement.name.as_str(), placement.files.as_slice())) {
-            losses.add(REPEATED, 0, &placement.name);
+            repeated(placement, &mut losses);
             continue;
         }
         let Some(wanted) =
@@ -63,15 +63,35 @@ pub(super) fn statements_of(sections: &[String], files: &[ObjectPath]) -> Option
             statements.push(format!("*({pattern})"));
         }
         for file in files {
-            let file = match file {
-                ObjectPath::File(path) => escape::gnu_ld_file(path),
-                ObjectPath::Member { archive, member } => escape::gnu_ld_member(archive, member),
+            let files = match file {
+                ObjectPath::File(path) => vec![escape::gnu_ld_file(path)?],
+                ObjectPath::Member { archive, member } => vec![escape::gnu_ld_member(archive, member)?],
+                ObjectPath::CompiledFrom(source) => compiled_from(source)?,
             };
-            statements.push(format!("{}({pattern})", file?));
+            statements.extend(files.iter().map(|file| format!("{file}({pattern})")));
         }
     }
     Some(statements)
 }
+
+/// Patterns for the objects that are called after a source file: `a.o`, `libx_la-a.o` of automake, `a.c.o` of CMake, in any folder.
+/// All have a wildcard in them: the linker opens what it is told by its very name, whether that is there or not.
+fn compiled_from(source: &str) -> Option<Vec<String>> {
+    let stem = source.rsplit_once('.').map_or(source, |(stem, _)| stem);
+    // A bracket is one already, and some signs mean another thing within brackets.
+    source.chars().next().filter(|first| first.is_ascii_alphanumeric() || *first == '_')?;
+    let mut patterns = Vec::new();
+    for object in [format!("{stem}.o"), format!("{source}.o")] {
+        let quoted = escape::gnu_ld_file(&object)?;
+        let (first, rest) = quoted.get(1..2).zip(quoted.get(2..))?;
+        patterns.push(format!("\"[{first}]{rest}"));
+        patterns.push(format!("\"{ANY_FOLDER}{first}{rest}"));
+    }
+    Some(patterns)
+}
+
+/// What stands before an object's own name.
+const ANY_FOLDER: &str = "*[-/]";
 
 /// A kind of file that holds input statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -220,8 +240,15 @@ fn sections_of(text: &str) -> Result<Vec<Asked>> {
 
 /// The base name of the object that a file pattern is about; None where it is about several.
 fn object_named(pattern: &str) -> Option<String> {
-    let pattern = pattern.trim_start_matches('*');
-    let file = escape::gnu_ld_literal(pattern).filter(|file| !file.is_empty())?;
+    let pattern = pattern.strip_prefix(ANY_FOLDER).unwrap_or(pattern).trim_start_matches('*');
+    // One character in brackets is that character.
+    let unbracketed = match pattern.as_bytes() {
+        [b'[', first, b']', ..] if first.is_ascii_alphanumeric() || *first == b'_' => {
+            format!("{}{}", char::from(*first), &pattern[3..])
+        }
+        _ => pattern.to_owned(),
+    };
+    let file = escape::gnu_ld_literal(&unbracketed).filter(|file| !file.is_empty())?;
     let member = file.rsplit_once(':').map_or(file.as_str(), |(_, member)| member);
     member.rsplit('/').next().map(str::to_owned)
 }

@@ -31,11 +31,20 @@ pub(crate) enum Status {
 
 /// Waits for the next status of any thread that this thread traces, or of a child of it; None when a signal came first.
 pub(crate) fn wait() -> Result<Option<(Pid, Status)>, Errno> {
+    next_status(0)
+}
+
+/// As [`wait`], but None at once where there is no status yet.
+pub(crate) fn look() -> Result<Option<(Pid, Status)>, Errno> {
+    next_status(libc::WNOHANG)
+}
+
+fn next_status(flags: libc::c_int) -> Result<Option<(Pid, Status)>, Errno> {
     let mut raw = 0;
     // SAFETY: the kernel writes one int, which is there.
-    let found = unsafe { libc::waitpid(-1, &mut raw, libc::__WALL | libc::__WNOTHREAD) };
+    let found = unsafe { libc::waitpid(-1, &mut raw, libc::__WALL | libc::__WNOTHREAD | flags) };
     match Errno::result(found) {
-        Err(Errno::EINTR) => Ok(None),
+        Err(Errno::EINTR) | Ok(0) => Ok(None),
         Err(error) => Err(error),
         Ok(id) => Ok(Some((Pid::from_raw(id), decode(raw)))),
     }

@@ -36,6 +36,14 @@ impl Weight {
         (product <= BILLION * BILLION).then_some(Self(product))
     }
 
+    /// This weight by `numerator` over `denominator`, rounded down but above 0 where this is; None beyond 128 bits, or over 0.
+    #[must_use]
+    pub(super) fn part(self, numerator: u128, denominator: u128) -> Option<Self> {
+        let product = self.0.checked_mul(numerator).and_then(|product| product.checked_div(denominator));
+        let part = product.or_else(|| scaled(self.0, numerator, denominator))?;
+        Some(Self(if self.0 > 0 { part.max(1) } else { part }))
+    }
+
     /// The weight in billionths.
     #[must_use]
     pub fn billionths(self) -> u64 {

@@ -3,15 +3,18 @@
 //!
 //! The value that travels: it holds no address, path, host, command line or user name. [`text`] is its file format
 //! (docs/profile-format.md), [`merge`](mod@merge) adds profiles up, [`split`](mod@split) takes one DSO's part,
-//! [`alike`](mod@alike) finds labels that may be one library, [`knowledge`] says what a profile cannot tell.
+//! [`alike`](mod@alike) finds labels that may be one library, [`knowledge`] says what a profile cannot tell, [`difference`](mod@difference)
+//! in what two differ, [`submissions`] adds what users send in.
 
 pub mod alike;
 mod arithmetic;
+pub mod difference;
 mod dot;
 mod hashing;
 pub mod knowledge;
 pub mod merge;
 pub mod split;
+pub mod submissions;
 pub mod text;
 
 use hashing::RandomHashing;
@@ -220,6 +223,18 @@ impl Profile {
         self.facts.push(FunctionFacts::default());
         self.by_key.insert(key, index);
         index
+    }
+
+    /// Gives a function another name. False, and nothing is changed, where a function has that name, or none may have it.
+    pub fn rename(&mut self, function: FunctionIndex, name: &str) -> bool {
+        let old = self.key(function);
+        let bytes = |part: &Option<String>| part.as_ref().map(|text| text.clone().into_bytes());
+        let new = FunctionKey::new(bytes(&old.dso).as_deref(), name.as_bytes(), bytes(&old.file).as_deref());
+        let Some(new) = new.filter(|new| !self.by_key.contains_key(new)) else { return false };
+        let old = std::mem::replace(&mut self.keys[function.index()], new.clone());
+        self.by_key.remove(&old);
+        self.by_key.insert(new, function);
+        true
     }
 
     /// The function with this key, if there is one.

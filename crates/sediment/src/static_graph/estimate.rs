@@ -13,6 +13,9 @@
 //! recursion is at most ten deep on average. Functions that nothing leads to run never.
 //!
 //! Functions that the compiler calls cold pass nothing on: errors are rare, whatever their handlers call.
+//!
+//! Where a run was seen, too ([`expected`]), the same spreading begins at what ran, as often as it did, and goes no further than
+//! what did not: it tells which of the functions that no run saw are bound most closely to those that ran.
 
 use crate::profile::{FunctionIndex, Heat, Millionths, Profile};
 
@@ -24,17 +27,59 @@ const ROUNDS: usize = 66;
 const MOST: f64 = 1e12;
 const MILLION: f64 = 1e6;
 
+/// What a function begins with that ran, or may be called through a pointer or from elsewhere, at the least: a share of all calls
+/// that were seen.
+const FROM_ELSEWHERE: f64 = 1e-7;
+
 /// Sets `static` of every function to its estimated calls per start of the program.
 pub fn estimate(profile: &mut Profile) {
-    let graph = Graph::of(profile);
-    let mut runs: Vec<f64> = begin(profile);
-    for component in graph.components() {
-        graph.spread(&component, &mut runs);
-    }
+    let runs = Graph::of(profile, &|_| true).runs(begin(profile));
     for function in profile.functions() {
         let millionths = (runs[function.index()] * MILLION) as u128;
         profile.facts_mut(function).static_calls = Some(Millionths(millionths));
     }
+}
+
+/// What a profile that holds calls of a run and a compiler's estimates lets expect of the functions that did not run in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expected {
+    /// By function of the profile: whether it ran, for all that the run tells.
+    pub ran: Vec<bool>,
+    /// By function of the profile: calls into it, as a share of all that were seen; above 0 where something that ran leads to it, or
+    /// it may be called from elsewhere. Of functions that ran, those that were seen, and at least so many.
+    pub runs: Vec<f64>,
+}
+
+/// How often functions that a run did not see are to be expected; None where the profile is not of both, a run and estimates.
+#[must_use]
+pub fn expected(profile: &Profile) -> Option<Expected> {
+    let edges = profile.edges();
+    let (mut ran, mut into) = (vec![false; profile.function_count()], vec![0.0; profile.function_count()]);
+    let (mut counted, mut estimated) = (0.0, false);
+    for (caller, callee, facts) in &edges {
+        let count = facts.count.unwrap_or(0) as f64;
+        if count > 0.0 || facts.near.is_some_and(|near| near > 0) {
+            ran[caller.index()] = true;
+            ran[callee.index()] = true;
+        }
+        into[callee.index()] += count;
+        counted += count;
+        estimated |= facts.static_calls.is_some_and(|calls| calls.0 > 0);
+    }
+    if counted == 0.0 || !estimated {
+        return None;
+    }
+    for function in profile.functions() {
+        let (facts, at) = (profile.facts(function), function.index());
+        ran[at] |= facts.first.is_some() || facts.samples.is_some_and(|samples| samples > 0);
+        into[at] /= counted;
+        let elsewhere = (facts.taken || facts.entry) && facts.heat != Some(Heat::Cold);
+        if ran[at] || elsewhere {
+            into[at] = into[at].max(FROM_ELSEWHERE);
+        }
+    }
+    let runs = Graph::of(profile, &|callee| !ran[callee.index()]).runs(into);
+    Some(Expected { ran, runs })
 }
 
 /// How often each function is called from outside of the graph.
@@ -55,21 +100,30 @@ struct Graph {
 }
 
 impl Graph {
-    fn of(profile: &Profile) -> Self {
+    /// The calls of those functions that `leads_to` holds for.
+    fn of(profile: &Profile, leads_to: &dyn Fn(FunctionIndex) -> bool) -> Self {
         let mut calls = vec![Vec::new(); profile.function_count()];
         for (caller, callee, facts) in profile.edges() {
             let cold = profile.facts(caller).heat == Some(Heat::Cold);
-            if let Some(frequency) = facts.static_calls.filter(|_| !cold) {
+            if let Some(frequency) = facts.static_calls.filter(|_| !cold && leads_to(callee)) {
                 calls[caller.index()].push((callee.index(), (frequency.0 as f64 / MILLION).min(MOST)));
             }
         }
         // Another name of a function leads to it.
         for function in profile.functions() {
-            if let Some(target) = alias_of(profile, function) {
+            if let Some(target) = alias_of(profile, function).filter(|target| leads_to(*target)) {
                 calls[function.index()].push((target.index(), 1.0));
             }
         }
         Self { calls }
+    }
+
+    /// Spreads what functions begin with over the calls.
+    fn runs(&self, mut runs: Vec<f64>) -> Vec<f64> {
+        for component in self.components() {
+            self.spread(&component, &mut runs);
+        }
+        runs
     }
 
     /// The strongly connected components, callers first.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What sediment's plugin for GCC writes: profiles without DSOs, of a unit or, at link time, of the whole program.
 
-use super::{Unit, UnitReader};
+use super::{HEAD, Unit, UnitReader};
 use crate::profile::text;
 use crate::{Error, Losses, Result};
 
@@ -16,8 +16,6 @@ pub(super) const READER: UnitReader = UnitReader {
 /// How the plugin begins its `source`.
 const SOURCE: &str = "gcc call graph";
 const WHOLE_PROGRAM: &str = "gcc call graph of the program";
-/// The source stands in the first lines.
-const HEAD: usize = 512;
 
 fn recognises(bytes: &[u8]) -> bool {
     let head = &bytes[..bytes.len().min(HEAD)];

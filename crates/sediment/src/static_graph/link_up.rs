@@ -3,7 +3,7 @@
 //!
 //! The linked file's symbols decide. A local function of a unit is that of its name and its unit's file, a global one that of its
 //! name, hidden or not; what the file does not define is called in another DSO. A unit belongs to the file where the file has
-//! functions of it that call, and where a link map is at hand, where the map names its object. Two units may claim one local
+//! functions of it that call (of one that holds tables alone: functions that these name), and where a link map is at hand, where the map names its object. Two units may claim one local
 //! function, as trees have many a `main.c`: the unit of which more is in the file has it.
 //!
 //! What several units say of one function (C++ emits templates and inline functions in each) is not added up: the largest
@@ -162,6 +162,11 @@ impl<'u> Member<'u> {
                 defined += 1;
                 present += usize::from(found[function.index()].is_some());
             }
+        }
+        // Tables of functions, of whom the unit tells no more than that their addresses are taken.
+        if defined == 0 {
+            defined = found.len();
+            present = found.iter().flatten().count();
         }
         Self { unit, found, calls, defined, present }
     }

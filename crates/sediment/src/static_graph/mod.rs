@@ -35,7 +35,7 @@ pub struct UnitReader {
     pub extension: &'static str,
     /// What it is, in one line.
     pub summary: &'static str,
-    /// Whether content is of this kind.
+    /// Whether content that begins so is of this kind; [`HEAD`] bytes are enough.
     pub recognises: fn(&[u8]) -> bool,
     /// Reads it; `name` is what the unit is to be called.
     pub read: fn(&str, &[u8], &mut Losses) -> Result<Unit>,
@@ -56,10 +56,13 @@ pub fn read_unit(name: &str, bytes: &[u8], losses: &mut Losses) -> Result<Unit> 
     (reader.read)(name, bytes, losses)
 }
 
-/// Whether content is a call graph of a unit.
+/// How many bytes of a file tell what it is.
+pub const HEAD: usize = 512;
+
+/// Whether content that begins so is a call graph of a unit.
 #[must_use]
-pub fn is_unit(bytes: &[u8]) -> bool {
-    UNIT_READERS.iter().any(|reader| (reader.recognises)(bytes))
+pub fn is_unit(head: &[u8]) -> bool {
+    UNIT_READERS.iter().any(|reader| (reader.recognises)(head))
 }
 
 /// Adds a function by name, or counts what has no acceptable name.

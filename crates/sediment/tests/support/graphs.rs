@@ -5,6 +5,7 @@
 
 use sediment::graph::{CallEdge, CallGraph, FunctionId};
 use sediment::random::Generator;
+use std::collections::BTreeMap;
 
 /// What a made-up call graph looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +25,16 @@ pub enum Shape {
 fn spread(numbers: &mut Generator, bits: u64) -> u64 {
     let magnitude = numbers.scaled(bits);
     (1 << magnitude) + numbers.scaled(1 << magnitude)
+}
+
+/// Edges in the order of a map from both ends to the weight.
+pub fn edges(weights: BTreeMap<(u32, u32), u64>) -> Vec<CallEdge> {
+    let edge = |((caller, callee), weight)| CallEdge {
+        caller: FunctionId(caller),
+        callee: FunctionId(callee),
+        weight,
+    };
+    weights.into_iter().map(edge).collect()
 }
 
 /// A graph of so many functions and about as many edges as asked (those drawn twice add up). The weight of a function is

@@ -30,17 +30,22 @@ pub enum Need {
     /// A program on PATH that few distributions bring, such as another version of a reference that is checked anyway: where it
     /// is missing its cases are ignored, also if all that is needed has to be there.
     FurtherReference(&'static str),
-    /// A folder for the compiler's `-B` that holds a linker, made by `scripts/toolchain`: `gnu-ld-2.44`, `lld`.
+    /// A folder made by `scripts/toolchain`: `gnu-ld-2.44` and `lld` hold a linker, for the compiler's `-B`; `gcc-14` compilers.
     LinkerFolder(&'static str),
-    /// The headers that plugins of the compiler `gcc` are built with.
-    GccPluginHeaders,
+    /// The headers that plugins of this compiler are built with.
+    GccPluginHeaders(&'static str),
+    /// A file of the Debian 13 tree that `scripts/toolchain` makes.
+    Debian13(&'static str),
+    /// A file that can be installed into that tree: where it is missing its cases are ignored, also if all that is needed has to be
+    /// there.
+    FurtherDebian13(&'static str),
     /// A file of `../shared/data`, which is not part of the project.
     SharedData(&'static str),
 }
 
 impl Need {
     fn is_required(self) -> bool {
-        !matches!(self, Need::SharedData(_) | Need::FurtherReference(_))
+        !matches!(self, Need::SharedData(_) | Need::FurtherReference(_) | Need::FurtherDebian13(_))
     }
 
     fn missing(self) -> Option<String> {
@@ -51,8 +56,10 @@ impl Need {
             Need::LinkerFolder(name) => {
                 linker_folder(name).is_none().then(|| format!("{name} is missing: run scripts/toolchain"))
             }
-            Need::GccPluginHeaders => (!has_gcc_plugin_headers())
-                .then(|| "the headers of gcc's plugins are not installed".to_owned()),
+            Need::GccPluginHeaders(compiler) => (!has_gcc_plugin_headers(compiler))
+                .then(|| format!("the headers of {compiler}'s plugins are not installed")),
+            Need::Debian13(path) | Need::FurtherDebian13(path) => (!debian13().join(path).exists())
+                .then(|| format!("the Debian 13 tree has no {path}: run scripts/toolchain debian13")),
             Need::SharedData(name) => {
                 (!shared_data(name).is_file()).then(|| "not run: data absent".to_owned())
             }
@@ -60,8 +67,13 @@ impl Need {
     }
 }
 
-fn has_gcc_plugin_headers() -> bool {
-    let asked = std::process::Command::new("gcc").arg("-print-file-name=plugin").output();
+/// The tree of Debian 13 that `scripts/toolchain` makes.
+pub fn debian13() -> PathBuf {
+    cache().join("debian13")
+}
+
+fn has_gcc_plugin_headers(compiler: &str) -> bool {
+    let asked = std::process::Command::new(compiler).arg("-print-file-name=plugin").output();
     let folder = asked.ok().and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();
     PathBuf::from(folder.trim()).join("include/gcc-plugin.h").is_file()
 }
@@ -73,10 +85,10 @@ pub fn program(name: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// The folder with this linker, for the compiler's `-B`.
+/// The folder with this linker, for the compiler's `-B`, or with this compiler.
 pub fn linker_folder(name: &str) -> Option<PathBuf> {
     let folder = cache().join("bin").join(name);
-    (folder.join("ld").exists() || folder.join("ld.lld").exists()).then_some(folder)
+    ["ld", "ld.lld", "gcc"].iter().any(|program| folder.join(program).exists()).then_some(folder)
 }
 
 /// A file of the recorded data beside the project.

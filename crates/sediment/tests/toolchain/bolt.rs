@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // tests may fail loudly
 
+use crate::graphs;
 use crate::support::{Need, case};
 use libtest_mimic::Trial;
 use sediment::graph::{CallEdge, CallGraph, FunctionId};
@@ -60,15 +61,7 @@ fn graph(functions: u32, edges: usize, seed: u64) -> CallGraph {
         weights[callee as usize] += weight;
     }
     let sizes = places.iter().map(|places| places * CALL + 2 * below(300) + 1).collect();
-    let edges = calls
-        .into_iter()
-        .map(|((caller, callee), weight)| CallEdge {
-            caller: FunctionId(caller),
-            callee: FunctionId(callee),
-            weight,
-        })
-        .collect();
-    CallGraph::new(sizes, weights, edges).unwrap()
+    CallGraph::new(sizes, weights, graphs::edges(calls)).unwrap()
 }
 
 /// Bytes of a call site: a test, a jump over the call, the call.

@@ -3,7 +3,7 @@
 
 use super::Made;
 use sediment::engine::CLASSICS;
-use sediment::graph::{FunctionId, GroupKind};
+use sediment::graph::{FunctionId, GroupKind, Standing};
 use sediment::{Error, Result, arrange, layout};
 use std::fmt::Write;
 
@@ -100,6 +100,9 @@ fn why_this_group(function: FunctionId, made: &Made) -> String {
                 ),
             )
         }
+        GroupKind::Hot if made.is_estimated => {
+            ("expected to run", "by a compiler's estimates, as nothing was seen to run".to_owned())
+        }
         GroupKind::Hot => ("hot", "it ran; what ran lies by what runs together".to_owned()),
         GroupKind::Startup => (
             "start-up",
@@ -110,10 +113,26 @@ fn why_this_group(function: FunctionId, made: &Made) -> String {
         ),
         GroupKind::Warm => ("warm", "it ran too seldom to be hot, and when is not known".to_owned()),
         GroupKind::Unseen => {
-            ("never seen", "nobody saw it run: it stays out of the pages of what did".to_owned())
+            let standing = made.unseen.as_ref().and_then(|unseen| unseen.standing[function.index()]);
+            (
+                "never seen",
+                format!("nobody saw it run: it stays out of the pages of what did{}", expected(standing)),
+            )
         }
     };
     format!("  group: {name}, {members} functions: {why}\n")
+}
+
+/// What a compiler said of a function that no run saw.
+fn expected(standing: Option<Standing>) -> &'static str {
+    match standing {
+        Some(Standing::Bound) => "; a compiler's graph leads to it from what ran, so it comes first",
+        Some(Standing::Hot) => "; the compiler takes it for hot",
+        Some(Standing::Startup) => "; the compiler says that it runs at the start",
+        Some(Standing::Exit) => "; the compiler says that it runs at the end",
+        Some(Standing::Cold) => "; the compiler takes it for an error path, so it comes last",
+        Some(Standing::Loose) | None => "",
+    }
 }
 
 fn beside_whom(function: FunctionId, made: &Made, places: &Places) -> String {

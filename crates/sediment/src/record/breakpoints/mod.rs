@@ -6,7 +6,7 @@
 //! [`Rates`], it arms some of the functions again in short windows, which estimates how often they are called, for a share of the
 //! program's time that is given beforehand.
 //!
-//! `system` asks the kernel, `machine` and `code` know the processor, `memory`, `mappings`, `modules` and `space` know what is
+//! `system` asks the kernel, `waiting` waits for it, `machine` and `code` know the processor, `memory`, `mappings`, `modules` and `space` know what is
 //! mapped and armed, `tracer` follows the threads, `rates` opens windows, `log` keeps what was seen. docs/recording.md says what
 //! a user should know.
 
@@ -23,6 +23,7 @@ mod space;
 mod start;
 mod system;
 mod tracer;
+mod waiting;
 
 pub use rates::Rates;
 

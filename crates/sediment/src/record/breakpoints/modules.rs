@@ -15,6 +15,9 @@ use std::path::Path;
 /// Bytes before a return address that may belong to the call.
 const LONGEST_CALL: u64 = 7;
 
+/// What the C library calls the system calls that make another program of a process.
+const BECOMING: [&str; 2] = ["execve", "execveat"];
+
 /// A file whose code ran.
 #[derive(Debug)]
 pub(super) struct Module {
@@ -26,6 +29,8 @@ pub(super) struct Module {
     segments: Vec<Code>,
     stubs: Vec<(u64, u64)>,
     debug_state: Option<u64>,
+    /// Where functions are that make another program of a process.
+    becoming: Vec<u64>,
 }
 
 /// A function's first byte.
@@ -87,9 +92,16 @@ impl Module {
             .collect();
         let debug_state = binary.functions.iter().find(|function| function.name == "_dl_debug_state");
         let debug_state = debug_state.map(|function| function.address);
-        let build_id = binary.build_id.clone();
-        let mut module =
-            Self { path: path.to_owned(), build_id, entries: Vec::new(), segments, stubs, debug_state };
+        let becoming = binary.functions.iter().filter(|function| BECOMING.contains(&function.name.as_str()));
+        let mut module = Self {
+            path: path.to_owned(),
+            build_id: binary.build_id.clone(),
+            entries: Vec::new(),
+            becoming: becoming.map(|function| function.address).collect(),
+            segments,
+            stubs,
+            debug_state,
+        };
         if binary.arch.as_deref() != Some(ARCH) {
             losses.add("programs of another architecture than this machine's, not recorded", 0, path);
         } else if armed {
@@ -129,6 +141,11 @@ impl Module {
     /// Where the dynamic linker calls a function for debuggers, if this is one.
     pub(super) fn debug_state(&self) -> Option<u64> {
         self.debug_state
+    }
+
+    /// Whether this function makes another program of the process that calls it.
+    pub(super) fn becomes_another(&self, entry: u32) -> bool {
+        self.becoming.contains(&self.entries[entry as usize].address)
     }
 
     /// The code from this address to the end of its segment.

@@ -221,6 +221,11 @@ impl Windows {
         self.accounted = own_time();
     }
 
+    /// We looked so long for the program to stop, beside it: no work.
+    pub(super) fn looked(&mut self, time: Duration) {
+        self.accounted += time;
+    }
+
     /// The program was stopped, and goes on.
     pub(super) fn stopped(&mut self) {
         self.stops += 1;

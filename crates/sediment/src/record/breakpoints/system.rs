@@ -4,7 +4,7 @@
 
 #![allow(unsafe_code)]
 
-pub(super) use crate::measure::trace::{Resume, Status, resume, wait};
+pub(super) use crate::measure::trace::{Resume, Status, look, resume, wait};
 
 use nix::errno::Errno;
 use nix::libc;
@@ -18,6 +18,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -103,13 +104,23 @@ pub(super) struct Alarm {
 /// What interrupts; by default nobody hears it.
 const ALARM: Signal = Signal::SIGURG;
 
-extern "C" fn heard(_: libc::c_int) {}
+/// How often it was heard.
+static RINGS: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn heard(_: libc::c_int) {
+    RINGS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// How often an alarm has rung by now, counted round.
+pub(super) fn rings() -> u32 {
+    RINGS.load(Ordering::Relaxed)
+}
 
 impl Alarm {
     /// One that is still.
     pub(super) fn new() -> Result<Self, Errno> {
         let quiet = SigAction::new(SigHandler::Handler(heard), SaFlags::empty(), SigSet::empty());
-        // SAFETY: the handler does nothing.
+        // SAFETY: the handler does nothing but count.
         let before = unsafe { sigaction(ALARM, &quiet) }?;
         let to_this_thread =
             SigevNotify::SigevThreadId { signal: ALARM, thread_id: gettid().as_raw(), si_value: 0 };

@@ -17,6 +17,7 @@ use super::modules::Modules;
 use super::rates::{Taken, Windows};
 use super::space::{Met, Space};
 use super::system::{self, Alarm, Resume, Status};
+use super::waiting::Waiting;
 use crate::error::{Error, Result};
 use crate::record::{Progress, Settings, Until};
 use nix::errno::Errno;
@@ -68,6 +69,7 @@ pub(super) struct Tracer<'a> {
     pub(super) log: Log,
     pub(super) windows: Option<Windows>,
     alarm: Alarm,
+    waiting: Waiting,
     begun: Instant,
     watch: &'a mut dyn FnMut(Progress),
     /// How long programs stood still while their files were read and armed.
@@ -97,6 +99,7 @@ impl<'a> Tracer<'a> {
             log: Log::default(),
             windows: settings.rates.map(Windows::new),
             alarm,
+            waiting: Waiting::new(),
             begun: Instant::now(),
             watch,
             arming: Duration::ZERO,
@@ -149,7 +152,11 @@ impl<'a> Tracer<'a> {
             if !self.became && self.root_cannot_become_the_program()? {
                 break;
             }
-            match system::wait() {
+            let next = self.waiting.next();
+            if let Some(windows) = &mut self.windows {
+                windows.looked(self.waiting.take_looked());
+            }
+            match next {
                 Ok(Some((thread, status))) => {
                     self.handle(thread, status)?;
                     if let Some(windows) = &mut self.windows {
@@ -301,10 +308,21 @@ impl<'a> Tracer<'a> {
                         }
                     }
                 }
+                if self.modules.get(site.module).becomes_another(site.entry) {
+                    self.look_at_system_calls(thread);
+                }
             }
         }
         ignore_gone(registers.go_to(thread, address))?;
         Ok(0)
+    }
+
+    /// Looks at the next system calls of what may become another program soon; root's programs lose no rights by that.
+    fn look_at_system_calls(&mut self, thread: Pid) {
+        const SYSTEM_CALLS: u8 = 64;
+        if !nix::unistd::geteuid().is_root() {
+            self.tasks.entry(thread).and_modify(|task| task.looked_at = SYSTEM_CALLS);
+        }
     }
 
     fn system_call(&mut self, thread: Pid) -> Result<()> {
@@ -369,11 +387,11 @@ impl<'a> Tracer<'a> {
                 Err(_) => return Ok(()),
             }
         };
+        self.tasks.insert(child, Task { process, space: id, looked_at: 0 });
         // A new process becomes another program after a few system calls, or hardly ever.
-        const SYSTEM_CALLS: u8 = 64;
-        let root = nix::unistd::geteuid().is_root();
-        let looked_at = if process == task.process || root { 0 } else { SYSTEM_CALLS };
-        self.tasks.insert(child, Task { process, space: id, looked_at });
+        if process != task.process {
+            self.look_at_system_calls(child);
+        }
         if self.letting_go {
             if let Some(space) = self.spaces.get_mut(&id) {
                 space.disarm_all(&self.modules);

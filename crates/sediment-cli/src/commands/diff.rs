@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment diff`: in what two profiles differ, in words; of one profile, a text that git can compare by lines.
+
+use super::read_profile;
+use crate::files;
+use crate::ui::Ui;
+use clap::Args;
+use sediment::Result;
+use sediment::profile::difference::{self, Moved};
+use sediment::profile::{FunctionKey, Profile, SHARE_TOTAL};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// Say in what two profiles differ
+#[derive(Debug, Args)]
+#[command(long_about = "Say in what two profiles differ.\n\n\
+Profiles are compared by the share that each function has of all calls, so that a long recording and a short one of the same work \
+are alike. With one profile, prints its functions and calls with their shares, a line each, for git to compare:\n\n\
+  echo '*.gv diff=sediment' >> .gitattributes\n  git config diff.sediment.textconv 'sediment diff'")]
+pub(crate) struct Arguments {
+    /// The profile as it was
+    #[arg(value_name = "BEFORE")]
+    before: PathBuf,
+    /// The profile as it is
+    #[arg(value_name = "AFTER")]
+    after: Option<PathBuf>,
+    /// How many functions to list of each kind; 0 lists all
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+}
+
+pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
+    let before = read_profile(&arguments.before, ui)?;
+    let Some(path) = &arguments.after else {
+        return ui.result(&as_lines(&before));
+    };
+    let after = read_profile(path, ui)?;
+    let names = (files::display(&arguments.before), files::display(path));
+    ui.result(&in_words(&before, &after, &names, arguments.top))
+}
+
+/// A share in units of 10^-15 as percent with two places; for the eye, the quotient of two floats is near enough.
+fn percent(share: u128) -> String {
+    format!("{:.2} %", 100.0 * share as f64 / SHARE_TOTAL as f64)
+}
+
+/// Parts per million as percent, cut to two places.
+pub(super) fn parts(parts_per_million: u64) -> String {
+    format!("{}.{:02} %", parts_per_million / 10_000, parts_per_million / 100 % 100)
+}
+
+fn name(key: &FunctionKey) -> String {
+    let file = key.file.as_ref().map_or_else(String::new, |file| format!(" ({file})"));
+    let dso = key.dso.as_ref().map_or_else(String::new, |dso| format!(" [{dso}]"));
+    format!("{}{file}{dso}", key.name)
+}
+
+fn words(set: &BTreeSet<String>) -> String {
+    if set.is_empty() { "not said".to_owned() } else { set.iter().cloned().collect::<Vec<_>>().join(", ") }
+}
+
+fn in_words(before: &Profile, after: &Profile, names: &(String, String), top: usize) -> String {
+    let found = difference::difference(before, after);
+    let mut text = format!("{} -> {}\n", names.0, names.1);
+    let recordings = |profile: &Profile| profile.inputs.unwrap_or(1).to_string();
+    for (what, was, is) in [
+        ("recorded by", words(&before.source), words(&after.source)),
+        ("machines", words(&before.arch), words(&after.arch)),
+        ("recordings", recordings(before), recordings(after)),
+        ("functions", before.function_count().to_string(), after.function_count().to_string()),
+        ("edges", before.edge_count().to_string(), after.edge_count().to_string()),
+    ] {
+        let change = if was == is { was } else { format!("{was} -> {is}") };
+        let _ = writeln!(text, "  {what:<12} {change}");
+    }
+    match found.agreement {
+        Some(agreement) => {
+            let _ = writeln!(text, "  agreement    {} of what ran is the same", parts(agreement));
+        }
+        None => text += "  agreement    cannot be told: one of them counts nothing\n",
+    }
+    for (label, was, is) in &found.dsos {
+        let label = label.as_deref().unwrap_or("(no program or library)");
+        if was.abs_diff(*is) >= SHARE_TOTAL / 1000 {
+            let _ = writeln!(text, "  {label}: {} -> {}", percent(*was), percent(*is));
+        }
+    }
+    let new: Vec<&Moved> = found.functions.iter().filter(|moved| moved.before.is_none()).collect();
+    let gone: Vec<&Moved> = found.functions.iter().filter(|moved| moved.after.is_none()).collect();
+    let kept: Vec<&Moved> = found
+        .functions
+        .iter()
+        .filter(|moved| moved.before.is_some() && moved.after.is_some() && moved.distance() > 0)
+        .collect();
+    list(&mut text, "new", &new, top, |moved| percent(moved.after.unwrap_or(0)));
+    list(&mut text, "gone", &gone, top, |moved| percent(moved.before.unwrap_or(0)));
+    list(&mut text, "with another share", &kept, top, |moved| {
+        format!("{} -> {}", percent(moved.before.unwrap_or(0)), percent(moved.after.unwrap_or(0)))
+    });
+    text
+}
+
+fn list(text: &mut String, what: &str, moved: &[&Moved], top: usize, share: impl Fn(&Moved) -> String) {
+    if moved.is_empty() {
+        return;
+    }
+    let together = moved.iter().fold(0u128, |sum, moved| sum.saturating_add(moved.distance()));
+    let _ = writeln!(text, "\n{} functions {what}, {} together:", moved.len(), percent(together));
+    let shown = if top == 0 { moved.len() } else { top };
+    for moved in moved.iter().take(shown) {
+        let _ = writeln!(text, "  {:>20}  {}", share(moved), name(&moved.key));
+    }
+    if moved.len() > shown {
+        let _ = writeln!(text, "  {:>20}  and {} more (--top 0 lists all)", "", moved.len() - shown);
+    }
+}
+
+/// A line for each function and each call, in the order of their names, with shares to two places: what is alike to the eye is the
+/// same line.
+fn as_lines(profile: &Profile) -> String {
+    let mut text = format!(
+        "recorded by {}\nmachines {}\nrecordings {}\n",
+        words(&profile.source),
+        words(&profile.arch),
+        profile.inputs.unwrap_or(1)
+    );
+    for (label, cluster) in profile.clusters() {
+        let package = cluster.package.as_ref().map_or_else(String::new, |package| format!(", {package}"));
+        let build = cluster.build_id.as_ref().map_or_else(String::new, |id| format!(", build-id {id}"));
+        let _ = writeln!(text, "{label}{package}{build}");
+    }
+    let weights = difference::weights(profile);
+    let shares: BTreeMap<&FunctionKey, u128> = difference::shares(&weights);
+    for (key, share) in &shares {
+        let _ = writeln!(text, "{} {}", name(key), percent(*share));
+    }
+    let sum =
+        profile.edges().iter().fold(0u128, |sum, (_, _, facts)| sum.saturating_add(facts.count.unwrap_or(0)));
+    for (caller, callee, facts) in profile.edges() {
+        let Some(count) = facts.count.filter(|_| sum > 0) else { continue };
+        // Only for the eye: the quotient of two floats is near enough.
+        let share = 100.0 * count as f64 / sum as f64;
+        let _ = writeln!(text, "{} -> {} {share:.2} %", name(profile.key(caller)), name(profile.key(callee)));
+    }
+    text
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment manual`, for those who package sediment: a man page for each command and for each of the original's, and completions for
+//! shells, made from the very arguments that are read.
+
+use super::{Program, legacy};
+use crate::files;
+use crate::ui::Ui;
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+use sediment::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// Write the man pages and completions of this program
+#[derive(Debug, Args)]
+#[command(long_about = "Write the man pages and completions of this program.\n\n\
+Into FOLDER: man1/*.1, bash/sediment, zsh/_sediment and fish/sediment.fish. The same program writes the same bytes.")]
+pub(crate) struct Arguments {
+    /// The folder; it is made if it is not there
+    #[arg(value_name = "FOLDER")]
+    folder: PathBuf,
+}
+
+pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
+    let folder = files::folder(&arguments.folder)?;
+    let pages = files::folder(&folder.join("man1"))?;
+    let mut program = Program::command().disable_help_subcommand(true);
+    program.build();
+    write_pages(&program, &pages, ui)?;
+    for mut command in legacy::commands() {
+        command.build();
+        write_pages(&command, &pages, ui)?;
+    }
+    for (shell, name) in
+        [(Shell::Bash, "bash/sediment"), (Shell::Zsh, "zsh/_sediment"), (Shell::Fish, "fish/sediment.fish")]
+    {
+        let mut text = Vec::new();
+        clap_complete::generate(shell, &mut Program::command(), "sediment", &mut text);
+        let path = folder.join(name);
+        files::folder(path.parent().unwrap_or(&folder))?;
+        files::write(&path, &text, ui)?;
+    }
+    Ok(())
+}
+
+/// The page of a command and those of its commands.
+fn write_pages(command: &clap::Command, folder: &Path, ui: &Ui) -> Result<()> {
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
+    let mut text = Vec::new();
+    clap_mangen::Man::new(command.clone())
+        .section("1")
+        .manual("Sediment")
+        .render(&mut text)
+        .map_err(|error| Error::failed(format!("the page of {name} cannot be made: {error}")))?;
+    files::write(&folder.join(format!("{name}.1")), &text, ui)?;
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        write_pages(below, folder, ui)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `merge --into`: submissions into the profile that a package keeps, with a report of what each adds.
+
+use super::{Arguments, Options};
+use crate::commands::diff::parts;
+use crate::commands::{read_binary, read_profile, say_what_looks_alike};
+use crate::files;
+use crate::ui::Ui;
+use sediment::binary::{identity, names};
+use sediment::profile::merge::Weight;
+use sediment::profile::submissions::{self, Grown, Submission};
+use sediment::profile::{FunctionKey, Profile, text};
+use sediment::{Error, ErrorKind, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// A file that was sent in.
+struct Sent {
+    path: PathBuf,
+    profile: Profile,
+    weight: Weight,
+    who: Option<String>,
+    coverage: Option<u64>,
+}
+
+pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
+    let options = &arguments.options;
+    let (path, weight) = arguments
+        .files("into")?
+        .pop()
+        .ok_or_else(|| Error::new(ErrorKind::Usage, "no profile is named that is to grow"))?;
+    let kept = path.exists().then(|| read_profile(&path, ui)).transpose()?;
+    let build = Build::read(&options.against)?;
+    let whose = arguments.names("profiles");
+    let mut sent = Vec::new();
+    for ((path, weight), who) in arguments.files("profiles")?.into_iter().zip(whose) {
+        let profile = read_profile(&path, ui)?;
+        let coverage = build.coverage(&profile);
+        if let Some(floor) = options.min_coverage.filter(|floor| coverage.is_none_or(|found| found < *floor))
+        {
+            let found = coverage.map_or_else(|| "nothing".to_owned(), parts);
+            ui.note(&format!(
+                "left out: {}: {found} of its weight is in the build, less than {}",
+                files::display(&path),
+                parts(floor)
+            ));
+            continue;
+        }
+        sent.push(Sent { path, profile, weight, who, coverage });
+    }
+    if sent.is_empty() {
+        return Err(Error::new(ErrorKind::BelowFloor, "all files are of another version than the build"));
+    }
+    let grown = grow(kept.as_ref().map(|kept| (kept, weight)), &sent, options)?;
+    say_what_looks_alike(&grown.profile, ui);
+    ui.result(&report(&path, kept.as_ref(), &grown, &sent, &build))?;
+    if options.dry_run {
+        ui.note("nothing was written (--dry-run)");
+        return Ok(());
+    }
+    files::write(&path, text::print(&grown.profile).as_bytes(), ui)
+}
+
+fn grow(kept: Option<(&Profile, Weight)>, sent: &[Sent], options: &Options) -> Result<Grown> {
+    let mut known: BTreeMap<&str, usize> = BTreeMap::new();
+    let submissions: Vec<Submission<'_>> = sent
+        .iter()
+        .enumerate()
+        .map(|(index, sent)| {
+            let submitter = sent.who.as_deref().map_or(index, |who| *known.entry(who).or_insert(index));
+            Submission { profile: &sent.profile, weight: sent.weight, submitter }
+        })
+        .collect();
+    submissions::grow(kept, &submissions, options.cap)
+}
+
+fn report(path: &Path, kept: Option<&Profile>, grown: &Grown, sent: &[Sent], build: &Build) -> String {
+    let mut out = format!("{}\n", files::display(path));
+    match kept {
+        Some(kept) => {
+            let _ = writeln!(
+                out,
+                "  kept          {} of {} recordings, {} functions",
+                parts(grown.kept),
+                kept.inputs.unwrap_or(1),
+                kept.function_count()
+            );
+        }
+        None => out += "  kept          nothing: the profile is new\n",
+    }
+    for (sent, added) in sent.iter().zip(&grown.added) {
+        let who = sent.who.as_ref().map_or_else(String::new, |who| format!(" from {who}"));
+        let cap = if added.capped { format!(", weight {} by the cap", added.weight) } else { String::new() };
+        let _ =
+            writeln!(out, "  added         {}: {}{who}{cap}", parts(added.part), files::display(&sent.path));
+        let _ = writeln!(
+            out,
+            "                {} functions that nothing else has, {} of what ran",
+            added.new_functions,
+            parts(added.new_share)
+        );
+        if let Some(agreement) = added.agreement {
+            let _ = writeln!(out, "                agrees with all else in {}", parts(agreement));
+        }
+        if let Some(coverage) = sent.coverage {
+            let _ = writeln!(out, "                {} of its weight is in the build", parts(coverage));
+        }
+    }
+    match grown.halves {
+        Some(halves) => {
+            let _ = writeln!(out, "  halves        every other file and the rest agree in {}", parts(halves));
+        }
+        None => out += "  halves        cannot be compared: it takes two files\n",
+    }
+    let _ = writeln!(
+        out,
+        "  now           {} recordings, {} functions, {} edges",
+        grown.profile.inputs.unwrap_or(1),
+        grown.profile.function_count(),
+        grown.profile.edge_count()
+    );
+    if let Some(coverage) = build.coverage(&grown.profile) {
+        let _ = writeln!(out, "  coverage now  {} of the weight is in the build", parts(coverage));
+    }
+    out
+}
+
+/// What a build defines.
+struct Build {
+    binaries: Vec<(String, sediment::binary::Binary)>,
+}
+
+impl Build {
+    fn read(paths: &[PathBuf]) -> Result<Self> {
+        let read = |path: &PathBuf| Ok((files::base_name(path), read_binary(path)?));
+        Ok(Self { binaries: paths.iter().map(read).collect::<Result<_>>()? })
+    }
+
+    /// The share of a profile's weight that is in the build's files, of what belongs to them; None where nothing does. A function of
+    /// which the compiler made others is there.
+    fn coverage(&self, profile: &Profile) -> Option<u64> {
+        let mut defined: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+        for (file_name, binary) in &self.binaries {
+            let Some(found) = identity::cluster_of(profile, binary, file_name) else { continue };
+            let own = defined.entry(found.label).or_default();
+            own.extend(binary.functions.iter().map(|function| names::stem(&function.name)));
+        }
+        let is_there = |key: &FunctionKey| {
+            let own = defined.get(key.dso.as_ref()?)?;
+            Some(own.contains(names::stem(&key.name)))
+        };
+        submissions::coverage(profile, &is_there)
+    }
+}

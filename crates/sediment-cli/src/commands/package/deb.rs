@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment package deb`: the change to a Debian source package: a build dependency on the debhelper sequence, and the profile in
+//! debian/sediment-profiles.
+
+use super::{Change, profile_for, propose, read_recipe};
+use crate::files;
+use crate::ui::Ui;
+use clap::Args;
+use sediment::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// Where the sequence looks for profiles, below debian/.
+const FOLDER: &str = "sediment-profiles";
+const SEQUENCE: &str = "dh-sequence-sediment";
+/// The lowest level of debhelper that this was tried with.
+const COMPAT: u32 = 13;
+
+/// Change a Debian source package
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// The unpacked source package: the folder that holds debian/
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// The profile of the package's programs; it becomes part of the source package
+    #[arg(long, value_name = "PROFILE")]
+    profile: PathBuf,
+    /// Make the change
+    #[arg(long)]
+    apply: bool,
+    /// Let the build fail where less of a profile's weight than this is placed as asked; without it that is a warning
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    min_coverage: Option<u8>,
+}
+
+pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
+    let debian = arguments.folder.join("debian");
+    let control = debian.join("control");
+    if !control.is_file() {
+        return Err(Error::failed("there is no debian/control in it")
+            .with_input(files::display(&arguments.folder))
+            .with_hint("give the folder of an unpacked source package, as `apt-get source` leaves it"));
+    }
+    if debian.join("control.in").exists() {
+        return Err(refused(&control, "it is made from control.in", "make the change in that file by hand"));
+    }
+    let rules = debian.join("rules");
+    let before = read_recipe(&control)?;
+    let rules_before = read_recipe(&rules)?;
+    must_use_sequences(&rules, &rules_before)?;
+    let named = |error: Error| error.with_input(files::display(&control));
+    let source = Source::read(&before).map_err(named)?;
+    source.must_be_understood(&debian)?;
+    let mut changes =
+        vec![Change { path: control.clone(), after: source.with_sequence(), before: Some(before.clone()) }];
+    if let Some(percent) = arguments.min_coverage {
+        let after = with_floor(&rules, &rules_before, percent)?;
+        changes.push(Change { path: rules, after, before: Some(rules_before) });
+    }
+    let profile = profile_for(&debian.join(FOLDER), &arguments.profile, ui)?;
+    if arguments.apply {
+        files::folder(&debian.join(FOLDER))?;
+    }
+    propose(&changes, &[profile], arguments.apply, ui)
+}
+
+/// A recipe that is not understood, and what to do instead.
+fn refused(path: &Path, why: &str, hint: &str) -> Error {
+    Error::failed(format!("not changed: {why}")).with_input(files::display(path)).with_hint(hint.to_owned())
+}
+
+/// debian/rules has to hand the build to dh, by itself or by a file that it includes.
+fn must_use_sequences(path: &Path, rules: &str) -> Result<()> {
+    let included = rules.lines().filter_map(|line| line.trim_start_matches('-').strip_prefix("include "));
+    // Files of other packages; one with a variable in its name cannot be found.
+    let mut texts: Vec<String> = included
+        .map(|file| PathBuf::from(file.trim()))
+        .filter(|file| file.is_absolute())
+        .filter_map(|file| read_recipe(&file).ok())
+        .collect();
+    texts.insert(0, rules.to_owned());
+    for taken in ["COMPILER_PATH", "PROF_DIR"] {
+        if texts.iter().any(|text| code(text).any(|line| line.contains(taken))) {
+            return Err(refused(
+                path,
+                &format!("it sets {taken}, which the sequence needs"),
+                "let the sequence set it",
+            ));
+        }
+    }
+    if texts.iter().any(|text| code(text).any(calls_dh)) {
+        return Ok(());
+    }
+    Err(refused(
+        path,
+        "it does not call dh, and no file that it includes does",
+        "a build without debhelper's sequences takes the linker's wrapper by itself: docs/linkers.md",
+    ))
+}
+
+/// The lines of a makefile that are no comments.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter(|line| !line.trim_start().starts_with('#'))
+}
+
+/// Whether a line of a rule hands its target to dh: `dh $@`, with whatever else.
+fn calls_dh(line: &str) -> bool {
+    let mut words = line.trim_start().trim_start_matches(['@', '+', '-']).split_whitespace();
+    line.starts_with(['\t', ';']) && words.any(|word| word == "dh") && line.contains('$')
+        || line.contains(": ; dh ")
+}
+
+/// debian/rules with a floor for the check.
+fn with_floor(path: &Path, rules: &str, percent: u8) -> Result<String> {
+    let line = format!("\tdh_sediment_check --min-coverage={percent}\n");
+    if code(rules).any(|line| line.contains("dh_sediment_check")) {
+        if rules.contains(&line) {
+            return Ok(rules.to_owned());
+        }
+        return Err(refused(
+            path,
+            "it overrides dh_sediment_check already",
+            "set --min-coverage there by hand",
+        ));
+    }
+    let end = if rules.ends_with('\n') { "" } else { "\n" };
+    Ok(format!("{rules}{end}\noverride_dh_sediment_check:\n{line}"))
+}
+
+/// What counts of debian/control: the paragraph of the source.
+struct Source<'a> {
+    text: &'a str,
+    name: &'a str,
+    /// Where the value of Build-Depends stands in the text.
+    depends: std::ops::Range<usize>,
+    /// Whether a package is built for one architecture or more.
+    for_architectures: bool,
+}
+
+impl<'a> Source<'a> {
+    fn read(text: &'a str) -> Result<Self> {
+        let (mut name, mut depends, mut at) = (None, None, 0);
+        let mut in_source = true;
+        let mut in_depends = false;
+        let mut for_architectures = false;
+        for line in text.split_inclusive('\n') {
+            let (start, end) = (at, at + line.len());
+            at = end;
+            if line.starts_with('#') {
+                continue;
+            }
+            if line.trim().is_empty() {
+                in_source &= name.is_none();
+                in_depends = false;
+                continue;
+            }
+            if line.starts_with([' ', '\t']) {
+                if let Some(std::ops::Range { start, .. }) = depends.clone().filter(|_| in_depends) {
+                    depends = Some(start..end);
+                }
+                continue;
+            }
+            let Some((field, value)) = line.split_once(':') else {
+                return Err(Error::failed("a line that is no field").with_found(line.as_bytes()));
+            };
+            in_depends = in_source && field.eq_ignore_ascii_case("Build-Depends");
+            if in_depends {
+                if depends.is_some() {
+                    return Err(Error::failed("Build-Depends stands there twice"));
+                }
+                depends = Some(start + field.len() + 1..end);
+            } else if field.eq_ignore_ascii_case("Source") && in_source {
+                name = Some(value.trim());
+            } else if field.eq_ignore_ascii_case("Architecture") {
+                for_architectures |= value.trim() != "all";
+            }
+        }
+        let name = name.filter(|name| {
+            let known = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"+-.".contains(&b);
+            !name.is_empty() && name.bytes().all(known)
+        });
+        Ok(Self {
+            text,
+            name: name
+                .ok_or_else(|| Error::failed("not changed: it does not begin with a source package"))?,
+            depends: depends.ok_or_else(|| {
+                Error::failed("not changed: it has no Build-Depends")
+                    .with_hint(format!("the package has to build-depend on debhelper-compat (= {COMPAT})"))
+            })?,
+            for_architectures,
+        })
+    }
+
+    fn must_be_understood(&self, debian: &Path) -> Result<()> {
+        let control = debian.join("control");
+        if !self.for_architectures {
+            return Err(refused(
+                &control,
+                "all its packages are for any architecture alike",
+                "it links no program",
+            ));
+        }
+        let items = self.items();
+        let words = items.iter().map(|item| item.text);
+        let by_dependency = words.clone().find_map(|item| {
+            let level = item.strip_prefix("debhelper-compat")?.trim_start().strip_prefix('(')?;
+            level.trim_start().strip_prefix('=')?.split(')').next()?.trim().parse::<u32>().ok()
+        });
+        let by_file = || std::fs::read_to_string(debian.join("compat")).ok()?.trim().parse::<u32>().ok();
+        match by_dependency.or_else(by_file) {
+            Some(level) if level >= COMPAT => Ok(()),
+            Some(level) => Err(refused(
+                &control,
+                &format!(
+                    "its debhelper level is {level}, and the sequence was not tried with less than {COMPAT}"
+                ),
+                "raise the level, or add the sequence to Build-Depends by hand",
+            )),
+            None => Err(refused(
+                &control,
+                "its debhelper level is not known",
+                "the package has to build-depend on debhelper-compat (= 13)",
+            )),
+        }
+    }
+
+    /// The dependencies with their places in the text. Comments are no part of them.
+    fn items(&self) -> Vec<Item<'a>> {
+        let mut items = Vec::new();
+        let mut start = None::<usize>;
+        let mut end = 0;
+        let mut at = self.depends.start;
+        for line in self.text[self.depends.clone()].split_inclusive('\n') {
+            if line.starts_with('#') {
+                at += line.len();
+                continue;
+            }
+            for (index, character) in line.char_indices() {
+                if character == ',' {
+                    if let Some(start) = start.take() {
+                        items.push(Item { text: &self.text[start..end], start, end });
+                    }
+                } else if !character.is_whitespace() {
+                    start.get_or_insert(at + index);
+                    end = at + index + character.len_utf8();
+                }
+            }
+            at += line.len();
+        }
+        if let Some(start) = start {
+            items.push(Item { text: &self.text[start..end], start, end });
+        }
+        items
+    }
+
+    /// The text with the sequence behind debhelper, written as the list is.
+    fn with_sequence(&self) -> String {
+        let items = self.items();
+        let is = |item: &Item<'_>, name: &str| {
+            item.text.strip_prefix(name).is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric()))
+        };
+        if items.iter().any(|item| is(item, SEQUENCE)) {
+            return self.text.to_owned();
+        }
+        let Some(index) =
+            items.iter().position(|item| is(item, "debhelper-compat") || item.text.starts_with("debhelper"))
+        else {
+            return self.text.to_owned();
+        };
+        let own = &items[index];
+        let between = |a: &Item<'_>, b: &Item<'_>| self.text[a.end..b.start].to_owned();
+        let plain = |text: &String| !text.contains('#');
+        let after = items.get(index + 1).map(|next| between(own, next)).filter(plain);
+        let before = index.checked_sub(1).map(|before| between(&items[before], own)).filter(plain);
+        let separator = after.or(before).unwrap_or_else(|| {
+            // One alone on a line of its own stays so.
+            let line = self.text[..own.start].rfind('\n').map_or(0, |end| end + 1);
+            let indent = &self.text[line..own.start];
+            if indent.trim().is_empty() { format!(",\n{indent}") } else { ", ".to_owned() }
+        });
+        let (head, tail) = self.text.split_at(own.end);
+        format!("{head}{separator}{SEQUENCE} <!pkg.{}.nosediment>{tail}", self.name)
+    }
+}
+
+/// A dependency.
+struct Item<'a> {
+    text: &'a str,
+    start: usize,
+    end: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed(control: &str) -> String {
+        Source::read(control).unwrap().with_sequence()
+    }
+
+    /// The list of build dependencies keeps its style.
+    #[test]
+    fn the_list_keeps_its_style() {
+        let new = "dh-sequence-sediment <!pkg.toy.nosediment>";
+        for (before, after) in [
+            ("debhelper-compat (= 13)", format!("debhelper-compat (= 13), {new}")),
+            ("debhelper-compat (= 13), cmake", format!("debhelper-compat (= 13), {new}, cmake")),
+            ("cmake, debhelper-compat (= 13)", format!("cmake, debhelper-compat (= 13), {new}")),
+            (
+                "\n cmake,\n debhelper-compat (= 13),\n zlib1g-dev,",
+                format!("\n cmake,\n debhelper-compat (= 13),\n {new},\n zlib1g-dev,"),
+            ),
+            ("debhelper-compat (= 13),\n cmake,", format!("debhelper-compat (= 13),\n {new},\n cmake,")),
+            ("\n debhelper-compat (= 13),", format!("\n debhelper-compat (= 13),\n {new},")),
+            (
+                "cmake\n , debhelper-compat (= 13)\n , flex",
+                format!("cmake\n , debhelper-compat (= 13)\n , {new}\n , flex"),
+            ),
+            (
+                "\n cmake,\n debhelper-compat (= 13),\n# for tests\n flex",
+                format!("\n cmake,\n debhelper-compat (= 13),\n {new},\n# for tests\n flex"),
+            ),
+        ] {
+            let control = |list: &str| {
+                format!(
+                    "Source: toy\nBuild-Depends: {list}\nSection: misc\n\nPackage: toy\nArchitecture: any\n"
+                )
+            };
+            assert_eq!(changed(&control(before)), control(&after));
+            assert_eq!(changed(&control(&after)), control(&after), "a second time changes nothing");
+        }
+    }
+
+    #[test]
+    fn dh_is_found_in_rules() {
+        for line in ["\tdh $@", "\t@dh $@ --with python3", "\tdh ${@}", "%: ; dh $@", "\tPATH=x:$$PATH dh $@"]
+        {
+            assert!(calls_dh(line), "{line}");
+        }
+        for line in ["\tdh_auto_build $@", "# dh $@", "export DH_VERBOSE = 1", "\tdh_testdir"] {
+            assert!(!calls_dh(line), "{line}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment package`: the change that a package's recipe needs so that its programs are built in the order of a profile. One file per
+//! kind of recipe, a row in [`Kind`] each; `diff` prints what would change.
+
+mod deb;
+mod diff;
+mod rpm;
+mod spec;
+
+use super::read_profile;
+use crate::files;
+use crate::ui::Ui;
+use clap::{Args, Subcommand};
+use sediment::{Error, ErrorKind, Result, escape};
+use std::path::{Path, PathBuf};
+
+/// Change a package's recipe so that it is built in the order of a profile
+#[derive(Debug, Args)]
+#[command(long_about = "Change a package's recipe so that it is built in the order of a profile.\n\n\
+Prints the change as a diff; --apply makes it, too. What it does not understand it refuses, and says what to write by hand.")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    kind: Kind,
+}
+
+/// The kinds of recipe.
+#[derive(Debug, Subcommand)]
+enum Kind {
+    Deb(deb::Arguments),
+    Rpm(rpm::Arguments),
+}
+
+/// What every kind takes.
+#[derive(Debug, Args)]
+struct Common {
+    /// The profile of the package's programs; it becomes part of the source package
+    #[arg(long, value_name = "PROFILE")]
+    profile: PathBuf,
+    /// Make the change
+    #[arg(long)]
+    apply: bool,
+    /// Percent of the weight that the build has to place as asked
+    #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]
+    min_coverage: u8,
+}
+
+pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
+    match &arguments.kind {
+        Kind::Deb(arguments) => deb::run(arguments, ui),
+        Kind::Rpm(arguments) => rpm::run(arguments, ui),
+    }
+}
+
+/// A file of the recipe, as it is and as it shall be.
+#[derive(Debug)]
+struct Change {
+    path: PathBuf,
+    /// None: it is a new file.
+    before: Option<String>,
+    after: String,
+}
+
+/// A file to put into the source package, too long to be shown.
+#[derive(Debug)]
+struct Addition {
+    path: PathBuf,
+    content: Vec<u8>,
+    /// What it is, in a few words.
+    what: String,
+}
+
+/// Shows the changes as a diff, and makes them where that is wanted: the additions first, as the recipe names them.
+fn propose(changes: &[Change], additions: &[Addition], apply: bool, ui: &Ui) -> Result<()> {
+    let mut text = String::new();
+    for change in changes {
+        text += &diff::unified(&files::display(&change.path), change.before.as_deref(), &change.after);
+    }
+    ui.result(&text)?;
+    let new: Vec<&Addition> = additions
+        .iter()
+        .filter(|addition| std::fs::read(&addition.path).ok().as_ref() != Some(&addition.content))
+        .collect();
+    for addition in &new {
+        let replaced = if addition.path.exists() { "replaced" } else { "new file" };
+        ui.note(&format!("{replaced}: {}: {}", files::display(&addition.path), addition.what));
+    }
+    if changes.iter().all(|change| change.before.as_ref() == Some(&change.after)) && new.is_empty() {
+        ui.note("nothing is to be changed");
+        return Ok(());
+    }
+    if !apply {
+        ui.note("nothing was changed yet: --apply makes this change");
+        return Ok(());
+    }
+    for addition in new {
+        files::write(&addition.path, &addition.content, ui)?;
+    }
+    for change in changes {
+        files::write(&change.path, change.after.as_bytes(), ui)?;
+    }
+    Ok(())
+}
+
+/// A recipe's text.
+fn read_recipe(path: &Path) -> Result<String> {
+    let bytes = files::read_regular(path)?;
+    String::from_utf8(bytes)
+        .map_err(|_| Error::failed("this is no text in UTF-8").with_input(files::display(path)))
+}
+
+/// The profile as a file to put into a source package, in the folder given; its programs are named in the note of it.
+fn profile_for(folder: &Path, profile: &Path, ui: &Ui) -> Result<Addition> {
+    let read = read_profile(profile, ui)?;
+    let functions = read.functions();
+    if functions.is_empty() {
+        return Err(Error::failed("the profile holds no function").with_input(files::display(profile)));
+    }
+    let mut labels: Vec<&str> =
+        functions.iter().filter_map(|function| read.key(*function).dso.as_deref()).collect();
+    labels.sort_unstable();
+    labels.dedup();
+    let of = if labels.is_empty() { String::new() } else { format!(" of {}", labels.join(", ")) };
+    let name = files::base_name(profile);
+    let safe = escape::file_name(&name).filter(|safe| {
+        *safe == name
+            && (safe.ends_with(".gv") || safe.ends_with(".prof"))
+            && !safe.contains(char::is_whitespace)
+    });
+    let Some(name) = safe else {
+        return Err(Error::new(
+            ErrorKind::Usage,
+            "a profile in a source package is called NAME.gv or NAME.prof, without blanks",
+        )
+        .with_input(name)
+        .with_hint("rename the file"));
+    };
+    Ok(Addition {
+        path: folder.join(name),
+        content: files::read(profile)?,
+        what: format!("the profile, {} functions{of}", functions.len()),
+    })
+}

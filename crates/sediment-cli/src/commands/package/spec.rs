@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a spec file says, line by line, as far as a change to it has to know: sections, conditions, and the tags of its first part.
+//!
+//! A spec is a program: macros may write any of its lines. What is read here is only what stands there as such, and what could mean
+//! something else is an error.
+
+use sediment::{Error, Result};
+
+/// The lines of a spec that begin a section (RPM's reference manual, "Spec file format").
+const SECTIONS: &[&str] = &[
+    "package",
+    "description",
+    "prep",
+    "generate_buildrequires",
+    "conf",
+    "build",
+    "install",
+    "check",
+    "clean",
+    "pre",
+    "post",
+    "preun",
+    "postun",
+    "pretrans",
+    "posttrans",
+    "preuntrans",
+    "postuntrans",
+    "verify",
+    "verifyscript",
+    "triggerprein",
+    "triggerin",
+    "triggerun",
+    "triggerpostun",
+    "filetriggerin",
+    "filetriggerun",
+    "filetriggerpostun",
+    "transfiletriggerin",
+    "transfiletriggerun",
+    "transfiletriggerpostun",
+    "sepolicy",
+    "files",
+    "changelog",
+    "patchlist",
+    "sourcelist",
+];
+
+/// A section: its name, the line that begins it and the one behind its last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Section<'a> {
+    pub(super) name: &'a str,
+    pub(super) first: usize,
+    pub(super) end: usize,
+}
+
+/// A tag of the first part, such as `Name: foo`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tag<'a> {
+    pub(super) line: usize,
+    pub(super) name: &'a str,
+    pub(super) value: &'a str,
+    /// Where its value begins in the line, in bytes.
+    pub(super) column: usize,
+}
+
+/// A spec file; lines are counted from 0.
+#[derive(Debug)]
+pub(super) struct Spec<'a> {
+    /// With their ends.
+    pub(super) lines: Vec<&'a str>,
+    /// How many conditions are open in front of each line, and behind the last.
+    depth: Vec<usize>,
+    pub(super) sections: Vec<Section<'a>>,
+    pub(super) tags: Vec<Tag<'a>>,
+}
+
+impl<'a> Spec<'a> {
+    pub(super) fn read(text: &'a str) -> Result<Self> {
+        if text.contains('\r') {
+            return Err(Error::failed("its lines end as Windows ends them, and rpmbuild fails with that"));
+        }
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        let mut spec = Self { depth: vec![0], sections: Vec::new(), tags: Vec::new(), lines };
+        // Braces that a macro's definition has opened in a line before.
+        let mut braces = 0_usize;
+        for line in 0..spec.lines.len() {
+            let text = spec.lines[line];
+            let word = first_word(text);
+            let mut depth = *spec.depth.last().unwrap_or(&0);
+            let in_macro = braces > 0;
+            let in_first_part = spec.sections.is_empty();
+            if in_first_part {
+                braces = after_braces(text, braces);
+            }
+            match word {
+                _ if in_macro => {}
+                "%if" | "%ifarch" | "%ifnarch" | "%ifos" | "%ifnos" => depth += 1,
+                "%endif" => {
+                    depth = depth
+                        .checked_sub(1)
+                        .ok_or_else(|| Error::at_line(line as u64 + 1, "%endif without %if"))?;
+                }
+                _ => {
+                    if let Some(name) = word.strip_prefix('%').and_then(|name| known(SECTIONS, name)) {
+                        if let Some(last) = spec.sections.last_mut() {
+                            last.end = line;
+                        }
+                        spec.sections.push(Section { name, first: line, end: spec.lines.len() });
+                    } else if in_first_part {
+                        spec.tags.extend(tag(text, line));
+                    }
+                }
+            }
+            spec.depth.push(depth);
+        }
+        if *spec.depth.last().unwrap_or(&0) > 0 {
+            return Err(Error::failed("an %if has no %endif"));
+        }
+        Ok(spec)
+    }
+
+    /// Conditions open in front of a line.
+    pub(super) fn depth(&self, line: usize) -> usize {
+        self.depth.get(line).copied().unwrap_or(0)
+    }
+
+    /// The first line behind `line` that stands under no condition.
+    pub(super) fn behind(&self, line: usize) -> usize {
+        (line + 1..self.lines.len()).find(|next| self.depth(*next) == 0).unwrap_or(self.lines.len())
+    }
+
+    /// The one section of this name; an error where there are several.
+    pub(super) fn section(&self, name: &str) -> Result<Option<Section<'a>>> {
+        let mut all = self.sections.iter().filter(|section| section.name == name);
+        match (all.next(), all.next()) {
+            (_, Some(second)) => {
+                Err(Error::at_line(second.first as u64 + 1, format!("there is a second section %{name}")))
+            }
+            (found, None) => Ok(found.copied()),
+        }
+    }
+
+    /// The line behind the last of a section that says something.
+    pub(super) fn end_of_text(&self, section: Section<'_>) -> usize {
+        let says = |line: &usize| !self.lines[*line].trim().is_empty();
+        (section.first..section.end).rev().find(says).map_or(section.end, |line| line + 1)
+    }
+
+    /// Where another section can be put in behind one: in front of what leads to the next, such as comments and the condition that
+    /// it stands under.
+    pub(super) fn behind_section(&self, section: Section<'_>) -> usize {
+        let leads = |line: usize| {
+            let text = self.lines[line].trim();
+            text.is_empty() || text.starts_with('#') || text.starts_with("%if")
+        };
+        let mut at = section.end;
+        while at > section.first + 1 && leads(at - 1) {
+            at -= 1;
+        }
+        // Blank lines end the section, not begin the next.
+        while at < section.end && (self.depth(at) > 0 || self.lines[at].trim().is_empty()) {
+            at += 1;
+        }
+        at
+    }
+}
+
+/// The word of the table that this is.
+fn known(table: &[&'static str], word: &str) -> Option<&'static str> {
+    table.iter().find(|known| **known == word).copied()
+}
+
+fn first_word(line: &str) -> &str {
+    line.split_whitespace().next().unwrap_or_default()
+}
+
+/// Braces still open behind a line: of macros that it defines or calls, and those of before.
+fn after_braces(line: &str, before: usize) -> usize {
+    if before == 0 && !line.trim_start().starts_with('%') {
+        return 0;
+    }
+    line.bytes().fold(before, |open, byte| match byte {
+        b'{' => open + 1,
+        b'}' => open.saturating_sub(1),
+        _ => open,
+    })
+}
+
+fn tag(text: &str, line: usize) -> Option<Tag<'_>> {
+    let (name, value) = text.split_once(':')?;
+    let is_name = |name: &str| {
+        let (word, qualifier) = name.split_once('(').unwrap_or((name, ""));
+        !word.is_empty()
+            && word
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'%' | b'{' | b'}' | b'_'))
+            && word.starts_with(|c: char| c.is_ascii_alphabetic())
+            && (qualifier.is_empty() || qualifier.ends_with(')'))
+    };
+    let name = name.trim();
+    let column = text.len() - value.trim_start().len();
+    is_name(name).then_some(Tag { line, name, value: value.trim(), column })
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `make_sediment_rpmmacros`: macros for ~/.rpmmacros by which `rpmbuild --define "pgo 1"` orders a package whose spec names a call graph.
+//!
+//! The flags and the head of every build script are those that rpm has here, taken over as they are written, not as they expand, and
+//! with additions that are empty without `call_graph` and `pgo`: what else a spec changes in them stays in force.
+
+use crate::demo::toolchain;
+use crate::ui::Ui;
+use sediment::link::Linker;
+use sediment::measure::Command;
+use sediment::measure::command::run as run_command;
+use sediment::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes that rpm may say of its macros: a distribution's are some hundred thousand.
+const LONGEST_ANSWER: usize = 32 << 20;
+
+/// Sections for functions and data, as the original asks for them. Ours are for functions alone: no linker is told an order of data, and
+/// data sections change which copies of a variable are merged, and what --gc-sections drops.
+const COMPILER: &str = "-ffunction-sections -fdata-sections";
+const ORDER: &str = "%__global_link_order \\\"%{u2p:%{_builddir}}/%{name}-%{version}-%{release}.order\\\"\n";
+
+pub(super) fn run(ui: &Ui) -> Result<()> {
+    let macros = of_rpm()?;
+    let linker = toolchain::default_linker()?;
+    ui.raw_result(text(&macros, linker).as_bytes())
+}
+
+/// The macros that rpm knows here, as they are written.
+fn of_rpm() -> Result<BTreeMap<String, String>> {
+    let unsupported = |what: String| {
+        Error::new(ErrorKind::Unsupported, what)
+            .with_hint("install rpm: the macros are made from those that it has here")
+    };
+    let command = Command::new("rpm", "/", PATIENCE).with_arguments(["--showrc"]);
+    let asked = run_command(&command, LONGEST_ANSWER).and_then(|ended| ended.successful(&command));
+    let asked = asked.map_err(|error| unsupported(error.to_string()))?;
+    let macros = read(&String::from_utf8_lossy(&asked.output));
+    if macros.contains_key("build_cflags") {
+        Ok(macros)
+    } else {
+        Err(unsupported("rpm does not tell its macros (rpm --showrc)".to_owned()))
+    }
+}
+
+/// Reads what `rpm --showrc` prints of macros: a level, a colon, the name with its options, a tab, and the body in as many lines as it has.
+fn read(text: &str) -> BTreeMap<String, String> {
+    let mut macros = BTreeMap::new();
+    let mut current: Option<(String, String)> = None;
+    for line in text.lines() {
+        if let Some((name, body)) = begins(line) {
+            macros.extend(current.replace((name, body)));
+        } else if line.starts_with("======") {
+            macros.extend(current.take());
+        } else if let Some((_, body)) = &mut current {
+            body.push('\n');
+            body.push_str(line);
+        }
+    }
+    macros.extend(current);
+    macros
+}
+
+/// The name and the first line of the body of a macro that begins in this line.
+fn begins(line: &str) -> Option<(String, String)> {
+    let (level, rest) = line.split_once([':', '='])?;
+    level.trim().parse::<i32>().ok()?;
+    let (name, body) = rest.strip_prefix(' ')?.split_once('\t')?;
+    let name = name.split('(').next().unwrap_or(name);
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    (plain && !name.is_empty()).then(|| (name.to_owned(), body.to_owned()))
+}
+
+fn text(macros: &BTreeMap<String, String>, linker: &Linker) -> String {
+    let body = |name: &str| macros.get(name).map_or("%{nil}", String::as_str);
+    let when = |what: &str| format!("%{{?call_graph:%{{?pgo:{what}}}}}");
+    let mut text = String::from(
+        "# Made by make_sediment_rpmmacros for this machine: rpmbuild --define \"pgo 1\" orders a package whose spec has\n\
+         #   SOURCE18: NAME.gv\n#   %%global call_graph %%{SOURCE18}\n",
+    );
+    for flags in ["build_cflags", "build_cxxflags", "build_fflags"] {
+        text += &definition(flags, &format!("{} {}", body(flags), when(COMPILER)));
+    }
+    text += ORDER;
+    let (option, make) = if linker.name == "gnu-ld" {
+        let option = "-Wl,\"--section-ordering-file,%{__global_link_order}\"".to_owned();
+        (option, " gv2link < %{call_graph} > %{__global_link_order} ".to_owned())
+    } else {
+        let option = linker.arguments.replace("FILE", "%{__global_link_order}");
+        let make =
+            format!(" sediment order %{{call_graph}} --linker {} -o %{{__global_link_order}} ", linker.name);
+        (option, make)
+    };
+    text += &definition("build_ldflags", &format!("{} {}", body("build_ldflags"), when(&option)));
+    text += &definition("dist", &format!("{}%{{?pgo:_pgo}}", body("dist")));
+    // The head of every section's script; its environment has a macro of its own from rpm 4.20 on.
+    let head = if macros.contains_key("___build_pre_env") { "___build_pre_env" } else { "___build_pre" };
+    let hooked = format!("{}\n  {}\n%{{nil}}", body(head).trim_end_matches('\n'), when(&make));
+    text += &definition(head, &hooked);
+    text
+}
+
+/// A macro as a file of them defines it: backslashes are escapes there, and one stands before each end of a line.
+fn definition(name: &str, body: &str) -> String {
+    format!("%{name} {}\n", body.replace('\\', "\\\\").replace('\n', "\\\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sediment::link;
+
+    const SHOWN: &str = "ARCHITECTURE AND OS:\nbuild arch            : x86_64\n========================\n-20: P\t<builtin>\n-13: ___build_pre\t\n  A=\"%{x}\"\n  umask 022\n\n-13: build_cflags\t%{optflags}\n-13: build_fflags\t-a \\\\\n  -b\n  3= dist\t.fc41\n-11= quoted(p:)\tx\n======================== active 9 empty 0\n";
+
+    #[test]
+    fn macros_are_read_as_they_are_written() {
+        let macros = read(SHOWN);
+        assert_eq!(macros["build_cflags"], "%{optflags}");
+        assert_eq!(macros["build_fflags"], "-a \\\\\n  -b");
+        assert_eq!(macros["___build_pre"], "\n  A=\"%{x}\"\n  umask 022\n");
+        assert_eq!((macros["dist"].as_str(), macros["quoted"].as_str()), (".fc41", "x"));
+    }
+
+    #[test]
+    fn the_spellings_of_the_original() {
+        let text = text(&read(SHOWN), link::linker("gnu-ld").unwrap());
+        for line in [
+            "%build_cflags %{optflags} %{?call_graph:%{?pgo:-ffunction-sections -fdata-sections}}",
+            "%__global_link_order \\\"%{u2p:%{_builddir}}/%{name}-%{version}-%{release}.order\\\"",
+            "%build_ldflags %{nil} %{?call_graph:%{?pgo:-Wl,\"--section-ordering-file,%{__global_link_order}\"}}",
+            "%dist .fc41%{?pgo:_pgo}",
+            "  %{?call_graph:%{?pgo: gv2link < %{call_graph} > %{__global_link_order} }}\\",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(text.contains("%___build_pre \\\n  A=\"%{x}\"\\\n  umask 022\\\n  %{?call_graph:"), "{text}");
+    }
+
+    #[test]
+    fn linkers_without_that_option_get_their_own() {
+        let text = text(&read(SHOWN), link::linker("gnu-ld-script").unwrap());
+        assert!(text.contains("%{?pgo:-Wl,-T,%{__global_link_order}}"), "{text}");
+        assert!(
+            text.contains("sediment order %{call_graph} --linker gnu-ld-script -o %{__global_link_order}"),
+            "{text}"
+        );
+    }
+}

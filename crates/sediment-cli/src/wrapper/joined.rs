@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A detour for linkers that know no order of functions, but keep that of an object: GNU ld makes one object of all, in order, and the
+//! linker links that in their place.
+
+use super::linker::Linker;
+use sediment::link::command_line::LinkLine;
+use sediment::link::plan;
+use sediment::{Error, Result};
+use std::ffi::{OsStr, OsString};
+
+/// What makes one object of several, and where these stand among the linker's arguments.
+#[derive(Debug)]
+pub(super) struct Joiner {
+    gnu_ld: Linker,
+    places: Vec<usize>,
+}
+
+impl Joiner {
+    /// The detour for a link, or why there is none.
+    pub(super) fn find(
+        line: &LinkLine,
+        arguments: &[OsString],
+        complete: bool,
+        linker: &Linker,
+    ) -> std::result::Result<Self, String> {
+        if !plan::keeps_order_of_objects(&linker.version()) {
+            return Err("it is not known to keep the order of objects".to_owned());
+        }
+        let places = plan::joinable(line, arguments, complete)?;
+        let gnu_ld = Linker::other("ld.bfd", line).ok_or_else(|| "GNU ld is not there".to_owned())?;
+        Ok(Self { gnu_ld, places })
+    }
+
+    /// Makes the object, and gives the linker's arguments with it.
+    pub(super) fn join(
+        &self,
+        arguments: &[OsString],
+        script: &OsStr,
+        object: &OsStr,
+    ) -> Result<Vec<OsString>> {
+        let objects: Vec<OsString> = self.places.iter().map(|place| arguments[*place].clone()).collect();
+        let ended = self.gnu_ld.run(&plan::join_arguments(script, object, &objects), false)?;
+        if !ended.successful() {
+            return Err(Error::failed(format!("GNU ld could not join the objects: {}", ended.first_words())));
+        }
+        let mut joined = Vec::new();
+        for (place, argument) in arguments.iter().enumerate() {
+            if self.places.first() == Some(&place) {
+                joined.push(object.to_owned());
+            } else if !self.places.contains(&place) {
+                joined.push(argument.clone());
+            }
+        }
+        Ok(joined)
+    }
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The compilers that the plugin is tested with: this system's, one for another machine, and those of the Debian 13 tree.
+
+use crate::running::err;
+use crate::support::{self, Need};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Arc, Mutex, OnceLock};
+use tempfile::TempDir;
+
+/// A GCC, and where it runs.
+#[derive(Debug)]
+pub struct Compiler {
+    pub name: &'static str,
+    pub c: &'static str,
+    pub cxx: &'static str,
+    /// What builds its plugins: the compiler of the machine that it runs on.
+    builder: &'static str,
+    pub runs: Runs,
+    pub needs: &'static [Need],
+}
+
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub enum Runs {
+    /// Here, and so do its programs.
+    Here,
+    /// Here; its programs run elsewhere.
+    ForOthers,
+    /// In the Debian 13 tree.
+    InTree,
+}
+
+const HEADERS_13: &str = "usr/lib/gcc/x86_64-linux-gnu/13/plugin/include/gcc-plugin.h";
+const HEADERS_14: &str = "usr/lib/gcc/x86_64-linux-gnu/14/plugin/include/gcc-plugin.h";
+const HEADERS_14_AARCH64: &str = "usr/lib/gcc-cross/aarch64-linux-gnu/14/plugin/include/gcc-plugin.h";
+
+pub static COMPILERS: &[Compiler] = &[
+    Compiler {
+        name: "gcc",
+        c: "gcc",
+        cxx: "g++",
+        builder: "g++",
+        runs: Runs::Here,
+        needs: &[Need::Program("make"), Need::Program("g++"), Need::GccPluginHeaders("gcc")],
+    },
+    Compiler {
+        name: "aarch64-gcc",
+        c: "aarch64-linux-gnu-gcc",
+        cxx: "aarch64-linux-gnu-g++",
+        builder: "g++",
+        runs: Runs::ForOthers,
+        needs: &[
+            Need::Program("make"),
+            Need::Program("g++"),
+            Need::Program("aarch64-linux-gnu-g++"),
+            Need::GccPluginHeaders("aarch64-linux-gnu-gcc"),
+        ],
+    },
+    Compiler {
+        name: "gcc-14",
+        c: "gcc-14",
+        cxx: "g++-14",
+        builder: "g++-14",
+        runs: Runs::InTree,
+        needs: &[Need::Program("unshare"), Need::Debian13(HEADERS_14), Need::Debian13("usr/bin/make")],
+    },
+    Compiler {
+        name: "aarch64-gcc-14",
+        c: "aarch64-linux-gnu-gcc-14",
+        cxx: "aarch64-linux-gnu-g++-14",
+        builder: "g++-14",
+        runs: Runs::InTree,
+        needs: &[
+            Need::Program("unshare"),
+            Need::FurtherDebian13(HEADERS_14_AARCH64),
+            Need::FurtherDebian13("usr/bin/aarch64-linux-gnu-g++-14"),
+        ],
+    },
+    Compiler {
+        name: "gcc-13",
+        c: "gcc-13",
+        cxx: "g++-13",
+        builder: "g++-13",
+        runs: Runs::InTree,
+        needs: &[
+            Need::Program("unshare"),
+            Need::FurtherDebian13(HEADERS_13),
+            Need::FurtherDebian13("usr/bin/g++-13"),
+        ],
+    },
+];
+
+/// The folder of a plugin, once it is built.
+type Built = Arc<OnceLock<TempDir>>;
+
+impl Compiler {
+    pub fn folder(&self) -> TempDir {
+        match self.runs {
+            Runs::Here | Runs::ForOthers => TempDir::new().unwrap(),
+            Runs::InTree => TempDir::new_in(support::debian13().join("tmp")).unwrap(),
+        }
+    }
+
+    /// A program where this compiler runs, ready to be started in a folder of [`Self::folder`].
+    pub fn command(&self, folder: &Path, program: &str) -> Command {
+        if self.runs != Runs::InTree {
+            let mut command = Command::new(program);
+            command.current_dir(folder);
+            return command;
+        }
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "chroot"]).arg(support::debian13());
+        command.arg("env").arg("-C").arg(self.inside(folder)).arg(program);
+        command
+    }
+
+    pub fn run(&self, folder: &Path, program: &str, arguments: &[&str]) -> Output {
+        let output = self.command(folder, program).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{program} {arguments:?}: {}", err(&output));
+        output
+    }
+
+    /// A path as this compiler sees it.
+    fn inside(&self, path: &Path) -> PathBuf {
+        match (self.runs, path.strip_prefix(support::debian13())) {
+            (Runs::InTree, Ok(path)) => Path::new("/").join(path),
+            _ => path.to_owned(),
+        }
+    }
+
+    /// The option that gives it its plugin, which is built once.
+    pub fn plugin(&self) -> String {
+        static BUILT: OnceLock<Mutex<HashMap<&str, Built>>> = OnceLock::new();
+        let built = BUILT.get_or_init(Mutex::default).lock().unwrap().entry(self.name).or_default().clone();
+        let folder = built.get_or_init(|| self.build_plugin());
+        format!("-fplugin={}", self.inside(&folder.path().join("sediment.so")).display())
+    }
+
+    fn build_plugin(&self) -> TempDir {
+        let folder = self.folder();
+        let source = support::root().join("gcc-plugin");
+        for entry in std::fs::read_dir(source).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_file() && entry.file_name() != "LICENSE" {
+                std::fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+            }
+        }
+        let [cc, cxx] =
+            [("CC", self.c), ("CXX", self.builder)].map(|(name, value)| format!("{name}={value}"));
+        self.run(folder.path(), "make", &["-s", "-B", &cc, &cxx, "CXXFLAGS=-O1 -Werror"]);
+        folder
+    }
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Debian source packages: what `sediment package deb` changes in one, and what dpkg-buildpackage and debhelper make of it.
+
+#[path = "../../sediment/tests/support/mod.rs"]
+mod support;
+#[path = "package_deb/toy.rs"]
+mod toy;
+
+use libtest_mimic::{Arguments, Trial};
+use support::{Need, case};
+use toy::{Kind, Toy, words};
+
+/// Name, needs and test of a case.
+type Row = (&'static str, Vec<Need>, fn());
+
+fn main() {
+    let debhelper = [Need::Program("dpkg-buildpackage"), Need::Program("dh"), Need::Program("gcc")];
+    let mut cases: Vec<Trial> = Vec::new();
+    let more = |needs: &[Need]| [&debhelper[..], needs].concat();
+    let rows: &[Row] = &[
+        ("a_makefile_is_built_in_order", more(&[]), || ordered(Kind::Make)),
+        (
+            "autotools_build_in_order",
+            more(&[Need::Program("autoreconf"), Need::Program("libtoolize")]),
+            || ordered(Kind::Autotools),
+        ),
+        ("cmake_builds_in_order", more(&[Need::Program("cmake"), Need::Program("g++")]), || {
+            ordered(Kind::CMake)
+        }),
+        ("meson_builds_in_order", more(&[Need::Program("meson"), Need::Program("ninja")]), || {
+            ordered(Kind::Meson)
+        }),
+        (
+            "graphs_of_the_compiler_are_kept",
+            more(&[Need::Program("make"), Need::Program("g++"), Need::GccPluginHeaders("gcc")]),
+            graphs,
+        ),
+        ("left_out_it_is_the_stock_build", debhelper.to_vec(), left_out),
+        ("flags_of_the_package_stay", more(&[Need::Program("blhc")]), flags_stay),
+        ("damaged_profiles_harm_no_build", debhelper.to_vec(), damaged),
+        ("a_floor_fails_the_build", debhelper.to_vec(), floor),
+        (
+            "for_another_machine_by_a_profile_from_here",
+            more(&[Need::Program("aarch64-linux-gnu-gcc")]),
+            cross,
+        ),
+        ("the_change_is_shown_first", Vec::new(), shown_first),
+        ("what_is_not_understood_is_refused", Vec::new(), refused),
+    ];
+    for (name, needs, run) in rows {
+        cases.push(case(name, needs, *run));
+    }
+    libtest_mimic::run(&Arguments::from_args(), cases).exit();
+}
+
+/// From a package that knows nothing of sediment to packages in their order, by one change.
+fn ordered(kind: Kind) {
+    let toy = Toy::new(kind);
+    toy.add_sequence();
+    let log = toy.built(&[], "");
+    let outputs = if kind == Kind::Make { 1 } else { 2 };
+    let placed = log.matches(": 100.00 % of the weight placed as asked; 6 of 6 functions").count();
+    assert_eq!(placed, outputs, "{log}");
+    assert!(log.contains("debian/sediment-profiles/toy.gv: "), "{log}");
+    assert!(log.contains(&format!("{outputs} of {outputs} outputs ordered")), "{log}");
+    let names: Vec<String> = toy.packages().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names.len(), 2, "the package and its debug symbols: {names:?}");
+    // Nothing of the packages tells where the build was, or of the wrapper.
+    let inside =
+        toy.command("grep", &["-rlE", "sediment/ld|sediment-profiles", "debian/toy"]).output().unwrap();
+    assert_eq!(words(&inside), "");
+}
+
+/// By a build option, in a build whose packages are the same.
+fn graphs() {
+    let toy = Toy::new(Kind::Make);
+    toy.add_sequence();
+    toy.built(&[], "");
+    let without = toy.packages();
+    let plugin = toy.path("plugin");
+    std::fs::create_dir(&plugin).unwrap();
+    let (source, out) = (support::root().join("gcc-plugin"), format!("OUT={}", plugin.display()));
+    let made = toy.command("make", &["-s", "CXXFLAGS=-O1", &out, "-C"]).arg(source).output().unwrap();
+    assert!(made.status.success(), "{}", words(&made));
+    let mut build = toy.command("dpkg-buildpackage", &["-d", "-b", "-us", "-uc"]);
+    build.env("SEDIMENT_PLUGIN", plugin.join("sediment.so"));
+    let output = build.env("DEB_BUILD_OPTIONS", "nocheck parallel=2 sediment-graphs").output().unwrap();
+    assert!(output.status.success(), "{}", words(&output));
+    let graph = toy.read("toy-1.0/debian/sediment-graphs/toy.gv");
+    assert!(
+        graph.contains("\"main\" -> \"program_11\" [label=0.000000, static=1.000000, kind=direct]"),
+        "{graph}"
+    );
+    assert!(toy.packages() == without, "the packages are not the same");
+    // Without the plugin it is said, and the build goes on.
+    let mut build = toy.command("dpkg-buildpackage", &["-d", "-b", "-us", "-uc"]);
+    build.env("SEDIMENT_PLUGIN", plugin.join("nowhere.so"));
+    let output = build.env("DEB_BUILD_OPTIONS", "nocheck sediment-graphs").output().unwrap();
+    assert!(output.status.success() && words(&output).contains("no call graphs"), "{}", words(&output));
+}
+
+/// By build option and by build profile, to the byte.
+fn left_out() {
+    let toy = Toy::new(Kind::Make);
+    toy.built(&[], "");
+    let stock = toy.packages();
+    assert_eq!(stock.len(), 2);
+    toy.add_sequence();
+    let log = toy.built(&[], "nopgo");
+    assert!(!log.contains("dh_sediment") && !log.contains("-ffunction-sections"), "{log}");
+    assert!(toy.packages() == stock, "nopgo");
+    let log = toy.built(&["-Ppkg.toy.nosediment"], "");
+    assert!(!log.contains("dh_sediment"), "{log}");
+    assert!(toy.packages() == stock, "pkg.toy.nosediment");
+    // Twice the same with it, and not the stock build.
+    toy.built(&[], "");
+    let ordered = toy.packages();
+    assert!(ordered != stock);
+    toy.built(&[], "");
+    assert!(toy.packages() == ordered, "the same source gives the same packages");
+}
+
+/// A package that sets flags in every way that there is keeps them, and gets sections.
+fn flags_stay() {
+    let toy = Toy::new(Kind::Make);
+    toy.rules(
+        "export DEB_BUILD_MAINT_OPTIONS = hardening=+all\nexport DEB_CFLAGS_MAINT_APPEND = -fno-plt\n\
+         DPKG_EXPORT_BUILDFLAGS = 1\ninclude /usr/share/dpkg/buildflags.mk\n\
+         override_dh_auto_build:\n\tdh_auto_build -- CFLAGS=\"$(CFLAGS)\" LDFLAGS=\"$(LDFLAGS)\"\n",
+    );
+    toy.add_sequence();
+    let log = toy.built(&[], "");
+    assert!(log.contains(": 100.00 % of the weight placed as asked"), "{log}");
+    assert!(log.contains("-fno-plt") && log.contains("-ffunction-sections"), "{log}");
+    toy.write("log", &log);
+    let checked = toy.command("blhc", &["--all", "--debian", "../log"]).output().unwrap();
+    assert!(checked.status.success(), "{}\n{log}", words(&checked));
+}
+
+fn damaged() {
+    let toy = Toy::new(Kind::Make);
+    toy.add_sequence();
+    toy.write("toy-1.0/debian/sediment-profiles/toy.gv", "digraph { a -> \"");
+    let log = toy.built(&[], "");
+    assert!(log.contains("debian/sediment-profiles/toy.gv is left out"), "{log}");
+    assert!(log.contains("0 of 1 outputs ordered"), "{log}");
+    assert!(log.contains("nothing was ordered: are the profiles of what this package links?"), "{log}");
+}
+
+fn floor() {
+    let toy = Toy::new(Kind::Make);
+    let arguments = ["package", "deb", ".", "--profile", "../toy.gv", "--min-coverage", "90", "--apply"];
+    let output = toy.command("sediment", &arguments).output().unwrap();
+    assert!(output.status.success(), "{}", words(&output));
+    // Most of what the profile knows has another name now.
+    let source =
+        toy.read("toy-1.0/program.c").replace("program_1", "renamed_1").replace("program_9", "renamed_9");
+    toy.write("toy-1.0/program.c", &source);
+    let output = toy.build(&[], "");
+    assert!(!output.status.success());
+    assert!(
+        words(&output).contains("less than 90 percent of a profile is placed as asked"),
+        "{}",
+        words(&output)
+    );
+}
+
+/// An AArch64 package by a profile from x86-64.
+fn cross() {
+    let toy = Toy::new(Kind::Make);
+    // The libraries of that machine are no packages here.
+    toy.rules("override_dh_shlibdeps:\n");
+    toy.add_sequence();
+    let log = toy.built(&["-aarm64"], "");
+    assert!(log.contains("aarch64-linux-gnu-gcc"), "{log}");
+    assert!(log.contains(": 100.00 % of the weight placed as asked"), "{log}");
+    let file = std::fs::read(toy.path("toy-1.0/debian/toy/usr/bin/toy")).unwrap();
+    assert_eq!(file[18], 183, "EM_AARCH64");
+}
+
+fn shown_first() {
+    let toy = Toy::new(Kind::Meson);
+    let before = toy.read("toy-1.0/debian/control");
+    let arguments = ["package", "deb", ".", "--profile", "../toy.gv"];
+    let output = toy.command("sediment", &arguments).output().unwrap();
+    assert!(output.status.success(), "{}", words(&output));
+    let added: Vec<String> = String::from_utf8(output.stdout.clone())
+        .unwrap()
+        .lines()
+        .filter(|line| line.starts_with(['+', '-']) && !line.starts_with("+++") && !line.starts_with("---"))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(added, ["+ dh-sequence-sediment <!pkg.toy.nosediment>,"], "{}", words(&output));
+    assert!(words(&output).contains("--apply makes this change"), "{}", words(&output));
+    assert_eq!(toy.read("toy-1.0/debian/control"), before);
+    assert!(!toy.path("toy-1.0/debian/sediment-profiles").exists());
+    toy.add_sequence();
+    let after = toy.read("toy-1.0/debian/control");
+    assert_ne!(after, before);
+    assert_eq!(toy.read("toy-1.0/debian/sediment-profiles/toy.gv"), toy.read("toy.gv"));
+    let again = toy
+        .command("sediment", &["package", "deb", ".", "--profile", "../toy.gv", "--apply"])
+        .output()
+        .unwrap();
+    assert!(words(&again).contains("nothing is to be changed"), "{}", words(&again));
+    assert_eq!(toy.read("toy-1.0/debian/control"), after);
+}
+
+fn refused() {
+    let try_it = |toy: &Toy, said: &str| {
+        let before = toy.read("toy-1.0/debian/control");
+        let arguments = ["package", "deb", ".", "--profile", "../toy.gv", "--apply"];
+        let output = toy.command("sediment", &arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", words(&output));
+        assert!(words(&output).contains(said), "{}", words(&output));
+        assert_eq!(toy.read("toy-1.0/debian/control"), before);
+        assert!(!toy.path("toy-1.0/debian/sediment-profiles").exists());
+    };
+    let toy = Toy::new(Kind::Make);
+    toy.write("toy-1.0/debian/rules", "#!/usr/bin/make -f\nbuild:\n\tdh_auto_build\n");
+    try_it(&toy, "it does not call dh");
+    let toy = Toy::new(Kind::Make);
+    toy.rules("export COMPILER_PATH = /opt/tools\n");
+    try_it(&toy, "it sets COMPILER_PATH");
+    let control = toy.read("toy-1.0/debian/control");
+    let toy = Toy::new(Kind::Make);
+    toy.write("toy-1.0/debian/control", &control.replace("(= 13)", "(= 12)"));
+    try_it(&toy, "its debhelper level is 12");
+    toy.write("toy-1.0/debian/control", &control.replace("Architecture: any", "Architecture: all"));
+    try_it(&toy, "for any architecture alike");
+    toy.write("toy-1.0/debian/control", &control.replace("Source: toy\n", "Source: toy\nno field\n"));
+    try_it(&toy, "no field");
+    toy.write("toy-1.0/debian/control", &control);
+    toy.write("toy-1.0/debian/control.in", &control);
+    try_it(&toy, "it is made from control.in");
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Small Debian source packages, one for each build system, and what builds them with the debhelper sequence of this checkout.
+
+use crate::support::root;
+use std::fmt::Write as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+/// How a package is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Make,
+    Autotools,
+    CMake,
+    Meson,
+}
+
+/// An unpacked source package `toy-1.0` in a folder of its own, with a profile beside it that is not part of it.
+pub struct Toy {
+    pub folder: tempfile::TempDir,
+}
+
+/// How many functions program and library have each; those with an odd number are hot, the last first.
+const FUNCTIONS: usize = 12;
+
+impl Toy {
+    pub fn new(kind: Kind) -> Self {
+        let toy = Self { folder: tempfile::tempdir().unwrap() };
+        toy.write("toy-1.0/debian/source/format", "3.0 (native)\n");
+        toy.write("toy-1.0/debian/changelog", CHANGELOG);
+        let tools = match kind {
+            Kind::Make | Kind::Autotools => "",
+            Kind::CMake => ",\n cmake",
+            Kind::Meson => ",\n meson",
+        };
+        toy.write(
+            "toy-1.0/debian/control",
+            &format!("{SOURCE}Build-Depends:\n debhelper-compat (= 13){tools},\n{PACKAGE}"),
+        );
+        toy.rules("");
+        let suffix = if kind == Kind::CMake { "cc" } else { "c" };
+        toy.write(&format!("toy-1.0/program.{suffix}"), &program(kind));
+        toy.write(&format!("toy-1.0/library.{suffix}"), &functions("library", kind));
+        let files: &[(&str, &str)] = match kind {
+            Kind::Make => &[("Makefile", MAKEFILE)],
+            Kind::Autotools => &[("configure.ac", CONFIGURE), ("Makefile.am", AUTOMAKE)],
+            Kind::CMake => &[("CMakeLists.txt", CMAKE)],
+            Kind::Meson => &[("meson.build", MESON)],
+        };
+        for (name, text) in files {
+            toy.write(&format!("toy-1.0/{name}"), text);
+        }
+        toy.write("toy.gv", &profile(kind));
+        toy.tools();
+        toy
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// debian/rules, with more in front.
+    pub fn rules(&self, more: &str) {
+        self.write("toy-1.0/debian/rules", &format!("#!/usr/bin/make -f\n{more}\n%:\n\tdh $@\n"));
+        let path = self.path("toy-1.0/debian/rules");
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// What the packages sediment and dh-sequence-sediment would install.
+    fn tools(&self) {
+        let from = root().join("dist/debian/dh");
+        let sequences = self.path("perl/Debian/Debhelper/Sequence");
+        std::fs::create_dir_all(&sequences).unwrap();
+        std::fs::create_dir(self.path("bin")).unwrap();
+        symlink(from.join("sediment.pm"), sequences.join("sediment.pm")).unwrap();
+        for name in ["dh_sediment", "dh_sediment_link", "dh_sediment_check", "dh_sediment_graphs"] {
+            symlink(from.join(name), self.path("bin").join(name)).unwrap();
+        }
+        symlink(env!("CARGO_BIN_EXE_sediment"), self.path("bin/sediment")).unwrap();
+    }
+
+    /// A program in the folder of the source package, as if sediment were installed.
+    pub fn command(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path =
+            std::env::join_paths(std::iter::once(self.path("bin")).chain(std::env::split_paths(&path)));
+        command
+            .args(arguments)
+            .current_dir(self.path("toy-1.0"))
+            .stdin(Stdio::null())
+            .env("PATH", path.unwrap())
+            .env("PERL5LIB", self.path("perl"));
+        for name in [
+            "MAKEFLAGS",
+            "MAKELEVEL",
+            "COMPILER_PATH",
+            "PROF_DIR",
+            "SEDIMENT_LOG",
+            "DEB_BUILD_OPTIONS",
+            "DEB_BUILD_PROFILES",
+            "CC",
+            "CXX",
+            "CFLAGS",
+            "CXXFLAGS",
+            "LDFLAGS",
+        ] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    /// Puts the profile and the sequence into the package.
+    pub fn add_sequence(&self) {
+        let output = self
+            .command("sediment", &["package", "deb", ".", "--profile", "../toy.gv", "--apply"])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", words(&output));
+    }
+
+    /// Builds the packages; what was built before is gone.
+    pub fn build(&self, arguments: &[&str], options: &str) -> Output {
+        for entry in std::fs::read_dir(self.folder.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|ending| ending == "deb") {
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+        let mut all = vec!["-d", "-b", "-us", "-uc"];
+        all.extend(arguments);
+        let mut command = self.command("dpkg-buildpackage", &all);
+        command.env("DEB_BUILD_OPTIONS", format!("nocheck parallel=2 {options}"));
+        command.output().unwrap()
+    }
+
+    /// The log of a build that has to go well.
+    pub fn built(&self, arguments: &[&str], options: &str) -> String {
+        let output = self.build(arguments, options);
+        assert!(output.status.success(), "{}", words(&output));
+        words(&output)
+    }
+
+    /// The packages that were built, with their bytes.
+    pub fn packages(&self) -> Vec<(String, Vec<u8>)> {
+        let entries = std::fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        let mut packages: Vec<(String, Vec<u8>)> = entries
+            .filter(|path| path.extension().is_some_and(|ending| ending == "deb"))
+            .map(|path| {
+                (path.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read(&path).unwrap())
+            })
+            .collect();
+        packages.sort();
+        packages
+    }
+}
+
+/// All that a program said.
+pub fn words(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn functions(of: &str, kind: Kind) -> String {
+    let mut text = String::new();
+    for number in 0..FUNCTIONS {
+        let c = if kind == Kind::CMake { "extern \"C\" " } else { "" };
+        let _ = writeln!(text, "{c}int {of}_{number}(int);");
+        let _ = writeln!(
+            text,
+            "{c}__attribute__((noinline)) int {of}_{number}(int x) {{ return x * {} + (x >> 1); }}",
+            number + 3
+        );
+    }
+    text
+}
+
+fn program(kind: Kind) -> String {
+    let mut text = String::from("#include <stdio.h>\n") + &functions("program", kind);
+    let library = !matches!(kind, Kind::Make);
+    let mut sum = String::new();
+    for number in 0..FUNCTIONS {
+        let c = if kind == Kind::CMake { "extern \"C\" " } else { "" };
+        let _ = write!(sum, " + program_{number}(count)");
+        if library {
+            let _ = writeln!(text, "{c}int library_{number}(int);");
+            let _ = write!(sum, " + library_{number}(count)");
+        }
+    }
+    let _ = writeln!(
+        text,
+        "int main(int count, char **words) {{ (void)words; printf(\"%d\\n\", 0{sum}); return 0; }}"
+    );
+    text
+}
+
+/// A profile in which the odd functions call each other, the last first.
+fn profile(kind: Kind) -> String {
+    let mut text = String::from(
+        "digraph Callgraph {\n  graph [sediment=2, source=\"test\", unit=calls, total=2400, arch=\"x86_64\"];\n",
+    );
+    let mut edges = String::new();
+    let mut parts = vec![("program", "toy")];
+    if kind != Kind::Make {
+        parts.push(("library", "libtoy.so.1"));
+    }
+    for (index, (of, label)) in parts.into_iter().enumerate() {
+        let _ = writeln!(text, "  subgraph cluster{index} {{\n    graph [label=\"{label}\"];");
+        for number in (1..FUNCTIONS).step_by(2) {
+            let _ = writeln!(text, "    \"{of}_{number}\";");
+            if number > 1 {
+                let _ = writeln!(
+                    edges,
+                    "  \"{of}_{number}\" -> \"{of}_{}\" [label=0.1, count={}];",
+                    number - 2,
+                    100 * number
+                );
+            }
+        }
+        text += "  }\n";
+    }
+    text + &edges + "}\n"
+}
+
+const CHANGELOG: &str = "toy (1.0) unstable; urgency=low
+
+  * A package for tests.
+
+ -- Nobody <nobody@example.org>  Mon, 01 Jan 2024 00:00:00 +0000
+";
+const SOURCE: &str = "Source: toy
+Section: misc
+Priority: optional
+Maintainer: Nobody <nobody@example.org>
+Rules-Requires-Root: no
+Standards-Version: 4.6.2
+";
+const PACKAGE: &str = "
+Package: toy
+Architecture: any
+Depends: ${shlibs:Depends}, ${misc:Depends}
+Description: program and library of no use
+ It is built by tests.
+";
+const MAKEFILE: &str = "toy: program.o
+\t$(CC) $(CFLAGS) $(LDFLAGS) -o $@ program.o
+program.o: program.c
+\t$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ program.c
+install: toy
+\tinstall -D toy $(DESTDIR)/usr/bin/toy
+clean:
+\trm -f toy program.o
+";
+const CONFIGURE: &str = "AC_INIT([toy], [1.0])
+AM_INIT_AUTOMAKE([foreign])
+AM_PROG_AR
+LT_INIT([disable-static])
+AC_PROG_CC
+AC_CONFIG_FILES([Makefile])
+AC_OUTPUT
+";
+const AUTOMAKE: &str = "bin_PROGRAMS = toy
+lib_LTLIBRARIES = libtoy.la
+libtoy_la_SOURCES = library.c
+libtoy_la_LDFLAGS = -version-info 1:0:0
+toy_SOURCES = program.c
+toy_LDADD = libtoy.la
+";
+const CMAKE: &str = "cmake_minimum_required(VERSION 3.18)
+project(toy CXX)
+include(GNUInstallDirs)
+add_library(library SHARED library.cc)
+set_target_properties(library PROPERTIES OUTPUT_NAME toy VERSION 1.0 SOVERSION 1)
+add_executable(toy program.cc)
+target_link_libraries(toy library)
+install(TARGETS toy library)
+";
+const MESON: &str = "project('toy', 'c', version: '1.0')
+library = shared_library('toy', 'library.c', soversion: '1', install: true)
+executable('toy', 'program.c', link_with: library, install: true)
+";

@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! RPM packages built in the order of a profile by real rpmbuild: with the macros and with the change that `sediment package rpm`
+//! makes, with the original's spellings, and with what `make_sediment_rpmmacros` prints.
+
+#[path = "wrapper/build.rs"]
+#[allow(dead_code)] // the program of the wrapper's tests, without its links
+mod build;
+mod running;
+#[path = "../../sediment/tests/support/mod.rs"]
+mod support;
+
+use build::Build;
+use libtest_mimic::Arguments;
+use running::{done, err, out, sediment};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use support::{Need, case};
+
+fn main() {
+    let rpm = [Need::Program("rpmbuild"), Need::Program("gcc"), Need::Program("make"), Need::Program("tar")];
+    let mut with_ordering_file = rpm.to_vec();
+    with_ordering_file.push(Need::LinkerFolder("gnu-ld-2.44"));
+    let cases = vec![
+        case("from_a_stock_spec_to_a_verified_package", &rpm, from_a_stock_spec_to_a_verified_package),
+        case("without_it_the_build_is_the_stock_one", &rpm, without_it_the_build_is_the_stock_one),
+        case(
+            "a_profile_that_does_not_fit_fails_the_check",
+            &rpm,
+            a_profile_that_does_not_fit_fails_the_check,
+        ),
+        case("flags_go_the_distributions_way", &rpm, flags_go_the_distributions_way),
+        case("a_change_is_shown_before_it_is_made", &rpm, a_change_is_shown_before_it_is_made),
+        case(
+            "the_linker_that_was_chosen",
+            &[Need::Program("gcc"), Need::Program("ld.gold")],
+            the_linker_that_was_chosen,
+        ),
+        case(
+            "graphs_of_the_compiler_are_kept",
+            &[&rpm[..], &[Need::Program("g++"), Need::GccPluginHeaders("gcc")]].concat(),
+            graphs_of_the_compiler_are_kept,
+        ),
+        case("the_originals_spec_as_written", &with_ordering_file, the_originals_spec_as_written),
+        case("the_originals_rpmmacros", &with_ordering_file, the_originals_rpmmacros),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), cases).exit();
+}
+
+/// A package of the wrapper's program, in a folder of its own that is also the user's home.
+struct Package(Build);
+
+const SPEC: &str = "Name:           prog
+Version:        1.0
+Release:        1%{?dist}
+Summary:        A program
+License:        MIT
+Source0:        %{name}-%{version}.tar.gz
+BuildRequires:  gcc
+
+%description
+A program.
+
+%prep
+%setup -q
+
+%build
+%set_build_flags
+./configure
+make
+
+%install
+install -D -m 755 prog %{buildroot}%{_bindir}/prog
+
+%files
+%{_bindir}/prog
+";
+
+/// As autoconf's, it tries to link before anything else is done.
+const CONFIGURE: &str = "#!/bin/sh
+set -e
+echo 'int main(void) { return 0; }' >conftest.c
+${CC:-gcc} $CFLAGS $LDFLAGS conftest.c -o conftest
+./conftest
+echo \"CC = ${CC:-gcc}\" >config.mk
+echo \"CFLAGS = $CFLAGS\" >>config.mk
+echo \"LDFLAGS = $LDFLAGS\" >>config.mk
+echo \"the linker is $(${CC:-gcc} -print-prog-name=ld)\"
+";
+const MAKEFILE: &str = "include config.mk\nprog: a.o b.o main.o\n\t$(CC) $(CFLAGS) -w -o $@ $^ $(LDFLAGS)\n";
+
+impl Package {
+    fn new() -> Self {
+        let package = Self(Build::new());
+        let source = package.0.path("prog-1.0");
+        std::fs::create_dir(&source).unwrap();
+        for file in ["a.c", "b.c", "main.c"] {
+            std::fs::copy(package.0.path(file), source.join(file)).unwrap();
+        }
+        std::fs::write(source.join("Makefile"), MAKEFILE).unwrap();
+        std::fs::write(source.join("configure"), CONFIGURE).unwrap();
+        let made = Command::new("sh")
+            .current_dir(package.0.0.path())
+            .args(["-c", "chmod +x prog-1.0/configure && tar -czf prog-1.0.tar.gz prog-1.0 && mkdir bin"])
+            .status();
+        assert!(made.unwrap().success());
+        std::fs::create_dir(package.0.path("gcc")).unwrap();
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_sediment"), package.0.path("gcc/real-ld")).unwrap();
+        for name in ["sediment", "gv2link"] {
+            let link = package.0.path("bin").join(name);
+            std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_sediment"), link).unwrap();
+        }
+        std::fs::rename(package.0.path("profiles/prog.prof"), package.0.path("prog.gv")).unwrap();
+        package.spec(SPEC);
+        package
+    }
+
+    fn spec(&self, text: &str) {
+        std::fs::write(self.0.path("prog.spec"), text).unwrap();
+    }
+
+    fn rpm(&self, program: &str, arguments: &[&str]) -> Command {
+        let folder = self.0.0.path().display();
+        let path = format!("{folder}/bin:{}", std::env::var("PATH").unwrap());
+        let mut command = Command::new(program);
+        command
+            .current_dir(self.0.0.path())
+            .env("HOME", self.0.0.path())
+            .env("PATH", path)
+            .env("SOURCE_DATE_EPOCH", "1000000000")
+            .arg("--load")
+            .arg(support::root().join("dist/rpm/macros.sediment"))
+            .args(["--define", &format!("_topdir {folder}/top"), "--define", &format!("_sourcedir {folder}")])
+            .args(["--define", &format!("__sediment {folder}/bin/sediment")])
+            .args(["--define", &format!("_sediment_linkers {folder}/gcc")])
+            .args(["--define", "clamp_mtime_to_source_date_epoch 1"])
+            .args(["--define", "build_mtime_policy clamp_to_source_date_epoch"])
+            .args(arguments);
+        command
+    }
+
+    fn build(&self, arguments: &[&str]) -> Output {
+        self.rpm("rpmbuild", arguments).args(["-bb", "--nodeps", "prog.spec"]).output().unwrap()
+    }
+
+    fn built(&self, arguments: &[&str]) -> String {
+        said_when_done(&self.build(arguments))
+    }
+
+    /// With a GNU ld that knows `--section-ordering-file`, and as the original's pages call rpmbuild.
+    fn built_with_newer_linker(&self, arguments: &[&str]) -> String {
+        let mut build = self.rpm("rpmbuild", arguments);
+        build.env("COMPILER_PATH", newer_linker()).args(["-ba", "--nodeps", "prog.spec"]);
+        said_when_done(&build.output().unwrap())
+    }
+
+    /// The digest of the built package's contents, and what its header says of files and dependencies.
+    fn digest(&self) -> (String, String) {
+        let ask = |format: &str| {
+            let found: Vec<PathBuf> = ["x86_64", "aarch64"]
+                .iter()
+                .filter_map(|arch| std::fs::read_dir(self.0.path(&format!("top/RPMS/{arch}"))).ok())
+                .flat_map(|folder| folder.map(|entry| entry.unwrap().path()))
+                .collect();
+            assert_eq!(found.len(), 1, "{found:?}");
+            let output = Command::new("rpm").args(["-qp", "--qf", format]).args(&found).output().unwrap();
+            done(&output)
+        };
+        // Files named by their build-id change with the contents.
+        let about: String = ask("[%{FILENAMES} %{FILEMODES}\\n][%{REQUIRES}\\n][%{PROVIDES}\\n]")
+            .lines()
+            .filter(|line| !line.contains(".build-id/"))
+            .collect::<Vec<_>>()
+            .join("\n");
+        let digest = ask("[%{PAYLOADDIGEST}]");
+        std::fs::remove_dir_all(self.0.path("top/RPMS")).unwrap();
+        (digest, about)
+    }
+
+    fn change(&self, more: &[&str]) -> Output {
+        let mut arguments =
+            vec!["package", "rpm", "prog.spec", "--profile", "prog.gv", "--min-coverage", "95"];
+        arguments.extend(more);
+        sediment(self.0.0.path(), &arguments)
+    }
+}
+
+fn said_when_done(output: &Output) -> String {
+    assert!(output.status.success(), "{}{}", out(output), err(output));
+    out(output) + &err(output)
+}
+
+fn from_a_stock_spec_to_a_verified_package() {
+    let package = Package::new();
+    done(&package.change(&["--apply"]));
+    let said = package.built(&[]);
+    let line = said.lines().find(|line| line.contains("of the weight placed as asked")).unwrap_or(&said);
+    assert!(line.starts_with("/usr/bin/prog: ") && line.contains("; seen in "), "{line}");
+    assert!(said.contains("1 of 1 outputs ordered"), "{said}");
+    assert!(said.contains("the linker is ld\n"), "{said}");
+    let first = package.digest();
+    package.built(&[]);
+    assert_eq!(package.digest(), first, "a rebuild differs");
+    package.built(&["--without", "sediment"]);
+    let without = package.digest();
+    assert_ne!(without.0, first.0);
+    assert_eq!(without.1, first.1, "files or dependencies differ");
+    // A stripped file is checked as it was linked.
+    let strip = "__os_install_post strip %{buildroot}%{_bindir}/prog";
+    assert!(package.built(&["--define", strip]).contains("as it was linked: the installed file is stripped"));
+    // One whose symbols were split off is checked by what they became.
+    let folder = "%{buildroot}/usr/lib/debug%{_bindir}";
+    let split = format!(
+        "__os_install_post mkdir -p {folder} && cd {folder} && objcopy --only-keep-debug %{{buildroot}}%{{_bindir}}/prog prog.debug && \
+         strip %{{buildroot}}%{{_bindir}}/prog && objcopy --add-gnu-debuglink=prog.debug %{{buildroot}}%{{_bindir}}/prog"
+    );
+    let unpacked = "_unpackaged_files_terminate_build 0";
+    assert!(package.built(&["--define", &split, "--define", unpacked]).contains("seen in its debug file"));
+    let release = package.built(&["--define", "_sediment_ab 1"]);
+    assert!(release.contains("prog-1.0-1."), "{release}");
+}
+
+fn without_it_the_build_is_the_stock_one() {
+    let package = Package::new();
+    package.built(&[]);
+    let stock = package.digest();
+    done(&package.change(&["--apply"]));
+    assert!(!package.built(&["--without", "sediment"]).contains("sediment verify"));
+    assert_eq!(package.digest(), stock);
+}
+
+fn a_profile_that_does_not_fit_fails_the_check() {
+    let package = Package::new();
+    done(&package.change(&["--apply"]));
+    let text = std::fs::read_to_string(package.0.path("prog.gv")).unwrap();
+    let stale = text.replace("\"a", "\"old_a").replace("\"b", "\"old_b");
+    std::fs::write(package.0.path("prog.gv"), &stale).unwrap();
+    let output = package.build(&[]);
+    assert!(
+        !output.status.success() && err(&output).contains("less than the 95.00 % that was required"),
+        "{}",
+        err(&output)
+    );
+    // Of other programs altogether.
+    std::fs::write(package.0.path("prog.gv"), stale.replace("label=\"prog\"", "label=\"other\"")).unwrap();
+    let output = package.build(&[]);
+    assert!(
+        !output.status.success() && err(&output).contains("nothing of the build was ordered"),
+        "{}",
+        err(&output)
+    );
+    // Said alone.
+    let spec = std::fs::read_to_string(package.0.path("prog.spec")).unwrap();
+    package.spec(&spec.replace("%sediment_check -m 95", "%sediment_check -w"));
+    assert!(package.built(&[]).contains("0 of 1 outputs ordered"));
+}
+
+/// With the plugin in the build of a package that stays the same.
+fn graphs_of_the_compiler_are_kept() {
+    let package = Package::new();
+    package.built(&[]);
+    let without = package.digest();
+    let (source, out) = (support::root().join("gcc-plugin"), format!("OUT={}", package.0.0.path().display()));
+    let mut make = Command::new("make");
+    assert!(make.args(["-s", "CXXFLAGS=-O1", &out, "-C"]).arg(source).status().unwrap().success());
+    let spec = SPEC.replace("%setup -q\n", "%setup -q\n%sediment_graphs_begin\n");
+    package.spec(&spec.replace("\n%files\n", "%sediment_graphs_end\n\n%files\n"));
+    let macros = support::root().join("dist/rpm/macros.sediment-static").display().to_string();
+    let plugin = format!("_sediment_plugin {}", package.0.path("sediment.so").display());
+    let log = package.built(&["--load", &macros, "--define", &plugin]);
+    let graph = package.0.path("top/BUILD/prog-1.0-sediment-graphs/prog.gv");
+    let graph = std::fs::read_to_string(graph).unwrap_or_else(|error| panic!("{error}: {log}"));
+    assert!(graph.contains("static=") && graph.contains("\"main\" -> "), "{graph}");
+    assert!(package.digest() == without, "the package is not the same");
+}
+
+fn flags_go_the_distributions_way() {
+    let package = Package::new();
+    let distribution = support::root().join("scripts/proof-inputs/rpm/macros.flags");
+    let flags = |spec: &str, more: &[&str]| {
+        let expanded =
+            package.rpm("rpm", more).args(["--define", "with_sediment 1", "--eval", spec]).output().unwrap();
+        done(&expanded)
+    };
+    let shown = "%{sediment_prep a.gv}\nC %{build_cflags}\nC++ %{build_cxxflags}\nF %{build_fflags}\nO %{optflags}\nextra %{?_distro_extra_cflags} %{?_distro_extra_fflags}\nL %{?build_ldflags}";
+    let ways: [&[&str]; 2] = [&[], &["--load", distribution.to_str().unwrap()]];
+    for (way, extra) in ways.iter().zip(["extra ", "extra -ffunction-sections -ffunction-sections"]) {
+        let said = flags(shown, way);
+        for language in ["C ", "C++ ", "F ", "O "] {
+            let line = said.lines().find(|line| line.starts_with(language)).unwrap();
+            assert_eq!(line.matches("-ffunction-sections").count(), 1, "{line}");
+            assert!(!line.contains("data-sections"));
+        }
+        assert_eq!(said.lines().find(|line| line.starts_with("extra")).unwrap().trim(), extra.trim());
+        assert_eq!(flags("L %{?build_ldflags}", way).trim(), said.lines().last().unwrap().trim());
+    }
+}
+
+fn a_change_is_shown_before_it_is_made() {
+    let package = Package::new();
+    let shown = package.change(&[]);
+    let diff = done(&shown);
+    assert!(diff.starts_with("--- a/prog.spec\n+++ b/prog.spec\n@@ "), "{diff}");
+    assert_eq!(diff.lines().filter(|line| line.starts_with('-') && !line.starts_with("---")).count(), 0);
+    assert!(err(&shown).contains("--apply makes this change"));
+    let read = || std::fs::read_to_string(package.0.path("prog.spec")).unwrap();
+    assert_eq!(read(), SPEC);
+    done(&package.change(&["--apply"]));
+    let made = read();
+    assert_ne!(made, SPEC);
+    let again = package.change(&["--apply"]);
+    assert!(done(&again).is_empty() && err(&again).contains("in use already"), "{}", err(&again));
+    assert_eq!(read(), made);
+    package.spec(&SPEC.replace("%prep\n", ""));
+    let refused = package.change(&["--apply"]);
+    assert_eq!(running::code(&refused), 1);
+    assert!(
+        err(&refused).contains("no section %prep") && err(&refused).contains("hint:"),
+        "{}",
+        err(&refused)
+    );
+}
+
+/// GCC calls the wrapper whichever linker it is told to call, and that one is called.
+fn the_linker_that_was_chosen() {
+    let build = Build::new();
+    std::fs::create_dir(build.path("gcc")).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_sediment"), build.path("gcc/real-ld")).unwrap();
+    for (option, dialect) in
+        [("-fuse-ld=gold", "gold"), ("-fuse-ld=bfd", "gnu-ld-script"), ("-O2", "gnu-ld-script")]
+    {
+        let mut gcc = Command::new("gcc");
+        gcc.current_dir(build.0.path()).args(["-O2", "-w", "-o", "prog", option]);
+        gcc.env("PROF_DIR", build.path("profiles")).env("SEDIMENT_LOG", build.path("log"));
+        let output = build.link(gcc.env("COMPILER_PATH", build.path("gcc")));
+        assert!(output.status.success(), "{}", err(&output));
+        let last = build.last();
+        assert_eq!(
+            (last["outcome"].as_str(), last["linker"].as_str()),
+            (Some("ordered"), Some(dialect)),
+            "{last}"
+        );
+        build.runs("prog");
+    }
+}
+
+/// The linker that knows `--section-ordering-file`, for every compiler below.
+fn newer_linker() -> String {
+    support::linker_folder("gnu-ld-2.44").unwrap().canonicalize().unwrap().display().to_string()
+}
+
+const VERIFIED: &str = "%check\nsediment verify prog --order %{__global_link_order} --profile %{call_graph} --min-coverage 95\n\n";
+
+/// The change to a spec that the principles of operation of the original show, in its words.
+fn the_originals_spec_as_written() {
+    let package = Package::new();
+    let head = "%bcond opt 1
+";
+    let options = "%if %{with opt}
+# Settings to enable building with code layout optimization
+BuildRequires: sediment
+%global _distro_extra_cflags -ffunction-sections -fdata-sections
+%global _distro_extra_cxxflags -ffunction-sections -fdata-sections
+%global _distro_extra_fflags -ffunction-sections -fdata-sections
+
+%global __global_link_order %{_builddir}/%{name}-%{version}-%{release}.order
+%global _distro_extra_ldflags -Wl,\\\"--section-ordering-file,%{__global_link_order}\\\"
+%endif
+# Call graph information
+SOURCE12: prog.gv
+%global call_graph %{SOURCE12}
+";
+    let prep = "%if %{with opt}
+#Generate the code layout file before configuration done
+gv2link < %{call_graph} > %{__global_link_order}
+%endif
+";
+    let check = format!("%if %{{with opt}}\n{VERIFIED}%endif\n");
+    let spec = SPEC
+        .replace("Release:        1%{?dist}", "Release: 1%{?dist}%{?with_opt:_opt}")
+        .replace("BuildRequires:  gcc\n", &format!("BuildRequires:  gcc\n{options}"))
+        .replace("%setup -q\n", &format!("%setup -q\n{prep}"))
+        .replace("%files\n", &format!("{check}%files\n"));
+    package.spec(&(head.to_owned() + &spec));
+    let distribution = support::root().join("scripts/proof-inputs/rpm/macros.flags");
+    let fedora = [
+        "--load",
+        distribution.to_str().unwrap(),
+        "--define",
+        "_lto_cflags %{nil}",
+        "--define",
+        "debug_package %{nil}",
+    ];
+    let run = |more: &[&str]| package.built_with_newer_linker(&[&fedora[..], more].concat());
+    let said = run(&[]);
+    assert!(
+        said.contains("placed as asked")
+            && said.contains("_opt.x86_64.rpm") | said.contains("_opt.aarch64.rpm"),
+        "{said}"
+    );
+    assert!(said.contains("--section-ordering-file,"), "{said}");
+    let said = run(&["--without", "opt"]);
+    assert!(!said.contains("_opt") && !said.contains("section-ordering-file"), "{said}");
+}
+
+fn the_originals_rpmmacros() {
+    let package = Package::new();
+    let printed = Command::new(env!("CARGO_BIN_EXE_sediment"))
+        .arg("make_sediment_rpmmacros")
+        .env("CC", format!("gcc -B{}", newer_linker()))
+        .env("HOME", package.0.0.path())
+        .output()
+        .unwrap();
+    let macros = done(&printed);
+    let run = |arguments: &[&str]| package.built_with_newer_linker(arguments);
+    run(&[]);
+    let stock = package.digest();
+    std::fs::write(package.0.path(".rpmmacros"), macros).unwrap();
+    // Without a call graph nothing changes.
+    run(&["--define", "pgo 1"]);
+    let untouched = package.digest();
+    assert_eq!(untouched.0, stock.0);
+    let graph = "SOURCE18: prog.gv\n%global call_graph %{SOURCE18}\n\n%description\n";
+    package.spec(&SPEC.replace("%description\n", graph));
+    run(&[]);
+    assert_eq!(package.digest(), stock, "without pgo");
+    let checked = format!("{VERIFIED}%files\n");
+    package.spec(&SPEC.replace("%description\n", graph).replace("%files\n", &checked));
+    let said = run(&["--define", "pgo 1"]);
+    assert!(said.contains("placed as asked") && said.contains("prog-1.0-1_pgo"), "{said}");
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What users send in, into the profile that a package keeps; profiles compared in words and by git; the pages of the manual.
+
+mod running;
+
+use running::{code, done, err, sediment};
+use std::path::Path;
+use std::process::Command;
+
+/// A recording of one program: functions that main calls, so often each.
+fn recording(folder: &Path, name: &str, calls: &[(&str, u64)]) {
+    let total: u64 = calls.iter().map(|(_, count)| count).sum();
+    let mut text = format!(
+        "digraph Callgraph {{\n  graph [sediment=2, source=\"test\", unit=calls, total={total}, arch=\"x86_64\"];\n  \
+         subgraph cluster0 {{\n    graph [label=\"app\"];\n    \"main\";\n"
+    );
+    for (function, _) in calls {
+        text += &format!("    \"{function}\";\n");
+    }
+    text += "  }\n";
+    for (function, count) in calls {
+        text += &format!("  \"main\" -> \"{function}\" [label=0.1, count={count}];\n");
+    }
+    std::fs::write(folder.join(name), text + "}\n").unwrap();
+}
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    recording(folder.path(), "one.gv", &[("query", 80), ("sort", 20)]);
+    recording(folder.path(), "two.gv", &[("query", 7000), ("sort", 2000), ("vacuum", 1000)]);
+    recording(folder.path(), "old.gv", &[("removed", 5), ("query", 1)]);
+    folder
+}
+
+#[test]
+fn a_profile_is_begun_and_grows_as_a_merge_does() {
+    let folder = folder();
+    let at = folder.path();
+    let said = done(&sediment(at, &["merge", "--into", "app.gv", "one.gv"]));
+    assert!(said.contains("the profile is new"), "{said}");
+    let said = done(&sediment(at, &["merge", "--into", "app.gv", "two.gv"]));
+    assert!(said.contains("kept          50.00 % of 1 recordings"), "{said}");
+    assert!(said.contains("added         50.00 %: two.gv"), "{said}");
+    assert!(said.contains("1 functions that nothing else has, 5.00 % of what ran"), "{said}");
+    assert!(said.contains("agrees with all else in 90.00 %"), "{said}");
+    done(&sediment(at, &["merge", "one.gv", "two.gv", "-o", "at-once.gv"]));
+    let read = |name: &str| std::fs::read(at.join(name)).unwrap();
+    assert!(read("app.gv") == read("at-once.gv"));
+}
+
+#[test]
+fn who_sends_much_counts_no_more_than_the_cap() {
+    let folder = folder();
+    let at = folder.path();
+    for name in ["three.gv", "four.gv"] {
+        recording(at, name, &[("query", 1), ("sort", 1)]);
+    }
+    let arguments = [
+        "merge", "--into", "app.gv", "--cap", "40", "--from", "ada", "one.gv", "two.gv", "--from", "ben",
+        "three.gv", "--from", "eve", "four.gv",
+    ];
+    let said = done(&sediment(at, &arguments));
+    assert!(said.contains("20.00 %: one.gv from ada, weight 0.66"), "{said}");
+    assert!(said.contains("30.00 %: three.gv from ben\n"), "{said}");
+    assert!(said.contains("every other file and the rest agree in"), "{said}");
+    let refused = sediment(at, &["merge", "--into", "other.gv", "--cap", "40", "one.gv", "two.gv"]);
+    assert_eq!(code(&refused), 2);
+    assert!(err(&refused).contains("a cap of 40 % needs more submitters than the 2"), "{}", err(&refused));
+    assert!(!at.join("other.gv").exists());
+}
+
+#[test]
+fn what_is_of_another_version_is_left_out() {
+    let folder = folder();
+    let at = folder.path();
+    std::fs::write(
+        at.join("app.c"),
+        "__attribute__((noinline)) int query(int x) { return x * 3; }\n__attribute__((noinline)) int sort(int x) { return x + 7; }\n\
+         __attribute__((noinline)) int vacuum(int x) { return x - 7; }\nint main(int n, char **w) { (void)w; return query(n) + sort(n) + vacuum(n); }\n",
+    )
+    .unwrap();
+    let built = Command::new("cc").args(["-O1", "app.c", "-o", "app"]).current_dir(at).status();
+    if !built.is_ok_and(|status| status.success()) {
+        assert!(std::env::var_os("SEDIMENT_REQUIRE_ALL").is_none(), "there is no C compiler");
+        eprintln!("not run: there is no C compiler");
+        return;
+    }
+    let arguments =
+        ["merge", "--into", "app.gv", "--against", "app", "--min-coverage", "60", "one.gv", "old.gv"];
+    let output = sediment(at, &arguments);
+    let said = done(&output);
+    assert!(
+        err(&output).contains("left out: old.gv: 16.66 % of its weight is in the build"),
+        "{}",
+        err(&output)
+    );
+    assert!(said.contains("100.00 % of its weight is in the build"), "{said}");
+    assert!(said.contains("coverage now  100.00 % of the weight is in the build"), "{said}");
+    let arguments = ["merge", "--into", "app.gv", "--against", "app", "--min-coverage", "60", "old.gv"];
+    assert_eq!(code(&sediment(at, &arguments)), 5);
+    let before = std::fs::read(at.join("app.gv")).unwrap();
+    done(&sediment(at, &["merge", "--into", "app.gv", "--dry-run", "two.gv"]));
+    assert!(std::fs::read(at.join("app.gv")).unwrap() == before);
+}
+
+#[test]
+fn a_difference_in_words() {
+    let folder = folder();
+    let said = done(&sediment(folder.path(), &["diff", "one.gv", "two.gv"]));
+    for words in [
+        "agreement    90.00 % of what ran is the same",
+        "1 functions new, 10.00 % together:",
+        "vacuum [app]",
+        "80.00 % -> 70.00 %  query [app]",
+    ] {
+        assert!(said.contains(words), "{words}\n{said}");
+    }
+    assert!(!said.contains("gone"), "{said}");
+    let same = done(&sediment(folder.path(), &["diff", "one.gv", "one.gv"]));
+    assert!(same.contains("100.00 %") && !same.contains("functions with"), "{same}");
+}
+
+/// git shows the change of a profile as the lines that a person can read.
+#[test]
+fn git_compares_by_lines() {
+    let folder = folder();
+    let at = folder.path();
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git")
+            .args(["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"])
+            .arg("-c")
+            .arg(format!("diff.sediment.textconv={} diff", env!("CARGO_BIN_EXE_sediment")))
+            .args(arguments)
+            .current_dir(at)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", err(&output));
+        running::out(&output)
+    };
+    std::fs::copy(at.join("one.gv"), at.join("app.gv")).unwrap();
+    std::fs::write(at.join(".gitattributes"), "*.gv diff=sediment\n").unwrap();
+    git(&["init", "-q"]);
+    git(&["add", "app.gv", ".gitattributes"]);
+    git(&["commit", "-q", "-m", "profile"]);
+    std::fs::copy(at.join("two.gv"), at.join("app.gv")).unwrap();
+    let said = git(&["diff"]);
+    for line in
+        ["-query [app] 80.00 %", "+query [app] 70.00 %", " sort [app] 20.00 %", "+vacuum [app] 10.00 %"]
+    {
+        assert!(said.contains(line), "{line}\n{said}");
+    }
+}
+
+#[test]
+fn every_command_has_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(&sediment(at, &["manual", "one"]));
+    done(&sediment(at, &["manual", "two"]));
+    let read = |name: &str| std::fs::read_to_string(at.join(name)).unwrap();
+    let mut pages: Vec<String> = std::fs::read_dir(at.join("one/man1"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    pages.sort();
+    for page in [
+        "sediment.1",
+        "sediment-merge.1",
+        "sediment-package-deb.1",
+        "sediment-eval-quick.1",
+        "perf2gv.1",
+        "gv2link.1",
+        "gen_profiles.1",
+        "gen_profile_merge.1",
+        "gen_link_order.1",
+    ] {
+        assert!(pages.iter().any(|found| found == page), "{page} of {pages:?}");
+    }
+    assert!(!pages.iter().any(|page| page.contains("manual")), "{pages:?}");
+    for page in &pages {
+        let text = read(&format!("one/man1/{page}"));
+        assert_eq!(text, read(&format!("two/man1/{page}")));
+        assert!(text.contains(".SH NAME") && text.contains(".SH SYNOPSIS"), "{page}");
+    }
+    let help = done(&sediment(at, &["--help"]));
+    let listed =
+        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    for command in listed.filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next()) {
+        assert!(command == "help" || pages.contains(&format!("sediment-{command}.1")), "{command}");
+    }
+    for file in ["bash/sediment", "zsh/_sediment", "fish/sediment.fish"] {
+        assert!(read(&format!("one/{file}")).contains("min-coverage"), "{file}");
+    }
+}

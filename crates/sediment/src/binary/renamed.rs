@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Functions of a profile that have another name in the build at hand, as the next version of a program has some.
+//!
+//! Looked for are functions of the profile that no input defines, neither under their names nor as clones, among functions that the
+//! profile does not know. A profile tells who called a function and what it called, the inputs tell what the code of each function
+//! refers to. Points are given for
+//!
+//! - each caller of the old function whose code refers to the new one, and each function that both call: 2 where few refer to it, 1
+//!   where more do, none where everybody does;
+//! - an object in which at least half of the old one's callers and callees lie that are at hand: 1;
+//! - names that are for the most part the same, at their beginnings and ends together: 2;
+//! - sizes that differ by less than a third: 1.
+//!
+//! A function has been renamed if a candidate has at least [`LEAST`] points, of which some are for calls; if half of its callers refer to
+//! it, and it refers to two thirds of the callees, as far as these exist (or no caller does, as calls go through pointers, but it refers to
+//! all of three callees and more); if both are each other's best; and if no other comes as near
+//! as a point to it. What was found counts as known, and the search is done again, as callers and callees may have been renamed with it.
+//!
+//! What is found is likely, not certain. A wrong guess costs a place among the hot functions for one that does not run.
+
+use super::names;
+use super::objects::{Named as _, Objects};
+use crate::profile::{FunctionIndex, Profile};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// The least points that a candidate needs.
+pub const LEAST: u32 = 5;
+
+/// A function that was renamed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Renaming {
+    /// The function of the profile.
+    pub function: FunctionIndex,
+    /// Its name in the profile.
+    pub old: String,
+    /// Its name in the build.
+    pub new: String,
+}
+
+/// How many functions may refer to a name that is worth two points, and one.
+const FEW: usize = 4;
+const SOME: usize = 48;
+
+/// How often the search is done again.
+const ROUNDS: usize = 6;
+
+/// The functions of a cluster that were renamed, in the order of the profile. Inputs that do not show their code tell nothing: then
+/// there are none.
+#[must_use]
+pub fn renamings(profile: &Profile, label: Option<&str>, objects: &Objects) -> Vec<Renaming> {
+    if !objects.complete() {
+        return Vec::new();
+    }
+    let mut search = Search::new(profile, label, objects);
+    let mut found: BTreeMap<FunctionIndex, usize> = BTreeMap::new();
+    for _ in 0..ROUNDS {
+        let more = search.round();
+        if more.is_empty() {
+            break;
+        }
+        for (old, new) in more {
+            search.accept(old, new);
+            found.insert(old, new);
+        }
+    }
+    let mut renamings: Vec<Renaming> = found
+        .into_iter()
+        .map(|(function, new)| Renaming {
+            function,
+            old: profile.key(function).name.clone(),
+            new: objects.functions[new].name.clone(),
+        })
+        .collect();
+    renamings.sort_by(|a, b| a.old.cmp(&b.old).then_with(|| a.new.cmp(&b.new)));
+    renamings
+}
+
+/// What is known while searching. Names of the build are numbers: those of [`Objects::mentioned`], and behind them what is defined but
+/// never mentioned.
+struct Search<'a> {
+    profile: &'a Profile,
+    objects: &'a Objects,
+    /// By name: the functions that define it.
+    defined: HashMap<&'a str, Vec<usize>>,
+    number: HashMap<&'a str, u32>,
+    /// By function of the build: names that it refers to.
+    mentions: Vec<BTreeSet<u32>>,
+    /// By name: the functions that refer to it.
+    mentioned_by: Vec<Vec<usize>>,
+    /// Functions of the profile that are not in the build.
+    gone: Vec<FunctionIndex>,
+    /// Functions of the build that the profile does not know.
+    fresh: HashSet<usize>,
+    callers: HashMap<FunctionIndex, Vec<FunctionIndex>>,
+    callees: HashMap<FunctionIndex, Vec<FunctionIndex>>,
+    /// Functions of the profile that the build has under another name.
+    accepted: HashMap<FunctionIndex, usize>,
+}
+
+/// What speaks for a candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Evidence {
+    points: u32,
+    new: usize,
+}
+
+impl<'a> Search<'a> {
+    fn new(profile: &'a Profile, label: Option<&str>, objects: &'a Objects) -> Self {
+        let mut defined: HashMap<&str, Vec<usize>> = HashMap::new();
+        let mut stems: HashSet<&str> = HashSet::new();
+        for (index, function) in objects.functions.iter().enumerate() {
+            defined.entry(function.linkage_name()).or_default().push(index);
+            stems.insert(names::stem(&function.name));
+        }
+        let mut mentions = vec![BTreeSet::new(); objects.functions.len()];
+        let mut mentioned_by = vec![Vec::new(); objects.mentioned.len()];
+        for (from, name) in &objects.references {
+            if mentions[*from as usize].insert(*name) {
+                mentioned_by[*name as usize].push(*from as usize);
+            }
+        }
+        let number = objects.mentioned.iter().map(String::as_str).zip(0..).collect();
+        let ours: Vec<FunctionIndex> = profile
+            .functions()
+            .into_iter()
+            .filter(|function| profile.key(*function).dso.as_deref() == label)
+            .collect();
+        let known: HashSet<&str> =
+            ours.iter().map(|function| names::stem(&profile.key(*function).name)).collect();
+        let is_gone = |function: &FunctionIndex| {
+            let name = &profile.key(*function).name;
+            names::split_from(name).is_none() && !stems.contains(names::stem(name))
+        };
+        let gone: Vec<FunctionIndex> = ours.iter().copied().filter(is_gone).collect();
+        let is_fresh = |index: &usize| {
+            let name = objects.functions[*index].name.as_str();
+            names::split_from(name).is_none() && !known.contains(names::stem(name))
+        };
+        let fresh = (0..objects.functions.len()).filter(is_fresh).collect();
+        let looked_for: HashSet<FunctionIndex> = gone.iter().copied().collect();
+        let mut callers: HashMap<FunctionIndex, Vec<FunctionIndex>> = HashMap::new();
+        let mut callees: HashMap<FunctionIndex, Vec<FunctionIndex>> = HashMap::new();
+        for (caller, callee, _) in profile.edges() {
+            if caller == callee {
+                continue;
+            }
+            if looked_for.contains(&callee) {
+                callers.entry(callee).or_default().push(caller);
+            }
+            if looked_for.contains(&caller) {
+                callees.entry(caller).or_default().push(callee);
+            }
+        }
+        Self {
+            profile,
+            objects,
+            defined,
+            number,
+            mentions,
+            mentioned_by,
+            gone,
+            fresh,
+            callers,
+            callees,
+            accepted: HashMap::new(),
+        }
+    }
+
+    fn accept(&mut self, old: FunctionIndex, new: usize) {
+        self.gone.retain(|function| *function != old);
+        let name = &self.objects.functions[new].name;
+        let all = self.defined.get(name.as_str()).cloned().unwrap_or_default();
+        all.iter().for_each(|index| {
+            self.fresh.remove(index);
+        });
+        self.accepted.insert(old, new);
+    }
+
+    /// The name that a function of the profile has in the build.
+    fn name_of(&self, function: FunctionIndex) -> &str {
+        match self.accepted.get(&function) {
+            Some(new) => &self.objects.functions[*new].name,
+            None => &self.profile.key(function).name,
+        }
+    }
+
+    /// Where it is defined; none for functions of other files.
+    fn places(&self, function: FunctionIndex) -> &[usize] {
+        self.defined.get(self.name_of(function)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Pairs of functions that are each other's best.
+    fn round(&self) -> Vec<(FunctionIndex, usize)> {
+        let mut best: Vec<(FunctionIndex, Evidence)> = Vec::new();
+        let mut wanted_by: HashMap<&str, Vec<(u32, FunctionIndex)>> = HashMap::new();
+        for old in &self.gone {
+            let mut candidates = self.candidates(*old);
+            candidates.sort_by(|a, b| b.points.cmp(&a.points).then(a.new.cmp(&b.new)));
+            let Some(first) = candidates.first().copied() else { continue };
+            let near = |other: &&Evidence| {
+                let same = self.objects.functions[other.new].name == self.objects.functions[first.new].name;
+                !same && other.points + 1 >= first.points
+            };
+            if first.points >= LEAST && !candidates.iter().any(|other| near(&other)) {
+                best.push((*old, first));
+            }
+            for candidate in candidates {
+                let name = self.objects.functions[candidate.new].name.as_str();
+                wanted_by.entry(name).or_default().push((candidate.points, *old));
+            }
+        }
+        let wanted_most = |old: FunctionIndex, evidence: Evidence| {
+            let name = self.objects.functions[evidence.new].name.as_str();
+            let others = wanted_by.get(name).into_iter().flatten();
+            others.filter(|(_, other)| *other != old).all(|(points, _)| points + 1 < evidence.points)
+        };
+        best.into_iter()
+            .filter(|(old, evidence)| wanted_most(*old, *evidence))
+            .map(|(old, evidence)| (old, evidence.new))
+            .collect()
+    }
+
+    fn candidates(&self, old: FunctionIndex) -> Vec<Evidence> {
+        let list =
+            |of: &HashMap<FunctionIndex, Vec<FunctionIndex>>| of.get(&old).cloned().unwrap_or_default();
+        let callers: Vec<FunctionIndex> =
+            list(&self.callers).into_iter().filter(|caller| !self.places(*caller).is_empty()).collect();
+        let callees: Vec<u32> = list(&self.callees)
+            .into_iter()
+            .filter_map(|callee| self.number.get(self.name_of(callee)).copied())
+            .collect();
+        let mut reached: BTreeSet<usize> = BTreeSet::new();
+        for place in callers.iter().flat_map(|caller| self.places(*caller)) {
+            let named = self.mentions[*place].iter();
+            let defined =
+                named.filter_map(|name| self.defined.get(self.objects.mentioned[*name as usize].as_str()));
+            reached.extend(defined.flatten().filter(|place| self.fresh.contains(place)));
+        }
+        for callee in &callees {
+            let by = &self.mentioned_by[*callee as usize];
+            if by.len() <= SOME {
+                reached.extend(by.iter().filter(|place| self.fresh.contains(place)));
+            }
+        }
+        reached.into_iter().filter_map(|new| self.evidence(old, new, &callers, &callees)).collect()
+    }
+
+    fn evidence(
+        &self,
+        old: FunctionIndex,
+        new: usize,
+        callers: &[FunctionIndex],
+        callees: &[u32],
+    ) -> Option<Evidence> {
+        let worth = |mentions: usize| u32::from(mentions <= FEW) + u32::from(mentions <= SOME);
+        let function = &self.objects.functions[new];
+        let own_number = self.number.get(function.name.as_str()).copied();
+        let calling = callers.iter().filter(|caller| {
+            let mut places = self.places(**caller).iter();
+            own_number.is_some_and(|own| places.any(|place| self.mentions[*place].contains(&own)))
+        });
+        let calling = calling.count();
+        let called: Vec<u32> =
+            callees.iter().copied().filter(|callee| self.mentions[new].contains(callee)).collect();
+        // Nobody refers to what is called through a pointer: then what it calls has to say it all.
+        let through_pointers = calling == 0 && called.len() >= 3 && called.len() == callees.len();
+        let by_callers_alike = 2 * calling >= callers.len() && 3 * called.len() >= 2 * callees.len();
+        if !through_pointers && !by_callers_alike {
+            return None;
+        }
+        let by_callers = own_number.map_or(0, |own| worth(self.mentioned_by[own as usize].len()));
+        let by_callees: u32 =
+            called.iter().map(|callee| worth(self.mentioned_by[*callee as usize].len())).sum();
+        let by_calls = by_callers * calling as u32 + by_callees;
+        if by_calls == 0 {
+            return None;
+        }
+        let (size, old_size) = (function.size, self.profile.facts(old).size.unwrap_or(0));
+        let by_size = u32::from(3 * size.abs_diff(old_size) < size.max(old_size));
+        let by_name = 2 * u32::from(are_alike(&self.profile.key(old).name, &function.name));
+        let points = by_calls
+            + by_size
+            + by_name
+            + u32::from(self.is_among_neighbours(function.path, callers, callees));
+        Some(Evidence { points, new })
+    }
+
+    /// Whether at least half of these callers and callees lie in an object.
+    fn is_among_neighbours(&self, path: usize, callers: &[FunctionIndex], callees: &[u32]) -> bool {
+        let of_caller = callers.iter().map(|caller| self.places(*caller));
+        let of_callee = callees.iter().filter_map(|callee| {
+            self.defined.get(self.objects.mentioned[*callee as usize].as_str()).map(Vec::as_slice)
+        });
+        let (mut all, mut here) = (0, 0);
+        for places in of_caller.chain(of_callee) {
+            all += 1;
+            here += usize::from(places.iter().any(|place| self.objects.functions[*place].path == path));
+        }
+        here > 0 && 2 * here >= all
+    }
+}
+
+/// Whether two names share their beginnings and ends for the most part: two thirds of the longer one.
+fn are_alike(a: &str, b: &str) -> bool {
+    let (a, b) = (names::stem(a).as_bytes(), names::stem(b).as_bytes());
+    let least = a.len().min(b.len());
+    let beginning = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    let end = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
+    3 * (beginning + end).min(least) >= 2 * a.len().max(b.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::objects::{ObjectFunction, ObjectPath};
+    use super::*;
+    use crate::profile::FunctionKey;
+
+    /// Functions of two objects, each with its size and what it refers to.
+    fn objects(functions: &[(&str, usize, u64, &[&str])]) -> Objects {
+        let mut objects = Objects::default();
+        objects.paths = ["a.o", "b.o"].map(|path| ObjectPath::File(path.to_owned())).to_vec();
+        for (from, (name, path, size, mentions)) in functions.iter().enumerate() {
+            objects.functions.push(ObjectFunction {
+                name: (*name).to_owned(),
+                section: format!(".text.{name}"),
+                size: *size,
+                local: false,
+                file: None,
+                path: *path,
+            });
+            for mentioned in *mentions {
+                let known = objects.mentioned.iter().position(|known| known == mentioned);
+                let number = known.unwrap_or_else(|| {
+                    objects.mentioned.push((*mentioned).to_owned());
+                    objects.mentioned.len() - 1
+                });
+                objects.references.push((from as u32, number as u32));
+            }
+        }
+        objects
+    }
+
+    fn profile(calls: &[(&str, &str)]) -> Profile {
+        let mut profile = Profile::default();
+        for (caller, callee) in calls {
+            let [caller, callee] = [caller, callee].map(|name| {
+                let index = profile.function(FunctionKey::new(None, name.as_bytes(), None).unwrap());
+                profile.facts_mut(index).size = Some(100);
+                index
+            });
+            profile.edge_mut(caller, callee).count = Some(1);
+        }
+        profile
+    }
+
+    fn found(calls: &[(&str, &str)], functions: &[(&str, usize, u64, &[&str])]) -> Vec<(String, String)> {
+        let renamings = renamings(&profile(calls), None, &objects(functions));
+        renamings.into_iter().map(|renaming| (renaming.old, renaming.new)).collect()
+    }
+
+    const CALLS: &[(&str, &str)] = &[
+        ("main", "scan"),
+        ("main", "stop"),
+        ("scan", "page_read"),
+        ("page_read", "seek"),
+        ("page_read", "check"),
+    ];
+
+    #[test]
+    fn a_function_is_followed_by_its_callers_and_callees() {
+        let build: &[(&str, usize, u64, &[&str])] = &[
+            ("main", 0, 100, &["scan", "stop"]),
+            ("scan", 0, 100, &["read_pages"]),
+            ("stop", 0, 100, &[]),
+            ("read_pages", 0, 110, &["seek", "check"]),
+            ("seek", 0, 100, &[]),
+            ("check", 1, 100, &[]),
+            ("other", 1, 100, &["check"]),
+        ];
+        assert_eq!(found(CALLS, build), [("page_read".to_owned(), "read_pages".to_owned())]);
+    }
+
+    #[test]
+    fn functions_that_were_renamed_together_are_followed_one_by_the_other() {
+        let build: &[(&str, usize, u64, &[&str])] = &[
+            ("main", 0, 100, &["scan_pages", "stop"]),
+            ("scan_pages", 0, 100, &["read_pages"]),
+            ("stop", 0, 100, &[]),
+            ("read_pages", 0, 110, &["seek", "check"]),
+            ("seek", 0, 100, &[]),
+            ("check", 0, 100, &[]),
+        ];
+        let expected = [("page_read", "read_pages"), ("scan", "scan_pages")];
+        assert_eq!(found(CALLS, build), expected.map(|(old, new)| (old.to_owned(), new.to_owned())));
+    }
+
+    #[test]
+    fn weak_evidence_moves_nothing() {
+        // Another function calls one of both callees, and nobody calls it.
+        let build: &[(&str, usize, u64, &[&str])] = &[
+            ("main", 0, 100, &["scan", "stop"]),
+            ("scan", 0, 100, &[]),
+            ("stop", 0, 100, &[]),
+            ("seek", 0, 100, &[]),
+            ("check", 1, 100, &[]),
+            ("other", 1, 300, &["check"]),
+        ];
+        assert!(found(CALLS, build).is_empty());
+        // Two come as near.
+        let build: &[(&str, usize, u64, &[&str])] = &[
+            ("main", 0, 100, &["scan", "stop"]),
+            ("scan", 0, 100, &["read_one", "read_two"]),
+            ("stop", 0, 100, &[]),
+            ("read_one", 0, 100, &["seek", "check"]),
+            ("read_two", 0, 100, &["seek", "check"]),
+            ("seek", 0, 100, &[]),
+            ("check", 0, 100, &[]),
+        ];
+        assert!(found(CALLS, build).is_empty());
+        // A function that the profile knows is nobody's new name; and nothing is known of inputs that do not show their code.
+        let mut lto = objects(&[("main", 0, 100, &["x"]), ("x", 0, 100, &["seek", "check"])]);
+        lto.unknown = 1;
+        assert!(renamings(&profile(CALLS), None, &lto).is_empty());
+    }
+
+    #[test]
+    fn names_are_alike_that_share_their_ends() {
+        for (a, b, expected) in [
+            ("mdread", "mdreadv", true),
+            ("pg_strtoint32", "pg_strtoint32_safe", true),
+            ("FileRead", "FileReadV", true),
+            ("heapgetpage", "heap_prepare_pagescan", false),
+            ("a", "b", false),
+            ("", "b", false),
+        ] {
+            assert_eq!(are_alike(a, b), expected, "{a} {b}");
+        }
+    }
+}

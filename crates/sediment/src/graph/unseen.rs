@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a compiler lets expect of the functions of a graph that no run saw.
+//!
+//! Estimates multiply along chains of calls, and so do their errors: what counts is their logarithm ([`compressed`]). Chosen among
+//! the estimates themselves, their square roots and 1 by replays of PostgreSQL, SQLite's shell and perl.
+
+use super::{CallEdge, CallGraph, Evidence, FunctionId, FunctionTable};
+use crate::error::Result;
+use crate::profile::{FunctionFacts, FunctionIndex, Heat, Profile};
+use crate::static_graph::estimate::expected;
+
+/// What expected calls are counted in: shares of all that were seen, and beside which of them they are compressed.
+const SHARES: f64 = 1e15;
+const LEAST: u128 = 1_000_000;
+
+/// A thousandth of a call for one start of the program, in millionths of millionths: beside what estimates are compressed.
+pub(super) const THOUSANDTH: u128 = 1_000_000_000;
+
+/// How much is to be expected of a function that no run saw, most first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Standing {
+    /// What ran leads to it, by calls that compilers found or through a pointer.
+    Bound,
+    /// Nothing leads to it; the compiler calls it hot.
+    Hot,
+    /// Nothing leads to it.
+    Loose,
+    /// Nothing leads to it but the start of the program.
+    Startup,
+    /// Nothing leads to it but the end of the program.
+    Exit,
+    /// The compiler takes it for an error path.
+    Cold,
+}
+
+/// The functions of a graph that no run saw.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unseen {
+    /// The same functions; calls to be expected of those that did not run, by these and by those that ran, which have no size here.
+    pub graph: CallGraph,
+    /// By id; None for what ran, or where there was no run, for what is to be expected to.
+    pub standing: Vec<Option<Standing>>,
+}
+
+/// What is to be expected of the functions of `graph` that no run saw, where the profile has a compiler's estimates.
+///
+/// # Errors
+/// None but those of [`CallGraph::new`].
+pub fn unseen(profile: &Profile, graph: &CallGraph, table: &FunctionTable) -> Result<Option<Unseen>> {
+    let functions: Vec<Option<FunctionIndex>> = table.keys.iter().map(|key| profile.find(key)).collect();
+    let heat = |at: usize| functions[at].and_then(|function| profile.facts(function).heat);
+    let by_heat = |at: usize| match heat(at) {
+        Some(Heat::Hot) => Standing::Hot,
+        None => Standing::Loose,
+        Some(Heat::Startup) => Standing::Startup,
+        Some(Heat::Exit) => Standing::Exit,
+        Some(Heat::Cold) => Standing::Cold,
+    };
+    let Some(expected) = expected(profile) else {
+        if Evidence::of(profile) != Evidence::Estimates {
+            return Ok(None);
+        }
+        let standing = |at: usize| (graph.weights()[at] == 0).then(|| by_heat(at));
+        let alone = CallGraph::new(graph.sizes().to_vec(), vec![0; graph.len()], Vec::new())?;
+        return Ok(Some(Unseen { graph: alone, standing: (0..graph.len()).map(standing).collect() }));
+    };
+    let runs = |at: usize| functions[at].map_or(0.0, |function| expected.runs[function.index()]);
+    let ran = |at: usize| functions[at].is_none_or(|function| expected.ran[function.index()]);
+    let standing: Vec<Option<Standing>> = (0..graph.len())
+        .map(|at| match by_heat(at) {
+            _ if ran(at) => None,
+            Standing::Cold => Some(Standing::Cold),
+            _ if runs(at) > 0.0 => Some(Standing::Bound),
+            standing => Some(standing),
+        })
+        .collect();
+    let mut ids = vec![None; profile.function_count()];
+    for (at, function) in functions.iter().enumerate() {
+        if let Some(function) = function {
+            ids[function.index()] = Some(FunctionId(at as u32));
+        }
+    }
+    let share = |runs: f64| compressed((runs * SHARES) as u128, LEAST);
+    let (mut edges, mut weights) = (Vec::new(), vec![0u64; graph.len()]);
+    for (caller, callee, facts) in profile.edges() {
+        let ends = ids[caller.index()].zip(ids[callee.index()]);
+        let Some(((caller_id, callee_id), calls)) = ends.zip(facts.static_calls) else { continue };
+        if standing[callee_id.index()].is_some() {
+            let weight = share(expected.runs[caller.index()] * calls.0 as f64 / 1e6).max(1);
+            weights[callee_id.index()] += weight;
+            edges.push(CallEdge { caller: caller_id, callee: callee_id, weight });
+        }
+    }
+    let mut sizes = graph.sizes().to_vec();
+    for (at, standing) in standing.iter().enumerate() {
+        match standing {
+            Some(_) => weights[at] = weights[at].max(share(runs(at))),
+            None => sizes[at] = 0,
+        }
+    }
+    Ok(Some(Unseen { graph: CallGraph::new(sizes, weights, edges)?, standing }))
+}
+
+/// The logarithm of 1 + value / unit to base 2 in millionths or so (2^-20), straight between powers of two: integers alone, the same on
+/// every machine. Above 0 where the value is.
+pub(super) fn compressed(value: u128, unit: u128) -> u64 {
+    const PLACES: u32 = 20;
+    let logarithm = |number: u128| {
+        let whole = number.max(1).ilog2();
+        let mantissa = if whole > PLACES { number >> (whole - PLACES) } else { number << (PLACES - whole) };
+        (u64::from(whole) << PLACES) + (mantissa as u64 & ((1 << PLACES) - 1))
+    };
+    (logarithm(unit.saturating_add(value)) - logarithm(unit)).max(u64::from(value > 0))
+}
+
+/// How often a function runs by a compiler's estimate, compressed; an error path never.
+pub(super) fn estimated_runs(facts: &FunctionFacts) -> u64 {
+    let runs = facts.static_calls.filter(|_| facts.heat != Some(Heat::Cold));
+    runs.map_or(0, |runs| compressed(runs.0.saturating_mul(1_000_000), THOUSANDTH))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::compressed;
+
+    #[test]
+    fn logarithms_grow_with_what_they_are_of() {
+        assert_eq!(compressed(0, 1000), 0);
+        assert_eq!(compressed(1000, 1000), 1 << 20);
+        assert_eq!(compressed(7000, 1000), 3 << 20);
+        assert_eq!(compressed(1, u128::MAX), 1);
+        let values = (0..400).map(|step| compressed(step * step * step, 1000));
+        assert!(values.clone().zip(values.skip(1)).all(|(less, more)| less < more));
+        assert!(compressed(u128::MAX, 1_000_000_000) > compressed(u128::MAX >> 1, 1_000_000_000));
+    }
+}

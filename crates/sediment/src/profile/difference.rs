@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How far two profiles agree, and in what they differ.
+//!
+//! A profile is seen here as a distribution: the share that each function has of all calls into named functions, or of all samples
+//! where no calls were counted. Two distributions agree as far as they overlap: the sum, over all functions, of the lesser
+//! share; one less their distance in total variation.
+
+use super::arithmetic::scaled;
+use super::{FunctionKey, Profile, SHARE_TOTAL};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What each function has in a profile: calls into it, or samples where no call was counted.
+#[must_use]
+pub fn weights(profile: &Profile) -> BTreeMap<&FunctionKey, u128> {
+    let mut weights: BTreeMap<&FunctionKey, u128> = profile.keys.iter().map(|key| (key, 0)).collect();
+    let counted = profile.edges.iter().any(|edge| edge.facts.count.is_some_and(|count| count > 0));
+    if counted {
+        for edge in &profile.edges {
+            let weight = weights.entry(profile.key(edge.callee)).or_default();
+            *weight = weight.saturating_add(edge.facts.count.unwrap_or(0));
+        }
+    } else {
+        for (key, facts) in profile.keys.iter().zip(&profile.facts) {
+            let weight = weights.entry(key).or_default();
+            *weight = weight.saturating_add(facts.samples.unwrap_or(0));
+        }
+    }
+    weights
+}
+
+/// Weights as shares in units of 10^-15; all zero where their sum is.
+#[must_use]
+pub fn shares<'a>(weights: &BTreeMap<&'a FunctionKey, u128>) -> BTreeMap<&'a FunctionKey, u128> {
+    let sum = weights.values().fold(0u128, |sum, weight| sum.saturating_add(*weight));
+    weights.iter().map(|(key, weight)| (*key, scaled(*weight, SHARE_TOTAL, sum).unwrap_or(0))).collect()
+}
+
+/// The overlap of two distributions of shares, in parts per million; None where one of them is empty.
+#[must_use]
+pub fn agreement(one: &BTreeMap<&FunctionKey, u128>, other: &BTreeMap<&FunctionKey, u128>) -> Option<u64> {
+    let empty = |shares: &BTreeMap<&FunctionKey, u128>| shares.values().all(|share| *share == 0);
+    if empty(one) || empty(other) {
+        return None;
+    }
+    let lesser = |(key, share): (&&FunctionKey, &u128)| other.get(*key).map_or(0, |there| *share.min(there));
+    Some(parts_per_million(one.iter().map(lesser).sum()))
+}
+
+/// A share in units of 10^-15 as parts per million.
+#[must_use]
+pub fn parts_per_million(share: u128) -> u64 {
+    let parts = share.saturating_add(SHARE_TOTAL / 2_000_000) / (SHARE_TOTAL / 1_000_000);
+    u64::try_from(parts.min(1_000_000)).unwrap_or(1_000_000)
+}
+
+/// A function with its share before and after, in units of 10^-15.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moved {
+    /// The function.
+    pub key: FunctionKey,
+    /// Its share in the first profile; None: it is not in it.
+    pub before: Option<u128>,
+    /// Its share in the second.
+    pub after: Option<u128>,
+}
+
+impl Moved {
+    /// By how much the share changed, in units of 10^-15.
+    #[must_use]
+    pub fn distance(&self) -> u128 {
+        self.before.unwrap_or(0).abs_diff(self.after.unwrap_or(0))
+    }
+}
+
+/// What differs between two profiles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// How far they agree, in parts per million; None where one of them counts nothing.
+    pub agreement: Option<u64>,
+    /// All functions of either, by how much their shares changed, the most first; equal ones in the order of their keys.
+    pub functions: Vec<Moved>,
+    /// The share of each DSO in units of 10^-15, before and after, by label; None: functions of no DSO.
+    pub dsos: Vec<(Option<String>, u128, u128)>,
+}
+
+/// Compares two profiles.
+#[must_use]
+pub fn difference(before: &Profile, after: &Profile) -> Difference {
+    let (before, after) = (weights(before), weights(after));
+    let (before, after) = (shares(&before), shares(&after));
+    let keys: BTreeSet<&FunctionKey> = before.keys().chain(after.keys()).copied().collect();
+    let mut dsos: BTreeMap<Option<&str>, (u128, u128)> = BTreeMap::new();
+    let mut functions: Vec<Moved> = Vec::with_capacity(keys.len());
+    for key in keys {
+        let (was, is) = (before.get(key).copied(), after.get(key).copied());
+        let dso = dsos.entry(key.dso.as_deref()).or_default();
+        dso.0 += was.unwrap_or(0);
+        dso.1 += is.unwrap_or(0);
+        functions.push(Moved { key: key.clone(), before: was, after: is });
+    }
+    // A stable sort keeps the order of the keys.
+    functions.sort_by_key(|moved| std::cmp::Reverse(moved.distance()));
+    Difference {
+        agreement: agreement(&before, &after),
+        functions,
+        dsos: dsos.into_iter().map(|(label, (was, is))| (label.map(str::to_owned), was, is)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{EdgeFacts, FunctionIndex};
+
+    fn profile(calls: &[(&str, u128)]) -> Profile {
+        let mut profile = Profile::default();
+        let function = |profile: &mut Profile, name: &str| -> FunctionIndex {
+            profile.function(FunctionKey { dso: Some("app".into()), name: name.into(), file: None })
+        };
+        let main = function(&mut profile, "main");
+        for (name, count) in calls {
+            let callee = function(&mut profile, name);
+            *profile.edge_mut(main, callee) = EdgeFacts { count: Some(*count), ..EdgeFacts::default() };
+            profile.total += count;
+        }
+        profile
+    }
+
+    #[test]
+    fn equal_distributions_agree_however_long_they_were_recorded() {
+        let short = profile(&[("a", 1), ("b", 3)]);
+        let long = profile(&[("a", 1_000_000), ("b", 3_000_000)]);
+        assert_eq!(difference(&short, &long).agreement, Some(1_000_000));
+        assert!(difference(&short, &long).functions.iter().all(|moved| moved.distance() == 0));
+    }
+
+    #[test]
+    fn what_overlaps_is_what_agrees() {
+        let one = profile(&[("a", 3), ("b", 1)]);
+        let other = profile(&[("a", 1), ("c", 1)]);
+        let found = difference(&one, &other);
+        assert_eq!(found.agreement, Some(500_000));
+        let names: Vec<&str> = found.functions.iter().map(|moved| moved.key.name.as_str()).collect();
+        assert_eq!(names, ["c", "a", "b", "main"]);
+        assert_eq!(found.functions[0].before, None);
+        assert_eq!(found.functions[2].after, None);
+        assert_eq!(found.dsos, [(Some("app".to_owned()), SHARE_TOTAL, SHARE_TOTAL)]);
+    }
+
+    #[test]
+    fn nothing_counted_agrees_with_nothing() {
+        assert_eq!(difference(&profile(&[("a", 0)]), &profile(&[("a", 1)])).agreement, None);
+    }
+}

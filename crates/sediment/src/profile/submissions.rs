@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What users send in, into the profile that a package keeps: how much each may weigh, and what each adds.
+//!
+//! A submission is brought to shares before it is weighed, also one that was merged from several recordings, so that each counts
+//! the same unless its weight says otherwise. A cap bounds the part of any one submitter in the result: those above it are scaled down
+//! to it. With T the total of the result, U the total of all that is not capped and k submitters at the cap c, T = U / (1 - k c);
+//! the smallest k for which all others lie below c T is taken, submitters going by their totals, the largest first.
+
+use super::arithmetic::scaled;
+use super::difference::{agreement, parts_per_million, shares, weights};
+use super::merge::{self, Weight};
+use super::{FunctionKey, Profile, SHARE_TOTAL};
+use crate::error::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+
+/// Parts per million that are the whole.
+const WHOLE: u128 = 1_000_000;
+
+/// A profile that somebody sent in.
+#[derive(Debug)]
+pub struct Submission<'a> {
+    /// The profile.
+    pub profile: &'a Profile,
+    /// What it is to count, beside others.
+    pub weight: Weight,
+    /// Who sent it: submissions with the same number share a cap.
+    pub submitter: usize,
+}
+
+/// Whether a function is in the build that a profile is held against; None where it belongs to none of the build's files.
+pub type IsThere<'a> = &'a dyn Fn(&FunctionKey) -> Option<bool>;
+
+/// The merged profile, and what is to be said of it.
+#[derive(Debug)]
+pub struct Grown {
+    /// The profile that a package keeps from now on.
+    pub profile: Profile,
+    /// The part of what was kept before in the result, in parts per million.
+    pub kept: u64,
+    /// What each submission adds, in the order in which they were given.
+    pub added: Vec<Added>,
+    /// How far the submissions agree, every other one merged against the rest, in parts per million; None for fewer than two.
+    pub halves: Option<u64>,
+}
+
+/// What one submission adds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Added {
+    /// The weight that it counts with, after the cap.
+    pub weight: Weight,
+    /// Whether the cap lowered it.
+    pub capped: bool,
+    /// Its part of the result, in parts per million.
+    pub part: u64,
+    /// Its functions that nothing else in the result has.
+    pub new_functions: usize,
+    /// The share of those in the result's calls, in parts per million.
+    pub new_share: u64,
+    /// How far it agrees with all else that is in the result, in parts per million; None where there is nothing else.
+    pub agreement: Option<u64>,
+}
+
+/// The share of a profile's weight whose functions are in a build, in parts per million; None where nothing of it belongs to the
+/// build's files.
+#[must_use]
+pub fn coverage(profile: &Profile, is_there: IsThere<'_>) -> Option<u64> {
+    let (mut there, mut all) = (0u128, 0u128);
+    for (key, weight) in weights(profile) {
+        let Some(found) = is_there(key) else { continue };
+        all = all.saturating_add(weight);
+        if found {
+            there = there.saturating_add(weight);
+        }
+    }
+    scaled(there, SHARE_TOTAL, all).map(parts_per_million)
+}
+
+/// Merges submissions into what was kept before, none of their submitters above the cap (parts per million).
+///
+/// # Errors
+/// When there are too few submitters for the cap, and as [`merge::merge`] does.
+pub fn grow(
+    kept: Option<(&Profile, Weight)>,
+    submissions: &[Submission<'_>],
+    cap: Option<u64>,
+) -> Result<Grown> {
+    let fresh = submissions
+        .iter()
+        .map(|submission| merge::merge(&[(submission.profile, Weight::ONE)], true))
+        .collect::<Result<Vec<Profile>>>()?;
+    let kept = kept.map(|(profile, weight)| merge::merge(&[(profile, weight)], false)).transpose()?;
+    let weights: Vec<Weight> = match cap {
+        Some(cap) => capped(kept.as_ref().map_or(0, |kept| kept.total), submissions, &fresh, cap)?,
+        None => submissions.iter().map(|submission| submission.weight).collect(),
+    };
+    let weighed = fresh
+        .iter()
+        .zip(&weights)
+        .map(|(profile, weight)| merge::merge(&[(profile, *weight)], false))
+        .collect::<Result<Vec<Profile>>>()?;
+    let all: Vec<(&Profile, Weight)> =
+        kept.iter().chain(&weighed).map(|profile| (profile, Weight::ONE)).collect();
+    let profile = merge::merge(&all, false)?;
+    let part = |of: &Profile| parts_per_million(scaled(of.total, SHARE_TOTAL, profile.total).unwrap_or(0));
+    let mut added = Vec::new();
+    for ((submission, weight), own) in submissions.iter().zip(&weights).zip(&weighed) {
+        let beside = beside(&profile, own, &all);
+        added.push(Added {
+            weight: *weight,
+            capped: *weight != submission.weight,
+            part: part(own),
+            new_functions: beside.new_functions,
+            new_share: beside.new_share,
+            agreement: beside.agreement,
+        });
+    }
+    Ok(Grown { kept: kept.as_ref().map_or(0, part), added, halves: halves(&weighed)?, profile })
+}
+
+/// What one input has that the others have not.
+struct Beside {
+    new_functions: usize,
+    new_share: u64,
+    agreement: Option<u64>,
+}
+
+fn beside(whole: &Profile, own: &Profile, all: &[(&Profile, Weight)]) -> Beside {
+    let whole_weights = weights(whole);
+    let own_weights = weights(own);
+    let others: BTreeMap<&FunctionKey, u128> = whole_weights
+        .iter()
+        .map(|(key, weight)| (*key, weight.saturating_sub(own_weights.get(key).copied().unwrap_or(0))))
+        .collect();
+    let whole_shares = shares(&whole_weights);
+    let (mut new_functions, mut new_share) = (0, 0u128);
+    for key in own_weights.keys() {
+        let elsewhere =
+            all.iter().any(|(profile, _)| !std::ptr::eq(*profile, own) && profile.find(key).is_some());
+        if !elsewhere {
+            new_functions += 1;
+            new_share = new_share.saturating_add(whole_shares.get(key).copied().unwrap_or(0));
+        }
+    }
+    Beside {
+        new_functions,
+        new_share: parts_per_million(new_share),
+        agreement: agreement(&shares(&own_weights), &shares(&others)),
+    }
+}
+
+/// How far every other submission agrees with the rest.
+fn halves(submissions: &[Profile]) -> Result<Option<u64>> {
+    if submissions.len() < 2 {
+        return Ok(None);
+    }
+    let half = |first: usize| -> Result<Profile> {
+        let inputs: Vec<(&Profile, Weight)> =
+            submissions.iter().skip(first).step_by(2).map(|profile| (profile, Weight::ONE)).collect();
+        merge::merge(&inputs, false)
+    };
+    let (one, other) = (half(0)?, half(1)?);
+    Ok(agreement(&shares(&weights(&one)), &shares(&weights(&other))))
+}
+
+/// The weights of submissions with those of each submitter scaled down to the cap.
+fn capped(kept: u128, submissions: &[Submission<'_>], fresh: &[Profile], cap: u64) -> Result<Vec<Weight>> {
+    let cap = u128::from(cap).min(WHOLE);
+    let mut totals: BTreeMap<usize, u128> = BTreeMap::new();
+    for (submission, profile) in submissions.iter().zip(fresh) {
+        let total = totals.entry(submission.submitter).or_default();
+        *total = total.saturating_add(merge::merge(&[(profile, submission.weight)], false)?.total);
+    }
+    let mut by_total: Vec<(usize, u128)> = totals.iter().map(|(who, total)| (*who, *total)).collect();
+    by_total.sort_by_key(|(who, total)| (std::cmp::Reverse(*total), *who));
+    let limit = limit(kept, &by_total, cap).ok_or_else(|| {
+        Error::new(
+            ErrorKind::Usage,
+            format!(
+                "a cap of {} % needs more submitters than the {} that there are",
+                percent(cap),
+                by_total.len()
+            ),
+        )
+        .with_hint("raise the cap, or wait for more submissions")
+    })?;
+    submissions
+        .iter()
+        .map(|submission| {
+            let total = totals.get(&submission.submitter).copied().unwrap_or(0);
+            if total <= limit {
+                return Ok(submission.weight);
+            }
+            submission
+                .weight
+                .part(limit, total)
+                .ok_or_else(|| Error::failed("a product of the profiles' weights leaves 128 bits"))
+        })
+        .collect()
+}
+
+/// The most that a submitter may count; None where the cap cannot hold.
+fn limit(kept: u128, by_total: &[(usize, u128)], cap: u128) -> Option<u128> {
+    let mut others = by_total.iter().fold(kept, |sum, (_, total)| sum.saturating_add(*total));
+    for (capped, (_, total)) in by_total.iter().enumerate() {
+        let room = WHOLE.checked_sub(cap * capped as u128).filter(|room| *room > 0)?;
+        let limit = scaled(others, cap, room)?;
+        if *total <= limit {
+            return Some(limit);
+        }
+        others = others.saturating_sub(*total);
+    }
+    let room = WHOLE.checked_sub(cap * by_total.len() as u128).filter(|room| *room > 0)?;
+    scaled(others, cap, room).filter(|limit| *limit > 0)
+}
+
+/// Parts per million as percent without zeros at the end.
+fn percent(parts: u128) -> String {
+    let text = format!("{}.{:04}", parts / 10_000, parts % 10_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::EdgeFacts;
+
+    fn key(name: &str) -> FunctionKey {
+        FunctionKey { dso: Some("app".into()), name: name.into(), file: None }
+    }
+
+    fn profile(calls: &[(&str, u128)]) -> Profile {
+        let mut profile = Profile::default();
+        let main = profile.function(key("main"));
+        for (name, count) in calls {
+            let callee = profile.function(key(name));
+            *profile.edge_mut(main, callee) = EdgeFacts { count: Some(*count), ..EdgeFacts::default() };
+            profile.total += count;
+        }
+        profile
+    }
+
+    fn submissions(profiles: &[Profile]) -> Vec<Submission<'_>> {
+        let each = profiles.iter().enumerate();
+        each.map(|(submitter, profile)| Submission { profile, weight: Weight::ONE, submitter }).collect()
+    }
+
+    #[test]
+    fn without_a_cap_it_is_a_merge() {
+        let profiles = [profile(&[("a", 10)]), profile(&[("a", 5), ("b", 15)])];
+        let base = merge::merge(&[(&profiles[0], Weight::ONE)], false).unwrap();
+        let grown = grow(Some((&base, Weight::ONE)), &submissions(&profiles[1..]), None).unwrap();
+        let merged =
+            merge::merge(&[(&profiles[0], Weight::ONE), (&profiles[1], Weight::ONE)], false).unwrap();
+        assert_eq!(grown.profile, merged);
+        assert_eq!((grown.kept, grown.added[0].part), (500_000, 500_000));
+        assert_eq!((grown.added[0].new_functions, grown.added[0].new_share), (1, 375_000));
+        assert_eq!(grown.added[0].agreement, Some(250_000));
+    }
+
+    #[test]
+    fn nobody_counts_above_the_cap() {
+        let profiles: Vec<Profile> = (0..5).map(|_| profile(&[("a", 1), ("b", 1)])).collect();
+        let mut given = submissions(&profiles);
+        // Three files of one submitter, and one that wants to count a hundred times.
+        given[1].submitter = 0;
+        given[2].submitter = 0;
+        given[3].weight = Weight::parse("100").unwrap();
+        let grown = grow(None, &given, Some(400_000)).unwrap();
+        let of = |who: &[usize]| who.iter().map(|index| grown.added[*index].part).sum::<u64>();
+        assert!((399_990..=400_010).contains(&of(&[0, 1, 2])), "{:?}", grown.added);
+        assert!((399_990..=400_010).contains(&of(&[3])), "{:?}", grown.added);
+        assert!((199_990..=200_010).contains(&of(&[4])), "{:?}", grown.added);
+        assert!(grown.added[3].capped && !grown.added[4].capped);
+        assert_eq!(grown.halves, Some(1_000_000));
+    }
+
+    #[test]
+    fn a_cap_that_cannot_hold_is_said() {
+        let profiles = [profile(&[("a", 1)]), profile(&[("b", 1)])];
+        let error = grow(None, &submissions(&profiles), Some(250_000)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.to_string().contains("a cap of 25 % needs more submitters than the 2"), "{error}");
+        // What was kept before counts as the others that are needed.
+        let base = merge::merge(&[(&profile(&[("c", 1)]), Weight::ONE)], false).unwrap();
+        let grown = grow(Some((&base, Weight::ONE)), &submissions(&profiles), Some(250_000)).unwrap();
+        assert_eq!(grown.kept, 500_000);
+    }
+
+    #[test]
+    fn coverage_is_of_the_files_that_were_built() {
+        let mut profile = profile(&[("a", 3), ("gone", 1)]);
+        let elsewhere = profile.function(FunctionKey { dso: Some("libc.so.6".into()), ..key("printf") });
+        let main = profile.find(&key("main")).unwrap();
+        profile.edge_mut(main, elsewhere).count = Some(100);
+        let is_there = |key: &FunctionKey| (key.dso.as_deref() == Some("app")).then(|| key.name != "gone");
+        assert_eq!(coverage(&profile, &is_there), Some(750_000));
+        assert_eq!(coverage(&profile, &|_| None), None);
+    }
+}

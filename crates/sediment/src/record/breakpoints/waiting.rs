@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Waiting for the next stop.
+//!
+//! A traced thread that stops, and one that goes on, is woken by the other side, and a processor that sleeps takes ten times as long
+//! to wake as the stop takes to handle. Stops come in bursts: so after each we look for the next for a moment before we sleep. That
+//! takes time of a processor that has nothing else to do; where others want it, we sleep at once for a while.
+
+use super::system::{self, Status};
+use nix::errno::Errno;
+use nix::unistd::Pid;
+use std::time::{Duration, Instant};
+
+/// How long we look for the next stop before we sleep.
+const MOMENT: Duration = Duration::from_micros(200);
+/// Who took longer to look was put aside for others.
+const PUT_ASIDE: Duration = Duration::from_micros(400);
+/// How long we do not look when others wanted the processor.
+const WHILE: Duration = Duration::from_millis(50);
+
+pub(super) struct Waiting {
+    /// Whether there is a processor for us beside the program's.
+    has_its_own: bool,
+    wanted_until: Option<Instant>,
+    looked: Duration,
+}
+
+impl Waiting {
+    pub(super) fn new() -> Self {
+        Self {
+            has_its_own: std::thread::available_parallelism().is_ok_and(|count| count.get() > 1),
+            wanted_until: None,
+            looked: Duration::ZERO,
+        }
+    }
+
+    /// How long we have looked for stops since this was last asked: time of a processor, and no work.
+    pub(super) fn take_looked(&mut self) -> Duration {
+        std::mem::take(&mut self.looked)
+    }
+
+    /// Waits for the next status; None when an alarm rang before.
+    pub(super) fn next(&mut self) -> Result<Option<(Pid, Status)>, Errno> {
+        let begun = Instant::now();
+        if !self.has_its_own || self.wanted_until.is_some_and(|until| begun < until) {
+            return system::wait();
+        }
+        let rings = system::rings();
+        let (found, rang, elapsed) = loop {
+            let (found, rang, elapsed) = (system::look()?, system::rings() != rings, begun.elapsed());
+            if found.is_some() || rang || elapsed > MOMENT {
+                break (found, rang, elapsed);
+            }
+            std::hint::spin_loop();
+        };
+        self.looked += elapsed.min(PUT_ASIDE);
+        self.wanted_until = (elapsed > PUT_ASIDE).then(|| begun + elapsed + WHILE);
+        if found.is_some() || rang { Ok(found) } else { system::wait() }
+    }
+}
