@@ -8,6 +8,8 @@ mod build;
 mod cells;
 #[path = "wrapper/following.rs"]
 mod following;
+#[path = "wrapper/same_as.rs"]
+mod same_as;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 
@@ -22,6 +24,7 @@ fn main() {
     let gcc = Need::Program("gcc");
     cases.extend(cells::cases());
     cases.extend(following::cases());
+    cases.extend(same_as::cases());
     for (target, emulator) in CROSS {
         // Names of programs that live as long as the tests.
         let compiler: &'static str = Box::leak(format!("{target}-gcc").into_boxed_str());
@@ -46,7 +49,6 @@ fn main() {
         ("options_that_move_code_do_no_harm", &[gcc, Need::LinkerFolder("lld")], options_that_move_code),
         ("an_order_for_a_name_that_is_given", &[gcc], gen_link_order),
         ("a_whole_build_is_verified_by_its_log", &[gcc], verify_log),
-        ("nothing_but_the_order_differs", &[gcc, Need::Program("strip")], same_as),
         ("links_that_were_missed_are_named", &[gcc], missed_links),
     ];
     for (name, needs, run) in rows {
@@ -422,68 +424,6 @@ fn verify_log() {
     let output = sediment(&build, &["verify", "--log", "log"]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("not verified"));
     assert_eq!(sediment(&build, &["verify", "--log", "gone"]).status.code(), Some(1));
-}
-
-fn same_as() {
-    let build = Build::new();
-    let hardened = ["-g", "-fcf-protection", "-Wl,-z,relro,-z,now", "-Wl,--build-id=sha1"];
-    let output = build.link(build.compiler("gcc").args(hardened).args(["-o", "prog"]));
-    assert!(output.status.success(), "{}", said(&output));
-    let plain = |arguments: &[&str], output: &str| {
-        let output = build.link(
-            Command::new("gcc").current_dir(build.0.path()).args(["-O2", "-w", "-o", output]).args(arguments),
-        );
-        assert!(output.status.success(), "{}", said(&output));
-    };
-    plain(&hardened, "base");
-    let same = |base: &str, file: &str| sediment(&build, &["verify", file, "--same-as", base]);
-    let output = same("base", "prog");
-    assert!(output.status.success(), "{}{}", String::from_utf8_lossy(&output.stdout), said(&output));
-    let rows: &[(&[&str], &str)] = &[
-        (
-            &["-g", "-fcf-protection", "-no-pie", "-Wl,-z,relro,-z,now", "-Wl,--build-id=sha1"],
-            "position independent",
-        ),
-        (&["-g", "-fcf-protection", "-Wl,-z,norelro,-z,now", "-Wl,--build-id=sha1"], "RELRO"),
-        (&["-g", "-fcf-protection", "-Wl,-z,relro,-z,lazy", "-Wl,--build-id=sha1"], "BIND_NOW"),
-        (&["-g", "-fcf-protection", "-Wl,-z,relro,-z,now", "-Wl,--build-id=none"], "build-id"),
-        (
-            &["-g", "-fcf-protection", "-Wl,-z,relro,-z,now,-z,execstack", "-Wl,--build-id=sha1"],
-            "executable stack",
-        ),
-        (
-            &[
-                "-g",
-                "-fcf-protection",
-                "-Wl,-z,relro,-z,now",
-                "-Wl,--build-id=sha1",
-                "-fno-asynchronous-unwind-tables",
-            ],
-            "unwind tables",
-        ),
-        (&["-fcf-protection", "-Wl,-z,relro,-z,now", "-Wl,--build-id=sha1"], "source lines"),
-        (
-            &[
-                "-g",
-                "-fcf-protection",
-                "-Wl,-z,relro,-z,now",
-                "-Wl,--build-id=sha1",
-                "-Wl,--no-as-needed",
-                "-lm",
-            ],
-            "needed libraries",
-        ),
-    ];
-    for (arguments, what) in rows {
-        plain(arguments, "changed");
-        let output = same("base", "changed");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let said = text.lines().any(|line| line.contains("DIFFERENT") && line.contains(what));
-        assert!(output.status.code() == Some(5) && said, "{what}: {text}");
-    }
-    let strip = Command::new("strip").arg(build.path("prog")).status().unwrap();
-    assert!(strip.success());
-    assert!(String::from_utf8_lossy(&same("base", "prog").stdout).contains("symbol names"));
 }
 
 fn missed_links() {
