@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Debian source packages: what `sediment package deb` changes in one, and what dpkg-buildpackage and debhelper make of it.
 
+mod projects;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 #[path = "package_deb/toy.rs"]
 mod toy;
 
 use libtest_mimic::{Arguments, Trial};
+use projects::Kind;
 use support::{Need, case};
-use toy::{Kind, Toy, words};
+use toy::{Toy, words};
 
 /// Name, needs and test of a case.
 type Row = (&'static str, Vec<Need>, fn());

@@ -6,10 +6,13 @@
 mod bad_input;
 #[path = "wrapper/build.rs"]
 mod build;
+#[path = "wrapper/build_systems.rs"]
+mod build_systems;
 #[path = "wrapper/cells.rs"]
 mod cells;
 #[path = "wrapper/following.rs"]
 mod following;
+mod projects;
 #[path = "wrapper/same_as.rs"]
 mod same_as;
 #[path = "../../sediment/tests/support/mod.rs"]
@@ -28,6 +31,7 @@ fn main() {
     cases.extend(following::cases());
     cases.extend(same_as::cases());
     cases.extend(bad_input::cases());
+    cases.extend(build_systems::cases());
     for (target, emulator) in CROSS {
         // Names of programs that live as long as the tests.
         let compiler: &'static str = Box::leak(format!("{target}-gcc").into_boxed_str());
@@ -185,18 +189,20 @@ fn failing_link() {
 }
 
 fn unable_linker() {
-    let build = Build::new();
-    let linker = script(
-        &build,
-        "[ \"$1\" = --version ] && { echo 'Wild version 0.8.0 (compatible with GNU linkers)'; exit; }; exec ld.bfd \"$@\"",
-    );
-    let output = build.link(build.compiler("gcc").env("SEDIMENT_LD", linker).args(["-o", "prog"]));
-    assert!(output.status.success(), "{}", said(&output));
-    assert!(
-        said(&output).contains("this linker cannot order functions (Wild); linking as usual"),
-        "{}",
-        said(&output)
-    );
+    let rows: [(&str, &[&str]); 2] = [("Acme", &[]), ("Wild", &["-Wl,--gc-sections"])];
+    for (name, options) in rows {
+        let build = Build::new();
+        let version = format!("{name} 0.8.0 (compatible with GNU linkers)");
+        let text = format!("[ \"$1\" = --version ] && {{ echo '{version}'; exit; }}; exec ld.bfd \"$@\"");
+        let mut compiler = build.compiler("gcc");
+        compiler.env("SEDIMENT_LD", script(&build, &text)).args(options).args(["-o", "prog"]);
+        let output = build.link(&mut compiler);
+        assert!(output.status.success(), "{}", said(&output));
+        let words = format!("this linker cannot order functions ({name}); linking as usual");
+        assert!(said(&output).contains(&words), "{}", said(&output));
+        assert!(build.last()["why"].as_str().unwrap().contains(&words), "{}", build.last());
+        build.runs("prog");
+    }
 }
 
 fn two_wrappers() {

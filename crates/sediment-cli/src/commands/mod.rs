@@ -16,6 +16,7 @@ mod order;
 mod package;
 mod predict;
 mod record;
+mod renamed;
 mod report;
 mod rpm_macros;
 mod settings;

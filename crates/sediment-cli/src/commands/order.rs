@@ -9,7 +9,7 @@ mod workloads;
 
 use super::settings::{Known, Settings};
 use super::weights::{Weighable, Weighed};
-use super::{read_binary, read_profile};
+use super::{read_binary, read_profile, renamed};
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
@@ -140,14 +140,18 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         explain: &options.explain,
         linker: linker(&options.linker)?,
     };
+    let binary = options.binary.as_deref().map(read_binary).transpose()?;
     let inputs = arguments
         .files("profiles")?
         .into_iter()
         .map(|(path, weight)| {
-            Ok(Input { name: files::display(&path), weight, profile: read_profile(&path, ui)? })
+            let mut profile = read_profile(&path, ui)?;
+            if let (Some(binary), Some(file)) = (&binary, options.binary.as_deref()) {
+                renamed::follow(&mut profile, binary, file, None, ui)?;
+            }
+            Ok(Input { name: files::display(&path), weight, profile })
         })
         .collect::<Result<Vec<Input>>>()?;
-    let binary = options.binary.as_deref().map(read_binary).transpose()?;
     let file_name = options.binary.as_deref().map(files::base_name).unwrap_or_default();
     let selection = super::selection(binary.as_ref(), &file_name, options.dso.as_deref());
     let text = match inputs.as_slice() {

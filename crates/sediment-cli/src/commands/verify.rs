@@ -8,7 +8,7 @@ mod installed;
 mod log;
 mod same;
 
-use super::{read_binary_below, read_profile};
+use super::{read_binary_below, read_profile, renamed};
 use crate::exit::BELOW_FLOOR;
 use crate::files;
 use crate::ui::Ui;
@@ -16,6 +16,7 @@ use clap::Args;
 use sediment::binary::SymbolSource;
 use sediment::binary::names::SectionGroup;
 use sediment::link;
+use sediment::profile::Profile;
 use sediment::verify::{self, Basis, Misplaced, Reason, Report};
 use sediment::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
@@ -96,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     };
     let mut code = ExitCode::SUCCESS;
     if let Some(order) = &arguments.order {
-        let report = report_on(Place { path, root: None }, order, arguments.profile.as_deref(), &[], ui)?;
+        let report = report_on(Place { path, root: None }, order, arguments.profile.as_deref(), None, ui)?;
         let file_name = files::base_name(path);
         if arguments.json {
             ui.json(&in_json(&report))?;
@@ -129,22 +130,20 @@ struct Place<'a> {
     root: Option<&'a Path>,
 }
 
-/// Compares a linked file with an order. `renamed`: pairs of a function's name in the profile and in the file.
+/// Compares a linked file with an order. `known`: pairs of a function's name in the profile and in the file, where they are known.
 fn report_on(
     place: Place<'_>,
     order: &Path,
     profile: Option<&Path>,
-    renamed: &[(&str, &str)],
+    known: Option<&[(&str, &str)]>,
     ui: &Ui,
 ) -> Result<Report> {
     let binary = read_binary_below(place.root, place.path)?;
     let mut profile = profile.map(|path| read_profile(path, ui)).transpose()?;
     if let Some(profile) = &mut profile {
-        let names: HashMap<&str, &str> = renamed.iter().copied().collect();
-        for function in profile.functions() {
-            if let Some(new) = names.get(profile.key(function).name.as_str()) {
-                profile.rename(function, new);
-            }
+        match known {
+            Some(names) => rename(profile, names),
+            None => renamed::follow(profile, &binary, place.path, place.root, ui)?,
         }
     }
     let name = files::display(order);
@@ -152,6 +151,15 @@ fn report_on(
         .map_err(|_| Error::failed("this is no ordering file: it is not text").with_input(name.clone()))?;
     let (_, asked) = link::read(&text).map_err(|error| error.with_input(name))?;
     verify::verify(&binary, &asked, profile.as_ref(), &files::base_name(place.path))
+}
+
+fn rename(profile: &mut Profile, names: &[(&str, &str)]) {
+    let names: HashMap<&str, &str> = names.iter().copied().collect();
+    for function in profile.functions() {
+        if let Some(new) = names.get(profile.key(function).name.as_str()) {
+            profile.rename(function, new);
+        }
+    }
 }
 
 /// Whether less is placed than the caller required; then that is said.

@@ -6,6 +6,7 @@
 
 use crate::files;
 use crate::ui::Ui;
+use sediment::binary::code::Code;
 use sediment::binary::identity::{self, Rule};
 use sediment::binary::objects::Objects;
 use sediment::binary::renamed::{self, Renaming};
@@ -56,7 +57,8 @@ impl Chosen {
 
     /// Gives functions the names that they have in what is linked.
     pub(crate) fn follow_renamed(&mut self, objects: &Objects) -> Vec<Renaming> {
-        let mut renamings = renamed::renamings(self.profile(), self.label.as_deref(), objects);
+        let Some(code) = Code::of_objects(objects) else { return Vec::new() };
+        let mut renamings = renamed::renamings(self.profile(), self.label.as_deref(), &code);
         if !renamings.is_empty() {
             let profile = &mut Rc::make_mut(&mut self.profile).0;
             renamings.retain(|renaming| profile.rename(renaming.function, &renaming.new));

@@ -1,28 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Small Debian source packages, one for each build system, and what builds them with the debhelper sequence of this checkout.
 
+use crate::projects::{self, Kind};
 use crate::support::root;
-use std::fmt::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-
-/// How a package is built.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    Make,
-    Autotools,
-    CMake,
-    Meson,
-}
 
 /// An unpacked source package `toy-1.0` in a folder of its own, with a profile beside it that is not part of it.
 pub struct Toy {
     pub folder: tempfile::TempDir,
 }
-
-/// How many functions program and library have each; those with an odd number are hot, the last first.
-const FUNCTIONS: usize = 12;
 
 impl Toy {
     pub fn new(kind: Kind) -> Self {
@@ -39,19 +27,10 @@ impl Toy {
             &format!("{SOURCE}Build-Depends:\n debhelper-compat (= 13){tools},\n{PACKAGE}"),
         );
         toy.rules("");
-        let suffix = if kind == Kind::CMake { "cc" } else { "c" };
-        toy.write(&format!("toy-1.0/program.{suffix}"), &program(kind));
-        toy.write(&format!("toy-1.0/library.{suffix}"), &functions("library", kind));
-        let files: &[(&str, &str)] = match kind {
-            Kind::Make => &[("Makefile", MAKEFILE)],
-            Kind::Autotools => &[("configure.ac", CONFIGURE), ("Makefile.am", AUTOMAKE)],
-            Kind::CMake => &[("CMakeLists.txt", CMAKE)],
-            Kind::Meson => &[("meson.build", MESON)],
-        };
-        for (name, text) in files {
-            toy.write(&format!("toy-1.0/{name}"), text);
+        for (name, text) in projects::files(kind) {
+            toy.write(&format!("toy-1.0/{name}"), &text);
         }
-        toy.write("toy.gv", &profile(kind));
+        toy.write("toy.gv", &projects::profile(kind));
         toy.tools();
         toy
     }
@@ -171,67 +150,6 @@ pub fn words(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-fn functions(of: &str, kind: Kind) -> String {
-    let mut text = String::new();
-    for number in 0..FUNCTIONS {
-        let c = if kind == Kind::CMake { "extern \"C\" " } else { "" };
-        let _ = writeln!(text, "{c}int {of}_{number}(int);");
-        let _ = writeln!(
-            text,
-            "{c}__attribute__((noinline)) int {of}_{number}(int x) {{ return x * {} + (x >> 1); }}",
-            number + 3
-        );
-    }
-    text
-}
-
-fn program(kind: Kind) -> String {
-    let mut text = String::from("#include <stdio.h>\n") + &functions("program", kind);
-    let library = !matches!(kind, Kind::Make);
-    let mut sum = String::new();
-    for number in 0..FUNCTIONS {
-        let c = if kind == Kind::CMake { "extern \"C\" " } else { "" };
-        let _ = write!(sum, " + program_{number}(count)");
-        if library {
-            let _ = writeln!(text, "{c}int library_{number}(int);");
-            let _ = write!(sum, " + library_{number}(count)");
-        }
-    }
-    let _ = writeln!(
-        text,
-        "int main(int count, char **words) {{ (void)words; printf(\"%d\\n\", 0{sum}); return 0; }}"
-    );
-    text
-}
-
-/// A profile in which the odd functions call each other, the last first.
-fn profile(kind: Kind) -> String {
-    let mut text = String::from(
-        "digraph Callgraph {\n  graph [sediment=2, source=\"test\", unit=calls, total=2400, arch=\"x86_64\"];\n",
-    );
-    let mut edges = String::new();
-    let mut parts = vec![("program", "toy")];
-    if kind != Kind::Make {
-        parts.push(("library", "libtoy.so.1"));
-    }
-    for (index, (of, label)) in parts.into_iter().enumerate() {
-        let _ = writeln!(text, "  subgraph cluster{index} {{\n    graph [label=\"{label}\"];");
-        for number in (1..FUNCTIONS).step_by(2) {
-            let _ = writeln!(text, "    \"{of}_{number}\";");
-            if number > 1 {
-                let _ = writeln!(
-                    edges,
-                    "  \"{of}_{number}\" -> \"{of}_{}\" [label=0.1, count={}];",
-                    number - 2,
-                    100 * number
-                );
-            }
-        }
-        text += "  }\n";
-    }
-    text + &edges + "}\n"
-}
-
 const CHANGELOG: &str = "toy (1.0) unstable; urgency=low
 
   * A package for tests.
@@ -251,41 +169,4 @@ Architecture: any
 Depends: ${shlibs:Depends}, ${misc:Depends}
 Description: program and library of no use
  It is built by tests.
-";
-const MAKEFILE: &str = "toy: program.o
-\t$(CC) $(CFLAGS) $(LDFLAGS) -o $@ program.o
-program.o: program.c
-\t$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ program.c
-install: toy
-\tinstall -D toy $(DESTDIR)/usr/bin/toy
-clean:
-\trm -f toy program.o
-";
-const CONFIGURE: &str = "AC_INIT([toy], [1.0])
-AM_INIT_AUTOMAKE([foreign])
-AM_PROG_AR
-LT_INIT([disable-static])
-AC_PROG_CC
-AC_CONFIG_FILES([Makefile])
-AC_OUTPUT
-";
-const AUTOMAKE: &str = "bin_PROGRAMS = toy
-lib_LTLIBRARIES = libtoy.la
-libtoy_la_SOURCES = library.c
-libtoy_la_LDFLAGS = -version-info 1:0:0
-toy_SOURCES = program.c
-toy_LDADD = libtoy.la
-";
-const CMAKE: &str = "cmake_minimum_required(VERSION 3.18)
-project(toy CXX)
-include(GNUInstallDirs)
-add_library(library SHARED library.cc)
-set_target_properties(library PROPERTIES OUTPUT_NAME toy VERSION 1.0 SOVERSION 1)
-add_executable(toy program.cc)
-target_link_libraries(toy library)
-install(TARGETS toy library)
-";
-const MESON: &str = "project('toy', 'c', version: '1.0')
-library = shared_library('toy', 'library.c', soversion: '1', install: true)
-executable('toy', 'program.c', link_with: library, install: true)
 ";

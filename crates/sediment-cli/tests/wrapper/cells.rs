@@ -45,7 +45,12 @@ pub fn cases() -> Vec<Trial> {
     cases.push(case(
         "mold_links_what_gnu_ld_put_in_order",
         &[Need::Program("gcc"), Need::Program("mold")],
-        mold,
+        || joined("mold", "mold"),
+    ));
+    cases.push(case(
+        "wild_links_what_gnu_ld_put_in_order",
+        &[Need::Program("gcc"), Need::FurtherReference("wild")],
+        || joined("wild", "Wild"),
     ));
     cases
 }
@@ -155,14 +160,15 @@ fn in_the_tree(build: &Build, path: &str) -> String {
     script.display().to_string()
 }
 
-fn mold() {
+/// By a linker that knows no order of functions, and calls itself by this name.
+fn joined(linker: &str, name: &str) {
     for cxx in [false, true] {
         let build = if cxx { Build::cxx() } else { Build::new() };
         let ending = if cxx { "cc" } else { "c" };
         let program = if cxx { "g++" } else { "gcc" };
         let link = |more: &[&str]| {
             let mut command = build.compiler(program);
-            command.env("SEDIMENT_LD", support::program("mold").unwrap()).args(more);
+            command.env("SEDIMENT_LD", support::program(linker).unwrap()).args(more);
             command
                 .args(["-g", "-ffunction-sections", "-o", "prog", "a.o", "b.o", "main.o"])
                 .output()
@@ -183,8 +189,8 @@ fn mold() {
         // Where it might mean another thing, the link is done as usual, and that is said.
         let output = link(&["-Wl,--gc-sections"]);
         assert!(output.status.success(), "{}", said(&output));
-        let words = "this linker cannot order functions (mold); linking as usual";
-        assert!(said(&output).contains(words), "{}", said(&output));
+        let words = format!("this linker cannot order functions ({name}); linking as usual");
+        assert!(said(&output).contains(&words), "{}", said(&output));
         build.runs("prog");
     }
 }

@@ -12,6 +12,11 @@ pub fn cases() -> Vec<Trial> {
     let gcc = Need::Program("gcc");
     vec![
         case("renamed_functions_are_followed", &[gcc], renamed),
+        case(
+            "renamed_functions_are_followed_by_a_linked_file",
+            &[gcc, Need::Program("strip")],
+            renamed_by_binary,
+        ),
         case("an_order_by_a_linked_file_follows_clones_and_tells_twins_apart", &[gcc], by_binary),
         case("debuggers_find_their_way", &[gcc, Need::Program("gdb"), Need::Program("objcopy")], debuggers),
         case("rust_programs_are_ordered", &[gcc, Need::Program("rustc")], rust),
@@ -45,6 +50,52 @@ fn renamed() {
     let verified = sediment(&build, &["verify", "--log", "log"]);
     let text = String::from_utf8_lossy(&verified.stdout).into_owned();
     assert!(text.contains("1 followed to new names") && text.contains("s took the ordered links"), "{text}");
+}
+
+/// The same by the code of a linked file, with and without debug information; told to `order` and to `verify`.
+fn renamed_by_binary() {
+    let build = Build::new();
+    let text = std::fs::read_to_string(build.path("profiles/prog.prof")).unwrap();
+    let text = text.replace("\"all_a\"", "\"everything_a\"").replace("\"b07\"", "\"strange\"");
+    let text = text.replace("\"everything_a\" -> \"everything_a\"", "\"main\" -> \"everything_a\"");
+    std::fs::write(build.path("prog.gv"), text).unwrap();
+    let compile = |more: &[&str], output: &str| {
+        let compiled = Command::new("gcc")
+            .current_dir(build.0.path())
+            .args(["-O2", "-w", "-ffunction-sections", "-fuse-ld=bfd", "a.c", "b.c", "main.c", "-o", output])
+            .args(more)
+            .output()
+            .unwrap();
+        assert!(compiled.status.success(), "{}", said(&compiled));
+    };
+    for (debug, name) in [(&["-g"][..], "with"), (&[], "without")] {
+        compile(debug, name);
+        let arguments = ["order", "prog.gv", "--binary", name, "--linker", "gnu-ld-script", "-o", "order"];
+        let ordered = sediment(&build, &arguments);
+        assert!(ordered.status.success(), "{}", said(&ordered));
+        let words = format!("followed to a new name in {name}: everything_a is all_a");
+        assert!(said(&ordered).contains(&words), "{}", said(&ordered));
+        let order = std::fs::read_to_string(build.path("order")).unwrap();
+        assert!(order.contains("*(.text.all_a)") && !order.contains("b07"), "{order}");
+        compile(&[debug, &["-Wl,-T,order"]].concat(), "prog");
+        let verified =
+            sediment(&build, &["verify", "prog", "--order", "order", "--profile", "prog.gv", "--json"]);
+        assert!(said(&verified).contains("in prog: everything_a is all_a"), "{}", said(&verified));
+        let report: serde_json::Value = serde_json::from_slice(&verified.stdout).unwrap();
+        let missing: Vec<&str> = report["misplaced"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|function| function["weight"] != "0")
+            .map(|function| function["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(missing, ["strange"], "{report}");
+    }
+    // Without its local symbols a file tells too little.
+    let strip = Command::new("strip").arg(build.path("without")).status().unwrap();
+    assert!(strip.success());
+    let arguments = ["order", "prog.gv", "--binary", "without", "--linker", "gnu-ld-script", "-o", "order"];
+    assert!(!said(&sediment(&build, &arguments)).contains("followed"));
 }
 
 fn by_binary() {

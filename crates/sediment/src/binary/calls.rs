@@ -28,6 +28,8 @@ pub struct DirectCall {
 pub struct DirectCalls {
     /// The calls, sorted.
     pub calls: Vec<DirectCall>,
+    /// Calls of functions of other files: address of the instruction, and of the linkage stub.
+    pub outside: Vec<(u64, u64)>,
     /// Addresses of functions that are taken other than to call them: by code, or for data in a position-independent file.
     pub taken: BTreeSet<u64>,
     /// Whether this architecture's code can be read; otherwise nothing is known, not even that there are no calls.
@@ -73,18 +75,22 @@ struct Aims {
     functions: Vec<u64>,
     /// Stubs, and the function of this same binary that each leads to.
     stubs: Vec<(u64, u64)>,
+    /// Stubs that lead elsewhere.
+    outside: Vec<u64>,
 }
 
 impl Aims {
     fn of(binary: &Binary) -> Self {
         let functions: Vec<u64> = binary.functions.iter().map(|function| function.address).collect();
         let defined = |name: &str| binary.functions.iter().find(|f| !f.local && f.name == name);
-        let stubs = binary
-            .plt_stubs
-            .iter()
-            .filter_map(|stub| Some((stub.address, defined(&stub.target)?.address)))
-            .collect();
-        Self { functions, stubs }
+        let (mut stubs, mut outside) = (Vec::new(), Vec::new());
+        for stub in &binary.plt_stubs {
+            match defined(&stub.target) {
+                Some(function) => stubs.push((stub.address, function.address)),
+                None => outside.push(stub.address),
+            }
+        }
+        Self { functions, stubs, outside }
     }
 
     fn take(&self, address: u64, aim: u64, tail: bool, found: &mut DirectCalls) -> bool {
@@ -96,6 +102,10 @@ impl Aims {
             Ok(index) => {
                 let target = self.stubs[index].1;
                 found.calls.push(DirectCall { target, address, tail, through_stub: true });
+                true
+            }
+            Err(_) if self.outside.binary_search(&aim).is_ok() => {
+                found.outside.push((address, aim));
                 true
             }
             Err(_) => false,

@@ -16,7 +16,7 @@ pub enum Rule {
     BuildId,
     /// Its label is the file's soname.
     Soname,
-    /// Its label is the base name of the file, or what libtool made that name of.
+    /// Its label is the base name of the file, or what libtool or cargo made that name of.
     FileName,
     /// Its label is the soname or the base name but for version, architecture and ABI, and no other cluster's is as much so.
     NameWithoutVersion,
@@ -85,6 +85,11 @@ pub fn by_name(soname: Option<&str>, file_name: &str, labels: &[&str]) -> Option
     if let Some(name) = [file_name, installed].into_iter().find(|name| labels.contains(name)) {
         return found(name, Rule::FileName);
     }
+    let of_crate =
+        |label: &&&str| named_by_cargo(file_name).is_some_and(|name| label.replace('-', "_") == name);
+    if let Some(label) = only(labels.iter().filter(of_crate)) {
+        return found(label, Rule::FileName);
+    }
     // The one that shares the longest name; a name that two share alike tells neither.
     let ours: Vec<Stems> = soname.into_iter().chain([installed]).map(Stems::of).collect();
     let mut best: Option<(usize, Vec<&str>)> = None;
@@ -151,6 +156,16 @@ fn installed_name(file_name: &str) -> &str {
         return name;
     }
     file_name.strip_prefix("lt-").filter(|name| !name.is_empty()).unwrap_or(file_name)
+}
+
+/// The name of a crate, in which dashes are underscores, where a file is called by it and cargo's hash: programs lie in
+/// `target/…/deps` so, and get their own names as links.
+fn named_by_cargo(file_name: &str) -> Option<&str> {
+    const DIGITS: usize = 16;
+    let stem = file_name.strip_suffix(".so").unwrap_or(file_name);
+    let (name, hash) = stem.rsplit_once('-')?;
+    let is_hash = hash.len() == DIGITS && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    (is_hash && !name.is_empty()).then_some(name)
 }
 
 /// Where the name of a shared library ends: before `.so`, `.so.5` or `.so-5`.
@@ -587,6 +602,17 @@ mod tests {
             (None, "libcurl.so.4.8.0U", &["libcurl.so.4"], Some(("libcurl.so.4", NameWithoutVersion))),
             (None, "module.soT", &["module.so"], Some(("module.so", FileName))),
             (None, "MAKET", &["MAKE"], None),
+            // cargo
+            (
+                None,
+                "ripgrep_all-0f3a9b1c2d4e5f60",
+                &["ripgrep-all", "ripgrep"],
+                Some(("ripgrep-all", FileName)),
+            ),
+            (None, "rg-0f3a9b1c2d4e5f60", &["rg"], Some(("rg", FileName))),
+            (None, "rg-0f3a9b1c2d4e5f6", &["rga"], None),
+            (None, "a_b-0f3a9b1c2d4e5f60", &["a-b", "a_b"], None),
+            (None, "-0f3a9b1c2d4e5f60", &["rg"], None),
             // tests of configure
             (None, "conftest", &["postgres", "python3.11"], None),
             (None, "a.out", &["postgres"], None),

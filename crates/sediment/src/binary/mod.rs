@@ -8,6 +8,7 @@
 
 pub mod address_index;
 pub mod calls;
+pub mod code;
 mod debug_data;
 mod elf;
 pub mod identity;

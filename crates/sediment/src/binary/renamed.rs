@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Functions of a profile that have another name in the build at hand, as the next version of a program has some.
 //!
-//! Looked for are functions of the profile that no input defines, neither under their names nor as clones, among functions that the
-//! profile does not know. A profile tells who called a function and what it called, the inputs tell what the code of each function
-//! refers to. Points are given for
+//! Looked for are functions of the profile that the build does not define, neither under their names nor as clones, among functions that
+//! the profile does not know. A profile tells who called a function and what it called, the build ([`Code`]) tells what the code of
+//! each function refers to. Points are given for
 //!
 //! - each caller of the old function whose code refers to the new one, and each function that both call: 2 where few refer to it, 1
 //!   where more do, none where everybody does;
-//! - an object in which at least half of the old one's callers and callees lie that are at hand: 1;
+//! - an object, or a source file, in which at least half of the old one's callers and callees lie that are at hand: 1;
 //! - names that are for the most part the same, at their beginnings and ends together: 2;
 //! - sizes that differ by less than a third: 1.
 //!
@@ -18,8 +18,8 @@
 //!
 //! What is found is likely, not certain. A wrong guess costs a place among the hot functions for one that does not run.
 
+use super::code::Code;
 use super::names;
-use super::objects::{Named as _, Objects};
 use crate::profile::{FunctionIndex, Profile};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -44,14 +44,30 @@ const SOME: usize = 48;
 /// How often the search is done again.
 const ROUNDS: usize = 6;
 
-/// The functions of a cluster that were renamed, in the order of the profile. Inputs that do not show their code tell nothing: then
-/// there are none.
+/// Whether the build lacks a function of a cluster, so that it is worth looking for.
 #[must_use]
-pub fn renamings(profile: &Profile, label: Option<&str>, objects: &Objects) -> Vec<Renaming> {
-    if !objects.complete() {
-        return Vec::new();
-    }
-    let mut search = Search::new(profile, label, objects);
+pub fn lacks_any<'a>(profile: &Profile, label: Option<&str>, defined: impl Iterator<Item = &'a str>) -> bool {
+    let stems: HashSet<&str> = defined.map(names::stem).collect();
+    functions_of(profile, label).any(|function| is_gone(profile, function, &stems))
+}
+
+fn functions_of<'a>(
+    profile: &'a Profile,
+    label: Option<&'a str>,
+) -> impl Iterator<Item = FunctionIndex> + use<'a> {
+    profile.functions().into_iter().filter(move |function| profile.key(*function).dso.as_deref() == label)
+}
+
+/// Whether nothing is there under a function's name, or of it.
+fn is_gone(profile: &Profile, function: FunctionIndex, stems: &HashSet<&str>) -> bool {
+    let name = &profile.key(function).name;
+    names::split_from(name).is_none() && !stems.contains(names::stem(name))
+}
+
+/// The functions of a cluster that were renamed, in the order of their old names.
+#[must_use]
+pub fn renamings(profile: &Profile, label: Option<&str>, code: &Code<'_>) -> Vec<Renaming> {
+    let mut search = Search::new(profile, label, code);
     let mut found: BTreeMap<FunctionIndex, usize> = BTreeMap::new();
     for _ in 0..ROUNDS {
         let more = search.round();
@@ -68,18 +84,17 @@ pub fn renamings(profile: &Profile, label: Option<&str>, objects: &Objects) -> V
         .map(|(function, new)| Renaming {
             function,
             old: profile.key(function).name.clone(),
-            new: objects.functions[new].name.clone(),
+            new: code.functions[new].name.to_owned(),
         })
         .collect();
     renamings.sort_by(|a, b| a.old.cmp(&b.old).then_with(|| a.new.cmp(&b.new)));
     renamings
 }
 
-/// What is known while searching. Names of the build are numbers: those of [`Objects::mentioned`], and behind them what is defined but
-/// never mentioned.
+/// What is known while searching. Names of the build are numbers, indices into what its code mentions.
 struct Search<'a> {
     profile: &'a Profile,
-    objects: &'a Objects,
+    code: &'a Code<'a>,
     /// By name: the functions that define it.
     defined: HashMap<&'a str, Vec<usize>>,
     number: HashMap<&'a str, u32>,
@@ -105,38 +120,31 @@ struct Evidence {
 }
 
 impl<'a> Search<'a> {
-    fn new(profile: &'a Profile, label: Option<&str>, objects: &'a Objects) -> Self {
+    fn new(profile: &'a Profile, label: Option<&'a str>, code: &'a Code<'a>) -> Self {
         let mut defined: HashMap<&str, Vec<usize>> = HashMap::new();
         let mut stems: HashSet<&str> = HashSet::new();
-        for (index, function) in objects.functions.iter().enumerate() {
-            defined.entry(function.linkage_name()).or_default().push(index);
-            stems.insert(names::stem(&function.name));
+        for (index, function) in code.functions.iter().enumerate() {
+            defined.entry(function.name).or_default().push(index);
+            stems.insert(names::stem(function.name));
         }
-        let mut mentions = vec![BTreeSet::new(); objects.functions.len()];
-        let mut mentioned_by = vec![Vec::new(); objects.mentioned.len()];
-        for (from, name) in &objects.references {
+        let mut mentions = vec![BTreeSet::new(); code.functions.len()];
+        let mut mentioned_by = vec![Vec::new(); code.mentioned.len()];
+        for (from, name) in &code.references {
             if mentions[*from as usize].insert(*name) {
                 mentioned_by[*name as usize].push(*from as usize);
             }
         }
-        let number = objects.mentioned.iter().map(String::as_str).zip(0..).collect();
-        let ours: Vec<FunctionIndex> = profile
-            .functions()
-            .into_iter()
-            .filter(|function| profile.key(*function).dso.as_deref() == label)
-            .collect();
+        let number = code.mentioned.iter().copied().zip(0..).collect();
+        let ours: Vec<FunctionIndex> = functions_of(profile, label).collect();
         let known: HashSet<&str> =
             ours.iter().map(|function| names::stem(&profile.key(*function).name)).collect();
-        let is_gone = |function: &FunctionIndex| {
-            let name = &profile.key(*function).name;
-            names::split_from(name).is_none() && !stems.contains(names::stem(name))
-        };
-        let gone: Vec<FunctionIndex> = ours.iter().copied().filter(is_gone).collect();
+        let gone: Vec<FunctionIndex> =
+            ours.iter().copied().filter(|function| is_gone(profile, *function, &stems)).collect();
         let is_fresh = |index: &usize| {
-            let name = objects.functions[*index].name.as_str();
+            let name = code.functions[*index].name;
             names::split_from(name).is_none() && !known.contains(names::stem(name))
         };
-        let fresh = (0..objects.functions.len()).filter(is_fresh).collect();
+        let fresh = (0..code.functions.len()).filter(is_fresh).collect();
         let looked_for: HashSet<FunctionIndex> = gone.iter().copied().collect();
         let mut callers: HashMap<FunctionIndex, Vec<FunctionIndex>> = HashMap::new();
         let mut callees: HashMap<FunctionIndex, Vec<FunctionIndex>> = HashMap::new();
@@ -153,7 +161,7 @@ impl<'a> Search<'a> {
         }
         Self {
             profile,
-            objects,
+            code,
             defined,
             number,
             mentions,
@@ -168,8 +176,8 @@ impl<'a> Search<'a> {
 
     fn accept(&mut self, old: FunctionIndex, new: usize) {
         self.gone.retain(|function| *function != old);
-        let name = &self.objects.functions[new].name;
-        let all = self.defined.get(name.as_str()).cloned().unwrap_or_default();
+        let name = self.code.functions[new].name;
+        let all = self.defined.get(name).cloned().unwrap_or_default();
         all.iter().for_each(|index| {
             self.fresh.remove(index);
         });
@@ -179,7 +187,7 @@ impl<'a> Search<'a> {
     /// The name that a function of the profile has in the build.
     fn name_of(&self, function: FunctionIndex) -> &str {
         match self.accepted.get(&function) {
-            Some(new) => &self.objects.functions[*new].name,
+            Some(new) => self.code.functions[*new].name,
             None => &self.profile.key(function).name,
         }
     }
@@ -198,19 +206,19 @@ impl<'a> Search<'a> {
             candidates.sort_by(|a, b| b.points.cmp(&a.points).then(a.new.cmp(&b.new)));
             let Some(first) = candidates.first().copied() else { continue };
             let near = |other: &&Evidence| {
-                let same = self.objects.functions[other.new].name == self.objects.functions[first.new].name;
+                let same = self.code.functions[other.new].name == self.code.functions[first.new].name;
                 !same && other.points + 1 >= first.points
             };
             if first.points >= LEAST && !candidates.iter().any(|other| near(&other)) {
                 best.push((*old, first));
             }
             for candidate in candidates {
-                let name = self.objects.functions[candidate.new].name.as_str();
+                let name = self.code.functions[candidate.new].name;
                 wanted_by.entry(name).or_default().push((candidate.points, *old));
             }
         }
         let wanted_most = |old: FunctionIndex, evidence: Evidence| {
-            let name = self.objects.functions[evidence.new].name.as_str();
+            let name = self.code.functions[evidence.new].name;
             let others = wanted_by.get(name).into_iter().flatten();
             others.filter(|(_, other)| *other != old).all(|(points, _)| points + 1 < evidence.points)
         };
@@ -232,8 +240,7 @@ impl<'a> Search<'a> {
         let mut reached: BTreeSet<usize> = BTreeSet::new();
         for place in callers.iter().flat_map(|caller| self.places(*caller)) {
             let named = self.mentions[*place].iter();
-            let defined =
-                named.filter_map(|name| self.defined.get(self.objects.mentioned[*name as usize].as_str()));
+            let defined = named.filter_map(|name| self.defined.get(self.code.mentioned[*name as usize]));
             reached.extend(defined.flatten().filter(|place| self.fresh.contains(place)));
         }
         for callee in &callees {
@@ -253,8 +260,8 @@ impl<'a> Search<'a> {
         callees: &[u32],
     ) -> Option<Evidence> {
         let worth = |mentions: usize| u32::from(mentions <= FEW) + u32::from(mentions <= SOME);
-        let function = &self.objects.functions[new];
-        let own_number = self.number.get(function.name.as_str()).copied();
+        let function = &self.code.functions[new];
+        let own_number = self.number.get(function.name).copied();
         let calling = callers.iter().filter(|caller| {
             let mut places = self.places(**caller).iter();
             own_number.is_some_and(|own| places.any(|place| self.mentions[*place].contains(&own)))
@@ -277,24 +284,26 @@ impl<'a> Search<'a> {
         }
         let (size, old_size) = (function.size, self.profile.facts(old).size.unwrap_or(0));
         let by_size = u32::from(3 * size.abs_diff(old_size) < size.max(old_size));
-        let by_name = 2 * u32::from(are_alike(&self.profile.key(old).name, &function.name));
+        let by_name = 2 * u32::from(are_alike(&self.profile.key(old).name, function.name));
         let points = by_calls
             + by_size
             + by_name
-            + u32::from(self.is_among_neighbours(function.path, callers, callees));
+            + u32::from(self.is_among_neighbours(function.unit, callers, callees));
         Some(Evidence { points, new })
     }
 
-    /// Whether at least half of these callers and callees lie in an object.
-    fn is_among_neighbours(&self, path: usize, callers: &[FunctionIndex], callees: &[u32]) -> bool {
+    /// Whether at least half of these callers and callees were compiled together with this one.
+    fn is_among_neighbours(&self, unit: Option<usize>, callers: &[FunctionIndex], callees: &[u32]) -> bool {
         let of_caller = callers.iter().map(|caller| self.places(*caller));
-        let of_callee = callees.iter().filter_map(|callee| {
-            self.defined.get(self.objects.mentioned[*callee as usize].as_str()).map(Vec::as_slice)
-        });
+        let of_callee = callees
+            .iter()
+            .filter_map(|callee| self.defined.get(self.code.mentioned[*callee as usize]).map(Vec::as_slice));
         let (mut all, mut here) = (0, 0);
         for places in of_caller.chain(of_callee) {
             all += 1;
-            here += usize::from(places.iter().any(|place| self.objects.functions[*place].path == path));
+            here += usize::from(
+                unit.is_some() && places.iter().any(|place| self.code.functions[*place].unit == unit),
+            );
         }
         here > 0 && 2 * here >= all
     }
@@ -311,7 +320,7 @@ fn are_alike(a: &str, b: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::objects::{ObjectFunction, ObjectPath};
+    use super::super::objects::{ObjectFunction, ObjectPath, Objects};
     use super::*;
     use crate::profile::FunctionKey;
 
@@ -354,7 +363,8 @@ mod tests {
     }
 
     fn found(calls: &[(&str, &str)], functions: &[(&str, usize, u64, &[&str])]) -> Vec<(String, String)> {
-        let renamings = renamings(&profile(calls), None, &objects(functions));
+        let objects = objects(functions);
+        let renamings = renamings(&profile(calls), None, &Code::of_objects(&objects).unwrap());
         renamings.into_iter().map(|renaming| (renaming.old, renaming.new)).collect()
     }
 
@@ -420,7 +430,7 @@ mod tests {
         // A function that the profile knows is nobody's new name; and nothing is known of inputs that do not show their code.
         let mut lto = objects(&[("main", 0, 100, &["x"]), ("x", 0, 100, &["seek", "check"])]);
         lto.unknown = 1;
-        assert!(renamings(&profile(CALLS), None, &lto).is_empty());
+        assert!(Code::of_objects(&lto).is_none());
     }
 
     #[test]

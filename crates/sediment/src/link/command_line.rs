@@ -45,7 +45,8 @@ pub struct LinkLine {
     pub scripts: Vec<OsString>,
     /// An option by which the linker looks at single sections or objects: what is linked is not to be put together before.
     pub looks_at_sections: Option<String>,
-    /// Whether the linker is only asked about itself: `--version`, `--help` and their like, with nothing to link.
+    /// Whether the linker is only asked about itself: `--version`, `--help` and their like, whatever else is named, or `-v` with nothing
+    /// to link.
     pub question: bool,
 }
 
@@ -223,9 +224,11 @@ pub fn read(arguments: &[OsString], response: &dyn Fn(&OsStr) -> Option<Vec<u8>>
             "r" | "relocatable" | "i" | "Ur" => line.relocatable = true,
             "shared" | "Bshareable" => line.shared = true,
             "static" | "Bstatic" | "dn" | "non_shared" => line.prefers_archives = true,
-            "version" | "v" | "V" | "help" | "print-output-format" | "target-help" | "print-sysroot" => {
-                asks = true
+            "version" | "help" | "print-output-format" | "target-help" | "print-sysroot" => {
+                line.question = true
             }
+            // Linkers tell their version and link, if there is something to link.
+            "v" | "V" => asks = true,
             "verbose" => {}
             _ if !bytes.starts_with(b"--") && LETTERS.contains(&option[0]) && !is_word(option) => {
                 let (letter, value) = option.split_at(1);
@@ -239,7 +242,7 @@ pub fn read(arguments: &[OsString], response: &dyn Fn(&OsStr) -> Option<Vec<u8>>
             _ => {}
         }
     }
-    line.question = asks && line.inputs.is_empty();
+    line.question |= asks && line.inputs.is_empty();
     line
 }
 
@@ -463,6 +466,8 @@ mod tests {
         assert_eq!(line(&["a.o"]).output_name(), "a.out");
         assert!(line(&["--version"]).question);
         assert!(!line(&["-v", "a.o"]).question);
+        // As a compiler passes on what a build system asks.
+        assert!(line(&["-o", "a.out", "crt1.o", "--version", "-lc"]).question);
         assert_eq!(
             line(&["--symbol-ordering-file=x", "a.o"]).own_order.as_deref(),
             Some("--symbol-ordering-file")

@@ -96,10 +96,10 @@ pub fn dialect(version: &str, help: &str) -> Result<&'static Linker, String> {
 }
 
 /// Whether a linker, by the first line that it prints for `--version`, orders code as it finds it, so that one object which GNU ld made of
-/// all in order does what an order would. Of mold that was tried.
+/// all in order does what an order would. Of mold and wild that was tried.
 #[must_use]
 pub fn keeps_order_of_objects(version: &str) -> bool {
-    version.starts_with("mold ")
+    ["mold ", "Wild "].iter().any(|name| version.starts_with(name))
 }
 
 /// The places, among a linker's arguments, of the objects that can be made into one before they are linked.

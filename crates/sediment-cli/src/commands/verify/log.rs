@@ -184,7 +184,7 @@ fn as_installed(link: &Value, output: &str, installed: &Installed, ui: &Ui) -> R
 
 fn report(link: &Value, path: &Path, root: Option<&Path>, ui: &Ui) -> Result<Report> {
     let word = |key: &str| Path::new(link[key].as_str().unwrap_or_default());
-    report_on(Place { path, root }, word("order"), Some(word("profile")), &followed(link), ui)
+    report_on(Place { path, root }, word("order"), Some(word("profile")), Some(&followed(link)), ui)
 }
 
 /// The output's file: libtool links a library for installation as NAMET, and renames it.

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Functions of a profile that a linked file has under other names, for the commands that are given both.
+
+use crate::files::{self, SystemFiles};
+use crate::ui::Ui;
+use sediment::Result;
+use sediment::binary::code::Code;
+use sediment::binary::renamed::{self, Renaming};
+use sediment::binary::{Binary, identity};
+use sediment::profile::Profile;
+use std::path::Path;
+
+/// How many of them are named.
+const SHOWN: usize = 3;
+
+/// Gives them the names that they have there, and says which; `root` is where the file's system is, if not here.
+pub(super) fn follow(
+    profile: &mut Profile,
+    binary: &Binary,
+    path: &Path,
+    root: Option<&Path>,
+    ui: &Ui,
+) -> Result<()> {
+    let file_name = files::base_name(path);
+    let label = identity::cluster_of(profile, binary, &file_name).map(|found| found.label);
+    let defined = binary.functions.iter().map(|function| function.name.as_str());
+    if !renamed::lacks_any(profile, label.as_deref(), defined) {
+        return Ok(());
+    }
+    let further = SystemFiles::new(root.map(Path::to_path_buf), &[])?;
+    let Some(code) = Code::of_binary(&files::read(path)?, binary, &further) else { return Ok(()) };
+    let mut found = renamed::renamings(profile, label.as_deref(), &code);
+    found.retain(|renaming| profile.rename(renaming.function, &renaming.new));
+    if let [first, ..] = found.as_slice() {
+        let named = |renaming: &Renaming| format!("{} is {}", renaming.old, renaming.new);
+        let shown: Vec<String> = found.iter().take(SHOWN).map(named).collect();
+        let more = if found.len() > shown.len() { ", …" } else { "" };
+        ui.note(&match found.len() {
+            1 => format!("followed to a new name in {file_name}: {}", named(first)),
+            count => {
+                format!("followed {count} functions to new names in {file_name}: {}{more}", shown.join(", "))
+            }
+        });
+    }
+    Ok(())
+}

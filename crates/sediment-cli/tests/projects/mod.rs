@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A small project for each build system, of a program and, but for plain make, a shared library; and their profile.
+
+use std::fmt::Write as _;
+
+/// How a project is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Make,
+    Autotools,
+    CMake,
+    Meson,
+}
+
+/// How many functions program and library have each; those with an odd number are hot, the last first.
+pub const FUNCTIONS: usize = 12;
+
+/// The project's files, each with its text.
+pub fn files(kind: Kind) -> Vec<(String, String)> {
+    let suffix = if kind == Kind::CMake { "cc" } else { "c" };
+    let build: &[(&str, &str)] = match kind {
+        Kind::Make => &[("Makefile", MAKEFILE)],
+        Kind::Autotools => &[("configure.ac", CONFIGURE), ("Makefile.am", AUTOMAKE)],
+        Kind::CMake => &[("CMakeLists.txt", CMAKE)],
+        Kind::Meson => &[("meson.build", MESON)],
+    };
+    let mut files: Vec<(String, String)> =
+        build.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+    files.push((format!("program.{suffix}"), program(kind)));
+    files.push((format!("library.{suffix}"), functions("library", kind)));
+    files
+}
+
+fn functions(of: &str, kind: Kind) -> String {
+    let mut text = String::new();
+    for number in 0..FUNCTIONS {
+        let c = if kind == Kind::CMake { "extern \"C\" " } else { "" };
+        let _ = writeln!(text, "{c}int {of}_{number}(int);");
+        let _ = writeln!(
+            text,
+            "{c}__attribute__((noinline)) int {of}_{number}(int x) {{ return x * {} + (x >> 1); }}",
+            number + 3
+        );
+    }
+    text
+}
+
+fn program(kind: Kind) -> String {
+    let mut text = String::from("#include <stdio.h>\n") + &functions("program", kind);
+    let library = !matches!(kind, Kind::Make);
+    let mut sum = String::new();
+    for number in 0..FUNCTIONS {
+        let c = if kind == Kind::CMake { "extern \"C\" " } else { "" };
+        let _ = write!(sum, " + program_{number}(count)");
+        if library {
+            let _ = writeln!(text, "{c}int library_{number}(int);");
+            let _ = write!(sum, " + library_{number}(count)");
+        }
+    }
+    let _ = writeln!(
+        text,
+        "int main(int count, char **words) {{ (void)words; printf(\"%d\\n\", 0{sum}); return 0; }}"
+    );
+    text
+}
+
+/// A profile in which the odd functions call each other, the last first.
+pub fn profile(kind: Kind) -> String {
+    let mut text = String::from(
+        "digraph Callgraph {\n  graph [sediment=2, source=\"test\", unit=calls, total=2400, arch=\"x86_64\"];\n",
+    );
+    let mut edges = String::new();
+    let mut parts = vec![("program", "toy")];
+    if kind != Kind::Make {
+        parts.push(("library", "libtoy.so.1"));
+    }
+    for (index, (of, label)) in parts.into_iter().enumerate() {
+        let _ = writeln!(text, "  subgraph cluster{index} {{\n    graph [label=\"{label}\"];");
+        for number in (1..FUNCTIONS).step_by(2) {
+            let _ = writeln!(text, "    \"{of}_{number}\";");
+            if number > 1 {
+                let _ = writeln!(
+                    edges,
+                    "  \"{of}_{number}\" -> \"{of}_{}\" [label=0.1, count={}];",
+                    number - 2,
+                    100 * number
+                );
+            }
+        }
+        text += "  }\n";
+    }
+    text + &edges + "}\n"
+}
+
+const MAKEFILE: &str = "toy: program.o
+\t$(CC) $(CFLAGS) $(LDFLAGS) -o $@ program.o
+program.o: program.c
+\t$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ program.c
+install: toy
+\tinstall -D toy $(DESTDIR)/usr/bin/toy
+clean:
+\trm -f toy program.o
+";
+const CONFIGURE: &str = "AC_INIT([toy], [1.0])
+AM_INIT_AUTOMAKE([foreign])
+AM_PROG_AR
+LT_INIT([disable-static])
+AC_PROG_CC
+AC_CONFIG_FILES([Makefile])
+AC_OUTPUT
+";
+const AUTOMAKE: &str = "bin_PROGRAMS = toy
+lib_LTLIBRARIES = libtoy.la
+libtoy_la_SOURCES = library.c
+libtoy_la_LDFLAGS = -version-info 1:0:0
+toy_SOURCES = program.c
+toy_LDADD = libtoy.la
+";
+const CMAKE: &str = "cmake_minimum_required(VERSION 3.18)
+project(toy CXX)
+include(GNUInstallDirs)
+add_library(library SHARED library.cc)
+set_target_properties(library PROPERTIES OUTPUT_NAME toy VERSION 1.0 SOVERSION 1)
+add_executable(toy program.cc)
+target_link_libraries(toy library)
+install(TARGETS toy library)
+";
+const MESON: &str = "project('toy', 'c', version: '1.0')
+library = shared_library('toy', 'library.c', soversion: '1', install: true)
+executable('toy', 'program.c', link_with: library, install: true)
+";
