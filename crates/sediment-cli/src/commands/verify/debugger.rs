@@ -61,7 +61,7 @@ pub(super) fn by_name(base: &Path, other: &Path, functions: &[Asked]) -> Result<
         shown: asked.name.clone(),
         spelled: escape::gdb(&asked.name).map(|name| format!("-qualified -function {name}")),
     };
-    breaks("gdb breaks by name", [base, other], functions.iter().map(location))
+    breaks(("gdb breaks by name", "name"), [base, other], functions.iter().map(location))
 }
 
 /// Where gdb breaks in both files by the functions' lines.
@@ -71,11 +71,15 @@ pub(super) fn by_line(base: &Path, other: &Path, functions: &[Asked]) -> Result<
         spelled: escape::gdb(&line.file).map(|file| format!("-source {file} -line {}", line.line)),
     };
     let lines = functions.iter().filter_map(|asked| asked.line.as_ref());
-    breaks("gdb breaks by line", [base, other], lines.map(location))
+    breaks(("gdb breaks by line", "line"), [base, other], lines.map(location))
 }
 
 /// Where gdb breaks in two files.
-fn breaks(what: &'static str, files: [&Path; 2], locations: impl Iterator<Item = Location>) -> Result<Check> {
+fn breaks(
+    (what, of): (&'static str, &str),
+    files: [&Path; 2],
+    locations: impl Iterator<Item = Location>,
+) -> Result<Check> {
     let (mut shown, mut spelled, mut unspelled) = (Vec::new(), Vec::new(), 0);
     for location in locations {
         match location.spelled {
@@ -88,7 +92,7 @@ fn breaks(what: &'static str, files: [&Path; 2], locations: impl Iterator<Item =
     }
     if spelled.is_empty() {
         return Err(Error::failed(match unspelled {
-            0 => "the base tells of none".to_owned(),
+            0 => format!("of the functions that both files have, the base tells no {of}"),
             _ => format!("none of {unspelled} can be spelled for gdb"),
         }));
     }
@@ -154,7 +158,7 @@ pub(super) fn backtraces(
 ) -> Result<Check> {
     let [stops, others] = [stops(base, functions, arguments)?, stops(other, functions, arguments)?];
     let in_words = |own: &BTreeSet<String>, than: &BTreeSet<String>| {
-        let text = format!("{} first calls", own.len());
+        let text = format!("first calls: {}", own.len());
         match own.difference(than).next() {
             Some(first) => format!("{text}, such as {first}"),
             None => text,
