@@ -83,11 +83,7 @@ pub static COMPILERS: &[Compiler] = &[
         cxx: "g++-13",
         builder: "g++-13",
         runs: Runs::InTree,
-        needs: &[
-            Need::Program("unshare"),
-            Need::Debian13(HEADERS_13),
-            Need::Debian13("usr/bin/g++-13"),
-        ],
+        needs: &[Need::Program("unshare"), Need::Debian13(HEADERS_13), Need::Debian13("usr/bin/g++-13")],
     },
 ];
 
