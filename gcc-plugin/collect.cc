@@ -76,8 +76,8 @@ bool
 is_entry (cgraph_node *node)
 {
   return node->definition
-	 && (MAIN_NAME_P (DECL_NAME (node->decl)) || DECL_STATIC_CONSTRUCTOR (node->decl)
-	     || DECL_STATIC_DESTRUCTOR (node->decl) || (flag_wpa && node->externally_visible));
+	 && (!strcmp (node->asm_name (), "main") || DECL_STATIC_CONSTRUCTOR (node->decl)
+	     || DECL_STATIC_DESTRUCTOR (node->decl) || (in_lto_p && node->externally_visible));
 }
 
 void

@@ -121,6 +121,17 @@ Graph::call (const Identity &caller, const Identity &callee, const Call &more)
   sum.kind = std::min (sum.kind, more.kind);
 }
 
+size_t
+Graph::unacceptable () const
+{
+  size_t count = 0;
+  for (const auto &entry : functions_)
+    count += !acceptable (entry.first);
+  for (const auto &entry : calls_)
+    count += !acceptable (entry.first.first) || !acceptable (entry.first.second);
+  return count;
+}
+
 std::string
 Graph::text (const std::string &source) const
 {

@@ -55,6 +55,8 @@ public:
   bool empty () const { return functions_.empty (); }
   // Version 2 of the format, in its one order. Names that the format does not allow are left out, with their calls.
   std::string text (const std::string &source) const;
+  // How many functions and calls are left out so.
+  size_t unacceptable () const;
 
 private:
   std::map<Identity, Function> functions_;

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -29,11 +30,22 @@ note (const std::string &what)
   inform (UNKNOWN_LOCATION, "sediment: no call graph of this unit: %s", what.c_str ());
 }
 
+// A link for link-time optimisation that is neither cut into partitions nor one of them.
+bool
+is_link_in_one ()
+{
+  return in_lto_p && !flag_wpa && !flag_ltrans;
+}
+
 // The base name that GCC gives to the files of this compilation: `build/ceval.c` for `-c -o build/ceval.o ceval.c`.
 std::string
 base ()
 {
   std::string name = dump_base_name ? dump_base_name : "";
+  // `program.lto.o-` and a name that is another each time; in partitions it is `program.wpa`.
+  size_t in_one = is_link_in_one () ? name.rfind (".lto.o-") : std::string::npos;
+  if (in_one != std::string::npos)
+    return name.substr (0, in_one) + ".wpa";
   size_t slash = name.rfind ('/');
   // A source that came through a pipe.
   if (name.substr (slash == std::string::npos ? 0 : slash + 1) == "-")
@@ -41,7 +53,23 @@ base ()
   return name;
 }
 
-// One folder for files from many: the path stands in the name, as gcov --preserve-paths writes it.
+// What file systems take, less the ending and that of a temporary file.
+const size_t longest_file_name = 255 - sizeof ".gv.4194304";
+
+// The same for the same text on every machine (FNV-1a).
+std::string
+digest (const std::string &text)
+{
+  uint64_t sum = 0xcbf29ce484222325u;
+  for (unsigned char c : text)
+    sum = (sum ^ c) * 0x100000001b3u;
+  char digits[17];
+  snprintf (digits, sizeof digits, "%016" PRIx64, sum);
+  return digits;
+}
+
+// One folder for files from many: the path stands in the name, as gcov --preserve-paths writes it; of one that is too long, its end
+// behind a digest of all of it.
 std::string
 in_folder (std::string name)
 {
@@ -53,6 +81,13 @@ in_folder (std::string name)
   for (char &c : name)
     if (c == '/')
       c = '#';
+  if (name.size () > longest_file_name)
+    {
+      std::string front = '#' + digest (name);
+      std::string back = name.substr (name.size () - (longest_file_name - front.size ()));
+      size_t whole = back.find ('#');
+      name = front + (whole == std::string::npos ? back : back.substr (whole));
+    }
   return folder + '/' + name;
 }
 
@@ -73,18 +108,29 @@ write_whole (const std::string &path, const std::string &text)
   return false;
 }
 
+// `-r` without -flinker-output=nolto-rel: objects of link-time optimisation become another such object.
+bool
+is_for_another_link ()
+{
+  return in_lto_p && flag_incremental_link == INCREMENTAL_LINK_LTO;
+}
+
 void
 write_graph_of_unit ()
 {
   std::string name = base ();
-  if (seen_error () || name.empty ())
+  if (seen_error () || name.empty () || is_for_another_link ())
     return;
   sediment::Graph graph = sediment::collect ();
   if (graph.empty ())
     return;
   std::string path = (folder.empty () ? name : in_folder (name)) + ".gv";
-  if (!write_whole (path, graph.text (flag_wpa ? "gcc call graph of the program" : "gcc call graphs of units")))
+  std::string text = graph.text (in_lto_p ? "gcc call graph of the program" : "gcc call graphs of units");
+  if (!write_whole (path, text))
     note (path + ": " + xstrerror (errno));
+  else if (size_t left_out = graph.unacceptable ())
+    inform (UNKNOWN_LOCATION, "sediment: %s: without %lu functions or calls, whose names or files profiles cannot hold",
+	    path.c_str (), (unsigned long) left_out);
 }
 
 // GCC is built without exceptions and would end by one.
@@ -136,9 +182,14 @@ read_arguments (const plugin_name_args *plugin)
     folder = set;
   for (int at = 0; at < plugin->argc; ++at)
     {
-      if (strcmp (plugin->argv[at].key, "folder") || !plugin->argv[at].value)
+      if (strcmp (plugin->argv[at].key, "folder"))
 	{
 	  note (std::string ("the plugin has no argument `") + plugin->argv[at].key + "`; it has folder=DIR");
+	  return false;
+	}
+      if (!plugin->argv[at].value)
+	{
+	  note ("the plugin's argument `folder` names no folder; it is folder=DIR");
 	  return false;
 	}
       folder = plugin->argv[at].value;

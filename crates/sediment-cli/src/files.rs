@@ -41,10 +41,16 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Error {
 
 /// As [`read`], of a regular file or standard input alone: a device may have no end.
 pub(crate) fn read_regular(path: &Path) -> Result<Vec<u8>> {
+    expect_regular(path)?;
+    read(path)
+}
+
+/// Fails where there is something that is neither a file nor a folder.
+pub(crate) fn expect_regular(path: &Path) -> Result<()> {
     if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
         return Err(Error::failed("this is a device or a pipe, and no file").with_input(display(path)));
     }
-    read(path)
+    Ok(())
 }
 
 /// A recording to read: a file as it lies on disk, or what came through a pipe; much of that lies on disk too.

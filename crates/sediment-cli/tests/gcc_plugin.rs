@@ -66,6 +66,8 @@ type OfOne = (&'static str, fn(&'static Compiler), &'static [Need]);
 /// With this system's.
 const OF_ONE: &[OfOne] = &[
     ("counts_of_a_profile", counts_of_a_profile, &[]),
+    ("names_at_the_limit", names_at_the_limit, &[]),
+    ("a_tree_with_more_than_the_program", a_tree_with_more_than_the_program, &[]),
     ("fortran", fortran, &[Need::Program("gfortran")]),
     ("parallel_make_and_one_folder", parallel_make_and_one_folder, &[]),
     ("ccache_keeps_no_graph_unless_told_to_compile", ccache, &[Need::Program("ccache")]),
@@ -150,6 +152,84 @@ fn link_time_optimisation(gcc: &Compiler) {
             std::fs::remove_file(folder.path().join(name)).unwrap();
         }
     }
+    // In one partition there is no other phase, and its name is another each time.
+    let link = |more: &[&str]| {
+        gcc.run(folder.path(), gcc.c, &[&["-O2", "-flto", &plugin], more].concat());
+    };
+    link(&["-flto-partition=none", "main.o", "other.o", "-o", "program"]);
+    has(
+        &read(&folder, "program.wpa.gv"),
+        &["gcc call graph of the program", "\"main\" [heat=startup, entry=1]"],
+    );
+    let graphs = |folder: &TempDir| {
+        let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        names
+            .filter_map(|name| name.into_string().ok())
+            .filter(|name| name.ends_with(".gv"))
+            .collect::<Vec<_>>()
+    };
+    std::fs::remove_file(folder.path().join("main.c.gv")).unwrap();
+    assert_eq!(graphs(&folder), ["program.wpa.gv"]);
+    std::fs::remove_file(folder.path().join("program.wpa.gv")).unwrap();
+    // What goes on to another link is taken there.
+    link(&["-r", "main.o", "other.o", "-o", "both.o"]);
+    assert!(graphs(&folder).is_empty());
+}
+
+/// A path that makes no name of a file in one folder; a file's name that no profile can hold; a method that is called `main`.
+fn names_at_the_limit(gcc: &Compiler) {
+    let folder = sources(gcc);
+    let plugin = gcc.plugin();
+    let deep = ["a", "b", "c"].map(|name| name.repeat(100)).join("/");
+    let graphs = folder.path().join("graphs");
+    for new in [&folder.path().join(&deep), &graphs] {
+        std::fs::create_dir_all(new).unwrap();
+    }
+    let object = format!("{deep}/other.o");
+    let argument = format!("-fplugin-arg-sediment-folder={}", graphs.display());
+    let output = gcc.run(folder.path(), gcc.c, &["-O2", &plugin, &argument, "-c", "other.c", "-o", &object]);
+    assert_eq!(err(&output), "");
+    let names: Vec<_> = std::fs::read_dir(&graphs).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(names.len() == 1 && names[0].to_string_lossy().ends_with("c#other.c.gv"), "{names:?}");
+    std::fs::write(folder.path().join("q\"x.c"), OTHER).unwrap();
+    let output = gcc.run(folder.path(), gcc.c, &["-O2", &plugin, "-c", "q\"x.c"]);
+    has(&err(&output), &["without 2 functions or calls"]);
+    has(&read(&folder, "q\"x.c.gv"), &["\"twist\""]);
+    std::fs::write(
+        folder.path().join("m.cc"),
+        "struct App { int main(int); };\nint f(int);\nint App::main(int x) { return f(x); }\n",
+    )
+    .unwrap();
+    gcc.run(folder.path(), gcc.cxx, &["-O2", &plugin, "-c", "m.cc"]);
+    assert!(!read(&folder, "m.cc.gv").contains("entry"), "{}", read(&folder, "m.cc.gv"));
+}
+
+/// A tree in which configure left its last try, and that has an object that is none.
+fn a_tree_with_more_than_the_program(gcc: &Compiler) {
+    let folder = sources(gcc);
+    let plugin = gcc.plugin();
+    let probe = "int twist(int);\nint main(void) { return twist(1); }\n";
+    std::fs::write(folder.path().join("conftest.c"), probe).unwrap();
+    std::fs::write(folder.path().join("broken.o"), b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x01\0broken")
+        .unwrap();
+    let unused = format!("{MAIN}int local_too(int x) {{ return local(x); }}\n");
+    std::fs::write(folder.path().join("main.c"), unused).unwrap();
+    gcc.run(
+        folder.path(),
+        gcc.c,
+        &["-O2", "-ffunction-sections", &plugin, "-c", "main.c", "other.c", "conftest.c"],
+    );
+    gcc.run(folder.path(), gcc.c, &["-Wl,--gc-sections", "main.o", "other.o", "-o", "program"]);
+    let imported = sediment(folder.path(), &["import", ".", "--binary", "program", "-o", "p.gv"]);
+    has(&err(&imported), &["object files that cannot be read: 1", "2 of 3 graphs of units are of program"]);
+    has(&read(&folder, "p.gv"), &["\"main\" -> \"local@program:main.c\""]);
+    // One that the user names is not passed over.
+    let named = sediment(folder.path(), &["import", "broken.o", "--binary", "program"]);
+    assert!(
+        !named.status.success() && err(&named).contains("broken.o: this object file cannot be read"),
+        "{}",
+        err(&named)
+    );
 }
 
 fn objects_stay_the_same(gcc: &Compiler) {

@@ -151,6 +151,40 @@ fn git_compares_by_lines() {
     }
 }
 
+/// git stops at a file that cannot be shown.
+#[test]
+fn what_is_no_profile_is_shown_as_it_is() {
+    let folder = folder();
+    let at = folder.path();
+    for (text, shown) in [
+        ("digraph Drawing { a -> b [count=x]; }\n", "digraph Drawing"),
+        ("", ""),
+        ("\u{1b}[31mjunk", "\\u{1b}[31mjunk"),
+    ] {
+        std::fs::write(at.join("other.gv"), text).unwrap();
+        let said = done(&sediment(at, &["diff", "other.gv"]));
+        assert!(said.starts_with("no profile: ") && said.contains(shown), "{said}");
+        assert_ne!(code(&sediment(at, &["diff", "other.gv", "one.gv"])), 0);
+    }
+    assert_eq!(code(&sediment(at, &["diff", "none.gv"])), 1);
+}
+
+/// As the page on packaging says it.
+#[test]
+fn what_is_kept_fades_by_a_weight_of_its_own() {
+    let folder = folder();
+    let at = folder.path();
+    let arguments = ["merge", "--dry-run", "-w", "0.5", "--into", "one.gv", "-w", "1", "two.gv"];
+    let said = done(&sediment(at, &arguments));
+    assert!(said.contains("kept          33.33 %"), "{said}");
+    let refused = sediment(at, &["merge", "-w", "0", "--into", "one.gv", "two.gv"]);
+    assert_eq!(code(&refused), 2);
+    assert!(err(&refused).contains("nothing would be left"), "{}", err(&refused));
+    let refused = sediment(at, &["merge", "--into", "/dev/zero", "two.gv"]);
+    assert_eq!(code(&refused), 1);
+    assert!(err(&refused).contains("/dev/zero: this is a device"), "{}", err(&refused));
+}
+
 #[test]
 fn every_command_has_a_page() {
     let folder = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use sediment::Losses;
-use sediment::binary::{Binary, BinaryFunction};
+use sediment::binary::{Binary, BinaryFunction, PltStub};
 use sediment::profile::{FunctionKey, Millionths, Profile, text};
 use sediment::static_graph::{Unit, estimate::estimate, link_up, read_unit};
 use std::collections::BTreeSet;
@@ -115,6 +115,89 @@ fn a_unit_of_another_program_of_the_tree_is_left_out() {
     ]);
     let joined = link_up(&units, &binary, "tac", Some(&map)).unwrap();
     assert_eq!(calls(&joined.profile), [pair("main", "turn"), pair("turn", "usage")]);
+}
+
+/// What configure, CMake and Meson compile has a `main` too, and little that could be missing.
+#[test]
+fn the_main_of_a_program_is_no_probe_s_and_no_small_program_s() {
+    let program = unit(
+        "build/main.c.gv",
+        "\"main\" -> \"help\" [static=50];\n\"help\" [file=\"main.c\"];\n\"unused\" -> \"help\" [static=1];\n",
+    );
+    let probe = "\"main\" -> \"puts\" [static=9];\n";
+    let binary = linked(vec![function("main", 0x100, None), function("help", 0x200, Some("main.c"))]);
+    for name in [
+        "conftest.c.gv",
+        "graphs/#build#conftest.cpp.gv",
+        "graphs/#b#CMakeFiles#CMakeScratch#TryCompile-x#CMakeFiles#cmTC_1.dir#src.c.gv",
+        "b/meson-private/tmpq/testfile.c.gv",
+    ] {
+        let units = [unit(name, probe), program.clone()];
+        let joined = link_up(&units, &binary, "tool", None).unwrap();
+        assert_eq!(calls(&joined.profile), [pair("main", "help")], "{name}");
+    }
+    // A program of which all is there, but that is not much; and one that calls what this one does not import.
+    let larger: String = (0..6)
+        .map(|n| format!("\"main\" -> \"part{n}\" [static=1];\n\"part{n}\" -> \"help\" [static=1];\n"))
+        .collect();
+    let mut functions = binary.functions.clone();
+    functions.extend((0..6).map(|n| function(&format!("part{n}"), 0x300 + n * 16, None)));
+    let binary = Binary {
+        plt_stubs: vec![PltStub { address: 0x1000, size: 16, target: "puts".to_owned() }],
+        ..linked(functions)
+    };
+    let mut large = program;
+    large.graph = unit(
+        "build/main.c.gv",
+        &format!("\"help\" [file=\"main.c\"];\n\"unused\" -> \"help\" [static=1];\n{larger}"),
+    )
+    .graph;
+    for other in [probe, "\"main\" -> \"puts\" [static=9];\n\"main\" -> \"gets\" [static=9];\n"] {
+        let units = [unit("hello.c.gv", other), large.clone()];
+        let joined = link_up(&units, &binary, "tool", None).unwrap();
+        assert!(!calls(&joined.profile).contains(&pair("main", "puts")), "{other}");
+        assert!(calls(&joined.profile).contains(&pair("main", "part5")), "{other}");
+    }
+}
+
+/// A tree of two programs by link-time optimisation; a link map names objects, which these graphs are not of.
+#[test]
+fn the_graph_of_another_whole_program_is_left_out() {
+    let whole = |name: &str, lines: &str| Unit { whole_program: true, ..unit(name, lines) };
+    let units = [
+        whole(
+            "cat.wpa.gv",
+            "\"main\" -> \"cat\" [static=1];\n\"cat\" [file=\"cat.c\"];\n\"cat\" -> \"shared\" [static=2];\n",
+        ),
+        whole(
+            "tac.wpa.gv",
+            "\"main\" -> \"shared\" [static=90];\n\"tac\" [file=\"tac.c\"];\n\"main\" -> \"tac\" [static=1];\n",
+        ),
+    ];
+    let binary = linked(vec![
+        function("main", 0x100, None),
+        function("cat", 0x200, Some("cat.c")),
+        function("shared", 0x300, None),
+    ]);
+    let map: BTreeSet<String> = ["/tmp/cc1.ltrans0.ltrans.o".to_owned(), "src/cat-main.o".to_owned()].into();
+    for objects in [None, Some(&map)] {
+        let joined = link_up(&units, &binary, "cat", objects).unwrap();
+        assert_eq!(calls(&joined.profile), [pair("cat", "shared"), pair("main", "cat")]);
+    }
+}
+
+/// Modules have no soname: what they export is where they begin all the same.
+#[test]
+fn what_a_module_exports_is_where_it_begins() {
+    let units = [unit("m.c.gv", "\"PyInit_m\" -> \"inner\" [static=3];\n\"inner\" [file=\"m.c\"];\n")];
+    let module = vec![function("PyInit_m", 0x100, None), function("inner", 0x200, Some("m.c"))];
+    for (more, expected) in [(None, 3.0), (Some("_start"), 0.0)] {
+        let mut functions = module.clone();
+        functions.extend(more.map(|name| function(name, 0x300, None)));
+        let mut joined = link_up(&units, &linked(functions), "m.so", None).unwrap();
+        estimate(&mut joined.profile);
+        assert!((runs(&joined.profile, "inner") - expected).abs() < 1e-6, "{more:?}");
+    }
 }
 
 /// A unit of a table of functions has no calls and defines no function.

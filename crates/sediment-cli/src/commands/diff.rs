@@ -7,7 +7,7 @@ use crate::ui::Ui;
 use clap::Args;
 use sediment::Result;
 use sediment::profile::difference::{self, Moved};
-use sediment::profile::{FunctionKey, Profile, SHARE_TOTAL};
+use sediment::profile::{FunctionKey, Profile, SHARE_TOTAL, text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -16,7 +16,8 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(long_about = "Say in what two profiles differ.\n\n\
 Profiles are compared by the share that each function has of all calls, so that a long recording and a short one of the same work \
-are alike. With one profile, prints its functions and calls with their shares, a line each, for git to compare:\n\n\
+are alike. With one profile, prints its functions and calls with their shares, a line each, for git to compare, and a file that \
+is no profile as it is:\n\n\
   echo '*.gv diff=sediment' >> .gitattributes\n  git config diff.sediment.textconv 'sediment diff'")]
 pub(crate) struct Arguments {
     /// The profile as it was
@@ -31,10 +32,11 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
-    let before = read_profile(&arguments.before, ui)?;
     let Some(path) = &arguments.after else {
-        return ui.result(&as_lines(&before));
+        let bytes = files::read(&arguments.before)?;
+        return ui.result(&for_git(&bytes));
     };
+    let before = read_profile(&arguments.before, ui)?;
     let after = read_profile(path, ui)?;
     let names = (files::display(&arguments.before), files::display(path));
     ui.result(&in_words(&before, &after, &names, arguments.top))
@@ -113,6 +115,15 @@ fn list(text: &mut String, what: &str, moved: &[&Moved], top: usize, share: impl
     }
     if moved.len() > shown {
         let _ = writeln!(text, "  {:>20}  and {} more (--top 0 lists all)", "", moved.len() - shown);
+    }
+}
+
+/// A profile by lines. git calls no comparison an error and stops at a file that cannot be shown, so what is no profile, such as a
+/// drawing of the same ending or a version that was damaged, is shown as it is.
+fn for_git(bytes: &[u8]) -> String {
+    match text::parse(bytes) {
+        Ok((profile, _)) => as_lines(&profile),
+        Err(error) => format!("no profile: {error}\n{}", String::from_utf8_lossy(bytes)),
     }
 }
 

@@ -107,7 +107,7 @@ impl Arguments {
         }
     }
 
-    fn of_units(&self, units: &[PathBuf], ui: &Ui) -> Result<profile::Profile> {
+    fn of_units(&self, units: &[unit_graphs::Found], ui: &Ui) -> Result<profile::Profile> {
         let others = [
             (self.trace.is_some(), "--trace"),
             (self.symfs.is_some(), "--symfs"),

@@ -73,8 +73,8 @@ pub static COMPILERS: &[Compiler] = &[
         runs: Runs::InTree,
         needs: &[
             Need::Program("unshare"),
-            Need::FurtherDebian13(HEADERS_14_AARCH64),
-            Need::FurtherDebian13("usr/bin/aarch64-linux-gnu-g++-14"),
+            Need::Debian13(HEADERS_14_AARCH64),
+            Need::Debian13("usr/bin/aarch64-linux-gnu-g++-14"),
         ],
     },
     Compiler {
@@ -83,11 +83,7 @@ pub static COMPILERS: &[Compiler] = &[
         cxx: "g++-13",
         builder: "g++-13",
         runs: Runs::InTree,
-        needs: &[
-            Need::Program("unshare"),
-            Need::FurtherDebian13(HEADERS_13),
-            Need::FurtherDebian13("usr/bin/g++-13"),
-        ],
+        needs: &[Need::Program("unshare"), Need::Debian13(HEADERS_13), Need::Debian13("usr/bin/g++-13")],
     },
 ];
 

@@ -4,14 +4,15 @@
 //! The linked file's symbols decide. A local function of a unit is that of its name and its unit's file, a global one that of its
 //! name, hidden or not; what the file does not define is called in another DSO. A unit belongs to the file where the file has
 //! functions of it that call (of one that holds tables alone: functions that these name), and where a link map is at hand, where the map names its object. Two units may claim one local
-//! function, as trees have many a `main.c`: the unit of which more is in the file has it.
+//! function or `main`, as trees have many a `main.c`: the unit of which more is in the file has it, and what configure, CMake and
+//! Meson compile to try the compiler never has. Of graphs of whole programs, as a tree has one for each, it is the same.
 //!
 //! What several units say of one function (C++ emits templates and inline functions in each) is not added up: the largest
 //! frequency stays. Counts are of different runs of the same counters, and add up.
 
 use super::{Unit, least};
 use crate::binary::{Binary, BinaryFunction};
-use crate::profile::{EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Profile};
+use crate::profile::{CallKind, EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Profile};
 use crate::{Error, Losses, Result};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -48,8 +49,9 @@ pub fn link_up(
     let mut members: Vec<Member> = Vec::new();
     for unit in units {
         let member = Member::new(unit, &symbols);
-        let named =
-            objects.is_none_or(|objects| objects.iter().any(|object| is_object_of(object, &unit.name)));
+        // A map names the objects that went into link-time optimisation, not what came out of it.
+        let named = unit.whole_program
+            || objects.is_none_or(|objects| objects.iter().any(|object| is_object_of(object, &unit.name)));
         if named && member.present > 0 {
             members.push(member);
         } else {
@@ -91,6 +93,8 @@ struct Symbols<'b> {
     label: &'b str,
     by_name: HashMap<&'b str, Vec<&'b BinaryFunction>>,
     twins: BTreeSet<&'b str>,
+    /// Functions of other DSOs that it calls, as far as linkage stubs tell.
+    imported: HashSet<&'b str>,
     /// Those that other DSOs can call by name.
     exported: HashSet<&'b str>,
 }
@@ -101,11 +105,14 @@ impl<'b> Symbols<'b> {
         for function in &binary.functions {
             by_name.entry(&function.name).or_default().push(function);
         }
-        // A program's global functions are called from inside; what a library exports is where it begins.
-        let library = binary.soname.is_some();
+        // A program's global functions are called from inside; what a library exports is where it begins. Modules that programs
+        // load by path have no soname.
+        let library =
+            binary.soname.is_some() || !by_name.contains_key("main") && !by_name.contains_key("_start");
         let exported = binary.functions.iter().filter(|function| library && !function.local);
         let exported = exported.map(|function| function.name.as_str()).collect();
-        Self { label, by_name, twins: binary.twins(), exported }
+        let imported = binary.plt_stubs.iter().map(|stub| stub.target.as_str()).collect();
+        Self { label, by_name, twins: binary.twins(), imported, exported }
     }
 
     fn here(&self, function: &BinaryFunction) -> Option<FunctionKey> {
@@ -141,34 +148,48 @@ struct Member<'u> {
     found: Vec<Option<FunctionKey>>,
     /// Those that call, which it therefore defines.
     calls: Vec<bool>,
-    /// How many functions it defines, for all that can be seen, and how many of them are in the linked file.
-    defined: usize,
+    /// How many functions it defines, for all that can be seen, are in the linked file.
     present: usize,
+    /// How many functions it defines or has those call, and how many of them the linked file has or imports.
+    named: u64,
+    known: u64,
 }
 
 impl<'u> Member<'u> {
     fn new(unit: &'u Unit, symbols: &Symbols<'_>) -> Self {
         let graph = &unit.graph;
-        let mut found = vec![None; graph.function_count()];
-        let mut calls = vec![false; graph.function_count()];
-        for (caller, _, _) in graph.edges() {
+        let functions = graph.functions();
+        let mut found = vec![None; functions.len()];
+        for function in &functions {
+            found[function.index()] = symbols.find(graph.key(*function));
+        }
+        let mut calls = vec![false; functions.len()];
+        let mut needed = vec![false; functions.len()];
+        for (caller, callee, facts) in graph.edges() {
             calls[caller.index()] = true;
+            needed[callee.index()] |= found[caller.index()].is_some()
+                && !matches!(facts.kind, Some(CallKind::Indirect | CallKind::Thunk));
         }
         let (mut defined, mut present) = (0, 0);
-        for function in graph.functions() {
+        let (mut named, mut known) = (0, 0);
+        for function in functions {
+            let at = function.index();
             let key = graph.key(function);
-            found[function.index()] = symbols.find(key);
-            if calls[function.index()] || key.file.is_some() {
+            let is_here = found[at].is_some();
+            if calls[at] || key.file.is_some() {
                 defined += 1;
-                present += usize::from(found[function.index()].is_some());
+                present += usize::from(is_here);
+            } else if !needed[at] || !is_here && symbols.imported.is_empty() {
+                continue;
             }
+            named += 1;
+            known += u64::from(is_here || !calls[at] && symbols.imported.contains(key.name.as_str()));
         }
         // Tables of functions, of whom the unit tells no more than that their addresses are taken.
         if defined == 0 {
-            defined = found.len();
             present = found.iter().flatten().count();
         }
-        Self { unit, found, calls, defined, present }
+        Self { unit, found, calls, present, named, known }
     }
 
     /// The functions of the linked file that this unit tells the calls of.
@@ -191,10 +212,15 @@ impl<'u> Member<'u> {
         claimed.filter_map(|function| self.found[function.index()].as_ref())
     }
 
-    /// Of which unit more is in the linked file, in shares.
+    /// Of which unit more is in the linked file: in shares, where one that names little says little by all of it (Laplace's rule of
+    /// succession).
     fn compare(&self, other: &Self) -> Ordering {
-        let share = |member: &Self, other: &Self| member.present * other.defined;
-        share(self, other).cmp(&share(other, self)).then(self.present.cmp(&other.present))
+        let share = |member: &Self, other: &Self| {
+            u128::from(member.known + 1).saturating_mul(u128::from(other.named + 2))
+        };
+        is_probe(&other.unit.name)
+            .cmp(&is_probe(&self.unit.name))
+            .then(share(self, other).cmp(&share(other, self)))
     }
 
     fn put_into(&self, profile: &mut Profile, seen_whole: &HashSet<&FunctionKey>, losses: &mut Losses) {
@@ -256,10 +282,10 @@ fn join(known: &mut EdgeFacts, more: &EdgeFacts) {
 
 /// Of units that claim one function, those stay of which most is in the linked file.
 fn leave_out_rivals(members: &mut Vec<Member<'_>>, losses: &mut Losses) {
-    let mut claims: BTreeMap<&FunctionKey, Vec<usize>> = BTreeMap::new();
-    for (at, member) in members.iter().enumerate().filter(|(_, member)| !member.unit.whole_program) {
+    let mut claims: BTreeMap<(bool, &FunctionKey), Vec<usize>> = BTreeMap::new();
+    for (at, member) in members.iter().enumerate() {
         for key in member.claims() {
-            claims.entry(key).or_default().push(at);
+            claims.entry((member.unit.whole_program, key)).or_default().push(at);
         }
     }
     let mut beaten = vec![false; members.len()];
@@ -276,14 +302,28 @@ fn leave_out_rivals(members: &mut Vec<Member<'_>>, losses: &mut Losses) {
     members.retain(|_| !beaten.next().unwrap_or(false));
 }
 
+/// Whether this is what a build system compiled to try the compiler: autoconf's `conftest`, and what lies in CMake's and Meson's own
+/// folders for it.
+fn is_probe(unit: &str) -> bool {
+    let mut parts = unit.rsplit(['/', '#']);
+    let name = parts.next().unwrap_or(unit);
+    name.starts_with("conftest.")
+        || parts.any(|folder| matches!(folder, "CMakeTmp" | "CMakeScratch" | "meson-private"))
+}
+
 /// Whether an object of a link map, as a path or as `archive(member)`, is what the unit of this path was compiled to:
 /// `build/ceval.o` to `build/ceval.c.gv`, `ceval.cpp.o` to `ceval.cpp.cpp.gv`.
 fn is_object_of(object: &str, unit: &str) -> bool {
     let without = |path: &str| path.rsplit_once('.').map_or(path, |(stem, _)| stem).to_owned();
-    // In one folder for all, the path stands in the name.
-    let unit = match unit.rsplit_once('/') {
-        Some((_, name)) if name.starts_with('#') => name.replace('#', "/"),
-        _ => unit.to_owned(),
+    // In one folder for all, the path stands in the name; the end of a long one behind a digest.
+    let unit = match unit.rsplit_once('/').map_or(unit, |(_, name)| name).strip_prefix('#') {
+        Some(path) => match path.split_once('#') {
+            Some((digest, end)) if digest.len() == 16 && digest.bytes().all(|c| c.is_ascii_hexdigit()) => {
+                end.replace('#', "/")
+            }
+            _ => format!("/{}", path.replace('#', "/")),
+        },
+        None => unit.to_owned(),
     };
     let unit = if unit.ends_with(".o") { without(&unit) } else { without(&without(&unit)) };
     let object = match object.rsplit_once('(') {
@@ -312,6 +352,7 @@ mod tests {
             ("CMakeFiles/x.dir/foo.cpp.o", "CMakeFiles/x.dir/foo.cpp.cpp.gv"),
             ("./a.o", "a.c.gv"),
             ("/b/src/a.o", "graphs/#b#src#a.c.gv"),
+            ("/b/src/a.o", "graphs/#0123456789abcdef#src#a.c.gv"),
             ("a.o", "a.o"),
         ] {
             assert!(is_object_of(object, unit), "{object} {unit}");

@@ -36,16 +36,13 @@ pub enum Need {
     GccPluginHeaders(&'static str),
     /// A file of the Debian 13 tree that `scripts/toolchain` makes.
     Debian13(&'static str),
-    /// A file that can be installed into that tree: where it is missing its cases are ignored, also if all that is needed has to be
-    /// there.
-    FurtherDebian13(&'static str),
     /// A file of `../shared/data`, which is not part of the project.
     SharedData(&'static str),
 }
 
 impl Need {
     fn is_required(self) -> bool {
-        !matches!(self, Need::SharedData(_) | Need::FurtherReference(_) | Need::FurtherDebian13(_))
+        !matches!(self, Need::SharedData(_) | Need::FurtherReference(_))
     }
 
     fn missing(self) -> Option<String> {
@@ -58,7 +55,7 @@ impl Need {
             }
             Need::GccPluginHeaders(compiler) => (!has_gcc_plugin_headers(compiler))
                 .then(|| format!("the headers of {compiler}'s plugins are not installed")),
-            Need::Debian13(path) | Need::FurtherDebian13(path) => (!debian13().join(path).exists())
+            Need::Debian13(path) => (!debian13().join(path).exists())
                 .then(|| format!("the Debian 13 tree has no {path}: run scripts/toolchain debian13")),
             Need::SharedData(name) => {
                 (!shared_data(name).is_file()).then(|| "not run: data absent".to_owned())

@@ -30,6 +30,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         .files("into")?
         .pop()
         .ok_or_else(|| Error::new(ErrorKind::Usage, "no profile is named that is to grow"))?;
+    files::expect_regular(&path)?;
     let kept = path.exists().then(|| read_profile(&path, ui)).transpose()?;
     let build = Build::read(&options.against)?;
     let whose = arguments.names("profiles");
@@ -53,6 +54,15 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         return Err(Error::new(ErrorKind::BelowFloor, "all files are of another version than the build"));
     }
     let grown = grow(kept.as_ref().map(|kept| (kept, weight)), &sent, options)?;
+    if grown.kept == 0 && grown.added.iter().all(|added| added.part == 0) {
+        let error = Error::new(
+            ErrorKind::Usage,
+            "nothing would be left: all that is merged has the weight 0, or counts nothing",
+        );
+        return Err(error
+            .with_input(files::display(&path))
+            .with_hint("a weight holds for all files behind it, until the next -w"));
+    }
     say_what_looks_alike(&grown.profile, ui);
     ui.result(&report(&path, kept.as_ref(), &grown, &sent, &build))?;
     if options.dry_run {

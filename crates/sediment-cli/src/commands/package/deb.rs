@@ -50,8 +50,8 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let named = |error: Error| error.with_input(files::display(&control));
     let source = Source::read(&before).map_err(named)?;
     source.must_be_understood(&debian)?;
-    let mut changes =
-        vec![Change { path: control.clone(), after: source.with_sequence(), before: Some(before.clone()) }];
+    let after = source.with_sequence().map_err(named)?;
+    let mut changes = vec![Change { path: control.clone(), after, before: Some(before.clone()) }];
     if let Some(percent) = arguments.min_coverage {
         let after = with_floor(&rules, &rules_before, percent)?;
         changes.push(Change { path: rules, after, before: Some(rules_before) });
@@ -70,12 +70,13 @@ fn refused(path: &Path, why: &str, hint: &str) -> Error {
 
 /// debian/rules has to hand the build to dh, by itself or by a file that it includes.
 fn must_use_sequences(path: &Path, rules: &str) -> Result<()> {
-    let included = rules.lines().filter_map(|line| line.trim_start_matches('-').strip_prefix("include "));
-    // Files of other packages; one with a variable in its name cannot be found.
+    let included =
+        rules.lines().filter_map(|line| line.trim_start_matches(['-', 's']).strip_prefix("include "));
+    // Its own and those of other packages, as make finds them; one with a variable in its name cannot be found.
+    let source = path.parent().and_then(Path::parent).unwrap_or(Path::new(""));
     let mut texts: Vec<String> = included
-        .map(|file| PathBuf::from(file.trim()))
-        .filter(|file| file.is_absolute())
-        .filter_map(|file| read_recipe(&file).ok())
+        .flat_map(str::split_whitespace)
+        .filter_map(|file| read_recipe(&source.join(file)).ok())
         .collect();
     texts.insert(0, rules.to_owned());
     for taken in ["COMPILER_PATH", "PROF_DIR"] {
@@ -87,7 +88,7 @@ fn must_use_sequences(path: &Path, rules: &str) -> Result<()> {
             ));
         }
     }
-    if texts.iter().any(|text| code(text).any(calls_dh)) {
+    if texts.iter().any(|text| code(&text.replace("\\\n", " ")).any(calls_dh)) {
         return Ok(());
     }
     Err(refused(
@@ -253,19 +254,20 @@ impl<'a> Source<'a> {
     }
 
     /// The text with the sequence behind debhelper, written as the list is.
-    fn with_sequence(&self) -> String {
+    fn with_sequence(&self) -> Result<String> {
         let items = self.items();
         let is = |item: &Item<'_>, name: &str| {
             item.text.strip_prefix(name).is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric()))
         };
         if items.iter().any(|item| is(item, SEQUENCE)) {
-            return self.text.to_owned();
+            return Ok(self.text.to_owned());
         }
-        let Some(index) =
-            items.iter().position(|item| is(item, "debhelper-compat") || item.text.starts_with("debhelper"))
-        else {
-            return self.text.to_owned();
-        };
+        let index =
+            items.iter().position(|item| is(item, "debhelper-compat") || item.text.starts_with("debhelper"));
+        let index = index.ok_or_else(|| {
+            Error::failed("not changed: debhelper is not in Build-Depends")
+                .with_hint(format!("write `{SEQUENCE} <!pkg.{}.nosediment>` beside it by hand", self.name))
+        })?;
         let own = &items[index];
         let between = |a: &Item<'_>, b: &Item<'_>| self.text[a.end..b.start].to_owned();
         let plain = |text: &String| !text.contains('#');
@@ -278,7 +280,7 @@ impl<'a> Source<'a> {
             if indent.trim().is_empty() { format!(",\n{indent}") } else { ", ".to_owned() }
         });
         let (head, tail) = self.text.split_at(own.end);
-        format!("{head}{separator}{SEQUENCE} <!pkg.{}.nosediment>{tail}", self.name)
+        Ok(format!("{head}{separator}{SEQUENCE} <!pkg.{}.nosediment>{tail}", self.name))
     }
 }
 
@@ -294,7 +296,7 @@ mod tests {
     use super::*;
 
     fn changed(control: &str) -> String {
-        Source::read(control).unwrap().with_sequence()
+        Source::read(control).unwrap().with_sequence().unwrap()
     }
 
     /// The list of build dependencies keeps its style.
@@ -328,6 +330,29 @@ mod tests {
             assert_eq!(changed(&control(before)), control(&after));
             assert_eq!(changed(&control(&after)), control(&after), "a second time changes nothing");
         }
+    }
+
+    #[test]
+    fn without_debhelper_there_is_no_place_for_it() {
+        let control = "Source: toy\nBuild-Depends: cmake\n\nPackage: toy\nArchitecture: any\n";
+        let error = Source::read(control).unwrap().with_sequence().unwrap_err();
+        assert!(error.to_string().contains("debhelper is not in Build-Depends"), "{error}");
+    }
+
+    /// Over several lines, and in a file of the package's own.
+    #[test]
+    fn dh_is_found_where_it_is_called() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let debian = folder.path().join("debian");
+        std::fs::create_dir(&debian).unwrap();
+        std::fs::write(debian.join("main.mk"), "%:\n\tdh \\\n\t  $@\n").unwrap();
+        std::fs::write(debian.join("own.mk"), "export PROF_DIR = x\n").unwrap();
+        let asked = |rules: &str| must_use_sequences(&debian.join("rules"), rules);
+        asked("include debian/main.mk\n").unwrap();
+        asked("%:\n\tdh --with x \\\n\t  $@\n").unwrap();
+        assert!(asked("include debian/none.mk\n").is_err());
+        let error = asked("-include debian/own.mk debian/main.mk\n").unwrap_err();
+        assert!(error.to_string().contains("PROF_DIR"), "{error}");
     }
 
     #[test]

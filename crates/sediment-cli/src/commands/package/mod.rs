@@ -129,7 +129,7 @@ fn profile_for(folder: &Path, profile: &Path, ui: &Ui) -> Result<Addition> {
     let Some(name) = safe else {
         return Err(Error::new(
             ErrorKind::Usage,
-            "a profile in a source package is called NAME.gv or NAME.prof, without blanks",
+            "a profile in a source package is called NAME.gv or NAME.prof, in letters of ASCII, digits and _ . + -",
         )
         .with_input(name)
         .with_hint("rename the file"));

@@ -55,7 +55,13 @@ struct Changed {
 /// Adds the lines to a spec; one that has them already stays as it is.
 fn change(text: &str, profile: &str, floor: u8) -> Result<Changed> {
     if ["%sediment_prep", "%{sediment_prep", "sediment-rpm-macros"].iter().any(|word| text.contains(word)) {
-        let notes = vec!["the macros of sediment are in use already: the spec stays as it is".to_owned()];
+        let mut notes = vec!["the macros of sediment are in use already: the spec stays as it is".to_owned()];
+        if !text.contains(profile) {
+            notes.push(format!(
+                "{profile} does not stand in it: name it as a source and in %sediment_prep, or give the profile the name of the one \
+                 that does"
+            ));
+        }
         return Ok(Changed { text: text.to_owned(), notes });
     }
     let spec = Spec::read(text)?;
@@ -265,6 +271,33 @@ mod tests {
     fn tags_inside_macros_are_none() {
         let spec = SPEC.replace("Name:  ", "%global text() %{expand:\nSource99: not.one\n%if\n}\nName:  ");
         assert!(changed(&spec).contains("Source8:        foo.gv"));
+    }
+
+    #[test]
+    fn lines_of_a_definition_that_is_continued_are_none_of_the_spec() {
+        let definition = "%define pk() \\\nSource50: x \\\nBuildRequires: y \\\n%prep \\\n%{nil}\n";
+        let spec = SPEC.replace("BuildRequires:  make\n", &format!("BuildRequires:  make\n{definition}"));
+        let after = changed(&spec);
+        assert!(after.contains(definition), "{after}");
+        assert!(after.contains("Source8:        foo.gv\nBuildRequires:"), "{after}");
+    }
+
+    #[test]
+    fn the_condition_of_the_next_section_is_not_that_of_prep() {
+        let next = "\n%if %{with x}\n%generate_buildrequires\n%endif\n";
+        let after = changed(&SPEC.replace("%autosetup\n", &format!("%autosetup\n{next}")));
+        let prep = "%autosetup\n%{?with_sediment:%sediment_prep %{SOURCE8}}\n";
+        assert!(after.contains(&format!("{prep}{next}")), "{after}");
+        let own = "%if %{with x}\ntouch x\n%endif\n";
+        let after = changed(&SPEC.replace("%autosetup\n", &format!("%autosetup\n{own}")));
+        assert!(after.contains(&format!("{own}%{{?with_sediment:%sediment_prep")), "{after}");
+    }
+
+    #[test]
+    fn a_profile_that_a_changed_spec_does_not_name_is_noted() {
+        let after = changed(SPEC);
+        assert_eq!(change(&after, "foo.gv", 90).unwrap().notes.len(), 1);
+        assert!(change(&after, "bar.gv", 90).unwrap().notes[1].starts_with("bar.gv does not stand in it"));
     }
 
     #[test]

@@ -80,13 +80,16 @@ impl<'a> Spec<'a> {
         }
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
         let mut spec = Self { depth: vec![0], sections: Vec::new(), tags: Vec::new(), lines };
-        // Braces that a macro's definition has opened in a line before.
+        // Braces that a macro's definition has opened in a line before, and whether that line is continued.
         let mut braces = 0_usize;
+        let mut continued = false;
         for line in 0..spec.lines.len() {
             let text = spec.lines[line];
             let word = first_word(text);
             let mut depth = *spec.depth.last().unwrap_or(&0);
-            let in_macro = braces > 0;
+            let in_macro = braces > 0 || continued;
+            continued =
+                (in_macro || matches!(word, "%define" | "%global")) && text.trim_end().ends_with('\\');
             let in_first_part = spec.sections.is_empty();
             if in_first_part {
                 braces = after_braces(text, braces);
@@ -139,10 +142,10 @@ impl<'a> Spec<'a> {
         }
     }
 
-    /// The line behind the last of a section that says something.
+    /// The line behind the last of a section that says something; in front of a condition that the next section stands under.
     pub(super) fn end_of_text(&self, section: Section<'_>) -> usize {
-        let says = |line: &usize| !self.lines[*line].trim().is_empty();
-        (section.first..section.end).rev().find(says).map_or(section.end, |line| line + 1)
+        let ends = |line: &usize| self.depth(line + 1) == 0 && !self.lines[*line].trim().is_empty();
+        (section.first..section.end).rev().find(ends).map_or(section.end, |line| line + 1)
     }
 
     /// Where another section can be put in behind one: in front of what leads to the next, such as comments and the condition that
