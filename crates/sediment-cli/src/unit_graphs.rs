@@ -4,7 +4,7 @@
 use crate::files::{self, Source, SystemFiles};
 use crate::ui::Ui;
 use sediment::binary::Binary;
-use sediment::profile::Profile;
+use sediment::profile::{EdgeFacts, Profile};
 use sediment::read::Input;
 use sediment::static_graph::{self, UNIT_READERS, Unit, estimate};
 use sediment::{Error, ErrorKind, Losses, Result};
@@ -38,7 +38,19 @@ pub(crate) fn find(paths: &[PathBuf], ui: &Ui) -> Result<Option<Vec<Found>>> {
             other = other.or(Some(path));
         }
     }
+    // Folders that overlap: of counts each is to be added once.
+    let mut seen = BTreeSet::new();
+    found.retain(|unit: &Found| seen.insert(unit.path.canonicalize().unwrap_or_else(|_| unit.path.clone())));
     match other {
+        Some(folder) if found.is_empty() && folder.is_dir() && !is_recording(folder) => {
+            ui.losses("searching", &losses);
+            Err(Error::failed("in this folder is no call graph of a unit")
+                .with_input(files::display(folder))
+                .with_hint(
+                    "compile with sediment's plugin for GCC or with -fcallgraph-info (docs/static-graphs.md); of profilers' files, name \
+                     those that belong to one run",
+                ))
+        }
         _ if found.is_empty() => Ok(None),
         None => {
             ui.losses("searching", &losses);
@@ -48,6 +60,11 @@ pub(crate) fn find(paths: &[PathBuf], ui: &Ui) -> Result<Option<Vec<Found>>> {
             .with_input(files::display(other))
             .with_hint("import what compilers leave and what profilers leave one after the other, and merge the profiles")),
     }
+}
+
+/// Whether a folder is what `perf record --threads` leaves.
+fn is_recording(folder: &Path) -> bool {
+    folder.join("data").is_file() && folder.join("data.0").is_file()
 }
 
 /// Adds the files of units below a folder, by path; links are not followed. Files that are named as such and are none are lost.
@@ -125,12 +142,19 @@ pub(crate) fn import(found: &[Found], binary: &Path, map: Option<&Path>, ui: &Ui
     let linked = static_graph::link_up(&units, &parsed, &label, objects.as_ref())?;
     ui.losses("linking up", &linked.losses);
     let mut profile = linked.profile;
-    let is_estimated = profile.edges().iter().any(|(_, _, facts)| facts.static_calls.is_some());
-    let how = if is_estimated {
+    let is_any = |has: fn(&EdgeFacts) -> bool| profile.edges().iter().any(|(_, _, facts)| has(facts));
+    let is_estimated = is_any(|facts| facts.static_calls.is_some());
+    let is_counted = is_any(|facts| facts.count.is_some());
+    if is_estimated {
         estimate::estimate(&mut profile);
-        "how often functions run is estimated from them, not seen"
-    } else {
-        "the calls are those of the runs that the units were compiled with"
+    }
+    let how = match (is_counted, is_estimated) {
+        (true, false) => "the calls are those of the runs that the units were compiled with",
+        (true, true) => {
+            "calls are counted in the runs that the units were compiled with, and estimated beside that"
+        }
+        (false, true) => "how often functions run is estimated from them, not seen",
+        (false, false) => "they tell of no call",
     };
     ui.note(&format!("{} of {} graphs of units are of {label}; {how}", linked.units, units.len()));
     Ok(profile)
