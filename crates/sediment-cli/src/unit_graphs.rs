@@ -148,6 +148,10 @@ pub(crate) fn import(found: &[Found], binary: &Path, map: Option<&Path>, ui: &Ui
     if is_estimated {
         estimate::estimate(&mut profile);
     }
+    // A graph is no recording: merged with one it is still one.
+    if !is_counted {
+        profile.inputs = Some(0);
+    }
     let how = match (is_counted, is_estimated) {
         (true, false) => "the calls are those of the runs that the units were compiled with",
         (true, true) => {

@@ -122,6 +122,9 @@ fn units_become_a_profile_of_the_program(gcc: &Compiler) {
     has(&profile, &["\"local@program:main.c\" -> \"twist\"", "\"twist\" -> \"local@program:other.c\""]);
     let shown = done(&sediment(folder.path(), &["show", "p.gv"]));
     has(&shown, &["counts are  none: nothing ran, a compiler estimated", "    1.00  main [program]\n"]);
+    // It may begin what a package keeps, and is no recording there.
+    let begun = done(&sediment(folder.path(), &["merge", "--into", "kept.gv", "p.gv"]));
+    has(&begun, &["  now           0 recordings"]);
     let order = sediment(folder.path(), &["order", "p.gv", "--binary", "program", "--linker", "list"]);
     has(&err(&order), &["it rests on a compiler's estimates alone"]);
     let order = done(&order);
