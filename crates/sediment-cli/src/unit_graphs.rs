@@ -144,7 +144,8 @@ pub(crate) fn import(found: &[Found], binary: &Path, map: Option<&Path>, ui: &Ui
     let mut profile = linked.profile;
     let is_any = |has: fn(&EdgeFacts) -> bool| profile.edges().iter().any(|(_, _, facts)| has(facts));
     let is_estimated = is_any(|facts| facts.static_calls.is_some());
-    let is_counted = is_any(|facts| facts.count.is_some());
+    // Without a run, too, GCC counts no call of what is cold.
+    let is_counted = is_any(|facts| facts.count.is_some_and(|count| count > 0));
     if is_estimated {
         estimate::estimate(&mut profile);
     }
