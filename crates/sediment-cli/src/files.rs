@@ -191,7 +191,7 @@ fn is_standard_output(path: &Path) -> bool {
     standard.iter().any(|name| path == Path::new(name))
 }
 
-/// Fails where [`write`] will fail, as far as that can be told: before what is to be written is made at length.
+/// Fails where [`write()`] will fail, as far as that can be told: before what is to be written is made at length.
 pub(crate) fn expect_to_write(path: &Path) -> Result<()> {
     if is_standard_output(path) {
         return Ok(());

@@ -3,7 +3,7 @@
 
 use crate::files::{self, Source, SystemFiles};
 use crate::ui::Ui;
-use sediment::binary::Binary;
+use sediment::binary::{Binary, SymbolSource};
 use sediment::profile::{EdgeFacts, Profile};
 use sediment::read::Input;
 use sediment::static_graph::{self, UNIT_READERS, Unit, estimate};
@@ -137,6 +137,13 @@ pub(crate) fn import(found: &[Found], binary: &Path, map: Option<&Path>, ui: &Ui
     let system = SystemFiles::new(None, &[binary.to_path_buf()])?;
     let parsed = Binary::parse(&files::read(binary)?, &system)
         .map_err(|error| error.with_input(files::display(binary)))?;
+    if parsed.symbols_from == SymbolSource::DynamicSymbols {
+        ui.note(&format!(
+            "{} is stripped: of its functions those that it exports are known, and calls of no others are taken. Give it as it was \
+             before, or with its debug file at hand",
+            files::display(binary)
+        ));
+    }
     let label = parsed.soname.clone().unwrap_or_else(|| files::base_name(binary));
     let objects = map.map(objects).transpose()?;
     let linked = static_graph::link_up(&units, &parsed, &label, objects.as_ref())?;

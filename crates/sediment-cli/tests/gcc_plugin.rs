@@ -235,6 +235,9 @@ fn a_tree_with_more_than_the_program(gcc: &Compiler) {
         &err(&none),
         &["empty: in this folder is no call graph of a unit", "hint: compile with sediment's plugin"],
     );
+    gcc.run(folder.path(), gcc.c, &["-s", "-rdynamic", "main.o", "other.o", "-o", "stripped"]);
+    let stripped = sediment(folder.path(), &["import", ".", "--binary", "stripped", "-o", "s.gv"]);
+    has(&err(&stripped), &["stripped is stripped: of its functions those that it exports are known"]);
     // One that the user names is not passed over.
     let named = sediment(folder.path(), &["import", "broken.o", "--binary", "program"]);
     assert!(
