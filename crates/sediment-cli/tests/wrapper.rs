@@ -2,12 +2,16 @@
 //! The wrapper of linkers, under real compilers: programs of a build get their order without a change to the build, and whatever
 //! is wrong with profiles, links are done as without it.
 
+#[path = "wrapper/bad_input.rs"]
+mod bad_input;
 #[path = "wrapper/build.rs"]
 mod build;
 #[path = "wrapper/cells.rs"]
 mod cells;
 #[path = "wrapper/following.rs"]
 mod following;
+#[path = "wrapper/same_as.rs"]
+mod same_as;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 
@@ -22,6 +26,8 @@ fn main() {
     let gcc = Need::Program("gcc");
     cases.extend(cells::cases());
     cases.extend(following::cases());
+    cases.extend(same_as::cases());
+    cases.extend(bad_input::cases());
     for (target, emulator) in CROSS {
         // Names of programs that live as long as the tests.
         let compiler: &'static str = Box::leak(format!("{target}-gcc").into_boxed_str());
@@ -34,19 +40,15 @@ fn main() {
         ("local_twins_are_told_apart", &[gcc], local_twins),
         ("what_configure_tries_is_left_alone", &[gcc], configure_tests),
         ("objects_are_left_alone", &[gcc], objects),
-        ("a_build_with_an_order_of_its_own", &[gcc, Need::LinkerFolder("lld")], own_order),
         ("a_linker_that_fails_is_run_again_without", &[gcc], failing_linker),
         ("a_link_that_fails_anyway_fails_as_always", &[gcc], failing_link),
-        ("wrong_profiles_harm_no_link", &[gcc], wrong_profiles),
         ("a_linker_that_cannot_order_is_named", &[gcc], unable_linker),
         ("two_wrappers_end", &[gcc], two_wrappers),
         ("called_directly_and_by_response_file", &[gcc], called_directly),
         ("shared_library_by_soname_and_program_by_functions", &[gcc], rules),
         ("clones_are_found_by_what_they_were_made_of", &[gcc], clones),
-        ("options_that_move_code_do_no_harm", &[gcc, Need::LinkerFolder("lld")], options_that_move_code),
         ("an_order_for_a_name_that_is_given", &[gcc], gen_link_order),
         ("a_whole_build_is_verified_by_its_log", &[gcc], verify_log),
-        ("nothing_but_the_order_differs", &[gcc, Need::Program("strip")], same_as),
         ("links_that_were_missed_are_named", &[gcc], missed_links),
     ];
     for (name, needs, run) in rows {
@@ -145,23 +147,6 @@ fn objects() {
     assert_eq!(build.last()["outcome"], "left");
 }
 
-fn own_order() {
-    let build = Build::new();
-    std::fs::write(build.path("own"), "a03\nb03\n").unwrap();
-    let lld = format!("-B{}", support::linker_folder("lld").unwrap().display());
-    let output = build.link(build.compiler("gcc").args([
-        &lld,
-        "-fuse-ld=lld",
-        "-Wl,--symbol-ordering-file=own",
-        "-o",
-        "prog",
-    ]));
-    assert!(output.status.success(), "{}", said(&output));
-    let last = build.last();
-    assert_eq!(last["outcome"], "left");
-    assert!(last["why"].as_str().unwrap().contains("--symbol-ordering-file"), "{last}");
-}
-
 /// A linker by the name that SEDIMENT_LD gives: GNU ld behind a script.
 fn script(build: &Build, text: &str) -> OsString {
     use std::os::unix::fs::PermissionsExt as _;
@@ -197,45 +182,6 @@ fn failing_link() {
     assert!(!output.status.success());
     assert_eq!(said(&output).matches("undefined reference to `nowhere'").count(), 1, "{}", said(&output));
     assert!(!said(&output).contains("sediment"), "{}", said(&output));
-}
-
-fn wrong_profiles() {
-    let build = Build::new();
-    let profile = build.path("profiles/prog.prof");
-    let wrong: &[(&str, &str)] = &[
-        ("digraph {", "prog.prof"),
-        ("", "prog"),
-        ("digraph Callgraph { graph [sediment=99]; }", "version"),
-        (
-            "digraph Callgraph { subgraph cluster0 { graph [label=\"prog\"]; \"strange\"; } \"strange\" -> \"strange\" [label=1.0]; }",
-            "no function of the profile",
-        ),
-    ];
-    for (text, word) in wrong {
-        std::fs::write(&profile, text).unwrap();
-        let output = build.link_prog();
-        assert!(output.status.success(), "{text}: {}", said(&output));
-        assert!(
-            said(&output).contains("not ordered") && said(&output).contains(word),
-            "{text}: {}",
-            said(&output)
-        );
-        build.runs("prog");
-    }
-    std::fs::remove_dir_all(build.path("profiles")).unwrap();
-    let output = build.link_prog();
-    assert!(output.status.success() && said(&output).contains("PROF_DIR"), "{}", said(&output));
-    // Names with blanks, quotes and the languages of linkers in them; versions off.
-    std::fs::create_dir(build.path("profiles")).unwrap();
-    build.profile(
-        "prog-3.2.1.prof",
-        "prog-3.2.1",
-        "  \"all_a\" -> \"x y\" [label=0.1, count=5];\n  \"all_a\" -> \"q\\\"); EVIL(\" [label=0.1, count=5];\n  \"all_a\" -> \"*\" [label=0.1, count=5];\n",
-    );
-    let output = build.link_prog();
-    assert!(output.status.success() && output.stderr.is_empty(), "{}", said(&output));
-    assert_eq!(build.last()["rule"], "name without version");
-    assert!(build.placed() >= 98.0);
 }
 
 fn unable_linker() {
@@ -424,68 +370,6 @@ fn verify_log() {
     assert_eq!(sediment(&build, &["verify", "--log", "gone"]).status.code(), Some(1));
 }
 
-fn same_as() {
-    let build = Build::new();
-    let hardened = ["-g", "-fcf-protection", "-Wl,-z,relro,-z,now", "-Wl,--build-id=sha1"];
-    let output = build.link(build.compiler("gcc").args(hardened).args(["-o", "prog"]));
-    assert!(output.status.success(), "{}", said(&output));
-    let plain = |arguments: &[&str], output: &str| {
-        let output = build.link(
-            Command::new("gcc").current_dir(build.0.path()).args(["-O2", "-w", "-o", output]).args(arguments),
-        );
-        assert!(output.status.success(), "{}", said(&output));
-    };
-    plain(&hardened, "base");
-    let same = |base: &str, file: &str| sediment(&build, &["verify", file, "--same-as", base]);
-    let output = same("base", "prog");
-    assert!(output.status.success(), "{}{}", String::from_utf8_lossy(&output.stdout), said(&output));
-    let rows: &[(&[&str], &str)] = &[
-        (
-            &["-g", "-fcf-protection", "-no-pie", "-Wl,-z,relro,-z,now", "-Wl,--build-id=sha1"],
-            "position independent",
-        ),
-        (&["-g", "-fcf-protection", "-Wl,-z,norelro,-z,now", "-Wl,--build-id=sha1"], "RELRO"),
-        (&["-g", "-fcf-protection", "-Wl,-z,relro,-z,lazy", "-Wl,--build-id=sha1"], "BIND_NOW"),
-        (&["-g", "-fcf-protection", "-Wl,-z,relro,-z,now", "-Wl,--build-id=none"], "build-id"),
-        (
-            &["-g", "-fcf-protection", "-Wl,-z,relro,-z,now,-z,execstack", "-Wl,--build-id=sha1"],
-            "executable stack",
-        ),
-        (
-            &[
-                "-g",
-                "-fcf-protection",
-                "-Wl,-z,relro,-z,now",
-                "-Wl,--build-id=sha1",
-                "-fno-asynchronous-unwind-tables",
-            ],
-            "unwind tables",
-        ),
-        (&["-fcf-protection", "-Wl,-z,relro,-z,now", "-Wl,--build-id=sha1"], "source lines"),
-        (
-            &[
-                "-g",
-                "-fcf-protection",
-                "-Wl,-z,relro,-z,now",
-                "-Wl,--build-id=sha1",
-                "-Wl,--no-as-needed",
-                "-lm",
-            ],
-            "needed libraries",
-        ),
-    ];
-    for (arguments, what) in rows {
-        plain(arguments, "changed");
-        let output = same("base", "changed");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let said = text.lines().any(|line| line.contains("DIFFERENT") && line.contains(what));
-        assert!(output.status.code() == Some(5) && said, "{what}: {text}");
-    }
-    let strip = Command::new("strip").arg(build.path("prog")).status().unwrap();
-    assert!(strip.success());
-    assert!(String::from_utf8_lossy(&same("base", "prog").stdout).contains("symbol names"));
-}
-
 fn missed_links() {
     let build = Build::new();
     assert!(build.link_prog().status.success());
@@ -506,33 +390,4 @@ fn missed_links() {
     std::fs::write(build.path("quiet.log"), "  CC a.o\n  LD prog\n").unwrap();
     let output = sediment(&build, &["doctor", "--build-log", "quiet.log", "--log", "log"]);
     assert!(output.status.code() == Some(1) && said(&output).contains("make V=1"), "{}", said(&output));
-}
-
-fn options_that_move_code() {
-    let lld = format!("-B{}", support::linker_folder("lld").unwrap().display());
-    let rows: &[&[&str]] = &[
-        &["-Wl,--gc-sections"],
-        &["-static"],
-        &["-no-pie"],
-        &["-Wl,-z,noseparate-code"],
-        &[&lld, "-fuse-ld=lld", "-Wl,--icf=all", "-Wl,--gc-sections"],
-        &[&lld, "-fuse-ld=lld", "-Wl,-z,keep-text-section-prefix"],
-    ];
-    let build = Build::new();
-    for options in rows {
-        let output = build.link(build.compiler("gcc").args(*options).args(["-o", "prog"]));
-        assert!(output.status.success() && output.stderr.is_empty(), "{options:?}: {}", said(&output));
-        assert_eq!(build.last()["outcome"], "ordered", "{options:?}");
-        build.runs("prog");
-        assert!(build.placed() >= 90.0, "{options:?}: {} %", build.placed());
-    }
-    // The file of an order of the build's own is gone: the linker says so, as without the wrapper.
-    let output = build.link(build.compiler("gcc").args([
-        &lld,
-        "-fuse-ld=lld",
-        "-Wl,--symbol-ordering-file=gone",
-        "-o",
-        "prog",
-    ]));
-    assert!(!output.status.success() && said(&output).contains("gone"), "{}", said(&output));
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment verify`: what the linker really did with an order; `log`, with those of a whole build; `installed`, as it became part
-//! of a package; `same`, what else it did.
+//! of a package; `same`, what else it did, for which `debugger` asks gdb and `debug_file` the tools of packagers.
 
+mod debug_file;
+mod debugger;
 mod installed;
 mod log;
 mod same;
@@ -18,6 +20,7 @@ use sediment::verify::{self, Basis, Misplaced, Reason, Report};
 use sediment::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -30,15 +33,22 @@ the fewest possible, and for every function that is not in its place, why. Verif
 its debug file installed.")]
 pub(crate) struct Arguments {
     /// The linked program or library
-    #[arg(value_name = "BINARY", required_unless_present = "log", conflicts_with = "log")]
+    #[arg(value_name = "BINARY", required_unless_present = "log")]
     binary: Option<PathBuf>,
     /// The ordering file it was linked with, for any linker
     #[arg(long, value_name = "FILE", required_unless_present_any = ["log", "same_as"], conflicts_with = "log")]
     order: Option<PathBuf>,
     /// The file as linked without an order: say what is not the same but for the order, and exit with 5 if anything is not
-    #[arg(long, value_name = "BASE", conflicts_with = "log")]
+    #[arg(long, value_name = "BASE", requires = "binary")]
     same_as: Option<PathBuf>,
-    /// What the linker's wrapper left in this folder (SEDIMENT_LOG): verify each output that it ordered
+    /// With --same-as: run both files under gdb, with the arguments behind `--`, and compare who calls ordered functions first
+    #[arg(long, requires = "same_as")]
+    backtrace: bool,
+    /// With --backtrace: what both files are run with
+    #[arg(value_name = "ARGUMENT", last = true, requires = "backtrace")]
+    arguments: Vec<OsString>,
+    /// What the linker's wrapper left in this folder (SEDIMENT_LOG): verify each output that it ordered; with --same-as, the order
+    /// and the link times of BINARY alone
     #[arg(long, value_name = "FOLDER", conflicts_with = "profile")]
     log: Option<PathBuf>,
     /// With --log: look at the files as they lie below this folder, where the build installed them to be packed, by their debug files
@@ -71,7 +81,14 @@ pub(super) fn percent(text: &str) -> std::result::Result<u64, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
-    if let Some(folder) = &arguments.log {
+    if let (Some(folder), None) = (&arguments.log, &arguments.same_as) {
+        if arguments.binary.is_some() {
+            return Err(Error::new(
+                ErrorKind::Usage,
+                "--log verifies all that was linked, so no BINARY is named",
+            )
+            .with_hint("--order FILE verifies one; with --same-as BASE, --log tells how it was linked"));
+        }
         return log::run(folder, arguments, ui);
     }
     let Some(path) = &arguments.binary else {
@@ -91,7 +108,14 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         }
     }
     if let Some(base) = &arguments.same_as {
-        if !same::run(base, path, arguments.json, ui)? {
+        let request = same::Request {
+            base,
+            other: path,
+            order: arguments.order.as_deref(),
+            log: arguments.log.as_deref(),
+            run_with: arguments.backtrace.then_some(arguments.arguments.as_slice()),
+        };
+        if !same::run(&request, arguments.json, ui)? {
             code = ExitCode::from(BELOW_FLOOR);
         }
     }

@@ -55,7 +55,7 @@ pub(crate) fn run(name: &str, arguments: &[OsString], ui: &Ui) -> Result<ExitCod
         return linker.take_over(arguments);
     };
     let here = std::env::current_dir().unwrap_or_default();
-    match plan::left_alone(&line, here.as_os_str()) {
+    match plan::left_alone(&line, here.as_os_str()).or_else(|| own_script(&line)) {
         Some(Left::Question | Left::Test) => return linker.take_over(arguments),
         Some(left) => {
             log::left(&line, &left.in_words(), ui);
@@ -101,6 +101,16 @@ pub(crate) fn run(name: &str, arguments: &[OsString], ui: &Ui) -> Result<ExitCod
         log::failed(&line, &order, &file, &said, ui);
     }
     Ok(second.exit_code())
+}
+
+/// A script among the arguments by which the build orders functions itself. Only of a file can that be seen and the linker still read it.
+fn own_script(line: &LinkLine) -> Option<Left> {
+    let is_order = |path: &Path| {
+        let bytes = path.is_file().then(|| std::fs::read(path).ok()).flatten();
+        bytes.is_some_and(|bytes| plan::is_order(&String::from_utf8_lossy(&bytes)))
+    };
+    let script = line.scripts.iter().find(|script| is_order(Path::new(script)))?;
+    Some(Left::OwnOrder(format!("-T {}", Path::new(script).display())))
 }
 
 /// The linker's arguments with the order, and what has to stay until it is done.

@@ -41,6 +41,8 @@ pub struct LinkLine {
     pub plugin: Option<OsString>,
     /// The option by which the build itself asks for an order of functions.
     pub own_order: Option<String>,
+    /// `-T`: linker scripts, in order.
+    pub scripts: Vec<OsString>,
     /// An option by which the linker looks at single sections or objects: what is linked is not to be put together before.
     pub looks_at_sections: Option<String>,
     /// Whether the linker is only asked about itself: `--version`, `--help` and their like, with nothing to link.
@@ -250,6 +252,7 @@ impl LinkLine {
             "L" | "library-path" => self.search.push(value),
             "l" | "library" => self.inputs.push(Input::Library(value)),
             "plugin" => self.plugin = Some(value),
+            "T" | "script" => self.scripts.push(value),
             _ => {}
         }
     }
@@ -465,6 +468,9 @@ mod tests {
             Some("--symbol-ordering-file")
         );
         assert_eq!(line(&["--section-ordering-file", "x", "a.o"]).inputs.len(), 1);
+        let scripts =
+            line(&["-T", "a", "-Tb", "--script=c", "-script", "d", "-Ttext", "0", "-dT", "e", "a.o"]);
+        assert_eq!(scripts.scripts, ["a", "b", "c", "d"]);
         assert_eq!(line(&[]).output_name(), "a.out");
         assert_eq!(line(&["-o"]).output_name(), "");
     }

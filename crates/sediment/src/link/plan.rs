@@ -47,6 +47,14 @@ pub fn left_alone(line: &LinkLine, folder: &OsStr) -> Option<Left> {
     }
 }
 
+/// Whether a linker script is itself an order of functions: one that lists them beside the linker's own script, as `order` writes
+/// them for every GNU ld. A script that replaces the linker's own is none.
+#[must_use]
+pub fn is_order(script: &str) -> bool {
+    let inserts = script.split_whitespace().any(|word| word == "INSERT");
+    inserts && super::read(script).is_ok_and(|(linker, _)| linker.name == gnu_ld_script::LINKER.name)
+}
+
 /// Names that configure scripts give to what they try out: autoconf's `conftest`, CMake's `cmTC_1a2b3` and folders, Meson's
 /// private folder.
 fn is_test(line: &LinkLine, folder: &OsStr) -> bool {
@@ -240,6 +248,21 @@ mod tests {
         ];
         for (words, folder, expected) in rows {
             assert_eq!(left(words, folder), *expected, "{words:?} in {folder}");
+        }
+    }
+
+    #[test]
+    fn a_script_that_lists_functions_is_an_order() {
+        let listing = "SECTIONS { .text.sediment : { *(.text.a) *(.text.b) } } INSERT BEFORE .text;";
+        assert!(is_order(listing));
+        for script in [
+            "",
+            "SECTIONS { .text : { *(.text.unlikely .text.unlikely.*) *(.text.a) *(.text .text.*) } }",
+            "SECTIONS { .text.sediment : { } } INSERT BEFORE .text;",
+            "SECTIONS { .mine : { *(.data.mine) } } INSERT AFTER .data;",
+            ".text : { *(.text.a) }",
+        ] {
+            assert!(!is_order(script), "{script}");
         }
     }
 

@@ -3,7 +3,7 @@
 //! that there are, and the objects are read as the compilers wrote them.
 
 use super::link::run;
-use super::support::{Need, case};
+use super::support::{self, Need, case};
 use libtest_mimic::Trial;
 use sediment::binary::names;
 use sediment::binary::objects::Objects;
@@ -14,12 +14,25 @@ pub(crate) fn cases() -> Vec<Trial> {
     for sort in SORTS {
         for (compiler, options) in sort.compilers {
             let name = format!("section_names::{}::{compiler}", sort.name);
-            cases.push(case(&name, &[Need::Program(compiler)], || {
+            let need = match in_the_tree(compiler) {
+                Some(_) => Need::LinkerFolder(GCC_14),
+                None => Need::Program(compiler),
+            };
+            cases.push(case(&name, &[need], || {
                 functions_lie_where_their_names_say(sort, compiler, options);
             }));
         }
     }
     cases
+}
+
+/// The folder of the compilers that `scripts/toolchain` makes, and how they are called here.
+const GCC_14: &str = "gcc-14";
+const OF_GCC_14: [(&str, &str); 2] = [("gcc-14", "gcc"), ("g++-14", "g++")];
+
+/// The program's name in that folder, of a compiler that is there.
+fn in_the_tree(compiler: &str) -> Option<&'static str> {
+    OF_GCC_14.iter().find(|(name, _)| *name == compiler).map(|(_, program)| *program)
 }
 
 /// A source, and which of its functions are to be found.
@@ -34,10 +47,12 @@ struct Sort {
 
 const C: &[(&str, &[&str])] = &[
     ("gcc", &["-c", "-O2", "-ffunction-sections"]),
+    ("gcc-14", &["-c", "-O2", "-ffunction-sections"]),
     ("clang-19", &["-c", "-O2", "-w", "-ffunction-sections"]),
 ];
 const CXX: &[(&str, &[&str])] = &[
     ("g++", &["-c", "-O2", "-ffunction-sections"]),
+    ("g++-14", &["-c", "-O2", "-ffunction-sections"]),
     ("clang-19", &["-c", "-O2", "-w", "-ffunction-sections"]),
 ];
 
@@ -132,7 +147,7 @@ end program",
     Sort {
         name: "assembler",
         ending: "s",
-        compilers: &[("gcc", &["-c"]), ("clang-19", &["-c"])],
+        compilers: &[("gcc", &["-c"]), ("gcc-14", &["-c"]), ("clang-19", &["-c"])],
         source: "
             .section .text.typed,\"ax\",@progbits
             .globl typed
@@ -151,7 +166,11 @@ fn functions_lie_where_their_names_say(sort: &Sort, compiler: &str, options: &[&
     let source = folder.path().join(format!("source.{}", sort.ending));
     std::fs::write(&source, sort.source).unwrap();
     let object = folder.path().join("object.o");
-    run(Command::new(compiler).args(options).arg("-o").arg(&object).arg(&source).current_dir(folder.path()));
+    let program = match in_the_tree(compiler) {
+        Some(program) => support::linker_folder(GCC_14).unwrap().join(program),
+        None => compiler.into(),
+    };
+    run(Command::new(program).args(options).arg("-o").arg(&object).arg(&source).current_dir(folder.path()));
     let mut objects = Objects::default();
     objects.add("object.o", &std::fs::read(&object).unwrap(), false);
     assert!(objects.complete());

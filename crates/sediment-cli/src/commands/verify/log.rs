@@ -193,8 +193,17 @@ fn where_it_lies(output: &str) -> Option<PathBuf> {
     [Some(output), renamed].into_iter().flatten().map(PathBuf::from).find(|path| path.is_file())
 }
 
+/// The line of a file, wherever it was linked from.
+pub(super) fn entry_of<'a>(links: &'a BTreeMap<String, Value>, file: &Path) -> Option<&'a Value> {
+    let file = file.canonicalize().ok()?;
+    let is_it = |output: &&String| {
+        where_it_lies(output).and_then(|path| path.canonicalize().ok()).as_ref() == Some(&file)
+    };
+    links.get(links.keys().find(is_it)?)
+}
+
 /// The links of a build by their output, each as it was linked last.
-fn read(folder: &Path) -> Result<BTreeMap<String, Value>> {
+pub(super) fn read(folder: &Path) -> Result<BTreeMap<String, Value>> {
     let path = folder.join(LINKS);
     let named = |error: Error| error.with_input(files::display(&path));
     let bytes =

@@ -1,27 +1,139 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `verify --same-as`: whether a file is but for its order what it was.
 
+use super::debugger::{self, Asked};
+use super::{debug_file, log};
 use crate::files;
 use crate::ui::Ui;
-use sediment::Result;
-use sediment::verify::same::{self, Comparison, Sizes};
+use sediment::binary::names;
+use sediment::binary::source_lines::SourceLines;
+use sediment::binary::{Binary, BinaryFunction, NoFiles};
+use sediment::verify::same::{self, Comparison};
+use sediment::{Error, ErrorKind, Result, link};
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Compares, says what came out, and whether all is the same.
-pub(super) fn run(base: &Path, other: &Path, as_json: bool, ui: &Ui) -> Result<bool> {
-    let comparison = same::compare(&files::read(base)?, &files::read(other)?)
-        .map_err(|error| error.with_input(files::display(other)))?;
-    if as_json {
-        ui.json(&in_json(&comparison))?;
-    } else {
-        ui.result(&in_words(&comparison, &files::base_name(base)))?;
-    }
-    Ok(comparison.is_clean())
+/// How many functions gdb is asked about.
+const ASKED: usize = 50;
+
+/// What is compared, and with what.
+pub(super) struct Request<'a> {
+    pub(super) base: &'a Path,
+    pub(super) other: &'a Path,
+    /// The order that the other was linked with, whose functions gdb is asked about; without one, all that both have.
+    pub(super) order: Option<&'a Path>,
+    /// The log of the wrapper that linked it: tells the order, and how long links took.
+    pub(super) log: Option<&'a Path>,
+    /// Both are run with these arguments, to see who calls.
+    pub(super) run_with: Option<&'a [OsString]>,
 }
 
-fn in_words(comparison: &Comparison, base: &str) -> String {
+/// What came out.
+struct Found {
+    comparison: Comparison,
+    /// What was not compared, and why.
+    unchecked: Vec<(&'static str, String)>,
+    /// What the log says of both links, in milliseconds.
+    links: Option<Links>,
+}
+
+/// Link times of both files and the time that the order took, as far as the log tells.
+struct Links {
+    base: Option<u64>,
+    other: Option<u64>,
+    order: Option<u64>,
+}
+
+/// Compares, says what came out, and whether all is the same.
+pub(super) fn run(request: &Request<'_>, as_json: bool, ui: &Ui) -> Result<bool> {
+    let found = compare(request)?;
+    if as_json {
+        ui.json(&in_json(&found))?;
+    } else {
+        ui.result(&in_words(&found, &files::base_name(request.base)))?;
+    }
+    Ok(found.comparison.is_clean())
+}
+
+fn compare(request: &Request<'_>) -> Result<Found> {
+    let &Request { base, other, .. } = request;
+    let [bytes, other_bytes] = [files::read(base)?, files::read(other)?];
+    let mut comparison =
+        same::compare(&bytes, &other_bytes).map_err(|error| error.with_input(files::display(other)))?;
+    let entries = request.log.map(log::read).transpose()?;
+    let entry = |path: &Path| entries.as_ref().and_then(|entries| log::entry_of(entries, path));
+    let logged = entry(other).and_then(|entry| Some(Path::new(entry["order"].as_str()?).to_path_buf()));
+    let order = request.order.map(Path::to_path_buf).or(logged);
+    let functions = asked(&bytes, &other_bytes, order.as_deref())?;
+    let [base, other] = [absolute(base)?, absolute(other)?];
+    let mut unchecked = Vec::new();
+    for (what, checked) in [
+        ("gdb breaks by name", debugger::by_name(&base, &other, &functions)),
+        ("gdb breaks by line", debugger::by_line(&base, &other, &functions)),
+        (debug_file::WHAT, debug_file::compare(&base, &other)),
+    ] {
+        match checked {
+            Ok(check) => comparison.checks.push(check),
+            Err(error) => unchecked.push((what, error.to_string())),
+        }
+    }
+    if let Some(arguments) = request.run_with {
+        comparison.checks.push(debugger::backtraces(&base, &other, &functions, arguments)?);
+    }
+    let links = request.log.map(|_| {
+        let of = |path: &Path, what: &str| entry(path)?["milliseconds"][what].as_u64();
+        Links { base: of(&base, "link"), other: of(&other, "link"), order: of(&other, "order") }
+    });
+    Ok(Found { comparison, unchecked, links })
+}
+
+/// gdb and the tools run in other folders.
+fn absolute(path: &Path) -> Result<std::path::PathBuf> {
+    std::path::absolute(path).map_err(|error| {
+        Error::new(ErrorKind::Failed, format!("its folder is not known: {error}"))
+            .with_input(files::display(path))
+    })
+}
+
+/// Functions that both files have, spread over those of the order as it stands, or over all of the base by address.
+fn asked(base: &[u8], other: &[u8], order: Option<&Path>) -> Result<Vec<Asked>> {
+    let [base_binary, other_binary] = [Binary::parse(base, &NoFiles)?, Binary::parse(other, &NoFiles)?];
+    let by_name = |binary: &'_ Binary| -> BTreeMap<String, BinaryFunction> {
+        binary.functions.iter().map(|function| (function.name.clone(), function.clone())).collect()
+    };
+    let [there, others] = [by_name(&base_binary), by_name(&other_binary)];
+    let ordered: Vec<String> = match order {
+        Some(path) => {
+            let text = String::from_utf8_lossy(&files::read(path)?).into_owned();
+            let (_, names) = link::read(&text).map_err(|error| error.with_input(files::display(path)))?;
+            names.into_iter().map(|function| function.name).collect()
+        }
+        None => Vec::new(),
+    };
+    let all = base_binary.functions.iter().map(|function| &function.name);
+    let candidates: Vec<&String> = if ordered.is_empty() { all.collect() } else { ordered.iter().collect() };
+    let mut seen = BTreeSet::new();
+    let in_both = candidates.into_iter().filter(|name| {
+        // gdb takes a cold part for a function of its own, and which lines it finds there depends on whether it lies in front.
+        let whole = names::split_from(name).is_none();
+        whole && there.contains_key(*name) && others.contains_key(*name) && seen.insert(*name)
+    });
+    let in_both: Vec<&String> = in_both.collect();
+    let lines = SourceLines::read(base, &NoFiles)?;
+    let count = in_both.len().min(ASKED);
+    let spread = (0..count).map(|turn| in_both[turn * in_both.len() / count]);
+    let asked = |name: &String| {
+        let line = lines.as_ref().and_then(|lines| lines.line_at(there.get(name)?.address));
+        Asked { name: name.clone(), line }
+    };
+    Ok(spread.map(asked).collect())
+}
+
+fn in_words(found: &Found, base: &str) -> String {
+    let Found { comparison, unchecked, links } = found;
     let mut text = format!("Against {base}, which was linked without this order:\n");
     for check in &comparison.checks {
         if check.same {
@@ -30,17 +142,35 @@ fn in_words(comparison: &Comparison, base: &str) -> String {
             let _ = writeln!(text, "  DIFFERENT  {}: {}; before: {}", check.what, check.other, check.base);
         }
     }
+    for (what, why) in unchecked {
+        let _ = writeln!(text, "  unchecked  {what}: {why}");
+    }
+    for (what, base, other) in sizes(comparison) {
+        // Only for the eye: the quotient of two floats is near enough.
+        let growth = if base == 0 { 0.0 } else { 100.0 * (other as f64 / base as f64 - 1.0) };
+        let more = i128::from(other) - i128::from(base);
+        let _ = writeln!(text, "  size       {what}: {other} bytes, {more:+} ({growth:+.2} %)");
+    }
+    if let Some(links) = links {
+        let time = |milliseconds: Option<u64>| match milliseconds {
+            // Only for the eye.
+            Some(milliseconds) => format!("{:.2} s", milliseconds as f64 / 1000.0),
+            None => "not in the log".to_owned(),
+        };
+        let [base, other, order] = [links.base, links.other, links.order].map(time);
+        let _ = writeln!(text, "  link time  {other}, and to make the order: {order}; before: {base}");
+    }
+    text
+}
+
+/// What has a size, before and now.
+fn sizes(comparison: &Comparison) -> [(&'static str, u64, u64); 3] {
     let Comparison { base, other, .. } = comparison;
-    for (what, base, other) in [
+    [
         ("file", base.file, other.file),
         ("code", base.code, other.code),
         ("debug information", base.debug, other.debug),
-    ] {
-        // Only for the eye: the quotient of two floats is near enough.
-        let growth = if base == 0 { 0.0 } else { 100.0 * (other as f64 / base as f64 - 1.0) };
-        let _ = writeln!(text, "  size       {what}: {other} bytes, {growth:+.2} %");
-    }
-    text
+    ]
 }
 
 /// What is the same needs no more than a glance.
@@ -53,8 +183,9 @@ fn shortened(text: &str) -> String {
     }
 }
 
-fn in_json(comparison: &Comparison) -> Value {
-    let sizes = |sizes: Sizes| json!({ "file": sizes.file, "code": sizes.code, "debug": sizes.debug });
+fn in_json(found: &Found) -> Value {
+    let Found { comparison, unchecked, links } = found;
+    let sizes = |sizes: same::Sizes| json!({ "file": sizes.file, "code": sizes.code, "debug": sizes.debug });
     json!({
         "schema": 1,
         "same": comparison.is_clean(),
@@ -64,6 +195,12 @@ fn in_json(comparison: &Comparison) -> Value {
             "base": check.base,
             "this": check.other,
         })).collect::<Vec<_>>(),
+        "unchecked": unchecked.iter().map(|(what, why)| json!({ "what": what, "why": why })).collect::<Vec<_>>(),
         "sizes": { "base": sizes(comparison.base), "this": sizes(comparison.other) },
+        "link_milliseconds": links.as_ref().map(|links| json!({
+            "base": links.base,
+            "this": links.other,
+            "order": links.order,
+        })),
     })
 }

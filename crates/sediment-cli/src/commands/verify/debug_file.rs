@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether two files can be stripped, and their debug information kept apart, as packages of distributions do it.
+
+use crate::files;
+use sediment::binary::{Binary, Files, SymbolSource, build_id, debug_link_checksum};
+use sediment::measure::command::{Command, run};
+use sediment::verify::same::Check;
+use sediment::{Error, Result};
+use std::ffi::OsStr;
+use std::path::Path;
+use std::time::Duration;
+
+/// What is compared.
+pub(super) const WHAT: &str = "stripped, with a debug file apart";
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What the tools made of one file.
+struct Apart {
+    /// Functions that the stripped file has by its debug file, which its debug link leads to.
+    functions: Option<usize>,
+    /// Functions of the file as it was linked.
+    linked: usize,
+    same_build_id: bool,
+}
+
+/// Strips both files in a folder of their own and compares what is left with them.
+pub(super) fn compare(base: &Path, other: &Path) -> Result<Check> {
+    let base = apart(base)?;
+    let other = apart(other);
+    let in_words = |found: &Apart| {
+        let functions = match found.functions {
+            Some(count) => format!("{count} of {} functions by the debug file", found.linked),
+            None => "the debug link leads to no symbols".to_owned(),
+        };
+        functions + if found.same_build_id { "" } else { ", which has another build-id" }
+    };
+    Ok(Check {
+        what: WHAT,
+        same: other.as_ref().is_ok_and(|other| in_words(other) == in_words(&base)),
+        base: in_words(&base),
+        other: other.as_ref().map_or_else(ToString::to_string, in_words),
+    })
+}
+
+fn apart(file: &Path) -> Result<Apart> {
+    let folder = tempfile::Builder::new()
+        .prefix("sediment-")
+        .tempdir()
+        .map_err(|error| Error::failed(format!("a folder for stripped files cannot be made: {error}")))?;
+    let linked = files::read(file)?;
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("linked"), &linked)
+        .map_err(|error| Error::failed(format!("a copy to strip cannot be written: {error}")))?;
+    let tool = |name: &str, arguments: &[&str]| -> Result<()> {
+        let command =
+            Command::new(name, folder.path(), PATIENCE).with_arguments(arguments.iter().map(OsStr::new));
+        run(&command, 0)?.successful(&command).map(drop)
+    };
+    tool("objcopy", &["--only-keep-debug", "linked", "linked.debug"])?;
+    tool("strip", &["--strip-all", "-o", "stripped", "linked"])?;
+    tool("objcopy", &["--add-gnu-debuglink=linked.debug", "stripped"])?;
+    let debug = files::read(&path("linked.debug"))?;
+    let stripped = files::read(&path("stripped"))?;
+    let found = Binary::parse(&stripped, &ByLink(&debug))?;
+    Ok(Apart {
+        functions: (found.symbols_from == SymbolSource::DebugFile).then_some(found.functions.len()),
+        linked: Binary::parse(&linked, &ByLink(&debug))?.functions.len(),
+        same_build_id: build_id(&debug) == build_id(&stripped) && build_id(&debug) == build_id(&linked),
+    })
+}
+
+/// One debug file, which is found by its debug link alone.
+struct ByLink<'a>(&'a [u8]);
+
+impl Files for ByLink<'_> {
+    fn debug_file_by_build_id(&self, _: &str) -> Option<Vec<u8>> {
+        None
+    }
+    fn debug_file_by_link(&self, name: &[u8], crc: u32) -> Option<Vec<u8>> {
+        (name == b"linked.debug" && debug_link_checksum(self.0) == crc).then(|| self.0.to_vec())
+    }
+    fn binary(&self, _: &str, _: Option<&str>) -> Option<Vec<u8>> {
+        None
+    }
+}
