@@ -14,6 +14,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <fcntl.h>
 #include <string>
 #include <unistd.h>
 
@@ -54,7 +55,7 @@ base ()
 }
 
 // What file systems take, less the ending and that of a temporary file.
-const size_t longest_file_name = 255 - sizeof ".gv.4194304";
+const size_t longest_file_name = 255 - sizeof ".gv.4194304-99";
 
 // The same for the same text on every machine (FNV-1a).
 std::string
@@ -91,11 +92,27 @@ in_folder (std::string name)
   return folder + '/' + name;
 }
 
+// A file of its own, also where compilers of other machines or containers write into the folder; null: errno says why.
+FILE *
+temporary_file (const std::string &path, std::string &name)
+{
+  for (int attempt = 0; attempt < 100; ++attempt)
+    {
+      name = path + '.' + std::to_string (getpid ()) + (attempt ? '-' + std::to_string (attempt) : "");
+      int file = open (name.c_str (), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      if (file >= 0)
+	return fdopen (file, "w");
+      if (errno != EEXIST)
+	break;
+    }
+  return NULL;
+}
+
 bool
 write_whole (const std::string &path, const std::string &text)
 {
-  std::string temporary = path + '.' + std::to_string (getpid ());
-  FILE *file = fopen (temporary.c_str (), "w");
+  std::string temporary;
+  FILE *file = temporary_file (path, temporary);
   if (!file)
     return false;
   bool written = fwrite (text.data (), 1, text.size (), file) == text.size ();

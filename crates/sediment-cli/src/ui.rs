@@ -125,10 +125,12 @@ impl Ui {
     }
 }
 
-/// A line with its end, if it has one, and no other control character.
+/// A line with its end, if it has one, and no other control character but tabs, which makefiles and the differences of such are
+/// made of.
 fn safe_line(line: &str) -> String {
+    let safe = |body: &str| body.split('\t').map(escape::terminal).collect::<Vec<_>>().join("\t");
     match line.strip_suffix('\n') {
-        Some(body) => escape::terminal(body) + "\n",
-        None => escape::terminal(line),
+        Some(body) => safe(body) + "\n",
+        None => safe(line),
     }
 }

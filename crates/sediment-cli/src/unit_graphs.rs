@@ -3,8 +3,8 @@
 
 use crate::files::{self, Source, SystemFiles};
 use crate::ui::Ui;
-use sediment::binary::Binary;
-use sediment::profile::Profile;
+use sediment::binary::{Binary, SymbolSource};
+use sediment::profile::{EdgeFacts, Profile};
 use sediment::read::Input;
 use sediment::static_graph::{self, UNIT_READERS, Unit, estimate};
 use sediment::{Error, ErrorKind, Losses, Result};
@@ -38,7 +38,19 @@ pub(crate) fn find(paths: &[PathBuf], ui: &Ui) -> Result<Option<Vec<Found>>> {
             other = other.or(Some(path));
         }
     }
+    // Folders that overlap: of counts each is to be added once.
+    let mut seen = BTreeSet::new();
+    found.retain(|unit: &Found| seen.insert(unit.path.canonicalize().unwrap_or_else(|_| unit.path.clone())));
     match other {
+        Some(folder) if found.is_empty() && folder.is_dir() && !is_recording(folder) => {
+            ui.losses("searching", &losses);
+            Err(Error::failed("in this folder is no call graph of a unit")
+                .with_input(files::display(folder))
+                .with_hint(
+                    "compile with sediment's plugin for GCC or with -fcallgraph-info (docs/static-graphs.md); of profilers' files, name \
+                     those that belong to one run",
+                ))
+        }
         _ if found.is_empty() => Ok(None),
         None => {
             ui.losses("searching", &losses);
@@ -48,6 +60,11 @@ pub(crate) fn find(paths: &[PathBuf], ui: &Ui) -> Result<Option<Vec<Found>>> {
             .with_input(files::display(other))
             .with_hint("import what compilers leave and what profilers leave one after the other, and merge the profiles")),
     }
+}
+
+/// Whether a folder is what `perf record --threads` leaves.
+fn is_recording(folder: &Path) -> bool {
+    folder.join("data").is_file() && folder.join("data.0").is_file()
 }
 
 /// Adds the files of units below a folder, by path; links are not followed. Files that are named as such and are none are lost.
@@ -120,17 +137,36 @@ pub(crate) fn import(found: &[Found], binary: &Path, map: Option<&Path>, ui: &Ui
     let system = SystemFiles::new(None, &[binary.to_path_buf()])?;
     let parsed = Binary::parse(&files::read(binary)?, &system)
         .map_err(|error| error.with_input(files::display(binary)))?;
+    if parsed.symbols_from == SymbolSource::DynamicSymbols {
+        ui.note(&format!(
+            "{} is stripped: of its functions those that it exports are known, and calls of no others are taken. Give it as it was \
+             before, or with its debug file at hand",
+            files::display(binary)
+        ));
+    }
     let label = parsed.soname.clone().unwrap_or_else(|| files::base_name(binary));
     let objects = map.map(objects).transpose()?;
     let linked = static_graph::link_up(&units, &parsed, &label, objects.as_ref())?;
     ui.losses("linking up", &linked.losses);
     let mut profile = linked.profile;
-    let is_estimated = profile.edges().iter().any(|(_, _, facts)| facts.static_calls.is_some());
-    let how = if is_estimated {
+    let is_any = |has: fn(&EdgeFacts) -> bool| profile.edges().iter().any(|(_, _, facts)| has(facts));
+    let is_estimated = is_any(|facts| facts.static_calls.is_some());
+    // Without a run, too, GCC counts no call of what is cold.
+    let is_counted = is_any(|facts| facts.count.is_some_and(|count| count > 0));
+    if is_estimated {
         estimate::estimate(&mut profile);
-        "how often functions run is estimated from them, not seen"
-    } else {
-        "the calls are those of the runs that the units were compiled with"
+    }
+    // A graph is no recording: merged with one it is still one.
+    if !is_counted {
+        profile.inputs = Some(0);
+    }
+    let how = match (is_counted, is_estimated) {
+        (true, false) => "the calls are those of the runs that the units were compiled with",
+        (true, true) => {
+            "calls are counted in the runs that the units were compiled with, and estimated beside that"
+        }
+        (false, true) => "how often functions run is estimated from them, not seen",
+        (false, false) => "they tell of no call",
     };
     ui.note(&format!("{} of {} graphs of units are of {label}; {how}", linked.units, units.len()));
     Ok(profile)

@@ -120,6 +120,11 @@ fn units_become_a_profile_of_the_program(gcc: &Compiler) {
     assert!(err(&imported).contains("2 of 2 graphs of units are of program"), "{}", err(&imported));
     let profile = read(&folder, "p.gv");
     has(&profile, &["\"local@program:main.c\" -> \"twist\"", "\"twist\" -> \"local@program:other.c\""]);
+    let shown = done(&sediment(folder.path(), &["show", "p.gv"]));
+    has(&shown, &["counts are  none: nothing ran, a compiler estimated", "    1.00  main [program]\n"]);
+    // It may begin what a package keeps, and is no recording there.
+    let begun = done(&sediment(folder.path(), &["merge", "--into", "kept.gv", "p.gv"]));
+    has(&begun, &["  now           0 recordings"]);
     let order = sediment(folder.path(), &["order", "p.gv", "--binary", "program", "--linker", "list"]);
     has(&err(&order), &["it rests on a compiler's estimates alone"]);
     let order = done(&order);
@@ -223,6 +228,16 @@ fn a_tree_with_more_than_the_program(gcc: &Compiler) {
     let imported = sediment(folder.path(), &["import", ".", "--binary", "program", "-o", "p.gv"]);
     has(&err(&imported), &["object files that cannot be read: 1", "2 of 3 graphs of units are of program"]);
     has(&read(&folder, "p.gv"), &["\"main\" -> \"local@program:main.c\""]);
+    std::fs::create_dir(folder.path().join("empty")).unwrap();
+    let none = sediment(folder.path(), &["import", "empty", "--binary", "program"]);
+    assert!(!none.status.success(), "{}", err(&none));
+    has(
+        &err(&none),
+        &["empty: in this folder is no call graph of a unit", "hint: compile with sediment's plugin"],
+    );
+    gcc.run(folder.path(), gcc.c, &["-s", "-rdynamic", "main.o", "other.o", "-o", "stripped"]);
+    let stripped = sediment(folder.path(), &["import", ".", "--binary", "stripped", "-o", "s.gv"]);
+    has(&err(&stripped), &["stripped is stripped: of its functions those that it exports are known"]);
     // One that the user names is not passed over.
     let named = sediment(folder.path(), &["import", "broken.o", "--binary", "program"]);
     assert!(
@@ -264,6 +279,13 @@ fn counts_of_a_profile(gcc: &Compiler) {
     let _ = Command::new("./program").current_dir(folder.path()).status().unwrap();
     gcc.run(folder.path(), gcc.c, &["-O2", "-fprofile-use", &plugin, "-c", "main.c", "-o", "program-main.o"]);
     has(&read(&folder, "program-main.c.gv"), &["\"main\" -> \"local\" [label=", "count=100,", "first="]);
+    // The same folder twice is the same counts once.
+    let imported = sediment(folder.path(), &["import", ".", ".", "--binary", "program", "-o", "p.gv"]);
+    has(
+        &err(&imported),
+        &["1 of 1 graphs", "calls are counted in the runs that the units were compiled with"],
+    );
+    has(&read(&folder, "p.gv"), &["count=100,"]);
 }
 
 fn fortran(gcc: &Compiler) {

@@ -46,7 +46,7 @@ fn main() {
             more(&[Need::Program("aarch64-linux-gnu-gcc")]),
             cross,
         ),
-        ("the_change_is_shown_first", Vec::new(), shown_first),
+        ("the_change_is_shown_first", vec![Need::Program("patch")], shown_first),
         ("what_is_not_understood_is_refused", Vec::new(), refused),
     ];
     for (name, needs, run) in rows {
@@ -196,6 +196,13 @@ fn shown_first() {
     assert!(words(&output).contains("--apply makes this change"), "{}", words(&output));
     assert_eq!(toy.read("toy-1.0/debian/control"), before);
     assert!(!toy.path("toy-1.0/debian/sediment-profiles").exists());
+    // The difference is one that can be applied, tabs of debian/rules included.
+    let with_floor = [&arguments[..], &["--min-coverage", "90"]].concat();
+    let difference = toy.command("sediment", &with_floor).output().unwrap().stdout;
+    assert!(String::from_utf8_lossy(&difference).contains("+\tdh_sediment_check --min-coverage=90"));
+    std::fs::write(toy.path("change"), &difference).unwrap();
+    let patched = toy.command("patch", &["--dry-run", "-p1", "-i", "../change"]).output().unwrap();
+    assert!(patched.status.success(), "{}", words(&patched));
     toy.add_sequence();
     let after = toy.read("toy-1.0/debian/control");
     assert_ne!(after, before);

@@ -200,6 +200,26 @@ fn what_a_module_exports_is_where_it_begins() {
     }
 }
 
+/// Two files of one name in one program, each with a local function of the same name.
+#[test]
+fn units_of_one_name_in_one_program_both_stay() {
+    let units = [
+        unit(
+            "x/u.c.gv",
+            "\"init\" [file=\"u.c\"];\n\"left\" -> \"init\" [static=1];\n\"far\" -> \"left\" [static=1];\n",
+        ),
+        unit("y/u.c.gv", "\"init\" [file=\"u.c\"];\n\"right\" -> \"init\" [static=1];\n"),
+    ];
+    let mut functions: Vec<BinaryFunction> =
+        (0..).zip(["left", "right", "far"]).map(|(at, name)| function(name, 0x100 + at * 16, None)).collect();
+    functions.push(function("init", 0x200, Some("u.c")));
+    let alone = link_up(&units, &linked(functions.clone()), "tool", None).unwrap();
+    assert_eq!(alone.units, 1, "one of them has the only function");
+    functions.push(function("init", 0x300, Some("u.c")));
+    let both = link_up(&units, &linked(functions), "tool", None).unwrap();
+    assert_eq!(both.units, 2);
+}
+
 /// A unit of a table of functions has no calls and defines no function.
 #[test]
 fn a_table_of_functions_says_whose_addresses_are_taken() {

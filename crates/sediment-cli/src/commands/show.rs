@@ -8,7 +8,7 @@ use crate::files;
 use crate::ui::Ui;
 use clap::Args;
 use sediment::Result;
-use sediment::profile::{FunctionIndex, Profile, Unit, knowledge};
+use sediment::profile::{FunctionIndex, Millionths, Profile, Unit, knowledge};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -108,7 +108,11 @@ impl<'a> Summary<'a> {
                 words.iter().cloned().collect::<Vec<_>>().join(", ")
             }
         };
+        let estimates = self.estimates();
         let unit = match profile.unit {
+            _ if self.calls == 0 && profile.total == 0 && !estimates.is_empty() => {
+                "none: nothing ran, a compiler estimated"
+            }
             Unit::Calls if self.lacks_call_counts() => "samples of one recording, or their periods",
             Unit::Calls => "calls of one recording",
             Unit::Share => "shares, in units of 10^-15",
@@ -155,8 +159,29 @@ impl<'a> Summary<'a> {
             for (function, count) in &self.top_functions {
                 let _ = writeln!(text, "{:>10} {:>8}  {}", "", self.share(*count), self.name(*function));
             }
+        } else if !estimates.is_empty() {
+            let _ = writeln!(
+                text,
+                "\nMost called functions as a compiler estimates, in calls per start of the program:"
+            );
+            for (function, Millionths(calls)) in estimates.iter().take(self.top_functions.len()) {
+                // Only for the eye: a float is near enough.
+                let calls = format!("{:.2}", *calls as f64 / 1e6);
+                let _ = writeln!(text, "{:>10} {calls:>8}  {}", "", self.name(*function));
+            }
         }
         text
+    }
+
+    /// How often functions of programs run by a compiler's estimates, the most often first.
+    fn estimates(&self) -> Vec<(FunctionIndex, Millionths)> {
+        let functions = self.profile.functions().into_iter();
+        let mut estimates: Vec<_> = functions
+            .filter(|function| self.profile.key(*function).dso.is_some())
+            .filter_map(|function| Some((function, self.profile.facts(function).static_calls?)))
+            .collect();
+        estimates.sort_by_key(|(_, calls)| std::cmp::Reverse(calls.0));
+        estimates
     }
 
     fn lacks_call_counts(&self) -> bool {

@@ -58,7 +58,7 @@ pub fn link_up(
             losses.add(OTHER_UNITS, 0, &unit.name);
         }
     }
-    leave_out_rivals(&mut members, &mut losses);
+    leave_out_rivals(&mut members, &symbols, &mut losses);
     if members.is_empty() {
         return Err(Error::failed(format!("none of the {} graphs of units is of {label}", units.len()))
             .with_hint("give the linked file that was made of these units, with its symbols"));
@@ -118,6 +118,12 @@ impl<'b> Symbols<'b> {
     fn here(&self, function: &BinaryFunction) -> Option<FunctionKey> {
         let file = function.file.as_deref().filter(|_| self.twins.contains(function.name.as_str()));
         FunctionKey::new(Some(self.label.as_bytes()), function.name.as_bytes(), file.map(str::as_bytes))
+    }
+
+    /// How many functions of the linked file this is: twins may be of one file name, too.
+    fn places(&self, key: &FunctionKey) -> usize {
+        let is_it = |function: &&&BinaryFunction| key.file.is_none() || function.file == key.file;
+        self.by_name.get(key.name.as_str()).map_or(1, |all| all.iter().filter(is_it).count().max(1))
     }
 
     /// The function of the linked file that a unit means.
@@ -280,8 +286,8 @@ fn join(known: &mut EdgeFacts, more: &EdgeFacts) {
     known.kind = least(known.kind, more.kind);
 }
 
-/// Of units that claim one function, those stay of which most is in the linked file.
-fn leave_out_rivals(members: &mut Vec<Member<'_>>, losses: &mut Losses) {
+/// Of units that claim one function, those stay of which most is in the linked file: as many as it has of that name and file.
+fn leave_out_rivals(members: &mut Vec<Member<'_>>, symbols: &Symbols<'_>, losses: &mut Losses) {
     let mut claims: BTreeMap<(bool, &FunctionKey), Vec<usize>> = BTreeMap::new();
     for (at, member) in members.iter().enumerate() {
         for key in member.claims() {
@@ -289,10 +295,14 @@ fn leave_out_rivals(members: &mut Vec<Member<'_>>, losses: &mut Losses) {
         }
     }
     let mut beaten = vec![false; members.len()];
-    for rivals in claims.values().filter(|rivals| rivals.len() > 1) {
+    for ((_, key), rivals) in &claims {
+        let places = symbols.places(key);
+        if rivals.len() <= places {
+            continue;
+        }
         for &one in rivals {
-            beaten[one] |=
-                rivals.iter().any(|&other| members[one].compare(&members[other]) == Ordering::Less);
+            let is_more = |other: &&usize| members[one].compare(&members[**other]) == Ordering::Less;
+            beaten[one] |= rivals.iter().filter(is_more).count() >= places;
         }
     }
     for (member, _) in members.iter().zip(&beaten).filter(|(_, beaten)| **beaten) {

@@ -54,11 +54,10 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         return Err(Error::new(ErrorKind::BelowFloor, "all files are of another version than the build"));
     }
     let grown = grow(kept.as_ref().map(|kept| (kept, weight)), &sent, options)?;
-    if grown.kept == 0 && grown.added.iter().all(|added| added.part == 0) {
-        let error = Error::new(
-            ErrorKind::Usage,
-            "nothing would be left: all that is merged has the weight 0, or counts nothing",
-        );
+    let counts = kept.iter().chain(sent.iter().map(|sent| &sent.profile)).any(|profile| profile.total > 0);
+    if counts && grown.profile.total == 0 {
+        let error =
+            Error::new(ErrorKind::Usage, "nothing would be left: all that is merged has the weight 0");
         return Err(error
             .with_input(files::display(&path))
             .with_hint("a weight holds for all files behind it, until the next -w"));
