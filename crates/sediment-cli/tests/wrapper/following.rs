@@ -12,10 +12,11 @@ pub fn cases() -> Vec<Trial> {
     let gcc = Need::Program("gcc");
     vec![
         case("renamed_functions_are_followed", &[gcc], renamed),
+        case("renamed_functions_are_followed_by_a_linked_file", &[gcc], || renamed_by_binary("gcc")),
         case(
-            "renamed_functions_are_followed_by_a_linked_file",
-            &[gcc, Need::Program("strip")],
-            renamed_by_binary,
+            "renamed_functions_are_followed_by_a_linked_file_of_aarch64",
+            &[Need::Program("aarch64-linux-gnu-gcc")],
+            || renamed_by_binary("aarch64-linux-gnu-gcc"),
         ),
         case("an_order_by_a_linked_file_follows_clones_and_tells_twins_apart", &[gcc], by_binary),
         case("debuggers_find_their_way", &[gcc, Need::Program("gdb"), Need::Program("objcopy")], debuggers),
@@ -53,14 +54,14 @@ fn renamed() {
 }
 
 /// The same by the code of a linked file, with and without debug information; told to `order` and to `verify`.
-fn renamed_by_binary() {
+fn renamed_by_binary(compiler: &str) {
     let build = Build::new();
     let text = std::fs::read_to_string(build.path("profiles/prog.prof")).unwrap();
     let text = text.replace("\"all_a\"", "\"everything_a\"").replace("\"b07\"", "\"strange\"");
     let text = text.replace("\"everything_a\" -> \"everything_a\"", "\"main\" -> \"everything_a\"");
     std::fs::write(build.path("prog.gv"), text).unwrap();
     let compile = |more: &[&str], output: &str| {
-        let compiled = Command::new("gcc")
+        let compiled = Command::new(compiler)
             .current_dir(build.0.path())
             .args(["-O2", "-w", "-ffunction-sections", "-fuse-ld=bfd", "a.c", "b.c", "main.c", "-o", output])
             .args(more)
@@ -89,12 +90,13 @@ fn renamed_by_binary() {
             .filter(|function| function["weight"] != "0")
             .map(|function| function["name"].as_str().unwrap())
             .collect();
+        // Functions of one name are placed together here, so one of the two may be out of its turn.
+        let missing: Vec<&str> = missing.into_iter().filter(|name| *name != "twin").collect();
         assert_eq!(missing, ["strange"], "{report}");
     }
-    // Without its local symbols a file tells too little.
-    let strip = Command::new("strip").arg(build.path("without")).status().unwrap();
-    assert!(strip.success());
-    let arguments = ["order", "prog.gv", "--binary", "without", "--linker", "gnu-ld-script", "-o", "order"];
+    // A stripped file tells of no function that it could be.
+    compile(&["-s"], "stripped");
+    let arguments = ["order", "prog.gv", "--binary", "stripped", "--linker", "gnu-ld-script", "-o", "order"];
     assert!(!said(&sediment(&build, &arguments)).contains("followed"));
 }
 

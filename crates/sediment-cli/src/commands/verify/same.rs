@@ -149,7 +149,7 @@ fn in_words(found: &Found, base: &str) -> String {
         // Only for the eye: the quotient of two floats is near enough.
         let growth = if base == 0 { 0.0 } else { 100.0 * (other as f64 / base as f64 - 1.0) };
         let more = i128::from(other) - i128::from(base);
-        let _ = writeln!(text, "  size       {what}: {other} bytes, {more:+} ({growth:+.2} %)");
+        let _ = writeln!(text, "  size       {what}: {other} bytes, {more:+} bytes, {growth:+.2} %");
     }
     if let Some(links) = links {
         let time = |milliseconds: Option<u64>| match milliseconds {
