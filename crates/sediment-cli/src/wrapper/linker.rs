@@ -8,7 +8,7 @@ use sediment::{Error, Result};
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Output};
+use std::process::{Command, ExitCode, ExitStatus, Output};
 
 /// Names the wrappers that a link went through, so that two of them do not call each other for ever.
 const PASSED: &str = "SEDIMENT_LD_PASSED";
@@ -123,8 +123,16 @@ impl Linker {
 
     /// Hands this process over to it.
     pub(super) fn take_over(&self, arguments: &[OsString]) -> Result<ExitCode> {
-        let error = self.command().args(arguments).exec();
-        Err(Error::failed(format!("cannot be started: {error}")).with_input(self.path.display().to_string()))
+        Err(self.cannot_start(&self.command().args(arguments).exec()))
+    }
+
+    /// Runs it to its end with the streams of this process.
+    pub(super) fn run_in_place(&self, arguments: &[OsString]) -> Result<ExitStatus> {
+        self.command().args(arguments).status().map_err(|error| self.cannot_start(&error))
+    }
+
+    fn cannot_start(&self, error: &std::io::Error) -> Error {
+        Error::failed(format!("cannot be started: {error}")).with_input(self.path.display().to_string())
     }
 
     /// Runs it to its end, and keeps what it says. `with_sections`: link-time optimisation is told to give functions sections.
@@ -139,9 +147,7 @@ impl Linker {
     }
 
     fn output(&self, command: &mut Command) -> Result<Output> {
-        command.stdin(std::process::Stdio::inherit()).output().map_err(|error| {
-            Error::failed(format!("cannot be started: {error}")).with_input(self.path.display().to_string())
-        })
+        command.stdin(std::process::Stdio::inherit()).output().map_err(|error| self.cannot_start(&error))
     }
 
     /// What it answers to a question about itself.
@@ -186,8 +192,12 @@ impl Ended {
 
     /// Its exit code, as a shell gives it.
     pub(super) fn exit_code(&self) -> ExitCode {
-        let status = self.0.status;
-        let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-        ExitCode::from(u8::try_from(code).unwrap_or(1))
+        exit_code(self.0.status)
     }
+}
+
+/// How a program ended, as a shell gives it.
+pub(super) fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
 }

@@ -3,7 +3,7 @@
 //!
 //! A line is a JSON object: `outcome` (ordered, failed or left), `output`, and for the first two `order`, `profile`, `label`, `rule`,
 //! `linker`, `functions`, `coverage_percent` (of the calls in the profile, those into functions that are there), `renamed` (pairs of a
-//! name in the profile and the one here) and the `milliseconds` that making the order and linking took; `why` for the last two. Lines are appended, so that links of a parallel build do not disturb each other.
+//! name in the profile and the one here); `why` for the last two; the `milliseconds` that linking took, and making the order. Lines are appended, so that links of a parallel build do not disturb each other.
 
 use super::Ordered;
 use crate::files;
@@ -17,6 +17,11 @@ use std::time::Duration;
 
 /// The file in the folder that lists the links.
 pub(crate) const LINKS: &str = "links.jsonl";
+
+/// Whether a build wants its links logged.
+pub(super) fn is_kept() -> bool {
+    folder().is_some()
+}
 
 fn folder() -> Option<PathBuf> {
     std::env::var_os("SEDIMENT_LOG").filter(|folder| !folder.is_empty()).map(PathBuf::from)
@@ -64,7 +69,7 @@ impl OrderFile {
 /// A link that was done in its order, and how long the order and the link took.
 pub(super) fn ordered(line: &LinkLine, order: &Ordered, file: &OrderFile, took: [Duration; 2], ui: &Ui) {
     let mut entry = about(line, order, file, "ordered");
-    let [made, linked] = took.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    let [made, linked] = took.map(milliseconds);
     entry["milliseconds"] = json!({ "order": made, "link": linked });
     append(&entry, ui);
 }
@@ -76,9 +81,15 @@ pub(super) fn failed(line: &LinkLine, order: &Ordered, file: &OrderFile, said: &
     append(&entry, ui);
 }
 
-/// A link that was done as without sediment.
-pub(super) fn left(line: &LinkLine, why: &str, ui: &Ui) {
-    append(&json!({ "outcome": "left", "output": output(line).to_string_lossy(), "why": why }), ui);
+/// A link that was done as without sediment, and how long it took.
+pub(super) fn left(line: &LinkLine, why: &str, took: Duration, ui: &Ui) {
+    let output = output(line);
+    let entry = json!({ "outcome": "left", "output": output.to_string_lossy(), "why": why, "milliseconds": { "link": milliseconds(took) } });
+    append(&entry, ui);
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn about(line: &LinkLine, order: &Ordered, file: &OrderFile, outcome: &str) -> Value {

@@ -57,10 +57,7 @@ pub(crate) fn run(name: &str, arguments: &[OsString], ui: &Ui) -> Result<ExitCod
     let here = std::env::current_dir().unwrap_or_default();
     match plan::left_alone(&line, here.as_os_str()).or_else(|| own_script(&line)) {
         Some(Left::Question | Left::Test) => return linker.take_over(arguments),
-        Some(left) => {
-            log::left(&line, &left.in_words(), ui);
-            return linker.take_over(arguments);
-        }
+        Some(left) => return without_order(&linker, arguments, &line, &left.in_words(), ui),
         None => {}
     }
     let began = Instant::now();
@@ -72,10 +69,7 @@ pub(crate) fn run(name: &str, arguments: &[OsString], ui: &Ui) -> Result<ExitCod
                 Err(error) => return as_usual(&linker, arguments, &line, &error, ui),
             }
         }
-        Ok(Prepared::Left(why)) => {
-            log::left(&line, &why, ui);
-            return linker.take_over(arguments);
-        }
+        Ok(Prepared::Left(why)) => return without_order(&linker, arguments, &line, &why, ui),
         Err(error) => return as_usual(&linker, arguments, &line, &error, ui),
     };
     let made = began.elapsed();
@@ -143,8 +137,24 @@ fn as_usual(
     ui: &Ui,
 ) -> Result<ExitCode> {
     ui.note(&format!("{}: not ordered: {why}", line.output_name()));
-    log::left(line, &why.to_string(), ui);
-    linker.take_over(arguments)
+    without_order(linker, arguments, line, &why.to_string(), ui)
+}
+
+/// Links with the very arguments; where a log is kept, it is told why, and how long the link took.
+fn without_order(
+    linker: &Linker,
+    arguments: &[OsString],
+    line: &LinkLine,
+    why: &str,
+    ui: &Ui,
+) -> Result<ExitCode> {
+    if !log::is_kept() {
+        return linker.take_over(arguments);
+    }
+    let began = Instant::now();
+    let ended = linker.run_in_place(arguments)?;
+    log::left(line, why, began.elapsed(), ui);
+    Ok(linker::exit_code(ended))
 }
 
 /// What is to be done with a link.
