@@ -4,7 +4,7 @@
 use crate::files::{self, Source, SystemFiles};
 use crate::ui::Ui;
 use sediment::binary::{Binary, SymbolSource};
-use sediment::profile::{EdgeFacts, Profile};
+use sediment::profile::{EdgeFacts, Profile, text};
 use sediment::read::Input;
 use sediment::static_graph::{self, UNIT_READERS, Unit, estimate};
 use sediment::{Error, ErrorKind, Losses, Result};
@@ -115,10 +115,17 @@ pub(crate) fn import(found: &[Found], binary: &Path, map: Option<&Path>, ui: &Ui
     let mut units: Vec<Unit> = Vec::with_capacity(found.len());
     for Found { path, named } in found {
         let name = files::display(path);
-        let unit = static_graph::read_unit(&name, &files::read(path)?, &mut losses);
+        let bytes = files::read(path)?;
+        let unit = static_graph::read_unit(&name, &bytes, &mut losses);
         // Build trees hold broken objects, too: tests of what reads objects need them.
         if unit.is_err() && !named && path.extension().is_some_and(|end| end == "o") {
             losses.add("object files that cannot be read", 0, &name);
+            continue;
+        }
+        // What an import before this one wrote.
+        let is_profile = || text::parse(&bytes).is_ok_and(|(profile, _)| !profile.clusters().is_empty());
+        if unit.is_err() && !named && is_profile() {
+            losses.add("profiles of linked programs", 0, &name);
             continue;
         }
         let unit = unit.map_err(|error| error.with_input(name))?;

@@ -129,6 +129,7 @@ fn the_main_of_a_program_is_no_probe_s_and_no_small_program_s() {
     for name in [
         "conftest.c.gv",
         "graphs/#build#conftest.cpp.gv",
+        "graphs/#build#conftest-conftest.c.gv",
         "graphs/#b#CMakeFiles#CMakeScratch#TryCompile-x#CMakeFiles#cmTC_1.dir#src.c.gv",
         "b/meson-private/tmpq/testfile.c.gv",
     ] {
@@ -214,10 +215,39 @@ fn units_of_one_name_in_one_program_both_stay() {
         (0..).zip(["left", "right", "far"]).map(|(at, name)| function(name, 0x100 + at * 16, None)).collect();
     functions.push(function("init", 0x200, Some("u.c")));
     let alone = link_up(&units, &linked(functions.clone()), "tool", None).unwrap();
-    assert_eq!(alone.units, 1, "one of them has the only function");
+    // One of them has the only function.
+    assert_eq!(calls(&alone.profile), [pair("far", "left"), pair("left", "init")]);
     functions.push(function("init", 0x300, Some("u.c")));
     let both = link_up(&units, &linked(functions), "tool", None).unwrap();
     assert_eq!(both.units, 2);
+    assert!(calls(&both.profile).contains(&pair("right", "init:u.c")));
+}
+
+/// Modules of one tree export a function of one name each; and a fallback that another unit takes the place of is not all of its unit.
+#[test]
+fn a_global_function_is_of_one_unit() {
+    let units = [
+        unit(
+            "in.c.gv",
+            "\"load\" -> \"in\" [static=1];\n\"in\" [file=\"in.c\"];\n\"in\" -> \"puts\" [static=1];\n",
+        ),
+        unit(
+            "out.c.gv",
+            "\"load\" -> \"chdir\" [static=1];\n\"out\" [file=\"out.c\"];\n\"out\" -> \"puts\" [static=1];\n",
+        ),
+        unit(
+            "common.c.gv",
+            "\"load\" -> \"abort\" [static=1];\n\"gone\" -> \"in\" [static=1];\n\"gone2\" -> \"in\" [static=1];\n\"help\" -> \"write\" [static=1];\n",
+        ),
+    ];
+    let binary = linked(vec![
+        function("load", 0x100, None),
+        function("in", 0x200, Some("in.c")),
+        function("help", 0x300, None),
+    ]);
+    let joined = link_up(&units, &binary, "in.so", None).unwrap();
+    assert_eq!(calls(&joined.profile), [pair("help", "write"), pair("in", "puts"), pair("load", "in")]);
+    assert_eq!(joined.units, 2);
 }
 
 /// A unit of a table of functions has no calls and defines no function.

@@ -3,9 +3,10 @@
 //!
 //! The linked file's symbols decide. A local function of a unit is that of its name and its unit's file, a global one that of its
 //! name, hidden or not; what the file does not define is called in another DSO. A unit belongs to the file where the file has
-//! functions of it that call (of one that holds tables alone: functions that these name), and where a link map is at hand, where the map names its object. Two units may claim one local
-//! function or `main`, as trees have many a `main.c`: the unit of which more is in the file has it, and what configure, CMake and
-//! Meson compile to try the compiler never has. Of graphs of whole programs, as a tree has one for each, it is the same.
+//! functions of it that call (of one that holds tables alone: functions that these name), and where a link map is at hand, where the map names its object. Two units may claim one
+//! function that one alone can define, as trees have many a `main.c`: the unit of which more is in the file has it, and what
+//! configure, CMake and Meson compile to try the compiler never has. A unit that is left nothing is not in the file. Of graphs of whole
+//! programs, as a tree has one for each, it is the same.
 //!
 //! What several units say of one function (C++ emits templates and inline functions in each) is not added up: the largest
 //! frequency stays. Counts are of different runs of the same counters, and add up.
@@ -20,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 const ABSENT: &str = "functions that the linked file does not have, with their calls";
 const OTHER_UNITS: &str = "units that are not in the linked file";
 const RIVALS: &str = "units that claim functions of others, of which more is in the linked file";
+const CONTESTED: &str = "functions that a unit has of which more is in the linked file";
 const OLDER: &str = "functions of units that the graph of the whole program tells more of";
 
 /// A profile of the linked file.
@@ -154,6 +156,10 @@ struct Member<'u> {
     found: Vec<Option<FunctionKey>>,
     /// Those that call, which it therefore defines.
     calls: Vec<bool>,
+    /// Those that are local to it.
+    local: Vec<bool>,
+    /// Those that another unit has.
+    lost: Vec<bool>,
     /// How many functions it defines, for all that can be seen, are in the linked file.
     present: usize,
     /// How many functions it defines or has those call, and how many of them the linked file has or imports.
@@ -166,8 +172,10 @@ impl<'u> Member<'u> {
         let graph = &unit.graph;
         let functions = graph.functions();
         let mut found = vec![None; functions.len()];
+        let mut local = vec![false; functions.len()];
         for function in &functions {
             found[function.index()] = symbols.find(graph.key(*function));
+            local[function.index()] = graph.key(*function).file.is_some();
         }
         let mut calls = vec![false; functions.len()];
         let mut needed = vec![false; functions.len()];
@@ -182,7 +190,7 @@ impl<'u> Member<'u> {
             let at = function.index();
             let key = graph.key(function);
             let is_here = found[at].is_some();
-            if calls[at] || key.file.is_some() {
+            if calls[at] || local[at] {
                 defined += 1;
                 present += usize::from(is_here);
             } else if !needed[at] || !is_here && symbols.imported.is_empty() {
@@ -195,27 +203,26 @@ impl<'u> Member<'u> {
         if defined == 0 {
             present = found.iter().flatten().count();
         }
-        Self { unit, found, calls, present, named, known }
+        let lost = vec![false; found.len()];
+        Self { unit, found, calls, local, lost, present, named, known }
     }
 
     /// The functions of the linked file that this unit tells the calls of.
     fn callers(&self) -> impl Iterator<Item = &FunctionKey> {
-        self.found
-            .iter()
-            .zip(&self.calls)
-            .filter(|(_, calls)| **calls)
-            .filter_map(|(found, _)| found.as_ref())
+        let tells = |at: &usize| self.calls[*at] && !self.lost[*at];
+        (0..self.found.len()).filter(tells).filter_map(|at| self.found[at].as_ref())
     }
 
-    /// Those of them that one unit alone can define: local ones, and where the program begins.
-    fn claims(&self) -> impl Iterator<Item = &FunctionKey> {
-        let graph = &self.unit.graph;
-        let functions = graph.functions().into_iter();
-        let claimed = functions.filter(move |function| {
-            let key = graph.key(*function);
-            key.file.is_some() || (key.name == "main" && self.calls[function.index()])
-        });
-        claimed.filter_map(|function| self.found[function.index()].as_ref())
+    /// The functions of the linked file that it defines, by their index.
+    fn defined(&self) -> impl Iterator<Item = (usize, &FunctionKey)> {
+        let defines = |at: &usize| self.calls[*at] || self.local[*at];
+        (0..self.found.len()).filter(defines).filter_map(|at| Some((at, self.found[at].as_ref()?)))
+    }
+
+    /// Those of them that one unit alone can define. C++ and its like emit one function in each unit that needs it.
+    fn claims(&self) -> impl Iterator<Item = (usize, &FunctionKey)> {
+        let is_shared = |name: &str| matches!(name.as_bytes(), [b'_', b'A'..=b'Z', ..]);
+        self.defined().filter(move |(at, key)| self.local[*at] || !is_shared(&key.name))
     }
 
     /// Of which unit more is in the linked file: in shares, where one that names little says little by all of it (Laplace's rule of
@@ -247,6 +254,12 @@ impl<'u> Member<'u> {
                     continue;
                 }
             };
+            // Its own calls of a local function are not those of another unit's.
+            if self.lost[at] {
+                losses.add(CONTESTED, 0, &key.name);
+                ids[at] = (!self.local[at]).then(|| profile.function(place));
+                continue;
+            }
             let known = profile.function(place);
             ids[at] = Some(known);
             describe(profile.facts_mut(known), graph.facts(function));
@@ -256,6 +269,9 @@ impl<'u> Member<'u> {
         }
         for (caller, callee, facts) in graph.edges() {
             let (Some(from), Some(to)) = (ids[caller.index()], ids[callee.index()]) else { continue };
+            if self.lost[caller.index()] {
+                continue;
+            }
             let older = !self.unit.whole_program
                 && self.found[caller.index()].as_ref().is_some_and(|key| seen_whole.contains(key));
             if older {
@@ -286,30 +302,38 @@ fn join(known: &mut EdgeFacts, more: &EdgeFacts) {
     known.kind = least(known.kind, more.kind);
 }
 
-/// Of units that claim one function, those stay of which most is in the linked file: as many as it has of that name and file.
+/// Of units that claim one function, those have it of which most is in the linked file: as many as it has of that name and file. Units
+/// that define nothing else are left out.
 fn leave_out_rivals(members: &mut Vec<Member<'_>>, symbols: &Symbols<'_>, losses: &mut Losses) {
-    let mut claims: BTreeMap<(bool, &FunctionKey), Vec<usize>> = BTreeMap::new();
+    let mut claims: BTreeMap<(bool, &FunctionKey), Vec<(usize, usize)>> = BTreeMap::new();
     for (at, member) in members.iter().enumerate() {
-        for key in member.claims() {
-            claims.entry((member.unit.whole_program, key)).or_default().push(at);
+        for (function, key) in member.claims() {
+            claims.entry((member.unit.whole_program, key)).or_default().push((at, function));
         }
     }
-    let mut beaten = vec![false; members.len()];
+    let mut lost: Vec<(usize, usize)> = Vec::new();
     for ((_, key), rivals) in &claims {
         let places = symbols.places(key);
         if rivals.len() <= places {
             continue;
         }
-        for &one in rivals {
-            let is_more = |other: &&usize| members[one].compare(&members[**other]) == Ordering::Less;
-            beaten[one] |= rivals.iter().filter(is_more).count() >= places;
+        for &(one, function) in rivals {
+            let is_more = |other: &&(usize, usize)| members[one].compare(&members[other.0]) == Ordering::Less;
+            if rivals.iter().filter(is_more).count() >= places {
+                lost.push((one, function));
+            }
         }
     }
-    for (member, _) in members.iter().zip(&beaten).filter(|(_, beaten)| **beaten) {
-        losses.add(RIVALS, 0, &member.unit.name);
+    for (member, function) in lost {
+        members[member].lost[function] = true;
     }
-    let mut beaten = beaten.into_iter();
-    members.retain(|_| !beaten.next().unwrap_or(false));
+    members.retain(|member| {
+        let is_left = !member.lost.contains(&true) || member.defined().any(|(at, _)| !member.lost[at]);
+        if !is_left {
+            losses.add(RIVALS, 0, &member.unit.name);
+        }
+        is_left
+    });
 }
 
 /// Whether this is what a build system compiled to try the compiler: autoconf's `conftest`, and what lies in CMake's and Meson's own
@@ -317,7 +341,9 @@ fn leave_out_rivals(members: &mut Vec<Member<'_>>, symbols: &Symbols<'_>, losses
 fn is_probe(unit: &str) -> bool {
     let mut parts = unit.rsplit(['/', '#']);
     let name = parts.next().unwrap_or(unit);
+    // `conftest-conftest.c` where it was linked at once.
     name.starts_with("conftest.")
+        || name.contains("-conftest.")
         || parts.any(|folder| matches!(folder, "CMakeTmp" | "CMakeScratch" | "meson-private"))
 }
 
