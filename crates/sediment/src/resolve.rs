@@ -277,7 +277,11 @@ fn end_of(place: &Place, dsos: &Dsos, namesakes: &Namesakes, losses: &mut Losses
             }
             let source_file = file.as_deref().and_then(dsos::source_file);
             let (mut size, mut local) = (None, false);
-            if let Some(view) = place.dso.and_then(|id| dsos.view(id)) {
+            let dso = place.dso.or_else(|| dsos.owner(&key.name));
+            if place.dso.is_none() {
+                key.dso = dso.and_then(|id| dsos.label(id)).map(str::to_owned);
+            }
+            if let Some(view) = dso.and_then(|id| dsos.view(id)) {
                 match view.by_name(&key.name, source_file.as_deref()) {
                     dsos::Named::Unknown if view.is_stripped() => {
                         losses.add("sizes of functions of stripped programs and libraries", 0, &key.name);

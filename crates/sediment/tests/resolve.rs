@@ -267,6 +267,19 @@ fn the_symbol_table_says_who_has_a_namesake_and_how_large_all_are() {
 }
 
 #[test]
+fn what_is_in_no_dso_belongs_to_the_one_that_has_its_name() {
+    let recording =
+        calls(&[("/bin/p:main", "?:only", 1), ("?:only", "?:elsewhere", 2), ("/bin/q:main", "?:mixed", 4)]);
+    let one = Binaries(vec![("/bin/p", program())]);
+    let (profile, _) = resolve(&recording, &one).unwrap();
+    assert_eq!(edges(&profile), ["p:main -> p:only 1", "p:only -> ?:elsewhere 2", "q:main -> p:mixed 4"]);
+    // Two that have it leave it open.
+    let both = Binaries(vec![("/bin/p", program()), ("/bin/q", program())]);
+    let (profile, _) = resolve(&recording, &both).unwrap();
+    assert_eq!(edges(&profile), ["?:only -> ?:elsewhere 2", "p:main -> ?:only 1", "q:main -> ?:mixed 4"]);
+}
+
+#[test]
 fn names_that_a_profile_cannot_hold_are_left_out_with_their_calls() {
     let recording = calls(&[
         ("/bin/p:main", "/bin/p:bad\"name", 3),

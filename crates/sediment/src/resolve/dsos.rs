@@ -170,6 +170,19 @@ impl<'a> Dsos<'a> {
         with_label.filter(|(_, view)| view.global(name).is_some()).map(|(label, _)| label).collect()
     }
 
+    /// The one DSO at hand that has a function of this name, for places that a profiler tells no DSO of. Valgrind knows as a
+    /// program's code what lies in its `.text`; an order that is a script for GNU ld gives the hot functions a section of their own.
+    pub(super) fn owner(&self, name: &str) -> Option<DsoId> {
+        let has_it = |dso: &Dso| {
+            let view = dso.view.as_ref().filter(|_| dso.label.is_some());
+            view.is_some_and(|view| {
+                matches!(view.by_name(name, None), Named::Function { .. } | Named::Ambiguous)
+            })
+        };
+        let mut owners = self.dsos.iter().zip(0..).filter(|(dso, _)| has_it(dso)).map(|(_, id)| DsoId(id));
+        owners.next().filter(|_| owners.next().is_none())
+    }
+
     /// The size of the exported function of this name in the DSO of this label, where it is at hand.
     pub(super) fn global_size(&self, label: &str, name: &str) -> Option<u64> {
         let labelled = self.dsos.iter().filter(|dso| dso.label.as_deref() == Some(label));
