@@ -48,7 +48,11 @@ fn a_folder_is_refused_with_what_to_read_in_its_place() {
     assert!(said.contains("perf inject -i . -o joined; then import joined/data"), "{said}");
     std::fs::remove_file(folder.path().join("data.0")).unwrap();
     let said = err(&sediment(folder.path(), &["import", "."]));
-    assert!(said.contains("this is a folder") && said.contains("name the files in it"), "{said}");
+    assert!(
+        said.contains("in this folder is no call graph of a unit")
+            && said.contains("name those that belong to one run"),
+        "{said}"
+    );
 }
 
 /// As a shell lists them: the empty one too, and a thread that did nothing.
