@@ -12,6 +12,7 @@ mod support;
 use build::Build;
 use libtest_mimic::Arguments;
 use running::{done, err, out, sediment};
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use support::{Need, case};
@@ -29,6 +30,11 @@ fn main() {
             a_profile_that_does_not_fit_fails_the_check,
         ),
         case("flags_go_the_distributions_way", &rpm, flags_go_the_distributions_way),
+        case(
+            "programs_in_every_language_with_link_time_optimisation_or_not",
+            &[&rpm[..], &[Need::Program("g++"), Need::Program("gfortran")]].concat(),
+            programs_in_every_language_with_link_time_optimisation_or_not,
+        ),
         case("a_change_is_shown_before_it_is_made", &rpm, a_change_is_shown_before_it_is_made),
         case(
             "the_linker_that_was_chosen",
@@ -98,12 +104,12 @@ impl Package {
         }
         std::fs::write(source.join("Makefile"), MAKEFILE).unwrap();
         std::fs::write(source.join("configure"), CONFIGURE).unwrap();
-        let made = Command::new("sh")
-            .current_dir(package.0.0.path())
-            .args(["-c", "chmod +x prog-1.0/configure && tar -czf prog-1.0.tar.gz prog-1.0 && mkdir bin"])
-            .status();
-        assert!(made.unwrap().success());
-        std::fs::create_dir(package.0.path("gcc")).unwrap();
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(source.join("configure"), executable).unwrap();
+        package.tar();
+        for folder in ["bin", "gcc"] {
+            std::fs::create_dir(package.0.path(folder)).unwrap();
+        }
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_sediment"), package.0.path("gcc/real-ld")).unwrap();
         for name in ["sediment", "gv2link"] {
             let link = package.0.path("bin").join(name);
@@ -112,6 +118,13 @@ impl Package {
         std::fs::rename(package.0.path("profiles/prog.prof"), package.0.path("prog.gv")).unwrap();
         package.spec(SPEC);
         package
+    }
+
+    /// Packs the sources.
+    fn tar(&self) {
+        let mut tar = Command::new("tar");
+        tar.current_dir(self.0.0.path()).args(["-czf", "prog-1.0.tar.gz", "prog-1.0"]);
+        assert!(tar.status().unwrap().success());
     }
 
     fn spec(&self, text: &str) {
@@ -278,14 +291,14 @@ fn graphs_of_the_compiler_are_kept() {
 
 fn flags_go_the_distributions_way() {
     let package = Package::new();
-    let distribution = support::root().join("scripts/proof-inputs/rpm/macros.flags");
+    let distribution = fedoras_flags();
     let flags = |spec: &str, more: &[&str]| {
         let expanded =
             package.rpm("rpm", more).args(["--define", "with_sediment 1", "--eval", spec]).output().unwrap();
         done(&expanded)
     };
     let shown = "%{sediment_prep a.gv}\nC %{build_cflags}\nC++ %{build_cxxflags}\nF %{build_fflags}\nO %{optflags}\nextra %{?_distro_extra_cflags} %{?_distro_extra_fflags}\nL %{?build_ldflags}";
-    let ways: [&[&str]; 2] = [&[], &["--load", distribution.to_str().unwrap()]];
+    let ways: [&[&str]; 2] = [&[], &["--load", &distribution]];
     for (way, extra) in ways.iter().zip(["extra ", "extra -ffunction-sections -ffunction-sections"]) {
         let said = flags(shown, way);
         for language in ["C ", "C++ ", "F ", "O "] {
@@ -295,6 +308,81 @@ fn flags_go_the_distributions_way() {
         }
         assert_eq!(said.lines().find(|line| line.starts_with("extra")).unwrap().trim(), extra.trim());
         assert_eq!(flags("L %{?build_ldflags}", way).trim(), said.lines().last().unwrap().trim());
+    }
+}
+
+/// Macros that set flags as Fedora does, link-time optimisation among them.
+fn fedoras_flags() -> String {
+    support::root().join("scripts/proof-inputs/rpm/macros.flags").display().to_string()
+}
+
+/// Three programs in one package, by the flags that rpm has for each language and by Fedora's.
+fn programs_in_every_language_with_link_time_optimisation_or_not() {
+    let package = Package::new();
+    let (mut c, mut fortran, mut calls) = (String::new(), String::new(), String::new());
+    for step in 0..6 {
+        let _ = writeln!(
+            c,
+            "__attribute__((noinline, noclone)) int s{step}(int x) {{ sink += x; return x * {step} + sink; }}"
+        );
+        // No compiler puts what prints in the place of two calls.
+        let _ = writeln!(
+            fortran,
+            "integer function s{step}(x)\n  integer, intent(in) :: x\n  write (*, *) x, x + {step}\n  s{step} = x * {step} + 1\nend function"
+        );
+        let _ = writeln!(calls, "  x = s{step}(x){{}}");
+    }
+    let called = |end: &str| calls.replace("{}", end);
+    let c = format!(
+        "static volatile int sink;\n{c}int main(int x, char **arguments) {{\n{}  return x == 77;\n}}\n",
+        called(";")
+    );
+    let fortran = format!(
+        "{fortran}program main\n  integer :: x, s0, s1, s2, s3, s4, s5\n  x = command_argument_count()\n{}  if (x == 77) stop 1\nend program\n",
+        called("").repeat(2)
+    );
+    let makefile = "all: in_c in_cxx in_fortran\nin_c: c.c\n\tgcc $(CFLAGS) -o $@ $^ $(LDFLAGS)\n\
+        in_cxx: cxx.cc\n\tg++ $(CXXFLAGS) -o $@ $^ $(LDFLAGS)\nin_fortran: fortran.f90\n\tgfortran $(FFLAGS) -o $@ $^ $(LDFLAGS)\n";
+    let files = [("c.c", &*c), ("cxx.cc", &c), ("fortran.f90", &fortran), ("Makefile", makefile)];
+    for (file, text) in files {
+        std::fs::write(package.0.path("prog-1.0").join(file), text).unwrap();
+    }
+    package.tar();
+    let mut profile =
+        "digraph Callgraph {\n  graph [sediment=2, source=\"test\", unit=calls, total=45];\n".to_owned();
+    for (number, (program, name)) in
+        [("in_c", "s#"), ("in_cxx", "_Z2s#i"), ("in_fortran", "s#_")].iter().enumerate()
+    {
+        let names = [4, 1, 5, 0, 3, 2].map(|step| name.replace('#', &step.to_string()));
+        let _ = writeln!(
+            profile,
+            "  subgraph cluster{number} {{\n    graph [label=\"{program}\"];\n    \"{}\";\n  }}",
+            names.join("\"; \"")
+        );
+        for (pair, count) in names.windows(2).zip([5, 4, 3, 2, 1]) {
+            let _ = writeln!(profile, "  \"{}\" -> \"{}\" [label=0.1, count={count}];", pair[0], pair[1]);
+        }
+    }
+    std::fs::write(package.0.path("prog.gv"), profile + "}\n").unwrap();
+    package.spec(
+        &SPEC
+            .replace("./configure\nmake", "make")
+            .replace("prog %{buildroot}%{_bindir}/prog", "-t %{buildroot}%{_bindir} in_c in_cxx in_fortran")
+            .replace("%files\n%{_bindir}/prog", "%files\n%{_bindir}/in_*"),
+    );
+    done(&package.change(&["--apply"]));
+    let fedora = fedoras_flags();
+    let ways: [(&[&str], bool); 2] =
+        [(&[], false), (&["--load", &fedora, "--define", "debug_package %{nil}"], true)];
+    for (way, optimised) in ways {
+        let said = package.built(way);
+        assert_eq!(said.contains(" -flto=auto "), optimised, "{said}");
+        for program in ["in_c", "in_cxx", "in_fortran"] {
+            let verified =
+                format!("/usr/bin/{program}: 100.00 % of the weight placed as asked; 6 of 6 functions");
+            assert!(said.contains(&verified), "{said}");
+        }
+        assert!(said.contains("3 of 3 outputs ordered"), "{said}");
     }
 }
 
@@ -384,15 +472,9 @@ gv2link < %{call_graph} > %{__global_link_order}
         .replace("%setup -q\n", &format!("%setup -q\n{prep}"))
         .replace("%files\n", &format!("{check}%files\n"));
     package.spec(&(head.to_owned() + &spec));
-    let distribution = support::root().join("scripts/proof-inputs/rpm/macros.flags");
-    let fedora = [
-        "--load",
-        distribution.to_str().unwrap(),
-        "--define",
-        "_lto_cflags %{nil}",
-        "--define",
-        "debug_package %{nil}",
-    ];
+    let distribution = fedoras_flags();
+    let fedora =
+        ["--load", &distribution, "--define", "_lto_cflags %{nil}", "--define", "debug_package %{nil}"];
     let run = |more: &[&str]| package.built_with_newer_linker(&[&fedora[..], more].concat());
     let said = run(&[]);
     assert!(
