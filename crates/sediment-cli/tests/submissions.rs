@@ -167,6 +167,18 @@ fn what_is_no_profile_is_shown_as_it_is() {
     assert_eq!(code(&sediment(at, &["diff", "none.gv"])), 1);
 }
 
+/// What a compiler estimated is no share of a run.
+#[test]
+fn a_profile_that_counts_nothing_is_shown_without_shares() {
+    let folder = folder();
+    let at = folder.path();
+    let graph = "digraph Callgraph {\n  graph [sediment=2, source=\"gcc\", unit=calls, total=0];\n  \
+        \"main\" -> \"work\" [label=0.000000, static=2.500000, kind=direct];\n}\n";
+    std::fs::write(at.join("graph.gv"), graph).unwrap();
+    let said = done(&sediment(at, &["diff", "graph.gv"]));
+    assert!(said.ends_with("\nmain\nwork\nmain -> work estimated 2.50 for each\n"), "{said}");
+}
+
 /// As the page on packaging says it.
 #[test]
 fn what_is_kept_fades_by_a_weight_of_its_own() {

@@ -143,16 +143,22 @@ fn as_lines(profile: &Profile) -> String {
     }
     let weights = difference::weights(profile);
     let shares: BTreeMap<&FunctionKey, u128> = difference::shares(&weights);
+    let counted = shares.values().any(|share| *share > 0);
     for (key, share) in &shares {
-        let _ = writeln!(text, "{} {}", name(key), percent(*share));
+        let share = if counted { format!(" {}", percent(*share)) } else { String::new() };
+        let _ = writeln!(text, "{}{share}", name(key));
     }
     let sum =
         profile.edges().iter().fold(0u128, |sum, (_, _, facts)| sum.saturating_add(facts.count.unwrap_or(0)));
     for (caller, callee, facts) in profile.edges() {
-        let Some(count) = facts.count.filter(|_| sum > 0) else { continue };
         // Only for the eye: the quotient of two floats is near enough.
-        let share = 100.0 * count as f64 / sum as f64;
-        let _ = writeln!(text, "{} -> {} {share:.2} %", name(profile.key(caller)), name(profile.key(callee)));
+        let seen = facts.count.filter(|_| sum > 0).map(|count| 100.0 * count as f64 / sum as f64);
+        let share = match (seen, facts.static_calls) {
+            (Some(share), _) => format!("{share:.2} %"),
+            (None, Some(calls)) => format!("estimated {:.2} for each", calls.0 as f64 / 1e6),
+            (None, None) => continue,
+        };
+        let _ = writeln!(text, "{} -> {} {share}", name(profile.key(caller)), name(profile.key(callee)));
     }
     text
 }

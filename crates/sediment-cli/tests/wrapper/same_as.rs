@@ -135,6 +135,11 @@ fn tools_agree() {
     let words = text(&sediment(&build, &["verify", "bare", "--same-as", "bare"]));
     let none = "unchecked  gdb breaks by line: of the functions that both files have, the base tells no line";
     assert!(words.contains(none) && words.contains("same       gdb breaks by name"), "{words}");
+    // What is no program is named, whichever of the two it is.
+    for pair in [["prog", "main.c"], ["main.c", "prog"]] {
+        let output = sediment(&build, &["verify", pair[0], "--same-as", pair[1]]);
+        assert!(said(&output).contains("main.c: this is no ELF file"), "{}", said(&output));
+    }
     // Another BINARY with the log of all of them.
     assert_eq!(sediment(&build, &["verify", "prog", "--log", "log"]).status.code(), Some(2));
 }

@@ -58,18 +58,14 @@ impl Comparison {
 }
 
 /// Compares a linked file with the one that was linked without an order.
-///
-/// # Errors
-/// When one of them is no linked ELF file, or its tables are damaged.
-pub fn compare(base: &[u8], other: &[u8]) -> Result<Comparison> {
-    let base = Facts::of(base).map_err(|error| error.with_input("the base"))?;
-    let other = Facts::of(other)?;
+#[must_use]
+pub fn compare(base: &Facts, other: &Facts) -> Comparison {
     let mut checks = Vec::new();
     for ((what, base), (_, other)) in base.words.iter().zip(&other.words) {
         checks.push(Check { what, same: base == other, base: base.clone(), other: other.clone() });
     }
     for (what, of) in SETS {
-        let (base, other) = (of(&base), of(&other));
+        let (base, other) = (of(base), of(other));
         let more = |some: &BTreeMap<String, u64>, than: &BTreeMap<String, u64>| {
             let extra: Vec<&str> = some
                 .iter()
@@ -84,7 +80,7 @@ pub fn compare(base: &[u8], other: &[u8]) -> Result<Comparison> {
         };
         checks.push(Check { what, same: base == other, base: more(base, other), other: more(other, base) });
     }
-    Ok(Comparison { checks, base: base.sizes, other: other.sizes })
+    Comparison { checks, base: base.sizes, other: other.sizes }
 }
 
 /// Names, and how often each stands there.
@@ -100,8 +96,8 @@ const SETS: [Part; 4] = [
     ("functions with their source lines", |facts| &facts.lines),
 ];
 
-/// What is compared.
-struct Facts {
+/// What is compared of a file.
+pub struct Facts {
     words: Vec<(&'static str, String)>,
     symbols: Counted,
     dynamic_symbols: Counted,
@@ -111,7 +107,11 @@ struct Facts {
 }
 
 impl Facts {
-    fn of(bytes: &[u8]) -> Result<Self> {
+    /// Reads them from a linked file.
+    ///
+    /// # Errors
+    /// When it is no linked ELF file, or its tables are damaged.
+    pub fn of(bytes: &[u8]) -> Result<Self> {
         let damaged =
             |error: object::Error| Error::failed(format!("this is no ELF file, or a damaged one: {error}"));
         let file = object::File::parse(bytes).map_err(damaged)?;

@@ -8,7 +8,7 @@ use crate::ui::Ui;
 use sediment::binary::names;
 use sediment::binary::source_lines::SourceLines;
 use sediment::binary::{Binary, BinaryFunction, NoFiles};
-use sediment::verify::same::{self, Comparison};
+use sediment::verify::same::{self, Comparison, Facts};
 use sediment::{Error, ErrorKind, Result, link};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,8 +61,8 @@ pub(super) fn run(request: &Request<'_>, as_json: bool, ui: &Ui) -> Result<bool>
 fn compare(request: &Request<'_>) -> Result<Found> {
     let &Request { base, other, .. } = request;
     let [bytes, other_bytes] = [files::read(base)?, files::read(other)?];
-    let mut comparison =
-        same::compare(&bytes, &other_bytes).map_err(|error| error.with_input(files::display(other)))?;
+    let facts = |bytes: &[u8], path| Facts::of(bytes).map_err(|error| error.with_input(files::display(path)));
+    let mut comparison = same::compare(&facts(&bytes, base)?, &facts(&other_bytes, other)?);
     let entries = request.log.map(log::read).transpose()?;
     let entry = |path: &Path| entries.as_ref().and_then(|entries| log::entry_of(entries, path));
     let logged = entry(other).and_then(|entry| Some(Path::new(entry["order"].as_str()?).to_path_buf()));
