@@ -46,6 +46,12 @@ fn main() {
             &[&rpm[..], &[Need::Program("g++"), Need::GccPluginHeaders("gcc")]].concat(),
             graphs_of_the_compiler_are_kept,
         ),
+        case(
+            "profiles_of_every_kind_are_rebuilt_elsewhere",
+            &rpm,
+            profiles_of_every_kind_are_rebuilt_elsewhere,
+        ),
+        case("where_rpmbuild_looks_for_sources", &rpm, where_rpmbuild_looks_for_sources),
         case("the_originals_spec_as_written", &with_ordering_file, the_originals_spec_as_written),
         case("the_originals_rpmmacros", &with_ordering_file, the_originals_rpmmacros),
     ];
@@ -157,6 +163,20 @@ impl Package {
 
     fn built(&self, arguments: &[&str]) -> String {
         said_when_done(&self.build(arguments))
+    }
+
+    /// Makes the source package, and builds that one elsewhere.
+    fn built_as_source(&self) -> String {
+        let _ = std::fs::remove_dir_all(self.0.path("top"));
+        let source = self.rpm("rpmbuild", &["-bs", "--nodeps", "prog.spec"]).output().unwrap();
+        said_when_done(&source);
+        let folder = std::fs::read_dir(self.0.path("top/SRPMS")).unwrap();
+        let packed: Vec<PathBuf> = folder.map(|entry| entry.unwrap().path()).collect();
+        let elsewhere = self.0.path("elsewhere");
+        let _ = std::fs::remove_dir_all(&elsewhere);
+        let defined = ["_topdir", "_sourcedir"].map(|name| format!("{name} {}", elsewhere.display()));
+        let mut build = self.rpm("rpmbuild", &["--define", &defined[0], "--define", &defined[1]]);
+        said_when_done(&build.args(["--rebuild", "--nodeps"]).args(&packed).output().unwrap())
     }
 
     /// With a GNU ld that knows `--section-ordering-file`, and as the original's pages call rpmbuild.
@@ -411,6 +431,68 @@ fn a_change_is_shown_before_it_is_made() {
     );
 }
 
+/// Several files, an archive and a folder of the unpacked sources are in the source package; a folder that is a source is not.
+fn profiles_of_every_kind_are_rebuilt_elsewhere() {
+    let package = Package::new();
+    let folder = package.0.path("profs");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::copy(package.0.path("prog.gv"), folder.join("prog.prof")).unwrap();
+    std::fs::write(folder.join("map"), "*/other prog.prof\n").unwrap();
+    std::fs::write(folder.join("README"), "of no use\n").unwrap();
+    let shown = sediment(
+        package.0.0.path(),
+        &["package", "rpm", "prog.spec", "--profile", "profs", "--min-coverage", "95", "--apply"],
+    );
+    let diff = done(&shown);
+    assert!(diff.contains("+Source1:        map\n+Source2:        prog.prof\n"), "{diff}");
+    let spec = std::fs::read_to_string(package.0.path("prog.spec")).unwrap();
+    let make = "mkdir profs/deep && cp profs/prog.prof profs/deep && tar -czf profs.tar.gz profs/deep && \
+        mv profs/deep prog-1.0/own && tar -czf prog-1.0.tar.gz prog-1.0";
+    let made = Command::new("sh").current_dir(package.0.0.path()).args(["-c", make]).status().unwrap();
+    assert!(made.success());
+    let archived = spec.replace("map", "profs.tar.gz").replace("Source2:        prog.prof\n", "");
+    let prepared = |what: &str| spec.replace("%sediment_prep %{SOURCE1} %{SOURCE2}", what);
+    // Called twice, all of them count.
+    let twice = prepared("%sediment_prep %{SOURCE2}") + "\n";
+    let twice = twice.replace("%build\n", "%{?with_sediment:%sediment_prep %{SOURCE1}}\n\n%build\n");
+    let alone = archived.replace("Source1:        profs.tar.gz\n", "");
+    for (what, spec) in [
+        ("files", spec.clone()),
+        ("an archive", archived.replace(" %{SOURCE2}", "")),
+        ("a folder of the sources", alone.replace("%{SOURCE1} %{SOURCE2}", "own")),
+        ("two calls", twice),
+    ] {
+        package.spec(&spec);
+        let said = package.built_as_source();
+        assert!(said.contains("/usr/bin/prog: 100.00 % of the weight"), "{what}: {said}");
+    }
+    package.spec(&archived.replace("profs.tar.gz", "profs").replace(" %{SOURCE2}", ""));
+    let output = package.build(&[]);
+    assert!(
+        !output.status.success() && err(&output).contains("rpm packs no files of a folder"),
+        "{}",
+        err(&output)
+    );
+}
+
+/// A profile goes into SOURCES where the spec lies in SPECS, as rpmbuild has its folders.
+fn where_rpmbuild_looks_for_sources() {
+    let package = Package::new();
+    let below = |folder: &str| package.0.path(folder);
+    for folder in ["SPECS", "SOURCES"] {
+        std::fs::create_dir(below(folder)).unwrap();
+    }
+    std::fs::rename(below("prog.spec"), below("SPECS/prog.spec")).unwrap();
+    std::fs::rename(below("prog-1.0.tar.gz"), below("SOURCES/prog-1.0.tar.gz")).unwrap();
+    let arguments = ["package", "rpm", "prog.spec", "--profile", "../prog.gv", "--apply"];
+    done(&sediment(&below("SPECS"), &arguments));
+    let top = below("").display().to_string();
+    let of_user = [format!("_topdir {top}"), format!("_sourcedir {top}/SOURCES")];
+    let mut build = package.rpm("rpmbuild", &["--define", &of_user[0], "--define", &of_user[1]]);
+    let output = build.args(["-bb", "--nodeps", "SPECS/prog.spec"]).output().unwrap();
+    assert!(said_when_done(&output).contains("/usr/bin/prog: 100.00 % of the weight"));
+}
+
 /// GCC calls the wrapper whichever linker it is told to call, and that one is called.
 fn the_linker_that_was_chosen() {
     let build = Build::new();
@@ -489,17 +571,17 @@ gv2link < %{call_graph} > %{__global_link_order}
 
 fn the_originals_rpmmacros() {
     let package = Package::new();
-    let printed = Command::new(env!("CARGO_BIN_EXE_sediment"))
-        .arg("make_sediment_rpmmacros")
-        .env("CC", format!("gcc -B{}", newer_linker()))
-        .env("HOME", package.0.0.path())
-        .output()
-        .unwrap();
-    let macros = done(&printed);
+    let printed = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sediment"));
+        command.arg("make_sediment_rpmmacros").env("CC", format!("gcc -B{}", newer_linker()));
+        done(&command.env("HOME", package.0.0.path()).output().unwrap())
+    };
+    let macros = printed();
     let run = |arguments: &[&str]| package.built_with_newer_linker(arguments);
     run(&[]);
     let stock = package.digest();
-    std::fs::write(package.0.path(".rpmmacros"), macros).unwrap();
+    std::fs::write(package.0.path(".rpmmacros"), &macros).unwrap();
+    assert_eq!(printed(), macros, "made again where they are in force");
     // Without a call graph nothing changes.
     run(&["--define", "pgo 1"]);
     let untouched = package.digest();

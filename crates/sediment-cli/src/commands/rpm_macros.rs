@@ -73,9 +73,35 @@ fn begins(line: &str) -> Option<(String, String)> {
     (plain && !name.is_empty()).then(|| (name.to_owned(), body.to_owned()))
 }
 
+/// Begins what is added for a spec that has a call graph.
+const WHEN: &str = "%{?call_graph:%{?pgo:";
+/// What is added to the release.
+const RELEASE: &str = "%{?pgo:_pgo}";
+
+/// A macro's body without what was added to it before, by this command: a machine that has its macros already gets the same again.
+fn without_additions(body: &str) -> String {
+    let mut text = body.replace(RELEASE, "");
+    while let Some(first) = text.find(WHEN) {
+        let mut open = 0_usize;
+        let closes = text[first..].bytes().position(|byte| {
+            open = match byte {
+                b'{' => open + 1,
+                b'}' => open - 1,
+                _ => open,
+            };
+            byte == b'}' && open == 0
+        });
+        let Some(length) = closes else { break };
+        let kept = text[..first].trim_end_matches(' ').len();
+        text.replace_range(kept..=first + length, "");
+    }
+    text
+}
+
 fn text(macros: &BTreeMap<String, String>, linker: &Linker) -> String {
-    let body = |name: &str| macros.get(name).map_or("%{nil}", String::as_str);
-    let when = |what: &str| format!("%{{?call_graph:%{{?pgo:{what}}}}}");
+    let body =
+        |name: &str| macros.get(name).map_or_else(|| "%{nil}".to_owned(), |body| without_additions(body));
+    let when = |what: &str| format!("{WHEN}{what}}}}}");
     let mut text = String::from(
         "# Made by make_sediment_rpmmacros for this machine: rpmbuild --define \"pgo 1\" orders a package whose spec has\n\
          #   SOURCE18: NAME.gv\n#   %%global call_graph %%{SOURCE18}\n",
@@ -94,10 +120,12 @@ fn text(macros: &BTreeMap<String, String>, linker: &Linker) -> String {
         (option, make)
     };
     text += &definition("build_ldflags", &format!("{} {}", body("build_ldflags"), when(&option)));
-    text += &definition("dist", &format!("{}%{{?pgo:_pgo}}", body("dist")));
+    text += &definition("dist", &(body("dist") + RELEASE));
     // The head of every section's script; its environment has a macro of its own from rpm 4.20 on.
     let head = if macros.contains_key("___build_pre_env") { "___build_pre_env" } else { "___build_pre" };
-    let hooked = format!("{}\n  {}\n%{{nil}}", body(head).trim_end_matches('\n'), when(&make));
+    let old = body(head);
+    let old = old.trim_end_matches("\n%{nil}").trim_end_matches('\n');
+    let hooked = format!("{old}\n  {}\n%{{nil}}", when(&make));
     text += &definition(head, &hooked);
     text
 }

@@ -2,7 +2,7 @@
 //! `sediment package deb`: the change to a Debian source package: a build dependency on the debhelper sequence, and the profile in
 //! debian/sediment-profiles.
 
-use super::{Change, profile_for, propose, read_recipe};
+use super::{Change, profiles_for, propose, read_recipe};
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
@@ -21,9 +21,9 @@ pub(super) struct Arguments {
     /// The unpacked source package: the folder that holds debian/
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The profile of the package's programs; it becomes part of the source package
-    #[arg(long, value_name = "PROFILE")]
-    profile: PathBuf,
+    /// The profile of the package's programs, or a folder of .gv and .prof; it becomes part of the source package. May be given several times
+    #[arg(long = "profile", value_name = "PROFILE", required = true)]
+    profiles: Vec<PathBuf>,
     /// Make the change
     #[arg(long)]
     apply: bool,
@@ -56,11 +56,11 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         let after = with_floor(&rules, &rules_before, percent)?;
         changes.push(Change { path: rules, after, before: Some(rules_before) });
     }
-    let profile = profile_for(&debian.join(FOLDER), &arguments.profile, ui)?;
+    let profiles = profiles_for(&debian.join(FOLDER), &arguments.profiles, ui)?;
     if arguments.apply {
         files::folder(&debian.join(FOLDER))?;
     }
-    propose(&changes, &[profile], arguments.apply, ui)
+    propose(&changes, &profiles, arguments.apply, ui)
 }
 
 /// A recipe that is not understood, and what to do instead.

@@ -12,7 +12,11 @@ use crate::files;
 use crate::ui::Ui;
 use clap::{Args, Subcommand};
 use sediment::{Error, ErrorKind, Result, escape};
+use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
+
+/// The file that names profiles of outputs whose names say nothing (docs/linkers.md).
+const MAP: &str = "map";
 
 /// Change a package's recipe so that it is built in the order of a profile
 #[derive(Debug, Args)]
@@ -33,9 +37,9 @@ enum Kind {
 /// What every kind takes.
 #[derive(Debug, Args)]
 struct Common {
-    /// The profile of the package's programs; it becomes part of the source package
-    #[arg(long, value_name = "PROFILE")]
-    profile: PathBuf,
+    /// The profile of the package's programs, or a folder of .gv and .prof; it becomes part of the source package. May be given several times
+    #[arg(long = "profile", value_name = "PROFILE", required = true)]
+    profiles: Vec<PathBuf>,
     /// Make the change
     #[arg(long)]
     apply: bool,
@@ -108,7 +112,51 @@ fn read_recipe(path: &Path) -> Result<String> {
         .map_err(|_| Error::failed("this is no text in UTF-8").with_input(files::display(path)))
 }
 
-/// The profile as a file to put into a source package, in the folder given; its programs are named in the note of it.
+/// The profiles as files to put into a source package, in the folder given; of a folder all that `PROF_DIR` may hold.
+fn profiles_for(folder: &Path, given: &[PathBuf], ui: &Ui) -> Result<Vec<Addition>> {
+    let mut additions: Vec<Addition> = Vec::new();
+    for path in given {
+        let files = if path.is_dir() { in_folder(path)? } else { vec![path.clone()] };
+        for file in files {
+            let addition = if path.is_dir() && files::base_name(&file) == MAP {
+                let what = "which output has which profile".to_owned();
+                Addition { path: folder.join(MAP), content: files::read(&file)?, what }
+            } else {
+                profile_for(folder, &file, ui)?
+            };
+            if additions.iter().any(|other| other.path == addition.path) {
+                return Err(Error::new(ErrorKind::Usage, "two of the profiles have this name")
+                    .with_input(files::base_name(&file))
+                    .with_hint("rename one of them, or merge them"));
+            }
+            additions.push(addition);
+        }
+    }
+    Ok(additions)
+}
+
+/// The profiles of a folder and its `map`, in the order of their names.
+fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
+    let failed = |error: std::io::Error| {
+        Error::failed(format!("cannot be read: {error}")).with_input(files::display(folder))
+    };
+    let entries = std::fs::read_dir(folder).map_err(failed)?;
+    let entries = entries.collect::<std::io::Result<Vec<_>>>().map_err(failed)?;
+    let is_profile = |path: &PathBuf| {
+        path.extension().is_some_and(|ending| ending == "gv" || ending == "prof")
+            || files::base_name(path) == MAP
+    };
+    let mut found: Vec<PathBuf> = entries.iter().map(DirEntry::path).filter(is_profile).collect();
+    found.sort();
+    if found.iter().all(|path| files::base_name(path) == MAP) {
+        return Err(
+            Error::failed("no file in it is called NAME.gv or NAME.prof").with_input(files::display(folder))
+        );
+    }
+    Ok(found)
+}
+
+/// A profile as a file to put into a source package; its programs are named in the note of it.
 fn profile_for(folder: &Path, profile: &Path, ui: &Ui) -> Result<Addition> {
     let read = read_profile(profile, ui)?;
     let functions = read.functions();

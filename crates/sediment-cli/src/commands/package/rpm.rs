@@ -2,7 +2,7 @@
 //! `sediment package rpm`: the change to a spec file, for the macros of dist/rpm/macros.sediment.
 
 use super::spec::{Spec, Tag};
-use super::{Change, Common, profile_for, propose, read_recipe};
+use super::{Change, Common, profiles_for, propose, read_recipe};
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 #[command(
     long_about = "Change the spec file of an RPM package so that it is built in the order of a profile.\n\n\
 Adds the condition `sediment` (rpmbuild --without sediment builds as before), the profile as a source, the build requirement of \
-sediment-rpm-macros, a line in %prep and one in %check. The profile is copied beside the spec file."
+sediment-rpm-macros, a line in %prep and one in %check. The profile is copied beside the spec file, or into SOURCES beside SPECS."
 )]
 pub(super) struct Arguments {
     /// The spec file
@@ -34,15 +34,23 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         error.with_input(files::display(path)).with_hint(hint)
     };
     let before = read_recipe(path)?;
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let profile = profile_for(folder, &arguments.common.profile, ui)?;
-    let file = files::base_name(&profile.path);
-    let changed = change(&before, &file, arguments.common.min_coverage).map_err(named)?;
+    let profiles = profiles_for(&sources_of(path), &arguments.common.profiles, ui)?;
+    let names: Vec<String> = profiles.iter().map(|profile| files::base_name(&profile.path)).collect();
+    let changed = change(&before, &names, arguments.common.min_coverage).map_err(named)?;
     for note in &changed.notes {
         ui.note(&format!("{}: {note}", files::display(path)));
     }
     let change = Change { path: path.clone(), before: Some(before), after: changed.text };
-    propose(&[change], &[profile], arguments.common.apply, ui)
+    propose(&[change], &profiles, arguments.common.apply, ui)
+}
+
+/// Where rpmbuild looks for the sources of a spec: in SOURCES beside SPECS, as rpmbuild lays out its folders; else beside the spec.
+fn sources_of(spec: &Path) -> PathBuf {
+    let folder = spec.parent().unwrap_or(Path::new(""));
+    let whole = std::path::absolute(spec).unwrap_or_else(|_| spec.to_path_buf());
+    let in_specs = whole.parent().is_some_and(|folder| folder.ends_with("SPECS"));
+    let sources = folder.join("../SOURCES");
+    if in_specs && sources.is_dir() { sources } else { folder.to_path_buf() }
 }
 
 /// A changed spec, and what its maintainer should know.
@@ -53,10 +61,13 @@ struct Changed {
 }
 
 /// Adds the lines to a spec; one that has them already stays as it is.
-fn change(text: &str, profile: &str, floor: u8) -> Result<Changed> {
-    if ["%sediment_prep", "%{sediment_prep", "sediment-rpm-macros"].iter().any(|word| text.contains(word)) {
+fn change(text: &str, profiles: &[String], floor: u8) -> Result<Changed> {
+    let spec = Spec::read(text)?;
+    let macros = ["%sediment_prep", "%{sediment_prep", "sediment-rpm-macros"];
+    let uses = |line: &str| macros.iter().any(|word| line.replace("%%", "").contains(word));
+    if spec.effective().any(|(_, line)| uses(line)) {
         let mut notes = vec!["the macros of sediment are in use already: the spec stays as it is".to_owned()];
-        if !text.contains(profile) {
+        for profile in profiles.iter().filter(|profile| !text.contains(*profile)) {
             notes.push(format!(
                 "{profile} does not stand in it: name it as a source and in %sediment_prep, or give the profile the name of the one \
                  that does"
@@ -64,26 +75,30 @@ fn change(text: &str, profile: &str, floor: u8) -> Result<Changed> {
         }
         return Ok(Changed { text: text.to_owned(), notes });
     }
-    let spec = Spec::read(text)?;
     let parts = Parts::of(&spec)?;
     let mut notes = Vec::new();
     // Lines to put in, by the number of the line that they go in front of.
     let mut added: Vec<(usize, String)> = Vec::new();
 
-    added.push(condition(&spec));
     let source = parts.last_source;
-    let name = format!("Source{}:", parts.next_source);
-    added.push((spec.behind(source.line), format!("{}{profile}\n", padded(&name, source.column))));
-    let (line, column) = match parts.last_build_requirement {
-        Some(tag) => (spec.behind(tag.line), tag.column),
-        None => (spec.behind(source.line), source.column),
-    };
-    let requirement = padded("BuildRequires:", column) + "sediment-rpm-macros";
-    added.push((line, format!("%{{?with_sediment:{requirement}}}\n")));
-    added.push((
-        spec.end_of_text(parts.prep),
-        format!("%{{?with_sediment:%sediment_prep %{{SOURCE{}}}}}\n", parts.next_source),
-    ));
+    let mut next = parts.next_source;
+    let mut prepared = String::new();
+    for profile in profiles {
+        let there = parts.sources.iter().find(|(_, tag)| tag.value.rsplit('/').next() == Some(profile));
+        let number = there.map_or(next, |(number, _)| *number);
+        if there.is_none() {
+            let tag = padded(&format!("Source{number}:"), source);
+            added.push((spec.behind(source.line), format!("{tag}{profile}\n")));
+            next += 1;
+        }
+        prepared += &format!(" %{{SOURCE{number}}}");
+    }
+    let neighbour = parts.last_build_requirement.unwrap_or(source);
+    let requirement = padded("BuildRequires:", neighbour) + "sediment-rpm-macros";
+    let required = spec.behind(neighbour.line);
+    added.push((required, format!("%{{?with_sediment:{requirement}}}\n")));
+    added.push(condition(&spec, required)?);
+    added.push((spec.end_of_text(parts.prep), format!("%{{?with_sediment:%sediment_prep{prepared}}}\n")));
     let check = format!("%{{?with_sediment:%sediment_check -m {floor}}}\n");
     match spec.section("check")? {
         Some(section) => {
@@ -110,6 +125,8 @@ fn change(text: &str, profile: &str, floor: u8) -> Result<Changed> {
 
 /// What a spec must have to be changed.
 struct Parts<'a> {
+    /// Its sources, with their numbers.
+    sources: Vec<(u32, Tag<'a>)>,
     last_source: Tag<'a>,
     next_source: u32,
     last_build_requirement: Option<Tag<'a>>,
@@ -124,7 +141,7 @@ impl<'a> Parts<'a> {
         if let Some(tag) = tags("BuildSystem").next() {
             return Err(at(tag.line, "a BuildSystem writes the sections of this spec"));
         }
-        if let Some(tag) = tags("BuildArch").find(|tag| tag.value == "noarch") {
+        if let Some(tag) = tags("BuildArch").find(|tag| tag.value.contains("noarch")) {
             return Err(at(tag.line, "the package is noarch: nothing in it has functions to place"));
         }
         if let Some(section) = spec.section("sourcelist")? {
@@ -146,7 +163,10 @@ impl<'a> Parts<'a> {
         if last.trim_end().ends_with('\\') {
             return Err(at(spec.end_of_text(prep) - 1, "%prep ends in a line that is continued"));
         }
-        let mut last_source = None;
+        if let Some(line) = spec.sources_by_macros.first() {
+            return Err(at(*line, "a macro writes a source"));
+        }
+        let mut sources: Vec<(u32, Tag<'a>)> = Vec::new();
         let mut next_source = 0;
         for tag in &spec.tags {
             let Some(number) = tag.name.get(..6).filter(|name| name.eq_ignore_ascii_case("Source")) else {
@@ -157,11 +177,11 @@ impl<'a> Parts<'a> {
             let number = if number.is_empty() { Ok(next_source) } else { number.parse::<u32>() };
             let number = number.map_err(|_| at(tag.line, "a macro gives a source its number"))?;
             next_source = next_source.max(number.saturating_add(1));
-            last_source = Some(*tag);
+            sources.push((number, *tag));
         }
-        let last_source = last_source.ok_or_else(|| Error::failed("there is no source"))?;
+        let (_, last_source) = sources.last().copied().ok_or_else(|| Error::failed("there is no source"))?;
         let last_build_requirement = tags("BuildRequires").next_back().copied();
-        Ok(Self { last_source, next_source, last_build_requirement, prep, install })
+        Ok(Self { sources, last_source, next_source, last_build_requirement, prep, install })
     }
 }
 
@@ -169,28 +189,41 @@ fn at(line: usize, what: &str) -> Error {
     Error::at_line(line as u64 + 1, what)
 }
 
-/// The condition, behind others of its kind or in front of everything; in the words that the spec has for them.
-fn condition(spec: &Spec<'_>) -> (usize, String) {
+/// The condition, behind others of its kind but in front of its first use, or in front of everything; in the words that the spec has for
+/// them.
+fn condition(spec: &Spec<'_>, first_use: usize) -> Result<(usize, String)> {
     let is_condition = |line: &str| line.starts_with("%bcond");
+    let own = |line: &str| {
+        let named = is_condition(line) && line.split_whitespace().nth(1) == Some("sediment");
+        named || line.contains("with_sediment") || line.contains("with sediment}")
+    };
+    if let Some((line, _)) = spec.effective().find(|(_, line)| own(line)) {
+        return Err(at(line, "there is a condition called sediment already"));
+    }
     let first_part = spec.sections.first().map_or(spec.lines.len(), |section| section.first);
-    let last = spec.lines[..first_part].iter().rposition(|line| is_condition(line));
-    let old = spec.lines[..first_part]
-        .iter()
-        .filter(|line| is_condition(line))
-        .all(|line| line.starts_with("%bcond_with"));
-    match last {
-        Some(line) if old => (spec.behind(line), "%bcond_without sediment\n".to_owned()),
-        Some(line) => (spec.behind(line), "%bcond sediment 1\n".to_owned()),
+    let conditions = || (0..first_part).filter(|line| is_condition(spec.lines[*line]));
+    let old = conditions().all(|line| spec.lines[line].starts_with("%bcond_with"));
+    let last = conditions().filter(|line| spec.behind(*line) <= first_use).last();
+    let text = if old && conditions().next().is_some() {
+        "%bcond_without sediment\n"
+    } else {
+        "%bcond sediment 1\n"
+    };
+    Ok(match last {
+        Some(line) => (spec.behind(line), text.to_owned()),
         None => {
             let says = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
-            (spec.lines.iter().position(says).unwrap_or(0), "%bcond sediment 1\n\n".to_owned())
+            (spec.lines.iter().position(says).unwrap_or(0), format!("{text}\n"))
         }
-    }
+    })
 }
 
-/// A tag, with blanks up to the column that the values of its neighbours begin at.
-fn padded(name: &str, column: usize) -> String {
-    let blanks = column.saturating_sub(name.len()).max(1);
+/// A tag, its value beginning where that of its neighbour does.
+fn padded(name: &str, neighbour: Tag<'_>) -> String {
+    if neighbour.gap.contains('\t') {
+        return format!("{name}{}", neighbour.gap);
+    }
+    let blanks = neighbour.column.saturating_sub(name.len()).max(1);
     format!("{name}{}", " ".repeat(blanks))
 }
 
@@ -217,16 +250,20 @@ mod tests {
 
     const SPEC: &str = "# A comment\nName:           foo\nVersion:        1\nSource0:        foo.tar.gz\n%if %{with x}\nSource7:        more.conf\n%endif\nBuildRequires:  gcc\nBuildRequires:  make\n\n%description\nName: no tag\n\n%prep\n%autosetup\n\n%build\n%configure\n%make_build\n\n%install\n%make_install\n\n%if %{with x}\n%files x\n%endif\n\n%files\n";
 
+    fn profile(name: &str) -> Vec<String> {
+        vec![name.to_owned()]
+    }
+
     fn changed(text: &str) -> String {
-        change(text, "foo.gv", 90).unwrap().text
+        change(text, &profile("foo.gv"), 90).unwrap().text
     }
 
     fn refused(text: &str) -> String {
-        change(text, "foo.gv", 90).unwrap_err().to_string()
+        change(text, &profile("foo.gv"), 90).unwrap_err().to_string()
     }
 
     #[test]
-    fn six_lines_are_added_and_none_is_changed() {
+    fn five_lines_are_added_and_none_is_changed() {
         let after = changed(SPEC);
         let new: Vec<&str> =
             after.lines().filter(|line| line.contains("sediment") || line.contains("foo.gv")).collect();
@@ -268,6 +305,38 @@ mod tests {
     }
 
     #[test]
+    fn the_condition_stands_in_front_of_its_use() {
+        let late = SPEC.replace("%description", "%bcond_with docs\n\n%description");
+        assert!(
+            changed(&late).starts_with("# A comment\n%bcond_without sediment\n\nName:"),
+            "{}",
+            changed(&late)
+        );
+        let both = late.replace("# A comment\n", "%bcond_with x\n");
+        assert!(
+            changed(&both).starts_with("%bcond_with x\n%bcond_without sediment\nName:"),
+            "{}",
+            changed(&both)
+        );
+    }
+
+    #[test]
+    fn sources_that_are_there_and_several_profiles() {
+        let there = SPEC.replace("%endif\nBuildRequires", "%endif\nSource9:\tfoo.gv\nBuildRequires");
+        let names = ["foo.gv", "bar.prof"].map(str::to_owned);
+        let after = change(&there, &names, 90).unwrap().text;
+        assert!(after.contains("Source9:\tfoo.gv\nSource10:\tbar.prof\nBuildRequires"), "{after}");
+        assert!(after.contains("%sediment_prep %{SOURCE9} %{SOURCE10}}"), "{after}");
+    }
+
+    #[test]
+    fn words_about_the_macros_are_no_use_of_them() {
+        let spec = SPEC.to_owned()
+            + "\n%changelog\n* Sun Nov 22 2026 a - 1\n- sediment-rpm-macros: %%sediment_prep was tried\n";
+        assert!(changed(&spec).contains("%{?with_sediment:%sediment_prep"), "{}", changed(&spec));
+    }
+
+    #[test]
     fn tags_inside_macros_are_none() {
         let spec = SPEC.replace("Name:  ", "%global text() %{expand:\nSource99: not.one\n%if\n}\nName:  ");
         assert!(changed(&spec).contains("Source8:        foo.gv"));
@@ -296,8 +365,11 @@ mod tests {
     #[test]
     fn a_profile_that_a_changed_spec_does_not_name_is_noted() {
         let after = changed(SPEC);
-        assert_eq!(change(&after, "foo.gv", 90).unwrap().notes.len(), 1);
-        assert!(change(&after, "bar.gv", 90).unwrap().notes[1].starts_with("bar.gv does not stand in it"));
+        assert_eq!(change(&after, &profile("foo.gv"), 90).unwrap().notes.len(), 1);
+        assert!(
+            change(&after, &profile("bar.gv"), 90).unwrap().notes[1]
+                .starts_with("bar.gv does not stand in it")
+        );
     }
 
     #[test]
@@ -314,6 +386,11 @@ mod tests {
             (SPEC.replace("%autosetup", "%autosetup \\"), "continued"),
             (SPEC.replace("%files x", "%prep\n%files x"), "second section"),
             (SPEC.replace('\n', "\r\n"), "Windows"),
+            (SPEC.replace("Source0:", "%bcond_with sediment\nSource0:"), "called sediment"),
+            (SPEC.replace("%autosetup", "%{?with_sediment:true}\n%autosetup"), "called sediment"),
+            (SPEC.replace("Source0:", "BuildArch: %{?x}noarch\nSource0:"), "noarch"),
+            (SPEC.replace("Source0:", "%{?x86:Source9: y}\nSource0:"), "a macro writes"),
+            (SPEC.replace("Source0:", "%{lua:\n print(\"Source1: y\\n\")\n}\nSource0:"), "a macro writes"),
         ];
         for (text, word) in refusals {
             assert!(refused(&text).contains(word), "{word}: {}", refused(&text));
@@ -323,6 +400,6 @@ mod tests {
     #[test]
     fn flags_that_are_used_too_early_are_noted() {
         let spec = SPEC.replace("Version:", "%global flags %{optflags} -DX\nVersion:");
-        assert!(change(&spec, "foo.gv", 90).unwrap().notes[0].contains("line 3"));
+        assert!(change(&spec, &profile("foo.gv"), 90).unwrap().notes[0].contains("line 3"));
     }
 }

@@ -60,6 +60,8 @@ pub(super) struct Tag<'a> {
     pub(super) value: &'a str,
     /// Where its value begins in the line, in bytes.
     pub(super) column: usize,
+    /// What stands between its colon and its value.
+    pub(super) gap: &'a str,
 }
 
 /// A spec file; lines are counted from 0.
@@ -71,6 +73,8 @@ pub(super) struct Spec<'a> {
     depth: Vec<usize>,
     pub(super) sections: Vec<Section<'a>>,
     pub(super) tags: Vec<Tag<'a>>,
+    /// The lines of the first part in which a macro's text names a source: which sources there are is known to rpm alone.
+    pub(super) sources_by_macros: Vec<usize>,
 }
 
 impl<'a> Spec<'a> {
@@ -79,19 +83,33 @@ impl<'a> Spec<'a> {
             return Err(Error::failed("its lines end as Windows ends them, and rpmbuild fails with that"));
         }
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
-        let mut spec = Self { depth: vec![0], sections: Vec::new(), tags: Vec::new(), lines };
+        let mut spec = Self {
+            depth: vec![0],
+            sections: Vec::new(),
+            tags: Vec::new(),
+            sources_by_macros: Vec::new(),
+            lines,
+        };
         // Braces that a macro's definition has opened in a line before, and whether that line is continued.
         let mut braces = 0_usize;
         let mut continued = false;
+        // Whether that macro is called, not defined.
+        let mut called = false;
         for line in 0..spec.lines.len() {
             let text = spec.lines[line];
             let word = first_word(text);
             let mut depth = *spec.depth.last().unwrap_or(&0);
             let in_macro = braces > 0 || continued;
-            continued =
-                (in_macro || matches!(word, "%define" | "%global")) && text.trim_end().ends_with('\\');
+            let defined = matches!(word, "%define" | "%global");
+            continued = (in_macro || defined) && text.trim_end().ends_with('\\');
             let in_first_part = spec.sections.is_empty();
             if in_first_part {
+                if !in_macro {
+                    called = !defined && word.starts_with("%{");
+                }
+                if called && names_a_source(text) {
+                    spec.sources_by_macros.push(line);
+                }
                 braces = after_braces(text, braces);
             }
             match word {
@@ -119,6 +137,16 @@ impl<'a> Spec<'a> {
             return Err(Error::failed("an %if has no %endif"));
         }
         Ok(spec)
+    }
+
+    /// Lines that rpm acts on: no comments, no changelog and no description.
+    pub(super) fn effective(&self) -> impl Iterator<Item = (usize, &'a str)> + '_ {
+        let words = |section: &Section<'_>| matches!(section.name, "changelog" | "description");
+        let in_words = move |line: usize| {
+            self.sections.iter().any(|section| words(section) && (section.first..section.end).contains(&line))
+        };
+        let lines = self.lines.iter().copied().enumerate();
+        lines.filter(move |(line, text)| !text.trim_start().starts_with('#') && !in_words(*line))
     }
 
     /// Conditions open in front of a line.
@@ -172,6 +200,13 @@ fn known(table: &[&'static str], word: &str) -> Option<&'static str> {
     table.iter().find(|known| **known == word).copied()
 }
 
+/// Whether `Source:` or `Source` and a number stand anywhere in a line.
+fn names_a_source(line: &str) -> bool {
+    line.to_ascii_lowercase().split("source").skip(1).any(|rest| {
+        rest.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '%' | '{' | '}')).starts_with(':')
+    })
+}
+
 fn first_word(line: &str) -> &str {
     line.split_whitespace().next().unwrap_or_default()
 }
@@ -201,5 +236,6 @@ fn tag(text: &str, line: usize) -> Option<Tag<'_>> {
     };
     let name = name.trim();
     let column = text.len() - value.trim_start().len();
-    is_name(name).then_some(Tag { line, name, value: value.trim(), column })
+    let gap = &value[..value.len() - value.trim_start().len()];
+    is_name(name).then_some(Tag { line, name, value: value.trim(), column, gap })
 }
