@@ -203,7 +203,7 @@ fn condition(spec: &Spec<'_>, first_use: usize) -> Result<(usize, String)> {
     let first_part = spec.sections.first().map_or(spec.lines.len(), |section| section.first);
     let conditions = || (0..first_part).filter(|line| is_condition(spec.lines[*line]));
     let old = conditions().all(|line| spec.lines[line].starts_with("%bcond_with"));
-    let last = conditions().filter(|line| spec.behind(*line) <= first_use).last();
+    let last = conditions().rfind(|line| spec.behind(*line) <= first_use);
     let text = if old && conditions().next().is_some() {
         "%bcond_without sediment\n"
     } else {
