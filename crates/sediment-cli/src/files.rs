@@ -6,6 +6,7 @@ use sediment::read::Input;
 use sediment::{Error, Result};
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -19,15 +20,33 @@ pub(crate) use system::SystemFiles;
 /// The name that means standard input or output.
 pub(crate) const STANDARD_STREAM: &str = "-";
 
-/// Reads a whole file, or standard input for `-`.
+/// The most that is read of what does not tell its size (a pipe, a device, a file of /proc): it may have no end.
+const LONGEST_STREAM: u64 = 256 << 20;
+
+/// Reads a whole file into memory, or standard input for `-`. What does not come to an end is an error.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     let failed = |error: std::io::Error| unreadable(path, &error);
-    if path == Path::new(STANDARD_STREAM) {
-        let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes).map_err(failed)?;
-        return Ok(bytes);
+    let file = if path == Path::new(STANDARD_STREAM) {
+        std::io::stdin().as_fd().try_clone_to_owned().map(fs::File::from)
+    } else {
+        fs::File::open(path)
+    };
+    let file = file.map_err(failed)?;
+    let found = file.metadata().map_err(failed)?;
+    let size = if found.is_file() { found.len() } else { 0 };
+    let most = size.max(LONGEST_STREAM);
+    let mut bytes = Vec::new();
+    let room = bytes.try_reserve_exact(usize::try_from(size).unwrap_or(usize::MAX));
+    room.map_err(|_| failed(std::io::ErrorKind::OutOfMemory.into()))?;
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > most {
+        let read = most >> 20;
+        let error = Error::failed(format!("no end after {read} MiB: a pipe or a device is not read further"));
+        return Err(error
+            .with_input(display(path))
+            .with_hint("if it has one, write it to a file, and name that"));
     }
-    fs::read(path).map_err(failed)
+    Ok(bytes)
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Error {

@@ -39,6 +39,8 @@ fn main() {
         ),
         ("left_out_it_is_the_stock_build", debhelper.to_vec(), left_out),
         ("flags_of_the_package_stay", more(&[Need::Program("blhc")]), flags_stay),
+        ("flags_in_included_makefiles_stay", debhelper.to_vec(), included_flags_stay),
+        ("a_sequence_for_architectures_alone_serves", debhelper.to_vec(), sequence_for_architectures),
         ("damaged_profiles_harm_no_build", debhelper.to_vec(), damaged),
         ("a_floor_fails_the_build", debhelper.to_vec(), floor),
         (
@@ -139,6 +141,39 @@ fn flags_stay() {
     assert!(checked.status.success(), "{}\n{log}", words(&checked));
 }
 
+/// Flags for the maintainer that stand in a file of a file that debian/rules includes, and in one that cannot be followed.
+fn included_flags_stay() {
+    let toy = Toy::new(Kind::Make);
+    toy.add_sequence();
+    toy.write("toy-1.0/debian/flags.mk", "export DEB_CFLAGS_MAINT_APPEND = -fno-plt\n");
+    toy.write("toy-1.0/debian/all.mk", "-include debian/none.mk \\\n  $(CURDIR)/debian/flags.mk # flags\n");
+    let build = "DPKG_EXPORT_BUILDFLAGS = 1\ninclude /usr/share/dpkg/buildflags.mk\n\
+         override_dh_auto_build:\n\tdh_auto_build -- CFLAGS=\"$(CFLAGS)\" LDFLAGS=\"$(LDFLAGS)\"\n";
+    for (includes, twice) in
+        [("include debian/all.mk\n", false), ("F = flags\ninclude debian/$(F).mk\n", true)]
+    {
+        toy.rules(&format!("{includes}{build}"));
+        let log = toy.built(&[], "");
+        assert!(log.contains(": 100.00 % of the weight placed as asked"), "{includes}{log}");
+        assert!(log.contains("-fno-plt"), "{includes}{log}");
+        let doubled = log.lines().any(|line| line.matches("-ffunction-sections").count() > 1);
+        assert!(twice || !doubled, "{includes}{log}");
+    }
+}
+
+/// A maintainer may have put it there; debhelper takes it once.
+fn sequence_for_architectures() {
+    let toy = Toy::new(Kind::Make);
+    toy.add_sequence();
+    let control = toy.read("toy-1.0/debian/control");
+    let control = control.replace(" dh-sequence-sediment <", "Build-Depends-Arch: dh-sequence-sediment <");
+    toy.write("toy-1.0/debian/control", &control);
+    toy.add_sequence();
+    assert_eq!(toy.read("toy-1.0/debian/control"), control);
+    let log = toy.built(&[], "");
+    assert!(log.contains(": 100.00 % of the weight placed as asked"), "{log}");
+}
+
 fn damaged() {
     let toy = Toy::new(Kind::Make);
     toy.add_sequence();
@@ -146,7 +181,7 @@ fn damaged() {
     let log = toy.built(&[], "");
     assert!(log.contains("debian/sediment-profiles/toy.gv is left out"), "{log}");
     assert!(log.contains("0 of 1 outputs ordered"), "{log}");
-    assert!(log.contains("nothing was ordered: are the profiles of what this package links?"), "{log}");
+    assert!(log.contains("nothing was ordered: are the profiles of what this package links, and"), "{log}");
 }
 
 fn floor() {
@@ -227,7 +262,7 @@ fn refused() {
     };
     let toy = Toy::new(Kind::Make);
     toy.write("toy-1.0/debian/rules", "#!/usr/bin/make -f\nbuild:\n\tdh_auto_build\n");
-    try_it(&toy, "it does not call dh");
+    try_it(&toy, "no call of dh is found in it");
     let toy = Toy::new(Kind::Make);
     toy.rules("export COMPILER_PATH = /opt/tools\n");
     try_it(&toy, "it sets COMPILER_PATH");
@@ -235,6 +270,10 @@ fn refused() {
     let toy = Toy::new(Kind::Make);
     toy.write("toy-1.0/debian/control", &control.replace("(= 13)", "(= 12)"));
     try_it(&toy, "its debhelper level is 12");
+    let by_architecture = "Build-Depends: cmake\nBuild-Depends-Arch:\n debhelper-compat (= 13),\n";
+    let moved = control.replace("Build-Depends:\n debhelper-compat (= 13),\n", by_architecture);
+    toy.write("toy-1.0/debian/control", &moved);
+    try_it(&toy, "debhelper-compat stands in Build-Depends-Arch");
     toy.write("toy-1.0/debian/control", &control.replace("Architecture: any", "Architecture: all"));
     try_it(&toy, "for any architecture alike");
     toy.write("toy-1.0/debian/control", &control.replace("Source: toy\n", "Source: toy\nno field\n"));
@@ -242,4 +281,8 @@ fn refused() {
     toy.write("toy-1.0/debian/control", &control);
     toy.write("toy-1.0/debian/control.in", &control);
     try_it(&toy, "it is made from control.in");
+    std::fs::remove_file(toy.path("toy-1.0/debian/control.in")).unwrap();
+    std::fs::remove_file(toy.path("toy.gv")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", toy.path("toy.gv")).unwrap();
+    try_it(&toy, "no end after 256 MiB");
 }

@@ -224,6 +224,41 @@ fn a_missing_file_and_a_folder_are_named() {
     assert!(err(&directory).contains("folder"), "{}", err(&directory));
 }
 
+/// What tells no size is read in full, and no further than memory bears.
+#[test]
+fn pipes_are_read_and_what_has_no_end_is_not() {
+    let folder = imported();
+    let shown = out(&sediment(folder.path(), &["show", "p.gv"]));
+    let shell = |line: &str| {
+        let mut bash = Command::new("bash");
+        bash.args(["-c", line, "-", env!("CARGO_BIN_EXE_sediment")]).stdin(Stdio::null());
+        bash.current_dir(folder.path()).output().unwrap()
+    };
+    for line in [
+        "cat p.gv | \"$1\" show -",
+        "cat p.gv | \"$1\" show /dev/stdin",
+        "\"$1\" show - <p.gv",
+        "\"$1\" show <(cat p.gv)",
+    ] {
+        let output = shell(line);
+        assert!(output.status.success(), "{line}: {}", err(&output));
+        let facts = |text: &str| text.split_once(": ").unwrap().1.to_owned();
+        assert_eq!(facts(&out(&output)), facts(&shown), "{line}");
+    }
+    for line in [
+        "\"$1\" show /dev/zero",
+        "\"$1\" merge p.gv /dev/zero -o out.gv",
+        "\"$1\" show - </dev/zero",
+        "yes | \"$1\" order --linker gnu-ld --dso tool -",
+    ] {
+        let output = shell(&format!("ulimit -v 2000000; {line}"));
+        assert_eq!(code(&output), 1, "{line}: {}", err(&output));
+        assert!(err(&output).contains("no end after 256 MiB"), "{line}: {}", err(&output));
+        assert!(err(&output).contains("write it to a file"), "{line}: {}", err(&output));
+    }
+    assert!(!folder.path().join("out.gv").exists());
+}
+
 #[test]
 fn usage_errors_have_their_own_code() {
     let folder = imported();

@@ -24,6 +24,18 @@ fn recording(folder: &Path, name: &str, calls: &[(&str, u64)]) {
     std::fs::write(folder.join(name), text + "}\n").unwrap();
 }
 
+/// The same of a program that calls a library, too.
+fn of_library(folder: &Path, name: &str, calls: &[(&str, u64)], of_library: u64) {
+    recording(folder, name, calls);
+    let text = std::fs::read_to_string(folder.join(name)).unwrap();
+    let total: u64 = calls.iter().map(|(_, count)| count).sum();
+    let library = format!(
+        "  subgraph cluster1 {{\n    graph [label=\"libc.so.6\"];\n    \"printf\";\n  }}\n  \"main\" -> \"printf\" [label=0.1, count={of_library}];\n}}\n"
+    );
+    let text = text.replace(&format!("total={total}"), &format!("total={}", total + of_library));
+    std::fs::write(folder.join(name), text.strip_suffix("}\n").unwrap().to_owned() + &library).unwrap();
+}
+
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     recording(folder.path(), "one.gv", &[("query", 80), ("sort", 20)]);
@@ -69,6 +81,29 @@ fn who_sends_much_counts_no_more_than_the_cap() {
     assert!(!at.join("other.gv").exists());
 }
 
+/// Beside -o they would mean nothing, and -o would write what was only to be tried.
+#[test]
+fn what_belongs_to_into_is_refused_without_it() {
+    let folder = folder();
+    let at = folder.path();
+    for option in [
+        &["--dry-run"][..],
+        &["--cap", "40"],
+        &["--from", "ada"],
+        &["--against", "app"],
+        &["--against", "app", "--min-coverage", "60"],
+    ] {
+        for rest in [&["one.gv", "-o", "out.gv"][..], &["one.gv", "two.gv"], &["--normalize", "one.gv"]] {
+            let refused = sediment(at, &[&["merge"], option, rest].concat());
+            assert_eq!(code(&refused), 2, "{option:?} {rest:?}");
+            let said = format!("{} belongs to --into", option[0]);
+            assert!(err(&refused).contains(&said), "{option:?} {rest:?}: {}", err(&refused));
+            assert_eq!(running::out(&refused), "");
+            assert!(!at.join("out.gv").exists(), "{option:?} {rest:?}");
+        }
+    }
+}
+
 #[test]
 fn what_is_of_another_version_is_left_out() {
     let folder = folder();
@@ -90,14 +125,36 @@ fn what_is_of_another_version_is_left_out() {
     let output = sediment(at, &arguments);
     let said = done(&output);
     assert!(
-        err(&output).contains("left out: old.gv: 16.66 % of its weight is in the build"),
+        err(&output).contains(
+            "left out: old.gv: 16.66 % of what belongs to the files of the build is in them, less than 60.00 %"
+        ),
         "{}",
         err(&output)
     );
-    assert!(said.contains("100.00 % of its weight is in the build"), "{said}");
-    assert!(said.contains("coverage now  100.00 % of the weight is in the build"), "{said}");
+    assert!(
+        said.contains(
+            "100.00 % of its weight belongs to the files of the build, 100.00 % of that is in them"
+        ),
+        "{said}"
+    );
+    assert!(said.contains("coverage now  100.00 % of the weight belongs to"), "{said}");
     let arguments = ["merge", "--into", "app.gv", "--against", "app", "--min-coverage", "60", "old.gv"];
     assert_eq!(code(&sediment(at, &arguments)), 5);
+    // What runs in libraries is told apart from what the build no longer has; with nothing of the build there is nothing to judge.
+    of_library(at, "mixed.gv", &[("query", 1)], 3);
+    of_library(at, "strange.gv", &[], 3);
+    let arguments =
+        ["merge", "--into", "new.gv", "--against", "app", "--min-coverage", "0", "mixed.gv", "strange.gv"];
+    let output = sediment(at, &arguments);
+    let said = done(&output);
+    assert!(
+        said.contains("25.00 % of its weight belongs to the files of the build, 100.00 % of that is in them"),
+        "{said}"
+    );
+    let left_out = "left out: strange.gv: less than 0.01 % of its weight belongs to the files of the build";
+    assert!(err(&output).contains(left_out), "{}", err(&output));
+    let said = done(&sediment(at, &["merge", "--into", "any.gv", "--against", "app", "strange.gv"]));
+    assert!(said.contains("nothing of its weight belongs to the files of the build"), "{said}");
     let before = std::fs::read(at.join("app.gv")).unwrap();
     done(&sediment(at, &["merge", "--into", "app.gv", "--dry-run", "two.gv"]));
     assert!(std::fs::read(at.join("app.gv")).unwrap() == before);

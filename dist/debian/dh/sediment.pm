@@ -21,13 +21,40 @@ sub appended {
     $ENV{$variable} = $before eq '' ? $more : "$before$between$more";
 }
 
-# Whether debian/rules sets flags for its maintainer by itself: a make that it starts would replace what was appended here.
-sub rules_name {
-    my ($variable) = @_;
-    open(my $rules, '<', 'debian/rules') or return 0;
-    my $found = grep { !/^\s*#/ && /\b\Q$variable\E_(?:APPEND|PREPEND|STRIP|SET)\b/ } <$rules>;
-    close($rules);
-    return $found;
+# The text of debian/rules and of the files that it includes, without comments, and whether all could be followed: not one with a
+# variable in its name, but for make's own folder. `sediment package deb` goes by the same rules. dpkg's own set no flag for the maintainer.
+sub makefiles {
+    my ($text, $whole, %seen) = ('', 1);
+    my @names = ('debian/rules');
+    while (defined(my $name = shift @names)) {
+        next if $name =~ m{^/usr/share/dpkg/} || $seen{$name}++;
+        if ($name =~ /[\$*?\[]/ || keys %seen > 100) {
+            $whole = 0;
+            next;
+        }
+        next if !-f $name;
+        open(my $file, '<', $name) or next;
+        my $read = do { local $/; <$file> } // '';
+        close($file);
+        $read =~ s/\\\n/ /g;
+        $read =~ s/^\s*#.*//mg;
+        $text .= "$read\n";
+        while ($read =~ /^ *(?:-|s)?include[ \t]+([^#\n]*)/mg) {
+            push @names, map { s/^\$[({]CURDIR[)}]\///r } split ' ', $1;
+        }
+    }
+    return ($text, $whole);
+}
+
+my ($makefiles, $whole) = makefiles();
+
+# The variables by which dpkg-buildflags appends to the flags of a language. Where the package sets flags for its maintainer by itself, a
+# make that dh starts would replace what was appended there; where that is not known, both are set, and a flag may come twice.
+sub variables {
+    my ($language) = @_;
+    my ($maintainer, $builder) = ("DEB_${language}_MAINT_APPEND", "DEB_${language}_APPEND");
+    return $builder if $makefiles =~ /\bDEB_${language}_MAINT_(?:APPEND|PREPEND|STRIP|SET)\b/;
+    return $whole ? $maintainer : ($maintainer, $builder);
 }
 
 my $without = 'pkg.' . sourcepackage() . '.nosediment';
@@ -47,8 +74,7 @@ if (get_buildoption('sediment-graphs')) {
         $ENV{CCACHE_RECACHE} = 1;
         for my $language (qw(CFLAGS CXXFLAGS FFLAGS FCFLAGS LDFLAGS)) {
             appended($language, "-fplugin=$plugin", ' ') if exists $ENV{$language};
-            my $maintainer = "DEB_${language}_MAINT_APPEND";
-            appended(rules_name("DEB_${language}_MAINT") ? "DEB_${language}_APPEND" : $maintainer, "-fplugin=$plugin", ' ');
+            appended($_, "-fplugin=$plugin", ' ') for variables($language);
         }
         insert_after('dh_auto_install', 'dh_sediment_graphs');
     } else {
@@ -62,8 +88,7 @@ if ($wanted) {
     for my $language (@languages) {
         # dh computed the flags before it read this file; a debian/rules that asks dpkg-buildflags again is told by the second.
         appended($language, $sections, ' ') if exists $ENV{$language};
-        my $maintainer = "DEB_${language}_MAINT_APPEND";
-        appended(rules_name("DEB_${language}_MAINT") ? "DEB_${language}_APPEND" : $maintainer, $sections, ' ');
+        appended($_, $sections, ' ') for variables($language);
     }
     $ENV{COMPILER_PATH} = join ':', "$state/ld", grep { $_ ne '' && $_ ne "$state/ld" } split /:/, $ENV{COMPILER_PATH} // '';
     $ENV{PROF_DIR}     = "$top/debian/sediment-profiles";

@@ -9,7 +9,7 @@ use crate::files;
 use crate::ui::Ui;
 use clap::Args;
 use sediment::profile::merge::{self, Weight};
-use sediment::{Result, profile};
+use sediment::{Error, ErrorKind, Result, profile};
 use std::path::{Path, PathBuf};
 
 /// Add profiles up, with weights
@@ -19,7 +19,8 @@ A fresh recording is brought to shares of all its calls first, so that a long on
 before is taken as it is. A weight (-w) holds for the files after it, until the next; it is 1 before the first. With weight 1 \
 for what was already merged, the order and grouping of the inputs cannot show in the result.\n\n\
 With --into, FILE… are what users sent in: each counts as one recording times its weight, also if it was merged of several, and is \
-added to the profile that the package keeps. A report says what each adds.")]
+added to the profile that the package keeps. A report says what each adds. Beside --against it gives two shares of each: how much of its \
+weight belongs to the files of the build that are named there, and how much of that is in them; the rest is of another version.")]
 pub(crate) struct Options {
     /// The profile to write; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = files::STANDARD_STREAM)]
@@ -37,19 +38,20 @@ pub(crate) struct Options {
     #[arg(long, value_name = "KEPT", conflicts_with = "output")]
     into: Option<PathBuf>,
     /// Who sent the files that follow, until the next; without it each file is somebody else's
-    #[arg(long, value_name = "WHO", requires = "into")]
+    #[arg(long, value_name = "WHO")]
     from: Vec<String>,
     /// The largest part of the result that may be of one submitter; who has more is scaled down
-    #[arg(long, value_name = "PERCENT", requires = "into", value_parser = super::verify::percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = super::verify::percent)]
     cap: Option<u64>,
     /// A program or library of the build that the profile is for, with its symbols; may be repeated
-    #[arg(long, value_name = "ELF", requires = "into")]
+    #[arg(long, value_name = "ELF")]
     against: Vec<PathBuf>,
-    /// Leave out files of whose weight less than this is in the build (--against): they are of another version
+    /// Leave out files of another version: less than this of what belongs to the files named by --against is in them. A file of which
+    /// nothing belongs to them is left out, too
     #[arg(long, value_name = "PERCENT", requires = "against", value_parser = super::verify::percent)]
     min_coverage: Option<u64>,
     /// Say what would come, and write nothing
-    #[arg(long, requires = "into")]
+    #[arg(long)]
     dry_run: bool,
 }
 
@@ -60,10 +62,34 @@ impl Weighable for Options {
     const NAMES: Option<&'static str> = Some("from");
 }
 
+impl Options {
+    /// Refuses what has a meaning beside --into alone. The parser cannot: it asks for no option that contradicts one that is given, as
+    /// --into does --output.
+    fn must_not_belong_to_into(&self) -> Result<()> {
+        let given = [
+            ("--from", !self.from.is_empty()),
+            ("--cap", self.cap.is_some()),
+            ("--against", !self.against.is_empty()),
+            ("--min-coverage", self.min_coverage.is_some()),
+            ("--dry-run", self.dry_run),
+        ];
+        match given.iter().find(|(_, given)| *given) {
+            None => Ok(()),
+            Some((option, _)) => {
+                Err(Error::new(ErrorKind::Usage, format!("{option} belongs to --into, which is not given"))
+                    .with_hint(
+                        "sediment merge --into KEPT FILE… adds what users sent in to the profile that a package keeps",
+                    ))
+            }
+        }
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     if arguments.options.into.is_some() {
         return into::run(arguments, ui);
     }
+    arguments.options.must_not_belong_to_into()?;
     let inputs = arguments.files("profiles")?;
     merge_files(&inputs, arguments.options.normalize, &arguments.options.output, ui)
 }

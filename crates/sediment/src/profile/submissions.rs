@@ -60,19 +60,29 @@ pub struct Added {
     pub agreement: Option<u64>,
 }
 
-/// The share of a profile's weight whose functions are in a build, in parts per million; None where nothing of it belongs to the
-/// build's files.
+/// How much of a profile is of a build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Coverage {
+    /// The share of its weight that belongs to the build's files, in parts per million.
+    pub belongs: u64,
+    /// The share of that whose functions are in them, in parts per million; None where nothing belongs to them.
+    pub there: Option<u64>,
+}
+
+/// Holds a profile against a build.
 #[must_use]
-pub fn coverage(profile: &Profile, is_there: IsThere<'_>) -> Option<u64> {
-    let (mut there, mut all) = (0u128, 0u128);
+pub fn coverage(profile: &Profile, is_there: IsThere<'_>) -> Coverage {
+    let (mut there, mut belongs, mut all) = (0u128, 0u128, 0u128);
     for (key, weight) in weights(profile) {
-        let Some(found) = is_there(key) else { continue };
         all = all.saturating_add(weight);
+        let Some(found) = is_there(key) else { continue };
+        belongs = belongs.saturating_add(weight);
         if found {
             there = there.saturating_add(weight);
         }
     }
-    scaled(there, SHARE_TOTAL, all).map(parts_per_million)
+    let share = |of: u128, whole: u128| scaled(of, SHARE_TOTAL, whole).map(parts_per_million);
+    Coverage { belongs: share(belongs, all).unwrap_or(0), there: share(there, belongs) }
 }
 
 /// Merges submissions into what was kept before, none of their submitters above the cap (parts per million).
@@ -293,7 +303,8 @@ mod tests {
         let main = profile.find(&key("main")).unwrap();
         profile.edge_mut(main, elsewhere).count = Some(100);
         let is_there = |key: &FunctionKey| (key.dso.as_deref() == Some("app")).then(|| key.name != "gone");
-        assert_eq!(coverage(&profile, &is_there), Some(750_000));
-        assert_eq!(coverage(&profile, &|_| None), None);
+        assert_eq!(coverage(&profile, &is_there), Coverage { belongs: 38_462, there: Some(750_000) });
+        assert_eq!(coverage(&profile, &|_| None), Coverage { belongs: 0, there: None });
+        assert_eq!(coverage(&Profile::default(), &|_| Some(true)), Coverage { belongs: 0, there: None });
     }
 }

@@ -8,7 +8,7 @@ use crate::files;
 use crate::ui::Ui;
 use sediment::binary::{identity, names};
 use sediment::profile::merge::Weight;
-use sediment::profile::submissions::{self, Grown, Submission};
+use sediment::profile::submissions::{self, Coverage, Grown, Submission};
 use sediment::profile::{FunctionKey, Profile, text};
 use sediment::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,8 +21,13 @@ struct Sent {
     profile: Profile,
     weight: Weight,
     who: Option<String>,
-    coverage: Option<u64>,
+    /// None: there is no build to hold it against.
+    coverage: Option<Coverage>,
 }
+
+/// The least part of a profile that has to belong to the build's files for a floor to judge it, in parts per million: what is shown as
+/// more than 0.00 %.
+const LEAST_OF_BUILD: u64 = 100;
 
 pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let options = &arguments.options;
@@ -38,20 +43,16 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     for ((path, weight), who) in arguments.files("profiles")?.into_iter().zip(whose) {
         let profile = read_profile(&path, ui)?;
         let coverage = build.coverage(&profile);
-        if let Some(floor) = options.min_coverage.filter(|floor| coverage.is_none_or(|found| found < *floor))
-        {
-            let found = coverage.map_or_else(|| "nothing".to_owned(), parts);
-            ui.note(&format!(
-                "left out: {}: {found} of its weight is in the build, less than {}",
-                files::display(&path),
-                parts(floor)
-            ));
+        let left_out = options.min_coverage.zip(coverage).and_then(|(floor, found)| below(floor, found));
+        if let Some(why) = left_out {
+            ui.note(&format!("left out: {}: {why}", files::display(&path)));
             continue;
         }
         sent.push(Sent { path, profile, weight, who, coverage });
     }
     if sent.is_empty() {
-        return Err(Error::new(ErrorKind::BelowFloor, "all files are of another version than the build"));
+        let error = Error::new(ErrorKind::BelowFloor, "all files are left out (--min-coverage)");
+        return Err(error.with_hint("are they of another version than the build, or of other programs?"));
     }
     let grown = grow(kept.as_ref().map(|kept| (kept, weight)), &sent, options)?;
     let counts = kept.iter().chain(sent.iter().map(|sent| &sent.profile)).any(|profile| profile.total > 0);
@@ -113,7 +114,7 @@ fn report(path: &Path, kept: Option<&Profile>, grown: &Grown, sent: &[Sent], bui
             let _ = writeln!(out, "                agrees with all else in {}", parts(agreement));
         }
         if let Some(coverage) = sent.coverage {
-            let _ = writeln!(out, "                {} of its weight is in the build", parts(coverage));
+            let _ = writeln!(out, "                {}", against("its weight", coverage));
         }
     }
     match grown.halves {
@@ -130,9 +131,32 @@ fn report(path: &Path, kept: Option<&Profile>, grown: &Grown, sent: &[Sent], bui
         grown.profile.edge_count()
     );
     if let Some(coverage) = build.coverage(&grown.profile) {
-        let _ = writeln!(out, "  coverage now  {} of the weight is in the build", parts(coverage));
+        let _ = writeln!(out, "  coverage now  {}", against("the weight", coverage));
     }
     out
+}
+
+/// Both shares of a profile that was held against a build.
+fn against(weight: &str, coverage: Coverage) -> String {
+    let Some(there) = coverage.there else {
+        return format!("nothing of {weight} belongs to the files of the build");
+    };
+    let belongs = parts(coverage.belongs);
+    format!("{belongs} of {weight} belongs to the files of the build, {} of that is in them", parts(there))
+}
+
+/// Why a profile does not come up to a floor, if so.
+fn below(floor: u64, coverage: Coverage) -> Option<String> {
+    match coverage.there {
+        Some(there) if coverage.belongs >= LEAST_OF_BUILD => (there < floor).then(|| {
+            let [there, floor] = [there, floor].map(parts);
+            format!("{there} of what belongs to the files of the build is in them, less than {floor}")
+        }),
+        _ => Some(format!(
+            "less than {} of its weight belongs to the files of the build (--against)",
+            parts(LEAST_OF_BUILD)
+        )),
+    }
 }
 
 /// What a build defines.
@@ -146,9 +170,11 @@ impl Build {
         Ok(Self { binaries: paths.iter().map(read).collect::<Result<_>>()? })
     }
 
-    /// The share of a profile's weight that is in the build's files, of what belongs to them; None where nothing does. A function of
-    /// which the compiler made others is there.
-    fn coverage(&self, profile: &Profile) -> Option<u64> {
+    /// How much of a profile is of the build; None where no file of one is named. A function of which the compiler made others is there.
+    fn coverage(&self, profile: &Profile) -> Option<Coverage> {
+        if self.binaries.is_empty() {
+            return None;
+        }
         let mut defined: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
         for (file_name, binary) in &self.binaries {
             let Some(found) = identity::cluster_of(profile, binary, file_name) else { continue };
@@ -159,6 +185,6 @@ impl Build {
             let own = defined.get(key.dso.as_ref()?)?;
             Some(own.contains(names::stem(&key.name)))
         };
-        submissions::coverage(profile, &is_there)
+        Some(submissions::coverage(profile, &is_there))
     }
 }

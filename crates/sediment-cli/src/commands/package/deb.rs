@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 /// Where the sequence looks for profiles, below debian/.
 const FOLDER: &str = "sediment-profiles";
 const SEQUENCE: &str = "dh-sequence-sediment";
+/// The fields of build dependencies.
+const LISTS: [&str; 3] = ["Build-Depends", "Build-Depends-Arch", "Build-Depends-Indep"];
 /// The lowest level of debhelper that this was tried with.
 const COMPAT: u32 = 13;
 
@@ -70,15 +72,7 @@ fn refused(path: &Path, why: &str, hint: &str) -> Error {
 
 /// debian/rules has to hand the build to dh, by itself or by a file that it includes.
 fn must_use_sequences(path: &Path, rules: &str) -> Result<()> {
-    let included =
-        rules.lines().filter_map(|line| line.trim_start_matches(['-', 's']).strip_prefix("include "));
-    // Its own and those of other packages, as make finds them; one with a variable in its name cannot be found.
-    let source = path.parent().and_then(Path::parent).unwrap_or(Path::new(""));
-    let mut texts: Vec<String> = included
-        .flat_map(str::split_whitespace)
-        .filter_map(|file| read_recipe(&source.join(file)).ok())
-        .collect();
-    texts.insert(0, rules.to_owned());
+    let texts = makefiles(path, rules);
     for taken in ["COMPILER_PATH", "PROF_DIR"] {
         if texts.iter().any(|text| code(text).any(|line| line.contains(taken))) {
             return Err(refused(
@@ -88,14 +82,47 @@ fn must_use_sequences(path: &Path, rules: &str) -> Result<()> {
             ));
         }
     }
-    if texts.iter().any(|text| code(&text.replace("\\\n", " ")).any(calls_dh)) {
+    if texts.iter().any(|text| code(text).any(|line| calls_dh(line, &texts))) {
         return Ok(());
     }
     Err(refused(
         path,
-        "it does not call dh, and no file that it includes does",
+        "no call of dh is found in it, or in the files that it includes",
         "a build without debhelper's sequences takes the linker's wrapper by itself: docs/linkers.md",
     ))
+}
+
+/// debian/rules and the files that it includes, its own and those of other packages, with continued lines joined. One with a variable in
+/// its name cannot be found, but for make's own folder. The sequence (sediment.pm) goes by the same rules.
+fn makefiles(path: &Path, rules: &str) -> Vec<String> {
+    const MOST: usize = 100;
+    let source = path.parent().and_then(Path::parent).unwrap_or(Path::new(""));
+    let mut names: Vec<String> = Vec::new();
+    let mut texts = vec![rules.replace("\\\n", " ")];
+    let mut next = 0;
+    while next < texts.len() {
+        let files: Vec<String> = included(&texts[next]).collect();
+        next += 1;
+        for file in files {
+            if names.contains(&file) || names.len() == MOST {
+                continue;
+            }
+            texts.extend(read_recipe(&source.join(&file)).ok().map(|text| text.replace("\\\n", " ")));
+            names.push(file);
+        }
+    }
+    texts
+}
+
+/// The files that a makefile includes, as they are named from make's folder.
+fn included(text: &str) -> impl Iterator<Item = String> {
+    let files = code(text).filter_map(|line| {
+        let line = line.trim_start_matches(' ').split('#').next()?;
+        let (word, files) = line.split_once([' ', '\t'])?;
+        matches!(word, "include" | "-include" | "sinclude").then_some(files)
+    });
+    let own = |file: &str| file.replace("$(CURDIR)/", "").replace("${CURDIR}/", "");
+    files.flat_map(str::split_whitespace).map(own)
 }
 
 /// The lines of a makefile that are no comments.
@@ -103,11 +130,40 @@ fn code(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(|line| !line.trim_start().starts_with('#'))
 }
 
-/// Whether a line of a rule hands its target to dh: `dh $@`, with whatever else.
-fn calls_dh(line: &str) -> bool {
-    let mut words = line.trim_start().trim_start_matches(['@', '+', '-']).split_whitespace();
-    line.starts_with(['\t', ';']) && words.any(|word| word == "dh") && line.contains('$')
-        || line.contains(": ; dh ")
+/// Whether a line of a rule hands its target, or a step of the build, to dh: `dh $@`, with whatever else.
+fn calls_dh(line: &str, texts: &[String]) -> bool {
+    const STEPS: [&str; 4] = ["build", "install", "binary", "clean"];
+    let recipe = match line.strip_prefix('\t') {
+        Some(recipe) => recipe,
+        // The recipe may stand behind the target, unless the line is an assignment.
+        None => match line.split_once(':').map(|(target, rest)| (target, rest.split_once(';'))) {
+            Some((target, Some((needs, recipe)))) if !target.contains('=') && !needs.contains('=') => recipe,
+            _ => return false,
+        },
+    };
+    let recipe = recipe.trim_start_matches(['@', '+', '-', ' ', '\t']).replace([';', '&', '|'], " ");
+    let mut words = recipe.split_whitespace().map(|word| word.trim_matches(['"', '\'']));
+    if matches!(words.clone().next(), Some("echo" | "printf" | "#")) {
+        return false;
+    }
+    let step = |word: &str| STEPS.contains(&word.trim_end_matches("-arch").trim_end_matches("-indep"));
+    words.any(|word| is_dh(word, texts)) && words.any(|word| word.contains('$') || step(word))
+}
+
+/// Whether a word of a recipe is dh, by its name, by its path, or by a variable of the makefiles.
+fn is_dh(word: &str, texts: &[String]) -> bool {
+    let plain = |word: &str| word == "dh" || (word.starts_with('/') && word.ends_with("/dh"));
+    let variable = word.strip_prefix("$(").and_then(|rest| rest.strip_suffix(')'));
+    let variable = variable.or_else(|| word.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')));
+    let Some(variable) = variable else { return plain(word) };
+    let assigned = |line: &str| {
+        let (name, value) = line.split_once('=')?;
+        let name = name.trim_end_matches([' ', '\t', ':', '?']).split_whitespace().last()?;
+        (name == variable).then(|| value.split_whitespace().any(plain))
+    };
+    let mut values =
+        texts.iter().flat_map(|text| code(text)).filter(|line| !line.starts_with('\t')).filter_map(assigned);
+    values.next() == Some(true) && values.all(|is_dh| is_dh)
 }
 
 /// debian/rules with a floor for the check.
@@ -133,15 +189,18 @@ struct Source<'a> {
     name: &'a str,
     /// Where the value of Build-Depends stands in the text.
     depends: std::ops::Range<usize>,
+    /// The other fields of build dependencies, Build-Depends-Arch and -Indep, with their values.
+    others: Vec<(&'a str, std::ops::Range<usize>)>,
     /// Whether a package is built for one architecture or more.
     for_architectures: bool,
 }
 
 impl<'a> Source<'a> {
     fn read(text: &'a str) -> Result<Self> {
-        let (mut name, mut depends, mut at) = (None, None, 0);
+        let (mut name, mut at) = (None, 0);
+        let mut lists: Vec<(&'a str, std::ops::Range<usize>)> = Vec::new();
         let mut in_source = true;
-        let mut in_depends = false;
+        let mut in_list = false;
         let mut for_architectures = false;
         for line in text.split_inclusive('\n') {
             let (start, end) = (at, at + line.len());
@@ -151,30 +210,33 @@ impl<'a> Source<'a> {
             }
             if line.trim().is_empty() {
                 in_source &= name.is_none();
-                in_depends = false;
+                in_list = false;
                 continue;
             }
             if line.starts_with([' ', '\t']) {
-                if let Some(std::ops::Range { start, .. }) = depends.clone().filter(|_| in_depends) {
-                    depends = Some(start..end);
+                if let Some((_, list)) = lists.last_mut().filter(|_| in_list) {
+                    list.end = end;
                 }
                 continue;
             }
             let Some((field, value)) = line.split_once(':') else {
                 return Err(Error::failed("a line that is no field").with_found(line.as_bytes()));
             };
-            in_depends = in_source && field.eq_ignore_ascii_case("Build-Depends");
-            if in_depends {
-                if depends.is_some() {
-                    return Err(Error::failed("Build-Depends stands there twice"));
+            let list = LISTS.into_iter().find(|list| in_source && field.eq_ignore_ascii_case(list));
+            in_list = list.is_some();
+            if let Some(list) = list {
+                if lists.iter().any(|(known, _)| *known == list) {
+                    return Err(Error::failed(format!("{list} stands there twice")));
                 }
-                depends = Some(start + field.len() + 1..end);
+                lists.push((list, start + field.len() + 1..end));
             } else if field.eq_ignore_ascii_case("Source") && in_source {
                 name = Some(value.trim());
             } else if field.eq_ignore_ascii_case("Architecture") {
                 for_architectures |= value.trim() != "all";
             }
         }
+        let depends = lists.iter().position(|(field, _)| *field == LISTS[0]);
+        let depends = depends.map(|index| lists.remove(index).1);
         let name = name.filter(|name| {
             let known = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"+-.".contains(&b);
             !name.is_empty() && name.bytes().all(known)
@@ -185,8 +247,9 @@ impl<'a> Source<'a> {
                 .ok_or_else(|| Error::failed("not changed: it does not begin with a source package"))?,
             depends: depends.ok_or_else(|| {
                 Error::failed("not changed: it has no Build-Depends")
-                    .with_hint(format!("the package has to build-depend on debhelper-compat (= {COMPAT})"))
+                    .with_hint(format!("debhelper-compat (= {COMPAT}) has to stand in that field"))
             })?,
+            others: lists,
             for_architectures,
         })
     }
@@ -200,13 +263,23 @@ impl<'a> Source<'a> {
                 "it links no program",
             ));
         }
-        let items = self.items();
-        let words = items.iter().map(|item| item.text);
-        let by_dependency = words.clone().find_map(|item| {
-            let level = item.strip_prefix("debhelper-compat")?.trim_start().strip_prefix('(')?;
+        let level_of = |item: &Item<'_>| {
+            let level = item.text.strip_prefix("debhelper-compat")?.trim_start().strip_prefix('(')?;
             level.trim_start().strip_prefix('=')?.split(')').next()?.trim().parse::<u32>().ok()
-        });
-        let by_file = || std::fs::read_to_string(debian.join("compat")).ok()?.trim().parse::<u32>().ok();
+        };
+        let by_dependency = self.items(&self.depends).iter().find_map(level_of);
+        let elsewhere =
+            self.others.iter().find(|(_, list)| self.items(list).iter().any(|item| level_of(item).is_some()));
+        if let Some((field, _)) = elsewhere {
+            return Err(refused(
+                &control,
+                &format!(
+                    "debhelper-compat stands in {field}, and debhelper takes it from Build-Depends alone"
+                ),
+                "move it to Build-Depends",
+            ));
+        }
+        let by_file = || read_recipe(&debian.join("compat")).ok()?.trim().parse::<u32>().ok();
         match by_dependency.or_else(by_file) {
             Some(level) if level >= COMPAT => Ok(()),
             Some(level) => Err(refused(
@@ -224,13 +297,13 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The dependencies with their places in the text. Comments are no part of them.
-    fn items(&self) -> Vec<Item<'a>> {
+    /// The dependencies of a list with their places in the text. Comments are no part of them.
+    fn items(&self, list: &std::ops::Range<usize>) -> Vec<Item<'a>> {
         let mut items = Vec::new();
         let mut start = None::<usize>;
         let mut end = 0;
-        let mut at = self.depends.start;
-        for line in self.text[self.depends.clone()].split_inclusive('\n') {
+        let mut at = list.start;
+        for line in self.text[list.clone()].split_inclusive('\n') {
             if line.starts_with('#') {
                 at += line.len();
                 continue;
@@ -255,12 +328,26 @@ impl<'a> Source<'a> {
 
     /// The text with the sequence behind debhelper, written as the list is.
     fn with_sequence(&self) -> Result<String> {
-        let items = self.items();
+        let items = self.items(&self.depends);
         let is = |item: &Item<'_>, name: &str| {
-            item.text.strip_prefix(name).is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric()))
+            let rest = item.text.strip_prefix(name);
+            rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || "-+.".contains(c)))
         };
         if items.iter().any(|item| is(item, SEQUENCE)) {
             return Ok(self.text.to_owned());
+        }
+        // debhelper takes a sequence once. From Build-Depends-Arch it is for what is linked; from -Indep for the rest.
+        for (field, list) in &self.others {
+            match self.items(list).iter().any(|item| is(item, SEQUENCE)) {
+                true if *field == LISTS[1] => return Ok(self.text.to_owned()),
+                true => {
+                    return Err(Error::failed(format!(
+                        "not changed: {SEQUENCE} stands in {field}, where it is not for programs"
+                    ))
+                    .with_hint("move it to Build-Depends"));
+                }
+                false => {}
+            }
         }
         let index =
             items.iter().position(|item| is(item, "debhelper-compat") || item.text.starts_with("debhelper"));
@@ -349,6 +436,9 @@ mod tests {
         std::fs::write(debian.join("own.mk"), "export PROF_DIR = x\n").unwrap();
         let asked = |rules: &str| must_use_sequences(&debian.join("rules"), rules);
         asked("include debian/main.mk\n").unwrap();
+        asked("  include $(CURDIR)/debian/main.mk # the build\n").unwrap();
+        std::fs::write(debian.join("around.mk"), "sinclude debian/around.mk \\\n debian/main.mk\n").unwrap();
+        asked("include debian/around.mk\n").unwrap();
         asked("%:\n\tdh --with x \\\n\t  $@\n").unwrap();
         assert!(asked("include debian/none.mk\n").is_err());
         let error = asked("-include debian/own.mk debian/main.mk\n").unwrap_err();
@@ -357,12 +447,59 @@ mod tests {
 
     #[test]
     fn dh_is_found_in_rules() {
-        for line in ["\tdh $@", "\t@dh $@ --with python3", "\tdh ${@}", "%: ; dh $@", "\tPATH=x:$$PATH dh $@"]
-        {
-            assert!(calls_dh(line), "{line}");
+        let calls = |line: &str| {
+            let rules = "DH = dh\nexport OTHER := /usr/bin/dh --with x\nDEB = dpkg\n".to_owned();
+            calls_dh(line, &[rules])
+        };
+        for line in [
+            "\tdh $@",
+            "\t@dh $@ --with python3",
+            "\t-dh $@",
+            "\t+dh $@",
+            "\tdh ${@}",
+            "\tdh \"$@\"",
+            "\tdh build-arch",
+            "\t/usr/bin/dh $@",
+            "\t$(DH) $@",
+            "\t@${OTHER} $@",
+            "%: ; dh $@",
+            "%:; dh $@",
+            "%:;dh $@",
+            "build binary clean:;@dh $@",
+            "\tPATH=x:$$PATH dh $@",
+            "\tset -e; cd x && dh $@",
+        ] {
+            assert!(calls(line), "{line}");
         }
-        for line in ["\tdh_auto_build $@", "# dh $@", "export DH_VERBOSE = 1", "\tdh_testdir"] {
-            assert!(!calls_dh(line), "{line}");
+        for line in [
+            "\tdh_auto_build $@",
+            "# dh $@",
+            "export DH_VERBOSE = 1",
+            "\tdh_testdir",
+            "\t@echo dh $@",
+            "\t$(DEB) $@",
+            "\t$(NONE) $@",
+            "X = a:b; dh $@",
+            "\tdebian/dh $@",
+        ] {
+            assert!(!calls(line), "{line}");
         }
+    }
+
+    /// Of all fields of build dependencies, debhelper takes a sequence once.
+    #[test]
+    fn a_sequence_that_is_there_is_not_added() {
+        let control = |field: &str| {
+            format!(
+                "Source: toy\nBuild-Depends: debhelper-compat (= 13)\n{field}: cmake,\n dh-sequence-sediment <!nocheck>,\nSection: misc\n\n\
+                 Package: toy\nArchitecture: any\n"
+            )
+        };
+        let there = control("Build-Depends-Arch");
+        assert_eq!(changed(&there), there);
+        let error = Source::read(&control("build-depends-indep")).unwrap().with_sequence().unwrap_err();
+        assert!(error.to_string().contains("stands in Build-Depends-Indep"), "{error}");
+        let another = there.replace("dh-sequence-sediment ", "dh-sequence-sediment-graphs ");
+        assert!(changed(&another).contains("(= 13), dh-sequence-sediment <!pkg.toy.nosediment>\n"));
     }
 }

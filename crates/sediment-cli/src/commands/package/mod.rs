@@ -82,7 +82,7 @@ fn propose(changes: &[Change], additions: &[Addition], apply: bool, ui: &Ui) -> 
     ui.result(&text)?;
     let new: Vec<&Addition> = additions
         .iter()
-        .filter(|addition| std::fs::read(&addition.path).ok().as_ref() != Some(&addition.content))
+        .filter(|addition| files::read(&addition.path).ok().as_ref() != Some(&addition.content))
         .collect();
     for addition in &new {
         let replaced = if addition.path.exists() { "replaced" } else { "new file" };
