@@ -20,6 +20,8 @@ use std::rc::Rc;
 /// The profiles of a folder.
 pub(crate) struct Profiles {
     folder: PathBuf,
+    /// Every file that should hold profiles, by name.
+    files: Vec<PathBuf>,
     /// By label; the file that counts.
     labels: BTreeMap<String, Place>,
     map: Vec<(String, String)>,
@@ -121,7 +123,7 @@ impl Profiles {
             let read = match read(path) {
                 Ok(read) => read,
                 Err(error) => {
-                    ui.note(&format!("left out of the profiles: {error}"));
+                    ui.note(&format!("{} is left out: {error}", files::display(path)));
                     continue;
                 }
             };
@@ -146,7 +148,8 @@ impl Profiles {
             }
             Err(_) => Vec::new(),
         };
-        Ok(Self { folder: folder.to_path_buf(), labels, map })
+        entries.retain(|path| ending(path, "prof") || ending(path, "gv"));
+        Ok(Self { folder: folder.to_path_buf(), files: entries, labels, map })
     }
 
     /// The profile that belongs to a file; `inputs` reads what is linked, if names do not tell.
@@ -187,6 +190,11 @@ impl Profiles {
             }
         }
         Ok(identity::only(reached.into_iter()))
+    }
+
+    /// Every file of the folder that should hold profiles.
+    pub(crate) fn files(&self) -> &[PathBuf] {
+        &self.files
     }
 
     /// The labels that several files have a profile of: the file that counts, and the others.
