@@ -118,12 +118,15 @@ fn about(line: &LinkLine, order: &Ordered, file: &OrderFile, outcome: &str) -> V
 }
 
 fn add_origin(entry: &mut Value, origin: &Origin) {
-    let whole = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
-    let shown = |path: &PathBuf| json!(whole(path).to_string_lossy());
-    entry["profile"] = shown(&origin.path);
+    entry["profile"] = whole(&origin.path);
     entry["label"] = json!(origin.label);
     entry["rule"] = json!(origin.rule.in_words());
-    entry["also_in"] = origin.also_in.iter().map(shown).collect();
+    entry["also_in"] = origin.also_in.iter().map(|path| whole(path)).collect();
+}
+
+/// A path from the root.
+fn whole(path: &Path) -> Value {
+    json!(path.canonicalize().unwrap_or_else(|_| path.to_path_buf()).to_string_lossy())
 }
 
 /// Appends a line; a log that cannot be written is said, and holds up no link.
