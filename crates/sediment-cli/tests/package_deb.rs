@@ -43,6 +43,8 @@ fn main() {
         ("a_sequence_for_architectures_alone_serves", debhelper.to_vec(), sequence_for_architectures),
         ("damaged_profiles_harm_no_build", debhelper.to_vec(), damaged),
         ("a_floor_fails_the_build", debhelper.to_vec(), floor),
+        ("a_build_with_flags_of_its_own_is_told_so", debhelper.to_vec(), fixed_flags),
+        ("of_two_profiles_it_is_said_which_counts", debhelper.to_vec(), two_profiles),
         (
             "for_another_machine_by_a_profile_from_here",
             more(&[Need::Program("aarch64-linux-gnu-gcc")]),
@@ -200,6 +202,58 @@ fn floor() {
         "{}",
         words(&output)
     );
+}
+
+/// Without -ffunction-sections nothing can be ordered: a warning, and with a floor an error; neither speaks of what nobody set.
+fn fixed_flags() {
+    let toy = Toy::new(Kind::Make);
+    toy.rules("override_dh_auto_build:\n\tdh_auto_build -- CFLAGS=-O2\n");
+    toy.add_sequence();
+    let log = toy.built(&[], "");
+    let line = "/toy: 0.00 % of the weight placed as asked; not ordered: ";
+    assert!(log.contains(line) && log.contains("has a section of its own"), "{log}");
+    assert!(log.contains("warning: less than 50 percent of a profile is placed as asked"), "{log}");
+    assert!(!log.contains("a floor was set"), "{log}");
+    toy.rules(
+        "override_dh_auto_build:\n\tdh_auto_build -- CFLAGS=-O2\noverride_dh_sediment_check:\n\tdh_sediment_check --min-coverage=60\n",
+    );
+    let output = toy.build(&[], "");
+    assert!(!output.status.success(), "{}", words(&output));
+    assert!(
+        words(&output).contains("toy: 0.00 % of the weight is placed as asked, less than the 60.00 %"),
+        "{}",
+        words(&output)
+    );
+    // Nothing has a profile.
+    toy.rules("");
+    toy.write(
+        "toy-1.0/debian/sediment-profiles/toy.gv",
+        &toy.read("toy.gv").replace("\"toy\"", "\"x\"").replace("program_", "x_"),
+    );
+    let log = toy.built(&[], "");
+    assert!(
+        log.contains("nothing of the build was ordered, and at least 50.00 % of a profile was required"),
+        "{log}"
+    );
+}
+
+/// A profile that is renewed under another name.
+fn two_profiles() {
+    let toy = Toy::new(Kind::Make);
+    toy.add_sequence();
+    toy.write("new.gv", &toy.read("toy.gv"));
+    let arguments = ["package", "deb", ".", "--profile", "../new.gv", "--apply"];
+    let output = toy.command("sediment", &arguments).output().unwrap();
+    let said = words(&output);
+    assert!(
+        output.status.success()
+            && said.contains("sediment-profiles/toy.gv has a profile of toy, too: that of new.gv counts"),
+        "{said}"
+    );
+    let log = toy.built(&[], "");
+    let both = "debian/sediment-profiles/new.gv and debian/sediment-profiles/toy.gv both have a profile of toy: that of new.gv counts";
+    assert!(log.contains(both), "{log}");
+    assert!(log.contains("its profile is that of new.gv; not counted: that of toy.gv"), "{log}");
 }
 
 /// An AArch64 package by a profile from x86-64.

@@ -220,7 +220,7 @@ fn a_missing_file_and_a_folder_are_named() {
     let missing = sediment(folder.path(), &["show", "nowhere.gv"]);
     assert_eq!(code(&missing), 1);
     assert!(err(&missing).contains("nowhere.gv: there is no such file"), "{}", err(&missing));
-    let directory = sediment(folder.path(), &["show", "."]);
+    let directory = sediment(folder.path(), &["show", "--cross-dso", "."]);
     assert!(err(&directory).contains("folder"), "{}", err(&directory));
 }
 

@@ -29,6 +29,11 @@ fn main() {
             &rpm,
             a_profile_that_does_not_fit_fails_the_check,
         ),
+        case(
+            "what_has_no_sections_and_what_is_renamed_is_checked",
+            &rpm,
+            what_has_no_sections_and_what_is_renamed_is_checked,
+        ),
         case("flags_go_the_distributions_way", &rpm, flags_go_the_distributions_way),
         case(
             "programs_in_every_language_with_link_time_optimisation_or_not",
@@ -285,6 +290,38 @@ fn a_profile_that_does_not_fit_fails_the_check() {
     let spec = std::fs::read_to_string(package.0.path("prog.spec")).unwrap();
     package.spec(&spec.replace("%sediment_check -m 95", "%sediment_check -w"));
     assert!(package.built(&[]).contains("0 of 1 outputs ordered"));
+}
+
+fn what_has_no_sections_and_what_is_renamed_is_checked() {
+    let package = Package::new();
+    done(&package.change(&["--apply"]));
+    let spec = std::fs::read_to_string(package.0.path("prog.spec")).unwrap();
+    // As helpers of a program are installed; the build-id is another, as rpm makes it for each package.
+    let renamed = spec.replace("%{_bindir}/prog", "%{_libexecdir}/x/real-prog");
+    package.spec(&renamed);
+    let another_id = "__os_install_post objcopy -R .note.gnu.build-id %{buildroot}%{_libexecdir}/x/real-prog";
+    for more in [&[][..], &["--define", another_id, "--define", "_missing_build_ids_terminate_build 0"]] {
+        let said = package.built(more);
+        assert!(said.contains("/usr/libexec/x/real-prog: "), "{said}");
+    }
+    // One of two programs is compiled by flags of its own.
+    let two = spec.replace("\nmake\n", "\nmake\ngcc -O2 -w a.c b.c main.c -o fixed\n");
+    let two = two.replace(
+        "%{buildroot}%{_bindir}/prog\n",
+        "%{buildroot}%{_bindir}/prog\ninstall -m 755 fixed %{buildroot}%{_bindir}/fixed\n",
+    );
+    package.spec(&two.replace("%files\n", "%files\n%{_bindir}/fixed\n"));
+    let text = std::fs::read_to_string(package.0.path("prog.gv")).unwrap();
+    let of_both = text.replace(
+        "digraph Callgraph {",
+        "digraph Callgraph {\n  subgraph cluster9 { graph [label=\"fixed\"]; \"a@fixed\" [name=\"a07\", dso=\"fixed\"]; \"b@fixed\" [name=\"all_a\", dso=\"fixed\"]; }\n  \"b@fixed\" -> \"a@fixed\" [label=0.1, count=100];\n",
+    );
+    std::fs::write(package.0.path("prog.gv"), of_both).unwrap();
+    let output = package.build(&[]);
+    let said = out(&output) + &err(&output);
+    assert!(!output.status.success() && said.contains("1 of 2 outputs ordered"), "{said}");
+    assert!(said.contains("/usr/bin/fixed: 0.00 % of the weight placed as asked; not ordered: "), "{said}");
+    assert!(said.contains("fixed: 0.00 % of the weight is placed as asked, less than the 95.00 %"), "{said}");
 }
 
 /// With the plugin in the build of a package that stays the same.

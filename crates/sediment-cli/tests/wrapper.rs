@@ -10,6 +10,8 @@ mod build;
 mod build_systems;
 #[path = "wrapper/cells.rs"]
 mod cells;
+#[path = "wrapper/floor.rs"]
+mod floor;
 #[path = "wrapper/following.rs"]
 mod following;
 mod projects;
@@ -28,6 +30,7 @@ fn main() {
     let mut cases: Vec<Trial> = Vec::new();
     let gcc = Need::Program("gcc");
     cases.extend(cells::cases());
+    cases.extend(floor::cases());
     cases.extend(following::cases());
     cases.extend(same_as::cases());
     cases.extend(bad_input::cases());

@@ -460,7 +460,9 @@ fn select_of_objects(
         nodes.push(Node { function, size });
     }
     if nodes.is_empty() {
-        return Err(Error::failed("no function of the profile is in what is linked")
+        return Err(Error::failed(
+            "no function of the profile is in what is linked: it is of another program, or of another version",
+        )
             .with_hint(format!("it holds functions of: {}", held(profile))));
     }
     Ok(nodes)

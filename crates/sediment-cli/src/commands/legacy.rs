@@ -271,9 +271,9 @@ fn profile_for(
         return Ok(None);
     };
     let found = Profiles::open(Path::new(&folder), ui)
-        .and_then(|profiles| profiles.choose(None, name, &mut Objects::default));
+        .and_then(|profiles| profiles.choose(None, name, &mut Objects::default).map_err(|not| not.why));
     match found {
-        Ok(Some(chosen)) => Ok(Some((chosen.profile().clone(), chosen.label.clone()))),
+        Ok(Some(chosen)) => Ok(Some((chosen.profile().clone(), chosen.origin.label.clone()))),
         Ok(None) => {
             ui.note(&format!(
                 "{name}: there is no profile of it in {}: the order changes nothing",

@@ -2,13 +2,14 @@
 //! `sediment show`: what a profile holds, for a person or a program.
 
 mod cross_dso;
+mod folder;
 
 use super::read_profile;
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
-use sediment::Result;
 use sediment::profile::{FunctionIndex, Millionths, Profile, Unit, knowledge};
+use sediment::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 /// Show what a profile holds
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The profile; - is standard input
+    /// The profile; - is standard input; a folder of profiles: what is in each, and which counts where several are of one program
     #[arg(value_name = "PROFILE")]
     profile: PathBuf,
     /// How many of the most frequent calls and most called functions to list
@@ -32,6 +33,13 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
+    if arguments.profile.is_dir() {
+        if arguments.cross_dso {
+            return Err(Error::new(ErrorKind::Usage, "--cross-dso takes one profile, and this is a folder")
+                .with_input(files::display(&arguments.profile)));
+        }
+        return folder::run(&arguments.profile, arguments.json, ui);
+    }
     let profile = read_profile(&arguments.profile, ui)?;
     if arguments.cross_dso {
         let calls = cross_dso::CrossCalls::of(&profile, arguments.top);
@@ -47,6 +55,11 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     } else {
         ui.result(&summary.text(&files::display(&arguments.profile)))
     }
+}
+
+/// A profile's file and size, in a line.
+fn headline(name: &str, profile: &Profile) -> String {
+    format!("{name}: {} functions, {} edges", profile.function_count(), profile.edge_count())
 }
 
 /// What there is to say of a profile.
@@ -99,8 +112,7 @@ impl<'a> Summary<'a> {
 
     fn text(&self, name: &str) -> String {
         let profile = self.profile;
-        let mut text =
-            format!("{name}: {} functions, {} edges\n", profile.function_count(), profile.edge_count());
+        let mut text = headline(name, profile) + "\n";
         let join = |words: &std::collections::BTreeSet<String>| {
             if words.is_empty() {
                 "not said".to_owned()

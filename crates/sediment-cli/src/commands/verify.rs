@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     /// With --backtrace: what both files are run with
     #[arg(value_name = "ARGUMENT", last = true, requires = "backtrace")]
     arguments: Vec<OsString>,
-    /// What the linker's wrapper left in this folder (SEDIMENT_LOG): verify each output that it ordered; with --same-as, the order
+    /// What the linker's wrapper left in this folder (SEDIMENT_LOG): verify each output that has a profile; with --same-as, the order
     /// and the link times of BINARY alone
     #[arg(long, value_name = "FOLDER", conflicts_with = "profile")]
     log: Option<PathBuf>,
@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         } else {
             ui.result(&in_words(&report, &file_name, arguments.list))?;
         }
-        if below_floor(&report, &file_name, arguments, ui) {
+        if below_floor(report.placed_parts_per_million, &file_name, arguments, ui) {
             code = ExitCode::from(BELOW_FLOOR);
         }
     }
@@ -163,15 +163,15 @@ fn rename(profile: &mut Profile, names: &[(&str, &str)]) {
 }
 
 /// Whether less is placed than the caller required; then that is said.
-fn below_floor(report: &Report, file_name: &str, arguments: &Arguments, ui: &Ui) -> bool {
-    let Some(floor) = arguments.min_coverage.filter(|floor| report.placed_parts_per_million < *floor) else {
+fn below_floor(parts_per_million: u64, file_name: &str, arguments: &Arguments, ui: &Ui) -> bool {
+    let Some(floor) = arguments.min_coverage.filter(|floor| parts_per_million < *floor) else {
         return false;
     };
     ui.error(&Error::new(
         ErrorKind::BelowFloor,
         format!(
             "{file_name}: {} of the weight is placed as asked, less than the {} that was required",
-            as_percent(report.placed_parts_per_million),
+            as_percent(parts_per_million),
             as_percent(floor)
         ),
     ));

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a build leaves behind in the folder that `SEDIMENT_LOG` names: each order, and in `links.jsonl` a line for each link.
 //!
-//! A line is a JSON object: `outcome` (ordered, failed or left), `output`, and for the first two `order`, `profile`, `label`, `rule`,
-//! `linker`, `functions`, `coverage_percent` (of the calls in the profile, those into functions that are there), `renamed` (pairs of a
-//! name in the profile and the one here); `why` for the last two; the `milliseconds` that linking took, and making the order. Lines are appended, so that links of a parallel build do not disturb each other.
+//! A line is a JSON object: `outcome` (ordered, failed or left), `output`, and for the first two `order`, `linker`, `functions`,
+//! `coverage_percent` (of the calls in the profile, those into functions that are there), `renamed` (pairs of a name in the profile and the
+//! one here); `why` for the last two; the `milliseconds` that linking took, and making the order. What has a profile has `profile`, `label`,
+//! `rule`, and in `also_in` the files that have one of the same program and do not count: so what was left and has them should have been
+//! ordered, and could not. Lines are appended, so that links of a parallel build do not disturb each other.
 
-use super::Ordered;
+use super::{Ordered, Origin};
 use crate::files;
 use crate::ui::Ui;
 use sediment::link::command_line::LinkLine;
@@ -81,10 +83,13 @@ pub(super) fn failed(line: &LinkLine, order: &Ordered, file: &OrderFile, said: &
     append(&entry, ui);
 }
 
-/// A link that was done as without sediment, and how long it took.
-pub(super) fn left(line: &LinkLine, why: &str, took: Duration, ui: &Ui) {
+/// A link that was done as without sediment, how long it took, and the profile that it has all the same.
+pub(super) fn left(line: &LinkLine, why: &str, origin: Option<&Origin>, took: Duration, ui: &Ui) {
     let output = output(line);
-    let entry = json!({ "outcome": "left", "output": output.to_string_lossy(), "why": why, "milliseconds": { "link": milliseconds(took) } });
+    let mut entry = json!({ "outcome": "left", "output": output.to_string_lossy(), "why": why, "milliseconds": { "link": milliseconds(took) } });
+    if let Some(origin) = origin {
+        add_origin(&mut entry, origin);
+    }
     append(&entry, ui);
 }
 
@@ -93,25 +98,35 @@ fn milliseconds(time: Duration) -> u64 {
 }
 
 fn about(line: &LinkLine, order: &Ordered, file: &OrderFile, outcome: &str) -> Value {
-    let profile = order.chosen.path.canonicalize().unwrap_or_else(|_| order.chosen.path.clone());
     let left_out: Vec<Value> = order
         .losses
         .iter()
         .map(|(reason, loss)| json!({ "reason": reason, "functions": loss.items, "weight": loss.weight.to_string() }))
         .collect();
-    json!({
+    let mut entry = json!({
         "outcome": outcome,
         "output": output(line).to_string_lossy(),
         "order": file.path().to_string_lossy(),
-        "profile": profile.to_string_lossy(),
-        "label": order.chosen.label,
-        "rule": order.chosen.rule.in_words(),
         "linker": order.dialect.name,
         "functions": order.functions,
         "coverage_percent": (order.coverage * 100.0).floor() / 100.0,
         "renamed": order.renamed.iter().map(|renaming| json!([renaming.old, renaming.new])).collect::<Vec<_>>(),
         "left_out": left_out,
-    })
+    });
+    add_origin(&mut entry, &order.chosen.origin);
+    entry
+}
+
+fn add_origin(entry: &mut Value, origin: &Origin) {
+    entry["profile"] = whole(&origin.path);
+    entry["label"] = json!(origin.label);
+    entry["rule"] = json!(origin.rule.in_words());
+    entry["also_in"] = origin.also_in.iter().map(|path| whole(path)).collect();
+}
+
+/// A path from the root.
+fn whole(path: &Path) -> Value {
+    json!(path.canonicalize().unwrap_or_else(|_| path.to_path_buf()).to_string_lossy())
 }
 
 /// Appends a line; a log that cannot be written is said, and holds up no link.

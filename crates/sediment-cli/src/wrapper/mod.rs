@@ -18,8 +18,8 @@ use crate::ui::Ui;
 use joined::Joiner;
 use linker::Linker;
 pub(crate) use log::LINKS;
-use profiles::Chosen;
-pub(crate) use profiles::{Profiles, cluster_in};
+use profiles::{Chosen, NotOrdered, Origin};
+pub(crate) use profiles::{Profiles, cluster_in, counts_before, labels_of};
 use sediment::binary::objects::Objects;
 use sediment::binary::renamed::Renaming;
 use sediment::graph::{self, BuiltGraph, Selection};
@@ -57,25 +57,26 @@ pub(crate) fn run(name: &str, arguments: &[OsString], ui: &Ui) -> Result<ExitCod
     let here = std::env::current_dir().unwrap_or_default();
     match plan::left_alone(&line, here.as_os_str()).or_else(|| own_script(&line)) {
         Some(Left::Question | Left::Test) => return linker.take_over(arguments),
-        Some(left) => return without_order(&linker, arguments, &line, &left.in_words(), ui),
+        Some(left) => return without_order(&linker, arguments, &line, &left.in_words(), None, ui),
         None => {}
     }
     let began = Instant::now();
     let (order, file) = match prepare(Path::new(&folder), &line, arguments, &linker, ui) {
-        Ok(Prepared::Order(order)) => {
-            let file = log::OrderFile::write(&line, order.text.as_bytes());
-            match file {
-                Ok(file) => (order, file),
-                Err(error) => return as_usual(&linker, arguments, &line, &error, ui),
+        Ok(Some(order)) => match log::OrderFile::write(&line, order.text.as_bytes()) {
+            Ok(file) => (order, file),
+            Err(error) => {
+                return as_usual(&linker, arguments, &line, &error, Some(&order.chosen.origin), ui);
             }
+        },
+        Ok(None) => return without_order(&linker, arguments, &line, "there is no profile of it", None, ui),
+        Err(NotOrdered { why, origin }) => {
+            return as_usual(&linker, arguments, &line, &why, origin.as_ref(), ui);
         }
-        Ok(Prepared::Left(why)) => return without_order(&linker, arguments, &line, &why, ui),
-        Err(error) => return as_usual(&linker, arguments, &line, &error, ui),
     };
     let made = began.elapsed();
     let (with_order, _joined) = match with_order(arguments, &line, &order, &file) {
         Ok(with_order) => with_order,
-        Err(error) => return as_usual(&linker, arguments, &line, &error, ui),
+        Err(error) => return as_usual(&linker, arguments, &line, &error, Some(&order.chosen.origin), ui),
     };
     let first = linker.run(&with_order, true)?;
     if first.successful() {
@@ -134,18 +135,20 @@ fn as_usual(
     arguments: &[OsString],
     line: &LinkLine,
     why: &Error,
+    origin: Option<&Origin>,
     ui: &Ui,
 ) -> Result<ExitCode> {
     ui.note(&format!("{}: not ordered: {why}", line.output_name()));
-    without_order(linker, arguments, line, &why.to_string(), ui)
+    without_order(linker, arguments, line, &why.to_string(), origin, ui)
 }
 
-/// Links with the very arguments; where a log is kept, it is told why, and how long the link took.
+/// Links with the very arguments; where a log is kept, it is told why, how long the link took, and which profile what was linked has.
 fn without_order(
     linker: &Linker,
     arguments: &[OsString],
     line: &LinkLine,
     why: &str,
+    origin: Option<&Origin>,
     ui: &Ui,
 ) -> Result<ExitCode> {
     if !log::is_kept() {
@@ -153,15 +156,8 @@ fn without_order(
     }
     let began = Instant::now();
     let ended = linker.run_in_place(arguments)?;
-    log::left(line, why, began.elapsed(), ui);
+    log::left(line, why, origin.filter(|_| ended.success()), began.elapsed(), ui);
     Ok(linker::exit_code(ended))
-}
-
-/// What is to be done with a link.
-enum Prepared {
-    Order(Box<Ordered>),
-    /// Nothing, and why.
-    Left(String),
 }
 
 /// An order for what is linked.
@@ -187,7 +183,7 @@ fn coverage(chosen: &Chosen, built: &BuiltGraph) -> f64 {
     let there: HashSet<FunctionIndex> = built.table.keys.iter().filter_map(|key| profile.find(key)).collect();
     let (mut all, mut covered) = (0.0, 0.0);
     for (_, callee, facts) in profile.edges() {
-        if profile.key(callee).dso == chosen.label {
+        if profile.key(callee).dso.as_deref() == chosen.label() {
             let count = facts.count.unwrap_or(0) as f64;
             all += count;
             covered += if there.contains(&callee) { count } else { 0.0 };
@@ -196,24 +192,36 @@ fn coverage(chosen: &Chosen, built: &BuiltGraph) -> f64 {
     if all > 0.0 { 100.0 * covered / all } else { 0.0 }
 }
 
+/// The order of what is linked; None where there is no profile of it.
 fn prepare(
     folder: &Path,
     line: &LinkLine,
     arguments: &[OsString],
     linker: &Linker,
     ui: &Ui,
-) -> Result<Prepared> {
+) -> std::result::Result<Option<Box<Ordered>>, NotOrdered> {
     let profiles = Profiles::open(folder, ui)?;
     let mut objects: Option<Objects> = None;
     let chosen = profiles.choose(line.soname.as_deref(), &line.output_name(), &mut || {
         objects.get_or_insert_with(|| read_inputs(line)).clone()
     })?;
-    let Some(chosen) = chosen else {
-        return Ok(Prepared::Left("there is no profile of it".to_owned()));
-    };
-    let known = linker.dialect();
+    let Some(chosen) = chosen else { return Ok(None) };
+    let origin = chosen.origin.clone();
     let objects = objects.unwrap_or_else(|| read_inputs(line));
-    let (dialect, joiner) = match known {
+    match order_by(chosen, &objects, line, arguments, linker) {
+        Ok(order) => Ok(Some(Box::new(order))),
+        Err(why) => Err(NotOrdered { why, origin: Some(origin) }),
+    }
+}
+
+fn order_by(
+    mut chosen: Chosen,
+    objects: &Objects,
+    line: &LinkLine,
+    arguments: &[OsString],
+    linker: &Linker,
+) -> Result<Ordered> {
+    let (dialect, joiner) = match linker.dialect() {
         Ok(dialect) => (dialect, None),
         Err(why) => match Joiner::find(line, arguments, objects.complete(), linker) {
             Ok(joiner) => (&gnu_ld_script::LINKER, Some(joiner)),
@@ -222,32 +230,27 @@ fn prepare(
             }
         },
     };
-    let mut chosen = chosen;
-    let renamed = chosen.follow_renamed(&objects);
-    let selection = Selection::Objects { objects: &objects, label: chosen.label.as_deref() };
-    let named = |error: Error| error.with_input(files::display(&chosen.path));
+    let renamed = chosen.follow_renamed(objects);
+    let selection = Selection::Objects { objects, label: chosen.label() };
+    let named = |error: Error| error.with_input(files::display(&chosen.origin.path));
     let built = graph::build(chosen.profile(), &selection).map_err(named)?;
     let order = layout::grouped(&built.graph, engine::order(&built.graph, &[]).order);
-    let (placements, mut losses) = link::placements_in(&order, &built, &objects);
+    let (placements, mut losses) = link::placements_in(&order, &built, objects);
+    if placements.is_empty() {
+        let there = match built.table.keys.len() {
+            1 => "the one function of the profile that is linked has no section of its own".to_owned(),
+            count => format!(
+                "none of the {count} functions of the profile that are linked has a section of its own"
+            ),
+        };
+        return Err(named(Error::failed(format!("{there}: compile with -ffunction-sections"))));
+    }
     let (text, unwritten) = (dialect.write)(&placements);
     losses.append(chosen.losses());
     losses.append(&built.losses);
     losses.append(&unwritten);
-    let functions = placements.len();
-    if functions == 0 {
-        return Ok(Prepared::Left("no function of its profile is in what is linked".to_owned()));
-    }
     let coverage = coverage(&chosen, &built);
-    Ok(Prepared::Order(Box::new(Ordered {
-        chosen,
-        dialect,
-        text,
-        functions,
-        losses,
-        renamed,
-        coverage,
-        joiner,
-    })))
+    Ok(Ordered { chosen, dialect, text, functions: placements.len(), losses, renamed, coverage, joiner })
 }
 
 /// The functions of what is linked, as far as the files tell.

@@ -2,7 +2,8 @@
 //! The folder of profiles, and which of them belongs to a link.
 //!
 //! `NAME.prof` is the profile of the program or library NAME, as `sediment split` writes it; `*.gv` holds as many as it has
-//! clusters. Where both have one of a name, the `.prof` counts. The file `map` names what no rule finds.
+//! clusters. Where several files have one of a name, a `.prof` counts before a `.gv`, then the first by name, and the others are told of.
+//! The file `map` names what no rule finds.
 
 use crate::files;
 use crate::ui::Ui;
@@ -19,7 +20,9 @@ use std::rc::Rc;
 /// The profiles of a folder.
 pub(crate) struct Profiles {
     folder: PathBuf,
-    /// By label; the first file in the order of their names.
+    /// Every file that should hold profiles, by name.
+    files: Vec<PathBuf>,
+    /// By label; the file that counts.
     labels: BTreeMap<String, Place>,
     map: Vec<(String, String)>,
 }
@@ -28,6 +31,8 @@ pub(crate) struct Profiles {
 #[derive(Clone)]
 struct Place {
     path: PathBuf,
+    /// Further files with a profile of this label, which do not count.
+    also_in: Vec<PathBuf>,
     /// Read already, as its clusters had to be known.
     profile: Option<Read>,
 }
@@ -43,11 +48,31 @@ fn read(path: &Path) -> Result<Read> {
 
 /// The profile of a link.
 pub(crate) struct Chosen {
-    pub(crate) path: PathBuf,
+    pub(crate) origin: Origin,
     profile: Read,
+}
+
+/// Where the profile of a link is, and why it is that one's.
+#[derive(Clone)]
+pub(crate) struct Origin {
+    pub(crate) path: PathBuf,
     /// The cluster; None: the functions without one.
     pub(crate) label: Option<String>,
     pub(crate) rule: Rule,
+    /// Further files with a profile of the same program, which do not count.
+    pub(crate) also_in: Vec<PathBuf>,
+}
+
+/// Why a link gets no order, and whose profile it has all the same.
+pub(crate) struct NotOrdered {
+    pub(crate) why: Error,
+    pub(crate) origin: Option<Origin>,
+}
+
+impl From<Error> for NotOrdered {
+    fn from(why: Error) -> Self {
+        Self { why, origin: None }
+    }
 }
 
 impl Chosen {
@@ -55,10 +80,15 @@ impl Chosen {
         &self.profile.0
     }
 
+    /// The cluster; None: the functions without one.
+    pub(crate) fn label(&self) -> Option<&str> {
+        self.origin.label.as_deref()
+    }
+
     /// Gives functions the names that they have in what is linked.
     pub(crate) fn follow_renamed(&mut self, objects: &Objects) -> Vec<Renaming> {
         let Some(code) = Code::of_objects(objects) else { return Vec::new() };
-        let mut renamings = renamed::renamings(self.profile(), self.label.as_deref(), &code);
+        let mut renamings = renamed::renamings(self.profile(), self.label(), &code);
         if !renamings.is_empty() {
             let profile = &mut Rc::make_mut(&mut self.profile).0;
             renamings.retain(|renaming| profile.rename(renaming.function, &renaming.new));
@@ -85,31 +115,23 @@ impl Profiles {
         }
         entries.sort();
         let ending = |path: &Path, ending: &str| path.extension().is_some_and(|found| found == ending);
-        let mut labels = BTreeMap::new();
+        let mut labels: BTreeMap<String, Place> = BTreeMap::new();
         for path in entries.iter().filter(|path| ending(path, "prof")) {
-            let label = stem(path);
-            labels.entry(label).or_insert_with(|| Place { path: path.clone(), profile: None });
+            labels.insert(stem(path), Place { path: path.clone(), also_in: Vec::new(), profile: None });
         }
         for path in entries.iter().filter(|path| ending(path, "gv")) {
             let read = match read(path) {
                 Ok(read) => read,
                 Err(error) => {
-                    ui.note(&format!("left out of the profiles: {error}"));
+                    ui.note(&format!("{} is left out: {error}", files::display(path)));
                     continue;
                 }
             };
-            let profile = &read.0;
-            let mut held: BTreeSet<String> = profile
-                .functions()
-                .into_iter()
-                .filter_map(|function| profile.key(function).dso.clone())
-                .collect();
-            if held.is_empty() {
-                held.insert(stem(path));
-            }
-            for label in held {
-                let place = Place { path: path.clone(), profile: Some(Rc::clone(&read)) };
-                labels.entry(label).or_insert(place);
+            for label in labels_of(path, &read.0) {
+                let place =
+                    || Place { path: path.clone(), also_in: Vec::new(), profile: Some(Rc::clone(&read)) };
+                let held = |place: &mut Place| place.also_in.push(path.clone());
+                labels.entry(label).and_modify(held).or_insert_with(place);
             }
         }
         let path = folder.join("map");
@@ -126,7 +148,8 @@ impl Profiles {
             }
             Err(_) => Vec::new(),
         };
-        Ok(Self { folder: folder.to_path_buf(), labels, map })
+        entries.retain(|path| ending(path, "prof") || ending(path, "gv"));
+        Ok(Self { folder: folder.to_path_buf(), files: entries, labels, map })
     }
 
     /// The profile that belongs to a file; `inputs` reads what is linked, if names do not tell.
@@ -135,7 +158,7 @@ impl Profiles {
         soname: Option<&str>,
         file_name: &str,
         inputs: &mut dyn FnMut() -> Objects,
-    ) -> Result<Option<Chosen>> {
+    ) -> std::result::Result<Option<Chosen>, NotOrdered> {
         if self.labels.is_empty() {
             return Ok(None);
         }
@@ -148,7 +171,8 @@ impl Profiles {
             return match [label, named].into_iter().find(|label| self.labels.contains_key(*label)) {
                 Some(label) => self.chosen(label, Rule::Map).map(Some),
                 None => Err(Error::failed(format!("the map names {label}, which there is no profile of"))
-                    .with_input(files::display(&self.folder.join("map")))),
+                    .with_input(files::display(&self.folder.join("map")))
+                    .into()),
             };
         }
         let objects = inputs();
@@ -160,7 +184,7 @@ impl Profiles {
             let profile = chosen.profile();
             let functions = profile.functions();
             let keys = functions.iter().map(|function| profile.key(*function));
-            let names = keys.filter(|key| key.dso == chosen.label).map(|key| key.name.as_str());
+            let names = keys.filter(|key| key.dso.as_deref() == chosen.label()).map(|key| key.name.as_str());
             if identity::defines_enough(names, &defined) {
                 reached.push(chosen);
             }
@@ -168,18 +192,73 @@ impl Profiles {
         Ok(identity::only(reached.into_iter()))
     }
 
+    /// Every file of the folder that should hold profiles.
+    pub(crate) fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// The labels that several files have a profile of: the file that counts, and the others.
+    pub(crate) fn in_several_files(&self) -> impl Iterator<Item = (&str, &Path, &[PathBuf])> {
+        let several = self.labels.iter().filter(|(_, place)| !place.also_in.is_empty());
+        several.map(|(label, place)| (label.as_str(), place.path.as_path(), place.also_in.as_slice()))
+    }
+
+    /// The files that have a profile of this label, the one that counts first.
+    pub(crate) fn files_of(&self, label: &str) -> impl Iterator<Item = &Path> {
+        let place = self.labels.get(label);
+        place
+            .into_iter()
+            .flat_map(|place| std::iter::once(&place.path).chain(&place.also_in))
+            .map(PathBuf::as_path)
+    }
+
     /// Reads the profile of a label, and finds its cluster in it.
-    fn chosen(&self, label: &str, rule: Rule) -> Result<Chosen> {
+    fn chosen(&self, label: &str, rule: Rule) -> std::result::Result<Chosen, NotOrdered> {
         let place =
             self.labels.get(label).ok_or_else(|| Error::failed(format!("there is no profile of {label}")))?;
-        let profile = match &place.profile {
-            Some(profile) => Rc::clone(profile),
-            None => read(&place.path)?,
+        let mut origin = Origin {
+            path: place.path.clone(),
+            label: Some(label.to_owned()),
+            rule,
+            also_in: place.also_in.clone(),
         };
-        let cluster =
-            cluster_in(&profile.0, label).map_err(|error| error.with_input(files::display(&place.path)))?;
-        Ok(Chosen { path: place.path.clone(), profile, label: cluster, rule })
+        let profile = match &place.profile {
+            Some(profile) => Ok(Rc::clone(profile)),
+            None => read(&place.path),
+        };
+        let found = profile.and_then(|profile| {
+            let cluster = cluster_in(&profile.0, label)
+                .map_err(|error| error.with_input(files::display(&place.path)))?;
+            Ok((profile, cluster))
+        });
+        match found {
+            Ok((profile, cluster)) => {
+                origin.label = cluster;
+                Ok(Chosen { origin, profile })
+            }
+            Err(why) => Err(NotOrdered { why, origin: Some(origin) }),
+        }
     }
+}
+
+/// The programs and libraries that a file of the folder has profiles of.
+pub(crate) fn labels_of(path: &Path, profile: &Profile) -> BTreeSet<String> {
+    if is_of_one(path) {
+        return BTreeSet::from([stem(path)]);
+    }
+    let functions = profile.functions().into_iter();
+    let held: BTreeSet<String> = functions.filter_map(|function| profile.key(function).dso.clone()).collect();
+    if held.is_empty() { BTreeSet::from([stem(path)]) } else { held }
+}
+
+/// Whether the first of two files counts where both have a profile of one program.
+pub(crate) fn counts_before(path: &Path, other: &Path) -> bool {
+    (!is_of_one(path), path) < (!is_of_one(other), other)
+}
+
+/// Whether a file is the profile of one program, the one that it is called after.
+fn is_of_one(path: &Path) -> bool {
+    path.extension().is_some_and(|found| found == "prof")
 }
 
 /// The cluster of a profile that its file's name means: the one of that name, the one with functions where there is one, the one

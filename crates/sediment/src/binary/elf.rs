@@ -64,6 +64,25 @@ pub(super) fn build_id(bytes: &[u8]) -> Option<String> {
     }
 }
 
+/// The sections with code of an ELF file: name and contents.
+pub(super) fn code(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
+    fn of<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
+        let header = Elf::parse(bytes).ok()?;
+        let endian = header.endian().ok()?;
+        let sections = header.sections(endian, bytes).ok()?;
+        let reader = Reader::<Elf> { bytes, endian, machine: header.e_machine(endian), sections };
+        let with_code = reader.sections.iter().filter(|section| reader.holds_code(section));
+        with_code
+            .map(|section| Some((reader.section_name(section).ok()?, section.data(endian, bytes).ok()?)))
+            .collect()
+    }
+    match bytes.get(4)? {
+        1 => of::<FileHeader32<Endianness>>(bytes),
+        2 => of::<FileHeader64<Endianness>>(bytes),
+        _ => None,
+    }
+}
+
 /// Says what a file that is no ELF file is, where its first bytes tell.
 fn not_elf(bytes: &[u8]) -> Error {
     const KNOWN: [(&[u8], &str, &str); 12] = [

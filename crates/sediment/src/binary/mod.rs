@@ -44,6 +44,13 @@ pub fn build_id(bytes: &[u8]) -> Option<String> {
     elf::build_id(bytes)
 }
 
+/// The sections of an ELF file that hold code, by name and contents: what packaging leaves as it was linked, whatever it takes out of a
+/// file or adds to it. None where there is no code, or it is no ELF file.
+#[must_use]
+pub fn code_sections(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
+    elf::code(bytes).filter(|sections| sections.iter().any(|(_, code)| !code.is_empty()))
+}
+
 /// Whether two build-ids are the same. Old recordings fill them up with zeros.
 #[must_use]
 pub fn same_build_id(a: &str, b: &str) -> bool {

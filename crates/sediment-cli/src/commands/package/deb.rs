@@ -2,11 +2,14 @@
 //! `sediment package deb`: the change to a Debian source package: a build dependency on the debhelper sequence, and the profile in
 //! debian/sediment-profiles.
 
-use super::{Change, profiles_for, propose, read_recipe};
+use super::{Addition, Change, MAP, profiles_for, propose, read_recipe};
 use crate::files;
 use crate::ui::Ui;
+use crate::wrapper::{Profiles, counts_before, labels_of};
 use clap::Args;
+use sediment::profile::text;
 use sediment::{Error, Result};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Where the sequence looks for profiles, below debian/.
@@ -59,10 +62,37 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         changes.push(Change { path: rules, after, before: Some(rules_before) });
     }
     let profiles = profiles_for(&debian.join(FOLDER), &arguments.profiles, ui)?;
+    for profile in profiles.iter().filter(|file| files::base_name(&file.path) != MAP) {
+        tell_of_others(&debian.join(FOLDER), profile, ui)?;
+    }
     if arguments.apply {
         files::folder(&debian.join(FOLDER))?;
     }
     propose(&changes, &profiles, arguments.apply, ui)
+}
+
+/// Says which other files of the package have a profile of the same programs: of each, one counts.
+fn tell_of_others(folder: &Path, profile: &Addition, ui: &Ui) -> Result<()> {
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    let there = Profiles::open(folder, ui)?;
+    let mut others: BTreeMap<&Path, Vec<String>> = BTreeMap::new();
+    for label in labels_of(&profile.path, &text::parse(&profile.content)?.0) {
+        for other in there.files_of(&label).filter(|other| *other != profile.path) {
+            others.entry(other).or_default().push(label.clone());
+        }
+    }
+    for (other, labels) in others {
+        let counts = if counts_before(&profile.path, other) { &profile.path } else { other };
+        ui.note(&format!(
+            "{} has a profile of {}, too: that of {} counts; remove the other, or `sediment merge --into` one of them",
+            files::display(other),
+            labels.join(", "),
+            files::base_name(counts)
+        ));
+    }
+    Ok(())
 }
 
 /// A recipe that is not understood, and what to do instead.

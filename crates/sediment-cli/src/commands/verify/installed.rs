@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The programs and libraries of a package, below the folder that it was installed into: what is shipped, with the debug files beside
 //! it, in place of what the linker left in the build folder.
+//!
+//! A build may install a file under another name than it was linked by, and packaging strips it and may give it another build-id. So
+//! the installed file of an output is, by the first of these that finds one: the one of its build-id; the one of its name and its code; any
+//! of its code; the one of its name. A file that another output is at least as likely to be is none of this one's.
 
 use crate::files;
-use sediment::binary::{build_id, identity};
+use sediment::binary::{build_id, code_sections, identity};
 use sediment::{Error, Result};
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -17,10 +23,15 @@ const DEBUG: &str = "usr/lib/debug";
 pub(super) struct Installed {
     root: PathBuf,
     by_name: BTreeMap<String, Vec<PathBuf>>,
+    /// What the log says was linked.
+    outputs: Vec<PathBuf>,
+    build_ids: OnceCell<BTreeMap<PathBuf, String>>,
+    codes: OnceCell<BTreeMap<PathBuf, u64>>,
 }
 
 impl Installed {
-    pub(super) fn below(root: &Path) -> Result<Self> {
+    /// The files below a folder; `outputs` are all that were linked, as they lie in the build folder.
+    pub(super) fn below(root: &Path, outputs: Vec<PathBuf>) -> Result<Self> {
         let failed = |path: &Path, error: &std::io::Error| {
             Error::failed(format!("cannot be read: {error}")).with_input(files::display(path))
         };
@@ -43,31 +54,83 @@ impl Installed {
                 }
             }
         }
-        Ok(Self { root, by_name })
+        Ok(Self { root, by_name, outputs, build_ids: OnceCell::new(), codes: OnceCell::new() })
     }
 
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// What became of a linked file: those of its name, or of its name but for a version; of several, the one of its build-id if there
-    /// is one.
+    /// What became of a linked file.
     pub(super) fn of(&self, output: &Path) -> Vec<&Path> {
-        let labels: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
-        let Some(found) = identity::by_name(None, &files::base_name(output), &labels) else {
-            return Vec::new();
+        let named = self.named(output);
+        let by_build_id = || {
+            let known = self.build_ids.get_or_init(|| self.facts(id_of));
+            self.agreeing(output, &named, known, id_of)
         };
-        let all: Vec<&Path> = self.by_name[&found.label].iter().map(PathBuf::as_path).collect();
-        let id = |path: &Path| std::fs::read(path).ok().and_then(|bytes| build_id(&bytes));
-        let Some(own) = (all.len() > 1).then(|| id(output)).flatten() else { return all };
-        let same: Vec<&Path> = all.iter().copied().filter(|path| id(path).as_ref() == Some(&own)).collect();
-        if same.is_empty() { all } else { same }
+        let by_code = || {
+            let known = self.codes.get_or_init(|| self.facts(code_of));
+            self.agreeing(output, &named, known, code_of)
+        };
+        let found = by_build_id().or_else(by_code);
+        found.unwrap_or(named)
+    }
+
+    /// The files of its name, or of its name but for a version.
+    fn named(&self, output: &Path) -> Vec<&Path> {
+        let labels: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
+        let found = identity::by_name(None, &files::base_name(output), &labels);
+        found.map_or_else(Vec::new, |found| self.by_name[&found.label].iter().map(PathBuf::as_path).collect())
+    }
+
+    /// What each file tells of itself, each read once.
+    fn facts<F>(&self, fact: fn(&[u8]) -> Option<F>) -> BTreeMap<PathBuf, F> {
+        let files = self.by_name.values().flatten();
+        files.filter_map(|path| Some((path.clone(), fact(&std::fs::read(path).ok()?)?))).collect()
+    }
+
+    /// The files that tell the same as the output: those of its name, else those that are not called as another output is that tells
+    /// this, too. None where there is no such file.
+    fn agreeing<F: PartialEq>(
+        &self,
+        output: &Path,
+        named: &[&Path],
+        known: &'_ BTreeMap<PathBuf, F>,
+        fact: fn(&[u8]) -> Option<F>,
+    ) -> Option<Vec<&Path>> {
+        let read = |path: &Path| std::fs::read(path).ok().and_then(|bytes| fact(&bytes));
+        let own = read(output)?;
+        let files = self.by_name.values().flatten().map(PathBuf::as_path);
+        let same: Vec<&Path> = files.filter(|path| known.get(*path) == Some(&own)).collect();
+        let of_name: Vec<&Path> = same.iter().copied().filter(|path| named.contains(path)).collect();
+        if !of_name.is_empty() {
+            return Some(of_name);
+        }
+        let is_others = |path: &Path| {
+            let mut others = self.outputs.iter().filter(|other| *other != output);
+            others.any(|other| {
+                other.file_name() == path.file_name() && read(other).is_none_or(|its| its == own)
+            })
+        };
+        let free: Vec<&Path> = same.into_iter().filter(|path| !is_others(path)).collect();
+        (!free.is_empty()).then_some(free)
     }
 
     /// A path as it will be on the system that the package is installed on.
     pub(super) fn on_system(&self, path: &Path) -> PathBuf {
         Path::new("/").join(path.strip_prefix(&self.root).unwrap_or(path))
     }
+}
+
+fn id_of(bytes: &[u8]) -> Option<String> {
+    build_id(bytes)
+}
+
+/// A checksum of a file's code, and of the names of the sections that it lies in.
+fn code_of(bytes: &[u8]) -> Option<u64> {
+    let mut hasher = DefaultHasher::new();
+    code_sections(bytes)?.hash(&mut hasher);
+    Some(hasher.finish())
 }
 
 fn is_elf(path: &Path) -> bool {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `verify --log`: every output of a build that the linker's wrapper ordered, against its order; as it was linked, or as it was
-//! installed into a package.
+//! `verify --log`: every output of a build that has a profile: what the linker's wrapper ordered, against its order, and by name what it
+//! could not order; as it was linked, or as it was installed into a package.
 
 use super::installed::Installed;
 use super::{Arguments, Place, as_percent, below_floor, in_json, report_on, symbols_in_words};
@@ -19,95 +19,39 @@ use std::process::ExitCode;
 
 pub(super) fn run(folder: &Path, arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let links = read(folder)?;
-    let installed = arguments.installed.as_deref().map(Installed::below).transpose()?;
-    let mut text = String::new();
-    let mut entries = Vec::new();
-    let mut left: BTreeMap<String, u64> = BTreeMap::new();
-    let (mut code, mut ordered, mut shipped) = (ExitCode::SUCCESS, 0, 0);
-    let mut milliseconds = [0, 0];
+    let lying =
+        || links.keys().map(|output| where_it_lies(output).unwrap_or_else(|| output.into())).collect();
+    let installed = arguments.installed.as_deref().map(|root| Installed::below(root, lying())).transpose()?;
+    let mut build = Build {
+        arguments,
+        installed,
+        ui,
+        text: String::new(),
+        entries: Vec::new(),
+        below: false,
+        ordered: 0,
+        shipped: 0,
+        milliseconds: [0, 0],
+    };
+    let mut left: BTreeMap<&str, u64> = BTreeMap::new();
     for (output, link) in &links {
-        let word = |key: &str| link[key].as_str().unwrap_or_default();
-        let why = || word("why").to_owned();
-        match word("outcome") {
-            "ordered" => {}
-            "failed" => {
-                let _ = writeln!(
-                    text,
-                    "{output}: linked without its order, as the linker failed with it: {}",
-                    why()
-                );
-                entries.push(json!({ "output": output, "outcome": "failed", "why": why() }));
-                code = ExitCode::from(BELOW_FLOOR);
-                continue;
-            }
+        match (word(link, "outcome"), link["profile"].is_string()) {
+            ("ordered", _) => build.ordered(output, link),
+            ("failed", _) => build.failed(output, link),
+            (_, true) => build.unplaced(output, link),
             _ => {
-                *left.entry(why()).or_default() += 1;
-                entries.push(json!({ "output": output, "outcome": "left", "why": why() }));
-                continue;
+                *left.entry(word(link, "why")).or_default() += 1;
+                build.entries.push(json!({ "output": output, "outcome": "left", "why": link["why"] }));
             }
         }
-        ordered += 1;
-        let checked = match &installed {
-            Some(installed) => as_installed(link, output, installed, ui),
-            None => as_linked(link, output, ui),
-        };
-        let Checked { shown, report, from } = match checked {
-            Ok(Some(checked)) => checked,
-            Ok(None) => {
-                let _ = writeln!(text, "{output}: not installed");
-                entries.push(json!({ "output": output, "outcome": "not installed" }));
-                continue;
-            }
-            Err(error) => {
-                let _ = writeln!(text, "{output}: not verified: {error}");
-                entries
-                    .push(json!({ "output": output, "outcome": "not verified", "why": error.to_string() }));
-                shipped += 1;
-                code = ExitCode::from(BELOW_FLOOR);
-                continue;
-            }
-        };
-        shipped += 1;
-        let _ = writeln!(
-            text,
-            "{shown}: {} of the weight placed as asked; {} of {} functions; by its {}, for {}{}{}",
-            as_percent(report.placed_parts_per_million),
-            report.placed,
-            report.asked,
-            word("rule"),
-            word("linker"),
-            match followed(link).len() {
-                0 => String::new(),
-                count => format!("; {count} followed to new names"),
-            },
-            from.as_ref().map_or_else(String::new, |from| format!("; seen in {from}"))
-        );
-        for (sum, what) in milliseconds.iter_mut().zip(["order", "link"]) {
-            *sum += link["milliseconds"][what].as_u64().unwrap_or(0);
-        }
-        if below_floor(&report, &files::base_name(Path::new(output)), arguments, ui) {
-            code = ExitCode::from(BELOW_FLOOR);
-        }
-        let mut entry = json!({ "output": output, "outcome": "ordered", "rule": word("rule"), "coverage_percent": link["coverage_percent"], "renamed": link["renamed"], "report": in_json(&report) });
-        if installed.is_some() {
-            entry["installed"] = json!(shown);
-            entry["seen_in"] = json!(from);
-        }
-        entries.push(entry);
     }
-    if arguments.min_coverage.is_some() && shipped == 0 {
-        ui.error(
-            &Error::new(ErrorKind::BelowFloor, "nothing of the build was ordered, and a floor was set")
-                .with_hint(
-                    "is the profile one of these programs, and are they compiled with -ffunction-sections?",
-                ),
-        );
-        code = ExitCode::from(BELOW_FLOOR);
-    }
+    build.must_have_ordered();
+    let code = if build.below { ExitCode::from(BELOW_FLOOR) } else { ExitCode::SUCCESS };
     if arguments.json {
-        ui.json(&json!({ "schema": 1, "links": entries }))?;
+        ui.json(&json!({ "schema": 1, "links": build.entries }))?;
         return Ok(code);
     }
+    let Build { mut text, ordered, milliseconds, .. } = build;
     let _ = writeln!(text, "{ordered} of {} outputs ordered", links.len());
     for (why, count) in left {
         let _ = writeln!(text, "{count:>8} left as they are: {why}");
@@ -119,6 +63,154 @@ pub(super) fn run(folder: &Path, arguments: &Arguments, ui: &Ui) -> Result<ExitC
     }
     ui.result(&text)?;
     Ok(code)
+}
+
+/// What is said of a build's links, one after the other.
+struct Build<'a> {
+    arguments: &'a Arguments,
+    installed: Option<Installed>,
+    ui: &'a Ui,
+    text: String,
+    entries: Vec<Value>,
+    /// Whether an output is not as was asked.
+    below: bool,
+    ordered: u64,
+    /// How many of the ordered ones count: with `--installed`, those that are.
+    shipped: u64,
+    /// To make the orders, and to link.
+    milliseconds: [u64; 2],
+}
+
+impl Build<'_> {
+    fn say(&mut self, line: &str) {
+        self.text += line;
+        self.text.push('\n');
+    }
+
+    /// An output that was ordered: how much of its profile lies as asked.
+    fn ordered(&mut self, output: &str, link: &Value) {
+        self.ordered += 1;
+        let checked = match &self.installed {
+            Some(installed) => as_installed(link, output, installed, self.ui),
+            None => as_linked(link, output, self.ui),
+        };
+        let Checked { shown, report, from } = match checked {
+            Ok(Some(checked)) => checked,
+            Ok(None) => return self.not_installed(output),
+            Err(error) => {
+                self.say(&format!("{output}: not verified: {error}"));
+                self.entries
+                    .push(json!({ "output": output, "outcome": "not verified", "why": error.to_string() }));
+                self.shipped += 1;
+                self.below = true;
+                return;
+            }
+        };
+        self.shipped += 1;
+        self.say(&format!(
+            "{shown}: {} of the weight placed as asked; {} of {} functions; by its {}, for {}{}{}",
+            as_percent(report.placed_parts_per_million),
+            report.placed,
+            report.asked,
+            word(link, "rule"),
+            word(link, "linker"),
+            match followed(link).len() {
+                0 => String::new(),
+                count => format!("; {count} followed to new names"),
+            },
+            from.as_ref().map_or_else(String::new, |from| format!("; seen in {from}"))
+        ));
+        self.tell_of_other_profiles(link);
+        for (sum, what) in self.milliseconds.iter_mut().zip(["order", "link"]) {
+            *sum += link["milliseconds"][what].as_u64().unwrap_or(0);
+        }
+        let name = files::base_name(Path::new(output));
+        self.below |= below_floor(report.placed_parts_per_million, &name, self.arguments, self.ui);
+        let mut entry = json!({ "output": output, "outcome": "ordered", "rule": word(link, "rule"), "also_in": link["also_in"], "coverage_percent": link["coverage_percent"], "renamed": link["renamed"], "report": in_json(&report) });
+        if self.installed.is_some() {
+            entry["installed"] = json!(shown);
+            entry["seen_in"] = json!(from);
+        }
+        self.entries.push(entry);
+    }
+
+    /// An output that has a profile, and could not be ordered: nothing of it lies as asked.
+    fn unplaced(&mut self, output: &str, link: &Value) {
+        let shown = match &self.installed {
+            Some(installed) => {
+                let built = where_it_lies(output).unwrap_or_else(|| output.into());
+                match installed.of(&built).first() {
+                    Some(path) => installed.on_system(path).display().to_string(),
+                    None => return self.not_installed(output),
+                }
+            }
+            None => output.to_owned(),
+        };
+        let why = word(link, "why");
+        self.say(&format!("{shown}: {} of the weight placed as asked; not ordered: {why}", as_percent(0)));
+        self.tell_of_other_profiles(link);
+        self.below |= below_floor(0, &files::base_name(Path::new(output)), self.arguments, self.ui);
+        let mut entry = json!({ "output": output, "outcome": "left", "why": why, "rule": word(link, "rule"), "profile": link["profile"], "label": link["label"], "also_in": link["also_in"] });
+        if self.installed.is_some() {
+            entry["installed"] = json!(shown);
+        }
+        self.entries.push(entry);
+    }
+
+    /// An output that the linker could not link in its order.
+    fn failed(&mut self, output: &str, link: &Value) {
+        let why = word(link, "why");
+        self.say(&format!("{output}: linked without its order, as the linker failed with it: {why}"));
+        self.entries.push(json!({ "output": output, "outcome": "failed", "why": why }));
+        self.below = true;
+    }
+
+    fn not_installed(&mut self, output: &str) {
+        self.say(&format!("{output}: not installed"));
+        self.entries.push(json!({ "output": output, "outcome": "not installed" }));
+    }
+
+    /// Files that have a profile of the same program, and do not count.
+    fn tell_of_other_profiles(&mut self, link: &Value) {
+        let name = |path: &str| files::base_name(Path::new(path));
+        let others: Vec<String> =
+            link["also_in"].as_array().into_iter().flatten().filter_map(Value::as_str).map(name).collect();
+        if !others.is_empty() {
+            let counts = name(word(link, "profile"));
+            self.say(&format!(
+                "         its profile is that of {counts}; not counted: that of {}",
+                others.join(", ")
+            ));
+        }
+    }
+
+    /// Where there is a floor, something has to be above it.
+    fn must_have_ordered(&mut self) {
+        let Some(floor) = self.arguments.min_coverage.filter(|_| self.shipped == 0 && !self.below) else {
+            return;
+        };
+        let required = format!("at least {} of a profile was required to be in its place", as_percent(floor));
+        let error = match (&self.installed, self.ordered) {
+            (Some(installed), 1..) => Error::new(
+                ErrorKind::BelowFloor,
+                format!("nothing that was ordered is installed, and {required}"),
+            )
+            .with_input(files::display(installed.root()))
+            .with_hint("the outputs above were looked for there by build-id, code and name: were they linked anew, or changed, when they were installed?"),
+            _ => Error::new(
+                ErrorKind::BelowFloor,
+                format!("nothing of the build was ordered, and {required}"),
+            )
+            .with_hint("is the profile one of these programs, and are they compiled with -ffunction-sections?"),
+        };
+        self.ui.error(&error);
+        self.below = true;
+    }
+}
+
+/// A text of a link's line.
+fn word<'a>(link: &'a Value, key: &str) -> &'a str {
+    link[key].as_str().unwrap_or_default()
 }
 
 /// Pairs of a name in the profile and the one that the wrapper followed it to.

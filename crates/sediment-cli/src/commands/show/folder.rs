@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment show FOLDER`: the profiles that builds are ordered by, a line for each file; and which file counts where several have a
+//! profile of one program.
+
+use crate::commands::read_profile;
+use crate::files;
+use crate::ui::Ui;
+use crate::wrapper::Profiles;
+use sediment::{Error, Result};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+pub(super) fn run(folder: &Path, as_json: bool, ui: &Ui) -> Result<()> {
+    let profiles = Profiles::open(folder, ui)?;
+    let (mut text, mut entries, mut read_any) = (String::new(), Vec::new(), false);
+    for path in profiles.files() {
+        let name = files::display(path);
+        match read_profile(path, ui) {
+            Ok(profile) => {
+                let [functions, edges] = [profile.function_count(), profile.edge_count()];
+                let _ = writeln!(text, "{}", super::headline(&name, &profile));
+                entries.push(json!({ "file": name, "functions": functions, "edges": edges }));
+                read_any = true;
+            }
+            Err(error) => {
+                // What opening the folder read already, it told of.
+                if path.extension().is_some_and(|ending| ending == "prof") {
+                    ui.note(&format!("{name} is left out: {error}"));
+                }
+                entries.push(json!({ "file": name, "left_out": error.to_string() }));
+            }
+        }
+    }
+    if entries.is_empty() || !read_any {
+        return Err(Error::failed("there is no profile in this folder that can be read")
+            .with_input(files::display(folder))
+            .with_hint("profiles are called NAME.gv, or PROGRAM.prof"));
+    }
+    // Files that have profiles of several programs in common are named once.
+    let mut several: BTreeMap<(&Path, &Path), Vec<&str>> = BTreeMap::new();
+    for (label, counts, others) in profiles.in_several_files() {
+        for other in others {
+            several.entry((counts, other)).or_default().push(label);
+        }
+    }
+    for ((counts, other), labels) in &several {
+        let _ = writeln!(
+            text,
+            "{} and {} both have a profile of {}: that of {} counts",
+            files::display(counts),
+            files::display(other),
+            labels.join(", "),
+            files::base_name(counts)
+        );
+    }
+    if as_json {
+        let several: Vec<Value> = several
+            .iter()
+            .map(|((counts, other), labels)| {
+                json!({ "counts": files::display(counts), "other": files::display(other), "programs": labels })
+            })
+            .collect();
+        return ui.json(&json!({ "schema": 1, "profiles": entries, "in_several_files": several }));
+    }
+    ui.result(&text)
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a build is told of its outputs by the log, and where a floor fails it: outputs that have a profile and could not be ordered,
+//! files that were installed under another name, and profiles that stand in two files.
+
+use super::build::{Build, said};
+use super::sediment;
+use super::support::{Need, case};
+use libtest_mimic::Trial;
+use std::path::Path;
+use std::process::{Command, Output};
+
+pub fn cases() -> Vec<Trial> {
+    let gcc = [Need::Program("gcc")];
+    let tools = [Need::Program("gcc"), Need::Program("strip"), Need::Program("objcopy")];
+    vec![
+        case("what_has_a_profile_and_no_order_is_below_a_floor", &gcc, unplaced),
+        case("installed_under_another_name_it_is_found", &tools, renamed),
+        case("of_two_profiles_of_a_program_it_is_said_which_counts", &gcc, two_profiles),
+    ]
+}
+
+/// The code, and all that was said.
+fn verify(build: &Build, more: &[&str]) -> (i32, String) {
+    let output = sediment(build, &[&["verify", "--log", "log"], more].concat());
+    (output.status.code().unwrap(), all_of(&output))
+}
+
+fn all_of(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &said(output)
+}
+
+fn copy(build: &Build, from: &str, to: &str) {
+    let to = build.path(to);
+    std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+    std::fs::copy(build.path(from), to).unwrap();
+}
+
+fn unplaced() {
+    let build = Build::new();
+    assert!(build.link_prog().status.success());
+    let without_sections = |name: &str| {
+        build.profile(&format!("{name}.prof"), name, "");
+        let output = build.compiler("gcc").args(["a.c", "b.c", "main.c", "-o", name]).output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+        output
+    };
+    // What configure tries out never counts.
+    without_sections("conftest");
+    assert_eq!(verify(&build, &["--min-coverage", "50"]).0, 0);
+    let output = without_sections("fixed");
+    assert!(said(&output).contains("compile with -ffunction-sections"), "{}", said(&output));
+    let last = build.last();
+    assert_eq!(last["outcome"], "left");
+    assert!(last["profile"].as_str().unwrap().ends_with("/fixed.prof"), "{last}");
+    let line = "/fixed: 0.00 % of the weight placed as asked; not ordered: ";
+    let (code, words) = verify(&build, &[]);
+    assert!(code == 0 && words.contains(line) && words.contains("1 of 2 outputs ordered"), "{words}");
+    let (code, words) = verify(&build, &["--min-coverage", "50"]);
+    assert!(code == 5 && words.contains("has a section of its own"), "{words}");
+    assert!(
+        words.contains("fixed: 0.00 % of the weight is placed as asked, less than the 50.00 %"),
+        "{words}"
+    );
+    let (_, json) = verify(&build, &["--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert!(json["links"].as_array().unwrap().iter().any(|link| link["label"] == "fixed"), "{json}");
+    // What is not installed does not count; what is, does.
+    copy(&build, "prog", "root/usr/bin/prog");
+    let installed = ["--installed", "root", "--min-coverage", "50"];
+    let (code, words) = verify(&build, &installed);
+    assert!(code == 0 && words.contains("/fixed: not installed"), "{words}");
+    copy(&build, "fixed", "root/usr/bin/fixed");
+    let (code, words) = verify(&build, &installed);
+    assert!(
+        code == 5 && words.contains("\n/usr/bin/fixed: 0.00 %") | words.starts_with("/usr/bin/fixed: 0.00 %"),
+        "{words}"
+    );
+    // None of its functions is there any more, which is another thing; and a damaged one.
+    let good = std::fs::read_to_string(build.path("profiles/fixed.prof")).unwrap();
+    let mut stale = good.clone();
+    for (name, _, _) in super::build::hot() {
+        stale = stale
+            .replace(&format!("\"{name}\""), &format!("\"former_{name}\""))
+            .replace(&format!("\"{name}@"), &format!("\"former_{name}@"));
+        stale = stale.replace(&format!("name=\"{name}\""), &format!("name=\"former_{name}\""));
+    }
+    for (text, why) in
+        [(stale.as_str(), "no function of the profile is in what is linked"), ("digraph {", "fixed.prof:1: ")]
+    {
+        std::fs::write(build.path("profiles/fixed.prof"), text).unwrap();
+        assert!(build.link(build.compiler("gcc").args(["-o", "fixed"])).status.success());
+        let (code, words) = verify(&build, &["--min-coverage", "50"]);
+        let said = words.lines().find(|said| said.contains(line)).unwrap_or_else(|| panic!("{words}"));
+        assert!(code == 5 && said.contains(why) && !said.contains("sections"), "{words}");
+    }
+    // A link that fails leaves no output that could be looked at.
+    std::fs::write(build.path("profiles/failing.prof"), "digraph {").unwrap();
+    let output = build.compiler("gcc").args(["a.c", "-o", "failing"]).output().unwrap();
+    assert!(!output.status.success());
+    assert!(!verify(&build, &[]).1.contains("failing:"));
+    // Without a profile nothing is asked of it: by its functions it could have that of either of the others.
+    std::fs::remove_file(build.path("profiles/fixed.prof")).unwrap();
+    assert!(build.link(build.compiler("gcc").args(["-o", "fixed"])).status.success());
+    let (code, words) = verify(&build, &["--min-coverage", "50"]);
+    assert!(code == 0 && words.contains("1 left as they are: there is no profile of it"), "{words}");
+}
+
+fn renamed() {
+    let build = Build::new();
+    assert!(build.link_prog().status.success());
+    std::fs::write(build.path("other.c"), "int main(void) { return 3; }\n").unwrap();
+    assert!(build.compiler("gcc").args(["other.c", "-o", "other"]).status().unwrap().success());
+    copy(&build, "other", "root/usr/bin/other");
+    let check = || verify(&build, &["--installed", "root", "--min-coverage", "95"]);
+    let (code, words) = check();
+    assert!(
+        code == 5 && words.contains("nothing that was ordered is installed, and at least 95.00 %"),
+        "{words}"
+    );
+    assert!(words.contains("hint: ") && !words.contains("nothing of the build"), "{words}");
+    let there = "root/usr/libexec/x/real-prog";
+    copy(&build, "prog", there);
+    let change = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        assert!(command.args(arguments).arg(build.path(there)).status().unwrap().success());
+    };
+    let found = |what: &str| {
+        let (code, words) = check();
+        assert!(code == 0 && words.contains("/usr/libexec/x/real-prog: "), "{what}: {words}");
+    };
+    found("as it was linked");
+    change("strip", &[]);
+    found("stripped");
+    change("objcopy", &["-R", ".note.gnu.build-id"]);
+    found("without its build-id");
+    // Another file of the output's own name is not it.
+    copy(&build, "other", "root/usr/bin/prog");
+    found("beside another file of its name");
+    std::fs::remove_file(build.path("root/usr/bin/prog")).unwrap();
+    // A second output of the same bytes, which is called as the installed file is, has the better claim.
+    std::fs::remove_dir_all(build.path("root/usr/libexec")).unwrap();
+    assert!(build.link(build.compiler("gcc").args(["-o", "second"])).status.success());
+    copy(&build, "second", "root/usr/bin/second");
+    let (code, words) = check();
+    assert!(
+        code == 0 && words.contains("/prog: not installed") && words.contains("/usr/bin/second: "),
+        "{words}"
+    );
+}
+
+fn two_profiles() {
+    let build = Build::new();
+    build.profile("new.gv", "prog", "");
+    build.profile("old.gv", "prog", "");
+    let name = |path: &serde_json::Value| {
+        Path::new(path.as_str().unwrap()).file_name().unwrap().to_string_lossy().into_owned()
+    };
+    for (counts, others) in [("prog.prof", vec!["new.gv", "old.gv"]), ("new.gv", vec!["old.gv"])] {
+        assert!(build.link_prog().status.success());
+        let last = build.last();
+        assert_eq!(name(&last["profile"]), counts);
+        let also_in: Vec<String> = last["also_in"].as_array().unwrap().iter().map(name).collect();
+        assert_eq!(also_in, others);
+        let words = verify(&build, &["--min-coverage", "95"]).1;
+        let line = format!("its profile is that of {counts}; not counted: that of {}", others.join(", "));
+        assert!(words.contains(&line), "{words}");
+        let shown = all_of(&sediment(&build, &["show", "profiles"]));
+        for other in &others {
+            let line = format!(
+                "profiles/{counts} and profiles/{other} both have a profile of prog: that of {counts} counts\n"
+            );
+            assert!(shown.contains(&line), "{shown}");
+        }
+        let _ = std::fs::remove_file(build.path("profiles/prog.prof"));
+    }
+    std::fs::remove_file(build.path("profiles/old.gv")).unwrap();
+    assert!(build.link_prog().status.success());
+    assert!(!verify(&build, &[]).1.contains("not counted"));
+    let shown = sediment(&build, &["show", "--json", "profiles"]);
+    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert!(shown["in_several_files"].as_array().unwrap().is_empty(), "{shown}");
+    std::fs::create_dir(build.path("empty")).unwrap();
+    let empty = sediment(&build, &["show", "empty"]);
+    assert!(empty.status.code() == Some(1) && said(&empty).contains("no profile"), "{}", said(&empty));
+}
