@@ -135,7 +135,7 @@ impl Profiles {
             }
         }
         let path = folder.join("map");
-        let map = match std::fs::read(&path) {
+        let map = match files::read(&path) {
             Ok(bytes) => {
                 let (map, wrong) = identity::read_map(&String::from_utf8_lossy(&bytes));
                 if wrong > 0 {
