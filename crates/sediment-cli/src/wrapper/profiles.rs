@@ -9,9 +9,9 @@ use crate::files;
 use crate::ui::Ui;
 use sediment::binary::code::Code;
 use sediment::binary::identity::{self, Rule};
-use sediment::binary::objects::Objects;
+use sediment::binary::objects::{Finder, Objects};
 use sediment::binary::renamed::{self, Renaming};
-use sediment::profile::{Profile, text};
+use sediment::profile::{FunctionKey, Profile, text};
 use sediment::{Error, Losses, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -83,6 +83,15 @@ impl Chosen {
     /// The cluster; None: the functions without one.
     pub(crate) fn label(&self) -> Option<&str> {
         self.origin.label.as_deref()
+    }
+
+    /// Whether one of its functions is in what is linked, as far as the inputs tell.
+    fn has_function_in(&self, objects: &Objects) -> bool {
+        let profile = self.profile();
+        let functions = profile.functions().into_iter().map(|function| profile.key(function));
+        let own: Vec<&FunctionKey> = functions.filter(|key| key.dso.as_deref() == self.label()).collect();
+        let finder = Finder::new(&objects.functions, own.iter().map(|key| key.name.as_str()));
+        !objects.complete() || own.iter().any(|key| !finder.find(&key.name, key.file.as_deref()).is_empty())
     }
 
     /// Gives functions the names that they have in what is linked.
@@ -164,7 +173,14 @@ impl Profiles {
         }
         let labels: Vec<&str> = self.labels.keys().map(String::as_str).collect();
         if let Some(found) = identity::by_name(soname, file_name, &labels) {
-            return self.chosen(&found.label, found.rule).map(Some);
+            let chosen = self.chosen(&found.label, found.rule);
+            // libpython3.so is no version of libpython3.13.so, but a library of its own, without a function.
+            let is_other = |chosen: &Chosen| {
+                found.rule == Rule::NameWithoutVersion && !chosen.has_function_in(&inputs())
+            };
+            if !chosen.as_ref().is_ok_and(is_other) {
+                return chosen.map(Some);
+            }
         }
         if let Some(label) = identity::by_map(soname, file_name, &self.map) {
             let named = label.strip_suffix(".prof").unwrap_or(label);

@@ -103,6 +103,13 @@ fn unplaced() {
     assert!(build.link(build.compiler("gcc").args(["-o", "fixed"])).status.success());
     let (code, words) = verify(&build, &["--min-coverage", "50"]);
     assert!(code == 0 && words.contains("1 left as they are: there is no profile of it"), "{words}");
+    // A library of a name like another's, which has nothing of that, is no version of it.
+    build.profile("kit.gv", "libkit3.13.so.1.0", "");
+    std::fs::write(build.path("stub.c"), "int stub;\n").unwrap();
+    let mut stub = build.compiler("gcc");
+    assert!(stub.args(["-shared", "stub.c", "-o", "libkit3.so"]).status().unwrap().success());
+    let (code, words) = verify(&build, &["--min-coverage", "50"]);
+    assert!(code == 0 && words.contains("2 left as they are: there is no profile of it"), "{words}");
 }
 
 fn renamed() {
