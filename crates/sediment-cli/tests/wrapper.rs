@@ -23,6 +23,7 @@ mod support;
 use build::{Build, said};
 use libtest_mimic::{Arguments, Trial};
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::process::{Command, Output};
 use support::{Need, case};
 
@@ -54,6 +55,11 @@ fn main() {
         ("called_directly_and_by_response_file", &[gcc], called_directly),
         ("shared_library_by_soname_and_program_by_functions", &[gcc], rules),
         ("clones_are_found_by_what_they_were_made_of", &[gcc], clones),
+        (
+            "constructors_are_found_by_either_name_with_link_time_optimisation",
+            &[gcc, Need::Program("g++")],
+            constructors,
+        ),
         ("an_order_for_a_name_that_is_given", &[gcc], gen_link_order),
         ("a_whole_build_is_verified_by_its_log", &[gcc], verify_log),
         ("links_that_were_missed_are_named", &[gcc], missed_links),
@@ -93,6 +99,44 @@ fn cross(target: &str, emulator: &str) {
         assert!(ran.status.success(), "{}", said(&ran));
         let least = if more.is_empty() { 99.0 } else { 75.0 };
         assert!(build.placed() >= least, "{} %", build.placed());
+    }
+}
+
+/// A profile names a constructor as complete or as base, and its section may be called the other way.
+fn constructors() {
+    let build = Build::new();
+    let classes = ["One", "Two", "Six", "Ten"];
+    let mut code = "static volatile int sink;\n#define FN __attribute__((noinline, noclone))\n".to_owned();
+    let mut used = String::new();
+    for class in classes {
+        let _ = writeln!(code, "struct {class} {{ FN {class}(int); FN ~{class}(); int held; }};");
+        let _ = writeln!(code, "{class}::{class}(int x) : held(x) {{ sink += x; }}");
+        let _ = writeln!(code, "{class}::~{class}() {{ sink -= held; }}");
+        let _ = writeln!(used, "  {class} {}(count);", class.to_lowercase());
+    }
+    let code = format!("{code}int main(int count, char **) {{\n{used}  return sink == 77;\n}}\n");
+    std::fs::write(build.path("classes.cc"), code).unwrap();
+    for (constructor, destructor) in [("C1", "D1"), ("C2", "D2")] {
+        let mut nodes = String::new();
+        let mut edges = String::new();
+        for class in classes.iter().rev() {
+            let names = [format!("_ZN3{class}{constructor}Ei"), format!("_ZN3{class}{destructor}Ev")];
+            let _ = writeln!(nodes, "    \"{}\"; \"{}\";", names[0], names[1]);
+            let _ = writeln!(edges, "  \"{}\" -> \"{}\" [label=0.1, count=10];", names[0], names[1]);
+        }
+        let profile = format!(
+            "digraph Callgraph {{\n  graph [sediment=2, source=\"test\", unit=calls, total=40];\n  subgraph cluster0 {{\n    \
+             graph [label=\"classes\"];\n{nodes}  }}\n{edges}}}\n"
+        );
+        std::fs::write(build.path("profiles/classes.prof"), profile).unwrap();
+        for more in [&[][..], &["-flto"]] {
+            let mut compiler = build.compiler("g++");
+            compiler.args(more).args(["-ffunction-sections", "classes.cc", "-o", "classes"]);
+            let output = compiler.output().unwrap();
+            assert!(output.status.success() && output.stderr.is_empty(), "{}", said(&output));
+            assert!(build.placed() >= 99.99, "{constructor} {more:?}: {} %", build.placed());
+            build.runs("classes");
+        }
     }
 }
 

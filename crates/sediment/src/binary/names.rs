@@ -132,6 +132,35 @@ fn without_rust_hash(name: &str) -> &str {
     }
 }
 
+/// The other name of a constructor or destructor of C++, complete or base (Itanium C++ ABI, 5.1.4.3): compilers make both one function
+/// where no base is virtual, and call its section after either. None for other names.
+#[must_use]
+pub fn other_structor(name: &str) -> Option<String> {
+    let bytes = name.as_bytes();
+    let mut at = name.starts_with("_Z").then_some(2)?;
+    while let Some(&byte) = bytes.get(at) {
+        let rest = &bytes[at + 1..];
+        at += match (byte, rest.first()) {
+            (b'C' | b'D', Some(number @ (b'1' | b'2'))) => {
+                let other = if *number == b'1' { '2' } else { '1' };
+                return Some(format!("{}{other}{}", &name[..=at], name.get(at + 2..)?));
+            }
+            // Names have their length in front.
+            (b'0'..=b'9', _) => {
+                let digits = 1 + rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+                digits + name[at..at + digits].parse::<usize>().ok()?
+            }
+            // What stood before, by its number, and the standard library's own abbreviations.
+            (b'S' | b'T', Some(b'0'..=b'9' | b'A'..=b'Z' | b'_')) => {
+                2 + rest.iter().position(|byte| *byte == b'_')?
+            }
+            (b'S' | b'D', Some(_)) => 2,
+            _ => 1,
+        };
+    }
+    None
+}
+
 /// Whether `.text.NAME.` and more are sections of clones of this function, and not of a whole group of functions.
 #[must_use]
 pub fn may_have_clones(name: &str) -> bool {
@@ -244,6 +273,29 @@ pub fn function_of_section(section: &str) -> Option<(&str, SectionGroup)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn constructors_and_destructors_have_two_names() {
+        for (name, other) in [
+            ("_ZN4PoolD1Ev", Some("_ZN4PoolD2Ev")),
+            ("_ZN4PoolD2Ev", Some("_ZN4PoolD1Ev")),
+            (
+                "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEC1IS3_EEPKcRKS3_",
+                Some("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEC2IS3_EEPKcRKS3_"),
+            ),
+            // A deleting destructor is a function of its own; names and types are no constructors.
+            ("_ZN4PoolD0Ev", None),
+            ("_ZN6PoolC13runEv", None),
+            ("_Z1fI2C1EvT_S1_", None),
+            ("_ZNK3FooIXadL_Z3barvEEE3runEDpT_", None),
+            ("main", None),
+            ("_ZN999999C1Ev", None),
+            ("_ZN", None),
+            ("_ZS", None),
+        ] {
+            assert_eq!(other_structor(name).as_deref(), other, "{name}");
+        }
+    }
 
     #[test]
     fn printed_symbols_are_taken_apart() {

@@ -99,8 +99,13 @@ fn unseen(name: &str, weight: u64, profiled: &HashMap<&str, usize>) -> Placement
             sections.own.extend(names::sections(stem, None).own);
         }
         // Where the profile tells clones apart, a wildcard would take them all to the first one's place.
-        if profiled.get(stem) == Some(&1) && names::may_have_clones(stem) {
-            sections.own.push(format!(".text.{stem}{CLONES}"));
+        let clones = |stem: &str| names::may_have_clones(stem).then(|| format!(".text.{stem}{CLONES}"));
+        if profiled.get(stem) == Some(&1) {
+            sections.own.extend(clones(stem));
+        }
+        if let Some(other) = names::other_structor(stem).filter(|other| !profiled.contains_key(&**other)) {
+            sections.own.extend(names::sections(&other, None).own);
+            sections.own.extend(clones(&other));
         }
     }
     Placement {
