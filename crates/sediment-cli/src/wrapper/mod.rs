@@ -20,6 +20,7 @@ use linker::Linker;
 pub(crate) use log::LINKS;
 use profiles::{Chosen, NotOrdered, Origin};
 pub(crate) use profiles::{Profiles, cluster_in, counts_before, labels_of};
+use sediment::binary::identity::Rule;
 use sediment::binary::objects::Objects;
 use sediment::binary::renamed::Renaming;
 use sediment::graph::{self, BuiltGraph, Selection};
@@ -209,18 +210,20 @@ fn prepare(
     let origin = chosen.origin.clone();
     let objects = objects.unwrap_or_else(|| read_inputs(line));
     match order_by(chosen, &objects, line, arguments, linker) {
-        Ok(order) => Ok(Some(Box::new(order))),
+        Ok(order) => Ok(order.map(Box::new)),
         Err(why) => Err(NotOrdered { why, origin: Some(origin) }),
     }
 }
 
+/// The order by a profile; None where nothing but functions tells that it is of this, and none of them can be placed: a library of which
+/// one function ran that every program has, too, is none of these.
 fn order_by(
     mut chosen: Chosen,
     objects: &Objects,
     line: &LinkLine,
     arguments: &[OsString],
     linker: &Linker,
-) -> Result<Ordered> {
+) -> Result<Option<Ordered>> {
     let (dialect, joiner) = match linker.dialect() {
         Ok(dialect) => (dialect, None),
         Err(why) => match Joiner::find(line, arguments, objects.complete(), linker) {
@@ -236,6 +239,9 @@ fn order_by(
     let built = graph::build(chosen.profile(), &selection).map_err(named)?;
     let order = layout::grouped(&built.graph, engine::order(&built.graph, &[]).order);
     let (placements, mut losses) = link::placements_in(&order, &built, objects);
+    if placements.is_empty() && chosen.origin.rule == Rule::Functions {
+        return Ok(None);
+    }
     if placements.is_empty() {
         let there = match built.table.keys.len() {
             1 => "the one function of the profile that is linked has no section of its own".to_owned(),
@@ -250,7 +256,16 @@ fn order_by(
     losses.append(&built.losses);
     losses.append(&unwritten);
     let coverage = coverage(&chosen, &built);
-    Ok(Ordered { chosen, dialect, text, functions: placements.len(), losses, renamed, coverage, joiner })
+    Ok(Some(Ordered {
+        chosen,
+        dialect,
+        text,
+        functions: placements.len(),
+        losses,
+        renamed,
+        coverage,
+        joiner,
+    }))
 }
 
 /// The functions of what is linked, as far as the files tell.

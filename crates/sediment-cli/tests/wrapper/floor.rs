@@ -110,6 +110,19 @@ fn unplaced() {
     assert!(stub.args(["-shared", "stub.c", "-o", "libkit3.so"]).status().unwrap().success());
     let (code, words) = verify(&build, &["--min-coverage", "50"]);
     assert!(code == 0 && words.contains("2 left as they are: there is no profile of it"), "{words}");
+    // Nor is a program a library whose one function that ran is in it, too, in no section of its own.
+    let library = "digraph Callgraph {\n  graph [sediment=2, source=\"test\", unit=calls, total=1];\n  subgraph cluster0 {\n    \
+        graph [label=\"libother.so.1\"];\n    \"helper\" [samples=1];\n  }\n}\n";
+    std::fs::write(build.path("profiles/library.gv"), library).unwrap();
+    std::fs::write(
+        build.path("helper.c"),
+        "int helper(void) { return 0; }\nint main(void) { return helper(); }\n",
+    )
+    .unwrap();
+    let output = build.compiler("gcc").args(["helper.c", "-o", "helper"]).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", said(&output));
+    let (code, words) = verify(&build, &["--min-coverage", "50"]);
+    assert!(code == 0 && words.contains("3 left as they are: there is no profile of it"), "{words}");
 }
 
 fn renamed() {
