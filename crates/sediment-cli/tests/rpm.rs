@@ -503,6 +503,18 @@ fn profiles_of_every_kind_are_rebuilt_elsewhere() {
         let said = package.built_as_source();
         assert!(said.contains("/usr/bin/prog: 100.00 % of the weight"), "{what}: {said}");
     }
+    // Two of one name in an archive: none is lost without a word.
+    let make = "mkdir profs/a profs/b && cp profs/prog.prof profs/a && cp profs/prog.prof profs/b && tar -czf profs.tar.gz profs/a profs/b";
+    assert!(
+        Command::new("sh").current_dir(package.0.0.path()).args(["-c", make]).status().unwrap().success()
+    );
+    package.spec(&archived.replace(" %{SOURCE2}", ""));
+    let output = package.build(&[]);
+    assert!(
+        !output.status.success() && err(&output).contains("several files of one name: prog.prof"),
+        "{}",
+        err(&output)
+    );
     package.spec(&archived.replace("profs.tar.gz", "profs").replace(" %{SOURCE2}", ""));
     let output = package.build(&[]);
     assert!(

@@ -140,7 +140,7 @@ pub fn other_structor(name: &str) -> Option<String> {
     let mut at = name.starts_with("_Z").then_some(2)?;
     while let Some(&byte) = bytes.get(at) {
         let rest = &bytes[at + 1..];
-        at += match (byte, rest.first()) {
+        let length = match (byte, rest.first()) {
             (b'C' | b'D', Some(number @ (b'1' | b'2'))) => {
                 let other = if *number == b'1' { '2' } else { '1' };
                 return Some(format!("{}{other}{}", &name[..=at], name.get(at + 2..)?));
@@ -148,7 +148,7 @@ pub fn other_structor(name: &str) -> Option<String> {
             // Names have their length in front.
             (b'0'..=b'9', _) => {
                 let digits = 1 + rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-                digits + name[at..at + digits].parse::<usize>().ok()?
+                name[at..at + digits].parse::<usize>().ok()?.checked_add(digits)?
             }
             // What stood before, by its number, and the standard library's own abbreviations.
             (b'S' | b'T', Some(b'0'..=b'9' | b'A'..=b'Z' | b'_')) => {
@@ -157,6 +157,7 @@ pub fn other_structor(name: &str) -> Option<String> {
             (b'S' | b'D', Some(_)) => 2,
             _ => 1,
         };
+        at = at.checked_add(length)?;
     }
     None
 }
@@ -290,6 +291,7 @@ mod tests {
             ("_ZNK3FooIXadL_Z3barvEEE3runEDpT_", None),
             ("main", None),
             ("_ZN999999C1Ev", None),
+            ("_ZN18446744073709551615C1Ev", None),
             ("_ZN", None),
             ("_ZS", None),
         ] {

@@ -62,35 +62,37 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         changes.push(Change { path: rules, after, before: Some(rules_before) });
     }
     let profiles = profiles_for(&debian.join(FOLDER), &arguments.profiles, ui)?;
-    for profile in profiles.iter().filter(|file| files::base_name(&file.path) != MAP) {
-        tell_of_others(&debian.join(FOLDER), profile, ui)?;
-    }
+    tell_of_others(&debian.join(FOLDER), &profiles, ui)?;
     if arguments.apply {
         files::folder(&debian.join(FOLDER))?;
     }
     propose(&changes, &profiles, arguments.apply, ui)
 }
 
-/// Says which other files of the package have a profile of the same programs: of each, one counts.
-fn tell_of_others(folder: &Path, profile: &Addition, ui: &Ui) -> Result<()> {
-    if !folder.is_dir() {
-        return Ok(());
-    }
-    let there = Profiles::open(folder, ui)?;
-    let mut others: BTreeMap<&Path, Vec<String>> = BTreeMap::new();
-    for label in labels_of(&profile.path, &text::parse(&profile.content)?.0) {
-        for other in there.files_of(&label).filter(|other| *other != profile.path) {
-            others.entry(other).or_default().push(label.clone());
+/// Says which files of the package have a profile of the same programs as one that is put into it: of each, one counts.
+fn tell_of_others(folder: &Path, added: &[Addition], ui: &Ui) -> Result<()> {
+    let there = folder.is_dir().then(|| Profiles::open(folder, ui)).transpose()?;
+    let mut seen: BTreeMap<String, Vec<&Path>> = BTreeMap::new();
+    for profile in added.iter().filter(|file| files::base_name(&file.path) != MAP) {
+        let mut others: BTreeMap<&Path, Vec<String>> = BTreeMap::new();
+        for label in labels_of(&profile.path, &text::parse(&profile.content)?.0) {
+            let kept = there.iter().flat_map(|there| there.files_of(&label));
+            let kept = kept.filter(|path| added.iter().all(|file| file.path != *path));
+            let before = seen.entry(label.clone()).or_default();
+            for other in kept.chain(before.iter().copied()) {
+                others.entry(other).or_default().push(label.clone());
+            }
+            before.push(&profile.path);
         }
-    }
-    for (other, labels) in others {
-        let counts = if counts_before(&profile.path, other) { &profile.path } else { other };
-        ui.note(&format!(
-            "{} has a profile of {}, too: that of {} counts; remove the other, or `sediment merge --into` one of them",
-            files::display(other),
-            labels.join(", "),
-            files::base_name(counts)
-        ));
+        for (other, labels) in others {
+            let counts = if counts_before(&profile.path, other) { &profile.path } else { other };
+            ui.note(&format!(
+                "{} has a profile of {}, too: that of {} counts; remove the other, or `sediment merge --into` one of them",
+                files::display(other),
+                labels.join(", "),
+                files::base_name(counts)
+            ));
+        }
     }
     Ok(())
 }
