@@ -67,8 +67,8 @@ pub(super) struct Tracer<'a> {
     /// Spaces that are armed once no thread joins any more.
     unarmed: BTreeSet<u32>,
     tasks: Tasks,
-    /// New processes that may not be read, until they stop, and the spaces that they are copies of.
-    unreadable: BTreeMap<Pid, u32>,
+    /// New processes that may not be read, until they stop, with the breakpoints that they have of their parents.
+    unreadable: BTreeMap<Pid, Space>,
     /// Whether programs can lose rights by being traced, or become unreadable to us.
     is_limited: bool,
     root: Option<Pid>,
@@ -520,7 +520,8 @@ impl<'a> Tracer<'a> {
                 // It was killed before it ran.
                 Err(_) if self.kernel.has_ended(child) => return Ok(()),
                 Err(error) => {
-                    self.unreadable.insert(child, task.space);
+                    let copy = space.copied_to(child, Rc::clone(&space.memory));
+                    self.unreadable.insert(child, copy);
                     if self.tasks.is_born(child) {
                         self.free_unreadable(child);
                     }
@@ -539,11 +540,12 @@ impl<'a> Tracer<'a> {
         Ok(())
     }
 
-    /// Takes the breakpoints out of a new process that may not be read, a copy of this address space, and lets it go.
+    /// Takes the breakpoints out of a new process that may not be read, now that it has stopped, and lets it go.
     fn free_unreadable(&mut self, child: Pid) {
-        let Some(space) = self.unreadable.remove(&child).and_then(|id| self.spaces.get(&id)) else { return };
+        let Some(mut copy) = self.unreadable.remove(&child) else { return };
         let freed = self.kernel.force_memory(child).and_then(|memory| {
-            space.copied_to(child, memory).let_go(&self.modules);
+            copy.memory = memory;
+            copy.let_go(&self.modules);
             self.kernel.close_memory(child)
         });
         if let Err(error) = freed {
