@@ -15,6 +15,8 @@ mod floor;
 #[path = "wrapper/following.rs"]
 mod following;
 mod projects;
+#[path = "wrapper/harmless.rs"]
+mod harmless;
 #[path = "wrapper/same_as.rs"]
 mod same_as;
 #[path = "../../sediment/tests/support/mod.rs"]
@@ -36,6 +38,7 @@ fn main() {
     cases.extend(same_as::cases());
     cases.extend(bad_input::cases());
     cases.extend(build_systems::cases());
+    cases.extend(harmless::cases());
     for (target, emulator) in CROSS {
         // Names of programs that live as long as the tests.
         let compiler: &'static str = Box::leak(format!("{target}-gcc").into_boxed_str());

@@ -25,13 +25,13 @@ mod split;
 mod verify;
 mod weights;
 
+use crate::exit::ExitCode;
 use crate::ui::Ui;
 use clap::{Parser, Subcommand};
 use sediment::Result;
 use sediment::graph::Selection;
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::ExitCode;
 
 /// Makes native programs start faster, use less memory and miss the instruction TLB less, by reordering their functions at
 /// link time from profiles of real use.

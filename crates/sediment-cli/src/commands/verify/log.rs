@@ -5,6 +5,7 @@
 use super::installed::Installed;
 use super::{Arguments, Place, as_percent, below_floor, in_json, report_on, symbols_in_words};
 use crate::exit::BELOW_FLOOR;
+use crate::exit::ExitCode;
 use crate::files;
 use crate::ui::Ui;
 use crate::wrapper::LINKS;
@@ -15,7 +16,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 pub(super) fn run(folder: &Path, arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let links = read(folder)?;
