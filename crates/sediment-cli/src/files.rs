@@ -395,6 +395,11 @@ pub(crate) fn base_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
+/// The last part of a path as it stands in messages and results, in one line.
+pub(crate) fn display_name(path: &Path) -> String {
+    escape::terminal(&base_name(path))
+}
+
 /// Makes a folder that did not exist.
 pub(crate) fn new_folder(path: &Path) -> Result<()> {
     fs::create_dir(path).map_err(|error| {

@@ -14,9 +14,9 @@ mod cells;
 mod floor;
 #[path = "wrapper/following.rs"]
 mod following;
-mod projects;
 #[path = "wrapper/harmless.rs"]
 mod harmless;
+mod projects;
 #[path = "wrapper/same_as.rs"]
 mod same_as;
 #[path = "../../sediment/tests/support/mod.rs"]

@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let mut code = ExitCode::SUCCESS;
     if let Some(order) = &arguments.order {
         let report = report_on(Place { path, root: None }, order, arguments.profile.as_deref(), None, ui)?;
-        let file_name = files::base_name(path);
+        let file_name = files::display_name(path);
         if arguments.json {
             ui.json(&in_json(&report))?;
         } else {

@@ -5,10 +5,12 @@ use super::caller::Caller;
 use crate::exit::ExitCode;
 use crate::files;
 use crate::ui::Ui;
+use nix::unistd::{AccessFlags, access};
 use sediment::link::command_line::LinkLine;
 use sediment::link::{self, plan};
 use sediment::{Error, Result};
 use std::ffi::{CString, OsStr, OsString};
+use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -42,26 +44,34 @@ fn on_path(name: &OsStr) -> Vec<PathBuf> {
     folders(&variable("PATH").unwrap_or_default()).into_iter().map(|folder| folder.join(name)).collect()
 }
 
-/// What a file is known by under any name, if it is one.
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|found| (found.dev(), found.ino()))
+/// What a file is known by under any name.
+fn identity(found: &Metadata) -> (u64, u64) {
+    (found.dev(), found.ino())
+}
+
+fn is_executable(path: &Path, found: &Metadata) -> bool {
+    const BY_ALL: u32 = 0o111;
+    found.is_file() && (found.mode() & BY_ALL == BY_ALL || access(path, AccessFlags::X_OK).is_ok())
 }
 
 /// The first program that is not this one. Where this one was found on these ways itself, what stands before it does not count, so that
 /// copies of it hand over from one to the next, and never in a circle.
 fn search(ways: impl Iterator<Item = PathBuf>, called: &OsStr, on_the_way: bool) -> Option<PathBuf> {
-    let own = identity(Path::new("/proc/self/exe")).or_else(|| identity(Path::new(called)));
+    let itself = std::fs::metadata("/proc/self/exe").or_else(|_| std::fs::metadata(called));
+    let own = itself.ok().as_ref().map(identity);
     let mut behind = !on_the_way;
     let mut before: Vec<((u64, u64), PathBuf)> = Vec::new();
     for path in ways {
-        let Some(found) = identity(&path) else { continue };
-        if Some(found) == own {
+        let Ok(found) = std::fs::metadata(&path) else { continue };
+        let known = identity(&found);
+        if Some(known) == own {
             behind = true;
-        } else if nix::unistd::access(&path, nix::unistd::AccessFlags::X_OK).is_err() {
-        } else if !behind {
-            before.push((found, path));
-        } else if before.iter().all(|(known, _)| *known != found) {
+        } else if before.iter().any(|(before, _)| *before == known) || !is_executable(&path, &found) {
+            // No linker, or one that stands before this program as well.
+        } else if behind {
             return Some(path);
+        } else {
+            before.push((known, path));
         }
     }
     let mut before = before.into_iter().map(|(_, path)| path);

@@ -11,7 +11,7 @@ use crate::ui::Ui;
 use crate::wrapper::LINKS;
 use sediment::binary::SymbolSource;
 use sediment::verify::Report;
-use sediment::{Error, ErrorKind, Result};
+use sediment::{Error, ErrorKind, Result, escape};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -83,7 +83,7 @@ struct Build<'a> {
 
 impl Build<'_> {
     fn say(&mut self, line: &str) {
-        self.text += line;
+        self.text += &escape::terminal(line);
         self.text.push('\n');
     }
 
