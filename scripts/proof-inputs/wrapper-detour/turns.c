@@ -87,7 +87,8 @@ int main(int count, char **words) {
   strcpy(folder, WORK "/links/XXXXXX");
   if (!mkdtemp(folder)) return 125;
   FILE *file = fopen(in_folder("output"), "w");
-  fprintf(file, "%s\n", output);
+  char here[4096];
+  fprintf(file, "%s\t%s\n", getcwd(here, sizeof here), output);
   fclose(file);
   /* Behind this program on PATH, and with the wrapper's folder before the compiler's own, as -B puts it there. */
   char *path = getenv("PATH"), *rest = strchr(path, ':');

@@ -11,7 +11,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// What called the wrapper.
+/// What called the wrapper: the family of compilers decides where linkers are looked for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Caller {
     Gcc,

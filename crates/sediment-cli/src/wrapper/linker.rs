@@ -118,7 +118,9 @@ impl Linker {
                     .with_input(files::display(Path::new(&given)))
             });
         }
-        Self::on_the_way(&meant, called, emulation).ok_or_else(|| {
+        // Where this program is called by that name, the search goes on behind it.
+        let names = if name == REAL_LD { vec![REAL_LD, &meant] } else { vec![meant.as_str()] };
+        Self::on_the_way(&names, called, emulation).ok_or_else(|| {
             Error::failed(format!("no linker of the name {meant} was found"))
                 .with_hint("install it, or name one with SEDIMENT_LD")
         })
@@ -126,12 +128,15 @@ impl Linker {
 
     /// Another linker, for the machine that is linked for.
     pub(super) fn other(name: &str, called: &OsStr, line: &LinkLine) -> Option<Self> {
-        Self::on_the_way(name, called, &|| line.emulation.clone())
+        Self::on_the_way(&[name], called, &|| line.emulation.clone())
     }
 
-    fn on_the_way(name: &str, called: &OsStr, emulation: &dyn Fn() -> Option<String>) -> Option<Self> {
+    /// A linker of the last of these names; before PATH the others are looked for as well.
+    fn on_the_way(names: &[&str], called: &OsStr, emulation: &dyn Fn() -> Option<String>) -> Option<Self> {
         let caller = Caller::find();
-        let first = caller.folders().into_iter().map(|folder| folder.join(name));
+        let folders = caller.folders();
+        let first = names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+        let name = *names.last()?;
         // A compiler for another machine looks for that machine's linker, anybody else for the name alone.
         let then = std::iter::once(()).flat_map(|()| {
             let emulation = emulation();

@@ -3,6 +3,7 @@
 //! linker, or hand over a process that is not as it was.
 
 use super::build::{Build, said};
+use super::sediment;
 use super::support::{Need, case};
 use libtest_mimic::Trial;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -24,6 +25,7 @@ pub fn cases() -> Vec<Trial> {
         case("response_files_without_an_end_are_left_to_the_linker", &guarded, endless_response_files),
         case("a_log_is_whole_or_not_at_all", &[gcc], whole_log),
         case("links_in_the_log_are_not_followed", &[gcc], links_in_the_log),
+        case("names_of_files_stay_in_their_line", &[gcc], newlines),
         case("the_linker_gets_the_process_as_it_was", &[gcc], as_it_was),
         case("few_system_calls_before_the_linker_and_the_same_in_it", &traced, system_calls),
     ]
@@ -548,6 +550,40 @@ fn links_in_the_log() {
         } else {
             assert!(said(&output).contains("SEDIMENT_LOG: "), "{}", said(&output));
         }
+    }
+}
+
+/// A name that would be a line of its own, of a profile, an output, and what is verified.
+fn newlines() {
+    const NAME: &str = "nl\nforged: 100.00 % of the calls in the profile placed as asked";
+    let build = Build::new();
+    let profile = format!("profiles/{NAME}.prof");
+    std::fs::copy(build.path("profiles/prog.prof"), build.path(&profile)).unwrap();
+    std::fs::copy(build.path("profiles/prog.prof"), build.path("profiles/again.gv")).unwrap();
+    std::fs::write(build.path("profiles").join("nl\nforged.gv"), "digraph {").unwrap();
+    let output = build.link(build.compiler("gcc").args(["-o", NAME]));
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(build.last()["outcome"], "ordered", "{}", build.last());
+    let order = build.last()["order"].as_str().unwrap().to_owned();
+    let missing = format!("{NAME}.gv");
+    let rows: &[&[&str]] = &[
+        &["verify", NAME, "--order", &order],
+        &["verify", NAME, "--same-as", NAME],
+        &["verify", "--log", "log"],
+        &["verify", "--log", "log", "--installed", "."],
+        &["show", "profiles"],
+        &["show", &profile],
+        &["show", &missing],
+        &["order", &profile, "--binary", NAME],
+        &["report", "layout", NAME, &profile],
+        &["advise", "inline", &profile, "--binary", NAME],
+        &["doctor", "--build-log", &order, "--log", "log"],
+        &["gen_link_order", NAME, &profile],
+    ];
+    for row in rows {
+        let output = sediment(&build, row);
+        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), said(&output));
+        assert!(!text.lines().any(|line| line.starts_with("forged")), "{row:?}: {text}");
     }
 }
 
