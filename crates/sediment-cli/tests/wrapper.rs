@@ -21,6 +21,8 @@ mod projects;
 mod same_as;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
+#[path = "wrapper/takeover.rs"]
+mod takeover;
 
 use build::{Build, said};
 use libtest_mimic::{Arguments, Trial};
@@ -39,6 +41,7 @@ fn main() {
     cases.extend(bad_input::cases());
     cases.extend(build_systems::cases());
     cases.extend(harmless::cases());
+    cases.extend(takeover::cases());
     for (target, emulator) in CROSS {
         // Names of programs that live as long as the tests.
         let compiler: &'static str = Box::leak(format!("{target}-gcc").into_boxed_str());

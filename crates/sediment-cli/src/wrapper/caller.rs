@@ -8,6 +8,8 @@ use super::called_as;
 use super::linker::{folders, variable};
 use crate::files;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -111,9 +113,20 @@ fn prefixes(words: &[OsString]) -> Vec<PathBuf> {
     found
 }
 
-/// The command line of a process.
+/// The command line of a process, in as few system calls as it takes.
 fn words_of(process: u32) -> Vec<OsString> {
-    let bytes = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let mut bytes = vec![0; 32 << 10];
+    let mut length = 0;
+    if let Ok(mut file) = File::open(format!("/proc/{process}/cmdline")) {
+        while let Ok(more @ 1..) = file.read(&mut bytes[length..]) {
+            length += more;
+            if length < bytes.len() {
+                break;
+            }
+            bytes.resize(2 * length, 0);
+        }
+    }
+    bytes.truncate(length);
     let mut words: Vec<OsString> =
         bytes.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect();
     words.pop();
