@@ -7,22 +7,19 @@
 
 use crate::files;
 use nix::libc::SIGPIPE;
-#[cfg(not(test))]
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::fs::File;
 use std::os::fd::{AsRawFd, IntoRawFd};
-#[cfg(not(test))]
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// What a panic exits with, as in any other Rust program.
-#[cfg(not(test))]
 const PANICKED: c_int = 101;
 
 /// The start of the program, called by the C library.
-#[cfg(not(test))]
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, allow(dead_code))] // tests have a start of their own
 extern "C" fn main(count: c_int, words: *const *const c_char) -> c_int {
     let arguments = (0..usize::try_from(count).unwrap_or(0)).map(|at| {
         // SAFETY: the C library hands over that many pointers to strings that live as long as the process.

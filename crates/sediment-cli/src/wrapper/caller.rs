@@ -32,7 +32,8 @@ impl Caller {
         let mut process = std::os::unix::process::parent_id();
         for _ in 0..MOST_WRAPPERS {
             let Ok(program) = std::fs::read_link(format!("/proc/{process}/exe")) else { break };
-            match compiler(&files::base_name(&program)) {
+            let name = files::base_name(&program);
+            match compiler(&name) {
                 Some(Compiler::Gcc) => return Self::Gcc,
                 Some(Compiler::Clang) => {
                     let mut folders = prefixes(&words_of(process));
@@ -43,6 +44,9 @@ impl Caller {
                 None => {}
             }
             // Another wrapper: whoever called that one counts.
+            if name != env!("CARGO_BIN_NAME") && called_as(&[name.into()]).is_none() {
+                break;
+            }
             let Some(caller) = called_as(&words_of(process)).and_then(|_| parent(process)) else { break };
             process = caller;
         }
