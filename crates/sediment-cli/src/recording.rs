@@ -2,6 +2,7 @@
 //! One recording, from the choice of the means to the profile, for the commands that make one.
 
 use crate::commands::import;
+use crate::exit::ExitCode;
 use crate::files::{SystemFiles, Workshop};
 use crate::ui::Ui;
 use clap::Args;
@@ -12,7 +13,6 @@ use sediment::record::{self, Job, Kept, Progress, RECORDERS, Recorder, Settings,
 use sediment::resolve::{self, Resolved};
 use sediment::trace::Sequence;
 use sediment::{Error, ErrorKind, Result};
-use std::process::ExitCode;
 use std::time::Duration;
 
 mod front;
