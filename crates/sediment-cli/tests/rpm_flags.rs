@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Flags of specs that `sediment package rpm` changed, as rpmspec expands them: those of the spec before, and sections for functions.
+
+mod running;
+#[path = "../../sediment/tests/support/mod.rs"]
+mod support;
+
+use libtest_mimic::Arguments;
+use running::{done, sediment};
+use std::path::Path;
+use std::process::Command;
+use support::{Need, case, golden, root};
+use tempfile::TempDir;
+
+const FLAG: &str = " -ffunction-sections";
+const PROFILE: &str = "digraph Callgraph {\n  graph [sediment=2, source=\"test\", unit=calls, total=1];\n  \"a\" -> \"b\" [label=1.0, count=1];\n}\n";
+
+fn main() {
+    let rpm = [Need::Program("rpmspec")];
+    let cases = vec![
+        case("flags_stay_those_that_the_spec_asks_for", &rpm, flags_stay_those_that_the_spec_asks_for),
+        case("macros_with_arguments_stay_as_they_are", &rpm, macros_with_arguments_stay_as_they_are),
+        case("the_linkers_follow_the_toolchain", &rpm, the_linkers_follow_the_toolchain),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), cases).exit();
+}
+
+fn case_file(name: &str) -> String {
+    root().join("tests/golden/package/flags").join(name).display().to_string()
+}
+
+/// The lines of an expanded spec that say its flags.
+fn said(spec: &Path, more: &[&str]) -> String {
+    let mut rpmspec = Command::new("rpmspec");
+    rpmspec.args(["--load", &case_file("macros"), "--load"]).arg(root().join("dist/rpm/macros.sediment"));
+    let parsed = done(&rpmspec.args(more).arg("-P").arg(spec).output().unwrap());
+    parsed.split_inclusive('\n').filter(|line| line.starts_with('@')).collect()
+}
+
+/// A copy of the spec, changed, in a folder that goes with it.
+fn changed() -> (TempDir, String) {
+    let folder = TempDir::new().unwrap();
+    std::fs::copy(case_file("flags.spec"), folder.path().join("flags.spec")).unwrap();
+    std::fs::write(folder.path().join("flags.gv"), PROFILE).unwrap();
+    let change = ["package", "rpm", "flags.spec", "--profile", "flags.gv", "--apply"];
+    done(&sediment(folder.path(), &change));
+    let text = std::fs::read_to_string(folder.path().join("flags.spec")).unwrap();
+    (folder, text)
+}
+
+/// At every point of the spec, whatever it has changed by then.
+fn flags_stay_those_that_the_spec_asks_for() {
+    let stock = case_file("flags.spec");
+    let (folder, _) = changed();
+    let spec = folder.path().join("flags.spec");
+    for condition in [&[][..], &["--without", "old_c"]] {
+        let before = said(Path::new(&stock), condition);
+        let without = said(&spec, &[condition, &["--without", "sediment"]].concat());
+        assert_eq!(without, before, "without the condition");
+        let after = said(&spec, condition);
+        assert_eq!(after.lines().count(), before.lines().count());
+        for (after, before) in after.lines().zip(before.lines()) {
+            let in_environment = after.starts_with("@ sections'");
+            let times = if in_environment { usize::MAX } else { 1 };
+            assert!(after == before || after.replacen(FLAG, "", times) == before, "{before}\n{after}");
+            let word = after.split(": ").next().unwrap();
+            let early = word.starts_with("@ description ") || word.starts_with("@ prep");
+            if early || word.ends_with("build_ldflags") || word.ends_with("extension_cflags") {
+                assert_eq!(after, before);
+            }
+        }
+        if condition.is_empty() {
+            golden("package/flags/expected", &after);
+        }
+    }
+}
+
+/// Their arguments would be lost; what is made of them has its sections all the same.
+fn macros_with_arguments_stay_as_they_are() {
+    let (folder, text) = changed();
+    let spec = folder.path().join("flags.spec");
+    let ours = text.lines().find(|line| line.contains("%sediment_prep")).unwrap();
+    let parametric = "%define optflags(x:) -O%{!-x:2}%{-x*}";
+    let shown = format!("{parametric}\n{ours}\n@@ %{{optflags -x 3}}|%{{build_cflags}}|");
+    std::fs::write(&spec, text.replace(ours, &shown)).unwrap();
+    let after = said(&spec, &[]);
+    assert!(after.contains("@@ -O3|-O2  -ffunction-sections|\n"), "{after}");
+}
+
+/// GCC and clang look for linkers by different names; the section's compiler is that of the toolchain that the spec names last.
+fn the_linkers_follow_the_toolchain() {
+    let (folder, text) = changed();
+    let spec = folder.path().join("flags.spec");
+    let shown = |text: &str| {
+        std::fs::write(&spec, text.replace("%files\n", "@@ %{__spec_build_cmd}\n%files\n")).unwrap();
+        said(&spec, &[]).lines().find(|line| line.starts_with("@@")).unwrap().to_owned()
+    };
+    assert!(
+        shown(&text).starts_with("@@ env \"COMPILER_PATH=/usr/libexec/sediment/ld\" \"PROF_DIR="),
+        "{}",
+        shown(&text)
+    );
+    let by_gcc = text.replace("%global toolchain clang\n", "");
+    assert!(
+        shown(&by_gcc).starts_with("@@ env \"COMPILER_PATH=/usr/libexec/sediment/gcc\" "),
+        "{}",
+        shown(&by_gcc)
+    );
+    assert!(shown(&by_gcc).ends_with("/bin/sh -e"), "{}", shown(&by_gcc));
+}
