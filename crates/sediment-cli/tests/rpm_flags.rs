@@ -6,7 +6,7 @@ mod running;
 mod support;
 
 use libtest_mimic::Arguments;
-use running::{done, sediment};
+use running::{done, err, sediment};
 use std::path::Path;
 use std::process::Command;
 use support::{Need, case, golden, root};
@@ -21,6 +21,7 @@ fn main() {
         case("flags_stay_those_that_the_spec_asks_for", &rpm, flags_stay_those_that_the_spec_asks_for),
         case("macros_with_arguments_stay_as_they_are", &rpm, macros_with_arguments_stay_as_they_are),
         case("the_linkers_follow_the_toolchain", &rpm, the_linkers_follow_the_toolchain),
+        case("rpm_says_whether_a_package_is_noarch", &rpm, rpm_says_whether_a_package_is_noarch),
     ];
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }
@@ -107,4 +108,35 @@ fn the_linkers_follow_the_toolchain() {
         shown(&by_gcc)
     );
     assert!(shown(&by_gcc).ends_with("/bin/sh -e"), "{}", shown(&by_gcc));
+}
+
+/// By conditions that rpm alone resolves; built as noarch, the changed spec is the one before.
+fn rpm_says_whether_a_package_is_noarch() {
+    let (folder, text) = changed();
+    let spec = folder.path().join("flags.spec");
+    let stock = std::fs::read_to_string(case_file("flags.spec")).unwrap();
+    let noarch = "%if %{defined compiled}\nBuildRequires: make\n%else\nBuildArch: noarch\n%endif\nBuildRequires:  gcc\n";
+    let under = |text: &str, value: &str| {
+        let text = text.replace("BuildRequires:  gcc\n", noarch);
+        std::fs::write(&spec, format!("%global compiled{value} 1\n{text}")).unwrap();
+    };
+    let change = || sediment(folder.path(), &["package", "rpm", "flags.spec", "--profile", "flags.gv"]);
+    under(&stock, "");
+    let native = change();
+    assert!(done(&native).contains("+%{?with_sediment:%sediment_prep %{SOURCE1}}"));
+    assert!(
+        err(&native).contains("line 16 makes the package noarch under a condition; where it does,"),
+        "{}",
+        err(&native)
+    );
+    under(&stock, "_not");
+    let refused = change();
+    assert!(!refused.status.success());
+    assert!(err(&refused).contains("line 16: the package is noarch"), "{}", err(&refused));
+    // Whoever builds the changed one as noarch.
+    let before = said(&spec, &[]);
+    under(&text, "_not");
+    assert_eq!(said(&spec, &[]), before);
+    under(&text, "");
+    assert_ne!(said(&spec, &[]), before);
 }
