@@ -65,14 +65,10 @@ fn sources_of(spec: &Path) -> PathBuf {
 /// Whether rpm here builds this spec as noarch, with its conditions at their defaults; `None` where it cannot tell.
 fn built_as_noarch(spec: &Path) -> Option<bool> {
     let whole = std::path::absolute(spec).ok()?;
-    let folder = whole.parent()?;
-    let sources = std::path::absolute(sources_of(spec)).ok()?;
-    let ask = ["--query", "--srpm", "--queryformat", "[%{BUILDARCHS}\\n]", "--define"];
-    let command = Command::new("rpmspec", folder, PATIENCE).with_arguments(ask);
-    let command = command.with_arguments([
-        format!("_sourcedir {}", files::display(&sources)).into(),
-        whole.clone().into_os_string(),
-    ]);
+    let sources = format!("_sourcedir {}", files::display(&sources_of(&whole)));
+    let ask = ["--query", "--srpm", "--queryformat", "[%{BUILDARCHS}\\n]", "--define", &sources, "--"];
+    let command = Command::new("rpmspec", whole.parent()?, PATIENCE).with_arguments(ask);
+    let command = command.with_arguments([&whole]);
     let ended = run_command(&command, LONGEST_ANSWER).and_then(|ended| ended.successful(&command)).ok()?;
     let answer = String::from_utf8_lossy(&ended.output).into_owned();
     Some(!answer.trim().is_empty() && answer.lines().all(|line| line.trim() == "noarch"))
