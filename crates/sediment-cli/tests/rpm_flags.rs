@@ -20,6 +20,7 @@ fn main() {
     let cases = vec![
         case("flags_stay_those_that_the_spec_asks_for", &rpm, flags_stay_those_that_the_spec_asks_for),
         case("macros_with_arguments_stay_as_they_are", &rpm, macros_with_arguments_stay_as_they_are),
+        case("graphs_leave_flags_as_lazy_as_they_were", &rpm, graphs_leave_flags_as_lazy_as_they_were),
         case("the_linkers_follow_the_toolchain", &rpm, the_linkers_follow_the_toolchain),
         case("rpm_says_whether_a_package_is_noarch", &rpm, rpm_says_whether_a_package_is_noarch),
     ];
@@ -86,6 +87,29 @@ fn macros_with_arguments_stay_as_they_are() {
     std::fs::write(&spec, text.replace(ours, &shown)).unwrap();
     let after = said(&spec, &[]);
     assert!(after.contains("@@ -O3|-O2  -ffunction-sections|\n"), "{after}");
+}
+
+/// The macros for static graphs add the plugin alone, whatever the spec changes behind them.
+fn graphs_leave_flags_as_lazy_as_they_were() {
+    let stock = said(Path::new(&case_file("flags.spec")), &[]);
+    let folder = TempDir::new().unwrap();
+    let spec = folder.path().join("flags.spec");
+    let text = std::fs::read_to_string(case_file("flags.spec")).unwrap();
+    std::fs::write(&spec, text.replace("%build\n", "%{sediment_graphs_begin}\n%build\n")).unwrap();
+    let macros = root().join("dist/rpm/macros.sediment-static").display().to_string();
+    let with_graphs = said(&spec, &["--load", &macros, "--define", "_sediment_plugin p.so"]);
+    assert_eq!(with_graphs.replace(" -fplugin=p.so", ""), stock);
+    assert!(
+        with_graphs
+            .lines()
+            .all(|line| line.starts_with("@ sections'") || line.matches("-fplugin=").count() <= 1)
+    );
+    let of_c =
+        with_graphs.lines().filter(|line| line.contains(" build_cflags: ") && !line.starts_with("@ prep"));
+    assert!(
+        of_c.skip(1).all(|line| line.contains("-fplugin=p.so") || line.contains("sed ")),
+        "{with_graphs}"
+    );
 }
 
 /// GCC and clang look for linkers by different names; the section's compiler is that of the toolchain that the spec names last.
