@@ -192,6 +192,9 @@ impl<'a> Parts<'a> {
         if let Some(line) = spec.sources_by_macros.first() {
             return Err(at(*line, "a macro writes a source"));
         }
+        if let Some(line) = uses_all_sources(spec) {
+            return Err(at(line, "it uses all sources, and the profile would be one of them"));
+        }
         let mut sources: Vec<(u32, Tag<'a>)> = Vec::new();
         let mut next_source = 0;
         for tag in &spec.tags {
@@ -205,10 +208,43 @@ impl<'a> Parts<'a> {
             next_source = next_source.max(number.saturating_add(1));
             sources.push((number, *tag));
         }
+        // A number that a line has, if only a comment's, would become this source.
+        next_source = next_source.max(named_numbers(spec).max().map_or(0, |number| number.saturating_add(1)));
         let (_, last_source) = sources.last().copied().ok_or_else(|| Error::failed("there is no source"))?;
         let last_build_requirement = tags("BuildRequires").next_back().copied();
         Ok(Self { sources, last_source, next_source, last_build_requirement, prep, install })
     }
+}
+
+/// The numbers of sources that lines name as macros: `%{SOURCE1}` or `%{S:1}`.
+fn named_numbers(spec: &Spec<'_>) -> impl Iterator<Item = u32> {
+    spec.lines
+        .iter()
+        .flat_map(|line| ["SOURCE", "S:"].into_iter().flat_map(|word| line.split(word).skip(1)))
+        .filter_map(|rest| {
+            let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+            rest[..digits].parse::<u32>().ok().filter(|_| digits < 7)
+        })
+}
+
+/// The first line that names all sources together, by rpm's macro or Lua's table of them; not by a macro of the spec's own.
+fn uses_all_sources(spec: &Spec<'_>) -> Option<usize> {
+    let own = |line: &str| {
+        let mut words = line.split_whitespace();
+        matches!(words.next(), Some("%define" | "%global"))
+            && words.next().is_some_and(|name| name == "sources")
+    };
+    if spec.lines.iter().any(|line| own(line)) {
+        return None;
+    }
+    let uses = |line: &str| {
+        let word = line
+            .split("%sources")
+            .skip(1)
+            .any(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'));
+        word || ["%{sources}", "%{?sources}", "pairs(sources)"].iter().any(|used| line.contains(used))
+    };
+    spec.effective().find(|(_, line)| uses(line)).map(|(line, _)| line)
 }
 
 /// Refuses a package that is noarch with its conditions at their defaults; notes that it can be.
@@ -401,6 +437,12 @@ mod tests {
         assert!(refused(&SPEC.replace("more.conf", "foo.gv")).contains(numbers));
         let unnumbered = SPEC.replace("%endif\nBuildRequires", "%endif\nSource: foo.gv\nBuildRequires");
         assert!(refused(&unnumbered).contains(numbers));
+        let own = SPEC.replace("Name:  ", "%global sources foo-%{version}\nName:  ");
+        assert!(
+            changed(&own.replace("%autosetup", "%setup -n %{sources}")).contains("Source8:        foo.gv")
+        );
+        let named = SPEC.replace("%autosetup", "%autosetup\n# cp %{SOURCE8} %{S:11} .");
+        assert!(changed(&named).contains("Source12:       foo.gv"), "{}", changed(&named));
         let first = SPEC.replace("Source0:        foo.tar.gz", "Source: foo.tar.gz\nSource: foo.gv");
         assert!(changed(&first).contains("%sediment_prep %{SOURCE1}}"), "{}", changed(&first));
     }
@@ -459,6 +501,12 @@ mod tests {
             (SPEC.replace("Source0:", "BuildArch: noarch\nSource0:"), "noarch"),
             (SPEC.replace("Source7:", "Source%{n}:"), "number"),
             (SPEC.replace("Source7:", "Patch1:").replace("Source0:", "Patch0:"), "no source"),
+            (SPEC.replace("%autosetup", "%autosetup\ncp %{sources} ."), "all sources"),
+            (SPEC.replace("%autosetup", "%autosetup\ncp %sources ."), "all sources"),
+            (
+                SPEC.replace("Name:  ", "%{lua: for _, file in ipairs(sources) do end}\nName:  "),
+                "all sources",
+            ),
             (SPEC.replace("%autosetup", "%autosetup \\"), "continued"),
             (SPEC.replace("%files x", "%prep\n%files x"), "second section"),
             (SPEC.replace('\n', "\r\n"), "Windows"),
