@@ -46,7 +46,7 @@ pub(crate) struct Options {
 /// How a recording ended in this process.
 pub(crate) enum Side {
     /// Here is what was recorded.
-    Recorder(Made),
+    Recorder(Box<Made>),
     /// Another process has recorded and written it; it ended with this exit code.
     Front(ExitCode),
 }
@@ -121,7 +121,7 @@ impl Options {
         for line in crate::commands::what_it_cannot_tell(&resolved.profile) {
             ui.note(&line);
         }
-        Ok(Side::Recorder(Made { recording, resolved, outcome: recorded.outcome }))
+        Ok(Side::Recorder(Box::new(Made { recording, resolved, outcome: recorded.outcome })))
     }
 
     fn settings(&self, startup: bool) -> Result<Settings> {

@@ -133,6 +133,15 @@ fn programs_with_other_rights_are_refused_or_warned_about() {
         err(&warned).find("./plain is about to be started").unwrap_or_else(|| panic!("{}", err(&warned)));
     assert!(err(&warned)[warning..].contains("record as root"), "{}", err(&warned));
     assert!(String::from_utf8_lossy(&warned.stdout).contains("the end"), "it ran all the same");
+    if root && Command::new("setcap").arg("-h").output().is_ok() {
+        // Rights that a file gives by capabilities are taken as well.
+        done(Command::new("chmod").arg("755").arg(&program));
+        done(Command::new("setcap").arg("cap_net_raw+ep").arg(&program));
+        let refused = record(&["./plain"]);
+        assert_eq!(code(&refused), 6, "{}", err(&refused));
+        done(Command::new("setcap").arg("-r").arg(&program));
+        done(Command::new("chmod").arg("4755").arg(&program));
+    }
     let in_place = record(&["sh", "-c", "exec ./plain"]);
     assert!(err(&in_place).contains("./plain is about to be started"), "without a fork: {}", err(&in_place));
 }

@@ -26,6 +26,7 @@ mod memory;
 mod modules;
 mod rates;
 mod refusal;
+mod rights;
 mod space;
 mod start;
 mod system;
