@@ -123,7 +123,7 @@ fn programs_with_other_rights_are_refused_or_warned_about() {
     let refused = record(&["./plain"]);
     assert_eq!(code(&refused), 6, "{}", err(&refused));
     assert!(
-        err(&refused).contains("(setuid)") && err(&refused).contains("record it as root"),
+        err(&refused).contains("(setuid, capabilities)") && err(&refused).contains("record it as root"),
         "{}",
         err(&refused)
     );
