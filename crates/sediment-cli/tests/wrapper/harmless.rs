@@ -62,6 +62,10 @@ fn pipes_among_profiles() {
         let told = said(&output).contains("this is a device or a pipe, and no file");
         // A profile of something else is not looked at.
         assert_eq!(told, name != "another.prof", "{name}: {}", said(&output));
+        let mut show = Command::new("timeout");
+        show.args([LONGEST, env!("CARGO_BIN_EXE_sediment"), "show", "profiles"]).current_dir(build.0.path());
+        let text = said(&run(&mut show));
+        assert!(text.contains("this is a device or a pipe, and no file"), "{name}: {text}");
     }
     for target in ["/dev/zero", "/dev/tty", "/proc/kmsg"] {
         let build = Build::new();
