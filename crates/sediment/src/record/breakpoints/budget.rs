@@ -48,6 +48,15 @@ impl Budget {
     }
 }
 
+/// Purpose of a breakpoint. A quarter of the budget is kept for rates: they are those of the code that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To tell when a function runs for the first time.
+    FirstUse,
+    /// To tell how often one runs that has run.
+    Rate,
+}
+
 /// The pages of one address space that are its own because of breakpoints.
 #[derive(Debug)]
 pub(super) struct OwnPages {
@@ -61,8 +70,12 @@ impl OwnPages {
     }
 
     /// Whether a breakpoint may be set at this address.
-    pub(super) fn has_room(&self, address: u64) -> bool {
-        self.pages.contains(&(address / PAGE)) || self.budget.used.get() < self.budget.pages.get()
+    pub(super) fn has_room(&self, address: u64, purpose: Purpose) -> bool {
+        let limit = match purpose {
+            Purpose::FirstUse => self.budget.pages.get() / 4 * 3,
+            Purpose::Rate => self.budget.pages.get(),
+        };
+        self.pages.contains(&(address / PAGE)) || self.budget.used.get() < limit
     }
 
     /// Notes a write at this address.
@@ -137,14 +150,23 @@ mod tests {
         let mut one = OwnPages::new(&budget);
         one.wrote(0x1000);
         one.wrote(0x1fff);
-        assert!(one.has_room(0x2000), "one page of two is left");
+        assert!(one.has_room(0x2000, Purpose::Rate), "one page of two is left");
         let mut other = one.of_copy();
         other.wrote(0x1000);
-        assert!(!one.has_room(0x2000), "a copy's page is another");
-        assert!(one.has_room(0x1234), "this one is its own already");
+        assert!(!one.has_room(0x2000, Purpose::Rate), "a copy's page is another");
+        assert!(one.has_room(0x1234, Purpose::FirstUse), "this one is its own already");
         drop(other);
-        assert!(one.has_room(0x2000));
+        assert!(one.has_room(0x2000, Purpose::Rate));
         assert_eq!(budget.peak(), 2 * PAGE);
+    }
+
+    #[test]
+    fn a_quarter_is_kept_for_rates() {
+        let budget = Rc::new(Budget::new(8 * PAGE));
+        let mut pages = OwnPages::new(&budget);
+        (0..6).for_each(|page| pages.wrote(page * PAGE));
+        assert!(!pages.has_room(6 * PAGE, Purpose::FirstUse));
+        assert!(pages.has_room(6 * PAGE, Purpose::Rate));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! Memory is read in runs of pages; what is written is the bytes of one breakpoint, never more: whatever the program stores beside
 //! it meanwhile stays.
 
-use super::budget::{OwnPages, PAGE};
+use super::budget::{OwnPages, PAGE, Purpose};
 use super::machine::TRAP;
 use super::memory::Memory;
 use super::modules::{Entry, Module};
@@ -101,7 +101,7 @@ impl Image {
         &mut self,
         module: &Module,
         memory: &dyn Memory,
-        pages: &mut OwnPages,
+        (pages, purpose): (&mut OwnPages, Purpose),
         entries: impl IntoIterator<Item = usize>,
         mut set: impl FnMut(usize),
     ) -> usize {
@@ -114,7 +114,7 @@ impl Image {
         });
         for index in fitting {
             let address = self.address(&module.entries[index]);
-            if !pages.has_room(address) {
+            if !pages.has_room(address, purpose) {
                 missing += 1;
             } else if memory.write(address, &TRAP).is_ok() {
                 pages.wrote(address);

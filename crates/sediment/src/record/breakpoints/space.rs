@@ -8,7 +8,7 @@
 //!
 //! Functions are known by [`Site`], never by where an image stands in a list: mappings come and go while sites are kept elsewhere.
 
-use super::budget::{Budget, OwnPages};
+use super::budget::{Budget, OwnPages, Purpose};
 use super::image::Image;
 use super::kernel::Kernel;
 use super::machine::TRAP;
@@ -160,7 +160,7 @@ impl Space {
         let expected = modules.get(image.module).bytes_at(inside)?.first_chunk::<{ TRAP.len() }>()?;
         let mut original = [0; TRAP.len()];
         self.memory.read(address, &mut original).ok()?;
-        if original != *expected || original == TRAP || !self.pages.has_room(address) {
+        if original != *expected || original == TRAP || !self.pages.has_room(address, Purpose::Rate) {
             return None;
         }
         self.memory.write(address, &TRAP).ok()?;
@@ -278,7 +278,7 @@ impl Space {
             return;
         }
         let entries = 0..module.entries.len();
-        let missing = image.arm(module, &*self.memory, &mut self.pages, entries, |_| {});
+        let missing = image.arm(module, &*self.memory, (&mut self.pages, Purpose::FirstUse), entries, |_| {});
         let reason = "functions beyond the memory that breakpoints may cost (--max-memory), not recorded";
         modules.losses.add_many(reason, missing as u64, 0, &name);
     }
@@ -402,7 +402,7 @@ impl Space {
             let module = image.module;
             let entries = sites.range(Site { module, entry: 0 }..=Site { module, entry: u32::MAX });
             let entries = entries.map(|site| site.entry as usize);
-            image.arm(modules.get(module), &**memory, pages, entries, |entry| {
+            image.arm(modules.get(module), &**memory, (pages, Purpose::Rate), entries, |entry| {
                 armed.insert(Site { module, entry: entry as u32 });
             });
         }

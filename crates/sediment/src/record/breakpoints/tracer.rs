@@ -231,7 +231,13 @@ impl<'a> Tracer<'a> {
         if self.tasks.anyone_joins() {
             return;
         }
-        for id in std::mem::take(&mut self.unarmed) {
+        // Those that have worked most come first, while memory for breakpoints lasts.
+        let mut joined: Vec<u32> = std::mem::take(&mut self.unarmed).into_iter().collect();
+        joined.sort_by_key(|id| {
+            let time = self.spaces.get(id).and_then(|space| self.kernel.processor_time(space.process));
+            (std::cmp::Reverse(time), *id)
+        });
+        for id in joined {
             let (Some(space), Some(thread)) =
                 (self.spaces.get_mut(&id), self.tasks.of_space(id).first().copied())
             else {
