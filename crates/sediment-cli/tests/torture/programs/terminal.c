@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Runs a command on a terminal of its own, and takes the terminal away after so many milliseconds.
+//
+//   terminal MILLISECONDS COMMAND…
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+static long now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000 + t.tv_nsec / 1000000; }
+int main(int count, char **arguments) {
+    long end = now() + atol(arguments[1]);
+    int ours = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (ours < 0 || grantpt(ours) || unlockpt(ours)) return 99;
+    pid_t child = fork();
+    if (child == 0) {
+        setsid();
+        int theirs = open(ptsname(ours), O_RDWR);
+        ioctl(theirs, TIOCSCTTY, 0);
+        // Standard output stays where it is compared; the rest is the terminal's.
+        dup2(theirs, 0), dup2(theirs, 2);
+        if (theirs > 2) close(theirs);
+        execvp(arguments[2], arguments + 2);
+        _exit(98);
+    }
+    for (;;) {
+        char buffer[4096];
+        struct pollfd waiting = {ours, POLLIN, 0};
+        long left = end - now();
+        if (left <= 0) break;
+        if (poll(&waiting, 1, left) > 0 && read(ours, buffer, sizeof buffer) <= 0) usleep(1000);
+    }
+    close(ours);
+    int status;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
