@@ -132,7 +132,7 @@ impl Room<'_> {
         command.current_dir(&self.path).stdin(Stdio::null()).stdout(stream("out")).stderr(stream("err"));
         command.env("LC_ALL", "C").env("PYTHONDONTWRITEBYTECODE", "1");
         let warden = command.spawn().unwrap();
-        Watched { warden, report, out: file("out"), err: file("err") }
+        Watched { warden, report, out: file("out"), err: file("err"), sediment: self.bench.sediment.clone() }
     }
 
     /// Whether the profile is there, and can be shown.
@@ -180,6 +180,7 @@ pub(crate) struct Watched {
     report: PathBuf,
     out: PathBuf,
     err: PathBuf,
+    sediment: PathBuf,
 }
 
 fn read(path: &Path) -> String {
@@ -208,6 +209,21 @@ impl Watched {
     pub(crate) fn processes(&self) -> Vec<Process> {
         let all = processes::below(self.warden.id() as i32);
         all.into_iter().filter(|process| !process.has_ended()).collect()
+    }
+
+    /// The processes that run and are no recorder's.
+    pub(crate) fn programs(&self) -> Vec<Process> {
+        let mut all = self.processes();
+        all.retain(|process| !processes::runs(process.id, &self.sediment));
+        all
+    }
+
+    /// The first process of this name.
+    pub(crate) fn program(&self, name: &str) -> Result<i32, Fault> {
+        let name: String = name.chars().take(15).collect();
+        self.until(&format!("{name} does not run"), || {
+            self.programs().iter().find(|process| process.name == name).map(|process| process.id)
+        })
     }
 
     /// Waits for what is looked for; a fault if it does not come.
@@ -240,9 +256,20 @@ impl Watched {
     /// Waits until nobody is left.
     pub(crate) fn wait(&mut self) -> Result<Report, Fault> {
         let started = Instant::now();
+        let mut over: Option<Instant> = None;
         while self.warden.try_wait().unwrap().is_none() {
             if started.elapsed() > patience() {
                 return Err(self.hung("does not end"));
+            }
+            // Where the command has ended, no part of the recorder stays.
+            if over.is_none() && read(&self.report).lines().any(|line| line.contains(" command ")) {
+                over = Some(Instant::now());
+            }
+            if over.is_some_and(|over| over.elapsed() > patience() / 6) {
+                let stays = self.processes().into_iter().find(|process| processes::runs(process.id, &self.sediment));
+                if let Some(process) = stays {
+                    return Err(self.hung(&format!("the recorder left {} running", process.id)));
+                }
             }
             std::thread::sleep(Duration::from_millis(3));
         }

@@ -109,8 +109,8 @@ fn attached() -> Vec<Scenario> {
         row("attached_to_children_that_stop", to(STOPS)),
         row("attached_to_shared_memory", to(SHARES)),
         row("attached_without_a_first_thread", to(HEADLESS)),
-        row("attached_to_the_end", plan(WORKS, Mode::Attach, End::Own)).rounds(300_000, 400_000),
-        row("attached_to_a_crash", plan(CRASHES, Mode::Attach, End::Own)).threads(4, 8).rounds(1_000_000, 2_000_000),
+        row("attached_to_the_end", plan(WORKS, Mode::Attach, End::Program)).signals(&[15]),
+        row("attached_to_a_crash", plan(CRASHES, Mode::Attach, End::Program)).signals(&[15]).threads(4, 8),
     ]
 }
 
@@ -132,6 +132,16 @@ fn signals() -> Vec<Scenario> {
         row("signals_to_a_program", to(WORKS, Mode::Start, End::Program)).signals(ALL).short(3),
         row("signals_to_a_program_attached_to", to(THREADS, Mode::Attach, End::Program)).signals(ALL).short(3),
         row("keys_to_the_whole_group", to(THREADS, Mode::Start, End::Group)).signals(KEYS).short(2),
+        row(
+            "a_recorder_killed",
+            Plan { expect: Expect::Unharmed, ..to(THREADS, Mode::Start, End::Front) },
+        )
+        .signals(&[9]),
+        row(
+            "a_recorder_killed_that_attached",
+            Plan { expect: Expect::Unharmed, ..to(FORKS, Mode::Attach, End::Front) },
+        )
+        .signals(&[9]),
         row("interrupted_in_dlopen", to(LOADS, Mode::Attach, End::Front)).signals(&[2, 15, 1]).threads(0, 4),
     ]
 }
@@ -156,7 +166,11 @@ fn confined() -> Vec<Scenario> {
             Plan { guise: Guise::WithoutCapability, expect: Expect::Unharmed, ..through(FORKS, OTHER_USER) },
         )
         .as_root(),
-        row("programs_that_hide_attached", with(HIDES, Mode::Attach, End::Seconds, Guise::Nobody)).ranges(|_| ()),
+        row(
+            "programs_that_hide_attached",
+            Plan { expect: Expect::SameOrRefused, ..with(HIDES, Mode::Attach, End::Seconds, Guise::Nobody) },
+        )
+        .threads(20, 400),
         row("a_filter_that_forbids_tracing", refused(WORKS, Mode::Start, Guise::Filtered)),
         row("a_filter_that_forbids_attaching", refused(THREADS, Mode::Attach, Guise::Filtered)),
         row("what_yama_forbids", refused(THREADS, Mode::Attach, Guise::Yama)),
@@ -185,7 +199,10 @@ fn limits() -> Vec<Scenario> {
     let attached = |program, guise| Plan { guise, ..plan(program, Mode::Attach, End::Seconds) };
     let crowded = Plan { guise: Guise::NobodyLimited("--nproc=40"), expect: Expect::SameOrRefused, ..started(CROWDS) };
     vec![
-        row("little_memory", limited(HOARDS, "--as=60000000")).needs(&["prlimit"]).rounds(20, 60).short(1),
+        row("little_memory", Plan { through: &["prlimit", "--as=60000000"], ..started(HOARDS) })
+            .needs(&["prlimit"])
+            .rounds(20, 60),
+        row("little_memory_for_the_recorder_too", limited(HOARDS, "--as=300000000")).needs(&["prlimit"]).rounds(20, 60),
         row("hardly_any_memory", limited(WORKS, "--as=12000000")).needs(&["prlimit"]),
         row("attached_with_little_memory", attached(HOARDS, Guise::Limited("--as=60000000"))).needs(&["prlimit"]),
         row("few_files", limited(FORKS, "--nofile=12")).needs(&["prlimit"]),

@@ -40,4 +40,9 @@ impl Fault {
     pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
         Self { kind, detail: detail.into() }
     }
+
+    /// The same, with something more to say.
+    pub(crate) fn and(self, said: &str) -> Self {
+        Self { detail: format!("{}; {said}", self.detail), ..self }
+    }
 }

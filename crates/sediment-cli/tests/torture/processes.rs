@@ -26,9 +26,9 @@ impl Process {
         Some(Self { id, name: name.to_owned(), state, parent: fields.next()?.parse().ok()? })
     }
 
-    /// Whether it has ended, and waits to be waited for.
+    /// Whether it has ended, and waits to be waited for. Where only its first thread has, others stand beside it.
     pub(crate) fn has_ended(&self) -> bool {
-        matches!(self.state, 'Z' | 'X')
+        matches!(self.state, 'Z' | 'X') && numbers_in(&format!("/proc/{}/task", self.id)).len() < 2
     }
 
     /// One line for a report of what hangs.

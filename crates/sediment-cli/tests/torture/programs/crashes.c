@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Ends by the signal of its second argument, in the middle of work, as the fault or the call that raises it.
+// Ends by the signal of its second argument, after its rounds, as the fault or the call that raises it.
 #include "act.h"
 #include <sys/mman.h>
-static void once(long round) {
-    work(20);
-    if (!act_rounds || round < act_rounds - 1) return;
+static void crash(void) {
     volatile int zero = 0;
     switch (act_threads) {
     case SIGSEGV: *(volatile int *)8 = 1; break;
@@ -21,4 +19,10 @@ static void once(long round) {
     }
     expect(0, "it did not end by signal %d", act_threads);
 }
-int main(int count, char **arguments) { return act(count, arguments, once); }
+int main(int count, char **arguments) {
+    act_begin(count, arguments);
+    puts("ready"), fflush(stdout);
+    for (long round = 0; act_rounds ? round < act_rounds : !act_over; round++) work(20);
+    crash();
+    return act_finish();
+}

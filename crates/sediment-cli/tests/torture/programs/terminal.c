@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Runs a command on a terminal of its own, and takes the terminal away after so many milliseconds.
+// Runs a command on a terminal of its own, types "hello" there, and after so many milliseconds the key of that number; 0 takes the
+// terminal away.
 //
-//   terminal MILLISECONDS COMMAND…
+//   terminal MILLISECONDS KEY COMMAND…
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>
@@ -13,6 +14,7 @@
 static long now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000 + t.tv_nsec / 1000000; }
 int main(int count, char **arguments) {
     long end = now() + atol(arguments[1]);
+    char key = atoi(arguments[2]);
     int ours = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (ours < 0 || grantpt(ours) || unlockpt(ours)) return 99;
     pid_t child = fork();
@@ -23,18 +25,22 @@ int main(int count, char **arguments) {
         // Standard output stays where it is compared; the rest is the terminal's.
         dup2(theirs, 0), dup2(theirs, 2);
         if (theirs > 2) close(theirs);
-        execvp(arguments[2], arguments + 2);
+        execvp(arguments[3], arguments + 3);
         _exit(98);
     }
+    write(ours, "hello\n", 6);
+    int status, done = 0;
     for (;;) {
         char buffer[4096];
         struct pollfd waiting = {ours, POLLIN, 0};
-        long left = end - now();
-        if (left <= 0) break;
-        if (poll(&waiting, 1, left) > 0 && read(ours, buffer, sizeof buffer) <= 0) usleep(1000);
+        if (poll(&waiting, 1, 20) > 0 && read(ours, buffer, sizeof buffer) <= 0) usleep(5000);
+        if (waitpid(child, &status, WNOHANG) == child) break;
+        if (done || now() < end) continue;
+        done = 1;
+        if (key) { write(ours, &key, 1); continue; }
+        close(ours);
+        waitpid(child, &status, 0);
+        break;
     }
-    close(ours);
-    int status;
-    waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
