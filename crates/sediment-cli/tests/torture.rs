@@ -29,6 +29,12 @@ mod plan;
 mod processes;
 #[path = "torture/scenario.rs"]
 mod scenario;
+#[path = "torture/servers.rs"]
+mod servers;
+#[path = "torture/special.rs"]
+mod special;
+#[path = "torture/real.rs"]
+mod real;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 
@@ -44,8 +50,9 @@ fn main() {
     let arguments = Arguments::from_args();
     let bench = Arc::new(Bench::new());
     let journal = Arc::new(Journal::open());
+    let scenarios = [catalogue::scenarios(), special::scenarios(), real::scenarios(), servers::scenarios()];
     let mut trials: Vec<Trial> =
-        catalogue::scenarios().into_iter().map(|scenario| trial(scenario, &bench, &journal)).collect();
+        scenarios.into_iter().flatten().map(|scenario| trial(scenario, &bench, &journal)).collect();
     trials.push(Trial::test("printed_parameters_can_be_run_again", || {
         parameters::printed_parameters_can_be_run_again();
         Ok(())

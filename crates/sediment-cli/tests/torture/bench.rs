@@ -80,6 +80,11 @@ impl Bench {
         self.compile(name, &format!("{name}.c"), &[])
     }
 
+    /// A library that is loaded before others.
+    pub(crate) fn library(&self, name: &str) -> PathBuf {
+        self.compile(&format!("{name}.so"), &format!("{name}.c"), &["-shared", "-fPIC"])
+    }
+
     /// A fresh folder for a run, which everybody may write to.
     pub(crate) fn room(&self) -> Room<'_> {
         let folder = tempfile::tempdir_in(self.folder.path()).unwrap();

@@ -71,11 +71,6 @@ impl Scenario {
         self.ranges(|ranges| ranges.threads = (low, high))
     }
 
-    /// First uses alone.
-    pub(crate) fn startup(self) -> Self {
-        self.ranges(|ranges| ranges.startup = (1, 1))
-    }
-
     /// With call rates.
     pub(crate) fn rates(self) -> Self {
         self.ranges(|ranges| ranges.startup = (0, 0))
