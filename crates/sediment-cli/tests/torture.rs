@@ -9,6 +9,8 @@
 //!   SEDIMENT_MINUTES=N           begins no further run after so long
 //!   SEDIMENT_LOAD=N              brings the machine to this load average first
 //!   SEDIMENT_PARAMETERS="…"      replaces drawn parameters, as they are printed where a run fails
+//!   SEDIMENT_KILLS=N             measures how often SIGKILL of the tracing process kills a program, N times in each setting
+//!   SEDIMENT_SERVER_SECONDS=N    how long PostgreSQL is attached to and let go under load (600)
 //!   SEDIMENT_PATIENCE=SECONDS    what counts as hung (60)
 
 #[path = "torture/bench.rs"]
@@ -19,6 +21,8 @@ mod catalogue;
 mod fault;
 #[path = "torture/journal.rs"]
 mod journal;
+#[path = "torture/kills.rs"]
+mod kills;
 #[path = "torture/made.rs"]
 mod made;
 #[path = "torture/parameters.rs"]
@@ -57,6 +61,13 @@ fn main() {
         parameters::printed_parameters_can_be_run_again();
         Ok(())
     }));
+    let times = number("SEDIMENT_KILLS");
+    let for_kills = Arc::clone(&bench);
+    let kills = Trial::test("killing_the_tracing_process", move || {
+        kills::measure(&for_kills, times.unwrap_or(1));
+        Ok(())
+    });
+    trials.push(kills.with_ignored_flag(times.is_none()));
     let load = (!arguments.list).then(|| under_load(&bench)).flatten();
     let conclusion = libtest_mimic::run(&arguments, trials);
     if let Some(mut load) = load {
@@ -90,8 +101,8 @@ fn run_all(scenario: &Scenario, bench: &Bench, journal: &Journal) {
         if journal.has(scenario.name, seed) {
             continue;
         }
-        if journal.is_over() {
-            break;
+        if journal.leaves() {
+            continue;
         }
         let drawn = scenario.ranges.draw(seed).replaced_by(&replaced);
         let started = Instant::now();

@@ -7,11 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 pub(crate) struct Journal {
     file: Option<PathBuf>,
     until: Option<Instant>,
+    left: AtomicUsize,
     rows: Mutex<BTreeMap<String, Row>>,
 }
 
@@ -28,7 +30,7 @@ impl Journal {
     pub(crate) fn open() -> Self {
         let file = std::env::var_os("SEDIMENT_JOURNAL").map(PathBuf::from);
         let until = super::number("SEDIMENT_MINUTES").map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
-        let journal = Self { file, until, rows: Mutex::default() };
+        let journal = Self { file, until, left: AtomicUsize::new(0), rows: Mutex::default() };
         let text = journal.file.as_ref().and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
         for line in text.lines() {
             journal.take(line);
@@ -54,9 +56,11 @@ impl Journal {
         self.rows.lock().unwrap().get(name).is_some_and(|row| row.seeds.contains(&seed))
     }
 
-    /// Whether no further run is to begin.
-    pub(crate) fn is_over(&self) -> bool {
-        self.until.is_some_and(|until| Instant::now() > until)
+    /// Whether no further run is to begin; counts those that do not.
+    pub(crate) fn leaves(&self) -> bool {
+        let over = self.until.is_some_and(|until| Instant::now() > until);
+        self.left.fetch_add(usize::from(over), Ordering::Relaxed);
+        over
     }
 
     /// How often this came out wrong in this way, if it did.
@@ -106,5 +110,9 @@ impl Journal {
             }
         }
         print(&format!("all {} scenarios", rows.len()), runs, &all);
+        let left = self.left.load(Ordering::Relaxed);
+        if left > 0 {
+            println!("\n{left} runs are left for another part");
+        }
     }
 }
