@@ -3,7 +3,7 @@
 //! same run without a recorder. Same output, exit code and signals; code in memory as in the files once the program is let go; nothing
 //! left stopped or running; the profile kept; all of it in bounded time.
 //!
-//! The short form runs each scenario once or a few times. The environment asks for more:
+//! The short form runs each scenario once or a few times, but for those that take long. The environment asks for more:
 //!   SEDIMENT_REPEATS=N           runs each scenario N times, with seeds from SEDIMENT_SEED (1) on
 //!   SEDIMENT_JOURNAL=FILE        keeps what was run, and does not run it again
 //!   SEDIMENT_MINUTES=N           begins no further run after so long
@@ -31,14 +31,14 @@ mod parameters;
 mod plan;
 #[path = "torture/processes.rs"]
 mod processes;
+#[path = "torture/real.rs"]
+mod real;
 #[path = "torture/scenario.rs"]
 mod scenario;
 #[path = "torture/servers.rs"]
 mod servers;
 #[path = "torture/special.rs"]
 mod special;
-#[path = "torture/real.rs"]
-mod real;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 
@@ -79,13 +79,18 @@ fn main() {
 }
 
 fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: this is no number")))
+    std::env::var(name)
+        .ok()
+        .map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: this is no number")))
 }
 
 fn trial(scenario: Scenario, bench: &Arc<Bench>, journal: &Arc<Journal>) -> Trial {
     let (bench, journal, name) = (Arc::clone(bench), Arc::clone(journal), scenario.name);
     if let Some(why) = scenario.impossible() {
         eprintln!("{name}: {why}");
+        return Trial::test(name, || Ok(())).with_ignored_flag(true);
+    }
+    if scenario.short == 0 && number("SEDIMENT_REPEATS").is_none() {
         return Trial::test(name, || Ok(())).with_ignored_flag(true);
     }
     let needs = scenario.needs.clone();

@@ -67,7 +67,11 @@ impl Bench {
                 let program = self.programs().join(name);
                 let compiler = if source.ends_with(".cc") { "c++" } else { "cc" };
                 let mut compile = Command::new(compiler);
-                compile.args(["-O1", "-w", "-pthread", "-o"]).arg(&program).arg(sources.join(source)).args(flags);
+                compile
+                    .args(["-O1", "-w", "-pthread", "-o"])
+                    .arg(&program)
+                    .arg(sources.join(source))
+                    .args(flags);
                 let done = compile.current_dir(self.programs()).output().unwrap();
                 assert!(done.status.success(), "{source}: {}", String::from_utf8_lossy(&done.stderr));
                 program
@@ -104,7 +108,8 @@ impl Room<'_> {
     /// Puts a program and its libraries into the folder; returns its path.
     pub(crate) fn place(&self, made: &Made) -> String {
         for library in made.libraries {
-            let flags: Vec<&str> = ["-shared", "-fPIC"].into_iter().chain(library.flags.iter().copied()).collect();
+            let flags: Vec<&str> =
+                ["-shared", "-fPIC"].into_iter().chain(library.flags.iter().copied()).collect();
             let there = self.bench.compile(library.name, library.source, &flags);
             let _ = std::fs::hard_link(there, self.path.join(library.name));
         }
@@ -271,7 +276,8 @@ impl Watched {
                 over = Some(Instant::now());
             }
             if over.is_some_and(|over| over.elapsed() > patience() / 6) {
-                let stays = self.processes().into_iter().find(|process| processes::runs(process.id, &self.sediment));
+                let stays =
+                    self.processes().into_iter().find(|process| processes::runs(process.id, &self.sediment));
                 if let Some(process) = stays {
                     return Err(self.hung(&format!("the recorder left {} running", process.id)));
                 }

@@ -116,7 +116,8 @@ fn attached() -> Vec<Scenario> {
 
 /// All signals that end something or can be caught, but for SIGKILL; behind 31 the first and last of the real-time ones.
 const ALL: &[u32] = &[
-    3, 10, 14, 1, 2, 4, 5, 6, 7, 8, 11, 12, 13, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 34, 64,
+    3, 10, 14, 1, 2, 4, 5, 6, 7, 8, 11, 12, 13, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29,
+    30, 31, 34, 64,
 ];
 /// Those that a process can catch and go on from.
 const CAUGHT: &[u32] = &[3, 15, 10, 1, 2, 5, 6, 7, 12, 13, 14, 16, 24, 25, 26, 27, 29, 30, 31, 34, 64];
@@ -126,17 +127,20 @@ fn signals() -> Vec<Scenario> {
     let to = |program, mode, end| plan(program, mode, end);
     vec![
         row("signals_to_a_recorder", to(THREADS, Mode::Start, End::Front)).signals(ALL).short(3),
-        row("signals_to_a_recorder_that_attached", to(THREADS, Mode::Attach, End::Front)).signals(ALL).short(4),
+        row("signals_to_a_recorder_that_attached", to(THREADS, Mode::Attach, End::Front))
+            .signals(ALL)
+            .short(4),
         row("signals_to_the_tracing_process", to(WORKS, Mode::Start, End::Tracer)).signals(CAUGHT).short(2),
-        row("signals_to_the_tracing_process_that_attached", to(FORKS, Mode::Attach, End::Tracer)).signals(CAUGHT).short(2),
+        row("signals_to_the_tracing_process_that_attached", to(FORKS, Mode::Attach, End::Tracer))
+            .signals(CAUGHT)
+            .short(2),
         row("signals_to_a_program", to(WORKS, Mode::Start, End::Program)).signals(ALL).short(3),
-        row("signals_to_a_program_attached_to", to(THREADS, Mode::Attach, End::Program)).signals(ALL).short(3),
+        row("signals_to_a_program_attached_to", to(THREADS, Mode::Attach, End::Program))
+            .signals(ALL)
+            .short(3),
         row("keys_to_the_whole_group", to(THREADS, Mode::Start, End::Group)).signals(KEYS).short(2),
-        row(
-            "a_recorder_killed",
-            Plan { expect: Expect::Unharmed, ..to(THREADS, Mode::Start, End::Front) },
-        )
-        .signals(&[9]),
+        row("a_recorder_killed", Plan { expect: Expect::Unharmed, ..to(THREADS, Mode::Start, End::Front) })
+            .signals(&[9]),
         row(
             "a_recorder_killed_that_attached",
             Plan { expect: Expect::Unharmed, ..to(FORKS, Mode::Attach, End::Front) },
@@ -149,7 +153,8 @@ fn signals() -> Vec<Scenario> {
 /// What containers and users without rights may not do.
 fn confined() -> Vec<Scenario> {
     let with = |program, mode, end, guise| Plan { guise, ..plan(program, mode, end) };
-    let refused = |program, mode, guise| Plan { guise, expect: Expect::Refused, ..plan(program, mode, End::Seconds) };
+    let refused =
+        |program, mode, guise| Plan { guise, expect: Expect::Refused, ..plan(program, mode, End::Seconds) };
     let own = |program, guise| with(program, Mode::Start, End::Own, guise);
     let through = |program, words| Plan { through: words, ..started(program) };
     const OTHER_USER: &[&str] = &["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups"];
@@ -157,10 +162,24 @@ fn confined() -> Vec<Scenario> {
         row("a_user_without_rights", own(FORKS, Guise::Nobody)),
         row("a_user_without_rights_who_attaches", with(LEAVES, Mode::Attach, End::Seconds, Guise::Nobody)),
         row("without_the_capability", own(THREADS, Guise::WithoutCapability)).as_root(),
-        row("without_the_capability_attached", with(FORKS, Mode::Attach, End::Seconds, Guise::WithoutCapability)).as_root(),
-        row("users_changed_without_the_capability", own(DROPS, Guise::WithoutCapability)).as_root().rounds(20, 60),
-        row("users_changed_without_the_capability_let_go", with(DROPS, Mode::Start, End::Seconds, Guise::WithoutCapability)).as_root(),
-        row("users_changed_without_the_capability_attached", with(DROPS, Mode::Attach, End::Seconds, Guise::WithoutCapability)).as_root(),
+        row(
+            "without_the_capability_attached",
+            with(FORKS, Mode::Attach, End::Seconds, Guise::WithoutCapability),
+        )
+        .as_root(),
+        row("users_changed_without_the_capability", own(DROPS, Guise::WithoutCapability))
+            .as_root()
+            .rounds(20, 60),
+        row(
+            "users_changed_without_the_capability_let_go",
+            with(DROPS, Mode::Start, End::Seconds, Guise::WithoutCapability),
+        )
+        .as_root(),
+        row(
+            "users_changed_without_the_capability_attached",
+            with(DROPS, Mode::Attach, End::Seconds, Guise::WithoutCapability),
+        )
+        .as_root(),
         row(
             "another_user_without_the_capability",
             Plan { guise: Guise::WithoutCapability, expect: Expect::Unharmed, ..through(FORKS, OTHER_USER) },
@@ -176,16 +195,17 @@ fn confined() -> Vec<Scenario> {
         row("what_yama_forbids", refused(THREADS, Mode::Attach, Guise::Yama)),
         row("programs_of_others", refused(THREADS, Mode::Attach, Guise::Stranger)).as_root(),
         row("in_a_user_namespace", own(FORKS, Guise::UserNamespace)).needs(&["unshare"]).as_root(),
-        row("out_of_a_user_namespace", refused(THREADS, Mode::Attach, Guise::UserNamespace)).needs(&["unshare"]).as_root(),
+        row("out_of_a_user_namespace", refused(THREADS, Mode::Attach, Guise::UserNamespace))
+            .needs(&["unshare"])
+            .as_root(),
         row("in_a_pid_namespace", own(LEAVES, Guise::PidNamespace)).needs(&["unshare"]).as_root(),
-        row("let_go_in_a_pid_namespace", with(THREADS, Mode::Start, End::Seconds, Guise::PidNamespace)).needs(&["unshare"]).as_root(),
+        row("let_go_in_a_pid_namespace", with(THREADS, Mode::Start, End::Seconds, Guise::PidNamespace))
+            .needs(&["unshare"])
+            .as_root(),
         row("into_a_user_namespace", through(THREADS, &["unshare", "-Ur"])).needs(&["unshare"]).as_root(),
-        row(
-            "into_a_pid_namespace",
-            through(FORKS, &["unshare", "--pid", "--fork", "--mount-proc"]),
-        )
-        .needs(&["unshare"])
-        .as_root(),
+        row("into_a_pid_namespace", through(FORKS, &["unshare", "--pid", "--fork", "--mount-proc"]))
+            .needs(&["unshare"])
+            .as_root(),
     ]
 }
 
@@ -197,19 +217,28 @@ fn limits() -> Vec<Scenario> {
         ..started(program)
     };
     let attached = |program, guise| Plan { guise, ..plan(program, Mode::Attach, End::Seconds) };
-    let crowded = Plan { guise: Guise::NobodyLimited("--nproc=40"), expect: Expect::SameOrRefused, ..started(CROWDS) };
+    let crowded =
+        Plan { guise: Guise::NobodyLimited("--nproc=40"), expect: Expect::SameOrRefused, ..started(CROWDS) };
     vec![
         row("little_memory", Plan { through: &["prlimit", "--as=60000000"], ..started(HOARDS) })
             .needs(&["prlimit"])
             .rounds(20, 60),
-        row("little_memory_for_the_recorder_too", limited(HOARDS, "--as=300000000")).needs(&["prlimit"]).rounds(20, 60),
+        row("little_memory_for_the_recorder_too", limited(HOARDS, "--as=300000000"))
+            .needs(&["prlimit"])
+            .rounds(20, 60),
         row("hardly_any_memory", limited(WORKS, "--as=12000000")).needs(&["prlimit"]),
-        row("attached_with_little_memory", attached(HOARDS, Guise::Limited("--as=60000000"))).needs(&["prlimit"]),
+        row("attached_with_little_memory", attached(HOARDS, Guise::Limited("--as=60000000")))
+            .needs(&["prlimit"]),
         row("few_files", limited(FORKS, "--nofile=12")).needs(&["prlimit"]),
         row("hardly_any_files", limited(WORKS, "--nofile=5")).needs(&["prlimit"]),
         row("a_full_process_table", crowded).needs(&["prlimit"]).as_root().rounds(3, 6),
-        row("attached_with_a_full_process_table", attached(CROWDS, Guise::NobodyLimited("--nproc=40"))).needs(&["prlimit"]).as_root(),
-        row("no_files_may_grow", Plan { expect: Expect::SameOrRefused, guise: Guise::Limited("--fsize=200000"), ..started(WORKS) })
-            .needs(&["prlimit"]),
+        row("attached_with_a_full_process_table", attached(CROWDS, Guise::NobodyLimited("--nproc=40")))
+            .needs(&["prlimit"])
+            .as_root(),
+        row(
+            "no_files_may_grow",
+            Plan { expect: Expect::SameOrRefused, guise: Guise::Limited("--fsize=200000"), ..started(WORKS) },
+        )
+        .needs(&["prlimit"]),
     ]
 }

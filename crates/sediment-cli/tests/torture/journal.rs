@@ -29,9 +29,11 @@ impl Journal {
     /// An empty one, or what SEDIMENT_JOURNAL has kept.
     pub(crate) fn open() -> Self {
         let file = std::env::var_os("SEDIMENT_JOURNAL").map(PathBuf::from);
-        let until = super::number("SEDIMENT_MINUTES").map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
+        let until = super::number("SEDIMENT_MINUTES")
+            .map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
         let journal = Self { file, until, left: AtomicUsize::new(0), rows: Mutex::default() };
-        let text = journal.file.as_ref().and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
+        let text =
+            journal.file.as_ref().and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
         for line in text.lines() {
             journal.take(line);
         }
@@ -68,7 +70,13 @@ impl Journal {
         self.rows.lock().unwrap().get(name)?.faults.get(&kind).copied()
     }
 
-    pub(crate) fn add(&self, name: &str, drawn: &Parameters, fault: Option<(Parameters, Fault)>, took: Duration) {
+    pub(crate) fn add(
+        &self,
+        name: &str,
+        drawn: &Parameters,
+        fault: Option<(Parameters, Fault)>,
+        took: Duration,
+    ) {
         let (how, said) = match fault {
             None => ("well", drawn.to_string()),
             Some((smallest, fault)) => {
@@ -99,7 +107,11 @@ impl Journal {
         let print = |name: &str, runs: usize, row: &Row| {
             let counts = KINDS.iter().map(|kind| row.faults.get(kind).copied().unwrap_or(0).to_string());
             let counts: Vec<String> = counts.collect();
-            println!("| {name} | {runs} | {} | {:.1} |", counts.join(" | "), row.seconds / runs.max(1) as f64);
+            println!(
+                "| {name} | {runs} | {} | {:.1} |",
+                counts.join(" | "),
+                row.seconds / runs.max(1) as f64
+            );
         };
         for (name, row) in rows.iter() {
             print(&name.replace('_', " "), row.seeds.len(), row);

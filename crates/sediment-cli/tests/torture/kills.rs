@@ -63,6 +63,10 @@ fn died(bench: &Bench, parameters: &Parameters, made: &Made, attach: bool) -> Re
     let lives = Path::new(&format!("/proc/{program}/exe")).exists();
     processes::signal(program, TERM);
     let report = target.wait()?;
-    let well = if attach { report.command.code() == 7 } else { report.orphans.iter().any(|(_, ended)| ended.code() == 7) };
+    let well = if attach {
+        report.command.code() == 7
+    } else {
+        report.orphans.iter().any(|(_, ended)| ended.code() == 7)
+    };
     Ok(!lives || !well)
 }

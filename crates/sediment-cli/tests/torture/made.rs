@@ -16,7 +16,8 @@ const WIDE: Library = Library { name: "libwide.so", source: "wide.c", flags: &[]
 
 pub(crate) const WORKS: Made = made("works", "works.c");
 pub(crate) const WORKS_STATIC: Made = Made { name: "works-static", flags: &["-static"], ..WORKS };
-pub(crate) const WORKS_STATIC_PIE: Made = Made { name: "works-pie", flags: &["-static-pie", "-fPIE"], ..WORKS };
+pub(crate) const WORKS_STATIC_PIE: Made =
+    Made { name: "works-pie", flags: &["-static-pie", "-fPIE"], ..WORKS };
 pub(crate) const THREADS: Made = made("threads", "threads.c");
 pub(crate) const THREADS_STATIC: Made = Made { name: "threads-static", flags: &["-static"], ..THREADS };
 pub(crate) const FORKS: Made = made("forks", "forks.c");
@@ -29,15 +30,24 @@ pub(crate) const LOADS: Made = Made {
     libraries: &[WIDE, NARROW[0], NARROW[1], NARROW[2]],
     ..made("loads", "loads.c")
 };
-pub(crate) const DELETES: Made = Made { flags: &["-ldl"], libraries: &NARROW, ..made("deletes", "deletes.c") };
-pub(crate) const PROTECTS: Made = Made { flags: &["-ldl"], libraries: &NARROW, ..made("protects", "protects.c") };
+pub(crate) const DELETES: Made =
+    Made { flags: &["-ldl"], libraries: &NARROW, ..made("deletes", "deletes.c") };
+pub(crate) const PROTECTS: Made =
+    Made { flags: &["-ldl"], libraries: &NARROW, ..made("protects", "protects.c") };
 pub(crate) const TURNS: Made = made("turns", "turns.c");
 pub(crate) const PATCHES: Made = made("patches", "patches.c");
 pub(crate) const REWRITES: Made = made("rewrites", "rewrites.c");
 pub(crate) const GENERATES: Made = made("generates", "generates.c");
 pub(crate) const MAPS: Made = made("maps", "maps.c");
 pub(crate) const WRITABLE: Made = Made {
-    flags: &["-static", "-nostdlib", "-ffreestanding", "-fno-stack-protector", "-fcf-protection=none", "-Wl,-N"],
+    flags: &[
+        "-static",
+        "-nostdlib",
+        "-ffreestanding",
+        "-fno-stack-protector",
+        "-fcf-protection=none",
+        "-Wl,-N",
+    ],
     ..made("writable", "writable.c")
 };
 pub(crate) const SIGNALS: Made = made("signals", "signals.c");

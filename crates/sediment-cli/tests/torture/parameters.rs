@@ -36,7 +36,14 @@ pub(crate) struct Ranges {
 
 impl Default for Ranges {
     fn default() -> Self {
-        Self { rounds: (200, 500), threads: (2, 8), delay: (0, 150), time: (50, 400), startup: (0, 1), signals: &[] }
+        Self {
+            rounds: (200, 500),
+            threads: (2, 8),
+            delay: (0, 150),
+            time: (50, 400),
+            startup: (0, 1),
+            signals: &[],
+        }
     }
 }
 

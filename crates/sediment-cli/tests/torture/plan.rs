@@ -192,7 +192,12 @@ impl Plan {
         words
     }
 
-    fn start(&self, room: &Room<'_>, parameters: &Parameters, without: &(Report, String)) -> Result<(), Fault> {
+    fn start(
+        &self,
+        room: &Room<'_>,
+        parameters: &Parameters,
+        without: &(Report, String),
+    ) -> Result<(), Fault> {
         let sediment = &room.bench.sediment;
         let program = self.program_words(room, parameters);
         // What confines the program confines the recorder; what stands before the program stays there.
@@ -237,7 +242,11 @@ impl Plan {
     }
 
     /// Waits for the end of a recorder that may refuse; none where it did not.
-    fn refused(&self, watched: &mut Watched, parameters: &Parameters) -> Result<Option<Result<(), Fault>>, Fault> {
+    fn refused(
+        &self,
+        watched: &mut Watched,
+        parameters: &Parameters,
+    ) -> Result<Option<Result<(), Fault>>, Fault> {
         if self.expect == Expect::SameOrRefused {
             // What is recorded has printed something before it ends.
             watched.printed("ready\n")?;
@@ -266,16 +275,23 @@ impl Plan {
         let name: String = self.program.name.chars().take(15).collect();
         let said = || format!("recorder ended with {:?}, said: {}", report.command, watched.err());
         let mine = report.orphans.iter().find(|(orphan, _)| *orphan == name).map(|(_, ended)| *ended);
-        let as_without = report.command.code() == without.command.code() && matches!(report.command, Ended::Exit(_));
+        let as_without =
+            report.command.code() == without.command.code() && matches!(report.command, Ended::Exit(_));
         let alone = matches!(self.end, End::Front | End::Tracer) && mine == Some(without.command);
         let out = watched.out();
         if !as_without && !alone {
             if let Some(Ended::Signal(number)) = mine {
-                return Err(Fault::new(Kind::Killed, format!("the program was killed by signal {number}; {}", said())));
+                return Err(Fault::new(
+                    Kind::Killed,
+                    format!("the program was killed by signal {number}; {}", said()),
+                ));
             }
             let by = report.command.code() - 128;
             if matches!(without.command, Ended::Exit(_)) && matches!(by, 4 | 5 | 7 | 11) {
-                return Err(Fault::new(Kind::Killed, format!("the program was killed by signal {by}; {}", said())));
+                return Err(Fault::new(
+                    Kind::Killed,
+                    format!("the program was killed by signal {by}; {}", said()),
+                ));
             }
             let whole = out == *without_out;
             let kind = if whole && room.profile().is_err() { Kind::Lost } else { Kind::Changed };
@@ -289,7 +305,8 @@ impl Plan {
             report.orphans.iter().filter(foreign).cloned().collect()
         };
         if others(report) != others(without) {
-            let detail = format!("left behind {:?} instead of {:?}; {}", report.orphans, without.orphans, said());
+            let detail =
+                format!("left behind {:?} instead of {:?}; {}", report.orphans, without.orphans, said());
             return Err(Fault::new(Kind::Changed, detail));
         }
         self.expect_profile(room, parameters, &said())
@@ -303,7 +320,12 @@ impl Plan {
         room.profile().map_err(|why| Fault::new(Kind::Lost, format!("{why}; {said}")))
     }
 
-    fn attach(&self, room: &Room<'_>, parameters: &Parameters, without: &(Report, String)) -> Result<(), Fault> {
+    fn attach(
+        &self,
+        room: &Room<'_>,
+        parameters: &Parameters,
+        without: &(Report, String),
+    ) -> Result<(), Fault> {
         let sediment = &room.bench.sediment;
         let mut target = room.start("recorded", &self.program_words(room, parameters));
         target.printed("ready\n")?;
@@ -341,7 +363,10 @@ impl Plan {
         let (expected, expected_out) = without;
         if report.command != expected.command {
             let kind = if matches!(report.command, Ended::Signal(_)) { Kind::Killed } else { Kind::Changed };
-            return Err(Fault::new(kind, format!("ended with {:?} instead of {:?}; {said}", report.command, expected.command)));
+            return Err(Fault::new(
+                kind,
+                format!("ended with {:?} instead of {:?}; {said}", report.command, expected.command),
+            ));
         }
         if let Some(difference) = difference(&target.out(), expected_out) {
             return Err(Fault::new(Kind::Changed, format!("{difference}; {said}")));
@@ -349,7 +374,9 @@ impl Plan {
         let code = recorded.command.code();
         match self.expect {
             Expect::Refused if code == 6 => Ok(()),
-            Expect::Refused => Err(Fault::new(Kind::Changed, format!("exit code {code} instead of a refusal; {said}"))),
+            Expect::Refused => {
+                Err(Fault::new(Kind::Changed, format!("exit code {code} instead of a refusal; {said}")))
+            }
             Expect::SameOrRefused if matches!(code, 1 | 6) && !recorder.err().is_empty() => Ok(()),
             _ => {
                 if matches!(self.end, End::Own | End::Seconds) && code != 0 && self.expect == Expect::Same {
@@ -372,7 +399,9 @@ impl Plan {
         attached(recorder, program)?;
         std::thread::sleep(Duration::from_millis(u64::from(parameters.delay)));
         let all = recorder.processes();
-        let Some(front) = all.iter().find(|process| processes::runs(process.id, sediment)).map(|process| process.id) else {
+        let Some(front) =
+            all.iter().find(|process| processes::runs(process.id, sediment)).map(|process| process.id)
+        else {
             return Ok(());
         };
         let receiver = match self.end {
@@ -383,7 +412,9 @@ impl Plan {
         let started = Instant::now();
         let goes_on = || processes::runs(front, sediment) && is_traced(target);
         while goes_on() {
-            if started.elapsed() > Duration::from_millis(if GOES_ON.contains(&parameters.signal) { 150 } else { 3000 }) {
+            if started.elapsed()
+                > Duration::from_millis(if GOES_ON.contains(&parameters.signal) { 150 } else { 3000 })
+            {
                 processes::signal(receiver, CONT);
                 processes::signal(front, INT);
                 break;
@@ -444,7 +475,10 @@ pub(crate) fn code_is_whole(target: &Watched, own_code: bool) -> Result<(), Faul
         let changed = if own_code { 0 } else { found.changed.len() };
         if found.armed.len() + changed > 0 {
             let (armed, first) = (found.armed.len(), found.first);
-            let detail = format!("{armed} breakpoints and {changed} other bytes in {}, the first in {first}", process.name);
+            let detail = format!(
+                "{armed} breakpoints and {changed} other bytes in {}, the first in {first}",
+                process.name
+            );
             return Err(Fault::new(Kind::Armed, detail));
         }
     }

@@ -33,9 +33,17 @@ impl Process {
 
     /// One line for a report of what hangs.
     pub(crate) fn describe(&self) -> String {
-        let read = |name: &str| std::fs::read_to_string(format!("/proc/{}/{name}", self.id)).unwrap_or_default();
+        let read =
+            |name: &str| std::fs::read_to_string(format!("/proc/{}/{name}", self.id)).unwrap_or_default();
         let tracer = field(&read("status"), "TracerPid").unwrap_or_default();
-        format!("{} {} below {}: state {}, tracer {tracer}, in {}", self.id, self.name, self.parent, self.state, read("wchan"))
+        format!(
+            "{} {} below {}: state {}, tracer {tracer}, in {}",
+            self.id,
+            self.name,
+            self.parent,
+            self.state,
+            read("wchan")
+        )
     }
 }
 
@@ -76,12 +84,16 @@ pub(crate) fn runs(process: i32, program: &Path) -> bool {
 
 /// Who traces a process, by any of its threads.
 pub(crate) fn tracer(process: i32) -> Option<i32> {
-    threads(process).into_iter().find_map(|status| field(&status, "TracerPid")?.parse().ok().filter(|id| *id != 0))
+    threads(process)
+        .into_iter()
+        .find_map(|status| field(&status, "TracerPid")?.parse().ok().filter(|id| *id != 0))
 }
 
 /// Whether a thread of it is stopped, by a signal or a tracer.
 pub(crate) fn is_stopped(process: i32) -> bool {
-    threads(process).iter().any(|status| field(status, "State").is_some_and(|state| state.starts_with(['T', 't'])))
+    threads(process)
+        .iter()
+        .any(|status| field(status, "State").is_some_and(|state| state.starts_with(['T', 't'])))
 }
 
 fn threads(process: i32) -> Vec<String> {
@@ -180,9 +192,14 @@ fn compare_mapping(process: i32, line: &str, memory: &File, found: &mut Differen
             }
         }
         found.compared += length as u64;
-        for (index, (here, there)) in here.iter().zip(&there).enumerate().filter(|(_, (here, there))| here != there) {
+        for (index, (here, there)) in
+            here.iter().zip(&there).enumerate().filter(|(_, (here, there))| here != there)
+        {
             if found.first.is_empty() {
-                found.first = format!("{path} at {:#x}: {here:02x} instead of {there:02x}", offset + (at - start) + index as u64);
+                found.first = format!(
+                    "{path} at {:#x}: {here:02x} instead of {there:02x}",
+                    offset + (at - start) + index as u64
+                );
             }
             let kind = if *here == BREAKPOINT { &mut found.armed } else { &mut found.changed };
             kind.insert(at + index as u64);

@@ -15,14 +15,18 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         special(name, move |bench, parameters| same(bench, parameters, words, false))
     };
     let cut = |name, words: fn(&Room<'_>) -> Vec<String>| {
-        special(name, move |bench, parameters| same(bench, parameters, words, true)).ranges(|ranges| ranges.time = (50, 2500))
+        special(name, move |bench, parameters| same(bench, parameters, words, true))
+            .ranges(|ranges| ranges.time = (50, 2500))
     };
     vec![
         whole("python_imports_its_library", |_| script("python3", "modules.py")).needs(&["python3"]).rates(),
         cut("python_let_go_while_it_imports", |_| script("python3", "modules.py")).needs(&["python3"]),
         special("python_attached_to_while_it_imports", python_attached).needs(&["python3"]),
         whole("perl_loads_modules", |_| words_of(&["perl", "-e", PERL])).needs(&["perl"]),
-        whole("node_loads_modules", |_| words_of(&["node", "-e", NODE])).needs(&["node"]).short(0).at_most(20),
+        whole("node_loads_modules", |_| words_of(&["node", "-e", NODE]))
+            .needs(&["node"])
+            .short(0)
+            .at_most(20),
         whole("php_loads_extensions", |_| words_of(&["php", "-r", PHP])).needs(&["php"]),
         whole("ruby_loads_libraries", |_| words_of(&["ruby", "-e", RUBY])).needs(&["ruby"]),
         whole("a_browser", browser).needs(&["chromium"]).short(0).at_most(20).rates(),
@@ -80,8 +84,19 @@ fn browser(room: &Room<'_>) -> Vec<String> {
         c.getImageData(2, 2, 1, 1).data[3];</script>";
     std::fs::write(&page, text).unwrap();
     let _ = std::fs::remove_dir_all(room.path.join("data"));
-    let mut words = words_of(&["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]);
-    words.extend(words_of(&["--disable-background-networking", "--disable-component-update", "--disable-sync"]));
+    let mut words = words_of(&[
+        "chromium",
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+    ]);
+    words.extend(words_of(&[
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+    ]));
     words.extend(words_of(&["--disable-default-apps", "--disable-crash-reporter", "--disable-breakpad"]));
     words.push(format!("--user-data-dir={}", room.path.join("data").display()));
     words.extend(["--dump-dom".to_owned(), format!("file://{}", page.display())]);
@@ -111,7 +126,13 @@ fn same(
     if report.command.code() != expected.command.code() {
         let killed = report.command.code() > 128 && expected.command.code() < 128;
         let lost = room.profile().is_err() && watched.out() == without.out();
-        let kind = if killed { Kind::Killed } else if lost { Kind::Lost } else { Kind::Changed };
+        let kind = if killed {
+            Kind::Killed
+        } else if lost {
+            Kind::Lost
+        } else {
+            Kind::Changed
+        };
         return Err(Fault::new(kind, format!("it ended with {:?} without; {said}", expected.command)));
     }
     if let Some(difference) = difference(&watched.out(), &without.out()) {

@@ -111,7 +111,9 @@ impl Scenario {
                     if started.elapsed() > limit {
                         break 'smaller;
                     }
-                    if let Some(again) = self.run(bench, &simpler).err().filter(|again| again.kind == fault.kind) {
+                    if let Some(again) =
+                        self.run(bench, &simpler).err().filter(|again| again.kind == fault.kind)
+                    {
                         (smallest, why) = (simpler, again);
                         continue 'smaller;
                     }

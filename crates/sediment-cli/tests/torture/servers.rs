@@ -21,7 +21,10 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         own("a_server_of_events_under_load", POLLS).ranges(|ranges| ranges.time = (100, 700)),
         special("redis_under_load", redis).needs(&["redis-server"]).short(0).at_most(20),
         special("nginx_under_load", nginx).needs(&["nginx"]).short(0).at_most(20),
-        special("postgresql_under_load", postgresql).needs(&["postgres", "pgbench", "initdb"]).short(0).at_most(1),
+        special("postgresql_under_load", postgresql)
+            .needs(&["postgres", "pgbench", "initdb"])
+            .short(0)
+            .at_most(1),
     ]
 }
 
@@ -39,30 +42,40 @@ fn under_load(
     let (over, answers) = (AtomicBool::new(false), AtomicU64::new(0));
     let (over, answers) = (&over, &answers);
     std::thread::scope(|scope| {
-        let clients: Vec<_> =
-            (0..parameters.threads.max(2)).map(|_| scope.spawn(move || client(address, over, answers))).collect();
+        let clients: Vec<_> = (0..parameters.threads.max(2))
+            .map(|_| scope.spawn(move || client(address, over, answers)))
+            .collect();
         let recorded = (0..times).try_for_each(|_| record_once(room, parameters, target, program));
         // Whatever was left would be met now.
         std::thread::sleep(Duration::from_millis(50));
         over.store(true, Ordering::Relaxed);
-        let lost: Vec<String> = clients.into_iter().filter_map(|client| client.join().unwrap().err()).collect();
+        let lost: Vec<String> =
+            clients.into_iter().filter_map(|client| client.join().unwrap().err()).collect();
         recorded?;
         match lost.first() {
-            Some(why) => Err(Fault::new(Kind::Changed, format!("{} connections were lost: {why}", lost.len()))),
+            Some(why) => {
+                Err(Fault::new(Kind::Changed, format!("{} connections were lost: {why}", lost.len())))
+            }
             None => Ok(()),
         }
     })?;
     Ok(answers.load(Ordering::Relaxed))
 }
 
-fn record_once(room: &Room<'_>, parameters: &Parameters, target: &Watched, program: i32) -> Result<(), Fault> {
+fn record_once(
+    room: &Room<'_>,
+    parameters: &Parameters,
+    target: &Watched,
+    program: i32,
+) -> Result<(), Fault> {
     let mut words = record(room, parameters);
     words.extend(seconds(parameters));
     words.extend(["--pid".to_owned(), program.to_string()]);
     let mut recorder = room.start("recorder", &words);
     attached(&recorder, program)?;
     let report = recorder.wait()?;
-    let said = format!("recorder ended with {:?}, said: {}; {}", report.command, recorder.err(), target.err());
+    let said =
+        format!("recorder ended with {:?}, said: {}; {}", report.command, recorder.err(), target.err());
     let_go(target)?;
     code_is_whole(target, false).map_err(|fault| fault.and(&said))?;
     if report.command.code() != 0 {
@@ -142,7 +155,10 @@ fn redis(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
             if answer != format!(":{count}\r\n") {
                 return Err(format!("{answer:?} instead of {count}"));
             }
-            for asked in [format!("LPUSH list{key} {count}\r\n"), format!("ZADD set{key} {count} m{}\r\n", count % 100)] {
+            for asked in [
+                format!("LPUSH list{key} {count}\r\n"),
+                format!("ZADD set{key} {count} m{}\r\n", count % 100),
+            ] {
                 if !line(&mut stream, &asked)?.starts_with(':') {
                     return Err("a command was refused".to_owned());
                 }
@@ -153,7 +169,8 @@ fn redis(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
     }
     let room = bench.room();
     let port = free_port();
-    let mut words = words_of(&["redis-server", "--bind", "127.0.0.1", "--save", "", "--daemonize", "no", "--port"]);
+    let mut words =
+        words_of(&["redis-server", "--bind", "127.0.0.1", "--save", "", "--daemonize", "no", "--port"]);
     words.push(port.to_string());
     let mut target = room.start("recorded", &words);
     let address = format!("127.0.0.1:{port}");
@@ -231,20 +248,35 @@ fn postgresql(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
         let report = watched.wait()?;
         match report.command.code() {
             0 => Ok(watched.out()),
-            code => Err(Fault::new(Kind::Changed, format!("{} ended with {code}: {}", words.join(" "), watched.err()))),
+            code => Err(Fault::new(
+                Kind::Changed,
+                format!("{} ended with {code}: {}", words.join(" "), watched.err()),
+            )),
         }
     };
     let (data, at) = (format!("{folder}/data"), port.to_string());
     done(&["initdb", "-D", &data, "-U", "test", "--no-locale", "-E", "UTF8", "-A", "trust"])?;
-    let server = ["postgres", "-D", &data, "-p", &at, "-k", room.path.to_str().unwrap(), "-c", "listen_addresses=127.0.0.1"];
-    let mut target = room.start("recorded", &nobody().into_iter().chain(words_of(&server)).collect::<Vec<_>>());
+    let server = [
+        "postgres",
+        "-D",
+        &data,
+        "-p",
+        &at,
+        "-k",
+        room.path.to_str().unwrap(),
+        "-c",
+        "listen_addresses=127.0.0.1",
+    ];
+    let mut target =
+        room.start("recorded", &nobody().into_iter().chain(words_of(&server)).collect::<Vec<_>>());
     let connection = ["-h", "127.0.0.1", "-p", &at, "-U", "test"];
     until_it_listens(&target, &format!("127.0.0.1:{port}"))?;
     let ask = |sql: &str| done(&[&["psql"], &connection[..], &["-d", "postgres", "-Atc", sql]].concat());
     target.until("does not answer", || ask("select 1").ok().filter(|answer| answer == "1\n"))?;
     done(&[&["pgbench", "-i", "-q", "-s", "2"], &connection[..], &["postgres"]].concat())?;
     let time = seconds.to_string();
-    let load: Vec<&str> = [&["pgbench", "-c", "6", "-j", "2", "-T", &time], &connection[..], &["postgres"]].concat();
+    let load: Vec<&str> =
+        [&["pgbench", "-c", "6", "-j", "2", "-T", &time], &connection[..], &["postgres"]].concat();
     let mut clients = room.start("clients", &nobody().into_iter().chain(words_of(&load)).collect::<Vec<_>>());
     let program = target.program("postgres")?;
     let mut parameters = parameters.clone();
@@ -259,9 +291,13 @@ fn postgresql(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
     // pgbench waits for its seconds and fails where a connection is lost.
     let report = clients.wait()?;
     let said = clients.out();
-    let whole = said.contains("number of failed transactions: 0 (0.000%)") && !clients.err().contains("aborted");
+    let whole =
+        said.contains("number of failed transactions: 0 (0.000%)") && !clients.err().contains("aborted");
     if report.command.code() != 0 || !whole {
-        return Err(Fault::new(Kind::Changed, format!("pgbench ended with {:?}: {} {said}", report.command, clients.err())));
+        return Err(Fault::new(
+            Kind::Changed,
+            format!("pgbench ended with {:?}: {} {said}", report.command, clients.err()),
+        ));
     }
     let sums = ask(
         "select (select sum(abalance) from pgbench_accounts) = (select sum(delta) from pgbench_history) and \

@@ -32,7 +32,8 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         special("streams_that_are_closed", closed_streams),
         terminal("a_terminal_is_read", 0, READS).ranges(|ranges| ranges.delay = (20_000, 20_000)),
         terminal("a_terminal_goes_away", 0, WORKS_ON).ranges(|ranges| ranges.delay = (300, 900)),
-        terminal("a_terminal_goes_away_from_who_ignores_it", 0, IGNORES).ranges(|ranges| ranges.delay = (100, 500)),
+        terminal("a_terminal_goes_away_from_who_ignores_it", 0, IGNORES)
+            .ranges(|ranges| ranges.delay = (100, 500)),
         terminal("the_interrupt_key", 3, HANDLES).ranges(|ranges| ranges.delay = (300, 900)),
         terminal("the_quit_key", 28, HANDLES).ranges(|ranges| ranges.delay = (300, 900)),
         special("a_terminal_goes_away_from_who_attached", attached_from_a_terminal),
@@ -57,7 +58,12 @@ fn for_a_while(parameters: &Parameters, program: i32) -> Vec<String> {
 }
 
 /// A program that runs until SIGTERM.
-fn running(room: &Room<'_>, label: &str, made: &super::bench::Made, parameters: &Parameters) -> Result<(Watched, i32), Fault> {
+fn running(
+    room: &Room<'_>,
+    label: &str,
+    made: &super::bench::Made,
+    parameters: &Parameters,
+) -> Result<(Watched, i32), Fault> {
     let words = [room.place(made), "0".to_owned(), parameters.threads.to_string()];
     let target = room.start(label, &words);
     target.printed("ready\n")?;
@@ -84,7 +90,8 @@ fn expect_code(recorder: &mut Watched, code: i32) -> Result<(), Fault> {
         return Ok(());
     }
     let kind = if code == 0 { Kind::Lost } else { Kind::Changed };
-    let detail = format!("the recorder ended with {:?} instead of {code}, said: {}", report.command, recorder.err());
+    let detail =
+        format!("the recorder ended with {:?} instead of {code}, said: {}", report.command, recorder.err());
     Err(Fault::new(kind, detail))
 }
 
@@ -95,7 +102,14 @@ fn has_profile(room: &Room<'_>) -> Result<(), Fault> {
 fn debugger_first(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
     let room = bench.room();
     let (target, program) = running(&room, "recorded", &WORKS, parameters)?;
-    let commands = ["-ex", "shell touch attached", "-ex", "shell while [ ! -e over ]; do sleep 0.02; done", "-ex", "detach"];
+    let commands = [
+        "-ex",
+        "shell touch attached",
+        "-ex",
+        "shell while [ ! -e over ]; do sleep 0.02; done",
+        "-ex",
+        "detach",
+    ];
     let mut words = words_of(&["gdb", "-q", "-batch", "-nx", "-p", &program.to_string()]);
     words.extend(words_of(&commands));
     let mut debugger = room.start("debugger", &words);
@@ -118,7 +132,18 @@ fn debugger_later(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
     let (target, program) = running(&room, "recorded", &THREADS, parameters)?;
     let mut recording = recorder(&room, parameters, &to(program));
     attached(&recording, program)?;
-    let words = words_of(&["gdb", "-q", "-batch", "-nx", "-p", &program.to_string(), "-ex", "info threads", "-ex", "detach"]);
+    let words = words_of(&[
+        "gdb",
+        "-q",
+        "-batch",
+        "-nx",
+        "-p",
+        &program.to_string(),
+        "-ex",
+        "info threads",
+        "-ex",
+        "detach",
+    ]);
     let mut debugger = room.start("debugger", &words);
     debugger.wait()?;
     if !debugger.err().contains("not permitted") {
@@ -156,7 +181,11 @@ fn several_recorders(bench: &Bench, parameters: &Parameters) -> Result<(), Fault
     let mut two = recorder(&rooms[1], parameters, &to(second_program));
     attached(&one, first_program)?;
     attached(&two, second_program)?;
-    let third = [vec![text(&bench.sediment)], words_of(&["record", "-o", "third.gv", "--method", "breakpoints"]), to(first_program)];
+    let third = [
+        vec![text(&bench.sediment)],
+        words_of(&["record", "-o", "third.gv", "--method", "breakpoints"]),
+        to(first_program),
+    ];
     let mut third = rooms[0].start("third", &third.concat());
     let refused = expect_code(&mut third, 6);
     for recording in [&mut one, &mut two] {
@@ -182,7 +211,10 @@ fn stopped_program(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> 
     // Nothing ran, so there is nothing to keep.
     let code = recording.wait()?.command.code();
     if !matches!(code, 0 | 1) || recording.err().is_empty() {
-        return Err(Fault::new(Kind::Changed, format!("the recorder ended with {code}, said: {}", recording.err())));
+        return Err(Fault::new(
+            Kind::Changed,
+            format!("the recorder ended with {code}, said: {}", recording.err()),
+        ));
     }
     std::thread::sleep(Duration::from_millis(30));
     if !processes::is_stopped(program) {
@@ -268,7 +300,8 @@ fn nobody_reads(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
         let (target, program) = running(&room, "recorded", &THREADS, parameters)?;
         let words: Vec<String> =
             record(&room, parameters).into_iter().chain(for_a_while(parameters, program)).collect();
-        let mut recording = room.start("recorder", &words_of(&["sh", "-c", &format!("{} {stream}", words.join(" "))]));
+        let mut recording =
+            room.start("recorder", &words_of(&["sh", "-c", &format!("{} {stream}", words.join(" "))]));
         recording.wait()?;
         whole(&target).map_err(|fault| fault.and(stream))?;
         has_profile(&room).map_err(|fault| fault.and(stream))?;
@@ -306,11 +339,13 @@ fn as_in_a_shell(room: &Room<'_>, record: &str, script: &str) -> Result<(), Faul
 }
 
 /// Reads its terminal.
-const READS: &str = "read line; echo $line; test -t 0 && echo a terminal; test -t 2 && echo and another; exit 9";
+const READS: &str =
+    "read line; echo $line; test -t 0 && echo a terminal; test -t 2 && echo and another; exit 9";
 /// Is not there any more once the terminal has gone.
 const WORKS_ON: &str = "echo ready; exec ./works 0 1";
 const IGNORES: &str = "trap '' HUP; echo ready; ./works 30000 1; echo $?; exit 9";
-const HANDLES: &str = "trap 'echo heard; exit 9' INT QUIT; echo ready; while :; do ./works 50 1 > /dev/null; done";
+const HANDLES: &str =
+    "trap 'echo heard; exit 9' INT QUIT; echo ready; while :; do ./works 50 1 > /dev/null; done";
 
 fn on_a_terminal(bench: &Bench, parameters: &Parameters, key: u32, program: &str) -> Result<(), Fault> {
     let room = bench.room();
@@ -367,7 +402,11 @@ impl Group {
     /// Limits it to what it has taken and so many bytes more.
     fn limit(&self, more: u64) -> std::io::Result<()> {
         let old = self.0.join("memory.limit_in_bytes").exists();
-        let (taken, limit) = if old { ("memory.max_usage_in_bytes", "memory.limit_in_bytes") } else { ("memory.peak", "memory.max") };
+        let (taken, limit) = if old {
+            ("memory.max_usage_in_bytes", "memory.limit_in_bytes")
+        } else {
+            ("memory.peak", "memory.max")
+        };
         let taken: u64 = std::fs::read_to_string(self.0.join(taken))?.trim().parse().unwrap_or(0);
         std::fs::write(self.0.join(limit), (taken + more).to_string())
     }
