@@ -7,7 +7,7 @@ use super::split;
 use crate::exit;
 use crate::files::{self, SystemFiles};
 use crate::packages::Package;
-use crate::recording::Options;
+use crate::recording::{Options, Side};
 use crate::ui::Ui;
 use clap::Args;
 use sediment::binary::{Binary, Files as _};
@@ -67,7 +67,11 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         let place = place(package, arguments.output.as_deref(), several)?;
         files::expect_to_write(&if place.is_dir() { place.join("part") } else { place })?;
     }
-    let made = arguments.options.record(&target(&arguments.command, &arguments.pid, false), false, ui)?;
+    let target = target(&arguments.command, &arguments.pid, false);
+    let made = match arguments.options.record(&target, false, ui)? {
+        Side::Recorder(made) => made,
+        Side::Front(code) => return Ok(code),
+    };
     // What was recorded ran here, wherever its package is installed.
     let files = SystemFiles::new(None, &[])?;
     for package in &packages {

@@ -89,7 +89,7 @@ fn perf2gv_command() -> Command {
 fn perf2gv(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let inputs = import::Inputs::open(&inputs(matches), ui)?;
     let recording = inputs.read(&sediment::read::Settings::default(), ui)?;
-    let resolved = import::resolve(&recording, &SystemFiles::new(None, &[])?, false, ui)?;
+    let resolved = import::resolve(&recording, &SystemFiles::new(None, &[])?, Default::default(), ui)?;
     ui.raw_result(profile::text::print(&resolved.profile).as_bytes())
 }
 

@@ -10,8 +10,12 @@
 //! mapped and armed, `tracer` follows the threads, `rates` opens windows, `log` keeps what was seen. docs/recording.md says what
 //! a user should know.
 
+pub mod apart;
+mod budget;
 mod code;
+mod image;
 mod join;
+mod kernel;
 mod log;
 mod machine;
 mod mappings;
@@ -22,6 +26,7 @@ mod refusal;
 mod space;
 mod start;
 mod system;
+mod tasks;
 mod tracer;
 mod waiting;
 
