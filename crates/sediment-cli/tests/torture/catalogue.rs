@@ -139,13 +139,8 @@ fn signals() -> Vec<Scenario> {
             .signals(ALL)
             .short(3),
         row("keys_to_the_whole_group", to(THREADS, Mode::Start, End::Group)).signals(KEYS).short(2),
-        row("a_recorder_killed", Plan { expect: Expect::Unharmed, ..to(THREADS, Mode::Start, End::Front) })
-            .signals(&[9]),
-        row(
-            "a_recorder_killed_that_attached",
-            Plan { expect: Expect::Unharmed, ..to(FORKS, Mode::Attach, End::Front) },
-        )
-        .signals(&[9]),
+        row("a_recorder_killed", to(THREADS, Mode::Start, End::Front)).signals(&[9]),
+        row("a_recorder_killed_that_attached", to(FORKS, Mode::Attach, End::Front)).signals(&[9]),
         row("interrupted_in_dlopen", to(LOADS, Mode::Attach, End::Front)).signals(&[2, 15, 1]).threads(0, 4),
     ]
 }

@@ -20,23 +20,32 @@ pub(crate) fn measure(bench: &Bench, times: u64) {
         ("attached, call rates at 5 %, after 2 s", true, 0, seconds(2000)),
         ("started by `record`", false, 0, (0, 500)),
     ];
-    println!("| recording | tracing processes killed | programs that died | share |");
+    println!("| recording | tracing processes killed | programs that died within 0.5 s | by their end |");
     println!("|---|---:|---:|---:|");
     for (name, attach, startup, delay) in settings {
         let ranges = Ranges { delay, startup: (startup, startup), ..Ranges::default() };
-        let died = (1..=times).filter(|seed| {
-            let mut drawn = ranges.draw(*seed);
+        let (mut soon, mut in_the_end) = (0, 0);
+        for seed in 1..=times {
+            let mut drawn = ranges.draw(seed);
             drawn.overhead = 5;
-            let made = [THREADS, FORKS, LOADS, WORKS, SERVES][*seed as usize % 5];
-            died(bench, &drawn, &made, attach).unwrap_or_else(|fault| panic!("{name}: {}", fault.detail))
-        });
-        let died = died.count() as u64;
-        println!("| {name} | {times} | {died} | {:.0} % |", 100.0 * died as f64 / times as f64);
+            let made = [THREADS, FORKS, LOADS, WORKS, SERVES][seed as usize % 5];
+            let died = died(bench, &drawn, &made, attach).unwrap_or_else(|fault| panic!("{name}: {}", fault.detail));
+            soon += u32::from(died == Died::Soon);
+            in_the_end += u32::from(died != Died::Not);
+        }
+        println!("| {name} | {times} | {soon} | {in_the_end} |");
     }
 }
 
-/// Whether the program died when what traced it was killed.
-fn died(bench: &Bench, parameters: &Parameters, made: &Made, attach: bool) -> Result<bool, Fault> {
+/// When a program died of it, if it did: within half a second, or when it was told to end and did what it had not done before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Died {
+    Not,
+    Soon,
+    AtItsEnd,
+}
+
+fn died(bench: &Bench, parameters: &Parameters, made: &Made, attach: bool) -> Result<Died, Fault> {
     let room = bench.room();
     let program_words = [room.place(made), "0".to_owned(), "2".to_owned()];
     let (mut target, recorder);
@@ -57,7 +66,7 @@ fn died(bench: &Bench, parameters: &Parameters, made: &Made, attach: bool) -> Re
     let program = target.program(made.name)?;
     attached(recorder.as_ref().unwrap_or(&target), program)?;
     std::thread::sleep(Duration::from_millis(u64::from(parameters.delay)));
-    let Some(tracer) = processes::tracer(program) else { return Ok(true) };
+    let Some(tracer) = processes::tracer(program) else { return Ok(Died::Soon) };
     processes::signal(tracer, 9);
     std::thread::sleep(Duration::from_millis(500));
     let lives = Path::new(&format!("/proc/{program}/exe")).exists();
@@ -68,5 +77,9 @@ fn died(bench: &Bench, parameters: &Parameters, made: &Made, attach: bool) -> Re
     } else {
         report.orphans.iter().any(|(_, ended)| ended.code() == 7)
     };
-    Ok(!lives || !well)
+    Ok(match (lives, well) {
+        (false, _) => Died::Soon,
+        (true, false) => Died::AtItsEnd,
+        (true, true) => Died::Not,
+    })
 }

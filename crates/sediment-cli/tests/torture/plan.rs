@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A run from its description: the same program without the recorder and under it, ended in the same way, and compared.
 
-use super::bench::{Bench, Ended, Made, Report, Room, Watched};
+use super::bench::{Bench, Ended, Made, Report, Room, Watched, patience};
 use super::fault::{Fault, Kind};
 use super::parameters::Parameters;
 use super::processes;
@@ -309,12 +309,11 @@ impl Plan {
                 format!("left behind {:?} instead of {:?}; {}", report.orphans, without.orphans, said());
             return Err(Fault::new(Kind::Changed, detail));
         }
-        self.expect_profile(room, parameters, &said())
+        self.expect_profile(room, &said())
     }
 
-    fn expect_profile(&self, room: &Room<'_>, parameters: &Parameters, said: &str) -> Result<(), Fault> {
-        let cannot_be_caught = self.end == End::Front && [4, 8, 9, 11].contains(&parameters.signal);
-        if self.expect == Expect::Unharmed || self.end == End::Tracer || cannot_be_caught {
+    fn expect_profile(&self, room: &Room<'_>, said: &str) -> Result<(), Fault> {
+        if self.expect == Expect::Unharmed || self.end == End::Tracer {
             return Ok(());
         }
         room.profile().map_err(|why| Fault::new(Kind::Lost, format!("{why}; {said}")))
@@ -382,7 +381,7 @@ impl Plan {
                 if matches!(self.end, End::Own | End::Seconds) && code != 0 && self.expect == Expect::Same {
                     return Err(Fault::new(Kind::Lost, said));
                 }
-                self.expect_profile(room, parameters, &said)
+                self.expect_profile(room, &said)
             }
         }
     }
@@ -411,10 +410,10 @@ impl Plan {
         processes::signal(receiver, parameters.signal as i32);
         let started = Instant::now();
         let goes_on = || processes::runs(front, sediment) && is_traced(target);
+        let limit =
+            if GOES_ON.contains(&parameters.signal) { Duration::from_millis(150) } else { patience() };
         while goes_on() {
-            if started.elapsed()
-                > Duration::from_millis(if GOES_ON.contains(&parameters.signal) { 150 } else { 3000 })
-            {
+            if started.elapsed() > limit {
                 processes::signal(receiver, CONT);
                 processes::signal(front, INT);
                 break;
@@ -489,8 +488,8 @@ pub(crate) const INT: i32 = 2;
 pub(crate) const TERM: i32 = 15;
 const CONT: i32 = 18;
 
-/// Signals that by default end nothing: CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG, WINCH.
-const GOES_ON: [u32; 8] = [17, 18, 19, 20, 21, 22, 23, 28];
+/// Signals that by default end nothing: CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG, WINCH; and PIPE, which the recorder passes over.
+const GOES_ON: [u32; 9] = [13, 17, 18, 19, 20, 21, 22, 23, 28];
 
 pub(crate) fn words_of(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
