@@ -29,7 +29,8 @@ pub(crate) fn measure(bench: &Bench, times: u64) {
             let mut drawn = ranges.draw(seed);
             drawn.overhead = 5;
             let made = [THREADS, FORKS, LOADS, WORKS, SERVES][seed as usize % 5];
-            let died = died(bench, &drawn, &made, attach).unwrap_or_else(|fault| panic!("{name}: {}", fault.detail));
+            let died =
+                died(bench, &drawn, &made, attach).unwrap_or_else(|fault| panic!("{name}: {}", fault.detail));
             soon += u32::from(died == Died::Soon);
             in_the_end += u32::from(died != Died::Not);
         }

@@ -71,6 +71,8 @@ pub(crate) enum Expect {
     SameOrRefused,
     /// The same as without; whether there is a profile is not asked.
     Unharmed,
+    /// The same output as without, and that there was nothing to record is said.
+    NothingToRecord,
 }
 
 /// One scenario that needs no code of its own.
@@ -238,7 +240,7 @@ impl Plan {
             }
         }
         let report = watched.wait()?;
-        self.judge_started(room, parameters, without, (&report, &watched))
+        self.judge_started(room, without, (&report, &watched))
     }
 
     /// Waits for the end of a recorder that may refuse; none where it did not.
@@ -258,7 +260,7 @@ impl Plan {
         let code = report.command.code();
         // At a limit, the recorder itself may not come to its first instruction.
         let refused = code == 6 || self.expect == Expect::SameOrRefused && code != 0;
-        if refused && !watched.out().contains("ready") && !watched.err().is_empty() {
+        if refused && !watched.out().contains("ready") {
             return Ok(Some(Ok(())));
         }
         let detail = format!("exit code {code} instead of a refusal ({parameters}): {}", watched.err());
@@ -268,15 +270,18 @@ impl Plan {
     fn judge_started(
         &self,
         room: &Room<'_>,
-        parameters: &Parameters,
         (without, without_out): &(Report, String),
         (report, watched): (&Report, &Watched),
     ) -> Result<(), Fault> {
         let name: String = self.program.name.chars().take(15).collect();
         let said = || format!("recorder ended with {:?}, said: {}", report.command, watched.err());
         let mine = report.orphans.iter().find(|(orphan, _)| *orphan == name).map(|(_, ended)| *ended);
-        let as_without =
-            report.command.code() == without.command.code() && matches!(report.command, Ended::Exit(_));
+        let nothing = self.expect == Expect::NothingToRecord
+            && report.command == Ended::Exit(1)
+            && watched.err().contains("holds nothing");
+        let as_without = report.command.code() == without.command.code()
+            && matches!(report.command, Ended::Exit(_))
+            || nothing;
         let alone = matches!(self.end, End::Front | End::Tracer) && mine == Some(without.command);
         let out = watched.out();
         if !as_without && !alone {
@@ -313,7 +318,7 @@ impl Plan {
     }
 
     fn expect_profile(&self, room: &Room<'_>, said: &str) -> Result<(), Fault> {
-        if self.expect == Expect::Unharmed || self.end == End::Tracer {
+        if matches!(self.expect, Expect::Unharmed | Expect::NothingToRecord) || self.end == End::Tracer {
             return Ok(());
         }
         room.profile().map_err(|why| Fault::new(Kind::Lost, format!("{why}; {said}")))

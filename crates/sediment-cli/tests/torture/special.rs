@@ -30,7 +30,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         special("nobody_reads_what_the_recorder_says", nobody_reads),
         special("input_and_output_through_pipes", through_pipes),
         special("streams_that_are_closed", closed_streams),
-        terminal("a_terminal_is_read", 0, READS).ranges(|ranges| ranges.delay = (20_000, 20_000)),
+        terminal("a_terminal_is_read", 0, READS),
         terminal("a_terminal_goes_away", 0, WORKS_ON).ranges(|ranges| ranges.delay = (300, 900)),
         terminal("a_terminal_goes_away_from_who_ignores_it", 0, IGNORES)
             .ranges(|ranges| ranges.delay = (100, 500)),
@@ -342,10 +342,10 @@ fn as_in_a_shell(room: &Room<'_>, record: &str, script: &str) -> Result<(), Faul
 const READS: &str =
     "read line; echo $line; test -t 0 && echo a terminal; test -t 2 && echo and another; exit 9";
 /// Is not there any more once the terminal has gone.
-const WORKS_ON: &str = "echo ready; exec ./works 0 1";
-const IGNORES: &str = "trap '' HUP; echo ready; ./works 30000 1; echo $?; exit 9";
+const WORKS_ON: &str = "echo ready >&2; exec ./works 0 1";
+const IGNORES: &str = "trap '' HUP; echo ready >&2; ./works 30000 1; echo $?; exit 9";
 const HANDLES: &str =
-    "trap 'echo heard; exit 9' INT QUIT; echo ready; while :; do ./works 50 1 > /dev/null; done";
+    "trap 'echo heard; exit 9' INT QUIT; echo ready >&2; while :; do ./works 50 1 > /dev/null; done";
 
 fn on_a_terminal(bench: &Bench, parameters: &Parameters, key: u32, program: &str) -> Result<(), Fault> {
     let room = bench.room();
@@ -371,7 +371,9 @@ fn attached_from_a_terminal(bench: &Bench, parameters: &Parameters) -> Result<()
     let room = bench.room();
     let (target, program) = running(&room, "recorded", &LOADS, parameters)?;
     let start = vec![text(&bench.tool("terminal")), (300 + parameters.delay).to_string(), "0".to_owned()];
-    let mut recording = room.start("recorder", &[start, record(&room, parameters), to(program)].concat());
+    let shell = words_of(&["sh", "-c", "echo ready >&2; exec \"$@\"", "sh"]);
+    let mut recording =
+        room.start("recorder", &[start, shell, record(&room, parameters), to(program)].concat());
     recording.wait()?;
     whole(&target)?;
     has_profile(&room)?;
