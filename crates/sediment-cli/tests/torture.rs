@@ -11,7 +11,7 @@
 //!   SEDIMENT_PARAMETERS="…"      replaces drawn parameters, as they are printed where a run fails
 //!   SEDIMENT_KILLS=N             measures how often SIGKILL of the tracing process kills a program, N times in each setting
 //!   SEDIMENT_SERVER_SECONDS=N    how long PostgreSQL is attached to and let go under load (600)
-//!   SEDIMENT_PATIENCE=SECONDS    what counts as hung (60)
+//!   SEDIMENT_PATIENCE=SECONDS    what counts as hung (60), up to six times as long on a loaded machine
 
 #[path = "torture/bench.rs"]
 mod bench;

@@ -29,10 +29,14 @@ pub(crate) struct Library {
     pub(crate) flags: &'static [&'static str],
 }
 
-/// How long anything may take before it hangs: far longer than it takes on a loaded machine.
+/// How long anything may take before it hangs: far longer than it takes, and longer still where many share the processors.
 pub(crate) fn patience() -> Duration {
+    const MOST: f64 = 6.0;
     let seconds = std::env::var("SEDIMENT_PATIENCE").ok().and_then(|text| text.parse().ok());
-    Duration::from_secs(seconds.unwrap_or(60))
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load: f64 = load.split(' ').next().and_then(|average| average.parse().ok()).unwrap_or(0.0);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    Duration::from_secs(seconds.unwrap_or(60)).mul_f64((load / processors as f64).clamp(1.0, MOST))
 }
 
 type Compiled = Arc<OnceLock<PathBuf>>;

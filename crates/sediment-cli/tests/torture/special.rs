@@ -4,7 +4,7 @@
 
 use super::bench::{Bench, Room, Watched};
 use super::fault::{Fault, Kind};
-use super::made::{FORKS, HOARDS, LOADS, THREADS, WORKS};
+use super::made::{FORKS, LOADS, THREADS, WORKS};
 use super::parameters::Parameters;
 use super::plan::{INT, TERM, attached, code_is_whole, let_go, record, seconds, text, words_of};
 use super::processes;
@@ -420,16 +420,16 @@ impl Drop for Group {
     }
 }
 
-/// A program that takes nearly all that its group may have: breakpoints need memory, too.
+/// A program that has taken nearly all that its group may have: breakpoints need memory, too.
 fn at_a_limit(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
     let room = bench.room();
     let no_group = |error| Fault::new(Kind::Changed, format!("no group: {error}"));
     let group = Group::new().map_err(no_group)?;
     let procs = group.0.join("cgroup.procs");
-    let script = format!("echo $$ > {} && exec {} 0 1", procs.display(), room.place(&HOARDS));
+    let script = format!("echo $$ > {} && exec {} 0 1", procs.display(), room.place(&WORKS));
     let target = room.start("recorded", &words_of(&["sh", "-c", &script]));
     target.printed("ready\n")?;
-    let program = target.program("hoards")?;
+    let program = target.program("works")?;
     std::thread::sleep(Duration::from_millis(100));
     group.limit(512 << 10).map_err(no_group)?;
     let mut recording = recorder(&room, parameters, &for_a_while(parameters, program));
