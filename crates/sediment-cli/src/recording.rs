@@ -2,6 +2,7 @@
 //! One recording, from the choice of the means to the profile, for the commands that make one.
 
 use crate::commands::import;
+use crate::exit::ExitCode;
 use crate::files::{SystemFiles, Workshop};
 use crate::ui::Ui;
 use clap::Args;
@@ -12,7 +13,6 @@ use sediment::record::{self, Job, Kept, Progress, RECORDERS, Recorder, Settings,
 use sediment::resolve::{self, Resolved};
 use sediment::trace::Sequence;
 use sediment::{Error, ErrorKind, Result};
-use std::process::ExitCode;
 use std::time::Duration;
 
 mod front;
@@ -46,7 +46,7 @@ pub(crate) struct Options {
 /// How a recording ended in this process.
 pub(crate) enum Side {
     /// Here is what was recorded.
-    Recorder(Made),
+    Recorder(Box<Made>),
     /// Another process has recorded and written it; it ended with this exit code.
     Front(ExitCode),
 }
@@ -121,7 +121,7 @@ impl Options {
         for line in crate::commands::what_it_cannot_tell(&resolved.profile) {
             ui.note(&line);
         }
-        Ok(Side::Recorder(Made { recording, resolved, outcome: recorded.outcome }))
+        Ok(Side::Recorder(Box::new(Made { recording, resolved, outcome: recorded.outcome })))
     }
 
     fn settings(&self, startup: bool) -> Result<Settings> {

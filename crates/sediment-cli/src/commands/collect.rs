@@ -5,6 +5,7 @@
 use super::record::target;
 use super::split;
 use crate::exit;
+use crate::exit::ExitCode;
 use crate::files::{self, SystemFiles};
 use crate::packages::Package;
 use crate::recording::{Options, Side};
@@ -17,7 +18,6 @@ use sediment::{Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// Record how you use an installed package: a small file to send to its maintainers
 #[derive(Debug, Args)]

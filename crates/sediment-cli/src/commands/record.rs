@@ -2,6 +2,7 @@
 //! `sediment record`: runs a program, or watches what runs, and writes its profile.
 
 use crate::exit;
+use crate::exit::ExitCode;
 use crate::files;
 use crate::recording::{Options, Side};
 use crate::ui::Ui;
@@ -10,7 +11,6 @@ use sediment::record::Target;
 use sediment::{Result, profile};
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 /// Record a program as it runs, and write its profile
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The process that has the terminal while another records: passes on what it is asked by signals, and ends as the other ends.
 
+use crate::exit::ExitCode;
 use crate::files;
 use crate::ui::Ui;
 use sediment::measure::Stop;
@@ -9,7 +10,6 @@ use sediment::record::breakpoints::apart::Front;
 use sediment::{Error, Result};
 use signal_hook::consts::signal;
 use signal_hook::iterator::Signals;
-use std::process::ExitCode;
 
 /// The signals that would end us, but those that cannot be caught or that the processor raises.
 const ENDING: &[i32] = &[

@@ -49,8 +49,11 @@ fn what_cannot_be_recorded_is_refused() {
     assert_eq!(code(&second), 6);
     assert!(err(&second).contains("is traced already, by sediment"), "{}", err(&second));
     assert!(err(&second).contains("hint: "), "{}", err(&second));
-    // Should the recorder be killed, what it started ends with it.
-    drop(first);
+    // Should the process that traces be killed, what was started ends with it.
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:")).unwrap().trim();
+    assert_ne!(tracer, first.0.id().to_string(), "the process with the terminal does not trace");
+    assert!(Command::new("kill").args(["-KILL", tracer]).status().unwrap().success());
     let started = Instant::now();
     while Path::new(&format!("/proc/{process}/exe")).exists() {
         assert!(started.elapsed() < PATIENCE, "the program outlived its killed recorder");
@@ -120,7 +123,7 @@ fn programs_with_other_rights_are_refused_or_warned_about() {
     let refused = record(&["./plain"]);
     assert_eq!(code(&refused), 6, "{}", err(&refused));
     assert!(
-        err(&refused).contains("(setuid)") && err(&refused).contains("record it as root"),
+        err(&refused).contains("(setuid, capabilities)") && err(&refused).contains("record it as root"),
         "{}",
         err(&refused)
     );
@@ -130,6 +133,15 @@ fn programs_with_other_rights_are_refused_or_warned_about() {
         err(&warned).find("./plain is about to be started").unwrap_or_else(|| panic!("{}", err(&warned)));
     assert!(err(&warned)[warning..].contains("record as root"), "{}", err(&warned));
     assert!(String::from_utf8_lossy(&warned.stdout).contains("the end"), "it ran all the same");
+    if root && Command::new("setcap").arg("-h").output().is_ok() {
+        // Rights that a file gives by capabilities are taken as well.
+        done(Command::new("chmod").arg("755").arg(&program));
+        done(Command::new("setcap").arg("cap_net_raw+ep").arg(&program));
+        let refused = record(&["./plain"]);
+        assert_eq!(code(&refused), 6, "{}", err(&refused));
+        done(Command::new("setcap").arg("-r").arg(&program));
+        done(Command::new("chmod").arg("4755").arg(&program));
+    }
     let in_place = record(&["sh", "-c", "exec ./plain"]);
     assert!(err(&in_place).contains("./plain is about to be started"), "without a fork: {}", err(&in_place));
 }

@@ -29,7 +29,6 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         special("a_program_file_replaced_meanwhile", replaced_meanwhile),
         special("nobody_reads_what_the_recorder_says", nobody_reads),
         special("input_and_output_through_pipes", through_pipes),
-        special("streams_that_are_closed", closed_streams),
         terminal("a_terminal_is_read", 0, READS),
         terminal("a_terminal_goes_away", 0, WORKS_ON).ranges(|ranges| ranges.delay = (300, 900)),
         terminal("a_terminal_goes_away_from_who_ignores_it", 0, IGNORES)
@@ -318,13 +317,6 @@ fn through_pipes(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
          {record} -- yes 2>/dev/null | head -n 2; echo ${{PIPESTATUS[0]}}"
     );
     as_in_a_shell(&room, &record, &script)
-}
-
-/// What is closed stays closed.
-fn closed_streams(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
-    let room = bench.room();
-    let record: String = record(&room, parameters).join(" ");
-    as_in_a_shell(&room, &record, &format!("{record} -- cat <&- 2>/dev/null; echo $?"))
 }
 
 /// A script whose output is the same without the recorder's words in it.

@@ -7,9 +7,6 @@
 #![allow(unsafe_code)]
 
 use nix::libc;
-use std::io;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static IGNORES_SIGPIPE: AtomicBool = AtomicBool::new(false);
@@ -33,18 +30,4 @@ extern "C" fn note() {
 #[must_use]
 pub fn ignores_sigpipe() -> bool {
     IGNORES_SIGPIPE.load(Ordering::Relaxed)
-}
-
-/// Becomes another program, which is to handle SIGPIPE as this process was started to. Returns why that cannot be.
-pub fn become_program(command: &mut Command) -> io::Error {
-    if ignores_sigpipe() {
-        // SAFETY: setting a signal to be ignored is safe between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                libc::signal(libc::SIGPIPE, libc::SIG_IGN);
-                Ok(())
-            });
-        }
-    }
-    command.exec()
 }

@@ -2,6 +2,7 @@
 //! `sediment package`: the change that a package's recipe needs so that its programs are built in the order of a profile. One file per
 //! kind of recipe, a row in [`Kind`] each; `diff` prints what would change.
 
+mod conditions;
 mod deb;
 mod diff;
 mod rpm;
@@ -120,7 +121,7 @@ fn profiles_for(folder: &Path, given: &[PathBuf], ui: &Ui) -> Result<Vec<Additio
         for file in files {
             let addition = if path.is_dir() && files::base_name(&file) == MAP {
                 let what = "which output has which profile".to_owned();
-                Addition { path: folder.join(MAP), content: files::read(&file)?, what }
+                Addition { path: folder.join(MAP), content: files::read_regular(&file)?, what }
             } else {
                 profile_for(folder, &file, ui)?
             };

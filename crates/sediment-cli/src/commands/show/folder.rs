@@ -17,7 +17,7 @@ pub(super) fn run(folder: &Path, as_json: bool, ui: &Ui) -> Result<()> {
     let (mut text, mut entries, mut read_any) = (String::new(), Vec::new(), false);
     for path in profiles.files() {
         let name = files::display(path);
-        match read_profile(path, ui) {
+        match files::expect_regular(path).and_then(|()| read_profile(path, ui)) {
             Ok(profile) => {
                 let [functions, edges] = [profile.function_count(), profile.edge_count()];
                 let _ = writeln!(text, "{}", super::headline(&name, &profile));
@@ -52,7 +52,7 @@ pub(super) fn run(folder: &Path, as_json: bool, ui: &Ui) -> Result<()> {
             files::display(counts),
             files::display(other),
             labels.join(", "),
-            files::base_name(counts)
+            files::display_name(counts)
         );
     }
     if as_json {

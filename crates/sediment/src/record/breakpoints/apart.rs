@@ -43,8 +43,9 @@ pub enum Side {
 /// When a process cannot be made.
 pub fn part(program: Option<&[OsString]>) -> Result<Side> {
     let failed = |error: io::Error| Error::failed(format!("the recording cannot be started: {error}"));
-    let (ours, theirs) = UnixStream::pair().map_err(failed)?;
     let program = program.map(system::fork_program).transpose().map_err(failed)?;
+    // Made behind the fork: the end of the socket is told once nobody has its other side.
+    let (ours, theirs) = UnixStream::pair().map_err(failed)?;
     let process = program.as_ref().map(|program| program.process);
     match system::fork_ourselves().map_err(failed)? {
         ForkResult::Parent { child } => {

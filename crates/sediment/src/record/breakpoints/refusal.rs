@@ -92,7 +92,7 @@ pub(super) fn traced_already(process: Pid, by: i32) -> Error {
 /// A program that would not get the rights it is meant to run with.
 pub(super) fn other_rights(program: &Path) -> Error {
     let message = format!(
-        "{} runs with the rights of another user (setuid), which the kernel takes from it while it is traced",
+        "{} runs with rights of its own (setuid, capabilities), which the kernel takes from it while it is traced",
         program.display()
     );
     Error::new(ErrorKind::Unsupported, message)

@@ -7,8 +7,9 @@ use super::kernel::Linux;
 use super::mappings::mappings;
 use super::modules::Modules;
 use super::refusal;
+use super::rights::has_other_rights;
 use super::system;
-use super::tracer::{Ending, Tracer, has_other_rights};
+use super::tracer::{Ending, Tracer};
 use crate::binary::{Files, NoFiles};
 use crate::error::{Error, ErrorKind, Result};
 use crate::measure::command::Outcome;
@@ -171,7 +172,7 @@ fn refuse_other_rights(program: &OsString) -> Result<()> {
         return Ok(());
     }
     let Some(path) = found_on_search_path(program) else { return Ok(()) };
-    if !std::fs::metadata(&path).is_ok_and(|found| has_other_rights(&found)) {
+    if !has_other_rights(&path) {
         return Ok(());
     }
     Err(refusal::other_rights(&path))

@@ -24,6 +24,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -145,6 +146,15 @@ pub(super) fn fork_ourselves() -> io::Result<ForkResult> {
     }
     // SAFETY: with one thread alone, all that the child has is in order.
     Ok(unsafe { fork() }?)
+}
+
+/// Whether a program's file gives capabilities to who runs it.
+pub(super) fn has_capabilities(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    // SAFETY: both strings end in zero, and with a size of zero nothing is written.
+    let size =
+        unsafe { libc::getxattr(path.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) };
+    size > 0
 }
 
 static FAULT_SENT: OnceLock<Arc<AtomicBool>> = OnceLock::new();

@@ -17,9 +17,9 @@ mod model;
 use super::budget::Budget;
 use super::kernel::Kernel;
 use super::log::Log;
-use super::mappings::status_field;
 use super::modules::Modules;
 use super::rates::{Taken, Windows};
+use super::rights::{has_other_rights, may_trace_everything};
 use super::space::{Met, Space};
 use super::system::{Resume, Status};
 use super::tasks::{AtStop, State, Tasks};
@@ -29,9 +29,7 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::unistd::Pid;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -67,8 +65,8 @@ pub(super) struct Tracer<'a> {
     /// Spaces that are armed once no thread joins any more.
     unarmed: BTreeSet<u32>,
     tasks: Tasks,
-    /// New processes that may not be read, until they stop, and the spaces that they are copies of.
-    unreadable: BTreeMap<Pid, u32>,
+    /// New processes that may not be read, until they stop, with the breakpoints that they have of their parents.
+    unreadable: BTreeMap<Pid, Space>,
     /// Whether programs can lose rights by being traced, or become unreadable to us.
     is_limited: bool,
     root: Option<Pid>,
@@ -479,7 +477,7 @@ impl<'a> Tracer<'a> {
         let folder = if path.is_absolute() { "root" } else { "cwd" };
         let inside = path.strip_prefix("/").unwrap_or(&path);
         let file = Path::new("/proc").join(process.to_string()).join(folder).join(inside);
-        if std::fs::metadata(&file).is_ok_and(|found| has_other_rights(&found)) {
+        if has_other_rights(&file) {
             let warning = format!(
                 "{} is about to be started: while it is recorded, the kernel takes from it the rights of another user (setuid) that it runs with; \
                  if it fails for that, record as root",
@@ -520,7 +518,8 @@ impl<'a> Tracer<'a> {
                 // It was killed before it ran.
                 Err(_) if self.kernel.has_ended(child) => return Ok(()),
                 Err(error) => {
-                    self.unreadable.insert(child, task.space);
+                    let copy = space.copied_to(child, Rc::clone(&space.memory));
+                    self.unreadable.insert(child, copy);
                     if self.tasks.is_born(child) {
                         self.free_unreadable(child);
                     }
@@ -539,11 +538,12 @@ impl<'a> Tracer<'a> {
         Ok(())
     }
 
-    /// Takes the breakpoints out of a new process that may not be read, a copy of this address space, and lets it go.
+    /// Takes the breakpoints out of a new process that may not be read, now that it has stopped, and lets it go.
     fn free_unreadable(&mut self, child: Pid) {
-        let Some(space) = self.unreadable.remove(&child).and_then(|id| self.spaces.get(&id)) else { return };
+        let Some(mut copy) = self.unreadable.remove(&child) else { return };
         let freed = self.kernel.force_memory(child).and_then(|memory| {
-            space.copied_to(child, memory).let_go(&self.modules);
+            copy.memory = memory;
+            copy.let_go(&self.modules);
             self.kernel.close_memory(child)
         });
         if let Err(error) = freed {
@@ -585,9 +585,8 @@ impl<'a> Tracer<'a> {
         self.tasks.add(process, process, space, State::Following);
         self.arming += stopped.elapsed();
         begun.map_err(unreadable)?;
-        let executable = format!("/proc/{process}/exe");
-        let privileged = std::fs::metadata(&executable).is_ok_and(|found| has_other_rights(&found));
-        if privileged && !nix::unistd::geteuid().is_root() {
+        let executable = PathBuf::from(format!("/proc/{process}/exe"));
+        if has_other_rights(&executable) && !nix::unistd::geteuid().is_root() {
             let path = std::fs::read_link(&executable).unwrap_or_default();
             self.modules.losses.add(
                 "the rights of another user (setuid) that programs have when they are not traced",
@@ -662,22 +661,10 @@ impl Drop for Tracer<'_> {
 /// Reason for the processes whose recording ended before they did.
 const LEFT: &str = "processes that could not be followed to their end, not recorded from then on";
 
-/// Whether we have the capability CAP_SYS_PTRACE.
-fn may_trace_everything() -> bool {
-    const CAP_SYS_PTRACE: u32 = 19;
-    let ours = status_field(Pid::this(), "CapEff").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
-    ours.is_some_and(|mask| mask >> CAP_SYS_PTRACE & 1 == 1)
-}
-
 fn told_of_less_memory(modules: &mut Modules<'_>, left: u64, budget: u64) {
     const MIB: u64 = 1 << 20;
     let reason = "control groups with little memory left, whose breakpoints may cost less";
     modules.losses.add(reason, 0, &format!("{} MiB left, {} MiB for breakpoints", left / MIB, budget / MIB));
-}
-
-/// Whether a program runs with the rights of its owner or group, not of who starts it.
-pub(super) fn has_other_rights(file: &Metadata) -> bool {
-    file.is_file() && file.permissions().mode() & 0o6000 != 0 && file.permissions().mode() & 0o111 != 0
 }
 
 /// A thread that is gone, killed while it was stopped, is none to ask: its end is told next.

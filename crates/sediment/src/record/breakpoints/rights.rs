@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rights that decide who may be traced, and those that a traced program does not get.
+
+use super::mappings::status_field;
+use super::system;
+use nix::unistd::Pid;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Whether we have the capability CAP_SYS_PTRACE.
+pub(super) fn may_trace_everything() -> bool {
+    const CAP_SYS_PTRACE: u32 = 19;
+    let ours = status_field(Pid::this(), "CapEff").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
+    ours.is_some_and(|mask| mask >> CAP_SYS_PTRACE & 1 == 1)
+}
+
+/// Whether a program runs with the rights of its owner or group, or with capabilities of its file, not with those of who starts it.
+pub(super) fn has_other_rights(path: &Path) -> bool {
+    let Ok(file) = std::fs::metadata(path) else { return false };
+    let mode = file.permissions().mode();
+    file.is_file() && mode & 0o111 != 0 && (mode & 0o6000 != 0 || system::has_capabilities(path))
+}
