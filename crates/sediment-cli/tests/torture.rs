@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment record` on programs that are hard on a tracer, under restrictions, with ends of every sort: each run is compared with the
+//! same run without a recorder. Same output, exit code and signals; code in memory as in the files once the program is let go; nothing
+//! left stopped or running; the profile kept; all of it in bounded time.
+//!
+//! The short form runs each scenario once or a few times, but for those that take long. The environment asks for more:
+//!   SEDIMENT_REPEATS=N           runs each scenario N times, with seeds from SEDIMENT_SEED (1) on
+//!   SEDIMENT_JOURNAL=FILE        keeps what was run, and does not run it again
+//!   SEDIMENT_MINUTES=N           begins no further run after so long
+//!   SEDIMENT_LOAD=N              brings the machine to this load average first
+//!   SEDIMENT_PARAMETERS="…"      replaces drawn parameters, as they are printed where a run fails
+//!   SEDIMENT_KILLS=N             measures how often SIGKILL of the tracing process kills a program, N times in each setting
+//!   SEDIMENT_SERVER_SECONDS=N    how long PostgreSQL is attached to and let go under load (600)
+//!   SEDIMENT_PATIENCE=SECONDS    what counts as hung (60), up to six times as long on a loaded machine
+
+#[path = "torture/bench.rs"]
+mod bench;
+#[path = "torture/catalogue.rs"]
+mod catalogue;
+#[path = "torture/fault.rs"]
+mod fault;
+#[path = "torture/journal.rs"]
+mod journal;
+#[path = "torture/kills.rs"]
+mod kills;
+#[path = "torture/made.rs"]
+mod made;
+#[path = "torture/parameters.rs"]
+mod parameters;
+#[path = "torture/plan.rs"]
+mod plan;
+#[path = "torture/processes.rs"]
+mod processes;
+#[path = "torture/real.rs"]
+mod real;
+#[path = "torture/scenario.rs"]
+mod scenario;
+#[path = "torture/servers.rs"]
+mod servers;
+#[path = "torture/special.rs"]
+mod special;
+#[path = "../../sediment/tests/support/mod.rs"]
+mod support;
+
+use bench::Bench;
+use journal::Journal;
+use libtest_mimic::{Arguments, Trial};
+use scenario::Scenario;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let bench = Arc::new(Bench::new());
+    let journal = Arc::new(Journal::open());
+    let scenarios = [catalogue::scenarios(), special::scenarios(), real::scenarios(), servers::scenarios()];
+    let mut trials: Vec<Trial> =
+        scenarios.into_iter().flatten().map(|scenario| trial(scenario, &bench, &journal)).collect();
+    trials.push(Trial::test("printed_parameters_can_be_run_again", || {
+        parameters::printed_parameters_can_be_run_again();
+        Ok(())
+    }));
+    let times = number("SEDIMENT_KILLS");
+    let for_kills = Arc::clone(&bench);
+    let kills = Trial::test("killing_the_tracing_process", move || {
+        kills::measure(&for_kills, times.unwrap_or(1));
+        Ok(())
+    });
+    trials.push(kills.with_ignored_flag(times.is_none()));
+    let load = (!arguments.list).then(|| under_load(&bench)).flatten();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    if let Some(mut load) = load {
+        let _ = load.kill();
+        let _ = load.wait();
+    }
+    journal.print_table();
+    conclusion.exit();
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name)
+        .ok()
+        .map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: this is no number")))
+}
+
+fn trial(scenario: Scenario, bench: &Arc<Bench>, journal: &Arc<Journal>) -> Trial {
+    let (bench, journal, name) = (Arc::clone(bench), Arc::clone(journal), scenario.name);
+    if let Some(why) = scenario.impossible() {
+        eprintln!("{name}: {why}");
+        return Trial::test(name, || Ok(())).with_ignored_flag(true);
+    }
+    if scenario.short == 0 && number("SEDIMENT_REPEATS").is_none() {
+        return Trial::test(name, || Ok(())).with_ignored_flag(true);
+    }
+    let needs = scenario.needs.clone();
+    support::case(name, &needs, move || run_all(&scenario, &bench, &journal))
+}
+
+/// Runs a scenario as often as asked; fails with the first fault, made smaller, after all were run.
+fn run_all(scenario: &Scenario, bench: &Bench, journal: &Journal) {
+    let asked = number("SEDIMENT_REPEATS").map(|repeats| (repeats as usize).min(scenario.at_most));
+    let first = number("SEDIMENT_SEED").unwrap_or(1);
+    let replaced = std::env::var("SEDIMENT_PARAMETERS").unwrap_or_default();
+    for seed in first..first + asked.unwrap_or(scenario.short) as u64 {
+        if journal.has(scenario.name, seed) {
+            continue;
+        }
+        if journal.leaves() {
+            continue;
+        }
+        let drawn = scenario.ranges.draw(seed).replaced_by(&replaced);
+        let started = Instant::now();
+        let outcome = scenario.run(bench, &drawn);
+        let smaller = outcome.err().map(|fault| match journal.fault(scenario.name, fault.kind) {
+            // One of a kind is enough to be made smaller.
+            Some(_) => (drawn.clone(), fault),
+            None => scenario.shrink(bench, &drawn, &fault),
+        });
+        journal.add(scenario.name, &drawn, smaller, started.elapsed());
+    }
+    let faults = journal.faults(scenario.name);
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Loads the machine until its load average is what was asked for.
+fn under_load(bench: &Bench) -> Option<std::process::Child> {
+    let wanted = number("SEDIMENT_LOAD")?;
+    let limit = Duration::from_secs(600);
+    let processes = wanted.to_string();
+    let mut busy = Command::new(bench.tool("busy"));
+    let busy = busy.args([&processes, "3600"]).stdin(Stdio::null()).spawn().unwrap();
+    let started = Instant::now();
+    let average = || -> f64 {
+        let text = std::fs::read_to_string("/proc/loadavg").unwrap();
+        text.split(' ').next().unwrap().parse().unwrap()
+    };
+    while average() < wanted as f64 * 0.95 && started.elapsed() < limit {
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    eprintln!("load average {}", average());
+    Some(busy)
+}

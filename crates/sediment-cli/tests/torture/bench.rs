@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where the runs are made: programs compiled once, a folder for each run, commands that are watched to the end of all they start.
+
+use super::fault::{Fault, Kind};
+use super::processes::{self, Process};
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A program of `torture/programs`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Made {
+    /// Its name, by which its processes are found.
+    pub(crate) name: &'static str,
+    pub(crate) source: &'static str,
+    pub(crate) flags: &'static [&'static str],
+    /// Libraries that it links or loads.
+    pub(crate) libraries: &'static [Library],
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Library {
+    pub(crate) name: &'static str,
+    pub(crate) source: &'static str,
+    pub(crate) flags: &'static [&'static str],
+}
+
+/// How long anything may take before it hangs: far longer than it takes, and longer still where many share the processors.
+pub(crate) fn patience() -> Duration {
+    const MOST: f64 = 6.0;
+    let seconds = std::env::var("SEDIMENT_PATIENCE").ok().and_then(|text| text.parse().ok());
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load: f64 = load.split(' ').next().and_then(|average| average.parse().ok()).unwrap_or(0.0);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    Duration::from_secs(seconds.unwrap_or(60)).mul_f64((load / processors as f64).clamp(1.0, MOST))
+}
+
+type Compiled = Arc<OnceLock<PathBuf>>;
+
+pub(crate) struct Bench {
+    folder: TempDir,
+    compiled: Mutex<BTreeMap<String, Compiled>>,
+    /// The program under test, where every user may run it.
+    pub(crate) sediment: PathBuf,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let path = folder.path().canonicalize().unwrap();
+        let sediment = path.join("sediment");
+        std::fs::copy(env!("CARGO_BIN_EXE_sediment"), &sediment).unwrap();
+        std::fs::create_dir(path.join("programs")).unwrap();
+        Self { folder, compiled: Mutex::default(), sediment }
+    }
+
+    fn programs(&self) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join("programs")
+    }
+
+    fn compile(&self, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+        let place = self.compiled.lock().unwrap().entry(name.to_owned()).or_default().clone();
+        place
+            .get_or_init(|| {
+                let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/torture/programs");
+                let program = self.programs().join(name);
+                let compiler = if source.ends_with(".cc") { "c++" } else { "cc" };
+                let mut compile = Command::new(compiler);
+                compile
+                    .args(["-O1", "-w", "-pthread", "-o"])
+                    .arg(&program)
+                    .arg(sources.join(source))
+                    .args(flags);
+                let done = compile.current_dir(self.programs()).output().unwrap();
+                assert!(done.status.success(), "{source}: {}", String::from_utf8_lossy(&done.stderr));
+                program
+            })
+            .clone()
+    }
+
+    /// A program that helps the runs, such as `warden`.
+    pub(crate) fn tool(&self, name: &str) -> PathBuf {
+        self.compile(name, &format!("{name}.c"), &[])
+    }
+
+    /// A library that is loaded before others.
+    pub(crate) fn library(&self, name: &str) -> PathBuf {
+        self.compile(&format!("{name}.so"), &format!("{name}.c"), &["-shared", "-fPIC"])
+    }
+
+    /// A fresh folder for a run, which everybody may write to.
+    pub(crate) fn room(&self) -> Room<'_> {
+        let folder = tempfile::tempdir_in(self.folder.path()).unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        Room { bench: self, path: folder.path().canonicalize().unwrap(), _folder: folder }
+    }
+}
+
+/// The folder of a run.
+pub(crate) struct Room<'a> {
+    pub(crate) bench: &'a Bench,
+    pub(crate) path: PathBuf,
+    _folder: TempDir,
+}
+
+impl Room<'_> {
+    /// Puts a program and its libraries into the folder; returns its path.
+    pub(crate) fn place(&self, made: &Made) -> String {
+        for library in made.libraries {
+            let flags: Vec<&str> =
+                ["-shared", "-fPIC"].into_iter().chain(library.flags.iter().copied()).collect();
+            let there = self.bench.compile(library.name, library.source, &flags);
+            let _ = std::fs::hard_link(there, self.path.join(library.name));
+        }
+        let there = self.bench.compile(made.name, made.source, made.flags);
+        let here = self.path.join(made.name);
+        let _ = std::fs::hard_link(there, &here);
+        here.to_str().unwrap().to_owned()
+    }
+
+    /// A copy of a program under another name, with these rights.
+    pub(crate) fn copy(&self, made: &Made, name: &str, rights: u32) {
+        let copy = self.path.join(name);
+        std::fs::copy(self.place(made), &copy).unwrap();
+        std::fs::set_permissions(copy, std::fs::Permissions::from_mode(rights)).unwrap();
+    }
+
+    /// Runs a command, watched. Its output goes to files by this label.
+    pub(crate) fn start(&self, label: &str, words: &[String]) -> Watched {
+        let file = |ending: &str| self.path.join(format!("{label}.{ending}"));
+        let stream = |ending: &str| {
+            let stream = std::fs::File::create(file(ending)).unwrap();
+            std::fs::set_permissions(file(ending), std::fs::Permissions::from_mode(0o666)).unwrap();
+            Stdio::from(stream)
+        };
+        let report = file("report");
+        let _ = std::fs::remove_file(&report);
+        // What runs in the background is started to ignore the keys; here they are to be heard.
+        let mut command = Command::new("env");
+        command.arg("--default-signal").arg(self.bench.tool("warden")).arg(&report).args(words);
+        command.current_dir(&self.path).stdin(Stdio::null()).stdout(stream("out")).stderr(stream("err"));
+        command.env("LC_ALL", "C").env("PYTHONDONTWRITEBYTECODE", "1");
+        let warden = command.spawn().unwrap();
+        Watched { warden, report, out: file("out"), err: file("err"), sediment: self.bench.sediment.clone() }
+    }
+
+    /// Whether the profile is there, and can be shown.
+    pub(crate) fn profile(&self) -> Result<(), String> {
+        let path = self.path.join("recorded.gv");
+        if !path.exists() {
+            return Err("no profile was written".to_owned());
+        }
+        let shown = Command::new(&self.bench.sediment).arg("show").arg(&path).output().unwrap();
+        if shown.status.success() && !shown.stdout.is_empty() {
+            return Ok(());
+        }
+        Err(format!("the profile cannot be shown: {}", String::from_utf8_lossy(&shown.stderr)))
+    }
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Ended {
+    Exit(i32),
+    Signal(i32),
+}
+
+impl Ended {
+    /// As a shell has it.
+    pub(crate) fn code(self) -> i32 {
+        match self {
+            Self::Exit(code) => code,
+            Self::Signal(number) => 128 + number,
+        }
+    }
+}
+
+/// How all processes of a command ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Report {
+    pub(crate) command: Ended,
+    /// Those that outlived who started them, by name.
+    pub(crate) orphans: Vec<(String, Ended)>,
+}
+
+/// A command that is watched to the end of all that it starts; ends with this.
+pub(crate) struct Watched {
+    warden: Child,
+    report: PathBuf,
+    out: PathBuf,
+    err: PathBuf,
+    sediment: PathBuf,
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+}
+
+impl Watched {
+    pub(crate) fn out(&self) -> String {
+        read(&self.out)
+    }
+
+    /// The last lines of what it said on standard error.
+    pub(crate) fn err(&self) -> String {
+        let said = read(&self.err);
+        let lines: Vec<&str> = said.lines().collect();
+        lines[lines.len().saturating_sub(6)..].join(" / ")
+    }
+
+    /// The process of the command.
+    pub(crate) fn command(&self) -> Result<i32, Fault> {
+        let id = || read(&self.report).lines().next()?.strip_prefix("pid ")?.parse().ok();
+        self.until("was not started", id)
+    }
+
+    /// The processes that run.
+    pub(crate) fn processes(&self) -> Vec<Process> {
+        let all = processes::below(self.warden.id() as i32);
+        all.into_iter().filter(|process| !process.has_ended()).collect()
+    }
+
+    /// The processes that run and are no recorder's.
+    pub(crate) fn programs(&self) -> Vec<Process> {
+        let mut all = self.processes();
+        all.retain(|process| !processes::runs(process.id, &self.sediment));
+        all
+    }
+
+    /// The first process of this name.
+    pub(crate) fn program(&self, name: &str) -> Result<i32, Fault> {
+        let name: String = name.chars().take(15).collect();
+        self.until(&format!("{name} does not run"), || {
+            self.programs().iter().find(|process| process.name == name).map(|process| process.id)
+        })
+    }
+
+    /// Waits for what is looked for; a fault if it does not come.
+    pub(crate) fn until<T>(&self, missing: &str, mut look: impl FnMut() -> Option<T>) -> Result<T, Fault> {
+        let started = Instant::now();
+        loop {
+            if let Some(found) = look() {
+                return Ok(found);
+            }
+            if started.elapsed() > patience() {
+                return Err(self.hung(missing));
+            }
+            std::thread::sleep(Duration::from_millis(3));
+        }
+    }
+
+    /// Waits until the command has printed this.
+    pub(crate) fn printed(&self, text: &str) -> Result<(), Fault> {
+        self.until(&format!("{text:?} was not printed"), || {
+            let ended = !Path::new(&format!("/proc/{}", self.command().ok()?)).exists();
+            (self.out().contains(text) || ended).then_some(())
+        })
+    }
+
+    pub(crate) fn hung(&self, what: &str) -> Fault {
+        let lines: Vec<String> = self.processes().iter().map(Process::describe).collect();
+        Fault::new(Kind::Hung, format!("{what}; {}; said: {}", lines.join("; "), self.err()))
+    }
+
+    /// Waits until nobody is left.
+    pub(crate) fn wait(&mut self) -> Result<Report, Fault> {
+        let started = Instant::now();
+        let mut over: Option<Instant> = None;
+        while self.warden.try_wait().unwrap().is_none() {
+            if started.elapsed() > patience() {
+                return Err(self.hung("does not end"));
+            }
+            // Where the command has ended, no part of the recorder stays.
+            if over.is_none() && read(&self.report).lines().any(|line| line.contains(" command ")) {
+                over = Some(Instant::now());
+            }
+            if over.is_some_and(|over| over.elapsed() > patience() / 6) {
+                let stays =
+                    self.processes().into_iter().find(|process| processes::runs(process.id, &self.sediment));
+                if let Some(process) = stays {
+                    return Err(self.hung(&format!("the recorder left {} running", process.id)));
+                }
+            }
+            std::thread::sleep(Duration::from_millis(3));
+        }
+        let text = read(&self.report);
+        let mut report = Report { command: Ended::Exit(-1), orphans: Vec::new() };
+        for line in text.lines().skip(1) {
+            let words: Vec<&str> = line.split(' ').collect();
+            let [name, role, how, number] = words[..] else { panic!("{line}") };
+            let number = number.parse().unwrap();
+            let ended = if how == "exit" { Ended::Exit(number) } else { Ended::Signal(number) };
+            match role {
+                "command" => report.command = ended,
+                _ => report.orphans.push((name.to_owned(), ended)),
+            }
+        }
+        report.orphans.sort();
+        Ok(report)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if self.warden.try_wait().unwrap().is_none() {
+            processes::end_below(self.warden.id() as i32);
+            let _ = self.warden.kill();
+            let _ = self.warden.wait();
+        }
+    }
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The scenarios that a plan describes: programs that are hard on a tracer, ends of every sort, and what containers forbid.
+
+use super::bench::Made;
+use super::made::*;
+use super::plan::{End, Expect, Guise, Mode, Plan};
+use super::scenario::{Scenario, row};
+
+pub(crate) fn scenarios() -> Vec<Scenario> {
+    [programs(), let_go(), attached(), signals(), confined(), limits()].into_iter().flatten().collect()
+}
+
+fn started(program: Made) -> Plan {
+    Plan::new(program, Mode::Start, End::Own)
+}
+
+fn plan(program: Made, mode: Mode, end: End) -> Plan {
+    Plan::new(program, mode, end)
+}
+
+/// Programs that are recorded from their start to their end.
+fn programs() -> Vec<Scenario> {
+    let own_code = |program| Plan { own_code: true, ..started(program) };
+    let tools_of_old = Plan { prepare: |room| room.copy(&WORKS, "unreadable", 0o711), ..started(BECOMES) };
+    let unreadable = Plan { guise: Guise::Nobody, ..tools_of_old };
+    vec![
+        row("calls", started(WORKS)).rounds(2000, 5000),
+        row("calls_in_a_static_program", started(WORKS_STATIC)).rounds(2000, 5000),
+        row("calls_in_a_static_pie", started(WORKS_STATIC_PIE)).rounds(2000, 5000),
+        row("threads", started(THREADS)).threads(2, 24),
+        row("threads_in_a_static_program", started(THREADS_STATIC)).threads(2, 24),
+        row("forks", started(FORKS)),
+        row("children_that_outlive", started(LEAVES)),
+        row("vforks_and_spawns", started(VFORKS)).rounds(5, 20),
+        row("execs", started(EXECS)).rounds(5, 40),
+        row("programs_in_memory", started(MEMORY_FILES)).rounds(5, 20),
+        row("libraries_loaded", started(LOADS)).rounds(100, 300).threads(1, 1).rates(),
+        row("libraries_loaded_by_threads", started(LOADS)).rounds(5, 15).threads(2, 8),
+        row("libraries_replaced_while_loaded", started(DELETES)).rounds(50, 150),
+        row("code_without_execution_for_a_moment", started(PROTECTS)).rounds(50, 200),
+        row("rights_of_code_in_turns", own_code(TURNS)),
+        row("code_that_patches_itself", own_code(PATCHES)).rounds(20, 60).rates(),
+        row("code_that_rewrites_entries", own_code(REWRITES)).rounds(10, 40),
+        row("code_made_in_memory", started(GENERATES)).rounds(20, 80),
+        row("a_program_mapped_twice", started(MAPS)).rounds(20, 80),
+        row("data_among_writable_code", Plan { expect: Expect::NothingToRecord, ..started(WRITABLE) })
+            .rounds(2000, 5000)
+            .rates(),
+        row("signals_of_every_sort", started(SIGNALS)).rounds(20, 60),
+        row("signals_blocked", started(BLOCKS)),
+        row("children_that_stop", started(STOPS)),
+        row("crashes", started(CRASHES)).ranges(|ranges| {
+            ranges.threads = (11, 11);
+            ranges.rounds = (20, 100);
+        }),
+        row("faults_and_aborts", started(CRASHES)).threads(4, 8).rounds(20, 100).short(2),
+        row("exceptions", started(THROWS)).needs(&["c++"]).rounds(20, 80),
+        row("entries_within_instructions", started(PREFIXES)),
+        row("a_first_thread_that_ends", started(HEADLESS)),
+        row("processes_that_share_memory", started(SHARES)).rounds(50, 150),
+        row("daemons", Plan { expect: Expect::Unharmed, ..started(DAEMONS) }).rounds(50, 100),
+        row("programs_under_a_filter", started(CONFINES)),
+        row("programs_in_strict_seccomp", started(STRICT)),
+        row("what_a_program_is_started_with", started(LOOKS)).rounds(1, 1).short(2),
+        row("programs_that_hide", Plan { guise: Guise::Nobody, ..started(HIDES) }).rounds(20, 80),
+        row("unreadable_programs", unreadable).rounds(5, 20),
+        row("users_changed", started(DROPS)).as_root().rounds(20, 60),
+    ]
+}
+
+/// Programs that were started, let go in the middle of what they do, and run on.
+fn let_go() -> Vec<Scenario> {
+    let go = |program, end| plan(program, Mode::Start, end);
+    vec![
+        row("let_go_of_calls", go(WORKS, End::Seconds)),
+        row("let_go_of_threads", go(THREADS, End::Seconds)).threads(2, 24),
+        row("let_go_of_forks", go(FORKS, End::Seconds)),
+        row("let_go_of_vforks", go(VFORKS, End::Seconds)),
+        row("let_go_of_execs", Plan { own_code: true, ..go(EXECS, End::Seconds) }),
+        row("let_go_of_dlopen", go(LOADS, End::Seconds)).threads(0, 0).short(2),
+        row("let_go_of_dlopen_by_threads", go(LOADS, End::Seconds)).threads(2, 8),
+        row("let_go_of_mprotect", Plan { own_code: true, ..go(TURNS, End::Seconds) }),
+        row("let_go_of_patches", Plan { own_code: true, ..go(PATCHES, End::Seconds) }),
+        row("let_go_of_signals", go(SIGNALS, End::Seconds)),
+        row("let_go_of_shared_memory", go(SHARES, End::Seconds)),
+        row("let_go_at_the_first_output", go(LOADS, End::Output)).threads(1, 4),
+        row("let_go_of_threads_at_the_first_output", go(THREADS, End::Output)).threads(2, 24),
+    ]
+}
+
+/// Programs that run already, attached to and let go in the middle of what they do.
+fn attached() -> Vec<Scenario> {
+    let to = |program| plan(program, Mode::Attach, End::Seconds);
+    let own_code = |program| Plan { own_code: true, ..to(program) };
+    vec![
+        row("attached_to_calls", to(WORKS)),
+        row("attached_to_threads", to(THREADS)).threads(2, 24),
+        row("attached_to_forks", to(FORKS)),
+        row("attached_to_children_that_outlive", to(LEAVES)),
+        row("attached_to_vforks", to(VFORKS)),
+        row("attached_to_execs", own_code(EXECS)),
+        row("attached_to_programs_in_memory", to(MEMORY_FILES)),
+        row("attached_to_dlopen", to(LOADS)).threads(0, 1).short(2),
+        row("attached_to_dlopen_by_threads", to(LOADS)).threads(2, 8),
+        row("attached_to_mprotect", own_code(TURNS)),
+        row("attached_to_a_moment_without_execution", to(PROTECTS)),
+        row("attached_to_patches", own_code(PATCHES)),
+        row("attached_to_rewritten_entries", own_code(REWRITES)),
+        row("attached_to_writable_code", Plan { expect: Expect::NothingToRecord, ..to(WRITABLE) }).rates(),
+        row("attached_to_signals", to(SIGNALS)),
+        row("attached_to_children_that_stop", to(STOPS)),
+        row("attached_to_shared_memory", to(SHARES)),
+        row("attached_without_a_first_thread", to(HEADLESS)),
+        row("attached_to_the_end", plan(WORKS, Mode::Attach, End::Program)).signals(&[15]),
+        row("attached_to_a_crash", plan(CRASHES, Mode::Attach, End::Program)).signals(&[15]).threads(4, 8),
+    ]
+}
+
+/// All signals that end something or can be caught, but for SIGKILL; behind 31 the first and last of the real-time ones.
+const ALL: &[u32] = &[
+    3, 10, 14, 1, 2, 4, 5, 6, 7, 8, 11, 12, 13, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29,
+    30, 31, 34, 64,
+];
+/// Those that a process can catch and go on from.
+const CAUGHT: &[u32] = &[3, 15, 10, 1, 2, 5, 6, 7, 12, 13, 14, 16, 24, 25, 26, 27, 29, 30, 31, 34, 64];
+const KEYS: &[u32] = &[2, 3];
+
+fn signals() -> Vec<Scenario> {
+    let to = |program, mode, end| plan(program, mode, end);
+    vec![
+        row("signals_to_a_recorder", to(THREADS, Mode::Start, End::Front)).signals(ALL).short(3),
+        row("signals_to_a_recorder_that_attached", to(THREADS, Mode::Attach, End::Front))
+            .signals(ALL)
+            .short(4),
+        row("signals_to_the_tracing_process", to(WORKS, Mode::Start, End::Tracer)).signals(CAUGHT).short(2),
+        row("signals_to_the_tracing_process_that_attached", to(FORKS, Mode::Attach, End::Tracer))
+            .signals(CAUGHT)
+            .short(2),
+        row("signals_to_a_program", to(WORKS, Mode::Start, End::Program)).signals(ALL).short(3),
+        row("signals_to_a_program_attached_to", to(THREADS, Mode::Attach, End::Program))
+            .signals(ALL)
+            .short(3),
+        row("keys_to_the_whole_group", to(THREADS, Mode::Start, End::Group)).signals(KEYS).short(2),
+        row("a_recorder_killed", to(THREADS, Mode::Start, End::Front)).signals(&[9]),
+        row("a_recorder_killed_that_attached", to(FORKS, Mode::Attach, End::Front)).signals(&[9]),
+        row("interrupted_in_dlopen", to(LOADS, Mode::Attach, End::Front)).signals(&[2, 15, 1]).threads(0, 4),
+    ]
+}
+
+/// What containers and users without rights may not do.
+fn confined() -> Vec<Scenario> {
+    let with = |program, mode, end, guise| Plan { guise, ..plan(program, mode, end) };
+    let refused =
+        |program, mode, guise| Plan { guise, expect: Expect::Refused, ..plan(program, mode, End::Seconds) };
+    let own = |program, guise| with(program, Mode::Start, End::Own, guise);
+    let through = |program, words| Plan { through: words, ..started(program) };
+    const OTHER_USER: &[&str] = &["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups"];
+    vec![
+        row("a_user_without_rights", own(FORKS, Guise::Nobody)),
+        row("a_user_without_rights_who_attaches", with(LEAVES, Mode::Attach, End::Seconds, Guise::Nobody)),
+        row("without_the_capability", own(THREADS, Guise::WithoutCapability)).as_root(),
+        row(
+            "without_the_capability_attached",
+            with(FORKS, Mode::Attach, End::Seconds, Guise::WithoutCapability),
+        )
+        .as_root(),
+        row("users_changed_without_the_capability", own(DROPS, Guise::WithoutCapability))
+            .as_root()
+            .rounds(20, 60),
+        row(
+            "users_changed_without_the_capability_let_go",
+            with(DROPS, Mode::Start, End::Seconds, Guise::WithoutCapability),
+        )
+        .as_root(),
+        row(
+            "users_changed_without_the_capability_attached",
+            with(DROPS, Mode::Attach, End::Seconds, Guise::WithoutCapability),
+        )
+        .as_root(),
+        row(
+            "another_user_without_the_capability",
+            Plan { guise: Guise::WithoutCapability, expect: Expect::Unharmed, ..through(FORKS, OTHER_USER) },
+        )
+        .as_root(),
+        row(
+            "programs_that_hide_attached",
+            Plan { expect: Expect::SameOrRefused, ..with(HIDES, Mode::Attach, End::Seconds, Guise::Nobody) },
+        )
+        .threads(20, 400),
+        row("a_filter_that_forbids_tracing", refused(WORKS, Mode::Start, Guise::Filtered)),
+        row("a_filter_that_forbids_attaching", refused(THREADS, Mode::Attach, Guise::Filtered)),
+        row("what_yama_forbids", refused(THREADS, Mode::Attach, Guise::Yama)),
+        row("programs_of_others", refused(THREADS, Mode::Attach, Guise::Stranger)).as_root(),
+        row("in_a_user_namespace", own(FORKS, Guise::UserNamespace)).needs(&["unshare"]).as_root(),
+        row("out_of_a_user_namespace", refused(THREADS, Mode::Attach, Guise::UserNamespace))
+            .needs(&["unshare"])
+            .as_root(),
+        row("in_a_pid_namespace", own(LEAVES, Guise::PidNamespace)).needs(&["unshare"]).as_root(),
+        row("let_go_in_a_pid_namespace", with(THREADS, Mode::Start, End::Seconds, Guise::PidNamespace))
+            .needs(&["unshare"])
+            .as_root(),
+        row("into_a_user_namespace", through(THREADS, &["unshare", "-Ur"])).needs(&["unshare"]).as_root(),
+        row("into_a_pid_namespace", through(FORKS, &["unshare", "--pid", "--fork", "--mount-proc"]))
+            .needs(&["unshare"])
+            .as_root(),
+    ]
+}
+
+/// Little memory, few processes, few files.
+fn limits() -> Vec<Scenario> {
+    let limited = |program, limit| Plan {
+        guise: Guise::Limited(limit),
+        expect: Expect::SameOrRefused,
+        ..started(program)
+    };
+    let attached = |program, guise| Plan { guise, ..plan(program, Mode::Attach, End::Seconds) };
+    let crowded =
+        Plan { guise: Guise::NobodyLimited("--nproc=40"), expect: Expect::SameOrRefused, ..started(CROWDS) };
+    vec![
+        row("little_memory", Plan { through: &["prlimit", "--as=60000000"], ..started(HOARDS) })
+            .needs(&["prlimit"])
+            .rounds(20, 60),
+        row("little_memory_for_the_recorder_too", limited(HOARDS, "--as=300000000"))
+            .needs(&["prlimit"])
+            .rounds(20, 60),
+        row("hardly_any_memory", limited(WORKS, "--as=12000000")).needs(&["prlimit"]),
+        row("attached_with_little_memory", attached(HOARDS, Guise::Limited("--as=60000000")))
+            .needs(&["prlimit"]),
+        row("few_files", limited(FORKS, "--nofile=12")).needs(&["prlimit"]),
+        row("hardly_any_files", limited(WORKS, "--nofile=5")).needs(&["prlimit"]),
+        row("a_full_process_table", crowded).needs(&["prlimit"]).as_root().rounds(3, 6),
+        row("attached_with_a_full_process_table", attached(CROWDS, Guise::NobodyLimited("--nproc=40")))
+            .needs(&["prlimit"])
+            .as_root(),
+        row(
+            "no_files_may_grow",
+            Plan { expect: Expect::SameOrRefused, guise: Guise::Limited("--fsize=200000"), ..started(WORKS) },
+        )
+        .needs(&["prlimit"]),
+    ]
+}

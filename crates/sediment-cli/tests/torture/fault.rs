@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What may go wrong in a run.
+
+/// Sorts of harm, in the order of the table's columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// Other output, exit code or signal than without.
+    Changed,
+    /// Did not end in bounded time, or left something stopped or traced.
+    Hung,
+    /// A process of the program was killed.
+    Killed,
+    /// Code in memory is not that of the file after the program was let go.
+    Armed,
+    /// The recording began, and there is no profile; or the recorder failed where it should have recorded.
+    Lost,
+}
+
+pub(crate) const KINDS: [Kind; 5] = [Kind::Changed, Kind::Hung, Kind::Killed, Kind::Armed, Kind::Lost];
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Changed => "changed",
+            Self::Hung => "hung",
+            Self::Killed => "killed",
+            Self::Armed => "left armed",
+            Self::Lost => "no profile",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) kind: Kind,
+    pub(crate) detail: String,
+}
+
+impl Fault {
+    pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
+        Self { kind, detail: detail.into() }
+    }
+
+    /// The same, with something more to say.
+    pub(crate) fn and(self, said: &str) -> Self {
+        Self { detail: format!("{}; {said}", self.detail), ..self }
+    }
+}

@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A run from its description: the same program without the recorder and under it, ended in the same way, and compared.
+
+use super::bench::{Bench, Ended, Made, Report, Room, Watched, patience};
+use super::fault::{Fault, Kind};
+use super::parameters::Parameters;
+use super::processes;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How the recorder is brought to a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// `record -- PROGRAM`.
+    Start,
+    /// `record --pid`.
+    Attach,
+}
+
+/// How a recording ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The program ends by itself, after its rounds.
+    Own,
+    /// `--seconds`; the program runs on.
+    Seconds,
+    /// `--until OUTPUT`; the program runs on.
+    Output,
+    /// A signal to the process that was started as `sediment record`.
+    Front,
+    /// A signal to the process that traces.
+    Tracer,
+    /// A signal to the program.
+    Program,
+    /// A signal to the whole group, as a terminal's key sends it.
+    Group,
+}
+
+/// Who runs program and recorder, and what they may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guise {
+    Plain,
+    /// A user without rights.
+    Nobody,
+    /// Root without CAP_SYS_PTRACE, as in most containers.
+    WithoutCapability,
+    /// The recorder under a filter that refuses ptrace.
+    Filtered,
+    /// The recorder under a filter that refuses to take the program, as Yama does.
+    Yama,
+    /// In a user namespace.
+    UserNamespace,
+    /// In a pid namespace.
+    PidNamespace,
+    /// The recorder by another user than the program's, neither of them root.
+    Stranger,
+    /// Under a limit, by prlimit's option; for the recorder alone, for the program alone where it is attached to.
+    Limited(&'static str),
+    /// As a user without rights, and under a limit.
+    NobodyLimited(&'static str),
+}
+
+/// What is to come of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expect {
+    /// The same as without, and a profile.
+    Same,
+    /// Exit code 6 of the recorder, nothing done to the program.
+    Refused,
+    /// The same as without and a profile, or an error before the program has begun or been touched.
+    SameOrRefused,
+    /// The same as without; whether there is a profile is not asked.
+    Unharmed,
+    /// The same output as without, and that there was nothing to record is said.
+    NothingToRecord,
+}
+
+/// One scenario that needs no code of its own.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) program: Made,
+    pub(crate) mode: Mode,
+    pub(crate) end: End,
+    pub(crate) guise: Guise,
+    pub(crate) expect: Expect,
+    /// Words before the program, such as `unshare -Ur`.
+    pub(crate) through: &'static [&'static str],
+    /// Further options of the recorder.
+    pub(crate) options: &'static [&'static str],
+    /// Whether the program changes its own code: then only breakpoints count.
+    pub(crate) own_code: bool,
+    /// Prepares the folder.
+    pub(crate) prepare: fn(&Room<'_>),
+}
+
+impl Plan {
+    pub(crate) fn new(program: Made, mode: Mode, end: End) -> Self {
+        Self {
+            program,
+            mode,
+            end,
+            guise: Guise::Plain,
+            expect: Expect::Same,
+            through: &[],
+            options: &[],
+            own_code: false,
+            prepare: |_| {},
+        }
+    }
+
+    pub(crate) fn run(&self, bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
+        let room = bench.room();
+        (self.prepare)(&room);
+        let program = self.program_words(&room, parameters);
+        let without = {
+            let mut watched = room.start("without", &program);
+            self.untraced(&watched, parameters)?;
+            let report = watched.wait()?;
+            (report, watched.out())
+        };
+        match self.mode {
+            Mode::Start => self.start(&room, parameters, &without),
+            Mode::Attach => self.attach(&room, parameters, &without),
+        }
+    }
+
+    fn program_words(&self, room: &Room<'_>, parameters: &Parameters) -> Vec<String> {
+        let by_itself = matches!(self.end, End::Own);
+        let mut words: Vec<String> = match self.guise {
+            Guise::Nobody | Guise::Stranger => nobody(),
+            Guise::WithoutCapability => words_of(&["setpriv", "--bounding-set", "-sys_ptrace"]),
+            Guise::UserNamespace if self.mode == Mode::Start => words_of(&["unshare", "-Ur"]),
+            Guise::PidNamespace if self.mode == Mode::Start => pid_namespace(),
+            Guise::Limited(limit) => words_of(&["prlimit", limit]),
+            Guise::NobodyLimited(limit) => [words_of(&["prlimit", limit]), nobody()].concat(),
+            _ => Vec::new(),
+        };
+        words.extend(words_of(self.through));
+        words.push(room.place(&self.program));
+        words.push(if by_itself { parameters.rounds.to_string() } else { "0".to_owned() });
+        words.push(parameters.threads.to_string());
+        words
+    }
+
+    /// What is done to the program without a recorder.
+    fn untraced(&self, watched: &Watched, parameters: &Parameters) -> Result<(), Fault> {
+        match self.end {
+            End::Own => return Ok(()),
+            End::Program | End::Group => {
+                watched.printed("ready\n")?;
+                let program = self.find(watched)?;
+                self.end_by_signal(watched, program, parameters)?;
+            }
+            End::Seconds | End::Output | End::Front | End::Tracer => {
+                watched.printed("ready\n")?;
+                let program = self.find(watched)?;
+                std::thread::sleep(Duration::from_millis(10));
+                processes::signal(program, TERM);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the scenario's signal to the program, or its group; where it goes on all the same, ends it by SIGTERM.
+    fn end_by_signal(&self, watched: &Watched, program: i32, parameters: &Parameters) -> Result<(), Fault> {
+        std::thread::sleep(Duration::from_millis(u64::from(parameters.delay)));
+        let number = parameters.signal as i32;
+        match self.end {
+            End::Group => processes::signal(-watched.command()?, number),
+            _ => processes::signal(program, number),
+        }
+        if GOES_ON.contains(&parameters.signal) {
+            std::thread::sleep(Duration::from_millis(100));
+            processes::signal(program, CONT);
+            std::thread::sleep(Duration::from_millis(20));
+            processes::signal(program, TERM);
+        }
+        Ok(())
+    }
+
+    /// The first process of the program.
+    fn find(&self, watched: &Watched) -> Result<i32, Fault> {
+        watched.program(self.program.name)
+    }
+
+    fn record(&self, room: &Room<'_>, parameters: &Parameters) -> Vec<String> {
+        let mut words = record(room, parameters);
+        match self.end {
+            End::Seconds => words.extend(seconds(parameters)),
+            End::Output => words.extend(words_of(&["--until", "OUTPUT"])),
+            _ => {}
+        }
+        words.extend(words_of(self.options));
+        words
+    }
+
+    fn start(
+        &self,
+        room: &Room<'_>,
+        parameters: &Parameters,
+        without: &(Report, String),
+    ) -> Result<(), Fault> {
+        let sediment = &room.bench.sediment;
+        let program = self.program_words(room, parameters);
+        // What confines the program confines the recorder; what stands before the program stays there.
+        let inner = program.len() - 3 - self.through.len();
+        let mut words = program[..inner].to_vec();
+        if self.guise == Guise::Filtered {
+            words.extend([text(&room.bench.tool("sandbox")), "all".to_owned()]);
+        }
+        words.extend(self.record(room, parameters));
+        words.push("--".to_owned());
+        words.extend(program[inner..].iter().cloned());
+        let mut watched = room.start("recorded", &words);
+        if matches!(self.expect, Expect::Refused | Expect::SameOrRefused) {
+            if let Some(done) = self.refused(&mut watched, parameters)? {
+                return done;
+            }
+        }
+        match self.end {
+            End::Own => {}
+            End::Program | End::Group => {
+                watched.printed("ready\n")?;
+                let program = self.find(&watched)?;
+                self.end_by_signal(&watched, program, parameters)?;
+            }
+            End::Seconds | End::Output | End::Front | End::Tracer => {
+                watched.printed("ready\n")?;
+                let found = self.find(&watched);
+                if found.is_ok() && matches!(self.end, End::Front | End::Tracer) {
+                    self.end_recorder(&watched, &watched, parameters, sediment)?;
+                }
+                let_go(&watched)?;
+                code_is_whole(&watched, self.own_code)?;
+                // Whatever was left would be met now.
+                std::thread::sleep(Duration::from_millis(20));
+                if let Ok(program) = found {
+                    processes::signal(program, TERM);
+                }
+            }
+        }
+        let report = watched.wait()?;
+        self.judge_started(room, without, (&report, &watched))
+    }
+
+    /// Waits for the end of a recorder that may refuse; none where it did not.
+    fn refused(
+        &self,
+        watched: &mut Watched,
+        parameters: &Parameters,
+    ) -> Result<Option<Result<(), Fault>>, Fault> {
+        if self.expect == Expect::SameOrRefused {
+            // What is recorded has printed something before it ends.
+            watched.printed("ready\n")?;
+            if watched.out().contains("ready\n") {
+                return Ok(None);
+            }
+        }
+        let report = watched.wait()?;
+        let code = report.command.code();
+        // At a limit, the recorder itself may not come to its first instruction.
+        let refused = code == 6 || self.expect == Expect::SameOrRefused && code != 0;
+        if refused && !watched.out().contains("ready") {
+            return Ok(Some(Ok(())));
+        }
+        let detail = format!("exit code {code} instead of a refusal ({parameters}): {}", watched.err());
+        Ok(Some(Err(Fault::new(Kind::Changed, detail))))
+    }
+
+    fn judge_started(
+        &self,
+        room: &Room<'_>,
+        (without, without_out): &(Report, String),
+        (report, watched): (&Report, &Watched),
+    ) -> Result<(), Fault> {
+        let name: String = self.program.name.chars().take(15).collect();
+        let said = || format!("recorder ended with {:?}, said: {}", report.command, watched.err());
+        let mine = report.orphans.iter().find(|(orphan, _)| *orphan == name).map(|(_, ended)| *ended);
+        let nothing = self.expect == Expect::NothingToRecord
+            && report.command == Ended::Exit(1)
+            && watched.err().contains("holds nothing");
+        let as_without = report.command.code() == without.command.code()
+            && matches!(report.command, Ended::Exit(_))
+            || nothing;
+        let alone = matches!(self.end, End::Front | End::Tracer) && mine == Some(without.command);
+        let out = watched.out();
+        if !as_without && !alone {
+            if let Some(Ended::Signal(number)) = mine {
+                return Err(Fault::new(
+                    Kind::Killed,
+                    format!("the program was killed by signal {number}; {}", said()),
+                ));
+            }
+            let by = report.command.code() - 128;
+            if matches!(without.command, Ended::Exit(_)) && matches!(by, 4 | 5 | 7 | 11) {
+                return Err(Fault::new(
+                    Kind::Killed,
+                    format!("the program was killed by signal {by}; {}", said()),
+                ));
+            }
+            let whole = out == *without_out;
+            let kind = if whole && room.profile().is_err() { Kind::Lost } else { Kind::Changed };
+            return Err(Fault::new(kind, format!("it ended with {:?} without; {}", without.command, said())));
+        }
+        if let Some(difference) = difference(&out, without_out) {
+            return Err(Fault::new(Kind::Changed, format!("{difference}; {}", said())));
+        }
+        let others = |report: &Report| -> Vec<(String, Ended)> {
+            let foreign = |(orphan, _): &&(String, Ended)| *orphan != name && orphan != "sediment";
+            report.orphans.iter().filter(foreign).cloned().collect()
+        };
+        if others(report) != others(without) {
+            let detail =
+                format!("left behind {:?} instead of {:?}; {}", report.orphans, without.orphans, said());
+            return Err(Fault::new(Kind::Changed, detail));
+        }
+        self.expect_profile(room, &said())
+    }
+
+    fn expect_profile(&self, room: &Room<'_>, said: &str) -> Result<(), Fault> {
+        if matches!(self.expect, Expect::Unharmed | Expect::NothingToRecord) || self.end == End::Tracer {
+            return Ok(());
+        }
+        room.profile().map_err(|why| Fault::new(Kind::Lost, format!("{why}; {said}")))
+    }
+
+    fn attach(
+        &self,
+        room: &Room<'_>,
+        parameters: &Parameters,
+        without: &(Report, String),
+    ) -> Result<(), Fault> {
+        let sediment = &room.bench.sediment;
+        let mut target = room.start("recorded", &self.program_words(room, parameters));
+        target.printed("ready\n")?;
+        let program = self.find(&target)?;
+        std::thread::sleep(Duration::from_millis(u64::from(parameters.delay) / 4));
+        let mut words = match self.guise {
+            Guise::Nobody => nobody(),
+            Guise::Stranger => words_of(&["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups"]),
+            Guise::WithoutCapability => words_of(&["setpriv", "--bounding-set", "-sys_ptrace"]),
+            Guise::Filtered => vec![text(&room.bench.tool("sandbox")), "all".to_owned()],
+            Guise::Yama => vec![text(&room.bench.tool("sandbox")), program.to_string()],
+            Guise::UserNamespace => words_of(&["unshare", "-Ur"]),
+            Guise::Plain | Guise::PidNamespace | Guise::Limited(_) | Guise::NobodyLimited(_) => Vec::new(),
+        };
+        words.extend(self.record(room, parameters));
+        words.extend(["--pid".to_owned(), program.to_string()]);
+        let mut recorder = room.start("recorder", &words);
+        match self.end {
+            End::Front | End::Tracer => self.end_recorder(&recorder, &target, parameters, sediment)?,
+            End::Program | End::Group => {
+                attached(&recorder, program)?;
+                self.end_by_signal(&target, program, parameters)?;
+            }
+            End::Own | End::Seconds | End::Output => {}
+        }
+        let recorded = recorder.wait()?;
+        let said = format!("recorder ended with {:?}, said: {}", recorded.command, recorder.err());
+        let_go(&target)?;
+        code_is_whole(&target, self.own_code).map_err(|fault| fault.and(&said))?;
+        std::thread::sleep(Duration::from_millis(20));
+        if !matches!(self.end, End::Own | End::Program | End::Group) {
+            processes::signal(program, TERM);
+        }
+        let report = target.wait()?;
+        let (expected, expected_out) = without;
+        if report.command != expected.command {
+            let kind = if matches!(report.command, Ended::Signal(_)) { Kind::Killed } else { Kind::Changed };
+            return Err(Fault::new(
+                kind,
+                format!("ended with {:?} instead of {:?}; {said}", report.command, expected.command),
+            ));
+        }
+        if let Some(difference) = difference(&target.out(), expected_out) {
+            return Err(Fault::new(Kind::Changed, format!("{difference}; {said}")));
+        }
+        let code = recorded.command.code();
+        match self.expect {
+            Expect::Refused if code == 6 => Ok(()),
+            Expect::Refused => {
+                Err(Fault::new(Kind::Changed, format!("exit code {code} instead of a refusal; {said}")))
+            }
+            Expect::SameOrRefused if matches!(code, 1 | 6) && !recorder.err().is_empty() => Ok(()),
+            _ => {
+                if matches!(self.end, End::Own | End::Seconds) && code != 0 && self.expect == Expect::Same {
+                    return Err(Fault::new(Kind::Lost, said));
+                }
+                // A program may end before a breakpoint is set.
+                if self.end == End::Program && recorder.err().contains("holds nothing") {
+                    return Ok(());
+                }
+                self.expect_profile(room, &said)
+            }
+        }
+    }
+
+    /// Sends the scenario's signal to the recorder once it traces; where it goes on all the same, the interrupt key's.
+    fn end_recorder(
+        &self,
+        recorder: &Watched,
+        target: &Watched,
+        parameters: &Parameters,
+        sediment: &Path,
+    ) -> Result<(), Fault> {
+        let program = self.find(target)?;
+        attached(recorder, program)?;
+        std::thread::sleep(Duration::from_millis(u64::from(parameters.delay)));
+        let all = recorder.processes();
+        let Some(front) =
+            all.iter().find(|process| processes::runs(process.id, sediment)).map(|process| process.id)
+        else {
+            return Ok(());
+        };
+        let receiver = match self.end {
+            End::Tracer => processes::tracer(program).unwrap_or(front),
+            _ => front,
+        };
+        processes::signal(receiver, parameters.signal as i32);
+        let started = Instant::now();
+        let goes_on = || processes::runs(front, sediment) && is_traced(target);
+        let limit =
+            if GOES_ON.contains(&parameters.signal) { Duration::from_millis(150) } else { patience() };
+        while goes_on() {
+            if started.elapsed() > limit {
+                processes::signal(receiver, CONT);
+                processes::signal(front, INT);
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+}
+
+/// The recorder's own words: `sediment record` with what is drawn for it.
+pub(crate) fn record(room: &Room<'_>, parameters: &Parameters) -> Vec<String> {
+    let mut words = vec![text(&room.bench.sediment)];
+    words.extend(words_of(&["record", "--method", "breakpoints", "-o", "recorded.gv"]));
+    if parameters.startup == 1 {
+        words.push("--startup".to_owned());
+    } else {
+        words.extend(["--overhead".to_owned(), format!("{}%", parameters.overhead)]);
+        words.extend(["--seed".to_owned(), parameters.seed.to_string()]);
+    }
+    words
+}
+
+/// `--seconds` as drawn.
+pub(crate) fn seconds(parameters: &Parameters) -> [String; 2] {
+    ["--seconds".to_owned(), format!("{:.3}", f64::from(parameters.time) / 1000.0)]
+}
+
+/// Waits until a program is traced, or the recorder has ended.
+pub(crate) fn attached(recorder: &Watched, program: i32) -> Result<(), Fault> {
+    let command = recorder.command()?;
+    recorder.until("does not attach", || {
+        let ended = !Path::new(&format!("/proc/{command}/exe")).exists();
+        (processes::tracer(program).is_some() || ended).then_some(())
+    })
+}
+
+/// Waits until nothing of a command is traced, and nothing stays stopped.
+pub(crate) fn let_go(target: &Watched) -> Result<(), Fault> {
+    target.until("is still traced", || (!is_traced(target)).then_some(()))?;
+    let mut calm = 0;
+    target.until("is left stopped", || {
+        let stopped = target.programs().iter().any(|process| processes::is_stopped(process.id));
+        calm = if stopped { 0 } else { calm + 1 };
+        // Children of programs that stop them come and go.
+        (calm > 1).then_some(())
+    })
+}
+
+fn is_traced(target: &Watched) -> bool {
+    target.programs().iter().any(|process| processes::tracer(process.id).is_some())
+}
+
+/// Compares the code of all processes of a command with the files; `own_code`: breakpoints alone.
+pub(crate) fn code_is_whole(target: &Watched, own_code: bool) -> Result<(), Fault> {
+    for process in target.programs() {
+        let found = processes::differences(process.id);
+        let changed = if own_code { 0 } else { found.changed.len() };
+        if found.armed.len() + changed > 0 {
+            let (armed, first) = (found.armed.len(), found.first);
+            let detail = format!(
+                "{armed} breakpoints and {changed} other bytes in {}, the first in {first}",
+                process.name
+            );
+            return Err(Fault::new(Kind::Armed, detail));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) const INT: i32 = 2;
+pub(crate) const TERM: i32 = 15;
+const CONT: i32 = 18;
+
+/// Signals that by default end nothing: CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG, WINCH; and PIPE, which the recorder passes over.
+const GOES_ON: [u32; 9] = [13, 17, 18, 19, 20, 21, 22, 23, 28];
+
+pub(crate) fn words_of(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+pub(crate) fn text(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
+}
+
+/// Words that run what follows as a user without rights; none where that is who we are.
+pub(crate) fn nobody() -> Vec<String> {
+    if !is_root() {
+        return Vec::new();
+    }
+    words_of(&["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"])
+}
+
+pub(crate) fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|about| std::os::unix::fs::MetadataExt::uid(&about) == 0)
+}
+
+fn pid_namespace() -> Vec<String> {
+    words_of(&["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"])
+}
+
+/// How two outputs differ, on one line; none where they do not.
+pub(crate) fn difference(printed: &str, expected: &str) -> Option<String> {
+    if printed == expected {
+        return None;
+    }
+    let lines = printed.lines().count().max(expected.lines().count());
+    let of = |text: &str, at: usize| text.lines().nth(at).unwrap_or("nothing").to_owned();
+    let first = (0..lines).find(|at| of(printed, *at) != of(expected, *at)).unwrap_or(0);
+    let (printed, expected) = (of(printed, first), of(expected, first));
+    Some(format!("line {} is {printed:?} instead of {expected:?}", first + 1))
+}
