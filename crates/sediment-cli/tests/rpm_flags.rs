@@ -21,6 +21,7 @@ fn main() {
         case("flags_stay_those_that_the_spec_asks_for", &rpm, flags_stay_those_that_the_spec_asks_for),
         case("macros_with_arguments_stay_as_they_are", &rpm, macros_with_arguments_stay_as_they_are),
         case("graphs_leave_flags_as_lazy_as_they_were", &rpm, graphs_leave_flags_as_lazy_as_they_were),
+        case("bodies_are_kept_to_the_byte", &rpm, bodies_are_kept_to_the_byte),
         case("the_linkers_follow_the_toolchain", &rpm, the_linkers_follow_the_toolchain),
         case("rpm_says_whether_a_package_is_noarch", &rpm, rpm_says_whether_a_package_is_noarch),
     ];
@@ -87,6 +88,30 @@ fn macros_with_arguments_stay_as_they_are() {
     std::fs::write(&spec, text.replace(ours, &shown)).unwrap();
     let after = said(&spec, &[]);
     assert!(after.contains("@@ -O3|-O2  -ffunction-sections|\n"), "{after}");
+}
+
+/// Blanks at both ends, escapes, several lines, braces.
+fn bodies_are_kept_to_the_byte() {
+    let folder = TempDir::new().unwrap();
+    let macros = folder.path().join("macros");
+    let shown = "[%{optflags}][%{build_cflags}][%{build_cxxflags}][%{build_fflags}]";
+    let bodies = "%optflags -DA=\\\\\"a b\\\\\" -DB='\\\\\\\\' \\\n  -DC {\n\
+        %build_cflags %{nil} -DX%%d %{nil} \\\n\\\n  %{?undefined} \n\
+        %build_cxxflags {-DY} %(echo '\\\\t') %[1 + 1]\n\
+        %build_fflags %{lua:\n  print(\"-DZ={}\")\n}\n";
+    std::fs::write(&macros, bodies).unwrap();
+    let expanded = |before: &str| {
+        let mut rpm = Command::new("rpm");
+        rpm.arg("--load").arg(&macros).arg("--load").arg(root().join("dist/rpm/macros.sediment"));
+        // The spec's own text, with blanks that rpm keeps.
+        let spaced = "%global optflags %(echo '  %{optflags} ' | sed 's/$/ /')%{nil}";
+        let eval = format!("{spaced}\n{before}\n===\n{shown}");
+        let said = done(&rpm.args(["--define", "with_sediment 1", "--eval", &eval]).output().unwrap());
+        said.split_once("===\n").unwrap().1.to_owned()
+    };
+    let (stock, ordered) = (expanded(""), expanded("%{sediment_prep a.gv}"));
+    assert_eq!(ordered.replace(FLAG, ""), stock);
+    assert_eq!(ordered.matches(FLAG).count(), 4, "{ordered}");
 }
 
 /// The macros for static graphs add the plugin alone, whatever the spec changes behind them.

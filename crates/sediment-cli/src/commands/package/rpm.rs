@@ -409,6 +409,16 @@ mod tests {
         assert!(new.starts_with("%bcond docs 1\n%bcond sediment 1\n"), "{new}");
     }
 
+    /// rpm takes the second for a section, too.
+    #[test]
+    fn a_section_behind_two_signs() {
+        let after = changed(
+            &SPEC.replace("%if %{with x}\n%files x", "%%check\nmake check\n\n%if %{with x}\n%files x"),
+        );
+        assert!(after.contains("%%check\n%{?with_sediment:%sediment_check -m 90}\nmake check\n"), "{after}");
+        assert_eq!(after.matches("%check").count(), 1);
+    }
+
     #[test]
     fn the_condition_stands_in_front_of_its_use() {
         let late = SPEC.replace("%description", "%bcond_with docs\n\n%description");

@@ -121,7 +121,9 @@ impl<'a> Spec<'a> {
                         .ok_or_else(|| Error::at_line(line as u64 + 1, "%endif without %if"))?;
                 }
                 _ => {
-                    if let Some(name) = word.strip_prefix('%').and_then(|name| known(SECTIONS, name)) {
+                    // rpm looks at a line as it is expanded, and `%%check` expands to `%check`.
+                    let named = word.strip_prefix("%%").or_else(|| word.strip_prefix('%'));
+                    if let Some(name) = named.and_then(|name| known(SECTIONS, name)) {
                         if let Some(last) = spec.sections.last_mut() {
                             last.end = line;
                         }
