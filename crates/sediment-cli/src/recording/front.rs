@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The process that has the terminal while another records: passes on what it is asked by signals, and ends as the other ends.
 
-use crate::exit::ExitCode;
+use crate::exit::{self, ExitCode};
 use crate::files;
 use crate::ui::Ui;
+use nix::unistd::{getpid, getsid};
 use sediment::measure::Stop;
 use sediment::measure::command::Outcome;
 use sediment::record::breakpoints::apart::Front;
@@ -62,6 +63,10 @@ pub(super) fn attend(mut front: Front, stop: &Stop, ui: &Ui) -> Result<ExitCode>
             break outcome;
         }
         for signal in signals.wait() {
+            // Where we lead the session, a terminal that goes away tells nobody else.
+            if signal == signal::SIGHUP && leads_session() {
+                front.pass_on(signal);
+            }
             if signal != signal::SIGCHLD {
                 asked += 1;
                 if asked == 1 { front.stop() } else { front.end() }
@@ -70,6 +75,7 @@ pub(super) fn attend(mut front: Front, stop: &Stop, ui: &Ui) -> Result<ExitCode>
     };
     match outcome {
         Outcome::Exited(code) => Ok(ExitCode::from(code as u8)),
+        Outcome::Signalled(_) if front.began_in_vain() => Ok(exit::as_the_program(outcome)),
         Outcome::Signalled(number) => {
             let why = format!("the process that records was ended by signal {number}; nothing was written");
             Err(Error::failed(why).with_hint("a program that it had started ended with it"))
@@ -79,6 +85,10 @@ pub(super) fn attend(mut front: Front, stop: &Stop, ui: &Ui) -> Result<ExitCode>
             Ok(ExitCode::FAILURE)
         }
     }
+}
+
+fn leads_session() -> bool {
+    getsid(None) == Ok(getpid())
 }
 
 fn uncaught(error: std::io::Error) -> Error {

@@ -51,7 +51,14 @@ pub fn part(program: Option<&[OsString]>) -> Result<Side> {
         ForkResult::Parent { child } => {
             drop(theirs);
             silence(true).map_err(failed)?;
-            Ok(Side::Front(Front { recorder: child, recorded: None, program, process, socket: ours }))
+            Ok(Side::Front(Front {
+                recorder: child,
+                recorded: None,
+                program,
+                process,
+                socket: ours,
+                ended_before: None,
+            }))
         }
         ForkResult::Child => {
             drop((ours, program));
@@ -120,6 +127,8 @@ pub struct Front {
     /// Until it has ended.
     process: Option<Pid>,
     socket: UnixStream,
+    /// How the program ended where it could not begin: by a signal to all who have the terminal.
+    ended_before: Option<Outcome>,
 }
 
 impl Front {
@@ -131,6 +140,27 @@ impl Front {
             if let Err(error) = program.go() {
                 self.tell(Report::NotStarted(error.raw_os_error().unwrap_or(Errno::UnknownErrno as i32)));
             }
+        } else if let Some(process) = self.process.take() {
+            drop(program);
+            let outcome = loop {
+                if let Some(outcome) = ended_after(process) {
+                    break outcome;
+                }
+            };
+            self.ended_before = matches!(outcome, Outcome::Signalled(_)).then_some(outcome);
+        }
+    }
+
+    /// Whether the program was ended before it could begin.
+    #[must_use]
+    pub fn began_in_vain(&self) -> bool {
+        self.ended_before.is_some()
+    }
+
+    /// Passes a signal on to the program.
+    pub fn pass_on(&self, signal: i32) {
+        if let (Some(process), Ok(signal)) = (self.process, Signal::try_from(signal)) {
+            let _ = kill(process, signal);
         }
     }
 
@@ -146,14 +176,14 @@ impl Front {
         }
     }
 
-    /// Looks for processes that have ended; how the recorder ended, once both have.
+    /// Looks for processes that have ended; how the recorder ended, once both have, or the program where that could not begin.
     pub fn look(&mut self) -> Option<Outcome> {
         if let Some(outcome) = self.process.and_then(ended) {
             self.process = None;
             self.tell(Report::Ended(outcome));
         }
         self.recorded = self.recorded.or_else(|| ended(self.recorder));
-        self.recorded.filter(|_| self.process.is_none())
+        self.recorded.filter(|_| self.process.is_none()).map(|recorded| self.ended_before.unwrap_or(recorded))
     }
 
     fn tell(&self, report: Report) {
@@ -164,7 +194,16 @@ impl Front {
 
 /// How a child ended; None while it runs.
 fn ended(process: Pid) -> Option<Outcome> {
-    match waitpid(process, Some(WaitPidFlag::WNOHANG)) {
+    outcome(waitpid(process, Some(WaitPidFlag::WNOHANG)))
+}
+
+/// Waits for a child, and says how it ended; None when something else happened to it.
+fn ended_after(process: Pid) -> Option<Outcome> {
+    outcome(waitpid(process, None))
+}
+
+fn outcome(waited: nix::Result<WaitStatus>) -> Option<Outcome> {
+    match waited {
         Ok(WaitStatus::Exited(_, code)) => Some(Outcome::Exited(code)),
         Ok(WaitStatus::Signaled(_, signal, _)) => Some(Outcome::Signalled(signal as i32)),
         // Nix knows no real-time signals, and somebody else may have waited for it.

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// Takes on these processes, then their descendants. A descendant that may not be traced is left alone, and counted.
 ///
@@ -43,31 +44,43 @@ pub(super) fn join(ids: &[i32], tracer: &mut Tracer<'_>) -> Result<()> {
     }
 }
 
+/// How often a thread that may not be traced is tried, and when again: a process that becomes another program may not for a moment.
+const TRIES: u32 = 4;
+const AGAIN: Duration = Duration::from_millis(10);
+
 fn join_one(process: Pid, tracer: &mut Tracer<'_>) -> Result<()> {
     let gone = || Error::failed(format!("there is no process {process}"));
     let by = status_field(process, "TracerPid").ok_or_else(gone)?.parse().unwrap_or(0);
     if by != 0 {
         return Err(refusal::traced_already(process, by));
     }
-    let (mut seized, mut gone_threads) = (BTreeSet::new(), BTreeSet::new());
+    let mut seized = BTreeSet::new();
+    let mut tries = 0;
     // Threads may be made meanwhile; those of a seized thread are seized by the kernel.
     loop {
         let new: Vec<Pid> = threads(process)
             .map_err(|_| gone())?
             .into_iter()
-            .filter(|thread| !seized.contains(thread) && !gone_threads.contains(thread))
+            .filter(|thread| !seized.contains(thread))
             .collect();
-        if new.is_empty() {
-            break;
-        }
+        let none_is_new = new.is_empty();
+        let mut refused = None;
         for thread in new {
             match ptrace::seize(thread, FOLLOW) {
                 Ok(()) => drop(seized.insert(thread)),
                 Err(_) if traced_by_us(thread) => drop(seized.insert(thread)),
-                // Such as the first thread of a process whose others run on.
-                Err(_) if ended(thread) => drop(gone_threads.insert(thread)),
-                Err(error) => return Err(refusal::not_allowed(process, false, error)),
+                Err(error) => refused = Some((thread, error)),
             }
+        }
+        let Some((thread, error)) = refused else { if none_is_new { break } else { continue } };
+        // One that has ended may be the first thread of a process that runs on, or is about to be another program's.
+        tries += 1;
+        if tries < TRIES {
+            std::thread::sleep(AGAIN);
+        } else if ended(thread) {
+            break;
+        } else {
+            return Err(refusal::not_allowed(process, false, error));
         }
     }
     if seized.is_empty() {
