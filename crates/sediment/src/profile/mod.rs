@@ -17,9 +17,9 @@ pub mod split;
 pub mod submissions;
 pub mod text;
 
-use hashing::RandomHashing;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
+use hashing::RandomHashing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher as _;
 

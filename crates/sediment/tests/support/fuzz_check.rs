@@ -46,7 +46,8 @@ pub fn check(target: &str, bytes: &[u8]) -> bool {
 /// The same under one of the settings, which the input decides on: three times as many inputs can be tried.
 pub fn check_once(target: &str, bytes: &[u8]) -> bool {
     let settings = settings();
-    let sum = bytes.iter().fold(bytes.len(), |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(*byte)));
+    let sum =
+        bytes.iter().fold(bytes.len(), |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(*byte)));
     check_with(target, bytes, &settings[sum % settings.len()..][..1])
 }
 
