@@ -3,6 +3,8 @@
 
 #[path = "../crates/sediment/tests/support/fuzz_check.rs"]
 mod fuzz_check;
+#[path = "../crates/sediment/tests/support/mutate/mod.rs"]
+mod mutate;
 
 pub use libfuzzer_sys;
 
@@ -18,13 +20,16 @@ macro_rules! target {
         $crate::libfuzzer_sys::fuzz_target!(|bytes: &[u8]| -> $crate::libfuzzer_sys::Corpus {
             $crate::check(env!("CARGO_BIN_NAME"), bytes)
         });
+        $crate::libfuzzer_sys::fuzz_mutator!(|data: &mut [u8], size: usize, most: usize, seed: u32| {
+            $crate::mutate(env!("CARGO_BIN_NAME"), data, size, most, seed)
+        });
     };
 }
 
 /// Checks one input, and says when more memory was taken than ever before.
 pub fn check(target: &str, bytes: &[u8]) -> libfuzzer_sys::Corpus {
     static SAID: AtomicUsize = AtomicUsize::new(0);
-    fuzz_check::check(target, bytes);
+    fuzz_check::check_once(target, bytes);
     let peak = fuzz_check::largest_peak();
     let said = SAID.load(Ordering::Relaxed);
     if peak > said + said / 8 {
@@ -32,4 +37,16 @@ pub fn check(target: &str, bytes: &[u8]) -> libfuzzer_sys::Corpus {
         eprintln!("sediment-fuzz: peak memory {peak} bytes, input {} bytes", bytes.len());
     }
     libfuzzer_sys::Corpus::Keep
+}
+
+/// Changes an input: three times in four so that it stays well-formed, where that is known for the target; else blindly.
+pub fn mutate(target: &str, data: &mut [u8], size: usize, most: usize, seed: u32) -> usize {
+    let mutant = if seed % 4 == 0 { None } else { mutate::mutate(target, &data[..size], most, u64::from(seed)) };
+    match mutant {
+        Some(mutant) => {
+            data[..mutant.len()].copy_from_slice(&mutant);
+            mutant.len()
+        }
+        None => libfuzzer_sys::fuzzer_mutate(data, size, most),
+    }
 }

@@ -415,6 +415,11 @@ pub(crate) fn folder(path: &Path) -> Result<PathBuf> {
     made.map_err(|error| Error::failed(format!("cannot be made: {error}")).with_input(display(path)))
 }
 
+/// Whether this file can be opened.
+pub(crate) fn can_be_opened(path: &str) -> bool {
+    fs::File::open(path).is_ok()
+}
+
 /// The signals that this program was started to ignore, a bit for each from 1 on.
 pub(crate) fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -38,6 +38,7 @@ pub mod report;
 pub mod resolve;
 pub mod static_graph;
 pub mod trace;
+mod unpack;
 pub mod verify;
 
 pub use error::{Error, ErrorKind, Losses, Result};

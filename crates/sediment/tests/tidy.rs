@@ -14,6 +14,7 @@ const LINE: &[&str] = &[
     "counts",
     "random",
     "ascending",
+    "unpack",
     "profile",
     "binary",
     "read",

@@ -53,6 +53,7 @@ pub(super) fn stop_on_signals() -> Result<Stop> {
 /// Lets the program begin and waits until it and the recorder have ended. The first signal ends the recording, later ones the recorder.
 pub(super) fn attend(mut front: Front, stop: &Stop, ui: &Ui) -> Result<ExitCode> {
     let mut signals = Signals::new(ending().chain([signal::SIGCHLD])).map_err(uncaught)?;
+    let had_terminal = has_terminal();
     front.begin();
     let mut asked = u32::from(stop.asked());
     if stop.asked() {
@@ -64,7 +65,7 @@ pub(super) fn attend(mut front: Front, stop: &Stop, ui: &Ui) -> Result<ExitCode>
         }
         for signal in signals.wait() {
             // Where we lead the session, a terminal that goes away tells nobody else.
-            if signal == signal::SIGHUP && leads_session() {
+            if signal == signal::SIGHUP && had_terminal && leads_session() && !has_terminal() {
                 front.pass_on(signal);
             }
             if signal != signal::SIGCHLD {
@@ -85,6 +86,10 @@ pub(super) fn attend(mut front: Front, stop: &Stop, ui: &Ui) -> Result<ExitCode>
             Ok(ExitCode::FAILURE)
         }
     }
+}
+
+fn has_terminal() -> bool {
+    files::can_be_opened("/dev/tty")
 }
 
 fn leads_session() -> bool {

@@ -7,7 +7,7 @@
 use super::elf::{self, Image};
 use super::{BinaryFunction, Files, SymbolSource};
 use crate::error::{Error, Result};
-use std::io::Read as _;
+use crate::unpack;
 
 /// The functions of a file, and where they were found; takes them out of `image`.
 pub(super) fn functions(
@@ -36,7 +36,8 @@ pub(super) fn functions(
     }
     let mut exported = std::mem::take(&mut image.dynamic_symbols);
     if let Some(compressed) = image.debug_data {
-        let bytes = unpack(compressed).map_err(|error| error.with_input(".gnu_debugdata"))?;
+        let mut budget = unpack::SYMBOLS.of(image.file_size);
+        let bytes = budget.xz(compressed).map_err(|error| error.with_input(".gnu_debugdata"))?;
         let debug = elf::read(&bytes).map_err(|error| error.with_input(".gnu_debugdata"))?;
         if !debug.symbols.is_empty() {
             exported.extend(debug.symbols);
@@ -44,24 +45,6 @@ pub(super) fn functions(
         }
     }
     Ok((exported, SymbolSource::DynamicSymbols))
-}
-
-/// Unpacks xz. Symbol tables shrink to a fifth or so; what claims to grow beyond all measure is refused.
-fn unpack(compressed: &[u8]) -> Result<Vec<u8>> {
-    const LARGEST_GROWTH: u64 = 64;
-    const SMALLEST_LIMIT: u64 = 1 << 20;
-    /// `xz -9` asks for 64 MiB, the most that any preset does.
-    const MEMORY_KIB: u32 = 68 << 10;
-    let limit = (compressed.len() as u64).saturating_mul(LARGEST_GROWTH).max(SMALLEST_LIMIT);
-    let mut unpacked = Vec::new();
-    lzma_rust2::XzReader::new_mem_limit(compressed, false, MEMORY_KIB)
-        .take(limit + 1)
-        .read_to_end(&mut unpacked)
-        .map_err(|error| Error::failed(format!("cannot be unpacked: {error}")))?;
-    if unpacked.len() as u64 > limit {
-        return Err(Error::failed(format!("unpacks to more than {LARGEST_GROWTH} times its size")));
-    }
-    Ok(unpacked)
 }
 
 /// The CRC-32 of `.gnu_debuglink` (polynomial 0x04c11db7, reflected, inverted at both ends).

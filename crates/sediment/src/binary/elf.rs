@@ -17,6 +17,8 @@ use object::{Endian as _, Endianness};
 /// What one ELF file says, before it is known whether its own symbols suffice.
 #[derive(Debug, Default)]
 pub(super) struct Image<'data> {
+    /// Bytes of the file.
+    pub(super) file_size: u64,
     /// Functions of `.symtab`.
     pub(super) symbols: Vec<BinaryFunction>,
     /// Functions of `.dynsym`.
@@ -147,6 +149,7 @@ fn read_class<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Imag
     let dynamic_symbols = reader.symbol_table(elf::SHT_DYNSYM)?;
     let plt_stubs = reader.plt_stubs(&symbols, &dynamic_symbols, &segments)?;
     Ok(Image {
+        file_size: bytes.len() as u64,
         symbols: reader.functions(&symbols)?,
         dynamic_symbols: reader.functions(&dynamic_symbols)?,
         build_id: reader.build_id(program_headers),

@@ -3,9 +3,9 @@
 
 use super::{Files, elf};
 use crate::error::{Error, Result};
+use crate::unpack;
 use gimli::{EndianRcSlice, Reader as _, RunTimeEndian};
 use object::{CompressionFormat, Object as _, ObjectSection as _};
-use std::io::Read as _;
 use std::rc::Rc;
 
 type Bytes = EndianRcSlice<RunTimeEndian>;
@@ -65,19 +65,24 @@ impl SourceLines {
             Error::failed(format!("the debug information is damaged: {error}"))
         };
         let file = object::File::parse(bytes).map_err(|error| damaged(&error))?;
-        if file.section_by_name(".debug_info").is_none() {
+        // Older tools name a section that they compressed .zdebug_NAME.
+        let section = |name: &str| {
+            let older = || file.section_by_name(&name.replacen(".debug_", ".zdebug_", 1));
+            file.section_by_name(name).or_else(older)
+        };
+        if section(".debug_info").is_none() {
             return Ok(None);
         }
         let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+        let mut budget = unpack::DEBUG_SECTIONS.of(bytes.len() as u64);
         let load = |id: gimli::SectionId| -> Result<Bytes> {
-            let Some(section) = file.section_by_name(id.name()) else {
+            let Some(section) = section(id.name()) else {
                 return Ok(EndianRcSlice::new(Rc::from(Vec::new()), endian));
             };
             let found = section.compressed_data().map_err(|error| damaged(&error))?;
             let data = match found.format {
-                CompressionFormat::None => found.data.to_vec(),
-                CompressionFormat::Zlib => unpack(found.data, found.uncompressed_size)
-                    .map_err(|error| error.with_input(id.name()))?,
+                CompressionFormat::None => budget.copy(found.data),
+                CompressionFormat::Zlib => budget.zlib(found.data, found.uncompressed_size),
                 _ => {
                     return Err(Error::failed(format!(
                         "{} is compressed in a way that is not read here",
@@ -86,7 +91,7 @@ impl SourceLines {
                     .with_hint("unpack it: objcopy --decompress-debug-sections FILE"));
                 }
             };
-            Ok(EndianRcSlice::new(Rc::from(data), endian))
+            Ok(EndianRcSlice::new(data.map_err(|error| error.with_input(id.name()))?, endian))
         };
         let dwarf = gimli::Dwarf::load(load)?;
         let context = addr2line::Context::from_dwarf(dwarf).map_err(|error| damaged(&error))?;
@@ -118,17 +123,4 @@ impl SourceLines {
             name == "<artificial>" || producer.starts_with("GNU GIMPLE") || producer.contains(" -flto");
         Some(CompilationUnit { name, link_time_optimised })
     }
-}
-
-/// Unpacks a section that says how large it is.
-fn unpack(data: &[u8], size: u64) -> Result<Vec<u8>> {
-    /// zlib packs nothing better than this.
-    const LARGEST_GROWTH: u64 = 1032;
-    let damaged = || Error::failed("the section does not unpack to the size that it says");
-    if size > (data.len() as u64).saturating_mul(LARGEST_GROWTH) {
-        return Err(damaged());
-    }
-    let mut unpacked = Vec::new();
-    flate2::read::ZlibDecoder::new(data).take(size + 1).read_to_end(&mut unpacked).map_err(|_| damaged())?;
-    if unpacked.len() as u64 == size { Ok(unpacked) } else { Err(damaged()) }
 }

@@ -13,16 +13,17 @@ use std::collections::{BTreeMap, BTreeSet};
 #[must_use]
 pub fn weights(profile: &Profile) -> BTreeMap<&FunctionKey, u128> {
     let mut weights: BTreeMap<&FunctionKey, u128> = profile.keys.iter().map(|key| (key, 0)).collect();
-    let counted = profile.edges.iter().any(|edge| edge.facts.count.is_some_and(|count| count > 0));
+    let counted = profile.edges.iter().any(|edge| edge.facts().count.is_some_and(|count| count > 0));
     if counted {
         for edge in &profile.edges {
             let weight = weights.entry(profile.key(edge.callee)).or_default();
-            *weight = weight.saturating_add(edge.facts.count.unwrap_or(0));
+            *weight = weight.saturating_add(edge.facts().count.unwrap_or(0));
         }
     } else {
         for (key, facts) in profile.keys.iter().zip(&profile.facts) {
             let weight = weights.entry(key).or_default();
-            *weight = weight.saturating_add(facts.samples.unwrap_or(0));
+            let samples = facts.as_deref().and_then(|facts| facts.samples);
+            *weight = weight.saturating_add(samples.unwrap_or(0));
         }
     }
     weights

@@ -118,12 +118,14 @@ fn add(sum: &mut Profile, input: &Profile, weight: Weight, normalize: bool) -> R
     }
     let functions: Vec<FunctionIndex> = input.keys.iter().map(|key| sum.function(key.clone())).collect();
     for (function, facts) in functions.iter().zip(&input.facts) {
+        let Some(facts) = facts.as_deref() else { continue };
         let samples = shares.samples.of(facts.samples)?;
         let facts = FunctionFacts { samples, ..facts.clone() };
-        sum.facts[function.index()].absorb(&facts).ok_or_else(too_large)?;
+        sum.facts_mut(*function).absorb(&facts).ok_or_else(too_large)?;
     }
     sum.reserve_edges(input.edges.len().saturating_sub(sum.edges.len()));
-    for super::Edge { caller, callee, facts } in &input.edges {
+    for edge in &input.edges {
+        let (super::Edge { caller, callee, .. }, facts) = (edge, edge.facts());
         let facts =
             EdgeFacts { count: shares.count.of(facts.count)?, near: shares.near.of(facts.near)?, ..*facts };
         let edge = sum.edge_mut(functions[caller.index()], functions[callee.index()]);
@@ -145,7 +147,7 @@ impl Shares {
         let sum = |mut numbers: &mut dyn Iterator<Item = Option<u128>>| {
             (&mut numbers).flatten().try_fold(0u128, u128::checked_add).ok_or_else(too_large)
         };
-        let counted = input.edges.iter().any(|edge| edge.facts.count.is_some_and(|count| count > 0));
+        let counted = input.edges.iter().any(|edge| edge.facts().count.is_some_and(|count| count > 0));
         if counted && input.total == 0 {
             return Err(Error::failed("a profile counts calls, but its total is 0"));
         }
@@ -157,8 +159,8 @@ impl Shares {
         };
         let [count, mut near, mut samples] = over.map(|over| Scale { over, weight });
         if input.unit == Unit::Calls {
-            near.over = Some(sum(&mut input.edges.iter().map(|edge| edge.facts.near))?);
-            samples.over = Some(sum(&mut input.facts.iter().map(|facts| facts.samples))?);
+            near.over = Some(sum(&mut input.edges.iter().map(|edge| edge.facts().near))?);
+            samples.over = Some(sum(&mut input.facts.iter().flatten().map(|facts| facts.samples))?);
         }
         Ok(Self { count, near, samples, total })
     }

@@ -17,8 +17,11 @@ pub mod split;
 pub mod submissions;
 pub mod text;
 
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use hashing::RandomHashing;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher as _;
 
 /// The longest name, DSO label or file name that a profile keeps, in bytes.
 pub const LONGEST_NAME: usize = 4096;
@@ -154,6 +157,19 @@ pub struct FunctionFacts {
     pub entry: bool,
 }
 
+impl FunctionFacts {
+    const NOTHING: Self = Self {
+        size: None,
+        samples: None,
+        first: None,
+        static_calls: None,
+        heat: None,
+        alias: None,
+        taken: false,
+        entry: false,
+    };
+}
+
 /// What is known of the calls from one function to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EdgeFacts {
@@ -165,6 +181,10 @@ pub struct EdgeFacts {
     pub static_calls: Option<Millionths>,
     /// How the call is made.
     pub kind: Option<CallKind>,
+}
+
+impl EdgeFacts {
+    const NOTHING: Self = Self { count: None, near: None, static_calls: None, kind: None };
 }
 
 /// What is known of a DSO.
@@ -193,10 +213,14 @@ pub struct Profile {
     pub inputs: Option<u64>,
     clusters: BTreeMap<String, Cluster>,
     keys: Vec<FunctionKey>,
-    facts: Vec<FunctionFacts>,
-    by_key: HashMap<FunctionKey, FunctionIndex, RandomHashing>,
+    /// Facts of each function, on the heap: a graph may have many functions of which none are known.
+    facts: Vec<Option<Box<FunctionFacts>>>,
+    /// Functions by key: the table holds their numbers alone.
+    by_key: HashTable<u32>,
     edges: Vec<Edge>,
-    by_ends: HashMap<(FunctionIndex, FunctionIndex), u32, RandomHashing>,
+    /// Edges by their ends.
+    by_ends: HashTable<u32>,
+    hashing: RandomHashing,
 }
 
 /// An edge, in the order of adding.
@@ -204,25 +228,49 @@ pub struct Profile {
 struct Edge {
     caller: FunctionIndex,
     callee: FunctionIndex,
-    facts: EdgeFacts,
+    facts: Option<Box<EdgeFacts>>,
+}
+
+impl Edge {
+    fn ends(&self) -> (FunctionIndex, FunctionIndex) {
+        (self.caller, self.callee)
+    }
+
+    fn facts(&self) -> &EdgeFacts {
+        self.facts.as_deref().unwrap_or(&EdgeFacts::NOTHING)
+    }
+}
+
+/// Adds an item to a table that grows by a quarter: one of a large profile that doubled would take twice what it holds.
+fn push<T>(table: &mut Vec<T>, item: T) {
+    if table.len() == table.capacity() {
+        table.reserve_exact((table.len() / 4).max(4));
+    }
+    table.push(item);
 }
 
 impl Profile {
     /// The function with this key, added with no facts if it is new. Its DSO becomes a cluster.
     pub fn function(&mut self, key: FunctionKey) -> FunctionIndex {
-        if let Some(&found) = self.by_key.get(&key) {
-            return found;
-        }
+        let Self { keys, by_key, hashing, .. } = self;
+        let next = keys.len() as u32;
+        let known = by_key.entry(
+            hashing.hash_one(&key),
+            |other| keys[*other as usize] == key,
+            |other| hashing.hash_one(&keys[*other as usize]),
+        );
+        match known {
+            Entry::Occupied(known) => return FunctionIndex(*known.get()),
+            Entry::Vacant(place) => place.insert(next),
+        };
         if let Some(dso) = &key.dso {
             if !self.clusters.contains_key(dso) {
                 self.clusters.insert(dso.clone(), Cluster::default());
             }
         }
-        let index = FunctionIndex(self.keys.len() as u32);
-        self.keys.push(key.clone());
-        self.facts.push(FunctionFacts::default());
-        self.by_key.insert(key, index);
-        index
+        push(&mut self.keys, key);
+        push(&mut self.facts, None);
+        FunctionIndex(next)
     }
 
     /// Gives a function another name. False, and nothing is changed, where a function has that name, or none may have it.
@@ -230,17 +278,22 @@ impl Profile {
         let old = self.key(function);
         let bytes = |part: &Option<String>| part.as_ref().map(|text| text.clone().into_bytes());
         let new = FunctionKey::new(bytes(&old.dso).as_deref(), name.as_bytes(), bytes(&old.file).as_deref());
-        let Some(new) = new.filter(|new| !self.by_key.contains_key(new)) else { return false };
-        let old = std::mem::replace(&mut self.keys[function.index()], new.clone());
-        self.by_key.remove(&old);
-        self.by_key.insert(new, function);
+        let Some(new) = new.filter(|new| self.find(new).is_none()) else { return false };
+        let Self { keys, by_key, hashing, .. } = self;
+        let old = std::mem::replace(&mut keys[function.index()], new);
+        if let Ok(entry) = by_key.find_entry(hashing.hash_one(&old), |other| *other == function.0) {
+            entry.remove();
+        }
+        let hash = |other: &u32| hashing.hash_one(&keys[*other as usize]);
+        by_key.insert_unique(hash(&function.0), function.0, hash);
         true
     }
 
     /// The function with this key, if there is one.
     #[must_use]
     pub fn find(&self, key: &FunctionKey) -> Option<FunctionIndex> {
-        self.by_key.get(key).copied()
+        let hash = self.hashing.hash_one(key);
+        self.by_key.find(hash, |other| self.keys[*other as usize] == *key).map(|found| FunctionIndex(*found))
     }
 
     /// The first function, by key, with a number of its own or of its calls that no file of this unit may hold.
@@ -274,28 +327,43 @@ impl Profile {
     /// What is known of a function.
     #[must_use]
     pub fn facts(&self, function: FunctionIndex) -> &FunctionFacts {
-        &self.facts[function.index()]
+        self.facts[function.index()].as_deref().unwrap_or(&FunctionFacts::NOTHING)
     }
 
     /// What is known of a function, to be changed.
     pub fn facts_mut(&mut self, function: FunctionIndex) -> &mut FunctionFacts {
-        &mut self.facts[function.index()]
+        self.facts[function.index()].get_or_insert_default()
     }
 
     /// The edge from `caller` to `callee`, added with no facts if it is new.
     pub fn edge_mut(&mut self, caller: FunctionIndex, callee: FunctionIndex) -> &mut EdgeFacts {
-        let next = self.edges.len() as u32;
-        let position = *self.by_ends.entry((caller, callee)).or_insert(next);
-        if position == next {
-            self.edges.push(Edge { caller, callee, facts: EdgeFacts::default() });
-        }
-        &mut self.edges[position as usize].facts
+        let position = self.add_edge(caller, callee);
+        self.edges[position].facts.get_or_insert_default()
+    }
+
+    /// The number of the edge from `caller` to `callee`, added with no facts if it is new.
+    fn add_edge(&mut self, caller: FunctionIndex, callee: FunctionIndex) -> usize {
+        let Self { edges, by_ends, hashing, .. } = self;
+        let next = edges.len() as u32;
+        let known = by_ends.entry(
+            hashing.hash_one((caller, callee)),
+            |other| edges[*other as usize].ends() == (caller, callee),
+            |other| hashing.hash_one(edges[*other as usize].ends()),
+        );
+        match known {
+            Entry::Occupied(known) => return *known.get() as usize,
+            Entry::Vacant(place) => place.insert(next),
+        };
+        push(edges, Edge { caller, callee, facts: None });
+        next as usize
     }
 
     /// The edge from `caller` to `callee`, if there is one.
     #[must_use]
     pub fn edge(&self, caller: FunctionIndex, callee: FunctionIndex) -> Option<&EdgeFacts> {
-        self.by_ends.get(&(caller, callee)).map(|position| &self.edges[*position as usize].facts)
+        let hash = self.hashing.hash_one((caller, callee));
+        let found = self.by_ends.find(hash, |other| self.edges[*other as usize].ends() == (caller, callee));
+        found.map(|position| self.edges[*position as usize].facts())
     }
 
     /// The functions in the order of their keys.
@@ -314,15 +382,16 @@ impl Profile {
             rank[function.index()] = position as u32;
         }
         let mut edges: Vec<_> =
-            self.edges.iter().map(|Edge { caller, callee, facts }| (*caller, *callee, facts)).collect();
+            self.edges.iter().map(|edge| (edge.caller, edge.callee, edge.facts())).collect();
         edges.sort_unstable_by_key(|(caller, callee, _)| (rank[caller.index()], rank[callee.index()]));
         edges
     }
 
     /// Makes room for so many edges more.
     fn reserve_edges(&mut self, more: usize) {
-        self.edges.reserve(more);
-        self.by_ends.reserve(more);
+        self.edges.reserve_exact(more);
+        let Self { edges, by_ends, hashing, .. } = self;
+        by_ends.reserve(more, |other| hashing.hash_one(edges[*other as usize].ends()));
     }
 
     /// The DSOs by label, also those that no function names.
@@ -344,14 +413,13 @@ impl PartialEq for Profile {
             && self.clusters == other.clusters
             && self.keys.len() == other.keys.len()
             && self.edges.len() == other.edges.len()
-            && self
-                .keys
-                .iter()
-                .zip(&self.facts)
-                .all(|(key, facts)| other.find(key).is_some_and(|there| other.facts(there) == facts))
-            && self.edges.iter().all(|Edge { caller, callee, facts }| {
-                match (other.find(self.key(*caller)), other.find(self.key(*callee))) {
-                    (Some(caller), Some(callee)) => other.edge(caller, callee) == Some(facts),
+            && (0..self.keys.len() as u32).map(FunctionIndex).all(|function| {
+                let there = other.find(self.key(function));
+                there.is_some_and(|there| other.facts(there) == self.facts(function))
+            })
+            && self.edges.iter().all(|edge| {
+                match (other.find(self.key(edge.caller)), other.find(self.key(edge.callee))) {
+                    (Some(caller), Some(callee)) => other.edge(caller, callee) == Some(edge.facts()),
                     _ => false,
                 }
             })

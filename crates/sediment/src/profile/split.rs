@@ -26,7 +26,7 @@ pub fn split(profile: &Profile, dso: &str) -> Profile {
     let within = |function: FunctionIndex| profile.key(function).dso.as_deref() == Some(dso);
     for function in profile.functions().into_iter().filter(|function| within(*function)) {
         let index = part.function(profile.key(function).clone());
-        part.facts[index.index()] = profile.facts(function).clone();
+        part.facts[index.index()] = profile.facts[function.index()].clone();
     }
     for (caller, callee, facts) in profile.edges() {
         if within(caller) || within(callee) {
@@ -53,7 +53,7 @@ pub fn only(profile: &Profile, dsos: &BTreeSet<&str>) -> Profile {
         |function: FunctionIndex| profile.key(function).dso.as_deref().is_some_and(|dso| dsos.contains(dso));
     for function in profile.functions().into_iter().filter(|function| within(*function)) {
         let index = part.function(profile.key(function).clone());
-        part.facts[index.index()] = profile.facts(function).clone();
+        part.facts[index.index()] = profile.facts[function.index()].clone();
     }
     for (caller, callee, facts) in profile.edges() {
         if within(caller) && within(callee) {

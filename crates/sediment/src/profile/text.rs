@@ -77,7 +77,7 @@ pub(super) fn entries(list: &BTreeSet<String>) -> BTreeSet<&str> {
 enum Reading {
     Function(FunctionIndex),
     /// It is a PLT stub that leads to this function, which is added with its first edge.
-    Stub(FunctionKey),
+    Stub(Box<FunctionKey>),
     LeftOut,
 }
 

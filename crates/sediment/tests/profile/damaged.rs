@@ -137,18 +137,24 @@ fn a_label_of_ten_megabytes_is_read_once_however_many_edges_have_it() {
 #[test]
 fn nesting_without_end_costs_no_stack() {
     const DEPTH: usize = 300_000;
-    let deep = |open: &str, middle: &str, close: &str| {
-        parse(format!("digraph {{ {}{middle}{} }}", open.repeat(DEPTH), close.repeat(DEPTH)).as_bytes())
+    /// Of subgraphs: `dot` reads a third of this.
+    const NESTED: usize = 10_000;
+    let nested = |depth: usize, open: &str, middle: &str, close: &str| {
+        parse(format!("digraph {{ {}{middle}{} }}", open.repeat(depth), close.repeat(depth)).as_bytes())
     };
-    assert_eq!(deep("{", "a -> b", "}").unwrap().0.edge_count(), 1);
-    assert_eq!(deep("subgraph cluster1 { label=x;", "a -> b", "}").unwrap().0.clusters().len(), 1);
+    let deep = |open: &str, middle: &str, close: &str| nested(DEPTH, open, middle, close);
+    assert_eq!(nested(NESTED, "{", "a -> b", "}").unwrap().0.edge_count(), 1);
+    let clusters = nested(NESTED, "subgraph cluster1 { label=x;", "a -> b", "}").unwrap().0;
+    assert_eq!(clusters.clusters().len(), 1);
+    let error = nested(NESTED + 1, "{", "a -> b", "}").unwrap_err();
+    assert!(error.to_string().starts_with("line 1: subgraphs nested more than 10000 deep"), "{error}");
     assert_eq!(deep("a -> ", "b", " ").unwrap().0.edge_count(), 2);
     assert_eq!(deep("a, ", "b", " ").unwrap().0.function_count(), 2);
     assert_eq!(deep("<", "", ">").unwrap().0.function_count(), 0);
     assert!(deep("{", "a", "").is_err());
     assert!(deep("", "a", "}").is_err());
-    // Each level is an end that holds all below: that is DEPTH times DEPTH edges.
-    assert!(deep("{a -> ", "b", "}").unwrap_err().to_string().contains("multiply"));
+    // Each level is an end that holds all below: that is NESTED times NESTED edges.
+    assert!(nested(NESTED, "{a -> ", "b", "}").unwrap_err().to_string().contains("multiply"));
 }
 
 #[test]

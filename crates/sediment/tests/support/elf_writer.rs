@@ -48,6 +48,8 @@ pub(crate) struct Elf {
     pub(crate) build_id: Vec<u8>,
     pub(crate) debug_link: Option<(String, u32)>,
     pub(crate) debug_data: Option<Vec<u8>>,
+    /// Further sections: names, flags and contents.
+    pub(crate) further: Vec<(&'static str, u64, Vec<u8>)>,
     /// As a separate debug file: sections with code take no bytes.
     pub(crate) without_code: bool,
 }
@@ -65,6 +67,7 @@ impl Default for Elf {
             build_id: vec![0xab; 20],
             debug_link: None,
             debug_data: None,
+            further: Vec::new(),
             without_code: false,
         }
     }
@@ -263,6 +266,9 @@ impl Elf {
         }
         if let Some(data) = &self.debug_data {
             sections.push(Section::new(".gnu_debugdata", PROGBITS, data.clone()));
+        }
+        for (name, flags, data) in &self.further {
+            sections.push(Section { flags: *flags, ..Section::new(name, PROGBITS, data.clone()) });
         }
         self.assemble(sections, code_size)
     }

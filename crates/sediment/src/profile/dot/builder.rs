@@ -5,13 +5,20 @@
 //! defaults refer to it, so that a default of ten megabytes costs the same for one edge as for a million.
 
 use super::error_at;
-use super::graph::{Graph, NONE, Node, Slot, Subgraph, Value};
+use super::graph::{Graph, NONE, Node, Slot, Slots, SlotsOf, Subgraph, Value};
 use super::lexer::{Id, Keyword, Lexer, Token, undirected};
 use super::vocabulary::{Edges, Graphs, Nodes};
 use crate::error::{Error, Result};
 use crate::profile::hashing::RandomHashing;
+use crate::profile::push;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::hash::BuildHasher as _;
+
+/// Subgraphs in one another; `dot` gives up at some 3,300.
+const DEEPEST: usize = 10_000;
 
 /// Reads one digraph.
 ///
@@ -38,7 +45,10 @@ pub(in crate::profile) fn read<'a>(
 #[derive(Debug, Clone)]
 pub(super) struct Defaults {
     nodes: [Slot; Nodes::COUNT],
-    pub(super) edges: [Slot; Edges::COUNT],
+    edges: [Slot; Edges::COUNT],
+    /// The slots of objects that are given nothing more.
+    of_nodes: SlotsOf,
+    pub(super) of_edges: SlotsOf,
     graphs: [Slot; Graphs::OF_CLUSTERS],
 }
 
@@ -46,17 +56,22 @@ impl Defaults {
     const NOTHING: Self = Self {
         nodes: [NONE; Nodes::COUNT],
         edges: [NONE; Edges::COUNT],
+        of_nodes: SlotsOf::NOTHING,
+        of_edges: SlotsOf::NOTHING,
         graphs: [NONE; Graphs::OF_CLUSTERS],
     };
 
     /// These where they say something, else those of the graph around.
-    fn over(&self, around: &Self) -> Self {
+    fn over(&self, around: &Self, graph: &mut Graph<'_>) -> Self {
         fn pick<const N: usize>(own: &[Slot; N], around: &[Slot; N]) -> [Slot; N] {
             std::array::from_fn(|place| if own[place] == NONE { around[place] } else { own[place] })
         }
+        let (nodes, edges) = (pick(&self.nodes, &around.nodes), pick(&self.edges, &around.edges));
         Self {
-            nodes: pick(&self.nodes, &around.nodes),
-            edges: pick(&self.edges, &around.edges),
+            nodes,
+            edges,
+            of_nodes: if nodes == around.nodes { around.of_nodes } else { graph.node_slots.shared(nodes) },
+            of_edges: if edges == around.edges { around.of_edges } else { graph.edge_slots.shared(edges) },
             graphs: pick(&self.graphs, &around.graphs),
         }
     }
@@ -109,7 +124,9 @@ pub(super) struct Builder<'a, 'c> {
     pub(super) frames: Vec<Frame>,
     pub(super) defaults: Vec<Defaults>,
     pub(super) assignments: Vec<Assignment<'a>>,
-    nodes_by_id: HashMap<Cow<'a, [u8]>, u32, RandomHashing>,
+    /// Nodes by id: the table holds their numbers alone.
+    nodes_by_id: HashTable<u32>,
+    hashing: RandomHashing,
     last_tail: u32,
     subgraphs_by_name: HashMap<(u32, Cow<'a, [u8]>), u32>,
     /// Edges that a later statement can name again, with their keys: all of a strict graph, by nodes; elsewhere those that
@@ -136,6 +153,8 @@ impl<'a, 'c> Builder<'a, 'c> {
                 nodes: Vec::new(),
                 edges: Vec::new(),
                 values: Vec::with_capacity(values),
+                node_slots: Slots::new(),
+                edge_slots: Slots::new(),
                 attributes: [NONE; Graphs::COUNT],
                 subgraphs: Vec::new(),
                 foreign: 0,
@@ -150,7 +169,8 @@ impl<'a, 'c> Builder<'a, 'c> {
             frames: Vec::new(),
             defaults: vec![Defaults::NOTHING],
             assignments: Vec::new(),
-            nodes_by_id: HashMap::default(),
+            nodes_by_id: HashTable::new(),
+            hashing: RandomHashing::default(),
             last_tail: NONE,
             subgraphs_by_name: HashMap::new(),
             edges_by_key: HashMap::new(),
@@ -285,13 +305,13 @@ impl<'a, 'c> Builder<'a, 'c> {
     /// Adds an end to the statement, and ends the statement where nothing continues it.
     fn piece(&mut self, piece: Piece) -> Result<()> {
         let Some(frame) = self.frames.last_mut() else { return Ok(()) };
-        frame.pieces.push(piece);
+        push(&mut frame.pieces, piece);
         match (&self.token, piece) {
             (Token::Arrow, _) => {
                 if let Piece::Node(node) = piece {
                     self.last_tail = node;
                 }
-                frame.pieces.push(Piece::Arrow(self.offset as u32));
+                push(&mut frame.pieces, Piece::Arrow(self.offset as u32));
                 self.advance()
             }
             (Token::Mark(b','), Piece::Node(_)) => {
@@ -322,7 +342,7 @@ impl<'a, 'c> Builder<'a, 'c> {
             let slots = self.assigned::<{ Nodes::COUNT }>(Kind::Node);
             for piece in &pieces {
                 if let Piece::Node(node) = piece {
-                    overwrite(&mut self.graph.nodes[*node as usize].slots, &slots);
+                    self.graph.node_slots.overwrite(&mut self.graph.nodes[*node as usize].slots, &slots);
                 }
             }
         }
@@ -343,20 +363,25 @@ impl<'a, 'c> Builder<'a, 'c> {
             }
         }
         self.expect(b'{', "`{` after `subgraph`")?;
+        if self.frames.len() > DEEPEST {
+            let message = format!("subgraphs nested more than {DEEPEST} deep");
+            return Err(self.lexer.error(self.offset, message).with_hint("`dot` reads no such file either"));
+        }
         let Some(around) = self.frames.last() else { return Ok(()) };
         let (parent, holding) = (around.subgraph, around.holding);
         let known =
             name.as_ref().and_then(|name| self.subgraphs_by_name.get(&(parent, name.clone())).copied());
         let subgraph = known.unwrap_or_else(|| {
             let number = self.graph.subgraphs.len() as u32;
-            self.graph.subgraphs.push(Subgraph {
+            let subgraph = Subgraph {
                 parent,
                 cluster: name.as_ref().is_some_and(|name| name.starts_with(b"cluster")),
                 slots: self.defaults[holding as usize].graphs,
                 own: 0,
                 span: (0, 0),
                 earlier: Vec::new(),
-            });
+            };
+            push(&mut self.graph.subgraphs, subgraph);
             if let Some(name) = name {
                 self.subgraphs_by_name.insert((parent, name), number);
             }
@@ -372,9 +397,9 @@ impl<'a, 'c> Builder<'a, 'c> {
             pieces: Vec::new(),
         };
         if own != 0 {
-            let holding = self.defaults[own as usize].over(&self.defaults[holding as usize]);
+            let holding = self.defaults[own as usize].over(&self.defaults[holding as usize], &mut self.graph);
             frame.holding = self.defaults.len() as u32;
-            self.defaults.push(holding);
+            push(&mut self.defaults, holding);
             frame.private = true;
         }
         self.frames.push(frame);
@@ -494,12 +519,12 @@ impl<'a, 'c> Builder<'a, 'c> {
             for place in [&mut frame.own, &mut frame.holding] {
                 let copy = self.defaults[*place as usize].clone();
                 *place = self.defaults.len() as u32;
-                self.defaults.push(copy);
+                push(&mut self.defaults, copy);
             }
             frame.private = true;
         }
         for place in [frame.own, frame.holding] {
-            let merged = defaults.over(&self.defaults[place as usize]);
+            let merged = defaults.over(&self.defaults[place as usize], &mut self.graph);
             self.defaults[place as usize] = merged;
         }
         Ok(())
@@ -511,14 +536,20 @@ impl<'a, 'c> Builder<'a, 'c> {
             return self.list(self.last_tail);
         }
         let holding = self.frames.last().map_or(0, |frame| frame.holding);
-        let node = match self.nodes_by_id.get(&id) {
-            Some(&node) => node,
-            None => {
-                let node = self.graph.nodes.len() as u32;
-                let slots = self.defaults[holding as usize].nodes;
-                self.graph.nodes.push(Node { id: id.clone(), offset, slots, cluster: NONE });
-                self.nodes_by_id.insert(id, node);
-                node
+        let Self { graph: Graph { nodes, .. }, nodes_by_id, hashing, .. } = self;
+        let next = nodes.len() as u32;
+        let known = nodes_by_id.entry(
+            hashing.hash_one(&id),
+            |other| nodes[*other as usize].id == id,
+            |other| hashing.hash_one(&nodes[*other as usize].id),
+        );
+        let node = match known {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(place) => {
+                place.insert(next);
+                let slots = self.defaults[holding as usize].of_nodes;
+                push(nodes, Node { id, offset, slots, cluster: NONE });
+                next
             }
         };
         self.list(node)
@@ -528,7 +559,7 @@ impl<'a, 'c> Builder<'a, 'c> {
     fn list(&mut self, node: u32) -> u32 {
         match self.frames.last() {
             Some(Frame { subgraph: NONE, .. }) | None => {}
-            Some(frame) => self.listing.push((node, frame.subgraph)),
+            Some(frame) => push(&mut self.listing, (node, frame.subgraph)),
         }
         node
     }

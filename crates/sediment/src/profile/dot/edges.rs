@@ -4,22 +4,25 @@
 //! An end that is a subgraph or a list is all of its nodes. Such a product can be far larger than its text, so the edges made,
 //! and the entries looked through to make them, are bounded by [`Builder::limit`].
 
-use super::builder::{Builder, Kind, Piece, overwrite};
-use super::graph::{Edge, NONE, Slot};
+use super::builder::{Builder, Kind, Piece};
+use super::graph::{Edge, NONE, Slot, SlotsOf};
 use super::vocabulary::Edges;
 use crate::error::Result;
+use crate::profile::push;
 use std::borrow::Cow;
 
 impl<'a> Builder<'a, '_> {
-    /// Edges and looked-through entries that a file of this length may cost: well above what plain statements can make.
+    /// Edges beyond the first of an arrow, and looked-through entries, that a file of this length may cost.
     fn limit(&self) -> u64 {
-        2 * self.graph.bytes.len() as u64 + 65_536
+        self.graph.bytes.len() as u64 / 8 + 65_536
     }
 
     /// An edge from each node of every end to each node of the next.
     pub(super) fn edges(&mut self, pieces: &[Piece]) -> Result<()> {
         let key = self.take_key();
-        let slots = self.assigned::<{ Edges::COUNT }>(Kind::Edge);
+        let given = self.assigned::<{ Edges::COUNT }>(Kind::Edge);
+        let holding = self.frames.last().map_or(0, |frame| frame.holding);
+        let slots = self.graph.edge_slots.merged(self.defaults[holding as usize].of_edges, &given);
         let mut tails: Vec<u32> = Vec::new();
         let mut heads: Vec<u32> = Vec::new();
         let mut arrow = None;
@@ -29,9 +32,11 @@ impl<'a> Builder<'a, '_> {
                 Some(Piece::Subgraph(subgraph)) => self.collect(*subgraph, &mut heads)?,
                 Some(Piece::Arrow(_)) | None => {
                     if let Some(offset) = arrow {
+                        let edges = tails.len() as u64 * heads.len() as u64;
+                        self.spend(edges.saturating_sub(1), offset)?;
                         for tail in &tails {
                             for head in &heads {
-                                self.edge(*tail, *head, key, offset, &slots)?;
+                                self.edge(*tail, *head, key, offset, slots, &given);
                             }
                         }
                     }
@@ -61,28 +66,24 @@ impl<'a> Builder<'a, '_> {
         head: u32,
         key: u32,
         offset: u32,
-        slots: &[Slot; Edges::COUNT],
-    ) -> Result<()> {
-        self.spend(1, offset)?;
+        slots: SlotsOf,
+        given: &[Slot; Edges::COUNT],
+    ) {
         let number = self.graph.edges.len() as u32;
         if self.strict || key != NONE {
             let name = (tail, head, if self.strict { NONE } else { key });
             let (known, its_key) = *self.edges_by_key.entry(name).or_insert((number, key));
             if known != number {
                 if key == NONE || key == its_key {
-                    overwrite(&mut self.graph.edges[known as usize].slots, slots);
+                    self.graph.edge_slots.overwrite(&mut self.graph.edges[known as usize].slots, given);
                 } else {
                     // A second edge in a strict graph: Graphviz makes none and drops what it was given.
                     self.foreign(Cow::Borrowed(b"key"));
                 }
-                return Ok(());
+                return;
             }
         }
-        let holding = self.frames.last().map_or(0, |frame| frame.holding);
-        let mut edge = Edge { tail, head, offset, slots: self.defaults[holding as usize].edges };
-        overwrite(&mut edge.slots, slots);
-        self.graph.edges.push(edge);
-        Ok(())
+        push(&mut self.graph.edges, Edge { tail, head, offset, slots });
     }
 
     /// The nodes of a subgraph, each once.

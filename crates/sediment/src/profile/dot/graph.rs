@@ -4,6 +4,7 @@
 use super::line_of;
 use super::vocabulary::{Edges, Graphs, Nodes};
 use crate::error::Error;
+use crate::profile::push;
 use std::borrow::Cow;
 
 /// The text of an attribute and where it stands.
@@ -19,12 +20,76 @@ pub(in crate::profile) struct Value<'a> {
 pub(super) type Slot = u32;
 pub(super) const NONE: u32 = u32::MAX;
 
+/// The slots of all objects of one kind. Most objects have none of their own, and share those of the defaults that hold.
+#[derive(Debug)]
+pub(super) struct Slots<const N: usize>(Vec<[Slot; N]>);
+
+/// Where in [`Slots`] those of an object stand, and whether they are its own.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SlotsOf(u32);
+
+impl SlotsOf {
+    pub(super) const NOTHING: Self = Self(0);
+    const OWN: u32 = 1 << 31;
+
+    fn place(self) -> usize {
+        (self.0 & !Self::OWN) as usize
+    }
+}
+
+impl<const N: usize> Slots<N> {
+    pub(super) fn new() -> Self {
+        Self(vec![[NONE; N]])
+    }
+
+    /// Slots for objects to share: those of others with what is given in its place.
+    pub(super) fn merged(&mut self, of: SlotsOf, by: &[Slot; N]) -> SlotsOf {
+        let of = SlotsOf(of.0 & !SlotsOf::OWN);
+        if by.iter().all(|slot| *slot == NONE) {
+            return of;
+        }
+        let mut slots = self.0[of.place()];
+        for (slot, by) in slots.iter_mut().zip(by) {
+            if *by != NONE {
+                *slot = *by;
+            }
+        }
+        self.shared(slots)
+    }
+
+    /// Slots for objects to share.
+    pub(super) fn shared(&mut self, slots: [Slot; N]) -> SlotsOf {
+        push(&mut self.0, slots);
+        SlotsOf(self.0.len() as u32 - 1)
+    }
+
+    /// Puts what is given in the place of what an object had.
+    pub(super) fn overwrite(&mut self, of: &mut SlotsOf, by: &[Slot; N]) {
+        if of.0 & SlotsOf::OWN == 0 {
+            let merged = self.merged(*of, by);
+            if merged.0 != of.0 {
+                *of = SlotsOf(merged.0 | SlotsOf::OWN);
+            }
+            return;
+        }
+        for (slot, by) in self.0[of.place()].iter_mut().zip(by) {
+            if *by != NONE {
+                *slot = *by;
+            }
+        }
+    }
+
+    pub(super) fn of(&self, of: SlotsOf) -> &[Slot; N] {
+        &self.0[of.place()]
+    }
+}
+
 #[derive(Debug)]
 pub(in crate::profile) struct Node<'a> {
     pub(in crate::profile) id: Cow<'a, [u8]>,
     /// Where it is first named.
     pub(in crate::profile) offset: u32,
-    pub(super) slots: [Slot; Nodes::COUNT],
+    pub(super) slots: SlotsOf,
     pub(super) cluster: u32,
 }
 
@@ -33,7 +98,7 @@ pub(in crate::profile) struct Edge {
     pub(in crate::profile) tail: u32,
     pub(in crate::profile) head: u32,
     pub(in crate::profile) offset: u32,
-    pub(super) slots: [Slot; Edges::COUNT],
+    pub(super) slots: SlotsOf,
 }
 
 /// A digraph, as far as a profile needs it.
@@ -43,6 +108,8 @@ pub(in crate::profile) struct Graph<'a> {
     pub(in crate::profile) nodes: Vec<Node<'a>>,
     pub(in crate::profile) edges: Vec<Edge>,
     pub(super) values: Vec<Value<'a>>,
+    pub(super) node_slots: Slots<{ Nodes::COUNT }>,
+    pub(super) edge_slots: Slots<{ Edges::COUNT }>,
     pub(super) attributes: [Slot; Graphs::COUNT],
     pub(super) subgraphs: Vec<Subgraph>,
     /// How many attributes, given once or as a default, no profile has; and the name of the first.
@@ -69,11 +136,11 @@ pub(super) struct Subgraph {
 impl<'a> Graph<'a> {
     /// An attribute of a node; a text without letters is none, as in Graphviz, but for what identifies a function.
     pub(in crate::profile) fn of_node(&self, node: &Node<'a>, attribute: Nodes) -> Option<&Value<'a>> {
-        self.values.get(node.slots[attribute as usize] as usize)
+        self.values.get(self.node_slots.of(node.slots)[attribute as usize] as usize)
     }
 
     pub(in crate::profile) fn of_edge(&self, edge: &Edge, attribute: Edges) -> Option<&Value<'a>> {
-        self.values.get(edge.slots[attribute as usize] as usize)
+        self.values.get(self.edge_slots.of(edge.slots)[attribute as usize] as usize)
     }
 
     pub(in crate::profile) fn of_graph(&self, attribute: Graphs) -> Option<&Value<'a>> {

@@ -41,7 +41,8 @@ pub(super) fn read(graph: &Graph) -> Result<(Profile, Losses)> {
         losses.add_many(NO_WEIGHTS, graph.edges.len() as u64, 0, &name);
     }
     profile.reserve_edges(graph.edges.len());
-    for (edge, weight) in graph.edges.iter().zip(weights.of_edges) {
+    for (number, edge) in graph.edges.iter().enumerate() {
+        let weight = weights.of_edges.get(number).copied();
         let amount = weight.unwrap_or(0);
         let (tail, head) = (&readings[edge.tail as usize], &readings[edge.head as usize]);
         let (Some(caller), Some(callee)) = (end(tail, &mut profile), end(head, &mut profile)) else {
@@ -53,8 +54,9 @@ pub(super) fn read(graph: &Graph) -> Result<(Profile, Losses)> {
             losses.add(STUB_OF_ITSELF, amount, &profile.key(caller).name);
             continue;
         }
-        let facts = profile.edge_mut(caller, callee);
+        profile.add_edge(caller, callee);
         if let Some(weight) = weight {
+            let facts = profile.edge_mut(caller, callee);
             let sum = facts.count.unwrap_or(0).checked_add(weight);
             facts.count =
                 Some(sum.ok_or_else(|| {
@@ -153,7 +155,7 @@ fn read_nodes(
             continue;
         }
         match FunctionKey::new(defining.get(name).copied().flatten(), name, None) {
-            Some(key) => *reading = Reading::Stub(key),
+            Some(key) => *reading = Reading::Stub(Box::new(key)),
             None => losses.add(UNACCEPTABLE_NAME, 0, &example(name)),
         }
     }
@@ -173,7 +175,7 @@ fn end(reading: &Reading, profile: &mut Profile) -> Option<FunctionIndex> {
         Reading::Function(function) => Some(*function),
         Reading::Stub(key) => Some(match profile.find(key) {
             Some(function) => function,
-            None => profile.function(key.clone()),
+            None => profile.function((**key).clone()),
         }),
         Reading::LeftOut => None,
     }
@@ -183,18 +185,18 @@ struct Weights {
     /// None where no edge has a weight.
     unit: Option<Unit>,
     sum: u128,
-    of_edges: Vec<Option<u128>>,
+    /// Of all edges, or of none.
+    of_edges: Vec<u128>,
 }
 
 fn read_weights(graph: &Graph, losses: &mut Losses) -> Result<Weights> {
-    let mut weights = Weights { unit: None, sum: 0, of_edges: Vec::with_capacity(graph.edges.len()) };
+    let mut weights = Weights { unit: None, sum: 0, of_edges: Vec::new() };
     let mut bare: Option<&Edge> = None;
     for edge in &graph.edges {
         let label = graph.of_edge(edge, Edges::Label).filter(|value| !value.text.is_empty());
         let weight = label.map(|label| read_label(graph, label, losses)).transpose()?.flatten();
         let Some((unit, amount)) = weight else {
             bare = bare.or(Some(edge));
-            weights.of_edges.push(None);
             continue;
         };
         if weights.unit.is_some_and(|known| known != unit) {
@@ -206,7 +208,7 @@ fn read_weights(graph: &Graph, losses: &mut Losses) -> Result<Weights> {
             .sum
             .checked_add(amount)
             .ok_or_else(|| graph.error(edge.offset, "the weights of the edges add up beyond 128 bits"))?;
-        weights.of_edges.push(Some(amount));
+        weights.of_edges.push(amount);
     }
     match bare {
         Some(edge) if weights.unit.is_some() => Err(super::version2::without_weight(graph, edge)),

@@ -190,8 +190,13 @@ impl Reader<'_, '_> {
                 continue;
             };
             let function = profile.function(key);
-            let sum = &mut profile.facts[function.index()];
-            let added = sum.absorb(&facts).filter(|()| profile.unit.holds([sum.samples]));
+            let unit = profile.unit;
+            let added = if facts == FunctionFacts::NOTHING {
+                Some(())
+            } else {
+                let sum = profile.facts_mut(function);
+                sum.absorb(&facts).filter(|()| unit.holds([sum.samples]))
+            };
             added.ok_or_else(|| {
                 let message = format!("the `samples` of a function add up to {}", profile.unit.beyond());
                 self.graph.error(node.offset, message)
@@ -241,6 +246,10 @@ impl Reader<'_, '_> {
                 continue;
             };
             let unit = profile.unit;
+            if facts == EdgeFacts::NOTHING {
+                profile.add_edge(caller, callee);
+                continue;
+            }
             let sum = profile.edge_mut(caller, callee);
             let added = sum.add(&facts).filter(|()| unit.holds([sum.count, sum.near]));
             added.ok_or_else(|| {

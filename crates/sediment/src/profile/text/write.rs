@@ -4,7 +4,7 @@
 use super::{LIST_SEPARATOR, VERSION, entries, identity, words};
 use crate::escape;
 use crate::profile::arithmetic::scaled;
-use crate::profile::{Edge, EdgeFacts, FunctionIndex, FunctionKey, Millionths, Profile, acceptable};
+use crate::profile::{EdgeFacts, FunctionIndex, FunctionKey, Millionths, Profile, acceptable};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -192,9 +192,7 @@ fn edges(text: &mut String, profile: &Profile, functions: &[Function]) {
     let mut edges: Vec<(u32, u32, &EdgeFacts)> = profile
         .edges
         .iter()
-        .filter_map(|Edge { caller, callee, facts }| {
-            Some((rank[caller.index()]?, rank[callee.index()]?, facts))
-        })
+        .filter_map(|edge| Some((rank[edge.caller.index()]?, rank[edge.callee.index()]?, edge.facts())))
         .collect();
     edges.sort_unstable_by_key(|(caller, callee, _)| (*caller, *callee));
     for (caller, callee, facts) in edges {

@@ -7,12 +7,9 @@
 //! Format: RFC 8878, sections 3.1.1 and 3.1.2.
 
 use crate::error::{Error, Result};
+use crate::unpack::STREAMS;
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-/// Bytes unpacked may be so many times the packed ones, beyond [`FREE`]. Recordings stay below 50; what is made to fill a
-/// memory goes beyond 10,000.
-const MOST_TIMES: u64 = 100;
-const FREE: u64 = 16 << 20;
 /// No window may be larger, in bytes: that of zstd's highest level.
 const LARGEST_WINDOW: u64 = 1 << 27;
 const MAGIC: u32 = 0xfd2f_b528;
@@ -134,12 +131,12 @@ impl Unpacker {
             return Ok(());
         }
         self.given += ready as u64;
-        if self.given > FREE + MOST_TIMES.saturating_mul(self.taken) {
+        if self.given > STREAMS.bytes(self.taken) {
             return Err(Error::at_offset(
                 offset,
-                format!("the compressed records unpack to more than {MOST_TIMES} times their size"),
+                format!("the compressed records unpack to more than {STREAMS}"),
             )
-            .with_hint("is the file unchanged since perf wrote it? no recording compresses so well"));
+            .with_hint(STREAMS.hint()));
         }
         self.decoder.collect_to_writer(output).map_err(|error| damaged(&error, offset))?;
         Ok(())

@@ -5,15 +5,13 @@
 use super::super::Input;
 use super::wire::{self, Kind};
 use crate::error::{Error, Result};
+use crate::unpack::STREAMS;
 use flate2::bufread::MultiGzDecoder;
 use std::io::{self, BufRead, BufReader, Read};
 
 /// The first bytes of a gzip file.
 pub(super) const GZIP: &[u8] = &[0x1f, 0x8b, 0x08];
 
-/// Profiles shrink to a tenth, or where they say much the same over and over to a fiftieth.
-const MOST_TIMES: u64 = 100;
-const ALWAYS_FINE: u64 = 64 << 20;
 const PIECE: usize = 1 << 16;
 
 /// A field of the outermost message.
@@ -68,16 +66,15 @@ impl<'a> Messages<'a> {
         } else {
             Box::new(source)
         };
-        let most = input.length().saturating_mul(MOST_TIMES).saturating_add(ALWAYS_FINE);
+        let most = STREAMS.bytes(input.length());
         Ok(Self { from, packed, at: 0, most, longest, buffer: Vec::new(), offset: 0 })
     }
 
     /// The next field's number and what it holds; None at the end.
     pub(super) fn next(&mut self) -> Result<Option<(u32, Content)>> {
         if self.at > self.most {
-            return Err(Error::failed(format!(
-                "it unpacks to more than {MOST_TIMES} times its size: this is no profile"
-            )));
+            let what = format!("it unpacks to more than {STREAMS}: this is no profile");
+            return Err(Error::failed(what).with_hint(STREAMS.hint()));
         }
         if self.piece()?.is_empty() {
             return Ok(None);

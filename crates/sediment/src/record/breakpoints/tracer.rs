@@ -38,6 +38,8 @@ use std::time::{Duration, Instant};
 const LOOK_AROUND: Duration = Duration::from_millis(50);
 /// How long a child waits for its parent's report.
 const ORPHANED: Duration = Duration::from_millis(500);
+/// How long a recording waits at most for all threads of running processes to stop once.
+const JOINING: Duration = Duration::from_secs(10);
 /// How often nothing must have happened before nothing is expected any more, where the kernel still has threads for us: such as the
 /// first thread of a process, which has ended while others run on.
 const SILENT: u32 = 4;
@@ -203,6 +205,8 @@ impl<'a> Tracer<'a> {
     fn look_around(&mut self) {
         let elapsed = self.begun.elapsed();
         let late = matches!(self.settings.until, Until::After(limit) if elapsed >= limit);
+        // The time counts from when breakpoints were set, unless a thread does not stop for long.
+        let late = late && (self.unarmed.is_empty() || elapsed >= JOINING);
         self.over |= late || self.settings.stop.asked();
         (self.watch)(Progress { elapsed, functions: Some(self.log.functions()), warning: None });
         if self.looked_around.elapsed() >= LOOK_AROUND {
@@ -231,6 +235,7 @@ impl<'a> Tracer<'a> {
         if self.tasks.anyone_joins() {
             return;
         }
+        self.begun = Instant::now();
         // Those that have worked most come first, while memory for breakpoints lasts.
         let mut joined: Vec<u32> = std::mem::take(&mut self.unarmed).into_iter().collect();
         joined.sort_by_key(|id| {

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! ELF files of 64 bits: sections, symbols, relocations and segments change; offsets, sizes and counts are written anew.
+
+use super::{blur, get, number, one_of, put, rearrange};
+use sediment::random::Generator;
+
+const HEADER: usize = 64;
+const SECTION: usize = 64;
+const SEGMENT: usize = 56;
+const NOBITS: u64 = 8;
+
+#[derive(Debug, Clone)]
+struct Section {
+    head: Vec<u8>,
+    data: Vec<u8>,
+    /// Where it stood in the file, and by what number.
+    offset: u64,
+    number: usize,
+}
+
+struct File {
+    big_endian: bool,
+    head: Vec<u8>,
+    segments: Vec<Vec<u8>>,
+    sections: Vec<Section>,
+}
+
+pub(super) fn mutate(bytes: &[u8], numbers: &mut Generator) -> Option<Vec<u8>> {
+    let mut file = File::parse(bytes)?;
+    match numbers.below(16) {
+        0..5 => file.change_entry(numbers)?,
+        5..8 => file.rearrange_entries(numbers)?,
+        8 | 9 => {
+            let at = numbers.below(file.sections.len());
+            blur(&mut file.sections.get_mut(at)?.data, numbers);
+        }
+        10 | 11 => file.change_section(numbers)?,
+        12 => rearrange(&mut file.sections, numbers),
+        13 => file.change_segment(numbers)?,
+        14 => {
+            // Another machine, another kind of file.
+            let machine = *one_of(&[62, 183, 243, 40, 3, 21, 22, 20, 258], numbers)?;
+            let (place, value) = *one_of(&[(16, 1 + numbers.scaled(4)), (18, machine)], numbers)?;
+            put(&mut file.head, place, 2, file.big_endian, value);
+        }
+        _ => file.rename(numbers)?,
+    }
+    Some(file.bytes())
+}
+
+impl File {
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        if bytes.get(..5)? != b"\x7fELF\x02" {
+            return None;
+        }
+        let big_endian = bytes.get(5)? == &2;
+        let word = |at, width| get(bytes, at, width, big_endian);
+        let table = |offset: u64, count: u64, size: usize| -> Option<Vec<&[u8]>> {
+            let begin = usize::try_from(offset).ok()?;
+            Some(bytes.get(begin..begin.checked_add(count as usize * size)?)?.chunks_exact(size).collect())
+        };
+        let segments = table(word(32, 8)?, word(56, 2)?, SEGMENT)?;
+        let heads = table(word(40, 8)?, word(60, 2)?, SECTION)?;
+        let mut sections = Vec::new();
+        for (number, head) in heads.into_iter().enumerate() {
+            let word = |at, width| get(head, at, width, big_endian);
+            let (offset, size) = (word(24, 8)?, word(32, 8)?);
+            let data = match word(4, 4)? {
+                NOBITS => &[],
+                _ => {
+                    let begin = usize::try_from(offset).ok()?;
+                    bytes.get(begin..begin.checked_add(usize::try_from(size).ok()?)?).unwrap_or_default()
+                }
+            };
+            sections.push(Section { head: head.to_vec(), data: data.to_vec(), offset, number });
+        }
+        let segments = segments.into_iter().map(<[u8]>::to_vec).collect();
+        Some(Self { big_endian, head: bytes.get(..HEADER)?.to_vec(), segments, sections })
+    }
+
+    fn bytes(mut self) -> Vec<u8> {
+        let big_endian = self.big_endian;
+        let names = get(&self.head, 62, 2, big_endian).unwrap_or(0) as usize;
+        let segments_at = HEADER;
+        let mut bytes = vec![0; HEADER + SEGMENT * self.segments.len()];
+        // What lay in a section lies in it still.
+        let mut moved: Vec<(u64, u64, u64)> = Vec::new();
+        for section in &mut self.sections {
+            bytes.resize(bytes.len().next_multiple_of(8), 0);
+            let (offset, size) = (bytes.len() as u64, section.data.len() as u64);
+            let nothing = get(&section.head, 4, 4, big_endian) == Some(NOBITS);
+            if !nothing {
+                bytes.extend_from_slice(&section.data);
+                put(&mut section.head, 32, 8, big_endian, size);
+            }
+            put(&mut section.head, 24, 8, big_endian, offset);
+            moved.push((section.offset, size, offset));
+        }
+        for segment in &mut self.segments {
+            let old = get(segment, 8, 8, big_endian).unwrap_or(0);
+            let within = moved.iter().find(|(before, size, _)| (*before..before + size).contains(&old));
+            if let Some((before, _, now)) = within {
+                put(segment, 8, 8, big_endian, now + (old - before));
+            }
+        }
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        let sections_at = bytes.len();
+        // Links are to numbers of sections, which may have changed.
+        let now = |old: u64| self.sections.iter().position(|section| section.number as u64 == old);
+        for section in &self.sections {
+            let mut head = section.head.clone();
+            if let Some(link) = get(&head, 40, 4, big_endian).and_then(now) {
+                put(&mut head, 40, 4, big_endian, link as u64);
+            }
+            bytes.extend(head);
+        }
+        let mut head = self.head.clone();
+        for (at, width, value) in [
+            (32, 8, segments_at),
+            (40, 8, sections_at),
+            (56, 2, self.segments.len()),
+            (60, 2, self.sections.len()),
+            (62, 2, now(names as u64).unwrap_or(names)),
+        ] {
+            put(&mut head, at, width, big_endian, value as u64);
+        }
+        bytes[..HEADER].copy_from_slice(&head);
+        let segments = self.segments.concat();
+        bytes[segments_at..segments_at + segments.len()].copy_from_slice(&segments);
+        bytes
+    }
+
+    /// A section of entries, as where it is and what an entry is long.
+    fn table(&self, numbers: &mut Generator) -> Option<(usize, usize)> {
+        let of_entries = |(at, section): (usize, &Section)| {
+            let size = match get(&section.head, 4, 4, self.big_endian)? {
+                2 | 11 | 4 => 24,
+                6 | 9 => 16,
+                // Code: a byte; notes: a word.
+                1 => 1,
+                7 => 4,
+                _ => return None,
+            };
+            (section.data.len() >= size).then_some((at, size))
+        };
+        let tables: Vec<_> = self.sections.iter().enumerate().filter_map(of_entries).collect();
+        one_of(&tables, numbers).copied()
+    }
+
+    /// Changes a field of a symbol, a relocation, an entry of the dynamic section, or of code.
+    fn change_entry(&mut self, numbers: &mut Generator) -> Option<()> {
+        let (at, size) = self.table(numbers)?;
+        let count = self.sections.len() as u64;
+        let data = &mut self.sections[at].data;
+        let entries = data.len() / size;
+        let (entry, other) = (size * numbers.below(entries), size * numbers.below(entries));
+        let fields: &[(usize, usize)] = match size {
+            // Of a symbol: name, info, section, value, size. Relocations share places, if not fields.
+            24 => &[(0, 4), (4, 1), (6, 2), (8, 8), (16, 8)],
+            16 => &[(0, 8), (8, 8)],
+            4 => &[(0, 4)],
+            _ => &[(0, 1)],
+        };
+        let (place, width) = *one_of(fields, numbers)?;
+        let old = get(data, entry + place, width, self.big_endian)?;
+        let new = match numbers.below(3) {
+            0 => get(data, other + place, width, self.big_endian)?,
+            1 if width == 1 => *one_of(&[2, 0x12, 4, 0x0a, 0x1a, 0x22, 3], numbers)?,
+            1 if width == 2 => numbers.scaled(count + 1),
+            1 => old.wrapping_add(numbers.scaled(64)),
+            _ => number(old, numbers),
+        };
+        put(data, entry + place, width, self.big_endian, new);
+        Some(())
+    }
+
+    fn rearrange_entries(&mut self, numbers: &mut Generator) -> Option<()> {
+        let (at, size) = self.table(numbers)?;
+        let data = &mut self.sections[at].data;
+        let mut entries: Vec<Vec<u8>> = data.chunks(size).map(<[u8]>::to_vec).collect();
+        rearrange(&mut entries, numbers);
+        *data = entries.concat();
+        Some(())
+    }
+
+    /// Changes a field of a section's header but its place in the file.
+    fn change_section(&mut self, numbers: &mut Generator) -> Option<()> {
+        let at = numbers.below(self.sections.len());
+        let (place, width) = *one_of(&[(4, 4), (8, 8), (16, 8), (40, 4), (44, 4), (56, 8)], numbers)?;
+        let other = one_of(&self.sections, numbers)?.head.clone();
+        let head = &mut self.sections[at].head;
+        let old = get(head, place, width, self.big_endian)?;
+        let new = match numbers.below(2) {
+            0 => get(&other, place, width, self.big_endian)?,
+            _ => number(old, numbers),
+        };
+        put(head, place, width, self.big_endian, new);
+        Some(())
+    }
+
+    fn change_segment(&mut self, numbers: &mut Generator) -> Option<()> {
+        if numbers.below(3) == 0 {
+            rearrange(&mut self.segments, numbers);
+            return Some(());
+        }
+        let (place, width) = *one_of(&[(0, 4), (4, 4), (8, 8), (16, 8), (32, 8), (40, 8)], numbers)?;
+        // Kinds: loaded, dynamic, notes.
+        let kind = *one_of(&[1, 2, 4, 6], numbers)?;
+        let at = numbers.below(self.segments.len());
+        let segment = self.segments.get_mut(at)?;
+        let old = get(segment, place, width, self.big_endian)?;
+        put(segment, place, width, self.big_endian, if place == 0 { kind } else { number(old, numbers) });
+        Some(())
+    }
+
+    /// Gives a section a name that means something.
+    fn rename(&mut self, numbers: &mut Generator) -> Option<()> {
+        const NAMES: [&str; 12] = [
+            ".plt",
+            ".plt.sec",
+            ".plt.got",
+            ".iplt",
+            ".text",
+            ".text.unlikely",
+            ".got.plt",
+            ".rela.plt",
+            ".rel.plt",
+            ".gnu_debuglink",
+            ".gnu_debugdata",
+            ".dynamic",
+        ];
+        let names = get(&self.head, 62, 2, self.big_endian)? as usize;
+        let strings = &mut self.sections.get_mut(names)?.data;
+        let place = strings.len() as u64;
+        strings.extend_from_slice(one_of(&NAMES, numbers)?.as_bytes());
+        strings.push(0);
+        let at = numbers.below(self.sections.len());
+        put(&mut self.sections[at].head, 0, 4, self.big_endian, place);
+        Some(())
+    }
+}
