@@ -457,9 +457,15 @@ fn with_log(error: Error, server: &Background) -> Error {
     Error::new(error.kind(), error.to_string()).with_hint(hint)
 }
 
-fn add_counts(counts: &[perf_stat::Count], events: &[&Event], taken: &mut Taken) {
+/// The name under which rows of perf that are not understood are told.
+const ROWS: &str = "rows of perf stat";
+
+fn add_counts(table: &perf_stat::Table, events: &[&Event], taken: &mut Taken) {
+    if let Some(rows) = perf_stat::told(&table.losses) {
+        taken.left_out.insert(ROWS.to_owned(), rows);
+    }
     for event in events {
-        let Some(count) = counts.iter().find(|count| count.event == event.event) else { continue };
+        let Some(count) = table.counts.iter().find(|count| count.event == event.event) else { continue };
         if let Ok(value) = count.value {
             taken.values.insert(event.metric.to_owned(), value);
             if perf_stat::scaled(count) {
