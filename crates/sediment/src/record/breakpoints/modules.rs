@@ -113,7 +113,7 @@ impl Module {
     fn find_entries(&mut self, binary: &Binary, losses: &mut Losses) {
         let mut last = None;
         let (mut sizeless, mut data) = ((0, ""), (0, ""));
-        for function in &binary.functions {
+        for function in binary.functions.iter().filter(|function| !function.untyped) {
             let address = function.address;
             // What the dynamic linker calls for debuggers is watched by other means.
             if last == Some(address) || self.debug_state == Some(address) || self.is_stub(address) {
