@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text of perf script: branch stacks, call chains or plain samples, of whichever fields were printed.
 //!
-//! [`lines`] says what a line is, [`branches`] reads the entries of a branch stack, [`mappings`] follows which file was mapped
+//! [`choice`] decides which event is read, [`lines`] says what a line is, [`branches`] reads the entries of a branch stack, [`mappings`] follows which file was mapped
 //! where. A first look at the beginning of the file chooses what to read: the first event with branch stacks, else with call
 //! chains, else with samples. Then the file is read once, line by line, and takes no more memory than it names different
 //! places and passages.
@@ -9,6 +9,7 @@
 //! Source: perf's manual pages, and what perf 6.1 prints (docs/formats/perf-script.md).
 
 mod branches;
+mod choice;
 mod lines;
 mod mappings;
 
@@ -22,6 +23,7 @@ use super::{
 use crate::error::{Error, Result};
 use crate::read::input::Lines;
 use branches::{End, Kind, Rest, Symbol};
+use choice::{Choice, What};
 use lines::{Line, Sample};
 use mappings::{Processes, Where};
 use std::collections::{BTreeMap, HashMap};
@@ -57,8 +59,6 @@ const IN_KERNEL: &str = "in the kernel";
 
 const COMMAND: &str = "print it with: perf script --no-demangle --show-mmap-events --show-task-events \
      -F comm,pid,tid,time,event,ip,brstack > script.txt";
-/// So much is looked at to choose what to read.
-const FIRST_LOOK: u64 = 4 << 20;
 /// Addresses from here on are the kernel's, on every architecture that perf has branch records for.
 const KERNEL: u64 = 1 << 63;
 /// Branches that wait to be resolved; more are settled at once.
@@ -108,78 +108,6 @@ fn recognises(head: &[u8]) -> bool {
         }
     }
     false
-}
-
-/// What of a file is read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
-    #[default]
-    Nothing,
-    Samples,
-    Chains,
-    Branches,
-}
-
-/// The event that is read, and what it has.
-#[derive(Debug, Default)]
-struct Choice {
-    what: What,
-    event: Vec<u8>,
-}
-
-impl Choice {
-    fn of(input: &dyn Input) -> Result<Self> {
-        let mut best = Self::default();
-        let mut lines = Lines::of(input);
-        let mut looked_at = 0;
-        let mut event = Vec::new();
-        // Whether a sample has begun whose place did not come yet.
-        let mut open = false;
-        while let Some(line) = lines.next()? {
-            looked_at += line.len() as u64 + 1;
-            let what = match Line::of(line) {
-                Line::Sample(sample) => {
-                    if !sample.has_no_fields() {
-                        event.clear();
-                        event.extend_from_slice(sample.event);
-                    }
-                    let in_chain = open && sample.has_no_fields();
-                    let rest = Rest::of(sample.rest);
-                    open = rest.place.is_none() || in_chain;
-                    if rest.branches().next().is_some() {
-                        What::Branches
-                    } else if in_chain && rest.place.is_some() {
-                        What::Chains
-                    } else if rest.place.is_some() {
-                        What::Samples
-                    } else {
-                        What::Nothing
-                    }
-                }
-                Line::Frame(_) => What::Chains,
-                _ => What::Nothing,
-            };
-            if what > best.what {
-                best = Self { what, event: event.clone() };
-            }
-            if best.what == What::Branches || looked_at > FIRST_LOOK && best.what != What::Nothing {
-                break;
-            }
-        }
-        Ok(best)
-    }
-
-    fn source(&self) -> String {
-        let event = match self.event.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", String::from_utf8_lossy(&self.event)),
-        };
-        match self.what {
-            What::Branches => format!("perf branch records{event}"),
-            What::Chains => format!("perf call stacks{event} without call counts or time order"),
-            _ => format!("perf samples{event} without callers or call counts or time order"),
-        }
-    }
 }
 
 fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
