@@ -4,7 +4,27 @@
 
 use sediment::ErrorKind;
 use sediment::measure::command::Outcome;
-use std::process::ExitCode;
+
+/// A number that this process ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ExitCode(u8);
+
+impl ExitCode {
+    pub(crate) const SUCCESS: Self = Self(0);
+    pub(crate) const FAILURE: Self = Self(1);
+}
+
+impl From<u8> for ExitCode {
+    fn from(number: u8) -> Self {
+        Self(number)
+    }
+}
+
+impl From<ExitCode> for i32 {
+    fn from(code: ExitCode) -> Self {
+        code.0.into()
+    }
+}
 
 /// An experiment shows a regression.
 pub(crate) const REGRESSION: u8 = 3;

@@ -3,19 +3,23 @@
 //! further files that the library asks for.
 
 use sediment::read::Input;
-use sediment::{Error, Result};
+use sediment::{Error, Result, escape};
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::ui::Ui;
 
+mod appended;
 mod journal;
 mod system;
+mod temporary;
+pub(crate) use appended::append_line;
 pub(crate) use journal::JournalFile;
 pub(crate) use system::SystemFiles;
+pub(crate) use temporary::{TemporaryFolder, Workshop};
 
 /// The name that means standard input or output.
 pub(crate) const STANDARD_STREAM: &str = "-";
@@ -64,10 +68,43 @@ pub(crate) fn read_regular(path: &Path) -> Result<Vec<u8>> {
     read(path)
 }
 
+/// Reads a regular file of at most so many bytes, and waits for nothing: a pipe or a device is refused unopened, as its writer would
+/// notice.
+pub(crate) fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>> {
+    let failed = |error: std::io::Error| unreadable(path, &error);
+    expect_regular(path)?;
+    // It may have become a pipe meanwhile.
+    let flags = nix::fcntl::OFlag::O_NONBLOCK | nix::fcntl::OFlag::O_NOCTTY;
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags.bits()).open(path).map_err(failed)?;
+    let found = file.metadata().map_err(failed)?;
+    if found.is_dir() {
+        return Err(failed(std::io::ErrorKind::IsADirectory.into()));
+    }
+    if !found.is_file() {
+        return Err(no_file(path));
+    }
+    let mut bytes = Vec::new();
+    if found.len() <= most {
+        let room = bytes.try_reserve_exact(usize::try_from(found.len()).unwrap_or(usize::MAX));
+        room.map_err(|_| failed(std::io::ErrorKind::OutOfMemory.into()))?;
+        file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
+    }
+    if found.len() > most || bytes.len() as u64 > most {
+        return Err(
+            Error::failed(format!("longer than the {most} bytes that are read")).with_input(display(path))
+        );
+    }
+    Ok(bytes)
+}
+
+fn no_file(path: &Path) -> Error {
+    Error::failed("this is a device or a pipe, and no file").with_input(display(path))
+}
+
 /// Fails where there is something that is neither a file nor a folder.
 pub(crate) fn expect_regular(path: &Path) -> Result<()> {
     if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
-        return Err(Error::failed("this is a device or a pipe, and no file").with_input(display(path)));
+        return Err(no_file(path));
     }
     Ok(())
 }
@@ -262,10 +299,28 @@ impl Output {
                 return Ok(Self { path: path.to_path_buf(), kind: Kind::AsItIs(file) });
             }
         }
+        let permissions = match audience {
+            Audience::Everyone => existing.map(|found| found.permissions()),
+            Audience::Owner => None,
+        };
+        Self::whole(path, target, audience, permissions)
+    }
+
+    /// A new file in the place of whatever has this name, a link among them: what the link leads to stays as it is.
+    pub(crate) fn replace(path: &Path) -> Result<Self> {
+        Self::whole(path, path.to_path_buf(), Audience::Everyone, None)
+    }
+
+    fn whole(
+        path: &Path,
+        target: PathBuf,
+        audience: Audience,
+        permissions: Option<Permissions>,
+    ) -> Result<Self> {
         let folder = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-        let (mode, permissions) = match audience {
-            Audience::Everyone => (0o666, existing.map(|found| found.permissions())), // less the umask, as for any new file
-            Audience::Owner => (0o600, None),
+        let mode = match audience {
+            Audience::Everyone => 0o666, // less the umask, as for any new file
+            Audience::Owner => 0o600,
         };
         let file = tempfile::Builder::new()
             .prefix(".sediment-")
@@ -326,9 +381,13 @@ fn where_link_leads(path: &Path) -> PathBuf {
     }
 }
 
-/// A path as it stands in messages.
+/// A path as it stands in messages and results, in one line.
 pub(crate) fn display(path: &Path) -> String {
-    if path == Path::new(STANDARD_STREAM) { "standard input".to_owned() } else { path.display().to_string() }
+    if path == Path::new(STANDARD_STREAM) {
+        "standard input".to_owned()
+    } else {
+        escape::terminal(&path.to_string_lossy())
+    }
 }
 
 /// The last part of a path, as text.
@@ -336,30 +395,9 @@ pub(crate) fn base_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// A folder to work in: one that is removed in the end, or one that the user wants to keep.
-#[derive(Debug)]
-pub(crate) struct Workshop {
-    path: PathBuf,
-    /// Removes the folder when it goes.
-    _temporary: Option<tempfile::TempDir>,
-}
-
-impl Workshop {
-    /// A new folder of this name, or a temporary one.
-    pub(crate) fn new(keep: Option<&Path>) -> Result<Self> {
-        let failed = |error: std::io::Error| Error::failed(format!("no folder to work in: {error}"));
-        let temporary = match keep {
-            Some(path) => new_folder(path).map(|()| None)?,
-            None => Some(tempfile::Builder::new().prefix("sediment-").tempdir().map_err(failed)?),
-        };
-        let path = temporary.as_ref().map_or(keep.unwrap_or(Path::new(".")), tempfile::TempDir::path);
-        Ok(Self { path: path.canonicalize().map_err(failed)?, _temporary: temporary })
-    }
-
-    /// Its absolute path.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
+/// The last part of a path as it stands in messages and results, in one line.
+pub(crate) fn display_name(path: &Path) -> String {
+    escape::terminal(&base_name(path))
 }
 
 /// Makes a folder that did not exist.

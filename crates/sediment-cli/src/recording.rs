@@ -2,19 +2,20 @@
 //! One recording, from the choice of the means to the profile, for the commands that make one.
 
 use crate::commands::import;
-use crate::files::{self, SystemFiles, Workshop};
+use crate::exit::ExitCode;
+use crate::files::{SystemFiles, Workshop};
 use crate::ui::Ui;
 use clap::Args;
-use sediment::measure::Stop;
 use sediment::measure::command::Outcome;
 use sediment::read::{self, Recording};
-use sediment::record::breakpoints::Rates;
+use sediment::record::breakpoints::{self, Rates, apart};
 use sediment::record::{self, Job, Kept, Progress, RECORDERS, Recorder, Settings, Target, Until};
-use sediment::resolve::Resolved;
+use sediment::resolve::{self, Resolved};
 use sediment::trace::Sequence;
 use sediment::{Error, ErrorKind, Result};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::time::Duration;
+
+mod front;
 
 /// How a program is recorded.
 #[derive(Debug, Args)]
@@ -31,12 +32,23 @@ pub(crate) struct Options {
     /// The share of the program's time that estimates of call rates may cost, for breakpoints
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = percent)]
     overhead: f64,
+    /// The memory that breakpoints may cost, as K, M or G: pages of code with one become copies of each process's own
+    #[arg(long, value_name = "BYTES", default_value = "32M", value_parser = bytes)]
+    max_memory: u64,
     /// Leave this program or library alone, for code that looks at its own bytes; may be given again
     #[arg(long, value_name = "DSO")]
     exclude: Vec<String>,
     /// What functions are drawn by when their rates are estimated
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
+}
+
+/// How a recording ended in this process.
+pub(crate) enum Side {
+    /// Here is what was recorded.
+    Recorder(Made),
+    /// Another process has recorded and written it; it ended with this exit code.
+    Front(ExitCode),
 }
 
 /// What came of a recording.
@@ -48,9 +60,25 @@ pub(crate) struct Made {
 
 impl Options {
     /// Records, says by what means and why, and resolves what was recorded. `startup`: first uses alone, by breakpoints.
-    pub(crate) fn record(&self, target: &Target, startup: bool, ui: &Ui) -> Result<Made> {
+    pub(crate) fn record(&self, target: &Target, startup: bool, ui: &Ui) -> Result<Side> {
         let settings = self.settings(startup)?;
         let recorder = self.recorder(target, &settings, startup, ui)?;
+        let mut link = None;
+        if recorder.name == breakpoints::RECORDER.name {
+            let program = match target {
+                Target::Program(words) => Some(&words[..]),
+                Target::Processes(_) | Target::System => None,
+            };
+            match apart::part(program)? {
+                apart::Side::Front(front) => {
+                    return front::attend(front, &settings.stop, ui).map(Side::Front);
+                }
+                apart::Side::Recorder(recorder) => link = Some(recorder),
+            }
+        }
+        if let Some(link) = &mut link {
+            link.listen(&settings.stop)?;
+        }
         let workshop = Workshop::new(None)?;
         let files = SystemFiles::new(None, &[])?;
         let bar = ui.spinner("recording");
@@ -62,14 +90,22 @@ impl Options {
                 bar.set_message(format!("recording: {functions} functions have run"));
             }
         };
-        let mut job =
-            Job { target, settings: &settings, folder: workshop.path(), files: &files, watch: &mut watch };
+        let mut job = Job {
+            target,
+            settings: &settings,
+            folder: workshop.path(),
+            files: &files,
+            watch: &mut watch,
+            link: link.as_mut(),
+        };
         let recorded = (recorder.record)(&mut job);
         bar.finish_and_clear();
         let recorded = recorded?;
         let (recording, resolved) = match recorded.kept {
             Kept::Here(recording, steps) => {
-                let mut resolved = import::resolve(&recording, &files, false, ui)?;
+                // A file that was replaced while it was recorded, as by an upgrade, is lost, and no other.
+                let settings = resolve::Settings { skip_other_builds: true, ..Default::default() };
+                let mut resolved = import::resolve(&recording, &files, settings, ui)?;
                 if !steps.is_empty() {
                     let mut sequence = Sequence::new(&resolved.functions);
                     sequence.steps(&steps);
@@ -85,7 +121,7 @@ impl Options {
         for line in crate::commands::what_it_cannot_tell(&resolved.profile) {
             ui.note(&line);
         }
-        Ok(Made { recording, resolved, outcome: recorded.outcome })
+        Ok(Side::Recorder(Made { recording, resolved, outcome: recorded.outcome }))
     }
 
     fn settings(&self, startup: bool) -> Result<Settings> {
@@ -93,9 +129,10 @@ impl Options {
         let until = self.seconds.map(Until::After).or(self.until).unwrap_or_default();
         Ok(Settings {
             exclude: self.exclude.iter().cloned().collect(),
+            max_memory: self.max_memory,
             rates,
             until,
-            stop: stop_on_signals()?,
+            stop: front::stop_on_signals()?,
         })
     }
 
@@ -125,20 +162,6 @@ fn methods() -> Vec<&'static str> {
     RECORDERS.iter().map(|recorder| recorder.name).collect()
 }
 
-/// A stop that the interrupt key and the signals of a system that shuts down ask; not those that we were started to ignore, which
-/// the program is to ignore as well.
-fn stop_on_signals() -> Result<Stop> {
-    let stop = Stop::new();
-    let ignored = files::ignored_signals();
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        if ignored >> (signal - 1) & 1 == 0 {
-            signal_hook::flag::register(signal, stop.flag())
-                .map_err(|error| Error::failed(format!("signals cannot be caught: {error}")))?;
-        }
-    }
-    Ok(stop)
-}
-
 fn seconds(text: &str) -> Result<Duration> {
     let wrong = || Error::new(ErrorKind::Usage, "this is no number of seconds");
     let number: f64 = text.strip_suffix('s').unwrap_or(text).parse().map_err(|_| wrong())?;
@@ -151,6 +174,18 @@ fn until(text: &str) -> Result<Until> {
         "output" | "OUTPUT" => Ok(Until::Output),
         _ => seconds(text).map(Until::After),
     }
+}
+
+/// A number of bytes, with a suffix for powers of 1024.
+fn bytes(text: &str) -> Result<u64> {
+    let (number, shift) = match text.char_indices().last() {
+        Some((end, 'k' | 'K')) => (&text[..end], 10),
+        Some((end, 'm' | 'M')) => (&text[..end], 20),
+        Some((end, 'g' | 'G')) => (&text[..end], 30),
+        _ => (text, 0),
+    };
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes.ok_or_else(|| Error::new(ErrorKind::Usage, "a number of bytes is wanted, such as 33554432 or 32M"))
 }
 
 /// A share of what is written in percent.

@@ -4,6 +4,8 @@
 //!
 //! SEDIMENT_REPEATS repeats each so often; scripts/proofs/recorder does so two hundred times.
 
+#[path = "record/harm.rs"]
+mod harm;
 #[path = "record/means.rs"]
 mod means;
 #[path = "record/packages.rs"]
@@ -67,7 +69,7 @@ fn main() {
         ),
         case("callers_that_do_not_call_are_marked", &compiler, callers_that_do_not_call_are_marked),
     ];
-    let parts = [means::cases(), packages::cases(), refusals::cases()];
+    let parts = [harm::cases(), means::cases(), packages::cases(), refusals::cases()];
     let cases = cases.into_iter().chain(parts.into_iter().flatten()).collect();
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }

@@ -14,11 +14,15 @@ mod cells;
 mod floor;
 #[path = "wrapper/following.rs"]
 mod following;
+#[path = "wrapper/harmless.rs"]
+mod harmless;
 mod projects;
 #[path = "wrapper/same_as.rs"]
 mod same_as;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
+#[path = "wrapper/takeover.rs"]
+mod takeover;
 
 use build::{Build, said};
 use libtest_mimic::{Arguments, Trial};
@@ -36,6 +40,8 @@ fn main() {
     cases.extend(same_as::cases());
     cases.extend(bad_input::cases());
     cases.extend(build_systems::cases());
+    cases.extend(harmless::cases());
+    cases.extend(takeover::cases());
     for (target, emulator) in CROSS {
         // Names of programs that live as long as the tests.
         let compiler: &'static str = Box::leak(format!("{target}-gcc").into_boxed_str());

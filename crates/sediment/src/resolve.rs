@@ -27,6 +27,8 @@ use std::collections::{BTreeSet, HashMap};
 pub struct Settings {
     /// Uses a binary whose build-id is not the recorded one, or that recorded addresses do not fit, at the risk of naming the wrong functions.
     pub ignore_build_id: bool,
+    /// Loses what was recorded in a binary that is another build now, or damaged, in place of failing.
+    pub skip_other_builds: bool,
 }
 
 /// Turns places into functions: symbols are taken apart, addresses looked up in the binaries that `files` has.
@@ -64,7 +66,8 @@ pub struct Resolved {
 /// When a binary at hand is damaged, not the one that was recorded, or without any of the recorded names, and when nothing of
 /// the recording can be resolved, with what was missing.
 pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: Settings) -> Result<Resolved> {
-    let loaded = dsos::load(recording, files, settings)?;
+    let mut losses = Losses::default();
+    let loaded = dsos::load(recording, files, settings, &mut losses)?;
     let dsos = Dsos::new(recording, &loaded);
     if recording.return_addresses && !settings.ignore_build_id {
         return_addresses::check(recording, &dsos)?;
@@ -72,7 +75,6 @@ pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: Settings
     if !settings.ignore_build_id {
         check_names(recording, &dsos)?;
     }
-    let mut losses = Losses::default();
     let ends = Ends::new(recording, &dsos, &mut losses);
     let mut profile = begin(recording, &dsos, &mut losses);
     let functions = add_functions(&mut profile, &ends, &mut losses);

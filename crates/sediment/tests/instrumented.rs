@@ -292,7 +292,7 @@ fn addresses_become_functions_of_the_binary_that_ran_and_of_no_other() {
     assert!(error.hint().unwrap().contains("another build"), "{error}");
     let (mut other, _) = program(run.names.len());
     other.text.rotate_right(4);
-    let trusting = resolve::Settings { ignore_build_id: true };
+    let trusting = resolve::Settings { ignore_build_id: true, ..Default::default() };
     assert!(resolve_with(&recording, &One(other), trusting).is_ok(), "who asks for it gets it");
 }
 

@@ -331,7 +331,9 @@ fn a_binary_of_another_build_is_refused_by_name() {
     let error = resolve(&recording, &files).unwrap_err().to_string();
     assert!(error.starts_with("p: this is not the file that was recorded"), "{error}");
     assert!(error.contains(&"cd".repeat(20)) && error.contains(&"ab".repeat(20)), "{error}");
-    let profile = resolve_with(&recording, &files, Settings { ignore_build_id: true }).unwrap().profile;
+    let profile = resolve_with(&recording, &files, Settings { ignore_build_id: true, ..Settings::default() })
+        .unwrap()
+        .profile;
     assert_eq!(edges(&profile), ["p:main -> p:helper:a.c 1"]);
 }
 

@@ -284,6 +284,24 @@ fn files_stay_small_and_carry_their_licence() {
     }
 }
 
+/// Temporary folders are private, whatever the umask, as one function makes them all.
+#[test]
+fn temporary_folders_are_made_in_one_place() {
+    for room in ["crates/sediment/src", "crates/sediment-cli/src"] {
+        for path in files_below(&root().join(room), "rs") {
+            let name = relative(&path);
+            let makes = ["tempdir", "TempDir", "env::temp_dir"]
+                .iter()
+                .any(|word| code_of(&read(&path)).contains(word));
+            assert_eq!(
+                makes,
+                name == "crates/sediment-cli/src/files/temporary.rs",
+                "{name}: TemporaryFolder makes them"
+            );
+        }
+    }
+}
+
 #[test]
 fn links_in_documents_lead_somewhere() {
     for path in tracked_files().into_iter().filter(|path| path.extension().is_some_and(|e| e == "md")) {

@@ -11,7 +11,7 @@ use sediment::advise::inline::{self, Advice, Candidate, Program};
 use sediment::binary::Binary;
 use sediment::binary::source_lines::{SourceLine, SourceLines};
 use sediment::profile::FunctionKey;
-use sediment::{Error, Result};
+use sediment::{Error, Result, escape};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -225,14 +225,14 @@ fn describe(text: &mut String, rank: usize, candidate: &Candidate) {
         } else {
             format!("; called at {}", list(&candidate.lines))
         };
-        let _ = writeln!(text, "   defined     {definition}{called}");
+        let _ = writeln!(text, "   defined     {}{called}", escape::terminal(&definition.to_string()));
     }
     if !candidate.obstacles.is_empty() {
         let words: Vec<&str> = candidate.obstacles.iter().map(|obstacle| obstacle.words()).collect();
         let _ = writeln!(text, "   obstacle    {}", words.join("; "));
     }
     if let Some(reason) = &candidate.compiler_reason {
-        let _ = writeln!(text, "   compiler    {reason}");
+        let _ = writeln!(text, "   compiler    {}", escape::terminal(reason));
     }
     let _ = writeln!(text, "   change      {}\n", candidate.change);
 }

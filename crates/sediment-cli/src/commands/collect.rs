@@ -5,9 +5,10 @@
 use super::record::target;
 use super::split;
 use crate::exit;
+use crate::exit::ExitCode;
 use crate::files::{self, SystemFiles};
 use crate::packages::Package;
-use crate::recording::Options;
+use crate::recording::{Options, Side};
 use crate::ui::Ui;
 use clap::Args;
 use sediment::binary::{Binary, Files as _};
@@ -17,7 +18,6 @@ use sediment::{Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// Record how you use an installed package: a small file to send to its maintainers
 #[derive(Debug, Args)]
@@ -67,7 +67,11 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         let place = place(package, arguments.output.as_deref(), several)?;
         files::expect_to_write(&if place.is_dir() { place.join("part") } else { place })?;
     }
-    let made = arguments.options.record(&target(&arguments.command, &arguments.pid, false), false, ui)?;
+    let target = target(&arguments.command, &arguments.pid, false);
+    let made = match arguments.options.record(&target, false, ui)? {
+        Side::Recorder(made) => made,
+        Side::Front(code) => return Ok(code),
+    };
     // What was recorded ran here, wherever its package is installed.
     let files = SystemFiles::new(None, &[])?;
     for package in &packages {

@@ -192,7 +192,8 @@ impl Inputs {
         ui: &Ui,
     ) -> Result<(Recording, Resolved)> {
         let recording = self.read(settings, ui)?;
-        let mut resolved = resolve(&recording, files, ignore_build_id, ui)?;
+        let settings_of_resolve = resolve::Settings { ignore_build_id, ..Default::default() };
+        let mut resolved = resolve(&recording, files, settings_of_resolve, ui)?;
         self.replay(settings, &recording, &mut resolved, trace, ui)?;
         Ok((recording, resolved))
     }
@@ -314,13 +315,12 @@ fn no_order() -> Error {
 pub(crate) fn resolve(
     recording: &Recording,
     files: &SystemFiles,
-    ignore_build_id: bool,
+    settings: resolve::Settings,
     ui: &Ui,
 ) -> Result<Resolved> {
     ui.note(&format!("read: {} ({}); {} calls in all", recording.seen, recording.source, recording.total));
     ui.losses("reading", &recording.losses);
     say_what_was_not_recorded(recording, files, ui);
-    let settings = resolve::Settings { ignore_build_id };
     let resolved = resolve::resolve_with(recording, files, settings).inspect_err(|_| {
         if let Ok(stripped) = resolve::stripped(recording, files, settings) {
             say_what_is_stripped(&stripped, recording, files, ui);

@@ -4,6 +4,7 @@
 
 use super::{collect, import, merge, order, rpm_macros, weights};
 use crate::demo::toolchain;
+use crate::exit::ExitCode;
 use crate::files::{self, SystemFiles};
 use crate::packages::Package;
 use crate::ui::Ui;
@@ -14,7 +15,6 @@ use sediment::graph::Selection;
 use sediment::{Error, ErrorKind, Result, escape, link, profile};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// One command of the original.
 pub(crate) struct Legacy {
@@ -89,7 +89,7 @@ fn perf2gv_command() -> Command {
 fn perf2gv(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let inputs = import::Inputs::open(&inputs(matches), ui)?;
     let recording = inputs.read(&sediment::read::Settings::default(), ui)?;
-    let resolved = import::resolve(&recording, &SystemFiles::new(None, &[])?, false, ui)?;
+    let resolved = import::resolve(&recording, &SystemFiles::new(None, &[])?, Default::default(), ui)?;
     ui.raw_result(profile::text::print(&resolved.profile).as_bytes())
 }
 

@@ -25,13 +25,14 @@ mod split;
 mod verify;
 mod weights;
 
+use crate::exit::ExitCode;
 use crate::ui::Ui;
+use clap::error::ContextValue;
 use clap::{Parser, Subcommand};
 use sediment::Result;
 use sediment::graph::Selection;
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::ExitCode;
 
 /// Makes native programs start faster, use less memory and miss the instruction TLB less, by reordering their functions at
 /// link time from profiles of real use.
@@ -104,7 +105,14 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
 /// Help and version are results; anything else that the parser stops at is a usage error.
 fn usage(error: &clap::Error, ui: &Ui) -> Result<ExitCode> {
     if error.use_stderr() {
-        ui.usage(&error.render().to_string());
+        let mut text = error.render().to_string();
+        // What was typed stays in its line.
+        for (_, value) in error.context() {
+            if let ContextValue::String(word) = value {
+                text = text.replace(word.as_str(), &sediment::escape::terminal(word));
+            }
+        }
+        ui.usage(&text);
         Ok(crate::exit::code(sediment::ErrorKind::Usage))
     } else {
         ui.result(&error.render().to_string())?;

@@ -2,15 +2,15 @@
 //! `sediment record`: runs a program, or watches what runs, and writes its profile.
 
 use crate::exit;
+use crate::exit::ExitCode;
 use crate::files;
-use crate::recording::Options;
+use crate::recording::{Options, Side};
 use crate::ui::Ui;
 use clap::Args;
 use sediment::record::Target;
 use sediment::{Result, profile};
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 /// Record a program as it runs, and write its profile
 #[derive(Debug, Args)]
@@ -40,7 +40,10 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     files::expect_to_write(&arguments.output)?;
     let target = target(&arguments.command, &arguments.pid, arguments.system);
-    let made = arguments.options.record(&target, arguments.startup, ui)?;
+    let made = match arguments.options.record(&target, arguments.startup, ui)? {
+        Side::Recorder(made) => made,
+        Side::Front(code) => return Ok(code),
+    };
     files::write(&arguments.output, profile::text::print(&made.resolved.profile).as_bytes(), ui)?;
     ui.note(&format!("the profile is in {}", files::display(&arguments.output)));
     Ok(made.outcome.map_or(ExitCode::SUCCESS, exit::as_the_program))

@@ -10,6 +10,7 @@ mod same;
 
 use super::{read_binary_below, read_profile, renamed};
 use crate::exit::BELOW_FLOOR;
+use crate::exit::ExitCode;
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
@@ -24,7 +25,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// Check what the linker did with an order
 #[derive(Debug, Args)]
@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let mut code = ExitCode::SUCCESS;
     if let Some(order) = &arguments.order {
         let report = report_on(Place { path, root: None }, order, arguments.profile.as_deref(), None, ui)?;
-        let file_name = files::base_name(path);
+        let file_name = files::display_name(path);
         if arguments.json {
             ui.json(&in_json(&report))?;
         } else {

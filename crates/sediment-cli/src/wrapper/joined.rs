@@ -2,8 +2,8 @@
 //! A detour for linkers that know no order of functions, but keep that of an object: GNU ld makes one object of all, in order, and the
 //! linker links that in their place.
 
+use super::Link;
 use super::linker::Linker;
-use sediment::link::command_line::LinkLine;
 use sediment::link::plan;
 use sediment::{Error, Result};
 use std::ffi::{OsStr, OsString};
@@ -17,17 +17,13 @@ pub(super) struct Joiner {
 
 impl Joiner {
     /// The detour for a link, or why there is none.
-    pub(super) fn find(
-        line: &LinkLine,
-        arguments: &[OsString],
-        complete: bool,
-        linker: &Linker,
-    ) -> std::result::Result<Self, String> {
-        if !plan::keeps_order_of_objects(&linker.version()) {
+    pub(super) fn find(link: &Link<'_>, complete: bool) -> std::result::Result<Self, String> {
+        if !plan::keeps_order_of_objects(&link.linker.version()) {
             return Err("it is not known to keep the order of objects".to_owned());
         }
-        let places = plan::joinable(line, arguments, complete)?;
-        let gnu_ld = Linker::other("ld.bfd", line).ok_or_else(|| "GNU ld is not there".to_owned())?;
+        let places = plan::joinable(link.line, link.arguments, complete)?;
+        let gnu_ld = Linker::other("ld.bfd", link.called, link.line)
+            .ok_or_else(|| "GNU ld is not there".to_owned())?;
         Ok(Self { gnu_ld, places })
     }
 

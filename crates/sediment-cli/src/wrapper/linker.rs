@@ -1,21 +1,89 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The real linker: where it is, what it can do, and how it is run.
 
+use super::caller::Caller;
+use crate::exit::ExitCode;
+use crate::files;
 use crate::ui::Ui;
+use nix::unistd::{AccessFlags, access};
 use sediment::link::command_line::LinkLine;
 use sediment::link::{self, plan};
 use sediment::{Error, Result};
-use std::ffi::OsString;
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::Metadata;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus, Output};
-
-/// Names the wrappers that a link went through, so that two of them do not call each other for ever.
-const PASSED: &str = "SEDIMENT_LD_PASSED";
+use std::process::{Command, ExitStatus, Output};
 
 /// The name that GCC's collect2 looks for before all others, whichever linker was chosen. A configure script that asks GCC for `ld` is
 /// not told of it, so that no file of a package gets to know the wrapper.
 const REAL_LD: &str = "real-ld";
+
+/// A variable of the environment, if it is not empty.
+pub(super) fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The folders of a list such as PATH, each once; an empty one is the current folder.
+pub(super) fn folders(list: &OsStr) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for folder in std::env::split_paths(list) {
+        let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
+        // Paths are equal with a slash behind them and without.
+        if !folders.contains(&folder) {
+            folders.push(folder);
+        }
+    }
+    folders
+}
+
+/// Where a program of this name may be on PATH.
+fn on_path(name: &OsStr) -> Vec<PathBuf> {
+    folders(&variable("PATH").unwrap_or_default()).into_iter().map(|folder| folder.join(name)).collect()
+}
+
+/// What a file is known by under any name.
+fn identity(found: &Metadata) -> (u64, u64) {
+    (found.dev(), found.ino())
+}
+
+fn is_executable(path: &Path, found: &Metadata) -> bool {
+    const BY_ALL: u32 = 0o111;
+    found.is_file() && (found.mode() & BY_ALL == BY_ALL || access(path, AccessFlags::X_OK).is_ok())
+}
+
+/// The first program that is not this one. Where this one was found on these ways itself, what stands before it does not count, so that
+/// copies of it hand over from one to the next, and never in a circle.
+fn search(ways: impl Iterator<Item = PathBuf>, called: &OsStr, on_the_way: bool) -> Option<PathBuf> {
+    let itself = std::fs::metadata("/proc/self/exe").or_else(|_| std::fs::metadata(called));
+    let own = itself.ok().as_ref().map(identity);
+    let mut behind = !on_the_way;
+    let mut before: Vec<((u64, u64), PathBuf)> = Vec::new();
+    for path in ways {
+        let Ok(found) = std::fs::metadata(&path) else { continue };
+        let known = identity(&found);
+        if Some(known) == own {
+            behind = true;
+        } else if before.iter().any(|(before, _)| *before == known) || !is_executable(&path, &found) {
+            // No linker, or one that stands before this program as well.
+        } else if behind {
+            return Some(path);
+        } else {
+            before.push((known, path));
+        }
+    }
+    let mut before = before.into_iter().map(|(_, path)| path);
+    if on_the_way && behind { before.find(|path| !is_wrapper(path)) } else { before.next() }
+}
+
+/// Whether a program is a copy of this one, of whatever release, by a text in it.
+fn is_wrapper(path: &Path) -> bool {
+    const LARGEST: u64 = 1 << 30;
+    let text = b"SEDIMENT_LD names no linker, or sediment itself";
+    files::read_at_most(path, LARGEST).is_ok_and(|bytes| bytes.windows(text.len()).any(|part| part == text))
+}
 
 /// The linker that GCC would have called: the one of its last `-fuse-ld`, which it names to programs that it calls.
 fn chosen_by_gcc() -> String {
@@ -28,102 +96,95 @@ fn chosen_by_gcc() -> String {
     }
 }
 
+/// A linker, and the name that it is called by: that decides how it names itself in messages.
 #[derive(Debug)]
 pub(super) struct Linker {
     path: PathBuf,
+    called: OsString,
 }
 
 impl Linker {
-    /// Finds the linker that the compiler would have called: the one that `SEDIMENT_LD` names; the next of this name on the way
-    /// that GCC looks for its programs (COMPILER_PATH), or beside a compiler that does not tell its way, such as clang; the one for
-    /// the machine that is linked for; the next on PATH.
-    pub(super) fn find(name: &str, line: &LinkLine) -> Result<Self> {
-        Self::found(name, line, std::env::var_os("SEDIMENT_LD").filter(|value| !value.is_empty()))
-    }
-
-    fn found(name: &str, line: &LinkLine, given: Option<OsString>) -> Result<Self> {
+    /// Finds the linker that would have run without sediment: the one that `SEDIMENT_LD` names, or the next of this name on the way of
+    /// the compiler that called, or on PATH where none did. `called`: how this process was called; `emulation`: what is linked for.
+    pub(super) fn find(name: &str, called: &OsStr, emulation: &dyn Fn() -> Option<String>) -> Result<Self> {
         let meant = if name == REAL_LD { chosen_by_gcc() } else { name.to_owned() };
-        let name = meant.as_str();
-        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        let passed = variable(PASSED).unwrap_or_default();
-        let mut ours: Vec<PathBuf> = std::env::split_paths(&passed).collect();
-        ours.extend(std::env::current_exe().and_then(|path| path.canonicalize()));
-        let real = |path: &Path| {
-            let found = path.canonicalize().ok().filter(|found| found.is_file())?;
-            (!ours.contains(&found)).then(|| path.to_path_buf())
-        };
-        let folders = |variable: Option<OsString>| -> Vec<PathBuf> {
-            std::env::split_paths(&variable.unwrap_or_default()).collect()
-        };
-        let on_path = folders(variable("PATH"));
-        let among =
-            |folders: &[PathBuf], name: &str| folders.iter().find_map(|folder| real(&folder.join(name)));
-        if let Some(given) = given {
-            let given = PathBuf::from(given);
-            let found = if given.components().count() > 1 {
-                real(&given)
-            } else {
-                among(&on_path, &given.to_string_lossy())
-            };
-            return found.map(|path| Self { path }).ok_or_else(|| {
+        if let Some(given) = variable("SEDIMENT_LD") {
+            let named = Path::new(&given).components().count() > 1;
+            let ways = if named { vec![PathBuf::from(&given)] } else { on_path(&given) };
+            let by_name = !called.as_bytes().contains(&b'/');
+            let found = search(ways.into_iter(), called, !named && by_name);
+            return found.map(|path| Self { path, called: given.clone() }).ok_or_else(|| {
                 Error::failed("SEDIMENT_LD names no linker, or sediment itself")
-                    .with_input(given.display().to_string())
+                    .with_input(files::display(Path::new(&given)))
             });
         }
-        let compiler_path = variable("COMPILER_PATH");
-        let beside = || {
-            // The compiler's own folder, as clang keeps its linker there.
-            let compiler =
-                std::fs::read_link(format!("/proc/{}/exe", std::os::unix::process::parent_id())).ok()?;
-            real(&compiler.parent()?.join(name))
-        };
-        let mut tries: Vec<Option<PathBuf>> = Vec::new();
-        tries.push(compiler_path.and_then(|path| among(&folders(Some(path)), name)));
-        // clang takes COMPILER_PATH as it takes -B, and does not pass on its own way.
-        tries.push(beside());
-        let (machine, targets) = line.emulation.as_deref().and_then(plan::targets).unwrap_or(("", &[]));
-        let here = std::env::consts::ARCH;
-        let native = machine.is_empty() || machine == here || (machine == "i686" && here == "x86_64");
-        let of_target = || {
-            targets.iter().find_map(|target| {
-                let own = PathBuf::from(format!("/usr/{target}/bin"));
-                among(&on_path, &format!("{target}-{name}")).or_else(|| among(&[own], name))
-            })
-        };
-        if native {
-            tries.push(among(&on_path, name));
-            tries.push(of_target());
-        } else {
-            tries.push(of_target());
-            tries.push(among(&on_path, name));
-        }
-        // lld by the name that distributions give to a release of it.
-        tries.push((10..=40).rev().find_map(|release| among(&on_path, &format!("{name}-{release}"))));
-        tries.into_iter().flatten().next().map(|path| Self { path }).ok_or_else(|| {
-            Error::failed(format!("no linker of the name {name} was found"))
+        // Where this program is called by that name, the search goes on behind it.
+        let names = if name == REAL_LD { vec![REAL_LD, &meant] } else { vec![meant.as_str()] };
+        Self::on_the_way(&names, called, emulation).ok_or_else(|| {
+            Error::failed(format!("no linker of the name {meant} was found"))
                 .with_hint("install it, or name one with SEDIMENT_LD")
         })
     }
 
     /// Another linker, for the machine that is linked for.
-    pub(super) fn other(name: &str, line: &LinkLine) -> Option<Self> {
-        Self::found(name, line, None).ok()
+    pub(super) fn other(name: &str, called: &OsStr, line: &LinkLine) -> Option<Self> {
+        Self::on_the_way(&[name], called, &|| line.emulation.clone())
+    }
+
+    /// A linker of the last of these names; before PATH the others are looked for as well.
+    fn on_the_way(names: &[&str], called: &OsStr, emulation: &dyn Fn() -> Option<String>) -> Option<Self> {
+        let caller = Caller::find();
+        let folders = caller.folders();
+        let first = names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+        let name = *names.last()?;
+        // A compiler for another machine looks for that machine's linker, anybody else for the name alone.
+        let then = std::iter::once(()).flat_map(|()| {
+            let emulation = emulation();
+            let targets = emulation.as_deref().and_then(plan::targets);
+            let (machine, targets) = targets.unwrap_or(("", &[]));
+            let here = std::env::consts::ARCH;
+            let native = machine.is_empty() || machine == here || (machine == "i686" && here == "x86_64");
+            let of_target = targets.iter().flat_map(|target| {
+                let mut ways = on_path(OsStr::new(&format!("{target}-{name}")));
+                ways.push(PathBuf::from(format!("/usr/{target}/bin/{name}")));
+                ways
+            });
+            let mut ways: Vec<PathBuf> = of_target.collect();
+            let at = if native || caller == Caller::Other { 0 } else { ways.len() };
+            ways.splice(at..at, on_path(OsStr::new(name)));
+            ways
+        });
+        // Whoever is no compiler found this program by its path, or first on PATH.
+        let on_the_way = caller != Caller::Other || !called.as_bytes().contains(&b'/');
+        let found = search(first.chain(then), called, on_the_way).or_else(|| {
+            // lld by the name that distributions give to a release of it.
+            let releases =
+                (10..=40).rev().flat_map(|release| on_path(OsStr::new(&format!("{name}-{release}"))));
+            search(releases, called, false)
+        })?;
+        let plain = caller == Caller::Other && found.file_name() == Some(OsStr::new(name));
+        let called = if plain { OsString::from(name) } else { found.clone().into_os_string() };
+        Some(Self { path: found, called })
     }
 
     fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
-        let mut passed: Vec<PathBuf> =
-            std::env::var_os(PASSED).iter().flat_map(std::env::split_paths).collect();
-        passed.extend(std::env::current_exe().and_then(|path| path.canonicalize()));
-        if let Ok(passed) = std::env::join_paths(passed) {
-            command.env(PASSED, passed);
-        }
+        command.arg0(&self.called);
         command
     }
 
-    /// Hands this process over to it.
+    /// Becomes the linker. Nothing else of this process changes, signals among it, which `Command::exec` would reset.
     pub(super) fn take_over(&self, arguments: &[OsString]) -> Result<ExitCode> {
-        Err(self.cannot_start(&self.command().args(arguments).exec()))
+        let word = |word: &OsStr| {
+            CString::new(word.as_bytes()).map_err(|_| Error::failed("a NUL byte is in the command line"))
+        };
+        let path = word(self.path.as_os_str())?;
+        let mut words = vec![word(&self.called)?];
+        for argument in arguments {
+            words.push(word(argument)?);
+        }
+        let Err(error) = nix::unistd::execvp(&path, &words);
+        Err(self.cannot_start(&error.into()))
     }
 
     /// Runs it to its end with the streams of this process.
@@ -132,7 +193,7 @@ impl Linker {
     }
 
     fn cannot_start(&self, error: &std::io::Error) -> Error {
-        Error::failed(format!("cannot be started: {error}")).with_input(self.path.display().to_string())
+        Error::failed(format!("cannot be started: {error}")).with_input(files::display(&self.path))
     }
 
     /// Runs it to its end, and keeps what it says. `with_sections`: link-time optimisation is told to give functions sections.

@@ -8,7 +8,7 @@
 //! ordered, and could not. Lines are appended, so that links of a parallel build do not disturb each other.
 
 use super::{Ordered, Origin};
-use crate::files;
+use crate::files::{self, Output, TemporaryFolder};
 use crate::ui::Ui;
 use sediment::link::command_line::LinkLine;
 use sediment::{Error, Result, escape};
@@ -38,12 +38,19 @@ fn output(line: &LinkLine) -> PathBuf {
 /// An order on disk: in the folder of the log, or for as long as the link takes.
 pub(super) struct OrderFile {
     path: PathBuf,
-    _temporary: Option<tempfile::TempDir>,
+    _temporary: Option<TemporaryFolder>,
 }
 
 impl OrderFile {
+    /// Writes it whole or not at all.
     pub(super) fn write(line: &LinkLine, text: &[u8]) -> Result<Self> {
-        let failed = |error: std::io::Error| Error::failed(format!("the order cannot be written: {error}"));
+        Self::written(line, text).map_err(|error| {
+            let failed = Error::failed(format!("the order cannot be written: {error}"));
+            error.hint().map_or(failed.clone(), |hint| failed.clone().with_hint(hint))
+        })
+    }
+
+    fn written(line: &LinkLine, text: &[u8]) -> Result<Self> {
         if let Some(folder) = folder() {
             let folder = files::folder(&folder)?;
             let name = escape::file_name(&line.output_name()).unwrap_or_else(|| "output".to_owned());
@@ -54,12 +61,13 @@ impl OrderFile {
                     (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
                 });
             let path = folder.join(format!("{name}-{tag:016x}.order"));
-            std::fs::write(&path, text).map_err(failed)?;
+            let mut output = Output::replace(&path)?;
+            output.write_all(text).map_err(|error| output.failed(&error))?;
+            output.keep()?;
             return Ok(Self { path, _temporary: None });
         }
-        let temporary = tempfile::Builder::new().prefix("sediment-").tempdir().map_err(failed)?;
-        let path = temporary.path().join("order");
-        std::fs::write(&path, text).map_err(failed)?;
+        let temporary = TemporaryFolder::new()?;
+        let path = temporary.write("order", text)?;
         Ok(Self { path, _temporary: Some(temporary) })
     }
 
@@ -132,13 +140,8 @@ fn whole(path: &Path) -> Value {
 /// Appends a line; a log that cannot be written is said, and holds up no link.
 fn append(entry: &Value, ui: &Ui) {
     let Some(folder) = folder() else { return };
-    let written = files::folder(&folder).and_then(|folder| {
-        let path = folder.join(LINKS);
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(&path);
-        file.and_then(|mut file| file.write_all(format!("{entry}\n").as_bytes())).map_err(|error| {
-            Error::failed(format!("cannot be written: {error}")).with_input(files::display(&path))
-        })
-    });
+    let written =
+        files::folder(&folder).and_then(|folder| files::append_line(&folder.join(LINKS), &entry.to_string()));
     if let Err(error) = written {
         ui.note(&format!("SEDIMENT_LOG: {error}"));
     }

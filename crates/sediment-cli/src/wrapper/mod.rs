@@ -6,14 +6,18 @@
 //! `PROF_DIR` names, computes the order, and calls the real linker with it. Where there is nothing to do, the real linker takes
 //! this process over with the very arguments. Whatever goes wrong on our side, the link is done as without us.
 //!
-//! `linker` finds and runs the real linker, `joined` knows a detour for those that know no order, `profiles` knows PROF_DIR, `log` what SEDIMENT_LOG is told.
+//! `caller` knows who called, `linker` finds and runs the real linker, `inputs` reads what is linked, `joined` knows a detour for those that know no order, `profiles` knows PROF_DIR, `log` what SEDIMENT_LOG is told.
 
+mod caller;
+mod inputs;
 mod joined;
 mod linker;
 mod log;
 mod profiles;
 
-use crate::files;
+use crate::exit::ExitCode;
+use crate::files::{self, TemporaryFolder};
+use crate::start;
 use crate::ui::Ui;
 use joined::Joiner;
 use linker::Linker;
@@ -24,16 +28,15 @@ use sediment::binary::identity::Rule;
 use sediment::binary::objects::Objects;
 use sediment::binary::renamed::Renaming;
 use sediment::graph::{self, BuiltGraph, Selection};
-use sediment::link::command_line::{self, Input, LinkLine};
+use sediment::link::command_line::{self, Incomplete, LinkLine, Response};
 use sediment::link::gnu_ld_script;
 use sediment::link::plan::{self, Left};
 use sediment::profile::FunctionIndex;
 use sediment::{Error, Result, engine, layout, link};
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::time::Instant;
 
 /// The name of a linker that this program was called by.
@@ -48,117 +51,143 @@ pub(crate) fn called_as(arguments: &[OsString]) -> Option<String> {
 }
 
 /// Does the link.
-pub(crate) fn run(name: &str, arguments: &[OsString], ui: &Ui) -> Result<ExitCode> {
+pub(crate) fn run(name: &str, arguments: &[OsString]) -> Result<ExitCode> {
+    let called = arguments.first().cloned().unwrap_or_default();
     let arguments = arguments.get(1..).unwrap_or_default();
-    let line = command_line::read(arguments, &|path| std::fs::read(Path::new(path)).ok());
-    let linker = Linker::find(name, &line)?;
-    let Some(folder) = std::env::var_os("PROF_DIR").filter(|folder| !folder.is_empty()) else {
-        return linker.take_over(arguments);
+    let Some(folder) = linker::variable("PROF_DIR") else {
+        // Nothing is read, but where the machine that is linked for decides which linker it is.
+        let emulation = || command_line::read(arguments, &response).emulation;
+        return Linker::find(name, &called, &emulation)?.take_over(arguments);
     };
+    let line = command_line::read(arguments, &response);
+    let linker = Linker::find(name, &called, &|| line.emulation.clone())?;
     let here = std::env::current_dir().unwrap_or_default();
-    match plan::left_alone(&line, here.as_os_str()).or_else(|| own_script(&line)) {
-        Some(Left::Question | Left::Test) => return linker.take_over(arguments),
-        Some(left) => return without_order(&linker, arguments, &line, &left.in_words(), None, ui),
+    let left = plan::left_alone(&line, here.as_os_str());
+    if matches!(left, Some(Left::Question | Left::Test)) || !start::streams_are_open() {
+        return linker.take_over(arguments);
+    }
+    start::outlive_readers();
+    let ui = Ui::new();
+    let link = Link { linker: &linker, called: &called, arguments, line: &line, ui: &ui };
+    match left.or_else(|| own_script(&line)) {
+        Some(left @ Left::Incomplete(_)) => return link.as_usual(&Error::failed(left.in_words()), None),
+        Some(left) => return link.without_order(&left.in_words(), None),
         None => {}
     }
-    let began = Instant::now();
-    let (order, file) = match prepare(Path::new(&folder), &line, arguments, &linker, ui) {
-        Ok(Some(order)) => match log::OrderFile::write(&line, order.text.as_bytes()) {
-            Ok(file) => (order, file),
-            Err(error) => {
-                return as_usual(&linker, arguments, &line, &error, Some(&order.chosen.origin), ui);
-            }
-        },
-        Ok(None) => return without_order(&linker, arguments, &line, "there is no profile of it", None, ui),
-        Err(NotOrdered { why, origin }) => {
-            return as_usual(&linker, arguments, &line, &why, origin.as_ref(), ui);
-        }
-    };
-    let made = began.elapsed();
-    let (with_order, _joined) = match with_order(arguments, &line, &order, &file) {
-        Ok(with_order) => with_order,
-        Err(error) => return as_usual(&linker, arguments, &line, &error, Some(&order.chosen.origin), ui),
-    };
-    let first = linker.run(&with_order, true)?;
-    if first.successful() {
-        first.pass_on(ui)?;
-        log::ordered(&line, &order, &file, [made, began.elapsed() - made], ui);
-        return Ok(first.exit_code());
+    if let Some(path) = inputs::read_once(&line) {
+        let why = Left::Incomplete(Incomplete::ReadOnce(path.into()));
+        return link.as_usual(&Error::failed(why.in_words()), None);
     }
-    // Whether it is the order's fault shows without it.
-    let second = linker.run(arguments, false)?;
-    second.pass_on(ui)?;
-    if second.successful() {
-        let said = first.first_words();
-        ui.note(&format!(
-            "{}: the linker failed with the order, and was run again without it; it said: {said}",
-            line.output_name()
-        ));
-        log::failed(&line, &order, &file, &said, ui);
+    link.in_order(Path::new(&folder))
+}
+
+/// A response file, as far as it can be read without harm to the linker that reads it again.
+fn response(name: &OsStr, most: u64) -> Response {
+    let path = Path::new(name);
+    match std::fs::metadata(path) {
+        Ok(found) if inputs::is_read_once(&found) => Response::ReadOnce,
+        Ok(found) if found.len() > most => Response::TooLong,
+        _ => files::read_at_most(path, most).map_or(Response::Missing, Response::Text),
     }
-    Ok(second.exit_code())
 }
 
 /// A script among the arguments by which the build orders functions itself. Only of a file can that be seen and the linker still read it.
 fn own_script(line: &LinkLine) -> Option<Left> {
+    const LONGEST: u64 = 64 << 20;
     let is_order = |path: &Path| {
-        let bytes = path.is_file().then(|| std::fs::read(path).ok()).flatten();
-        bytes.is_some_and(|bytes| plan::is_order(&String::from_utf8_lossy(&bytes)))
+        let bytes = files::read_at_most(path, LONGEST);
+        bytes.is_ok_and(|bytes| plan::is_order(&String::from_utf8_lossy(&bytes)))
     };
     let script = line.scripts.iter().find(|script| is_order(Path::new(script)))?;
-    Some(Left::OwnOrder(format!("-T {}", Path::new(script).display())))
+    Some(Left::OwnOrder(format!("-T {}", files::display(Path::new(script)))))
 }
 
-/// The linker's arguments with the order, and what has to stay until it is done.
-fn with_order(
-    arguments: &[OsString],
-    line: &LinkLine,
-    order: &Ordered,
-    file: &log::OrderFile,
-) -> Result<(Vec<OsString>, Option<tempfile::TempDir>)> {
-    let Some(joiner) = &order.joiner else {
-        let mut with_order = arguments.to_vec();
-        with_order.extend(plan::plugin_arguments(line));
-        with_order.extend(plan::order_arguments(order.dialect, file.path().as_os_str()));
-        return Ok((with_order, None));
-    };
-    let folder = tempfile::Builder::new().prefix("sediment-").tempdir().map_err(|error| {
-        Error::failed(format!("a folder for the object of all objects cannot be made: {error}"))
-    })?;
-    let object = folder.path().join("joined.o");
-    let joined = joiner.join(arguments, file.path().as_os_str(), object.as_os_str())?;
-    Ok((joined, Some(folder)))
+/// A link that may get an order.
+struct Link<'a> {
+    linker: &'a Linker,
+    /// How this program was called.
+    called: &'a OsStr,
+    arguments: &'a [OsString],
+    line: &'a LinkLine,
+    ui: &'a Ui,
 }
 
-/// Links without an order, and says why.
-fn as_usual(
-    linker: &Linker,
-    arguments: &[OsString],
-    line: &LinkLine,
-    why: &Error,
-    origin: Option<&Origin>,
-    ui: &Ui,
-) -> Result<ExitCode> {
-    ui.note(&format!("{}: not ordered: {why}", line.output_name()));
-    without_order(linker, arguments, line, &why.to_string(), origin, ui)
-}
-
-/// Links with the very arguments; where a log is kept, it is told why, how long the link took, and which profile what was linked has.
-fn without_order(
-    linker: &Linker,
-    arguments: &[OsString],
-    line: &LinkLine,
-    why: &str,
-    origin: Option<&Origin>,
-    ui: &Ui,
-) -> Result<ExitCode> {
-    if !log::is_kept() {
-        return linker.take_over(arguments);
+impl Link<'_> {
+    fn in_order(&self, folder: &Path) -> Result<ExitCode> {
+        let began = Instant::now();
+        let (order, file) = match self.prepared(folder) {
+            Ok(Some(order)) => match log::OrderFile::write(self.line, order.text.as_bytes()) {
+                Ok(file) => (order, file),
+                Err(error) => return self.as_usual(&error, Some(&order.chosen.origin)),
+            },
+            Ok(None) => return self.without_order("there is no profile of it", None),
+            Err(NotOrdered { why, origin }) => return self.as_usual(&why, origin.as_ref()),
+        };
+        let made = began.elapsed();
+        let (with_order, _joined) = match self.with_order(&order, &file) {
+            Ok(with_order) => with_order,
+            Err(error) => return self.as_usual(&error, Some(&order.chosen.origin)),
+        };
+        let first = self.linker.run(&with_order, true)?;
+        if first.successful() {
+            first.pass_on(self.ui)?;
+            log::ordered(self.line, &order, &file, [made, began.elapsed() - made], self.ui);
+            return Ok(first.exit_code());
+        }
+        // Whether it is the order's fault shows without it.
+        let second = self.linker.run(self.arguments, false)?;
+        second.pass_on(self.ui)?;
+        if second.successful() {
+            let said = first.first_words();
+            self.ui.note(&format!(
+                "{}: the linker failed with the order, and was run again without it; it said: {said}",
+                self.line.output_name()
+            ));
+            log::failed(self.line, &order, &file, &said, self.ui);
+        }
+        Ok(second.exit_code())
     }
-    let began = Instant::now();
-    let ended = linker.run_in_place(arguments)?;
-    log::left(line, why, origin.filter(|_| ended.success()), began.elapsed(), ui);
-    Ok(linker::exit_code(ended))
+
+    /// As [`prepare`], whatever happens there: a fault of ours is no reason to leave something unlinked.
+    fn prepared(&self, folder: &Path) -> std::result::Result<Option<Box<Ordered>>, NotOrdered> {
+        let prepared = std::panic::catch_unwind(AssertUnwindSafe(|| prepare(folder, self)));
+        prepared.unwrap_or_else(|_| Err(Error::failed("sediment broke down: a fault of its own").into()))
+    }
+
+    /// The linker's arguments with the order, and what has to stay until it is done.
+    fn with_order(
+        &self,
+        order: &Ordered,
+        file: &log::OrderFile,
+    ) -> Result<(Vec<OsString>, Option<TemporaryFolder>)> {
+        let Some(joiner) = &order.joiner else {
+            let mut with_order = self.arguments.to_vec();
+            with_order.extend(plan::plugin_arguments(self.line));
+            with_order.extend(plan::order_arguments(order.dialect, file.path().as_os_str()));
+            return Ok((with_order, None));
+        };
+        let folder = TemporaryFolder::new()?;
+        let object = folder.path().join("joined.o");
+        let joined = joiner.join(self.arguments, file.path().as_os_str(), object.as_os_str())?;
+        Ok((joined, Some(folder)))
+    }
+
+    /// Links without an order, and says why.
+    fn as_usual(&self, why: &Error, origin: Option<&Origin>) -> Result<ExitCode> {
+        self.ui.note(&format!("{}: not ordered: {why}", self.line.output_name()));
+        self.without_order(&why.to_string(), origin)
+    }
+
+    /// Links with the very arguments; where a log is kept, it is told why, how long the link took, and which profile what was linked has.
+    fn without_order(&self, why: &str, origin: Option<&Origin>) -> Result<ExitCode> {
+        if !log::is_kept() {
+            return self.linker.take_over(self.arguments);
+        }
+        let began = Instant::now();
+        let ended = self.linker.run_in_place(self.arguments)?;
+        log::left(self.line, why, origin.filter(|_| ended.success()), began.elapsed(), self.ui);
+        Ok(linker::exit_code(ended))
+    }
 }
 
 /// An order for what is linked.
@@ -195,22 +224,17 @@ fn coverage(chosen: &Chosen, built: &BuiltGraph) -> f64 {
 }
 
 /// The order of what is linked; None where there is no profile of it.
-fn prepare(
-    folder: &Path,
-    line: &LinkLine,
-    arguments: &[OsString],
-    linker: &Linker,
-    ui: &Ui,
-) -> std::result::Result<Option<Box<Ordered>>, NotOrdered> {
-    let profiles = Profiles::open(folder, ui)?;
+fn prepare(folder: &Path, link: &Link<'_>) -> std::result::Result<Option<Box<Ordered>>, NotOrdered> {
+    let line = link.line;
+    let profiles = Profiles::open(folder, link.ui)?;
     let mut objects: Option<Objects> = None;
     let chosen = profiles.choose(line.soname.as_deref(), &line.output_name(), &mut || {
-        objects.get_or_insert_with(|| read_inputs(line)).clone()
+        objects.get_or_insert_with(|| inputs::read(line)).clone()
     })?;
     let Some(chosen) = chosen else { return Ok(None) };
     let origin = chosen.origin.clone();
-    let objects = objects.unwrap_or_else(|| read_inputs(line));
-    match order_by(chosen, &objects, line, arguments, linker) {
+    let objects = objects.unwrap_or_else(|| inputs::read(line));
+    match order_by(chosen, &objects, link) {
         Ok(order) => Ok(order.map(Box::new)),
         Err(why) => Err(NotOrdered { why, origin: Some(origin) }),
     }
@@ -218,16 +242,10 @@ fn prepare(
 
 /// The order by a profile; None where nothing but functions tells that it is of this, and none of them can be placed: a library of which
 /// one function ran that every program has, too, is none of these.
-fn order_by(
-    mut chosen: Chosen,
-    objects: &Objects,
-    line: &LinkLine,
-    arguments: &[OsString],
-    linker: &Linker,
-) -> Result<Option<Ordered>> {
-    let (dialect, joiner) = match linker.dialect() {
+fn order_by(mut chosen: Chosen, objects: &Objects, link: &Link<'_>) -> Result<Option<Ordered>> {
+    let (dialect, joiner) = match link.linker.dialect() {
         Ok(dialect) => (dialect, None),
-        Err(why) => match Joiner::find(line, arguments, objects.complete(), linker) {
+        Err(why) => match Joiner::find(link, objects.complete()) {
             Ok(joiner) => (&gnu_ld_script::LINKER, Some(joiner)),
             Err(obstacle) => {
                 return Err(Error::failed(why).with_hint(format!("no detour over GNU ld: {obstacle}")));
@@ -267,49 +285,4 @@ fn order_by(
         coverage,
         joiner,
     }))
-}
-
-/// The functions of what is linked, as far as the files tell.
-fn read_inputs(line: &LinkLine) -> Objects {
-    let lto = line.plugin.is_some();
-    let mut objects = Objects::default();
-    for input in &line.inputs {
-        let Some(path) = path_of(input, line) else { continue };
-        if files::base_name(&path).split('.').any(|part| part == "so") {
-            continue;
-        }
-        match std::fs::read(&path) {
-            Ok(bytes) => objects.add(&path.to_string_lossy(), &bytes, lto),
-            Err(_) => objects.unknown += 1,
-        }
-    }
-    objects
-}
-
-/// Where an input is; None for a shared library, which holds nothing that is placed.
-fn path_of(input: &Input, line: &LinkLine) -> Option<PathBuf> {
-    let name = match input {
-        Input::Path(path) => return Some(PathBuf::from(path)),
-        Input::Library(name) => name,
-    };
-    let file = |ending: &str| match name.as_bytes().strip_prefix(b":") {
-        Some(exact) => OsStr::from_bytes(exact).to_owned(),
-        None => {
-            let mut file = OsString::from("lib");
-            file.push(name);
-            file.push(ending);
-            file
-        }
-    };
-    for folder in &line.search {
-        let shared = Path::new(folder).join(file(".so"));
-        if !line.prefers_archives && shared.is_file() {
-            return None;
-        }
-        let archive = Path::new(folder).join(file(".a"));
-        if archive.is_file() {
-            return Some(archive);
-        }
-    }
-    None
 }

@@ -41,9 +41,15 @@ struct Place {
 /// links.
 type Read = Rc<(Profile, Losses)>;
 
-fn read(path: &Path) -> Result<Read> {
+/// The most that is read of a profile, of all in files for several programs, and of the map: each link reads them.
+const LONGEST_PROFILE: u64 = 256 << 20;
+const LONGEST_PROFILES: u64 = 1 << 30;
+const LONGEST_MAP: u64 = 16 << 20;
+
+fn read(path: &Path, most: u64) -> Result<(Read, u64)> {
     let named = |error: Error| error.with_input(files::display(path));
-    text::parse(&files::read(path)?).map(Rc::new).map_err(named)
+    let bytes = files::read_at_most(path, most)?;
+    text::parse(&bytes).map(|read| (Rc::new(read), bytes.len() as u64)).map_err(named)
 }
 
 /// The profile of a link.
@@ -128,9 +134,13 @@ impl Profiles {
         for path in entries.iter().filter(|path| ending(path, "prof")) {
             labels.insert(stem(path), Place { path: path.clone(), also_in: Vec::new(), profile: None });
         }
+        let mut left = LONGEST_PROFILES;
         for path in entries.iter().filter(|path| ending(path, "gv")) {
-            let read = match read(path) {
-                Ok(read) => read,
+            let read = match read(path, LONGEST_PROFILE.min(left)) {
+                Ok((read, length)) => {
+                    left -= length;
+                    read
+                }
                 Err(error) => {
                     ui.note(&format!("{} is left out: {error}", files::display(path)));
                     continue;
@@ -144,7 +154,7 @@ impl Profiles {
             }
         }
         let path = folder.join("map");
-        let map = match files::read(&path) {
+        let map = match files::read_at_most(&path, LONGEST_MAP) {
             Ok(bytes) => {
                 let (map, wrong) = identity::read_map(&String::from_utf8_lossy(&bytes));
                 if wrong > 0 {
@@ -155,7 +165,11 @@ impl Profiles {
                 }
                 map
             }
-            Err(_) => Vec::new(),
+            Err(_) if path.symlink_metadata().is_err() => Vec::new(),
+            Err(error) => {
+                ui.note(&format!("the map is left out: {error}"));
+                Vec::new()
+            }
         };
         entries.retain(|path| ending(path, "prof") || ending(path, "gv"));
         Ok(Self { folder: folder.to_path_buf(), files: entries, labels, map })
@@ -240,7 +254,7 @@ impl Profiles {
         };
         let profile = match &place.profile {
             Some(profile) => Ok(Rc::clone(profile)),
-            None => read(&place.path),
+            None => read(&place.path, LONGEST_PROFILE).map(|(read, _)| read),
         };
         let found = profile.and_then(|profile| {
             let cluster = cluster_in(&profile.0, label)

@@ -49,8 +49,11 @@ fn what_cannot_be_recorded_is_refused() {
     assert_eq!(code(&second), 6);
     assert!(err(&second).contains("is traced already, by sediment"), "{}", err(&second));
     assert!(err(&second).contains("hint: "), "{}", err(&second));
-    // Should the recorder be killed, what it started ends with it.
-    drop(first);
+    // Should the process that traces be killed, what was started ends with it.
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:")).unwrap().trim();
+    assert_ne!(tracer, first.0.id().to_string(), "the process with the terminal does not trace");
+    assert!(Command::new("kill").args(["-KILL", tracer]).status().unwrap().success());
     let started = Instant::now();
     while Path::new(&format!("/proc/{process}/exe")).exists() {
         assert!(started.elapsed() < PATIENCE, "the program outlived its killed recorder");

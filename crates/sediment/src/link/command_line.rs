@@ -48,7 +48,42 @@ pub struct LinkLine {
     /// Whether the linker is only asked about itself: `--version`, `--help` and their like, whatever else is named, or `-v` with nothing
     /// to link.
     pub question: bool,
+    /// Values of options, each of which may name a file.
+    pub values: Vec<OsString>,
+    /// Why words are missing: a response file was not read.
+    pub incomplete: Option<Incomplete>,
 }
+
+/// Why a command line is not known as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Incomplete {
+    /// Response files hold more than [`LONGEST_RESPONSE`], [`MOST_RESPONSE_FILES`] or [`MOST_WORDS`] allows.
+    TooLong,
+    /// This response file can be read once, by the linker.
+    ReadOnce(OsString),
+}
+
+/// A response file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Response {
+    /// Its content.
+    Text(Vec<u8>),
+    /// There is no such file: the word is an input by itself, as linkers take it.
+    Missing,
+    /// A pipe or a device.
+    ReadOnce,
+    /// It is longer than asked for.
+    TooLong,
+}
+
+/// Bytes of all response files of a command line together.
+pub const LONGEST_RESPONSE: u64 = 64 << 20;
+
+/// Response files on a command line, nested ones among them; GNU ld's limit.
+pub const MOST_RESPONSE_FILES: usize = 2000;
+
+/// Words of a command line.
+pub const MOST_WORDS: usize = 1 << 20;
 
 impl LinkLine {
     /// Base name of the output; linkers write `a.out` if none is given.
@@ -174,13 +209,12 @@ const LOOK_AT_SECTIONS: &[&str] = &[
 /// Letters that take a value, in the same word or the next.
 const LETTERS: &[u8] = b"oLlmhTuyYzeAbcfFGIPRO";
 
-/// Reads a command line, without the program's own name. `response` gives the content of a file that is named as `@file`, where
-/// there is such a file; else that word is an input by itself, as linkers take it.
+/// Reads a command line, without the program's own name. `response` gives the content of a file that is named as `@file`, if it is not
+/// longer than this many bytes.
 #[must_use]
-pub fn read(arguments: &[OsString], response: &dyn Fn(&OsStr) -> Option<Vec<u8>>) -> LinkLine {
-    let mut words = Vec::with_capacity(arguments.len());
-    expand(arguments, response, 0, &mut words);
-    let mut line = LinkLine::default();
+pub fn read(arguments: &[OsString], response: &dyn Fn(&OsStr, u64) -> Response) -> LinkLine {
+    let (words, incomplete) = expand(arguments, response);
+    let mut line = LinkLine { incomplete, ..LinkLine::default() };
     let mut asks = false;
     let mut rest = words.into_iter();
     while let Some(word) = rest.next() {
@@ -239,7 +273,7 @@ pub fn read(arguments: &[OsString], response: &dyn Fn(&OsStr) -> Option<Vec<u8>>
                 };
                 line.take(&String::from_utf8_lossy(letter), value);
             }
-            _ => {}
+            _ => line.values.extend(attached.map(OsString::from_vec)),
         }
     }
     line.question |= asks && line.inputs.is_empty();
@@ -248,6 +282,7 @@ pub fn read(arguments: &[OsString], response: &dyn Fn(&OsStr) -> Option<Vec<u8>>
 
 impl LinkLine {
     fn take(&mut self, option: &str, value: OsString) {
+        self.values.push(value.clone());
         match option {
             "o" | "output" => self.output = Some(value),
             "h" | "soname" => self.soname = Some(value.to_string_lossy().into_owned()),
@@ -327,32 +362,58 @@ fn is_word(option: &[u8]) -> bool {
     WORDS.iter().any(|word| option.starts_with(word.as_bytes()))
 }
 
-/// Puts the words of `@file` in its place, as deep as files name files.
+/// The words with those of `@file` in its place, and of the files that these name; and why words are missing.
 fn expand(
     arguments: &[OsString],
-    response: &dyn Fn(&OsStr) -> Option<Vec<u8>>,
-    depth: usize,
-    words: &mut Vec<OsString>,
-) {
-    // A file that names itself ends somewhere.
-    const DEEPEST: usize = 8;
-    for argument in arguments {
-        let named = argument.as_bytes().strip_prefix(b"@").filter(|name| !name.is_empty() && depth < DEEPEST);
-        match named.and_then(|name| response(OsStr::from_bytes(name))) {
-            Some(content) => expand(&split(&content), response, depth + 1, words),
-            None => words.push(argument.clone()),
+    response: &dyn Fn(&OsStr, u64) -> Response,
+) -> (Vec<OsString>, Option<Incomplete>) {
+    let mut words = Vec::with_capacity(arguments.len());
+    let mut incomplete = None;
+    // Words to come, the next one last.
+    let mut rest: Vec<OsString> = arguments.iter().rev().cloned().collect();
+    let (mut files, mut bytes) = (0, LONGEST_RESPONSE);
+    while let Some(word) = rest.pop() {
+        let Some(name) = word.as_bytes().strip_prefix(b"@").filter(|name| !name.is_empty()) else {
+            words.push(word);
+            continue;
+        };
+        if files == MOST_RESPONSE_FILES || words.len() + rest.len() > MOST_WORDS {
+            incomplete = Some(Incomplete::TooLong);
+            break;
+        }
+        match response(OsStr::from_bytes(name), bytes) {
+            Response::Text(text) => {
+                files += 1;
+                bytes = bytes.saturating_sub(text.len() as u64);
+                let most = MOST_WORDS.saturating_sub(words.len() + rest.len());
+                let Some(named) = split(&text, most) else {
+                    incomplete = Some(Incomplete::TooLong);
+                    break;
+                };
+                rest.extend(named.into_iter().rev());
+            }
+            Response::Missing => words.push(word),
+            Response::ReadOnce => incomplete = Some(Incomplete::ReadOnce(OsStr::from_bytes(name).to_owned())),
+            Response::TooLong => {
+                incomplete = Some(Incomplete::TooLong);
+                break;
+            }
         }
     }
+    (words, incomplete)
 }
 
 /// The words of a response file: blanks part them, quotes of both kinds hold them together, and a backslash takes the next
-/// character as it is ("@file" in the manual of GNU ld).
-fn split(content: &[u8]) -> Vec<OsString> {
+/// character as it is ("@file" in the manual of GNU ld). None where they are more than `most`.
+fn split(content: &[u8], most: usize) -> Option<Vec<OsString>> {
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;
     let mut quote: Option<u8> = None;
     let mut bytes = content.iter().copied();
     while let Some(byte) = bytes.next() {
+        if words.len() > most {
+            return None;
+        }
         match (byte, quote) {
             (b'\\', _) => word.get_or_insert_default().extend(bytes.next()),
             (byte, Some(open)) if byte == open => quote = None,
@@ -365,7 +426,7 @@ fn split(content: &[u8]) -> Vec<OsString> {
         }
     }
     words.extend(word.map(OsString::from_vec));
-    words
+    (words.len() <= most).then_some(words)
 }
 
 #[cfg(test)]
@@ -374,10 +435,16 @@ mod tests {
 
     fn line(words: &[&str]) -> LinkLine {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        read(&words, &|name| match name.to_str()? {
-            "two" => Some(b"b.o 'c d.o' \"e\\\"f.o\"\n-o\tout\\ put @three".to_vec()),
-            "three" => Some(b"-shared @three".to_vec()),
-            _ => None,
+        read(&words, &|name, most| match name.to_str().unwrap() {
+            "two" => Response::Text(b"b.o 'c d.o' \"e\\\"f.o\"\n-o\tout\\ put @three".to_vec()),
+            "three" => Response::Text(b"-shared @gone".to_vec()),
+            "itself" => Response::Text(b"@itself @itself".to_vec()),
+            "pipe" => Response::ReadOnce,
+            // As long as many together may be.
+            "many" if most < 5 << 20 => Response::TooLong,
+            "many" => Response::Text(vec![b' '; 5 << 20]),
+            "words" => Response::Text(b"a ".repeat(200_000)),
+            _ => Response::Missing,
         })
     }
 
@@ -483,8 +550,31 @@ mod tests {
     #[test]
     fn response_files() {
         let line = line(&["a.o", "@two", "@gone"]);
-        assert_eq!(paths(&line), ["a.o", "b.o", "c d.o", "e\"f.o", "@three", "@gone"]);
+        assert_eq!(paths(&line), ["a.o", "b.o", "c d.o", "e\"f.o", "@gone", "@gone"]);
         assert_eq!(line.output_name(), "out put");
-        assert!(line.shared);
+        assert!(line.shared && line.incomplete.is_none());
+    }
+
+    #[test]
+    fn response_files_without_an_end() {
+        let rows = [
+            ("@itself", 1, Some(Incomplete::TooLong)),
+            ("@many", 12, None),
+            ("@many", 13, Some(Incomplete::TooLong)),
+            ("@words", 5, None),
+            ("@words", 6, Some(Incomplete::TooLong)),
+            ("@gone", MOST_RESPONSE_FILES + 1, None),
+            ("@pipe", 1, Some(Incomplete::ReadOnce("pipe".into()))),
+        ];
+        for (word, times, expected) in rows {
+            assert_eq!(line(&vec![word; times]).incomplete, expected, "{word} {times} times");
+        }
+    }
+
+    #[test]
+    fn values_that_may_name_files() {
+        let line =
+            line(&["-T", "a", "-Tb", "--version-script=c", "-R", "d", "--no-such-option=e", "f.o", "-Lg"]);
+        assert_eq!(line.values, ["a", "b", "c", "d", "e", "g"]);
     }
 }

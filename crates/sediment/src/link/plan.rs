@@ -2,7 +2,7 @@
 //! What the wrapper of a linker decides: which links are left as they are, which dialect the real linker reads, and what it has to
 //! be told besides the order. It decides by values alone; the program asks the linker, finds files and starts processes.
 
-use super::command_line::LinkLine;
+use super::command_line::{Incomplete, LinkLine};
 use super::{Linker, gnu_ld, gnu_ld_script, gold, lld};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -18,6 +18,8 @@ pub enum Left {
     Test,
     /// The build asks for an order of its own, by this option.
     OwnOrder(String),
+    /// What is linked is not known.
+    Incomplete(Incomplete),
 }
 
 impl Left {
@@ -29,6 +31,13 @@ impl Left {
             Self::Relocatable => "the output is an object (-r): order the final link".to_owned(),
             Self::Test => "a test of a configure script".to_owned(),
             Self::OwnOrder(option) => format!("the build has an order of its own ({option})"),
+            Self::Incomplete(Incomplete::TooLong) => {
+                "the command line is too long, with its response files".to_owned()
+            }
+            Self::Incomplete(Incomplete::ReadOnce(path)) => {
+                let path = crate::escape::terminal(&path.to_string_lossy());
+                format!("{path} is a pipe or a device, which the linker alone can read")
+            }
         }
     }
 }
@@ -36,7 +45,11 @@ impl Left {
 /// Whether a link is none of ours whatever the profiles say; `folder` is where the linker runs.
 #[must_use]
 pub fn left_alone(line: &LinkLine, folder: &OsStr) -> Option<Left> {
-    if line.question || line.inputs.is_empty() {
+    if line.question {
+        Some(Left::Question)
+    } else if let Some(incomplete) = &line.incomplete {
+        Some(Left::Incomplete(incomplete.clone()))
+    } else if line.inputs.is_empty() {
         Some(Left::Question)
     } else if line.relocatable {
         Some(Left::Relocatable)
@@ -216,12 +229,12 @@ pub fn targets(emulation: &str) -> Option<(&'static str, &'static [&'static str]
 
 #[cfg(test)]
 mod tests {
-    use super::super::command_line;
+    use super::super::command_line::{self, Response};
     use super::*;
 
     fn left(words: &[&str], folder: &str) -> Option<Left> {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        left_alone(&command_line::read(&words, &|_| None), OsStr::new(folder))
+        left_alone(&command_line::read(&words, &|_, _| Response::Missing), OsStr::new(folder))
     }
 
     #[test]
@@ -296,7 +309,7 @@ mod tests {
     fn objects_are_made_into_one_where_that_means_the_same() {
         let places = |words: &[&str], complete| {
             let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-            joinable(&command_line::read(&words, &|_| None), &words, complete)
+            joinable(&command_line::read(&words, &|_, _| Response::Missing), &words, complete)
         };
         let plain = ["-o", "prog", "/lib/Scrt1.o", "crti.o", "a.o", "-lx", "b.o", "libc.a", "crtn.o"];
         assert_eq!(places(&plain, true), Ok(vec![4, 6]));
@@ -324,9 +337,12 @@ mod tests {
         let with = with_function_sections(OsStr::new("'-O2' '-flto'"));
         assert_eq!(with.as_deref(), Some(OsStr::new("'-O2' '-flto' '-ffunction-sections'")));
         assert_eq!(with_function_sections(&with.unwrap()), None);
-        let line = command_line::read(&["-plugin".into(), "/usr/lib/LLVMgold.so".into()], &|_| None);
+        let line =
+            command_line::read(&["-plugin".into(), "/usr/lib/LLVMgold.so".into()], &|_, _| Response::Missing);
         assert_eq!(plugin_arguments(&line), ["-plugin-opt=-function-sections=1"]);
-        let line = command_line::read(&["-plugin".into(), "/usr/lib/liblto_plugin.so".into()], &|_| None);
+        let line = command_line::read(&["-plugin".into(), "/usr/lib/liblto_plugin.so".into()], &|_, _| {
+            Response::Missing
+        });
         assert!(plugin_arguments(&line).is_empty());
     }
 }

@@ -11,6 +11,7 @@ pub mod background;
 pub mod cachegrind;
 pub mod clock;
 pub mod command;
+pub mod inherited;
 pub mod machine;
 pub mod page_cache;
 pub mod pairs;

@@ -50,6 +50,19 @@ fn next_status(flags: libc::c_int) -> Result<Option<(Pid, Status)>, Errno> {
     }
 }
 
+/// Waits for the next status of this thread.
+pub(crate) fn wait_for(thread: Pid) -> Result<Status, Errno> {
+    loop {
+        let mut raw = 0;
+        // SAFETY: the kernel writes one int, which is there.
+        let found = unsafe { libc::waitpid(thread.as_raw(), &mut raw, libc::__WALL) };
+        match Errno::result(found) {
+            Err(Errno::EINTR) => {}
+            other => return other.map(|_| decode(raw)),
+        }
+    }
+}
+
 fn decode(raw: libc::c_int) -> Status {
     if libc::WIFEXITED(raw) {
         return Status::Exited(libc::WEXITSTATUS(raw));

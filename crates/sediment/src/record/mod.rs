@@ -48,16 +48,33 @@ pub enum Target {
 }
 
 /// How to record.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     /// Files that breakpoints leave alone, by base name or soname: code that looks at its own bytes does not bear them.
     pub exclude: BTreeSet<String>,
+    /// Bytes of memory that breakpoints may cost: pages of code become copies of each process's own.
+    pub max_memory: u64,
     /// How breakpoints estimate call rates; None: first uses alone.
     pub rates: Option<breakpoints::Rates>,
     /// When the recording is over, if nothing ends it before.
     pub until: Until,
     /// Ends the recording; what was recorded is kept.
     pub stop: Stop,
+}
+
+/// What breakpoints may cost by default, in bytes.
+pub const MAX_MEMORY: u64 = 32 << 20;
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            exclude: BTreeSet::new(),
+            max_memory: MAX_MEMORY,
+            rates: None,
+            until: Until::default(),
+            stop: Stop::default(),
+        }
+    }
 }
 
 /// When a recording is over. It always is when the program has ended.
@@ -84,6 +101,8 @@ pub struct Job<'a> {
     pub files: &'a (dyn Files + Sync),
     /// Is told how far the recording is, now and then.
     pub watch: &'a mut (dyn FnMut(Progress) + Send),
+    /// The front that has started the program, for breakpoints; None to start it here.
+    pub link: Option<&'a mut breakpoints::apart::Link>,
 }
 
 /// How far a recording is.

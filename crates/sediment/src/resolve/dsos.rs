@@ -6,7 +6,7 @@ use super::instructions::{Flow, flow};
 use crate::binary::{
     AddressIndex, Beside, Binary, BinaryFunction, Files, SymbolSource, file_evidence, names, same_build_id,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Losses, Result};
 use crate::profile::acceptable;
 use crate::read::{DsoId, Place, RecordedDso, Recording, Spot};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -49,11 +49,16 @@ pub(super) fn load(
     recording: &Recording,
     files: &dyn Files,
     settings: Settings,
+    losses: &mut Losses,
 ) -> Result<Vec<Option<Loaded>>> {
     let used = used(recording);
     let load_one = |(index, dso): (usize, &RecordedDso)| {
         let Some(bytes) = files.binary(&dso.path, dso.build_id.as_deref()) else { return Ok(None) };
         match load_one(dso, bytes, files, settings) {
+            Err(_) if used[index] && settings.skip_other_builds => {
+                losses.add("files that are not those recorded any more", 0, base_name(&dso.path));
+                Ok(None)
+            }
             Err(error) if used[index] => Err(error.with_input(base_name(&dso.path))),
             other => Ok(other.ok()),
         }

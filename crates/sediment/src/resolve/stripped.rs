@@ -27,7 +27,7 @@ pub struct Stripped {
 /// # Errors
 /// When a binary at hand is damaged or not the one that was recorded.
 pub fn stripped(recording: &Recording, files: &dyn Files, settings: Settings) -> Result<Vec<Stripped>> {
-    let loaded = dsos::load(recording, files, settings)?;
+    let loaded = dsos::load(recording, files, settings, &mut Losses::default())?;
     let dsos = Dsos::new(recording, &loaded);
     let ends = Ends::new(recording, &dsos, &mut Losses::default());
     Ok(lost_in(recording, &dsos, &ends))

@@ -34,6 +34,8 @@ pub enum Need {
     LinkerFolder(&'static str),
     /// The headers that plugins of this compiler are built with.
     GccPluginHeaders(&'static str),
+    /// To be root.
+    Root,
     /// A file of the Debian 13 tree that `scripts/toolchain` makes.
     Debian13(&'static str),
     /// A file of `../shared/data`, which is not part of the project.
@@ -55,6 +57,10 @@ impl Need {
             }
             Need::GccPluginHeaders(compiler) => (!has_gcc_plugin_headers(compiler))
                 .then(|| format!("the headers of {compiler}'s plugins are not installed")),
+            Need::Root => {
+                let user = std::process::Command::new("id").arg("-u").output();
+                (!user.is_ok_and(|user| user.stdout == b"0\n")).then(|| "this needs root".to_owned())
+            }
             Need::Debian13(path) => (!debian13().join(path).exists())
                 .then(|| format!("the Debian 13 tree has no {path}: run scripts/toolchain debian13")),
             Need::SharedData(name) => {

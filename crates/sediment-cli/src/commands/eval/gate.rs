@@ -2,6 +2,7 @@
 //! `sediment eval gate`: an exit code for CI.
 
 use super::output::Output;
+use crate::exit::ExitCode;
 use crate::exit::{INCONCLUSIVE, REGRESSION};
 use crate::ui::Ui;
 use clap::Args;
@@ -9,7 +10,6 @@ use sediment::Result;
 use sediment::compare::analyse;
 use sediment::compare::verdict::{Gate, gate};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 /// Exit with 3 where an experiment shows a regression
 #[derive(Debug, Args)]

@@ -11,10 +11,10 @@ mod resume;
 mod run;
 mod session;
 
+use crate::exit::ExitCode;
 use crate::ui::Ui;
 use clap::{Args, Subcommand};
 use sediment::Result;
-use std::process::ExitCode;
 
 /// Compare builds: is this one faster, and is it the layout or luck?
 #[derive(Debug, Args)]

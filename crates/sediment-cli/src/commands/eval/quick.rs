@@ -3,7 +3,7 @@
 
 use super::output::Output;
 use super::{Limits, percent, session};
-use crate::files;
+use crate::files::{self, TemporaryFolder};
 use crate::ui::Ui;
 use clap::Args;
 use sediment::compare::plan::{self, Extraction};
@@ -70,16 +70,18 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let text = plan_text(arguments, &commands);
     let mut plan = plan::read(&text).map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
     arguments.limits.apply(&mut plan);
-    let (path, temporary) = match &arguments.output {
-        Some(path) => (path.clone(), false),
-        None => (temporary_file()?, true),
-    };
-    let experiment = session::begin(&plan, Path::new("."), arguments.limits.seed, &path, ui)?;
-    let printed = arguments.report.print(&experiment, None, ui);
-    if temporary && printed.is_ok() {
-        let _ = std::fs::remove_file(&path);
+    let begin = |path: &Path| session::begin(&plan, Path::new("."), arguments.limits.seed, path, ui);
+    if let Some(path) = &arguments.output {
+        return arguments.report.print(&begin(path)?, None, ui);
     }
-    printed
+    // Runs that cost time stay where something fails.
+    let folder = TemporaryFolder::new()?.keep();
+    let path = folder.join("eval.jsonl");
+    let done = begin(&path).and_then(|experiment| arguments.report.print(&experiment, None, ui));
+    if done.is_ok() || !path.exists() {
+        let _ = std::fs::remove_dir_all(&folder);
+    }
+    done
 }
 
 fn work(text: &str) -> std::result::Result<String, String> {
@@ -93,16 +95,6 @@ fn work(text: &str) -> std::result::Result<String, String> {
 fn meter(text: &str) -> std::result::Result<String, String> {
     let names: Vec<&str> = METERS.iter().map(|meter| meter.name).filter(|name| *name != "rusage").collect();
     if names.contains(&text) { Ok(text.to_owned()) } else { Err(format!("there are: {}", names.join(", "))) }
-}
-
-/// A name that no file has, in the folder for temporary files.
-fn temporary_file() -> Result<PathBuf> {
-    let file = tempfile::Builder::new()
-        .prefix("sediment-eval-")
-        .suffix(".jsonl")
-        .tempfile()
-        .map_err(|error| Error::failed(format!("no file to keep runs in: {error}")))?;
-    Ok(file.path().to_owned())
 }
 
 /// Commands with longer names are called A, B, …: tables have a column for each.

@@ -90,7 +90,7 @@ fn tell_of_others(folder: &Path, added: &[Addition], ui: &Ui) -> Result<()> {
                 "{} has a profile of {}, too: that of {} counts; remove the other, or `sediment merge --into` one of them",
                 files::display(other),
                 labels.join(", "),
-                files::base_name(counts)
+                files::display_name(counts)
             ));
         }
     }

@@ -2,6 +2,7 @@
 //! `sediment package`: the change that a package's recipe needs so that its programs are built in the order of a profile. One file per
 //! kind of recipe, a row in [`Kind`] each; `diff` prints what would change.
 
+mod conditions;
 mod deb;
 mod diff;
 mod rpm;

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment package rpm`: the change to a spec file, for the macros of dist/rpm/macros.sediment.
 
+use super::conditions::counts;
 use super::spec::{Spec, Tag};
 use super::{Change, Common, profiles_for, propose, read_recipe};
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
+use sediment::measure::Command;
+use sediment::measure::command::run as run_command;
 use sediment::{Error, Result};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Time and bytes for the answer of rpm: a spec may run programs while it is parsed.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LONGEST_ANSWER: usize = 1 << 20;
 
 /// Change the spec file of an RPM package
 #[derive(Debug, Args)]
@@ -36,7 +44,8 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let before = read_recipe(path)?;
     let profiles = profiles_for(&sources_of(path), &arguments.common.profiles, ui)?;
     let names: Vec<String> = profiles.iter().map(|profile| files::base_name(&profile.path)).collect();
-    let changed = change(&before, &names, arguments.common.min_coverage).map_err(named)?;
+    let by_rpm = || built_as_noarch(path);
+    let changed = change(&before, &names, arguments.common.min_coverage, &by_rpm).map_err(named)?;
     for note in &changed.notes {
         ui.note(&format!("{}: {note}", files::display(path)));
     }
@@ -53,6 +62,18 @@ fn sources_of(spec: &Path) -> PathBuf {
     if in_specs && sources.is_dir() { sources } else { folder.to_path_buf() }
 }
 
+/// Whether rpm here builds this spec as noarch, with its conditions at their defaults; `None` where it cannot tell.
+fn built_as_noarch(spec: &Path) -> Option<bool> {
+    let whole = std::path::absolute(spec).ok()?;
+    let sources = format!("_sourcedir {}", files::display(&sources_of(&whole)));
+    let ask = ["--query", "--srpm", "--queryformat", "[%{BUILDARCHS}\\n]", "--define", &sources, "--"];
+    let command = Command::new("rpmspec", whole.parent()?, PATIENCE).with_arguments(ask);
+    let command = command.with_arguments([&whole]);
+    let ended = run_command(&command, LONGEST_ANSWER).and_then(|ended| ended.successful(&command)).ok()?;
+    let answer = String::from_utf8_lossy(&ended.output).into_owned();
+    Some(!answer.trim().is_empty() && answer.lines().all(|line| line.trim() == "noarch"))
+}
+
 /// A changed spec, and what its maintainer should know.
 #[derive(Debug)]
 struct Changed {
@@ -60,8 +81,13 @@ struct Changed {
     notes: Vec<String>,
 }
 
-/// Adds the lines to a spec; one that has them already stays as it is.
-fn change(text: &str, profiles: &[String], floor: u8) -> Result<Changed> {
+/// Adds the lines to a spec; one that has them already stays as it is. Whether it is noarch only rpm knows of some.
+fn change(
+    text: &str,
+    profiles: &[String],
+    floor: u8,
+    noarch_by_rpm: &dyn Fn() -> Option<bool>,
+) -> Result<Changed> {
     let spec = Spec::read(text)?;
     let macros = ["%sediment_prep", "%{sediment_prep", "sediment-rpm-macros"];
     let uses = |line: &str| macros.iter().any(|word| line.replace("%%", "").contains(word));
@@ -75,8 +101,9 @@ fn change(text: &str, profiles: &[String], floor: u8) -> Result<Changed> {
         }
         return Ok(Changed { text: text.to_owned(), notes });
     }
-    let parts = Parts::of(&spec)?;
     let mut notes = Vec::new();
+    notes.extend(must_have_programs(&spec, noarch_by_rpm)?);
+    let parts = Parts::of(&spec)?;
     // Lines to put in, by the number of the line that they go in front of.
     let mut added: Vec<(usize, String)> = Vec::new();
 
@@ -85,6 +112,9 @@ fn change(text: &str, profiles: &[String], floor: u8) -> Result<Changed> {
     let mut prepared = String::new();
     for profile in profiles {
         let there = parts.sources.iter().find(|(_, tag)| tag.value.rsplit('/').next() == Some(profile));
+        if let Some((_, tag)) = there.filter(|(_, tag)| !parts.is_numbered_always(&spec, tag)) {
+            return Err(at(tag.line, "the profile is a source already, and conditions decide on its number"));
+        }
         let number = there.map_or(next, |(number, _)| *number);
         if there.is_none() {
             let tag = padded(&format!("Source{number}:"), source);
@@ -109,11 +139,10 @@ fn change(text: &str, profiles: &[String], floor: u8) -> Result<Changed> {
         }
         None => added.push((spec.behind_section(parts.install), format!("%check\n{check}\n"))),
     }
-    let early = spec.lines[..parts.prep.first].iter().position(|line| {
-        ["optflags", "build_cflags", "build_cxxflags", "build_fflags"]
-            .iter()
-            .any(|flags| line.contains(flags))
-    });
+    let flags = ["optflags", "build_cflags", "build_cxxflags", "build_fflags"];
+    let uses_flags = |line: &str| flags.iter().any(|flags| line.contains(flags));
+    let early = spec.effective().take_while(|(line, _)| *line < parts.prep.first);
+    let early = early.into_iter().find(|(_, line)| uses_flags(line)).map(|(line, _)| line);
     if let Some(line) = early {
         notes.push(format!(
             "line {} uses the compiler's flags in front of %prep, where those for an order are not among them yet",
@@ -141,9 +170,6 @@ impl<'a> Parts<'a> {
         if let Some(tag) = tags("BuildSystem").next() {
             return Err(at(tag.line, "a BuildSystem writes the sections of this spec"));
         }
-        if let Some(tag) = tags("BuildArch").find(|tag| tag.value.contains("noarch")) {
-            return Err(at(tag.line, "the package is noarch: nothing in it has functions to place"));
-        }
         if let Some(section) = spec.section("sourcelist")? {
             return Err(at(section.first, "%sourcelist gives the sources their numbers"));
         }
@@ -166,6 +192,9 @@ impl<'a> Parts<'a> {
         if let Some(line) = spec.sources_by_macros.first() {
             return Err(at(*line, "a macro writes a source"));
         }
+        if let Some(line) = uses_all_sources(spec) {
+            return Err(at(line, "it uses all sources, and the profile would be one of them"));
+        }
         let mut sources: Vec<(u32, Tag<'a>)> = Vec::new();
         let mut next_source = 0;
         for tag in &spec.tags {
@@ -179,9 +208,81 @@ impl<'a> Parts<'a> {
             next_source = next_source.max(number.saturating_add(1));
             sources.push((number, *tag));
         }
+        // A number that a line has, if only a comment's, would become this source.
+        next_source = next_source.max(named_numbers(spec).max().map_or(0, |number| number.saturating_add(1)));
         let (_, last_source) = sources.last().copied().ok_or_else(|| Error::failed("there is no source"))?;
         let last_build_requirement = tags("BuildRequires").next_back().copied();
         Ok(Self { sources, last_source, next_source, last_build_requirement, prep, install })
+    }
+}
+
+/// The numbers of sources that lines name as macros: `%{SOURCE1}` or `%{S:1}`.
+fn named_numbers(spec: &Spec<'_>) -> impl Iterator<Item = u32> {
+    spec.lines
+        .iter()
+        .flat_map(|line| ["SOURCE", "S:"].into_iter().flat_map(|word| line.split(word).skip(1)))
+        .filter_map(|rest| {
+            let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+            rest[..digits].parse::<u32>().ok().filter(|_| digits < 7)
+        })
+}
+
+/// The first line that names all sources together, by rpm's macro or Lua's table of them; not by a macro of the spec's own.
+fn uses_all_sources(spec: &Spec<'_>) -> Option<usize> {
+    let own = |line: &str| {
+        let mut words = line.split_whitespace();
+        matches!(words.next(), Some("%define" | "%global"))
+            && words.next().is_some_and(|name| name == "sources")
+    };
+    if spec.lines.iter().any(|line| own(line)) {
+        return None;
+    }
+    let uses = |line: &str| {
+        let word = line
+            .split("%sources")
+            .skip(1)
+            .any(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'));
+        word || ["%{sources}", "%{?sources}", "pairs(sources)"].iter().any(|used| line.contains(used))
+    };
+    spec.effective().find(|(_, line)| uses(line)).map(|(line, _)| line)
+}
+
+/// Refuses a package that is noarch with its conditions at their defaults; notes that it can be.
+fn must_have_programs(spec: &Spec<'_>, noarch_by_rpm: &dyn Fn() -> Option<bool>) -> Result<Option<String>> {
+    let refused =
+        |tag: &Tag<'_>| Err(at(tag.line, "the package is noarch: nothing in it has functions to place"));
+    let tags: Vec<&Tag<'_>> = spec.tags.iter().filter(|tag| is_noarch(tag)).collect();
+    let Some(first) = tags.first() else { return Ok(None) };
+    let always = |tag: &&&Tag<'_>| spec.depth(tag.line) == 0 && tag.value == "noarch";
+    if let Some(tag) = tags.iter().find(always) {
+        return refused(tag);
+    }
+    let by_default = noarch_by_rpm();
+    let counted = |tag: &&&Tag<'_>| by_default.unwrap_or_else(|| counts(spec, tag.line) == Some(true));
+    if let Some(tag) = tags.iter().find(counted) {
+        return refused(tag);
+    }
+    let resolved = by_default.is_some() || tags.iter().all(|tag| counts(spec, tag.line).is_some());
+    let condition = if resolved { "a condition" } else { "a condition that rpmspec here cannot resolve" };
+    Ok(Some(format!(
+        "line {} makes the package noarch under {condition}; where it does, nothing is ordered or checked",
+        first.line + 1
+    )))
+}
+
+/// Whether a tag can make the package noarch.
+fn is_noarch(tag: &Tag<'_>) -> bool {
+    let names = ["BuildArch", "BuildArchitectures"];
+    names.iter().any(|name| tag.name.eq_ignore_ascii_case(name)) && tag.value.contains("noarch")
+}
+
+impl Parts<'_> {
+    /// Whether a source has the number that was counted for it, whichever conditions hold.
+    fn is_numbered_always(&self, spec: &Spec<'_>, source: &Tag<'_>) -> bool {
+        let before = self.sources.iter().map(|(_, tag)| tag.line).take_while(|line| *line < source.line);
+        let by_others =
+            source.name.eq_ignore_ascii_case("Source") && before.into_iter().any(|line| spec.depth(line) > 0);
+        spec.depth(source.line) == 0 && !by_others
     }
 }
 
@@ -254,12 +355,16 @@ mod tests {
         vec![name.to_owned()]
     }
 
+    fn changed_by(text: &str, noarch: impl Fn() -> Option<bool>) -> Result<Changed> {
+        change(text, &profile("foo.gv"), 90, &noarch)
+    }
+
     fn changed(text: &str) -> String {
-        change(text, &profile("foo.gv"), 90).unwrap().text
+        changed_by(text, || None).unwrap().text
     }
 
     fn refused(text: &str) -> String {
-        change(text, &profile("foo.gv"), 90).unwrap_err().to_string()
+        changed_by(text, || None).unwrap_err().to_string()
     }
 
     #[test]
@@ -324,9 +429,22 @@ mod tests {
     fn sources_that_are_there_and_several_profiles() {
         let there = SPEC.replace("%endif\nBuildRequires", "%endif\nSource9:\tfoo.gv\nBuildRequires");
         let names = ["foo.gv", "bar.prof"].map(str::to_owned);
-        let after = change(&there, &names, 90).unwrap().text;
+        let after = change(&there, &names, 90, &|| None).unwrap().text;
         assert!(after.contains("Source9:\tfoo.gv\nSource10:\tbar.prof\nBuildRequires"), "{after}");
         assert!(after.contains("%sediment_prep %{SOURCE9} %{SOURCE10}}"), "{after}");
+        // Where conditions decide whether it is there, or which number it has.
+        let numbers = "conditions decide on its number";
+        assert!(refused(&SPEC.replace("more.conf", "foo.gv")).contains(numbers));
+        let unnumbered = SPEC.replace("%endif\nBuildRequires", "%endif\nSource: foo.gv\nBuildRequires");
+        assert!(refused(&unnumbered).contains(numbers));
+        let own = SPEC.replace("Name:  ", "%global sources foo-%{version}\nName:  ");
+        assert!(
+            changed(&own.replace("%autosetup", "%setup -n %{sources}")).contains("Source8:        foo.gv")
+        );
+        let named = SPEC.replace("%autosetup", "%autosetup\n# cp %{SOURCE8} %{S:11} .");
+        assert!(changed(&named).contains("Source12:       foo.gv"), "{}", changed(&named));
+        let first = SPEC.replace("Source0:        foo.tar.gz", "Source: foo.tar.gz\nSource: foo.gv");
+        assert!(changed(&first).contains("%sediment_prep %{SOURCE1}}"), "{}", changed(&first));
     }
 
     #[test]
@@ -365,9 +483,9 @@ mod tests {
     #[test]
     fn a_profile_that_a_changed_spec_does_not_name_is_noted() {
         let after = changed(SPEC);
-        assert_eq!(change(&after, &profile("foo.gv"), 90).unwrap().notes.len(), 1);
+        assert_eq!(changed_by(&after, || None).unwrap().notes.len(), 1);
         assert!(
-            change(&after, &profile("bar.gv"), 90).unwrap().notes[1]
+            change(&after, &profile("bar.gv"), 90, &|| None).unwrap().notes[1]
                 .starts_with("bar.gv does not stand in it")
         );
     }
@@ -383,6 +501,12 @@ mod tests {
             (SPEC.replace("Source0:", "BuildArch: noarch\nSource0:"), "noarch"),
             (SPEC.replace("Source7:", "Source%{n}:"), "number"),
             (SPEC.replace("Source7:", "Patch1:").replace("Source0:", "Patch0:"), "no source"),
+            (SPEC.replace("%autosetup", "%autosetup\ncp %{sources} ."), "all sources"),
+            (SPEC.replace("%autosetup", "%autosetup\ncp %sources ."), "all sources"),
+            (
+                SPEC.replace("Name:  ", "%{lua: for _, file in ipairs(sources) do end}\nName:  "),
+                "all sources",
+            ),
             (SPEC.replace("%autosetup", "%autosetup \\"), "continued"),
             (SPEC.replace("%files x", "%prep\n%files x"), "second section"),
             (SPEC.replace('\n', "\r\n"), "Windows"),
@@ -397,9 +521,46 @@ mod tests {
         }
     }
 
+    /// By what rpm says, else by the conditions that the spec sets itself; a sub-package's is not the package's.
+    #[test]
+    fn noarch_under_a_condition() {
+        let under = |condition: &str| {
+            SPEC.replace("Source0:", &format!("{condition}\nBuildArch: noarch\n%endif\nSource0:"))
+        };
+        let by_cython = under("%bcond cython 1\n%if %{with cython}\nBuildRequires: cython\n%else");
+        let noted = changed_by(&by_cython, || None).unwrap().notes;
+        assert_eq!(
+            noted,
+            [
+                "line 8 makes the package noarch under a condition; where it does, nothing is ordered or checked"
+            ]
+        );
+        assert!(changed_by(&by_cython, || Some(false)).is_ok());
+        assert!(
+            changed_by(&by_cython, || Some(true))
+                .unwrap_err()
+                .to_string()
+                .contains("line 8: the package is noarch")
+        );
+        assert!(refused(&under("%bcond cython 1\n%if %{with cython}")).contains("noarch"));
+        let unknown = under("%if 0%{?rhel}");
+        assert!(
+            changed_by(&unknown, || None).unwrap().notes[0]
+                .contains("a condition that rpmspec here cannot resolve;")
+        );
+        assert!(changed_by(&unknown, || Some(true)).is_err());
+        let of_another =
+            SPEC.replace("%description\n", "%package doc\nSummary: x\nBuildArch: noarch\n\n%description\n");
+        assert!(changed_by(&of_another, || panic!("asked")).unwrap().notes.is_empty());
+        let plain = SPEC.replace("Source0:", "BuildArchitectures: noarch\nSource0:");
+        assert!(changed_by(&plain, || panic!("asked")).is_err());
+    }
+
     #[test]
     fn flags_that_are_used_too_early_are_noted() {
         let spec = SPEC.replace("Version:", "%global flags %{optflags} -DX\nVersion:");
-        assert!(change(&spec, &profile("foo.gv"), 90).unwrap().notes[0].contains("line 3"));
+        assert!(changed_by(&spec, || None).unwrap().notes[0].contains("line 3"));
+        let said = SPEC.replace("Version:", "# %%{optflags} are kept\nVersion:");
+        assert!(changed_by(&said, || None).unwrap().notes.is_empty());
     }
 }

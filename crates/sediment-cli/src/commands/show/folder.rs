@@ -52,7 +52,7 @@ pub(super) fn run(folder: &Path, as_json: bool, ui: &Ui) -> Result<()> {
             files::display(counts),
             files::display(other),
             labels.join(", "),
-            files::base_name(counts)
+            files::display_name(counts)
         );
     }
     if as_json {

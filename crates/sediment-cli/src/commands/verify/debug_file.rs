@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether two files can be stripped, and their debug information kept apart, as packages of distributions do it.
 
-use crate::files;
+use crate::files::{self, TemporaryFolder};
+use sediment::Result;
 use sediment::binary::{Binary, Files, SymbolSource, build_id, debug_link_checksum};
 use sediment::measure::command::{Command, run};
 use sediment::verify::same::Check;
-use sediment::{Error, Result};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
@@ -44,14 +44,10 @@ pub(super) fn compare(base: &Path, other: &Path) -> Result<Check> {
 }
 
 fn apart(file: &Path) -> Result<Apart> {
-    let folder = tempfile::Builder::new()
-        .prefix("sediment-")
-        .tempdir()
-        .map_err(|error| Error::failed(format!("a folder for stripped files cannot be made: {error}")))?;
+    let folder = TemporaryFolder::new()?;
     let linked = files::read(file)?;
     let path = |name: &str| folder.path().join(name);
-    std::fs::write(path("linked"), &linked)
-        .map_err(|error| Error::failed(format!("a copy to strip cannot be written: {error}")))?;
+    folder.write("linked", &linked)?;
     let tool = |name: &str, arguments: &[&str]| -> Result<()> {
         let command =
             Command::new(name, folder.path(), PATIENCE).with_arguments(arguments.iter().map(OsStr::new));

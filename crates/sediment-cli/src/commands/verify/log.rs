@@ -5,17 +5,17 @@
 use super::installed::Installed;
 use super::{Arguments, Place, as_percent, below_floor, in_json, report_on, symbols_in_words};
 use crate::exit::BELOW_FLOOR;
+use crate::exit::ExitCode;
 use crate::files;
 use crate::ui::Ui;
 use crate::wrapper::LINKS;
 use sediment::binary::SymbolSource;
 use sediment::verify::Report;
-use sediment::{Error, ErrorKind, Result};
+use sediment::{Error, ErrorKind, Result, escape};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 pub(super) fn run(folder: &Path, arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let links = read(folder)?;
@@ -83,7 +83,7 @@ struct Build<'a> {
 
 impl Build<'_> {
     fn say(&mut self, line: &str) {
-        self.text += line;
+        self.text += &escape::terminal(line);
         self.text.push('\n');
     }
 

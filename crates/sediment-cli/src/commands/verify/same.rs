@@ -9,7 +9,7 @@ use sediment::binary::names;
 use sediment::binary::source_lines::SourceLines;
 use sediment::binary::{Binary, BinaryFunction, NoFiles};
 use sediment::verify::same::{self, Comparison, Facts};
-use sediment::{Error, ErrorKind, Result, link};
+use sediment::{Error, ErrorKind, Result, escape, link};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -53,7 +53,7 @@ pub(super) fn run(request: &Request<'_>, as_json: bool, ui: &Ui) -> Result<bool>
     if as_json {
         ui.json(&in_json(&found))?;
     } else {
-        ui.result(&in_words(&found, &files::base_name(request.base)))?;
+        ui.result(&in_words(&found, &files::display_name(request.base)))?;
     }
     Ok(found.comparison.is_clean())
 }
@@ -137,13 +137,15 @@ fn in_words(found: &Found, base: &str) -> String {
     let mut text = format!("Against {base}, which was linked without this order:\n");
     for check in &comparison.checks {
         if check.same {
-            let _ = writeln!(text, "  same       {}: {}", check.what, shortened(&check.base));
+            let _ =
+                writeln!(text, "  same       {}: {}", check.what, escape::terminal(&shortened(&check.base)));
         } else {
-            let _ = writeln!(text, "  DIFFERENT  {}: {}; before: {}", check.what, check.other, check.base);
+            let [now, before] = [&check.other, &check.base].map(|found| escape::terminal(found));
+            let _ = writeln!(text, "  DIFFERENT  {}: {now}; before: {before}", check.what);
         }
     }
     for (what, why) in unchecked {
-        let _ = writeln!(text, "  unchecked  {what}: {why}");
+        let _ = writeln!(text, "  unchecked  {what}: {}", escape::terminal(why));
     }
     for (what, base, other) in sizes(comparison) {
         // Only for the eye: the quotient of two floats is near enough.

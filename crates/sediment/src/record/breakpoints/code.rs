@@ -18,10 +18,10 @@ pub(super) enum Before {
 }
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86_64::{before_return_address, begins_with_code};
+pub(super) use x86_64::{before_return_address, begins_with_code, whole_instructions};
 
 #[cfg(target_arch = "aarch64")]
-pub(super) use aarch64::{before_return_address, begins_with_code};
+pub(super) use aarch64::{before_return_address, begins_with_code, whole_instructions};
 
 #[cfg(any(target_arch = "x86_64", test))]
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
@@ -45,6 +45,19 @@ mod x86_64 {
             rest = &rest[length..];
         }
         true
+    }
+
+    /// Bytes of the whole instructions among the first `most` bytes of this code; None if not all are instructions.
+    pub(in super::super) fn whole_instructions(code: &[u8], most: usize) -> Option<usize> {
+        let mut whole = 0;
+        while whole < most {
+            let (length, _) = instruction(&code[whole..])?;
+            if whole + length > most {
+                break;
+            }
+            whole += length;
+        }
+        Some(whole)
     }
 
     /// What ends at `return_address`, of which `before` are the bytes before it.
@@ -263,6 +276,18 @@ mod x86_64 {
         }
 
         #[test]
+        fn a_prefix_belongs_to_its_instruction() {
+            let locked = [0xf0, 0xff, 0x07, 0xc3]; // lock inc dword [rdi]; ret
+            let whole: Vec<_> = (0..=4).map(|most| whole_instructions(&locked, most)).collect();
+            assert_eq!(whole, [Some(0), Some(0), Some(0), Some(3), Some(4)]);
+            assert_eq!(
+                whole_instructions(&[0x90, 0x06, 0x90], 3),
+                None,
+                "no instruction of this processor's mode"
+            );
+        }
+
+        #[test]
         fn data_is_no_code() {
             for data in [&[0, 0, 0, 0][..], &[0xcc; 4], &[0x06, 1, 2], &[0xf4], &[0x48, 0x89], &[]] {
                 assert!(!begins_with_code(data), "{data:02x?}");
@@ -300,6 +325,11 @@ mod aarch64 {
         };
         // Bits 28 to 25 zero: reserved, and SVE's where not all are zero above.
         word >> 25 & 0xf != 0 && word & 0xffe0_001f != 0xd420_0000
+    }
+
+    /// Bytes of the whole instructions among the first `most` bytes of this code; None if not all are instructions.
+    pub(in super::super) fn whole_instructions(code: &[u8], most: usize) -> Option<usize> {
+        (most <= code.len()).then_some(most & !3)
     }
 
     /// What ends at `return_address`, of which `before` are the bytes before it.

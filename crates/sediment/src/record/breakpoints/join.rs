@@ -6,7 +6,6 @@ use super::refusal;
 use super::start::FOLLOW;
 use super::tracer::Tracer;
 use crate::error::{Error, Result};
-use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
@@ -50,28 +49,32 @@ fn join_one(process: Pid, tracer: &mut Tracer<'_>) -> Result<()> {
     if by != 0 {
         return Err(refusal::traced_already(process, by));
     }
-    let mut seized: BTreeSet<Pid> = BTreeSet::new();
+    let (mut seized, mut gone_threads) = (BTreeSet::new(), BTreeSet::new());
     // Threads may be made meanwhile; those of a seized thread are seized by the kernel.
     loop {
         let new: Vec<Pid> = threads(process)
             .map_err(|_| gone())?
             .into_iter()
-            .filter(|thread| !seized.contains(thread))
+            .filter(|thread| !seized.contains(thread) && !gone_threads.contains(thread))
             .collect();
         if new.is_empty() {
             break;
         }
         for thread in new {
             match ptrace::seize(thread, FOLLOW) {
-                Ok(()) | Err(Errno::ESRCH) => drop(seized.insert(thread)),
+                Ok(()) => drop(seized.insert(thread)),
                 Err(_) if traced_by_us(thread) => drop(seized.insert(thread)),
+                // Such as the first thread of a process whose others run on.
+                Err(_) if ended(thread) => drop(gone_threads.insert(thread)),
                 Err(error) => return Err(refusal::not_allowed(process, false, error)),
             }
         }
     }
-    let threads: Vec<Pid> = seized.into_iter().collect();
+    if seized.is_empty() {
+        return Err(gone());
+    }
     tracer
-        .join(process, &threads)
+        .join(process, &seized)
         .map_err(|error| Error::failed(format!("process {process} cannot be read: {error}")))
 }
 

@@ -2,9 +2,10 @@
 //! What was seen: which function ran first after which, who called it then, and how often it was called while it was watched; and
 //! the [`Recording`] that this makes.
 
+use super::image::Image;
 use super::machine::ARCH;
 use super::modules::{Calls, Modules, base_name};
-use super::space::{Image, Site, Space};
+use super::space::{Site, Space};
 use crate::read::{Place, PlaceId, RecordedDso, Recording, Spot, Step, TransferKind};
 use std::collections::{BTreeMap, BTreeSet};
 

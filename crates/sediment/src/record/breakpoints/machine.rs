@@ -39,7 +39,7 @@ impl Registers {
         ptrace::getregs(thread).map(Self)
     }
 
-    pub(super) fn put(self, thread: Pid) -> Result<(), Errno> {
+    pub(super) fn put(&self, thread: Pid) -> Result<(), Errno> {
         ptrace::setregs(thread, self.0)
     }
 }
@@ -57,12 +57,52 @@ mod x86_64 {
     pub(in super::super) const ARCH: &str = "x86_64";
     /// `int3`.
     pub(in super::super) const TRAP: [u8; 1] = [0xcc];
+    /// `endbr64`, which may stand at a function's first byte and does nothing there.
+    pub(in super::super) const LANDING: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
+    /// Functions that do nothing but return.
+    pub(in super::super) const RETURNS: [&[u8]; 2] = [&[0xc3], &[0xf3, 0xc3]];
     /// Whether an instruction may begin at this address.
     pub(in super::super) fn may_begin_instruction(_: u64) -> bool {
         true
     }
 
     impl Registers {
+        /// Those of a thread that stands here, behind this system call.
+        #[cfg(test)]
+        pub(in super::super) fn standing_at(program_counter: u64, system_call: u64) -> Self {
+            let mut registers = Self(nix::libc::user_regs_struct {
+                r15: 0,
+                r14: 0,
+                r13: 0,
+                r12: 0,
+                rbp: 0,
+                rbx: 0,
+                r11: 0,
+                r10: 0,
+                r9: 0,
+                r8: 0,
+                rax: 0,
+                rcx: 0,
+                rdx: 0,
+                rsi: 0,
+                rdi: 0,
+                orig_rax: 0,
+                rip: 0,
+                cs: 0,
+                eflags: 0,
+                rsp: 0,
+                ss: 0,
+                fs_base: 0,
+                gs_base: 0,
+                ds: 0,
+                es: 0,
+                fs: 0,
+                gs: 0,
+            });
+            (registers.0.rip, registers.0.orig_rax) = (program_counter, system_call);
+            registers
+        }
+
         /// Where the trap is that stopped the thread: `int3` has run.
         pub(in super::super) fn trap_address(self) -> u64 {
             self.0.rip.wrapping_sub(1)
@@ -75,15 +115,36 @@ mod x86_64 {
         }
 
         /// Where the function returns to at whose first byte the thread is.
-        pub(in super::super) fn return_address(self, thread: Pid) -> Option<u64> {
-            ptrace::read(thread, self.0.rsp as ptrace::AddressType).ok().map(|address| address as u64)
+        pub(in super::super) fn return_address(self, memory: &dyn Memory) -> Option<u64> {
+            memory.number(self.0.rsp)
         }
 
         /// Returns from the function at whose first byte the thread is.
-        pub(in super::super) fn return_from_function(&mut self, memory: &Memory) -> Option<()> {
+        pub(in super::super) fn return_from_function(&mut self, memory: &dyn Memory) -> Option<()> {
             self.0.rip = memory.number(self.0.rsp)?;
             self.0.rsp = self.0.rsp.wrapping_add(8);
             Some(())
+        }
+
+        /// As of a thread that is about to make this system call, from where it made the one before; None where it made that as a
+        /// 32-bit program.
+        pub(in super::super) fn about_to_call(mut self, number: u64, arguments: [u64; 2]) -> Option<Self> {
+            const USER_CODE: u64 = 0x33;
+            const LENGTH_OF_SYSCALL: u64 = 2;
+            if self.0.cs != USER_CODE {
+                return None;
+            }
+            self.0.rip = self.0.rip.wrapping_sub(LENGTH_OF_SYSCALL);
+            // No call is to be made again in its place.
+            self.0.orig_rax = u64::MAX;
+            self.0.rax = number;
+            [self.0.rdi, self.0.rsi] = arguments;
+            Some(self)
+        }
+
+        /// What the last system call gave.
+        pub(in super::super) fn result(self) -> i64 {
+            self.0.rax as i64
         }
 
         pub(in super::super) fn system_call(self) -> SystemCall {
@@ -112,6 +173,12 @@ mod x86_64 {
             path_of_exec(self, EXECVE, EXECVEAT)
         }
 
+        /// Whether it may change who may read the memory of the process.
+        pub(in super::super) fn changes_rights(self) -> bool {
+            // setuid, setgid, setreuid, setregid, setgroups, setresuid, setresgid, setfsuid, setfsgid, capset, prctl, unshare, setns.
+            matches!(self.number, 105 | 106 | 113 | 114 | 116 | 117 | 119 | 122 | 123 | 126 | 157 | 272 | 308)
+        }
+
         /// The descriptor that it writes to, if it writes.
         pub(in super::super) fn writes_to(self) -> Option<u64> {
             // write, pwrite64, writev, sendto, sendmsg, sendfile, pwritev, splice is left out: its second end is the third argument.
@@ -119,7 +186,7 @@ mod x86_64 {
         }
 
         /// For a system call that makes a process or thread: whether it shares the address space.
-        pub(in super::super) fn shares_memory(self, memory: &Memory) -> bool {
+        pub(in super::super) fn shares_memory(self, memory: &dyn Memory) -> bool {
             const CLONE: u64 = 56;
             const VFORK: u64 = 58;
             const CLONE3: u64 = 435;
@@ -133,7 +200,7 @@ mod x86_64 {
     }
 }
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86_64::{ARCH, TRAP, may_begin_instruction};
+pub(super) use x86_64::{ARCH, LANDING, RETURNS, TRAP, may_begin_instruction};
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64 {
@@ -145,6 +212,10 @@ mod aarch64 {
     pub(in super::super) const ARCH: &str = "aarch64";
     /// `brk #0`.
     pub(in super::super) const TRAP: [u8; 4] = [0x00, 0x00, 0x20, 0xd4];
+    /// `bti c`, which may stand at a function's first byte and does nothing there.
+    pub(in super::super) const LANDING: &[u8] = &[0x5f, 0x24, 0x03, 0xd5];
+    /// Functions that do nothing but return.
+    pub(in super::super) const RETURNS: [&[u8]; 1] = [&[0xc0, 0x03, 0x5f, 0xd6]];
     /// Whether an instruction may begin at this address.
     pub(in super::super) fn may_begin_instruction(address: u64) -> bool {
         address & 3 == 0
@@ -163,14 +234,28 @@ mod aarch64 {
         }
 
         /// Where the function returns to at whose first byte the thread is.
-        pub(in super::super) fn return_address(self, _: Pid) -> Option<u64> {
+        pub(in super::super) fn return_address(self, _: &dyn Memory) -> Option<u64> {
             Some(self.0.regs[30])
         }
 
         /// Returns from the function at whose first byte the thread is.
-        pub(in super::super) fn return_from_function(&mut self, _: &Memory) -> Option<()> {
+        pub(in super::super) fn return_from_function(&mut self, _: &dyn Memory) -> Option<()> {
             self.0.pc = self.0.regs[30];
             Some(())
+        }
+
+        /// As of a thread that is about to make this system call, from where it made the one before.
+        pub(in super::super) fn about_to_call(mut self, number: u64, arguments: [u64; 2]) -> Option<Self> {
+            const LENGTH_OF_SVC: u64 = 4;
+            self.0.pc = self.0.pc.wrapping_sub(LENGTH_OF_SVC);
+            self.0.regs[8] = number;
+            [self.0.regs[0], self.0.regs[1]] = arguments;
+            Some(self)
+        }
+
+        /// What the last system call gave.
+        pub(in super::super) fn result(self) -> i64 {
+            self.0.regs[0] as i64
         }
 
         pub(in super::super) fn system_call(self) -> SystemCall {
@@ -199,6 +284,12 @@ mod aarch64 {
             path_of_exec(self, EXECVE, EXECVEAT)
         }
 
+        /// Whether it may change who may read the memory of the process.
+        pub(in super::super) fn changes_rights(self) -> bool {
+            // setregid, setgid, setreuid, setuid, setresuid, setresgid, setfsuid, setfsgid, setgroups, capset, unshare, prctl, setns.
+            matches!(self.number, 91 | 97 | 143..=147 | 149 | 151 | 152 | 159 | 167 | 268)
+        }
+
         /// The descriptor that it writes to, if it writes.
         pub(in super::super) fn writes_to(self) -> Option<u64> {
             // write, writev, pwrite64, pwritev, sendfile, sendto, sendmsg.
@@ -206,7 +297,7 @@ mod aarch64 {
         }
 
         /// For a system call that makes a process or thread: whether it shares the address space.
-        pub(in super::super) fn shares_memory(self, memory: &Memory) -> bool {
+        pub(in super::super) fn shares_memory(self, memory: &dyn Memory) -> bool {
             const CLONE: u64 = 220;
             const CLONE3: u64 = 435;
             match self.number {
@@ -218,4 +309,4 @@ mod aarch64 {
     }
 }
 #[cfg(target_arch = "aarch64")]
-pub(super) use aarch64::{ARCH, TRAP, may_begin_instruction};
+pub(super) use aarch64::{ARCH, LANDING, RETURNS, TRAP, may_begin_instruction};

@@ -11,48 +11,59 @@ use std::path::PathBuf;
 /// The largest file that is read for its functions, in bytes.
 pub(super) const LARGEST_FILE: u64 = 4 << 30;
 
-/// A mapping with code of a file.
+/// A mapping of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mapping {
     pub(super) range: Range<u64>,
+    pub(super) executable: bool,
+    /// Whether others than us may write to it: the process, or whoever shares it.
+    pub(super) writable: bool,
     /// Where in the file it begins.
     pub(super) offset: u64,
     pub(super) inode: u64,
     pub(super) path: String,
 }
 
-/// The mappings of files that can be executed, by address.
-pub(super) fn mappings_with_code(process: Pid) -> io::Result<Vec<Mapping>> {
-    let text = fs::read(format!("/proc/{process}/maps"))?;
+/// The mappings of files, by address.
+pub(super) fn mappings(thread: Pid) -> io::Result<Vec<Mapping>> {
+    let text = fs::read(format!("/proc/{thread}/maps"))?;
     Ok(String::from_utf8_lossy(&text).lines().filter_map(mapping).collect())
 }
 
-/// A line of /proc/ID/maps, if it is a file that can be executed.
+/// A line of /proc/ID/maps, if it is of a file.
 fn mapping(line: &str) -> Option<Mapping> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
-    let permissions = words.next()?;
+    let permissions = words.next()?.as_bytes();
     let (offset, _, inode) = (words.next()?, words.next()?, words.next()?);
     let path = words.next()?.trim_start();
-    if permissions.as_bytes().get(2) != Some(&b'x') || !path.starts_with('/') {
+    if !path.starts_with('/') {
         return None;
     }
     let number = |text: &str| u64::from_str_radix(text, 16).ok();
     let range = number(start)?..number(end)?;
     let inode = inode.parse().ok().filter(|inode| *inode != 0)?;
-    Some(Mapping { range, offset: number(offset)?, inode, path: path.to_owned() })
+    Some(Mapping {
+        range,
+        executable: permissions.get(2) == Some(&b'x'),
+        writable: permissions.get(1) == Some(&b'w') || permissions.get(3) == Some(&b's'),
+        offset: number(offset)?,
+        inode,
+        path: path.to_owned(),
+    })
 }
 
 /// The content of a file that a process has mapped: from where the process sees it, or, where another has taken its place, from
 /// where the kernel keeps it.
-pub(super) fn content(process: Pid, path: &str, range: &Range<u64>, inode: u64) -> Option<Vec<u8>> {
+pub(super) fn content(process: Pid, mapping: &Mapping) -> Option<Vec<u8>> {
+    let Mapping { path, range, inode, .. } = mapping;
     let kept = format!("/proc/{process}/map_files/{:x}-{:x}", range.start, range.end);
     let places = [
         PathBuf::from(format!("/proc/{process}/root{path}")),
         PathBuf::from(kept),
         PathBuf::from(format!("/proc/{process}/exe")),
     ];
-    let same = |place: &&PathBuf| fs::metadata(place).is_ok_and(|found| found.ino() == inode);
+    let same = |place: &&PathBuf| fs::metadata(place).is_ok_and(|found| found.ino() == *inode);
     // On some file systems the inode of the mapping is not that of the path; whether the code is the same is seen later.
     let place = places.iter().find(same).or_else(|| places[..1].iter().find(|place| place.is_file()))?;
     let fits = fs::metadata(place).is_ok_and(|found| found.is_file() && found.len() <= LARGEST_FILE);
@@ -73,6 +84,12 @@ pub(super) fn status_field(id: Pid, field: &str) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
     Some(line.trim().to_owned())
+}
+
+/// Whether the seccomp filters over a thread are those over us: what we may do, it may do.
+pub(super) fn is_filtered_as_we_are(thread: Pid) -> bool {
+    let filters = |id| ["Seccomp", "Seccomp_filters"].map(|field| status_field(id, field));
+    filters(thread) == filters(Pid::this())
 }
 
 /// The process that a thread belongs to.
@@ -102,13 +119,21 @@ mod tests {
             "55d0c0a2b000-55d0c0a2f000 r-xp 00002000 fe:01 1234                       /usr/bin/a b (deleted)";
         let expected = Mapping {
             range: 0x55d0_c0a2_b000..0x55d0_c0a2_f000,
+            executable: true,
+            writable: false,
             offset: 0x2000,
             inode: 1234,
             path: "/usr/bin/a b (deleted)".to_owned(),
         };
         assert_eq!(mapping(line), Some(expected));
+        for (permissions, executable, writable) in
+            [("rw-p", false, true), ("rwxp", true, true), ("r-xs", true, true), ("r--p", false, false)]
+        {
+            let line = format!("55d0c0a2b000-55d0c0a2f000 {permissions} 00002000 fe:01 1234    /usr/bin/a");
+            let found = mapping(&line).unwrap();
+            assert_eq!((found.executable, found.writable), (executable, writable), "{line}");
+        }
         for other in [
-            "55d0c0a2b000-55d0c0a2f000 rw-p 00002000 fe:01 1234    /usr/bin/a",
             "7ffd1c5f2000-7ffd1c5f4000 r-xp 00000000 00:00 0       [vdso]",
             "7ffd1c5f2000-7ffd1c5f4000 rwxp 00000000 00:00 0 ",
             "",

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The memory of another process, read and written through `/proc/ID/mem`: also where it may not write itself, and while its
-//! threads run. A trap is one instruction as the processor fetches it, so a thread sees either it or what was there before.
+//! threads run. A breakpoint is one instruction as the processor fetches it, so a thread sees either it or what was there before.
 
+use nix::sys::ptrace;
 use nix::unistd::Pid;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -9,21 +10,25 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
 
-/// The memory of a process, as it was when it was opened: what it becomes by exec is another.
-#[derive(Debug)]
-pub(super) struct Memory(File);
+/// Bytes of what ptrace reads and writes at once.
+const WORD: u64 = 8;
 
-impl Memory {
-    pub(super) fn of(process: Pid) -> io::Result<Self> {
-        OpenOptions::new().read(true).write(true).open(format!("/proc/{process}/mem")).map(Self)
-    }
+/// The memory of one address space.
+pub(super) trait Memory: std::fmt::Debug {
+    /// Reads from this address until the buffer is full or memory ends; the number of bytes.
+    fn read_some(&self, address: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
+    /// Writes all of these bytes, and no other.
+    fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()>;
+}
+
+impl dyn Memory + '_ {
+    /// Fills the buffer from this address on.
     pub(super) fn read(&self, address: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.0.read_exact_at(buffer, address)
-    }
-
-    pub(super) fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all_at(bytes, address)
+        match self.read_some(address, buffer)? {
+            read if read == buffer.len() => Ok(()),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
     }
 
     /// The 64-bit number at this address.
@@ -38,9 +43,83 @@ impl Memory {
         const LONGEST: usize = 4096;
         let mut bytes = vec![0; LONGEST];
         // It may end just before memory that is not there.
-        let read = self.0.read_at(&mut bytes, address).ok()?;
+        let read = self.read_some(address, &mut bytes).ok()?;
         let length = bytes[..read].iter().position(|byte| *byte == 0)?;
         bytes.truncate(length);
         Some(OsString::from_vec(bytes))
+    }
+}
+
+/// The memory of a process, as it was when it was opened: what it becomes by exec is another.
+#[derive(Debug)]
+pub(super) struct ProcessMemory(File);
+
+impl ProcessMemory {
+    pub(super) fn of(thread: Pid) -> io::Result<Self> {
+        OpenOptions::new().read(true).write(true).open(format!("/proc/{thread}/mem")).map(Self)
+    }
+}
+
+impl Memory for ProcessMemory {
+    fn read_some(&self, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut read = 0;
+        while read < buffer.len() {
+            match self.0.read_at(&mut buffer[read..], address + read as u64) {
+                Ok(0) => break,
+                Ok(more) => read += more,
+                Err(_) if read > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(read)
+    }
+
+    fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(bytes, address)
+    }
+}
+
+/// The memory of a stopped thread, word by word through ptrace: also where its file may not be opened. Whatever else is in a word must
+/// not change meanwhile.
+#[derive(Debug)]
+pub(super) struct TracedMemory(Pid);
+
+impl TracedMemory {
+    pub(super) fn of(thread: Pid) -> Self {
+        Self(thread)
+    }
+
+    fn word(&self, address: u64) -> io::Result<[u8; WORD as usize]> {
+        let word = ptrace::read(self.0, address as ptrace::AddressType)?;
+        Ok(word.to_ne_bytes())
+    }
+}
+
+impl Memory for TracedMemory {
+    fn read_some(&self, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut read = 0;
+        while read < buffer.len() {
+            let at = address + read as u64;
+            let inside = (at % WORD) as usize;
+            let word = match self.word(at - inside as u64) {
+                Ok(word) => word,
+                Err(_) if read > 0 => break,
+                Err(error) => return Err(error),
+            };
+            let more = (word.len() - inside).min(buffer.len() - read);
+            buffer[read..read + more].copy_from_slice(&word[inside..inside + more]);
+            read += more;
+        }
+        Ok(read)
+    }
+
+    fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        for (at, byte) in (address..).zip(bytes) {
+            let inside = (at % WORD) as usize;
+            let mut word = self.word(at - inside as u64)?;
+            word[inside] = *byte;
+            ptrace::write(self.0, (at - inside as u64) as ptrace::AddressType, i64::from_ne_bytes(word))?;
+        }
+        Ok(())
     }
 }

@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Our own recorder: a trap at every function's first byte, by ptrace. It needs no hardware counter, no recompiling and no root.
+//! Recorder by breakpoints: one at every function's first byte, by ptrace. It needs no hardware counter, no recompiling and no root.
 //!
 //! The program, its descendants and every library that they load are armed. The first hit of a function gives its rank of first
-//! use, and by its return address who called it; then the trap is gone, and the function runs as it did before. Asked for
+//! use, and by its return address who called it; then the breakpoint is gone, and the function runs as it did before. Asked for
 //! [`Rates`], it arms some of the functions again in short windows, which estimates how often they are called, for a share of the
 //! program's time that is given beforehand.
 //!
-//! `system` asks the kernel, `waiting` waits for it, `machine` and `code` know the processor, `memory`, `mappings`, `modules` and `space` know what is
-//! mapped and armed, `tracer` follows the threads, `rates` opens windows, `log` keeps what was seen. docs/recording.md says what
-//! a user should know.
+//! - what is asked of the system: `kernel`, on `system`, `waiting`, `mappings` and `memory`; `machine` and `code` know the processor
+//! - what is mapped and armed: `modules` are files, `image` one of them at one place, `space` an address space, `budget` its cost
+//! - who is traced: `tasks` has the states of threads, `tracer` follows them, `join` attaches, `start` starts, `apart` has the two processes
+//! - what was seen: `rates` opens windows, `log` keeps what was met
+//!
+//! docs/recording.md says what a user should know.
 
+pub mod apart;
+mod budget;
 mod code;
+mod image;
 mod join;
+mod kernel;
 mod log;
 mod machine;
 mod mappings;
@@ -22,6 +29,7 @@ mod refusal;
 mod space;
 mod start;
 mod system;
+mod tasks;
 mod tracer;
 mod waiting;
 

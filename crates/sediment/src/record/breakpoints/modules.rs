@@ -1,22 +1,42 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files whose code processes run, and which of their functions a trap may stand at.
 
-use super::code::{Before, before_return_address, begins_with_code};
-use super::machine::{ARCH, TRAP, may_begin_instruction};
-use super::mappings::LARGEST_FILE;
+use super::code::{Before, before_return_address, begins_with_code, whole_instructions};
+use super::machine::{ARCH, LANDING, RETURNS, TRAP, may_begin_instruction};
+use super::mappings::{LARGEST_FILE, Mapping};
 use crate::binary::{Beside, Binary, Files};
 use crate::error::Losses;
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::Read as _;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Bytes before a return address that may belong to the call.
 const LONGEST_CALL: u64 = 7;
 
-/// What the C library calls the system calls that make another program of a process.
-const BECOMING: [&str; 2] = ["execve", "execveat"];
+/// What the C library calls the system calls that make another program of a process, or change who may read it.
+const CHANGES: [&str; 18] = [
+    "execve",
+    "execveat",
+    "prctl",
+    "capset",
+    "unshare",
+    "setns",
+    "setuid",
+    "seteuid",
+    "setreuid",
+    "setresuid",
+    "setfsuid",
+    "setgid",
+    "setegid",
+    "setregid",
+    "setresgid",
+    "setfsgid",
+    "setgroups",
+    "initgroups",
+];
 
 /// A file whose code ran.
 #[derive(Debug)]
@@ -29,8 +49,8 @@ pub(super) struct Module {
     segments: Vec<Code>,
     stubs: Vec<(u64, u64)>,
     debug_state: Option<u64>,
-    /// Where functions are that make another program of a process.
-    becoming: Vec<u64>,
+    /// Where functions are that make another program of a process, or change who may read it.
+    changes: Vec<u64>,
 }
 
 /// A function's first byte.
@@ -92,16 +112,17 @@ impl Module {
             .collect();
         let debug_state = binary.functions.iter().find(|function| function.name == "_dl_debug_state");
         let debug_state = debug_state.map(|function| function.address);
-        let becoming = binary.functions.iter().filter(|function| BECOMING.contains(&function.name.as_str()));
+        let changes = binary.functions.iter().filter(|function| CHANGES.contains(&function.name.as_str()));
         let mut module = Self {
             path: path.to_owned(),
             build_id: binary.build_id.clone(),
             entries: Vec::new(),
-            becoming: becoming.map(|function| function.address).collect(),
+            changes: changes.map(|function| function.address).collect(),
             segments,
             stubs,
-            debug_state,
+            debug_state: None,
         };
+        module.debug_state = debug_state.filter(|address| module.only_returns(*address));
         if binary.arch.as_deref() != Some(ARCH) {
             losses.add("programs of another architecture than this machine's, not recorded", 0, path);
         } else if armed {
@@ -110,11 +131,33 @@ impl Module {
         Some(module)
     }
 
+    /// A module of this code at address 0, with functions of one instruction at these addresses.
+    #[cfg(test)]
+    pub(super) fn of_code(path: &str, code: &[u8], functions: &[u64], debug_state: Option<u64>) -> Self {
+        let entry = |address: &u64| {
+            let original = *code[*address as usize..].first_chunk().expect("a function lies in the code");
+            Entry { address: *address, original }
+        };
+        Self {
+            path: path.to_owned(),
+            build_id: None,
+            entries: functions.iter().map(entry).collect(),
+            segments: vec![Code { address: 0, file_offset: 0, bytes: code.to_vec() }],
+            stubs: Vec::new(),
+            debug_state,
+            changes: Vec::new(),
+        }
+    }
+
     fn find_entries(&mut self, binary: &Binary, losses: &mut Losses) {
         let mut last = None;
-        let (mut sizeless, mut data) = ((0, ""), (0, ""));
+        let (mut sizeless, mut data, mut inside) = ((0, ""), (0, ""), (0, ""));
+        let mut around = Around::default();
+        // What does not say that it is a function may be data.
         for function in binary.functions.iter().filter(|function| !function.untyped) {
             let address = function.address;
+            let begins = around.begins_instruction(self, address);
+            around.reaches(address..address.saturating_add(function.size));
             // What the dynamic linker calls for debuggers is watched by other means.
             if last == Some(address) || self.debug_state == Some(address) || self.is_stub(address) {
                 continue;
@@ -126,6 +169,9 @@ impl Module {
             let code = self.bytes_at(address).unwrap_or_default();
             let code = &code[..code.len().min(usize::try_from(function.size).unwrap_or(usize::MAX))];
             match code.first_chunk::<{ TRAP.len() }>() {
+                Some(_) if !begins => {
+                    inside = (inside.0 + 1, function.name.as_str());
+                }
                 Some(&original) if may_begin_instruction(address) && begins_with_code(code) => {
                     self.entries.push(Entry { address, original });
                     last = Some(address);
@@ -136,6 +182,20 @@ impl Module {
         let base = |name: &str| format!("{name} of {}", base_name(&self.path));
         losses.add_many("functions without a size, not recorded", sizeless.0, 0, &base(sizeless.1));
         losses.add_many("function symbols that do not lie at code, not recorded", data.0, 0, &base(data.1));
+        let reason = "function symbols inside of an instruction of another function, not recorded";
+        losses.add_many(reason, inside.0, 0, &base(inside.1));
+    }
+
+    /// Whether a function does nothing but return.
+    fn only_returns(&self, address: u64) -> bool {
+        let code = self.bytes_at(address).unwrap_or_default();
+        let code = code.strip_prefix(LANDING).unwrap_or(code);
+        RETURNS.iter().any(|returns| code.starts_with(returns))
+    }
+
+    /// Where a function goes on behind the marker that it begins with for indirect calls; None where it begins otherwise.
+    pub(super) fn behind_landing(&self, address: u64) -> Option<u64> {
+        self.bytes_at(address)?.starts_with(LANDING).then_some(address + LANDING.len() as u64)
     }
 
     /// Where the dynamic linker calls a function for debuggers, if this is one.
@@ -143,9 +203,9 @@ impl Module {
         self.debug_state
     }
 
-    /// Whether this function makes another program of the process that calls it.
-    pub(super) fn becomes_another(&self, entry: u32) -> bool {
-        self.becoming.contains(&self.entries[entry as usize].address)
+    /// Whether this function makes another program of the process that calls it, or changes who may read it.
+    pub(super) fn changes_process(&self, entry: u32) -> bool {
+        self.changes.contains(&self.entries[entry as usize].address)
     }
 
     /// The code from this address to the end of its segment.
@@ -191,6 +251,35 @@ impl Module {
     }
 }
 
+/// The function that reaches furthest of those so far: others may lie in it.
+#[derive(Debug, Default)]
+struct Around {
+    end: u64,
+    /// Where an instruction of it begins, the last that is known; None behind what is no instruction.
+    instruction: Option<u64>,
+}
+
+impl Around {
+    /// Whether an instruction begins at this address, which is none before those asked for earlier, or no function is around it.
+    fn begins_instruction(&mut self, module: &Module, address: u64) -> bool {
+        if address >= self.end {
+            return true;
+        }
+        let known = self.instruction.and_then(|start| {
+            let inside = usize::try_from(address.checked_sub(start)?).ok()?;
+            Some(start + whole_instructions(module.bytes_at(start)?, inside)? as u64)
+        });
+        self.instruction = known;
+        known == Some(address)
+    }
+
+    fn reaches(&mut self, function: Range<u64>) {
+        if function.end > self.end {
+            *self = Self { end: function.end, instruction: Some(function.start) };
+        }
+    }
+}
+
 fn begins_as_elf(path: &Path) -> bool {
     let mut first = [0; 4];
     File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == *b"\x7fELF"
@@ -227,25 +316,29 @@ impl<'a> Modules<'a> {
         }
     }
 
-    /// The module of a mapped file, by path and inode; `read` gives its content. None for what is no ELF file or is not there.
-    pub(super) fn of(
-        &mut self,
-        path: &str,
-        inode: u64,
-        read: impl FnOnce() -> Option<Vec<u8>>,
-    ) -> Option<u32> {
-        let file = (path.to_owned(), inode);
-        if let Some(known) = self.by_file.get(&file) {
+    /// The module of a mapped file; `read` gives its content. None for what is no ELF file, is not there, or has no code mapped yet.
+    pub(super) fn of(&mut self, mapping: &Mapping, read: impl FnOnce() -> Option<Vec<u8>>) -> Option<u32> {
+        // A file that was deleted, or replaced by another, is the one that was read before.
+        let path = mapping.path.strip_suffix(" (deleted)").unwrap_or(&mapping.path);
+        let known = [path, &mapping.path]
+            .into_iter()
+            .find_map(|path| self.by_file.get(&(path.to_owned(), mapping.inode)));
+        if let Some(known) = known {
             return *known;
         }
-        let found = self.beforehand.remove(&file).or_else(|| self.read(path, &read()?));
+        if !mapping.executable {
+            return None;
+        }
+        let file = (mapping.path.clone(), mapping.inode);
+        let found = self.beforehand.remove(&file).or_else(|| self.read(&mapping.path, &read()?));
         let id = found.map(|(module, losses)| {
             self.losses.append(&losses);
             self.all.push(module);
             (self.all.len() - 1) as u32
         });
         if id.is_none() {
-            self.losses.add("mapped files that are no programs or cannot be read, not recorded", 0, path);
+            let reason = "mapped files that are no programs or cannot be read, not recorded";
+            self.losses.add(reason, 0, &mapping.path);
         }
         self.by_file.insert(file, id);
         id
@@ -263,6 +356,13 @@ impl<'a> Modules<'a> {
         if let Some(found) = found {
             self.beforehand.insert(file, found);
         }
+    }
+
+    /// Takes on a module as if it had been read from this file.
+    #[cfg(test)]
+    pub(super) fn put(&mut self, path: &str, inode: u64, module: Module) {
+        self.all.push(module);
+        self.by_file.insert((path.to_owned(), inode), Some((self.all.len() - 1) as u32));
     }
 
     fn read(&self, path: &str, bytes: &[u8]) -> Option<(Module, Losses)> {

@@ -69,9 +69,6 @@ const FOR_RATES: u32 = 4;
 /// Arming takes our time while the program runs on another processor: of it, one in so many counts as the program's.
 const ARMING: u32 = 4;
 
-/// A function in the draw: its image, and its entry there.
-type Candidate = (usize, u32);
-
 pub(super) struct Windows {
     rates: Rates,
     random: Generator,
@@ -142,7 +139,7 @@ pub(super) enum Taken {
 /// What windows of one space draw from.
 struct Draw {
     space: u32,
-    from: Vec<Candidate>,
+    from: Vec<Site>,
     /// Sums of the weights up to each.
     sums: Vec<f64>,
     used: u32,
@@ -180,8 +177,7 @@ impl Windows {
         if self.repeat.is_some() || self.repeats.len() >= REPEATED {
             return;
         }
-        let Some(image) = space.images.iter().position(|image| image.module == site.module) else { return };
-        if space.arm_again(modules, image, site.entry) {
+        if space.arm_again(modules, &BTreeSet::from([site])).contains(&site) {
             space.look_at_clock();
             let time = space.processor_time;
             self.repeat = Some(Repeat { space: id, site, thread, time, since: Instant::now() });
@@ -269,7 +265,7 @@ impl Windows {
             }
             sequence.left = sequence.left.saturating_sub(1);
             if let Some(last) = sequence.last.replace(site) {
-                space.arm_site_again(modules, last);
+                space.arm_again(modules, &BTreeSet::from([last]));
             }
             return Taken::AsStep;
         }
@@ -290,8 +286,7 @@ impl Windows {
     /// What a forked child has of the open window is none of it.
     pub(super) fn leave(&self, id: u32, copy: &mut Space, modules: &Modules<'_>) {
         if let Some(open) = self.open.as_ref().filter(|open| open.space == id) {
-            let sites: Vec<Site> = open.waiting.iter().copied().collect();
-            copy.disarm(modules, &sites);
+            copy.disarm(modules, &open.waiting);
         }
     }
 
@@ -378,7 +373,7 @@ impl Windows {
         modules: &Modules<'_>,
         log: &Log,
     ) -> BTreeSet<Site> {
-        let seen: usize = space.images.iter().map(|image| image.seen.len()).sum();
+        let seen = space.seen().count();
         let stale = self.draw.as_ref().is_none_or(|draw| {
             let drawn = draw.from.len();
             draw.space != id || draw.used >= REVIEW || drawn + drawn / 8 < seen || drawn > seen
@@ -386,18 +381,11 @@ impl Windows {
         if stale {
             self.draw = Some(Draw::of(id, space, log));
         }
-        let mut waiting = BTreeSet::new();
-        let Some(draw) = &mut self.draw else { return waiting };
+        let Some(draw) = &mut self.draw else { return BTreeSet::new() };
         draw.used += 1;
-        for turn in 0..FUNCTIONS.min(draw.from.len()) {
-            let (image, entry) = draw.next(turn % 2 == 0, &mut self.random);
-            let Some(module) = space.images.get(image).map(|image| image.module) else { continue };
-            let site = Site { module, entry };
-            if !waiting.contains(&site) && space.arm_again(modules, image, entry) {
-                waiting.insert(site);
-            }
-        }
-        waiting
+        let turns = 0..FUNCTIONS.min(draw.from.len());
+        let drawn = turns.map(|turn| draw.next(turn % 2 == 0, &mut self.random)).collect();
+        space.arm_again(modules, &drawn)
     }
 
     /// The space whose process worked most since the last window; None if none did.
@@ -422,8 +410,7 @@ impl Windows {
         let Some(open) = self.open.take() else { return };
         let Some(space) = spaces.get_mut(&open.space) else { return };
         space.look_at_clock();
-        let sites: Vec<Site> = open.waiting.iter().copied().collect();
-        space.disarm(modules, &sites);
+        space.disarm(modules, &open.waiting);
         if open.sequence.is_none() {
             let time = open.time_to(space.processor_time.max(open.last.unwrap_or(0)), latency);
             for site in open.waiting {
@@ -440,40 +427,27 @@ impl Open {
     }
 }
 
-/// Arms all functions that have run.
+/// Arms all functions that have run, or the first of them.
 fn all_that_ran(space: &mut Space, modules: &Modules<'_>) -> BTreeSet<Site> {
-    let mut waiting = BTreeSet::new();
-    for index in 0..space.images.len() {
-        let image = &space.images[index];
-        let module = image.module;
-        let most = IN_A_SEQUENCE.saturating_sub(waiting.len());
-        let mut entries: Vec<u32> = image.seen.iter().map(|(entry, _)| *entry).take(most).collect();
-        entries.sort_unstable();
-        entries.dedup();
-        space.arm_many_again(modules, index, &mut entries);
-        waiting.extend(entries.into_iter().map(|entry| Site { module, entry }));
-    }
-    waiting
+    let ran = space.seen().take(IN_A_SEQUENCE).collect();
+    space.arm_again(modules, &ran)
 }
 
 impl Draw {
     fn of(id: u32, space: &Space, log: &Log) -> Self {
         let (mut from, mut sums, mut sum) = (Vec::new(), Vec::new(), 0.0);
-        for (index, image) in space.images.iter().enumerate() {
-            for (entry, _) in &image.seen {
-                let facts = log.facts(Site { module: image.module, entry: *entry });
-                // In calls per window; a function that was hardly watched may be one of those called often.
-                let window = WINDOW.as_nanos() as f64;
-                let (hits, watched) = facts.seen();
-                sum += ((hits as f64 + 0.5) / (watched as f64 + window) * window).sqrt();
-                from.push((index, *entry));
-                sums.push(sum);
-            }
+        for site in space.seen() {
+            // In calls per window; a function that was hardly watched may be one of those called often.
+            let window = WINDOW.as_nanos() as f64;
+            let (hits, watched) = log.facts(site).seen();
+            sum += ((hits as f64 + 0.5) / (watched as f64 + window) * window).sqrt();
+            from.push(site);
+            sums.push(sum);
         }
         Self { space: id, from, sums, used: 0 }
     }
 
-    fn next(&self, evenly: bool, random: &mut Generator) -> Candidate {
+    fn next(&self, evenly: bool, random: &mut Generator) -> Site {
         let count = self.from.len();
         let position = if evenly {
             (random.unit() * count as f64) as usize

@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An address space: which files are mapped where, and where traps stand.
+//! An address space: which files are mapped where, and where breakpoints are set.
 //!
-//! A trap fires once: whoever meets it takes it out. What is known of a trap survives its being taken out, as another thread may
-//! have run it just before: such a thread is set back to where the trap was. A forked child has its parent's traps; one that was
-//! taken out between the fork and the telling of it still stands in the child, so the memory itself has the last word.
+//! A breakpoint fires once: whoever meets it takes it out. What is known of a breakpoint survives its being taken out, as another
+//! thread may have run it just before: such a thread is set back to where the breakpoint was. A forked child has its parent's
+//! breakpoints; one that was taken out between the fork and the report of it still stands in the child, so the memory itself has
+//! the last word.
+//!
+//! Functions are known by [`Site`], never by where an image stands in a list: mappings come and go while sites are kept elsewhere.
 
+use super::budget::{Budget, OwnPages};
+use super::image::Image;
+use super::kernel::Kernel;
 use super::machine::TRAP;
-use super::mappings::{Mapping, auxiliary_value, content, mappings_with_code};
+use super::mappings::Mapping;
 use super::memory::Memory;
-use super::modules::{Module, Modules};
-use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
+use super::modules::{Module, Modules, base_name};
 use nix::unistd::Pid;
+use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// Bytes of a page of memory, or of a part of one.
-const PAGE: u64 = 4096;
-/// Pages that are read and written at once.
-const PAGES_AT_ONCE: u64 = 64;
 /// How old a processor time may be where it need not be exact.
 const FRESH: Duration = Duration::from_micros(500);
 
@@ -32,31 +34,13 @@ pub(super) struct Site {
     pub(super) entry: u32,
 }
 
-/// A file mapped at one place.
-#[derive(Debug, Clone)]
-pub(super) struct Image {
-    pub(super) module: u32,
-    /// What is added to addresses of the file.
-    pub(super) bias: u64,
-    /// Where it can be executed.
-    ranges: Vec<Range<u64>>,
-    /// By entry of the module: whether a trap stands there.
-    armed: Vec<bool>,
-    /// The functions that have run, in their order, and the processor time of the process then, in nanoseconds.
-    pub(super) seen: Vec<(u32, u64)>,
-}
-
-impl Image {
-    fn holds(&self, address: u64) -> bool {
-        self.ranges.iter().any(|range| range.contains(&address))
-    }
-}
-
-/// A trap of our own that stands at no function that is recorded.
+/// A breakpoint at no function that is recorded.
 #[derive(Debug, Clone, Copy)]
 struct Watch {
     address: u64,
     original: [u8; TRAP.len()],
+    /// Whether it stands; if not, threads may still report it.
+    stands: bool,
 }
 
 /// What a thread met.
@@ -64,29 +48,34 @@ struct Watch {
 pub(super) enum Met {
     /// A function's first byte, for the first time since it was armed.
     Function(Site),
-    /// A trap that was taken out meanwhile, or one of ours that has done its work.
+    /// A breakpoint that was taken out meanwhile, or one that has done its work.
     TakenOut,
-    /// The function by which the dynamic linker tells debuggers that something was mapped; the trap stays.
+    /// The function by which the dynamic linker tells debuggers that something was mapped; the breakpoint stays.
     Mapped,
 }
 
 /// An address space.
-#[derive(Debug)]
 pub(super) struct Space {
+    kernel: Rc<dyn Kernel>,
     /// A process in it.
     pub(super) process: Pid,
-    pub(super) memory: Rc<Memory>,
+    pub(super) memory: Rc<dyn Memory>,
+    /// What is mapped.
     pub(super) images: Vec<Image>,
-    /// Those that were unmapped.
+    /// What was mapped, and is to be accounted for.
     pub(super) gone: Vec<Image>,
-    /// The program's first instruction, and what stood there where a trap of its own was needed.
+    /// Images whose addresses other memory has now, to which their code may have been moved.
+    moved: Vec<Image>,
+    pages: OwnPages,
+    /// The program's first instruction, and the breakpoint there where it is no function's.
     entry: Option<(u64, Option<Watch>)>,
     debug_state: Option<Watch>,
     /// Whether the dynamic linker is at work before the program's first instruction.
     pub(super) loading: bool,
+    /// Whether all breakpoints were taken out, and none is to be set any more.
+    let_go: bool,
     /// Processor time of the process when it was last looked at, in nanoseconds.
     pub(super) processor_time: u64,
-    clock: Option<ClockId>,
     /// Processor time when it was first looked at.
     began: u64,
     /// When it was last looked at now and then.
@@ -94,18 +83,26 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// The address space of a process, without traps.
-    pub(super) fn of(process: Pid) -> io::Result<Self> {
+    /// The address space of a process, without breakpoints, opened through one of its threads.
+    pub(super) fn of(
+        kernel: &Rc<dyn Kernel>,
+        process: Pid,
+        thread: Pid,
+        budget: &Rc<Budget>,
+    ) -> io::Result<Self> {
         Ok(Self {
+            kernel: Rc::clone(kernel),
             process,
-            memory: Rc::new(Memory::of(process)?),
+            memory: kernel.memory(thread)?,
             images: Vec::new(),
             gone: Vec::new(),
+            moved: Vec::new(),
+            pages: OwnPages::new(budget),
             entry: None,
             debug_state: None,
             loading: false,
+            let_go: false,
             processor_time: 0,
-            clock: clock_getcpuclockid(process).ok(),
             began: 0,
             looked: None,
         })
@@ -113,185 +110,185 @@ impl Space {
 
     /// The copy of this one that a forked child has.
     pub(super) fn forked(&self, child: Pid) -> io::Result<Self> {
+        Ok(self.copied_to(child, self.kernel.memory(child)?))
+    }
+
+    /// The copy of this one in this memory of a forked child.
+    pub(super) fn copied_to(&self, child: Pid, memory: Rc<dyn Memory>) -> Self {
         let mut images = self.images.clone();
         for (_, since) in images.iter_mut().flat_map(|image| &mut image.seen) {
             *since = 0;
         }
-        Ok(Self {
+        Self {
+            kernel: Rc::clone(&self.kernel),
             process: child,
-            memory: Rc::new(Memory::of(child)?),
+            memory,
             images,
             gone: Vec::new(),
+            moved: self.moved.clone(),
+            pages: self.pages.of_copy(),
             entry: self.entry,
             debug_state: self.debug_state,
             loading: self.loading,
+            let_go: self.let_go,
             processor_time: 0,
-            clock: clock_getcpuclockid(child).ok(),
             began: 0,
             looked: None,
-        })
+        }
     }
 
     /// Arms what a program has mapped when it begins, and watches the dynamic linker until its first instruction.
     pub(super) fn begin(&mut self, modules: &mut Modules<'_>) -> io::Result<()> {
         const LINKER_BASE: u64 = 7;
         const ENTRY: u64 = 9;
-        self.look_at_mappings(modules)?;
-        let auxiliary = std::fs::read(format!("/proc/{}/auxv", self.process))?;
-        let dynamic = auxiliary_value(&auxiliary, LINKER_BASE).is_some_and(|base| base != 0);
-        if let (true, Some(address)) = (dynamic, auxiliary_value(&auxiliary, ENTRY)) {
+        self.look_at_mappings(self.process, modules)?;
+        let dynamic = self.kernel.auxiliary(self.process, LINKER_BASE).is_some_and(|base| base != 0);
+        if let (true, Some(address)) = (dynamic, self.kernel.auxiliary(self.process, ENTRY)) {
             let function =
-                self.find(modules, address).is_some_and(|(image, entry)| self.images[image].armed[entry]);
-            let watch = if function { None } else { self.watch(address) };
+                self.find(modules, address).is_some_and(|(image, entry)| self.images[image].is_armed(entry));
+            let watch = if function { None } else { self.watch(modules, address) };
             self.loading = function || watch.is_some();
             self.entry = Some((address, watch));
         }
         Ok(())
     }
 
-    fn watch(&self, address: u64) -> Option<Watch> {
+    /// Sets a breakpoint in the code of an image where it is no function's.
+    fn watch(&mut self, modules: &Modules<'_>, address: u64) -> Option<Watch> {
+        let image = self.images.iter().find(|image| image.is_settable(address))?;
+        let inside = address.wrapping_sub(image.bias);
+        let expected = modules.get(image.module).bytes_at(inside)?.first_chunk::<{ TRAP.len() }>()?;
         let mut original = [0; TRAP.len()];
         self.memory.read(address, &mut original).ok()?;
-        if original == TRAP {
+        if original != *expected || original == TRAP || !self.pages.has_room(address) {
             return None;
         }
         self.memory.write(address, &TRAP).ok()?;
-        Some(Watch { address, original })
+        self.pages.wrote(address);
+        Some(Watch { address, original, stands: true })
     }
 
-    /// Looks at what is mapped now: arms what is new, forgets what is gone.
-    pub(super) fn look_at_mappings(&mut self, modules: &mut Modules<'_>) -> io::Result<()> {
-        let mut there: Vec<(u32, u64, Vec<Range<u64>>)> = Vec::new();
-        for mapping in mappings_with_code(self.process)? {
-            let Mapping { range, offset, inode, path } = mapping;
-            let Some(module) = modules.of(&path, inode, || content(self.process, &path, &range, inode))
-            else {
-                continue;
-            };
-            let Some(address) = modules.get(module).address_of_mapping(offset, range.end - range.start)
-            else {
-                continue;
-            };
-            let bias = range.start.wrapping_sub(address);
-            match there.iter_mut().find(|(m, b, _)| (*m, *b) == (module, bias)) {
-                Some((_, _, ranges)) => ranges.push(range),
-                None => there.push((module, bias, vec![range])),
-            }
-        }
-        let mut before = std::mem::take(&mut self.images);
-        for (module, bias, ranges) in there {
-            let known = before.iter().position(|image| (image.module, image.bias) == (module, bias));
-            if let Some(known) = known {
-                let image = before.swap_remove(known);
-                self.images.push(Image { ranges, ..image });
-                continue;
-            }
-            let armed = vec![false; modules.get(module).entries.len()];
-            let mut image = Image { module, bias, ranges, armed, seen: Vec::new() };
-            self.arm(&mut image, modules);
-            self.images.push(image);
-        }
-        self.gone.append(&mut before);
+    /// Looks at what is mapped now, as a thread of the process sees it: arms what is new, forgets what is gone.
+    pub(super) fn look_at_mappings(&mut self, thread: Pid, modules: &mut Modules<'_>) -> io::Result<()> {
+        self.arrange_images(thread, modules, |space, mut image, modules| {
+            space.arm_all(&mut image, modules);
+            space.images.push(image);
+        })?;
         let image = self.images.iter().find(|image| modules.get(image.module).debug_state().is_some());
         if let (None, Some(image)) = (self.debug_state, image) {
-            let address =
-                modules.get(image.module).debug_state().map(|address| address.wrapping_add(image.bias));
-            self.debug_state = address.and_then(|address| self.watch(address));
-        }
-        if self.debug_state.is_some_and(|watch| !self.images.iter().any(|image| image.holds(watch.address))) {
-            self.debug_state = None;
+            let address = modules.get(image.module).debug_state();
+            let address = address.map(|address| address.wrapping_add(image.bias));
+            self.debug_state = address.and_then(|address| self.watch(modules, address));
         }
         Ok(())
     }
 
-    /// Puts a trap at every function of an image, unless the memory is not what the file holds.
-    fn arm(&self, image: &mut Image, modules: &mut Modules<'_>) {
-        let Module { entries, path, .. } = modules.get(image.module);
-        if entries.is_empty() {
-            return;
-        }
-        let (mut strange, mut changed) = (0usize, Vec::new());
-        self.pages(
-            image,
-            entries.len(),
-            |index| entries[index].address,
-            |index, bytes| {
-                if *bytes == entries[index].original {
-                    *bytes = TRAP;
-                    changed.push(index);
-                } else {
-                    strange += 1;
-                }
-                strange == 0
-            },
-        );
-        for index in changed {
-            image.armed[index] = true;
-        }
-        if strange > 0 {
-            let path = path.clone();
-            modules.losses.add("files whose code is not that of the memory, not recorded", 0, &path);
-        }
+    /// Finds the breakpoints that a process has without our knowing how it came to them: it is a copy of one that is gone.
+    pub(super) fn find_breakpoints(&mut self, thread: Pid, modules: &mut Modules<'_>) -> io::Result<()> {
+        self.arrange_images(thread, modules, |space, mut image, modules| {
+            let module = modules.get(image.module);
+            image.find_set(module, &*space.memory);
+            let place = module.debug_state().map(|address| address.wrapping_add(image.bias));
+            let watch = place.and_then(|address| space.watch_that_stands(modules, &image, address));
+            space.debug_state = space.debug_state.or(watch);
+            space.images.push(image);
+        })?;
+        const ENTRY: u64 = 9;
+        let entry = self.kernel.auxiliary(self.process, ENTRY);
+        let image =
+            entry.and_then(|address| Some((address, self.images.iter().find(|image| image.holds(address))?)));
+        self.entry = image.map(|(address, image)| (address, self.watch_that_stands(modules, image, address)));
+        Ok(())
     }
 
-    /// Shows the bytes at every entry of an image, in runs of pages, and writes the runs back while `change` says so. The addresses
-    /// rise; every page of a run has one.
-    fn pages(
-        &self,
-        image: &Image,
-        count: usize,
-        address_of: impl Fn(usize) -> u64,
-        mut change: impl FnMut(usize, &mut [u8; TRAP.len()]) -> bool,
-    ) {
-        let place = |index: usize| address_of(index).wrapping_add(image.bias);
-        let page_of = |index: usize| place(index) & !(PAGE - 1);
-        let mut run: Vec<u8> = Vec::with_capacity((PAGES_AT_ONCE * PAGE) as usize);
-        let mut index = 0;
-        while index < count {
-            let Some(range) = image.ranges.iter().find(|range| range.contains(&place(index))) else {
-                index += 1;
+    fn watch_that_stands(&self, modules: &Modules<'_>, image: &Image, address: u64) -> Option<Watch> {
+        let module = modules.get(image.module);
+        let inside = address.wrapping_sub(image.bias);
+        let original = *module.bytes_at(inside)?.first_chunk::<{ TRAP.len() }>()?;
+        let mut now = [0; TRAP.len()];
+        self.memory.read(address, &mut now).ok()?;
+        let stands = now == TRAP && original != TRAP && module.entry_at(inside).is_none();
+        stands.then_some(Watch { address, original, stands })
+    }
+
+    /// Brings the images up to date with what is mapped; hands over those that are new.
+    fn arrange_images(
+        &mut self,
+        thread: Pid,
+        modules: &mut Modules<'_>,
+        mut new: impl FnMut(&mut Self, Image, &mut Modules<'_>),
+    ) -> io::Result<()> {
+        let kernel = Rc::clone(&self.kernel);
+        let mappings = kernel.mappings(thread)?;
+        let mut there: Vec<Mapped> = Vec::new();
+        for mapping in &mappings {
+            let Some(module) = modules.of(mapping, || kernel.content(thread, mapping)) else { continue };
+            let length = mapping.range.end - mapping.range.start;
+            let Some(address) = modules.get(module).address_of_mapping(mapping.offset, length) else {
                 continue;
             };
-            let start = page_of(index);
-            let (mut next, mut last) = (index + 1, start);
-            while next < count && range.contains(&place(next)) {
-                let page = page_of(next);
-                if page - last > PAGE || page - start >= PAGES_AT_ONCE * PAGE {
-                    break;
-                }
-                last = page;
-                next += 1;
-            }
-            run.clear();
-            run.resize((last - start + PAGE) as usize, 0);
-            if self.memory.read(start, &mut run).is_ok() {
-                let mut changed = false;
-                for entry in index..next {
-                    let inside = (place(entry) - start) as usize;
-                    // A trap is never longer than its alignment, so it ends in the page.
-                    let Some(bytes) = run.get_mut(inside..).and_then(|rest| rest.first_chunk_mut()) else {
-                        continue;
-                    };
-                    let before = *bytes;
-                    if !change(entry, bytes) {
-                        return;
-                    }
-                    changed |= *bytes != before;
-                }
-                if changed {
-                    // A process that has just ended has no memory left to write to.
-                    let _ = self.memory.write(start, &run);
-                }
-            }
-            index = next;
+            let bias = mapping.range.start.wrapping_sub(address);
+            let known = there.iter().position(|mapped| (mapped.module, mapped.bias) == (module, bias));
+            let known = known.unwrap_or_else(|| {
+                there.push(Mapped { module, bias, executable: Vec::new(), settable: Vec::new() });
+                there.len() - 1
+            });
+            there[known].add(mapping);
         }
+        let mut before = std::mem::take(&mut self.images);
+        for Mapped { module, bias, executable, settable } in there {
+            let known = before.iter().position(|image| (image.module, image.bias) == (module, bias));
+            if let Some(known) = known {
+                let mut image = before.swap_remove(known);
+                image.is_mapped_at(settable, &executable);
+                self.images.push(image);
+            } else if !executable.is_empty() {
+                let Module { entries, path, .. } = modules.get(module);
+                let mut image = Image::new(module, bias, entries.len());
+                if settable.len() < executable.len() {
+                    let name = base_name(path).to_owned();
+                    let reason = "files whose code is mapped writable, not recorded there";
+                    modules.losses.add(reason, 0, &name);
+                }
+                image.is_mapped_at(settable, &executable);
+                new(self, image, modules);
+            }
+        }
+        // Where an image was, other memory may hold its code with our breakpoints: some programs move themselves to huge pages.
+        self.moved.clear();
+        for image in before.iter().filter(|image| image.is_readable(&*self.memory)) {
+            let mut image = image.clone();
+            image.disarm_copy(modules.get(image.module), &*self.memory, &mut self.pages);
+            self.moved.push(image);
+        }
+        self.gone.append(&mut before);
+        Ok(())
+    }
+
+    /// Sets a breakpoint at every function of an image, unless the memory is not what the file holds.
+    fn arm_all(&mut self, image: &mut Image, modules: &mut Modules<'_>) {
+        let module = modules.get(image.module);
+        if self.let_go || module.entries.is_empty() {
+            return;
+        }
+        let name = base_name(&module.path).to_owned();
+        if !image.agrees(module, &*self.memory) {
+            let reason = "files whose code is not that of the memory, not recorded";
+            modules.losses.add(reason, 0, &name);
+            return;
+        }
+        let entries = 0..module.entries.len();
+        let missing = image.arm(module, &*self.memory, &mut self.pages, entries, |_| {});
+        let reason = "functions beyond the memory that breakpoints may cost (--max-memory), not recorded";
+        modules.losses.add_many(reason, missing as u64, 0, &name);
     }
 
     /// The image and entry whose first byte is at this address.
     fn find(&self, modules: &Modules<'_>, address: u64) -> Option<(usize, usize)> {
-        let image = self.images.iter().position(|image| image.holds(address))?;
-        let inside = address.wrapping_sub(self.images[image].bias);
-        Some((image, modules.get(self.images[image].module).entry_at(inside)?))
+        self.images
+            .iter()
+            .enumerate()
+            .find_map(|(index, image)| Some((index, image.entry_at(modules.get(image.module), address)?)))
     }
 
     /// The file, and the address in it, that this address belongs to.
@@ -300,36 +297,57 @@ impl Space {
         Some((image.module, address.wrapping_sub(image.bias)))
     }
 
-    /// Takes out the trap at this address and says what it was; None if it is none of ours.
+    /// Takes out the breakpoint at this address and says what it was; None if it is none of ours.
     pub(super) fn meet(&mut self, modules: &Modules<'_>, address: u64) -> Option<Met> {
-        if self.debug_state.is_some_and(|watch| watch.address == address) {
-            return Some(Met::Mapped);
+        if let Some(watch) = self.debug_state.filter(|watch| watch.address == address) {
+            if watch.stands {
+                return Some(Met::Mapped);
+            }
+            self.restore(watch);
+            return Some(Met::TakenOut);
         }
-        if let Some((entry, watch)) = self.entry.filter(|(entry, _)| *entry == address) {
+        if let Some((_, watch)) = self.entry.filter(|(entry, _)| *entry == address) {
             self.loading = false;
             if let Some(watch) = watch {
-                self.restore(entry, watch.original);
+                self.restore(watch);
                 return Some(Met::TakenOut);
             }
         }
-        let (image, entry) = self.find(modules, address)?;
-        let module = self.images[image].module;
-        let original = modules.get(module).entries[entry].original;
-        let armed = &mut self.images[image].armed[entry];
-        if !std::mem::take(armed) {
-            self.restore(address, original);
-            return Some(Met::TakenOut);
+        let stands = self.stands(address);
+        let Self { images, moved, memory, pages, .. } = self;
+        for image in images.iter_mut() {
+            let module = modules.get(image.module);
+            let Some(entry) = image.entry_at(module, address) else { continue };
+            // The processor ran it, so it stood here; another thread may have taken it out since.
+            if stands {
+                image.put_back(module, &**memory, pages, entry);
+            }
+            let site = Site { module: image.module, entry: entry as u32 };
+            return Some(if image.met(entry) { Met::Function(site) } else { Met::TakenOut });
         }
-        // It was met, so it is there. A process that has just ended has no memory left to write to.
-        let _ = self.memory.write(address, &original);
-        Some(Met::Function(Site { module, entry: entry as u32 }))
+        for image in moved.iter() {
+            let module = modules.get(image.module);
+            let Some(entry) = image.entry_at(module, address) else { continue };
+            if image.is_copy_at(module, &**memory, entry) {
+                if stands {
+                    image.put_back(module, &**memory, pages, entry);
+                }
+                return Some(Met::TakenOut);
+            }
+        }
+        None
     }
 
-    /// Puts back what was at a trap, if the trap is there.
-    fn restore(&self, address: u64, original: [u8; TRAP.len()]) {
-        let mut bytes = [0; TRAP.len()];
-        if self.memory.read(address, &mut bytes).is_ok() && bytes == TRAP {
-            let _ = self.memory.write(address, &original);
+    /// Whether a breakpoint instruction is at this address.
+    fn stands(&self, address: u64) -> bool {
+        let mut now = [0; TRAP.len()];
+        self.memory.read(address, &mut now).is_ok() && now == TRAP
+    }
+
+    /// Puts back what was at a breakpoint, if it stands.
+    fn restore(&mut self, watch: Watch) {
+        if self.stands(watch.address) && self.memory.write(watch.address, &watch.original).is_ok() {
+            self.pages.wrote(watch.address);
         }
     }
 
@@ -346,9 +364,8 @@ impl Space {
 
     /// Reads the processor time of the process; one that has ended keeps what was read last.
     pub(super) fn look_at_clock(&mut self) {
-        if let Some(time) = self.clock.and_then(|clock| clock_gettime(clock).ok()) {
-            let nanoseconds = time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64;
-            self.processor_time = self.processor_time.max(nanoseconds);
+        if let Some(time) = self.kernel.processor_time(self.process) {
+            self.processor_time = self.processor_time.max(time);
         }
     }
 
@@ -369,101 +386,86 @@ impl Space {
         }
     }
 
-    /// Puts a trap at a function again; whether it stands there.
-    pub(super) fn arm_again(&mut self, modules: &Modules<'_>, image: usize, entry: u32) -> bool {
-        let image = &mut self.images[image];
-        let known = modules.get(image.module).entries[entry as usize];
-        let address = known.address.wrapping_add(image.bias);
-        let mut bytes = [0; TRAP.len()];
-        let fits = self.memory.read(address, &mut bytes).is_ok() && bytes == known.original;
-        let armed = fits && self.memory.write(address, &TRAP).is_ok();
-        image.armed[entry as usize] |= armed;
+    /// The functions that have run, in the order of the files that they are in.
+    pub(super) fn seen(&self) -> impl Iterator<Item = Site> {
+        self.images.iter().flat_map(|image| {
+            let module = image.module;
+            image.seen.iter().map(move |(entry, _)| Site { module, entry: *entry })
+        })
+    }
+
+    /// Sets breakpoints at functions again, which rise, where their files are mapped; those at which one stands then.
+    pub(super) fn arm_again(&mut self, modules: &Modules<'_>, sites: &BTreeSet<Site>) -> BTreeSet<Site> {
+        let mut armed = BTreeSet::new();
+        let Self { images, memory, pages, .. } = self;
+        for image in images.iter_mut().filter(|_| !self.let_go) {
+            let module = image.module;
+            let entries = sites.range(Site { module, entry: 0 }..=Site { module, entry: u32::MAX });
+            let entries = entries.map(|site| site.entry as usize);
+            image.arm(modules.get(module), &**memory, pages, entries, |entry| {
+                armed.insert(Site { module, entry: entry as u32 });
+            });
+        }
         armed
     }
 
-    /// As [`Self::arm_again`], wherever the file is mapped.
-    pub(super) fn arm_site_again(&mut self, modules: &Modules<'_>, site: Site) {
-        if let Some(image) = self.images.iter().position(|image| image.module == site.module) {
-            self.arm_again(modules, image, site.entry);
+    /// Takes breakpoints at functions out again, where they still stand.
+    pub(super) fn disarm(&mut self, modules: &Modules<'_>, sites: &BTreeSet<Site>) {
+        let Self { images, memory, pages, .. } = self;
+        for image in images {
+            let module = image.module;
+            let entries = sites.range(Site { module, entry: 0 }..=Site { module, entry: u32::MAX });
+            let entries: Vec<usize> =
+                entries.map(|site| site.entry as usize).filter(|entry| image.is_armed(*entry)).collect();
+            image.disarm(modules.get(module), &**memory, pages, entries);
         }
     }
 
-    /// Puts traps at functions of one image again, which are given by their entries in rising order, and keeps those that stand.
-    pub(super) fn arm_many_again(&mut self, modules: &Modules<'_>, image: usize, entries: &mut Vec<u32>) {
-        let known = &modules.get(self.images[image].module).entries;
-        let mut armed = Vec::with_capacity(entries.len());
-        self.pages(
-            &self.images[image],
-            entries.len(),
-            |index| known[entries[index] as usize].address,
-            |index, bytes| {
-                if *bytes == known[entries[index] as usize].original {
-                    *bytes = TRAP;
-                    armed.push(entries[index]);
-                }
-                true
-            },
-        );
-        for entry in &armed {
-            self.images[image].armed[*entry as usize] = true;
+    /// Takes every breakpoint out, and lets none be set any more. All stay known: threads may have run them just before.
+    pub(super) fn let_go(&mut self, modules: &Modules<'_>) {
+        self.let_go = true;
+        let Self { images, moved, memory, pages, .. } = self;
+        for image in images {
+            let module = modules.get(image.module);
+            image.disarm(module, &**memory, pages, 0..module.entries.len());
         }
-        *entries = armed;
-    }
-
-    /// Takes the traps at functions out again, where they still stand. The functions rise.
-    pub(super) fn disarm(&mut self, modules: &Modules<'_>, sites: &[Site]) {
-        for image in 0..self.images.len() {
-            let module = self.images[image].module;
-            let armed: Vec<u32> = sites
-                .iter()
-                .filter(|site| site.module == module)
-                .map(|site| site.entry)
-                .filter(|entry| std::mem::take(&mut self.images[image].armed[*entry as usize]))
-                .collect();
-            let known = &modules.get(module).entries;
-            self.pages(
-                &self.images[image],
-                armed.len(),
-                |index| known[armed[index] as usize].address,
-                |index, bytes| {
-                    if *bytes == TRAP {
-                        *bytes = known[armed[index] as usize].original;
-                    }
-                    true
-                },
-            );
+        for image in moved {
+            image.disarm_copy(modules.get(image.module), &**memory, pages);
+        }
+        for watch in self.debug_state.iter_mut().chain(self.entry.iter_mut().flat_map(|(_, watch)| watch)) {
+            let mut now = [0; TRAP.len()];
+            if memory.read(watch.address, &mut now).is_ok() && now == TRAP {
+                let _ = memory.write(watch.address, &watch.original);
+            }
+            watch.stands = false;
         }
     }
 
-    /// Takes every trap out.
-    pub(super) fn disarm_all(&mut self, modules: &Modules<'_>) {
-        for image in &self.images {
-            let entries = &modules.get(image.module).entries;
-            self.pages(
-                image,
-                entries.len(),
-                |index| entries[index].address,
-                |index, bytes| {
-                    if *bytes == TRAP {
-                        *bytes = entries[index].original;
-                    }
-                    true
-                },
-            );
-        }
-        let watches = [self.debug_state.take(), self.entry.and_then(|(_, watch)| watch)];
-        for watch in watches.into_iter().flatten() {
-            self.restore(watch.address, watch.original);
-        }
-        for image in &mut self.images {
-            image.armed.fill(false);
-        }
-    }
-
-    /// Whether an address is one at which a trap of ours stood or stands.
+    /// Whether an address is one at which a breakpoint of ours stood or stands.
     pub(super) fn is_ours(&self, modules: &Modules<'_>, address: u64) -> bool {
+        let of_image = |image: &Image| image.entry_at(modules.get(image.module), address).is_some();
         self.debug_state.is_some_and(|watch| watch.address == address)
             || self.entry.is_some_and(|(entry, watch)| entry == address && watch.is_some())
-            || self.find(modules, address).is_some()
+            || self.images.iter().chain(&self.moved).any(of_image)
+    }
+}
+
+/// Where a file is mapped now.
+struct Mapped {
+    module: u32,
+    bias: u64,
+    executable: Vec<Range<u64>>,
+    /// Those of them that nobody else can write to.
+    settable: Vec<Range<u64>>,
+}
+
+impl Mapped {
+    fn add(&mut self, mapping: &Mapping) {
+        if mapping.executable {
+            self.executable.push(mapping.range.clone());
+            if !mapping.writable {
+                self.settable.push(mapping.range.clone());
+            }
+        }
     }
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Starts a program under the recorder, or takes on one that runs; says why where that is not allowed.
 
+use super::apart::Link;
 use super::join::join;
-use super::mappings::mappings_with_code;
+use super::kernel::Linux;
+use super::mappings::mappings;
 use super::modules::Modules;
 use super::refusal;
-use super::system::{self, Spawning};
+use super::system;
 use super::tracer::{Ending, Tracer, has_other_rights};
 use crate::binary::{Files, NoFiles};
 use crate::error::{Error, ErrorKind, Result};
@@ -18,14 +20,15 @@ use nix::unistd::Pid;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-/// Records in a thread of its own, as all that traces a program must be one thread.
+/// Records in a thread of its own, as all that traces a program must be one thread. When it ends, the kernel lets go of what it did not.
 pub(super) fn record(job: &mut Job<'_>) -> Result<Recorded> {
-    let Job { target, settings, files, watch, .. } = job;
+    let Job { target, settings, files, watch, link, .. } = job;
     suits(target, settings)?;
     std::thread::scope(|scope| {
         scope
-            .spawn(|| record_here(target, settings, *files, *watch))
+            .spawn(|| record_here(target, settings, *files, *watch, link.as_deref_mut()))
             .join()
             .map_err(|_| Error::failed("the thread that traces the program broke down"))?
     })
@@ -51,6 +54,7 @@ pub(super) fn available() -> Result<()> {
         folder: Path::new("/"),
         files: &NoFiles,
         watch: &mut |_| {},
+        link: None,
     };
     record(&mut job).map(drop)
 }
@@ -70,63 +74,74 @@ fn record_here(
     settings: &Settings,
     files: &(dyn Files + Sync),
     watch: &mut (dyn FnMut(Progress) + Send),
+    link: Option<&mut Link>,
 ) -> Result<Recorded> {
     let excluded: BTreeSet<String> = settings.exclude.clone();
     let mut watch = |progress| watch(progress);
-    let mut tracer = Tracer::new(settings, Modules::new(files, &excluded), &mut watch)?;
-    let started = match target {
-        Target::Program(words) => Some(start(words, &mut tracer)?),
+    let kernel =
+        Linux::new().map_err(|error| Error::failed(format!("programs cannot be traced: {error}")))?;
+    let mut tracer = Tracer::new(settings, Rc::new(kernel), Modules::new(files, &excluded), &mut watch);
+    let outcome = match target {
+        Target::Program(words) => follow_program(words, link, &mut tracer)?,
         Target::Processes(ids) => {
             join(ids, &mut tracer)?;
+            tracer.run()?;
             None
         }
         Target::System => None,
     };
-    let followed = tracer.run();
-    let outcome = match started {
-        Some((process, spawning)) => {
-            spawning.finish().map_err(|error| not_started(target, &error))?;
-            Some(wait_for(process, tracer.ending)?)
-        }
-        None => None,
-    };
-    followed?;
     let source = match settings.rates {
         Some(_) => "breakpoints (call rates) without own cost",
         None => "breakpoints (first uses) without call counts or own cost",
     };
     let (mut recording, steps) = tracer.log.recording(&tracer.modules, source);
-    let traps: usize = tracer.modules.all().iter().map(|module| module.entries.len()).sum();
-    recording.seen += &format!(", {traps} traps set in {} ms", tracer.arming.as_millis());
+    let breakpoints: usize = tracer.modules.all().iter().map(|module| module.entries.len()).sum();
+    let (time, memory) = (tracer.arming.as_millis(), tracer.memory().div_ceil(1 << 20));
+    recording.seen +=
+        &format!(", {breakpoints} breakpoints set in {time} ms, {memory} MiB of memory for them");
     Ok(Recorded { kept: Kept::Here(Box::new(recording), steps), outcome })
 }
 
-fn start(words: &[OsString], tracer: &mut Tracer<'_>) -> Result<(Pid, Spawning)> {
-    let Some((program, arguments)) = words.split_first() else {
-        return Err(Error::new(ErrorKind::Usage, "no program was given to record"));
-    };
-    let target = Target::Program(words.to_vec());
-    refuse_other_rights(program)?;
-    read_beforehand(words, &mut tracer.modules);
-    let mut command = std::process::Command::new(program);
-    command.args(arguments);
-    let started = system::start(command).map_err(|error| not_started(&target, &error))?;
-    let process = started.process;
-    ptrace::seize(process, FOLLOW_AND_END).map_err(|error| refusal::not_allowed(process, true, error))?;
-    tracer
-        .expect(process)
-        .map_err(|error| Error::failed(format!("the program cannot be traced: {error}")))?;
-    let spawning = started.go().map_err(|error| not_started(&target, &error))?;
-    Ok((process, spawning))
+/// Starts a program, or lets the front start the one that waits there, and follows it; how it ended.
+fn follow_program(
+    words: &[OsString],
+    link: Option<&mut Link>,
+    tracer: &mut Tracer<'_>,
+) -> Result<Option<Outcome>> {
+    let failed = |error: std::io::Error| not_started(words, &error);
+    if let Some((process, link)) = link.and_then(|link| Some((link.process()?, link))) {
+        prepare(words, process, tracer)?;
+        link.go().map_err(failed)?;
+        let followed = tracer.run();
+        let outcome = link.outcome().map_err(failed)?;
+        return followed.map(|()| outcome);
+    }
+    let program = system::fork_program(words).map_err(failed)?;
+    let process = program.process;
+    prepare(words, process, tracer)?;
+    // It becomes the program while it is followed, and whoever lets it go waits for that.
+    let going = std::thread::spawn(|| program.go());
+    let followed = tracer.run();
+    let outcome = wait_for(process, tracer.ending)?;
+    going
+        .join()
+        .map_err(|_| Error::failed("the thread that starts the program broke down"))?
+        .map_err(failed)?;
+    followed.map(|()| Some(outcome))
 }
 
-fn not_started(target: &Target, error: &std::io::Error) -> Error {
-    let name = match target {
-        Target::Program(words) => {
-            words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default()
-        }
-        Target::Processes(_) | Target::System => String::new(),
-    };
+/// Takes on the process that waits to become this program.
+fn prepare(words: &[OsString], process: Pid, tracer: &mut Tracer<'_>) -> Result<()> {
+    if let Some(program) = words.first() {
+        refuse_other_rights(program)?;
+    }
+    read_beforehand(words, &mut tracer.modules);
+    ptrace::seize(process, FOLLOW_AND_END).map_err(|error| refusal::not_allowed(process, true, error))?;
+    tracer.expect(process).map_err(|error| Error::failed(format!("the program cannot be traced: {error}")))
+}
+
+fn not_started(words: &[OsString], error: &std::io::Error) -> Error {
+    let name = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     match error.kind() {
         std::io::ErrorKind::NotFound => Error::failed(format!("{name}: there is no such program")),
         _ => Error::failed(format!("{name} cannot be started: {error}")),
@@ -168,8 +183,9 @@ fn read_beforehand(words: &[OsString], modules: &mut Modules<'_>) {
     let program = words.first().and_then(found_on_search_path);
     let arguments = words.iter().skip(1).map(PathBuf::from).filter(|path| path.components().count() > 1);
     let own = std::env::current_exe().unwrap_or_default();
-    let loaded = mappings_with_code(Pid::this()).unwrap_or_default();
-    let loaded = loaded.into_iter().map(|mapping| PathBuf::from(mapping.path)).filter(|path| *path != own);
+    let loaded = mappings(Pid::this()).unwrap_or_default();
+    let loaded = loaded.into_iter().filter(|mapping| mapping.executable);
+    let loaded = loaded.map(|mapping| PathBuf::from(mapping.path)).filter(|path| *path != own);
     for path in program.into_iter().chain(arguments).chain(loaded) {
         if let Ok(path) = path.canonicalize() {
             modules.read_beforehand(&path);

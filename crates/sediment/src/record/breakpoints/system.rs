@@ -6,90 +6,174 @@
 
 pub(super) use crate::measure::trace::{Resume, Status, look, resume, wait};
 
+use super::machine::Registers;
+use crate::measure::Stop;
+use crate::measure::inherited::ignores_sigpipe;
+use crate::measure::trace::wait_for;
 use nix::errno::Errno;
+use nix::fcntl::OFlag;
 use nix::libc;
 use nix::sys::ptrace;
 use nix::sys::signal::{SaFlags, SigAction, SigEvent, SigHandler, SigSet, SigevNotify, Signal, sigaction};
 use nix::sys::time::TimeSpec;
 use nix::sys::timer::{Expiration, Timer, TimerSetTimeFlags};
 use nix::time::ClockId;
-use nix::unistd::{Pid, gettid};
+use nix::unistd::{ForkResult, Pid, fork, gettid, pipe2};
+use std::ffi::{CString, OsString};
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::JoinHandle;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Waits until something happened to this process, and says whether it was its end, without taking notice of it: others can still
-/// wait for it. None when a signal came first.
-pub(super) fn peek_whether_ended(process: Pid) -> Result<Option<bool>, Errno> {
-    let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL | libc::__WNOTHREAD;
-    // SAFETY: all zeros are a siginfo_t, and the kernel writes one, which is there.
-    let (found, about) = unsafe {
-        let mut about: libc::siginfo_t = std::mem::zeroed();
-        (libc::waitid(libc::P_PID, process.as_raw() as libc::id_t, &mut about, flags), about)
-    };
-    match Errno::result(found) {
-        Err(Errno::EINTR) => Ok(None),
-        // Somebody else has waited for it.
-        Err(Errno::ECHILD) => Ok(Some(true)),
-        Err(error) => Err(error),
-        Ok(_) => Ok(Some(matches!(about.si_code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED))),
+/// Makes the process of a new, stopped thread readable to who may trace it, or unreadable, by a system call of its own.
+pub(super) fn set_dumpable(thread: Pid, dumpable: bool) -> io::Result<()> {
+    let before = Registers::of(thread)?;
+    let call = [libc::PR_SET_DUMPABLE as u64, u64::from(dumpable)];
+    let call = before.about_to_call(libc::SYS_prctl as u64, call).ok_or(Errno::ENOSYS)?;
+    call.put(thread)?;
+    // To where the call begins, and to where it has ended.
+    for _ in 0..2 {
+        resume(thread, Resume::ToSystemCall, 0)?;
+        match wait_for(thread)? {
+            Status::SystemCall => {}
+            other => return Err(io::Error::other(format!("it did not make the call: {other:?}"))),
+        }
     }
+    let result = Registers::of(thread)?.result();
+    before.put(thread)?;
+    if result == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-result as i32)) }
 }
 
-/// A program that was started and waits to be let go.
-pub(super) struct Started {
+/// A program that was forked and waits to be let go.
+#[derive(Debug)]
+pub(super) struct Waiting {
     /// Its process.
     pub(super) process: Pid,
-    gate: UnixStream,
-    spawning: JoinHandle<io::Result<Child>>,
+    gate: File,
+    report: File,
 }
 
-/// Starts a program, which waits before it becomes one until [`Started::go`], so that it can be traced from its first instruction.
-pub(super) fn start(mut command: Command) -> io::Result<Started> {
-    const PATIENCE: Duration = Duration::from_secs(30);
-    let (mut gate, mut inside) = UnixStream::pair()?;
-    // Should this process be killed before it lets the other go.
-    inside.set_read_timeout(Some(PATIENCE))?;
-    // SAFETY: between fork and exec this reads and writes an open socket and asks for an id, which is safe there.
-    unsafe {
-        command.pre_exec(move || {
-            inside.write_all(&std::process::id().to_ne_bytes())?;
-            inside.read_exact(&mut [0])
-        });
+/// Forks a process that becomes this program after [`Waiting::go`], so that it can be traced from its first instruction.
+pub(super) fn fork_program(words: &[OsString]) -> io::Result<Waiting> {
+    let words: Vec<CString> =
+        words.iter().map(|word| CString::new(word.as_bytes())).collect::<Result<_, _>>()?;
+    let mut arguments: Vec<*const libc::c_char> = words.iter().map(|word| word.as_ptr()).collect();
+    arguments.push(std::ptr::null());
+    let (inside, gate) = pipe2(OFlag::O_CLOEXEC)?;
+    let (report, report_to) = pipe2(OFlag::O_CLOEXEC)?;
+    let parent = Pid::this();
+    let broken_pipe = if ignores_sigpipe() { libc::SIG_IGN } else { libc::SIG_DFL };
+    // SAFETY: the child calls nothing but system calls and functions that are safe between fork and exec, on memory made before.
+    let forked = unsafe { fork() }?;
+    match forked {
+        ForkResult::Parent { child } => {
+            drop((inside, report_to));
+            let mut report = File::from(report);
+            report.read_exact(&mut [0])?;
+            Ok(Waiting { process: child, gate: File::from(gate), report })
+        }
+        ForkResult::Child => {
+            // SAFETY: as above; the descriptors are open, the arguments end in null, and this does not return.
+            unsafe {
+                libc::close(gate.as_raw_fd());
+                libc::prctl(libc::PR_SET_PTRACER, parent.as_raw() as libc::c_ulong, 0, 0, 0);
+                forget_handlers();
+                libc::signal(libc::SIGPIPE, broken_pipe);
+                let mut byte = 0u8;
+                libc::write(report_to.as_raw_fd(), (&raw const byte).cast(), 1);
+                let mut read = -1;
+                while read < 0 {
+                    read = libc::read(inside.as_raw_fd(), (&raw mut byte).cast(), 1);
+                    if read < 0 && Errno::last() != Errno::EINTR {
+                        break;
+                    }
+                }
+                if read == 1 {
+                    libc::execvp(arguments[0], arguments.as_ptr());
+                    let why = (Errno::last() as i32).to_ne_bytes();
+                    libc::write(report_to.as_raw_fd(), why.as_ptr().cast(), why.len());
+                }
+                libc::_exit(NOT_STARTED)
+            }
+        }
     }
-    // The one that starts it waits until it has become the program.
-    let spawning = std::thread::spawn(move || command.spawn());
-    let mut id = [0; 4];
-    if let Err(error) = gate.read_exact(&mut id) {
-        return Err(match spawning.join() {
-            Ok(Err(why)) => why,
-            _ => error,
-        });
-    }
-    Ok(Started { process: Pid::from_raw(u32::from_ne_bytes(id) as i32), gate, spawning })
 }
 
-impl Started {
-    /// Lets it become the program. What comes of it is known once it has run, or failed, so ask [`Spawning::finish`] then.
-    pub(super) fn go(mut self) -> io::Result<Spawning> {
-        self.gate.write_all(&[1])?;
-        Ok(Spawning(self.spawning))
+/// Sets every signal that we handle back to its default, as exec does: what waits for it is to end by them already.
+///
+/// # Safety
+/// As of `sigaction`, which is safe between fork and exec.
+unsafe fn forget_handlers() {
+    const LAST_SIGNAL: libc::c_int = 64;
+    for signal in 1..=LAST_SIGNAL {
+        // SAFETY: all zeros are a sigaction, and the kernel writes one, which is there.
+        unsafe {
+            let mut now: libc::sigaction = std::mem::zeroed();
+            let known = libc::sigaction(signal, std::ptr::null(), &mut now) == 0;
+            if known && now.sa_sigaction != libc::SIG_IGN && now.sa_sigaction != libc::SIG_DFL {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+        }
     }
 }
 
-/// A program that is about to run.
-pub(super) struct Spawning(JoinHandle<io::Result<Child>>);
+/// Exit code of a process that could not become the program.
+const NOT_STARTED: i32 = 127;
 
-impl Spawning {
-    /// Whether it became the program. Its ending is waited for by whoever traces it.
-    pub(super) fn finish(self) -> io::Result<()> {
-        match self.0.join() {
-            Ok(done) => done.map(drop),
-            Err(_) => Err(io::Error::other("the thread that starts the program broke down")),
+impl Waiting {
+    /// Lets it become the program; why it could not. Returns once it has.
+    pub(super) fn go(self) -> io::Result<()> {
+        let Self { mut gate, mut report, .. } = self;
+        gate.write_all(&[1])?;
+        drop(gate);
+        let mut why = [0; 4];
+        match report.read_exact(&mut why) {
+            Ok(()) => Err(io::Error::from_raw_os_error(i32::from_ne_bytes(why))),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Forks this process, of which there must be one thread alone.
+pub(super) fn fork_ourselves() -> io::Result<ForkResult> {
+    if super::mappings::threads(Pid::this())?.len() > 1 {
+        return Err(io::Error::other("this process has several threads"));
+    }
+    // SAFETY: with one thread alone, all that the child has is in order.
+    Ok(unsafe { fork() }?)
+}
+
+static FAULT_SENT: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// Ends a recording also by signals that the processor raises, where somebody sent them. Raised by the processor, they end us.
+pub(super) fn catch_sent_faults(stop: &Stop) {
+    let _ = FAULT_SENT.set(stop.flag());
+    let action = SigAction::new(
+        SigHandler::SigAction(fault),
+        SaFlags::SA_SIGINFO | SaFlags::SA_ONSTACK,
+        SigSet::empty(),
+    );
+    for signal in
+        [Signal::SIGILL, Signal::SIGFPE, Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGTRAP, Signal::SIGSYS]
+    {
+        // SAFETY: the handler sets a flag, or sets the signal back to its default.
+        let _ = unsafe { sigaction(signal, &action) };
+    }
+}
+
+extern "C" fn fault(signal: libc::c_int, about: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel hands over a siginfo_t.
+    let sent = unsafe { (*about).si_code } <= 0;
+    match FAULT_SENT.get() {
+        Some(stop) if sent => stop.store(true, Ordering::SeqCst),
+        // The instruction runs again, and the signal ends us.
+        // SAFETY: this is the default.
+        _ => {
+            let _ = unsafe { libc::signal(signal, libc::SIG_DFL) };
         }
     }
 }

@@ -1,46 +1,50 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The loop that follows every thread from stop to stop.
+//! The loop that follows every thread from stop to stop. [`super::tasks`] has the states of threads.
 //!
 //! ```text
-//! fork, vfork, clone ─► the child stops by itself: it has its parent's traps, in a copy of its memory or in the same
+//! fork, vfork, clone ─► the child stops by itself: it has its parent's breakpoints, in a copy of its memory or in the same
 //! exec ─► new memory: armed anew; until the program's first instruction every mapping of code is looked at as it is made
-//! trap ─► whose is it? ours: note it, put back what was there, set the thread back; the program's own: let it have it
+//! breakpoint ─► ours: note it, put back what was there, set the thread back; the program's own: let it have it
 //! any other signal ─► passed on
 //! ```
 //!
-//! All are let go in the end, also after an error, with every trap taken out before.
+//! What goes wrong with one process ends the recording of that process alone: its breakpoints are taken out, and it is let go. All
+//! are let go in the end, also after an error or a panic.
 
+#[cfg(test)]
+mod model;
+
+use super::budget::Budget;
+use super::kernel::Kernel;
 use super::log::Log;
-use super::machine::Registers;
-use super::mappings::{is_pending, process_of};
+use super::mappings::status_field;
 use super::modules::Modules;
 use super::rates::{Taken, Windows};
 use super::space::{Met, Space};
-use super::system::{self, Alarm, Resume, Status};
-use super::waiting::Waiting;
+use super::system::{Resume, Status};
+use super::tasks::{AtStop, State, Tasks};
 use crate::error::{Error, Result};
 use crate::record::{Progress, Settings, Until};
 use nix::errno::Errno;
 use nix::libc;
-use nix::sys::ptrace;
 use nix::unistd::Pid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// How often it is looked whether the recording is to end.
 const LOOK_AROUND: Duration = Duration::from_millis(50);
-
-/// A traced thread.
-#[derive(Debug, Clone, Copy)]
-struct Task {
-    process: Pid,
-    space: u32,
-    /// So many ends of its system calls are yet to be looked at, as it may become another program soon.
-    looked_at: u8,
-}
+/// How long a child waits for its parent's report.
+const ORPHANED: Duration = Duration::from_millis(500);
+/// How often nothing must have happened before nothing is expected any more, where the kernel still has threads for us: such as the
+/// first thread of a process, which has ended while others run on.
+const SILENT: u32 = 4;
+/// How long we wait for a thread to stop that cannot be stopped, before the kernel lets it go with us.
+const UNSTOPPABLE: Duration = Duration::from_secs(2);
 
 /// How the program that was started ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,75 +59,95 @@ pub(super) enum Ending {
 
 pub(super) struct Tracer<'a> {
     settings: &'a Settings,
+    kernel: Rc<dyn Kernel>,
     pub(super) modules: Modules<'a>,
+    budget: Rc<Budget>,
     spaces: BTreeMap<u32, Space>,
     next_space: u32,
-    tasks: BTreeMap<Pid, Task>,
-    /// New threads that have stopped before it was told whose they are.
-    early: BTreeSet<Pid>,
+    /// Spaces that are armed once no thread joins any more.
+    unarmed: BTreeSet<u32>,
+    tasks: Tasks,
+    /// New processes that may not be read, until they stop, with the breakpoints that they have of their parents.
+    unreadable: BTreeMap<Pid, Space>,
+    /// Whether programs can lose rights by being traced, or become unreadable to us.
+    is_limited: bool,
     root: Option<Pid>,
-    /// Whether the process that was started has become the program.
-    became: bool,
     pub(super) ending: Ending,
     over: bool,
     pub(super) log: Log,
     pub(super) windows: Option<Windows>,
-    alarm: Alarm,
-    waiting: Waiting,
     begun: Instant,
+    looked_around: Instant,
     watch: &'a mut dyn FnMut(Progress),
     /// How long programs stood still while their files were read and armed.
     pub(super) arming: Duration,
-    /// Threads are being let go.
     letting_go: bool,
+    /// How long a child waits for its parent's report before it is let go.
+    patience: Duration,
 }
 
 impl<'a> Tracer<'a> {
     pub(super) fn new(
         settings: &'a Settings,
+        kernel: Rc<dyn Kernel>,
         modules: Modules<'a>,
         watch: &'a mut dyn FnMut(Progress),
-    ) -> Result<Self> {
-        let alarm = Alarm::new().map_err(broken)?;
-        Ok(Self {
+    ) -> Self {
+        Self {
             settings,
+            kernel,
             modules,
+            budget: Rc::new(Budget::new(settings.max_memory)),
             spaces: BTreeMap::new(),
             next_space: 0,
-            tasks: BTreeMap::new(),
-            early: BTreeSet::new(),
+            unarmed: BTreeSet::new(),
+            tasks: Tasks::default(),
+            unreadable: BTreeMap::new(),
+            is_limited: !may_trace_everything(),
             root: None,
-            became: false,
             ending: Ending::Running,
             over: false,
             log: Log::default(),
             windows: settings.rates.map(Windows::new),
-            alarm,
-            waiting: Waiting::new(),
             begun: Instant::now(),
+            looked_around: Instant::now(),
             watch,
             arming: Duration::ZERO,
             letting_go: false,
-        })
+            patience: ORPHANED,
+        }
     }
 
-    /// Takes on a process that was seized and is yet to become the program: it has no traps.
-    pub(super) fn expect(&mut self, process: Pid) -> std::io::Result<()> {
-        let space = self.add_space(Space::of(process)?);
-        self.tasks.insert(process, Task { process, space, looked_at: 0 });
+    /// Takes on a process that was seized and is yet to become the program: it has no breakpoints.
+    pub(super) fn expect(&mut self, process: Pid) -> io::Result<()> {
+        let space = self.new_space(process, process)?;
+        let space = self.add_space(space);
+        self.tasks.add(process, process, space, State::Following);
         self.root = Some(process);
         Ok(())
     }
 
-    /// Takes on a running process, all of whose threads were seized.
-    pub(super) fn join(&mut self, process: Pid, threads: &[Pid]) -> std::io::Result<()> {
-        let mut space = Space::of(process)?;
-        space.look_at_mappings(&mut self.modules)?;
+    /// Takes on a running process, whose threads were seized. Breakpoints are set once each has stopped.
+    pub(super) fn join(&mut self, process: Pid, threads: &BTreeSet<Pid>) -> io::Result<()> {
+        let gone = Err(Errno::ESRCH.into());
+        let opened = threads.iter().map(|thread| self.new_space(process, *thread));
+        let space = opened.fold(gone, |found, next| found.or(next))?;
         let space = self.add_space(space);
-        for thread in threads {
-            self.tasks.insert(*thread, Task { process, space, looked_at: 0 });
-        }
+        self.unarmed.insert(space);
+        self.join_threads(process, space, threads);
         Ok(())
+    }
+
+    fn join_threads(&mut self, process: Pid, space: u32, threads: &BTreeSet<Pid>) {
+        for thread in threads {
+            self.tasks.add(*thread, process, space, State::Joining);
+            // One that has ended is reported so.
+            let _ = self.kernel.interrupt(*thread);
+        }
+    }
+
+    fn new_space(&self, process: Pid, thread: Pid) -> io::Result<Space> {
+        Space::of(&self.kernel, process, thread, &self.budget)
     }
 
     fn add_space(&mut self, mut space: Space) -> u32 {
@@ -134,7 +158,12 @@ impl<'a> Tracer<'a> {
         id
     }
 
-    /// Follows until the recording is over; then every trap is out and every thread let go.
+    /// Bytes of memory that breakpoints cost at most at one time.
+    pub(super) fn memory(&self) -> u64 {
+        self.budget.peak()
+    }
+
+    /// Follows until the recording is over; then every breakpoint is out and every thread let go.
     pub(super) fn run(&mut self) -> Result<()> {
         let followed = self.follow();
         let let_go = self.let_go();
@@ -148,17 +177,13 @@ impl<'a> Tracer<'a> {
         }
         while !self.over && !self.tasks.is_empty() {
             let period = self.windows.as_ref().map_or(LOOK_AROUND, |windows| windows.period());
-            self.alarm.ring(period).map_err(broken)?;
-            if !self.became && self.root_cannot_become_the_program()? {
-                break;
-            }
-            let next = self.waiting.next();
+            let next = self.kernel.next(period);
             if let Some(windows) = &mut self.windows {
-                windows.looked(self.waiting.take_looked());
+                windows.looked(self.kernel.take_looked());
             }
             match next {
                 Ok(Some((thread, status))) => {
-                    self.handle(thread, status)?;
+                    self.handle(thread, status);
                     if let Some(windows) = &mut self.windows {
                         windows.stopped();
                     }
@@ -167,6 +192,9 @@ impl<'a> Tracer<'a> {
                 Err(Errno::ECHILD) => break,
                 Err(error) => return Err(broken(error)),
             }
+            if !self.unarmed.is_empty() && !self.tasks.anyone_joins() {
+                self.arm_those_that_joined();
+            }
             if let Some(windows) = &mut self.windows {
                 windows.turn(&mut self.spaces, &self.modules, &mut self.log);
             }
@@ -174,77 +202,149 @@ impl<'a> Tracer<'a> {
         Ok(())
     }
 
-    /// Whether the process that was to become the program has ended before: then whoever started it waits for its end.
-    fn root_cannot_become_the_program(&mut self) -> Result<bool> {
-        let Some(root) = self.root else { return Ok(false) };
-        let ended = loop {
-            if let Some(ended) = system::peek_whether_ended(root).map_err(broken)? {
-                break ended;
-            }
-        };
-        if ended {
-            self.forget(root);
-        }
-        Ok(ended)
-    }
-
     fn look_around(&mut self) {
         let elapsed = self.begun.elapsed();
         let late = matches!(self.settings.until, Until::After(limit) if elapsed >= limit);
         self.over |= late || self.settings.stop.asked();
         (self.watch)(Progress { elapsed, functions: Some(self.log.functions()), warning: None });
+        if self.looked_around.elapsed() >= LOOK_AROUND {
+            self.looked_around = Instant::now();
+            self.adopt_orphans();
+            self.let_unreadable_go();
+        }
     }
 
-    fn handle(&mut self, thread: Pid, status: Status) -> Result<()> {
-        match status {
-            Status::Exited(code) => self.ended(thread, Ending::Exited(code)),
-            Status::Killed(signal) => self.ended(thread, Ending::Killed(signal)),
-            Status::Trapped | Status::GroupStop if !self.tasks.contains_key(&thread) => {
-                self.early.insert(thread);
+    /// Arms the processes that were running, now that all of their threads have stopped since they were attached.
+    fn arm_those_that_joined(&mut self) {
+        // A thread may have made others before it stopped.
+        for id in self.unarmed.clone() {
+            let threads = self.tasks.of_space(id);
+            let Some(process) =
+                threads.first().and_then(|thread| self.tasks.get(*thread)).map(|task| task.process)
+            else {
+                self.unarmed.remove(&id);
+                continue;
+            };
+            let others = self.kernel.threads(process);
+            let others = others.into_iter().filter(|thread| !threads.contains(thread));
+            let seized = others.filter(|thread| self.kernel.seize(*thread).is_ok()).collect();
+            self.join_threads(process, id, &seized);
+        }
+        if self.tasks.anyone_joins() {
+            return;
+        }
+        for id in std::mem::take(&mut self.unarmed) {
+            let (Some(space), Some(thread)) =
+                (self.spaces.get_mut(&id), self.tasks.of_space(id).first().copied())
+            else {
+                continue;
+            };
+            if let Some(left) = self.budget.fit(space.process) {
+                told_of_less_memory(&mut self.modules, left, self.budget.bytes());
             }
-            Status::Trapped => self.go_on(thread, 0)?,
-            Status::GroupStop => ignore_gone(system::resume(thread, Resume::Listen, 0))?,
-            Status::Signal(libc::SIGTRAP) if system::is_breakpoint(thread) => {
-                let signal = self.trap(thread)?;
-                self.go_on(thread, signal)?;
-            }
-            Status::Signal(signal) => self.go_on(thread, signal)?,
-            Status::SystemCall => {
-                self.system_call(thread)?;
-                self.go_on(thread, 0)?;
-            }
-            Status::Event(libc::PTRACE_EVENT_EXEC) => {
-                self.became |= self.root == Some(thread);
-                self.became_a_program(thread)?;
-                self.go_on(thread, 0)?;
-            }
-            Status::Event(_) => {
-                self.has_a_child(thread)?;
-                self.go_on(thread, 0)?;
+            if let Err(error) = space.look_at_mappings(thread, &mut self.modules) {
+                self.give_up(id, &unreadable(error));
             }
         }
-        Ok(())
     }
 
-    fn go_on(&mut self, thread: Pid, signal: i32) -> Result<()> {
-        let task = self.tasks.get(&thread);
-        let loading = task.and_then(|task| self.spaces.get(&task.space)).is_some_and(|space| space.loading);
-        let looked_at = task.is_some_and(|task| task.looked_at > 0);
-        let how = if self.letting_go {
-            Resume::Detach
-        } else if loading || looked_at || self.settings.until == Until::Output {
-            Resume::ToSystemCall
-        } else {
-            Resume::Run
+    /// Lets processes go whose memory may not be opened any more. What they fork could not be freed from breakpoints.
+    fn let_unreadable_go(&mut self) {
+        let spaces = if self.is_limited { self.tasks.spaces() } else { BTreeSet::new() };
+        for id in spaces {
+            let thread = self.tasks.of_space(id).into_iter().find(|thread| !self.kernel.has_ended(*thread));
+            let Some(Err(error)) = thread.map(|thread| self.kernel.memory(thread)) else { continue };
+            if error.kind() == io::ErrorKind::PermissionDenied {
+                self.give_up(id, &unreadable(error));
+            }
+        }
+    }
+
+    /// Children whose parents were killed before their report.
+    fn adopt_orphans(&mut self) {
+        let Some(before) = Instant::now().checked_sub(self.patience) else { return };
+        for child in self.tasks.orphans(before) {
+            let process = self.kernel.process_of(child).unwrap_or(child);
+            let kin =
+                self.tasks.of_process(process).first().and_then(|thread| self.tasks.get(*thread)).copied();
+            let space = match kin {
+                Some(task) => task.space,
+                None => match self.new_space(process, child) {
+                    Ok(mut space) => {
+                        if let Err(error) = space.find_breakpoints(child, &mut self.modules) {
+                            self.modules.losses.add(LEFT, 0, &error.to_string());
+                        }
+                        space.let_go(&self.modules);
+                        self.add_space(space)
+                    }
+                    Err(error) => {
+                        self.modules.losses.add(LEFT, 0, &error.to_string());
+                        self.tasks.abandon(child);
+                        let _ = self.kernel.resume(child, Resume::Detach, 0);
+                        continue;
+                    }
+                },
+            };
+            let leaves = kin.is_none_or(|task| task.state == State::Leaving);
+            self.tasks.abandon(child);
+            self.tasks.add(child, process, space, if leaves { State::Leaving } else { State::Following });
+            self.go_on(child, 0);
+        }
+    }
+
+    fn handle(&mut self, thread: Pid, status: Status) {
+        let done = match status {
+            Status::Exited(code) => return self.ended(thread, Ending::Exited(code)),
+            Status::Killed(signal) => return self.ended(thread, Ending::Killed(signal)),
+            Status::Trapped | Status::GroupStop => return self.has_stopped(thread, status),
+            Status::Signal(libc::SIGTRAP) if self.kernel.is_breakpoint(thread) => self.trap(thread),
+            Status::Signal(signal) => Ok(signal),
+            Status::SystemCall => self.system_call(thread).map(|()| 0),
+            Status::Event(libc::PTRACE_EVENT_EXEC) => self.became_a_program(thread).map(|()| 0),
+            Status::Event(_) => self.has_a_child(thread).map(|()| 0),
         };
-        if how == Resume::Detach {
+        let signal = done.unwrap_or_else(|error| {
+            if let Some(space) = self.tasks.get(thread).map(|task| task.space) {
+                self.give_up(space, &error);
+            }
+            0
+        });
+        self.go_on(thread, signal);
+    }
+
+    /// A thread has stopped because it begins, because we asked, or with its whole process.
+    fn has_stopped(&mut self, thread: Pid, status: Status) {
+        match self.tasks.stopped(thread) {
+            AtStop::Hold => self.free_unreadable(thread),
+            // It may have run a breakpoint just before it was stopped: that is reported next.
+            AtStop::LetGo if self.stands_behind_a_breakpoint(thread) => {
+                let _ = self.kernel.resume(thread, Resume::Run, 0);
+            }
+            AtStop::GoOn if status == Status::GroupStop => {
+                let _ = self.kernel.resume(thread, Resume::Listen, 0);
+            }
+            AtStop::GoOn | AtStop::LetGo => self.go_on(thread, 0),
+        }
+    }
+
+    /// Lets a stopped thread go on, or go. One that is gone, killed while it was stopped, is reported so.
+    fn go_on(&mut self, thread: Pid, signal: i32) {
+        let task = self.tasks.get(thread).copied();
+        let loading = task.and_then(|task| self.spaces.get(&task.space)).is_some_and(|space| space.loading);
+        let how = match task {
+            Some(task) if task.state == State::Leaving => Resume::Detach,
+            None => Resume::Detach,
+            Some(task) if loading || task.looked_at > 0 || self.settings.until == Until::Output => {
+                Resume::ToSystemCall
+            }
+            Some(_) => Resume::Run,
+        };
+        if self.kernel.resume(thread, how, signal) != Err(Errno::ESRCH) && how == Resume::Detach {
             self.forget(thread);
         }
-        ignore_gone(system::resume(thread, how, signal))
     }
 
     fn ended(&mut self, thread: Pid, ending: Ending) {
-        self.early.remove(&thread);
         self.forget(thread);
         if self.root == Some(thread) {
             self.ending = ending;
@@ -253,43 +353,64 @@ impl<'a> Tracer<'a> {
     }
 
     fn forget(&mut self, thread: Pid) {
-        let Some(task) = self.tasks.remove(&thread) else { return };
-        if self.tasks.values().any(|other| other.space == task.space) {
-            return;
-        }
-        if let Some(space) = self.spaces.remove(&task.space) {
+        if let Some(space) = self.tasks.forget(thread).and_then(|space| self.spaces.remove(&space)) {
             self.log.retire(&space);
         }
     }
 
-    /// A thread ran into a trap; the signal that it is to have, 0 where the trap was ours.
+    /// Ends the recording of one address space: takes its breakpoints out and lets its threads go.
+    fn give_up(&mut self, id: u32, error: &Error) {
+        self.modules.losses.add(LEFT, 0, &error.to_string());
+        self.let_space_go(id);
+    }
+
+    fn let_space_go(&mut self, id: u32) {
+        if let Some(space) = self.spaces.get_mut(&id) {
+            space.look_at_clock();
+            space.let_go(&self.modules);
+        }
+        for thread in self.tasks.leave(id) {
+            // One that is stopped already, or gone, needs none.
+            let _ = self.kernel.interrupt(thread);
+        }
+    }
+
+    /// A thread ran into a breakpoint; the signal that it is to have, 0 where the breakpoint was ours.
     fn trap(&mut self, thread: Pid) -> Result<i32> {
-        let Some(task) = self.tasks.get(&thread).copied() else { return Ok(libc::SIGTRAP) };
+        let Some(task) = self.tasks.get(thread).copied() else { return Ok(libc::SIGTRAP) };
         let Some(space) = self.spaces.get_mut(&task.space) else { return Ok(libc::SIGTRAP) };
-        let Some(mut registers) = ignore_gone_or(Registers::of(thread))? else { return Ok(0) };
+        let Some(mut registers) = ignore_gone(self.kernel.registers(thread))? else { return Ok(0) };
         let address = registers.trap_address();
         match space.meet(&self.modules, address) {
             None => return Ok(libc::SIGTRAP),
             Some(Met::TakenOut) => {}
             Some(Met::Mapped) => {
                 // What it stands at is a function that only returns.
-                if registers.return_from_function(&space.memory).is_none() {
+                let behind = space.place(address).and_then(|(module, inside)| {
+                    let module = self.modules.get(module);
+                    Some(module.behind_landing(inside)?.wrapping_add(address.wrapping_sub(inside)))
+                });
+                if let Some(behind) = behind {
+                    ignore_gone(self.kernel.go_to(thread, &registers, behind))?;
+                } else if registers.return_from_function(&*space.memory).is_some() {
+                    ignore_gone(self.kernel.set_registers(thread, &registers))?;
+                } else {
                     return Ok(libc::SIGSEGV);
                 }
                 let stopped = Instant::now();
-                space.look_at_mappings(&mut self.modules).map_err(unreadable)?;
+                space.look_at_mappings(thread, &mut self.modules).map_err(unreadable)?;
                 self.arming += stopped.elapsed();
                 for image in std::mem::take(&mut space.gone) {
                     self.log.retire_image(&image, space.processor_time);
                 }
-                ignore_gone(registers.put(thread))?;
                 return Ok(0);
             }
             Some(Met::Function(site)) => {
                 if self.windows.is_some() {
                     space.look_at_clock_now_and_then();
                 }
-                let caller = registers.return_address(thread).and_then(|address| space.place(address));
+                let caller =
+                    registers.return_address(&*space.memory).and_then(|address| space.place(address));
                 let taken = match &mut self.windows {
                     Some(windows) => {
                         windows.hit(task.space, space, &self.modules, site, thread, &mut self.log)
@@ -308,38 +429,42 @@ impl<'a> Tracer<'a> {
                         }
                     }
                 }
-                if self.modules.get(site.module).becomes_another(site.entry) {
+                if self.modules.get(site.module).changes_process(site.entry) {
                     self.look_at_system_calls(thread);
                 }
             }
         }
-        ignore_gone(registers.go_to(thread, address))?;
+        ignore_gone(self.kernel.go_to(thread, &registers, address))?;
         Ok(0)
     }
 
-    /// Looks at the next system calls of what may become another program soon; root's programs lose no rights by that.
+    /// Looks at the next system calls of what may change its rights or become another program soon.
     fn look_at_system_calls(&mut self, thread: Pid) {
         const SYSTEM_CALLS: u8 = 64;
-        if !nix::unistd::geteuid().is_root() {
-            self.tasks.entry(thread).and_modify(|task| task.looked_at = SYSTEM_CALLS);
+        if let Some(task) = self.tasks.get_mut(thread).filter(|_| self.is_limited) {
+            task.looked_at = SYSTEM_CALLS;
         }
     }
 
     fn system_call(&mut self, thread: Pid) -> Result<()> {
-        let Some(registers) = ignore_gone_or(Registers::of(thread))? else { return Ok(()) };
+        let Some(registers) = ignore_gone(self.kernel.registers(thread))? else { return Ok(()) };
         let call = registers.system_call();
-        if let Some(task) = self.tasks.get_mut(&thread).filter(|task| task.looked_at > 0) {
+        if let Some(task) = self.tasks.get_mut(thread).filter(|task| task.looked_at > 0) {
             task.looked_at -= 1;
             if let Some(path) = call.becomes().filter(|_| !call.ended) {
                 self.warn_of_other_rights(thread, path);
             }
+            if call.ended && call.changes_rights() {
+                // What this thread forks from now on may not be readable either, and could not be freed from breakpoints.
+                self.kernel.memory(thread).map(drop).map_err(unreadable)?;
+            }
         }
         let output = matches!(call.writes_to(), Some(1 | 2));
         self.over |= self.settings.until == Until::Output && output && !call.ended;
-        let space = self.tasks.get(&thread).and_then(|task| self.spaces.get_mut(&task.space));
+        let space = self.tasks.get(thread).and_then(|task| self.spaces.get_mut(&task.space));
         if let Some(space) = space.filter(|space| space.loading && call.ended && call.maps_code()) {
             let stopped = Instant::now();
-            space.look_at_mappings(&mut self.modules).map_err(unreadable)?;
+            space.look_at_mappings(thread, &mut self.modules).map_err(unreadable)?;
             self.arming += stopped.elapsed();
         }
         Ok(())
@@ -347,7 +472,7 @@ impl<'a> Tracer<'a> {
 
     /// A process is about to become the program whose path stands at this address of its memory.
     fn warn_of_other_rights(&mut self, process: Pid, path: u64) {
-        let Some(space) = self.tasks.get(&process).and_then(|task| self.spaces.get(&task.space)) else {
+        let Some(space) = self.tasks.get(process).and_then(|task| self.spaces.get(&task.space)) else {
             return;
         };
         let Some(path) = space.memory.text(path).map(PathBuf::from) else { return };
@@ -366,13 +491,15 @@ impl<'a> Tracer<'a> {
     }
 
     fn has_a_child(&mut self, parent: Pid) -> Result<()> {
-        let Some(child) = ignore_gone_or(ptrace::getevent(parent))? else { return Ok(()) };
-        let child = Pid::from_raw(child as i32);
-        let Some(task) = self.tasks.get(&parent).copied() else { return Ok(()) };
+        let Some(child) = ignore_gone(self.kernel.event_about(parent))? else { return Ok(()) };
+        if self.tasks.was_abandoned(child) {
+            return Ok(());
+        }
+        let Some(task) = self.tasks.get(parent).copied() else { return Ok(()) };
         let Some(space) = self.spaces.get(&task.space) else { return Ok(()) };
-        let shares = ignore_gone_or(Registers::of(parent))?
-            .is_some_and(|registers| registers.system_call().shares_memory(&space.memory));
-        let process = process_of(child).unwrap_or(child);
+        let shares = ignore_gone(self.kernel.registers(parent))?
+            .is_some_and(|registers| registers.system_call().shares_memory(&*space.memory));
+        let process = self.kernel.process_of(child).unwrap_or(child);
         let id = if shares || process == task.process {
             task.space
         } else {
@@ -381,54 +508,85 @@ impl<'a> Tracer<'a> {
                     if let Some(windows) = &self.windows {
                         windows.leave(task.space, &mut copy, &self.modules);
                     }
-                    self.add_space(copy)
+                    if task.state == State::Leaving {
+                        copy.let_go(&self.modules);
+                    }
+                    let id = self.add_space(copy);
+                    if self.unarmed.contains(&task.space) {
+                        self.unarmed.insert(id);
+                    }
+                    id
                 }
                 // It was killed before it ran.
-                Err(_) => return Ok(()),
+                Err(_) if self.kernel.has_ended(child) => return Ok(()),
+                Err(error) => {
+                    let copy = space.copied_to(child, Rc::clone(&space.memory));
+                    self.unreadable.insert(child, copy);
+                    if self.tasks.is_born(child) {
+                        self.free_unreadable(child);
+                    }
+                    return Err(unreadable(error));
+                }
             }
         };
-        self.tasks.insert(child, Task { process, space: id, looked_at: 0 });
+        let stopped = self.tasks.announced(child, parent, process, id);
         // A new process becomes another program after a few system calls, or hardly ever.
         if process != task.process {
             self.look_at_system_calls(child);
         }
-        if self.letting_go {
-            if let Some(space) = self.spaces.get_mut(&id) {
-                space.disarm_all(&self.modules);
-            }
-        }
-        if self.early.remove(&child) {
-            self.go_on(child, 0)?;
+        if stopped {
+            self.go_on(child, 0);
         }
         Ok(())
+    }
+
+    /// Takes the breakpoints out of a new process that may not be read, now that it has stopped, and lets it go.
+    fn free_unreadable(&mut self, child: Pid) {
+        let Some(mut copy) = self.unreadable.remove(&child) else { return };
+        let freed = self.kernel.force_memory(child).and_then(|memory| {
+            copy.memory = memory;
+            copy.let_go(&self.modules);
+            self.kernel.close_memory(child)
+        });
+        if let Err(error) = freed {
+            let reason =
+                "new processes from which breakpoints could not be taken out, as they may not be read";
+            self.modules.losses.add(reason, 0, &error.to_string());
+        }
+        self.tasks.forget(child);
+        let _ = self.kernel.resume(child, Resume::Detach, 0);
     }
 
     /// A process has become another program: its other threads are gone, and the one that is left has its id.
     fn became_a_program(&mut self, process: Pid) -> Result<()> {
         let stopped = Instant::now();
-        let space = Space::of(process).and_then(|mut space| {
-            if !self.letting_go {
-                space.begin(&mut self.modules)?;
-            }
-            Ok(space)
-        });
-        self.arming += stopped.elapsed();
-        let mut threads: Vec<Pid> = self
-            .tasks
-            .iter()
-            .filter(|(_, task)| task.process == process)
-            .map(|(thread, _)| *thread)
-            .collect();
-        threads.extend(ignore_gone_or(ptrace::getevent(process))?.map(|former| Pid::from_raw(former as i32)));
+        let leaves = self.tasks.get(process).is_some_and(|task| task.state == State::Leaving);
+        let mut threads: BTreeSet<Pid> = self.tasks.of_process(process).into_iter().collect();
+        threads.extend(ignore_gone(self.kernel.event_about(process))?);
         for thread in threads {
             self.forget(thread);
         }
-        let space = match space {
-            Ok(space) => self.add_space(space),
-            Err(_) if nix::sys::signal::kill(process, None).is_err() => return Ok(()),
-            Err(error) => return Err(unreadable(error)),
+        if leaves {
+            return Ok(());
+        }
+        let mut space = match self.new_space(process, process) {
+            Ok(space) => space,
+            Err(error) => {
+                // Not known any more, it is detached: the new program has no breakpoints.
+                let reason = "programs that may not be read, not recorded";
+                let path = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
+                self.modules.losses.add(reason, 0, &format!("{} ({error})", path.display()));
+                return Ok(());
+            }
         };
-        self.tasks.insert(process, Task { process, space, looked_at: 0 });
+        if let Some(left) = self.budget.fit(process) {
+            told_of_less_memory(&mut self.modules, left, self.budget.bytes());
+        }
+        let begun = space.begin(&mut self.modules);
+        let space = self.add_space(space);
+        self.tasks.add(process, process, space, State::Following);
+        self.arming += stopped.elapsed();
+        begun.map_err(unreadable)?;
         let executable = format!("/proc/{process}/exe");
         let privileged = std::fs::metadata(&executable).is_ok_and(|found| has_other_rights(&found));
         if privileged && !nix::unistd::geteuid().is_root() {
@@ -442,7 +600,7 @@ impl<'a> Tracer<'a> {
         Ok(())
     }
 
-    /// Takes every trap out and lets every thread go where it is.
+    /// Takes every breakpoint out and lets every thread go where it is.
     fn let_go(&mut self) -> Result<()> {
         if std::mem::replace(&mut self.letting_go, true) {
             return Ok(());
@@ -450,18 +608,31 @@ impl<'a> Tracer<'a> {
         if let Some(windows) = &mut self.windows {
             windows.close(&mut self.spaces, &self.modules, &mut self.log);
         }
-        for space in self.spaces.values_mut() {
-            space.look_at_clock();
-            space.disarm_all(&self.modules);
+        self.unarmed.clear();
+        for id in self.spaces.keys().copied().collect::<Vec<_>>() {
+            self.let_space_go(id);
         }
-        for thread in self.tasks.keys() {
-            ignore_gone(ptrace::interrupt(*thread))?;
-        }
-        self.alarm.ring(LOOK_AROUND).map_err(broken)?;
-        while !self.tasks.is_empty() || !self.early.is_empty() {
-            match system::wait() {
-                Ok(Some((thread, status))) => self.let_go_of(thread, status)?,
-                Ok(None) => {}
+        let (mut moved, mut silent) = (Instant::now(), 0);
+        // Children may be about to stop of whom nothing is known yet.
+        while silent < SILENT || !self.tasks.is_empty() {
+            match self.kernel.next(LOOK_AROUND) {
+                Ok(Some((thread, status))) => {
+                    (moved, silent) = (Instant::now(), 0);
+                    self.handle(thread, status);
+                }
+                Ok(None) => {
+                    silent += 1;
+                    self.adopt_orphans();
+                    for thread in self.tasks.threads() {
+                        if self.kernel.has_ended(thread) {
+                            self.forget(thread);
+                        }
+                    }
+                    // The kernel lets go with us what cannot be stopped now; but it would end a program that was started here.
+                    if self.root.is_none() && moved.elapsed() > UNSTOPPABLE {
+                        break;
+                    }
+                }
                 Err(Errno::ECHILD) => break,
                 Err(error) => return Err(broken(error)),
             }
@@ -472,22 +643,14 @@ impl<'a> Tracer<'a> {
         Ok(())
     }
 
-    fn let_go_of(&mut self, thread: Pid, status: Status) -> Result<()> {
-        let stopped = matches!(status, Status::Trapped | Status::GroupStop);
-        if stopped && self.tasks.contains_key(&thread) {
-            // It may have run a trap just before it was stopped: then it must be set back first.
-            if is_pending(thread, libc::SIGTRAP) && self.stands_behind_a_trap(thread)? {
-                return ignore_gone(system::resume(thread, Resume::Run, 0));
-            }
-            return self.go_on(thread, 0);
+    /// Whether a thread has run a breakpoint of ours, and this is yet to be reported.
+    fn stands_behind_a_breakpoint(&self, thread: Pid) -> bool {
+        if !self.kernel.is_pending(thread, libc::SIGTRAP) {
+            return false;
         }
-        self.handle(thread, status)
-    }
-
-    fn stands_behind_a_trap(&self, thread: Pid) -> Result<bool> {
-        let space = self.tasks.get(&thread).and_then(|task| self.spaces.get(&task.space));
-        let Some(registers) = ignore_gone_or(Registers::of(thread))? else { return Ok(false) };
-        Ok(space.is_some_and(|space| space.is_ours(&self.modules, registers.trap_address())))
+        let space = self.tasks.get(thread).and_then(|task| self.spaces.get(&task.space));
+        let (Some(space), Ok(registers)) = (space, self.kernel.registers(thread)) else { return false };
+        space.is_ours(&self.modules, registers.trap_address())
     }
 }
 
@@ -498,17 +661,29 @@ impl Drop for Tracer<'_> {
     }
 }
 
+/// Reason for the processes whose recording ended before they did.
+const LEFT: &str = "processes that could not be followed to their end, not recorded from then on";
+
+/// Whether we have the capability CAP_SYS_PTRACE.
+fn may_trace_everything() -> bool {
+    const CAP_SYS_PTRACE: u32 = 19;
+    let ours = status_field(Pid::this(), "CapEff").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
+    ours.is_some_and(|mask| mask >> CAP_SYS_PTRACE & 1 == 1)
+}
+
+fn told_of_less_memory(modules: &mut Modules<'_>, left: u64, budget: u64) {
+    const MIB: u64 = 1 << 20;
+    let reason = "control groups with little memory left, whose breakpoints may cost less";
+    modules.losses.add(reason, 0, &format!("{} MiB left, {} MiB for breakpoints", left / MIB, budget / MIB));
+}
+
 /// Whether a program runs with the rights of its owner or group, not of who starts it.
 pub(super) fn has_other_rights(file: &Metadata) -> bool {
     file.is_file() && file.permissions().mode() & 0o6000 != 0 && file.permissions().mode() & 0o111 != 0
 }
 
 /// A thread that is gone, killed while it was stopped, is none to ask: its end is told next.
-fn ignore_gone(done: nix::Result<()>) -> Result<()> {
-    ignore_gone_or(done).map(drop)
-}
-
-fn ignore_gone_or<T>(done: nix::Result<T>) -> Result<Option<T>> {
+fn ignore_gone<T>(done: nix::Result<T>) -> Result<Option<T>> {
     match done {
         Ok(value) => Ok(Some(value)),
         Err(Errno::ESRCH) => Ok(None),
@@ -520,6 +695,6 @@ fn broken(error: Errno) -> Error {
     Error::failed(format!("tracing the program failed: {error}"))
 }
 
-fn unreadable(error: std::io::Error) -> Error {
+fn unreadable(error: io::Error) -> Error {
     Error::failed(format!("the program's memory cannot be read: {error}"))
 }

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Folders for what is needed for a while, which only their owner enters, whatever the umask.
+
+use super::new_folder;
+use sediment::{Error, Result};
+use std::fs::{OpenOptions, Permissions};
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// A folder below TMPDIR that is removed when this goes.
+#[derive(Debug)]
+pub(crate) struct TemporaryFolder(tempfile::TempDir);
+
+impl TemporaryFolder {
+    pub(crate) fn new() -> Result<Self> {
+        let made =
+            tempfile::Builder::new().prefix("sediment-").permissions(Permissions::from_mode(0o700)).tempdir();
+        made.map(Self).map_err(|error| {
+            Error::failed(format!("a temporary folder cannot be made: {error}"))
+                .with_hint("set TMPDIR to a folder that takes new files and has room")
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Writes a new file in it, for its owner alone.
+    pub(crate) fn write(&self, name: &str, data: &[u8]) -> Result<PathBuf> {
+        let path = self.path().join(name);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        file.and_then(|mut file| file.write_all(data)).map_err(|error| {
+            Error::failed(format!("a temporary file cannot be written: {error}"))
+                .with_input(super::display(&path))
+        })?;
+        Ok(path)
+    }
+
+    /// Leaves it where it is.
+    pub(crate) fn keep(self) -> PathBuf {
+        self.0.keep()
+    }
+}
+
+/// A folder to work in: one that is removed in the end, or one that the user wants to keep.
+#[derive(Debug)]
+pub(crate) struct Workshop {
+    path: PathBuf,
+    /// Removes the folder when it goes.
+    _temporary: Option<TemporaryFolder>,
+}
+
+impl Workshop {
+    /// A new folder of this name, or a temporary one.
+    pub(crate) fn new(keep: Option<&Path>) -> Result<Self> {
+        let failed = |error: std::io::Error| Error::failed(format!("no folder to work in: {error}"));
+        let temporary = match keep {
+            Some(path) => new_folder(path).map(|()| None)?,
+            None => Some(TemporaryFolder::new()?),
+        };
+        let path = temporary.as_ref().map_or(keep.unwrap_or(Path::new(".")), TemporaryFolder::path);
+        Ok(Self { path: path.canonicalize().map_err(failed)?, _temporary: temporary })
+    }
+
+    /// Its absolute path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}

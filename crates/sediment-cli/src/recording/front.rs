@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The process that has the terminal while another records: passes on what it is asked by signals, and ends as the other ends.
+
+use crate::exit::ExitCode;
+use crate::files;
+use crate::ui::Ui;
+use sediment::measure::Stop;
+use sediment::measure::command::Outcome;
+use sediment::record::breakpoints::apart::Front;
+use sediment::{Error, Result};
+use signal_hook::consts::signal;
+use signal_hook::iterator::Signals;
+
+/// The signals that would end us, but those that cannot be caught or that the processor raises.
+const ENDING: &[i32] = &[
+    signal::SIGHUP,
+    signal::SIGINT,
+    signal::SIGQUIT,
+    signal::SIGABRT,
+    signal::SIGUSR1,
+    signal::SIGUSR2,
+    signal::SIGALRM,
+    signal::SIGTERM,
+    STKFLT,
+    signal::SIGXCPU,
+    signal::SIGXFSZ,
+    signal::SIGVTALRM,
+    signal::SIGPROF,
+    signal::SIGIO,
+    PWR,
+];
+const STKFLT: i32 = 16;
+const PWR: i32 = 30;
+/// The signals that programs give a meaning of their own.
+const REAL_TIME: std::ops::RangeInclusive<i32> = 34..=64;
+
+/// The signals at which a recording ends: not those that we were started to ignore, which the program is to ignore as well.
+fn ending() -> impl Iterator<Item = i32> {
+    let ignored = files::ignored_signals();
+    ENDING.iter().copied().chain(REAL_TIME).filter(move |signal| ignored >> (signal - 1) & 1 == 0)
+}
+
+/// A stop that these signals ask.
+pub(super) fn stop_on_signals() -> Result<Stop> {
+    let stop = Stop::new();
+    for signal in ending() {
+        signal_hook::flag::register(signal, stop.flag()).map_err(uncaught)?;
+    }
+    Ok(stop)
+}
+
+/// Lets the program begin and waits until it and the recorder have ended. The first signal ends the recording, later ones the recorder.
+pub(super) fn attend(mut front: Front, stop: &Stop, ui: &Ui) -> Result<ExitCode> {
+    let mut signals = Signals::new(ending().chain([signal::SIGCHLD])).map_err(uncaught)?;
+    front.begin();
+    let mut asked = u32::from(stop.asked());
+    if stop.asked() {
+        front.stop();
+    }
+    let outcome = loop {
+        if let Some(outcome) = front.look() {
+            break outcome;
+        }
+        for signal in signals.wait() {
+            if signal != signal::SIGCHLD {
+                asked += 1;
+                if asked == 1 { front.stop() } else { front.end() }
+            }
+        }
+    };
+    match outcome {
+        Outcome::Exited(code) => Ok(ExitCode::from(code as u8)),
+        Outcome::Signalled(number) => {
+            let why = format!("the process that records was ended by signal {number}; nothing was written");
+            Err(Error::failed(why).with_hint("a program that it had started ended with it"))
+        }
+        Outcome::OutOfTime | Outcome::Stopped => {
+            ui.note("it is unknown how the process that records ended");
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+fn uncaught(error: std::io::Error) -> Error {
+    Error::failed(format!("signals cannot be caught: {error}"))
+}

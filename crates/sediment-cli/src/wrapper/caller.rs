@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who called the wrapper, and where that one would have looked for its linker.
+//!
+//! GCC names its way in COMPILER_PATH, and hands that and COLLECT_GCC to what it calls. clang takes the folders of `-B`, then those of
+//! COMPILER_PATH, then its own, and passes nothing on. Whoever is no compiler (make, a shell) takes the first on PATH.
+
+use super::called_as;
+use super::linker::{folders, variable};
+use crate::files;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// What called the wrapper: the family of compilers decides where linkers are looked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Caller {
+    Gcc,
+    /// With the folders of its `-B`, and the one that it lies in.
+    Clang(Vec<PathBuf>),
+    Other,
+}
+
+impl Caller {
+    pub(super) fn find() -> Self {
+        // Wrappers that wait for one another.
+        const MOST_WRAPPERS: usize = 8;
+        if variable("COLLECT_GCC").is_some() {
+            return Self::Gcc;
+        }
+        let mut process = std::os::unix::process::parent_id();
+        for _ in 0..MOST_WRAPPERS {
+            let Ok(program) = std::fs::read_link(format!("/proc/{process}/exe")) else { break };
+            let name = files::base_name(&program);
+            match compiler(&name) {
+                Some(Compiler::Gcc) => return Self::Gcc,
+                Some(Compiler::Clang) => {
+                    let mut folders = prefixes(&words_of(process));
+                    folders.extend(self::folders(&variable("COMPILER_PATH").unwrap_or_default()));
+                    folders.extend(program.parent().map(Path::to_path_buf));
+                    return Self::Clang(folders);
+                }
+                None => {}
+            }
+            // Another wrapper: whoever called that one counts.
+            if name != env!("CARGO_BIN_NAME") && called_as(&[name.into()]).is_none() {
+                break;
+            }
+            let Some(caller) = called_as(&words_of(process)).and_then(|_| parent(process)) else { break };
+            process = caller;
+        }
+        Self::Other
+    }
+
+    /// Where it looks before PATH.
+    pub(super) fn folders(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Gcc => folders(&variable("COMPILER_PATH").unwrap_or_default()),
+            Self::Clang(folders) => folders.clone(),
+            Self::Other => Vec::new(),
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Compiler {
+    Gcc,
+    Clang,
+}
+
+/// The family of a compiler driver, by the name of its file: with the machine that it compiles for before it, and a release behind it.
+fn compiler(name: &str) -> Option<Compiler> {
+    const GCC: &[&str] = &[
+        "gcc", "g++", "cc", "c++", "c89", "c99", "gfortran", "gdc", "gccgo", "gm2", "gcobol", "xgcc", "xg++",
+        "collect2",
+    ];
+    const CLANG: &[&str] = &[
+        "clang",
+        "clang++",
+        "flang",
+        "icx",
+        "icpx",
+        "ifx",
+        "dpcpp",
+        "amdclang",
+        "amdclang++",
+        "amdflang",
+        "armclang",
+        "armclang++",
+        "armflang",
+    ];
+    let is_release = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let mut parts: Vec<&str> = name.split('-').collect();
+    if parts.len() > 1 && parts.last().is_some_and(|part| is_release(part)) {
+        parts.pop();
+    }
+    // clang-cl, flang-new
+    if parts.len() > 1 && parts.last().is_some_and(|part| matches!(*part, "cl" | "new")) {
+        parts.pop();
+    }
+    let own = parts.last()?;
+    if GCC.contains(own) { Some(Compiler::Gcc) } else { CLANG.contains(own).then_some(Compiler::Clang) }
+}
+
+/// The folders of `-B` on a compiler's command line.
+fn prefixes(words: &[OsString]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut words = words.iter().skip(1);
+    while let Some(word) = words.next() {
+        let value = match word.as_bytes() {
+            b"-B" | b"--prefix" => words.next().map(|next| next.as_bytes()),
+            bytes => bytes.strip_prefix(b"-B").or_else(|| bytes.strip_prefix(b"--prefix=")),
+        };
+        found.extend(value.map(|value| PathBuf::from(OsStr::from_bytes(value))));
+    }
+    found
+}
+
+/// The command line of a process, in as few system calls as it takes.
+fn words_of(process: u32) -> Vec<OsString> {
+    let mut bytes = vec![0; 32 << 10];
+    let mut length = 0;
+    if let Ok(mut file) = File::open(format!("/proc/{process}/cmdline")) {
+        while let Ok(more @ 1..) = file.read(&mut bytes[length..]) {
+            length += more;
+            if length < bytes.len() {
+                break;
+            }
+            bytes.resize(2 * length, 0);
+        }
+    }
+    bytes.truncate(length);
+    let mut words: Vec<OsString> =
+        bytes.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect();
+    words.pop();
+    words
+}
+
+/// The process that started another.
+fn parent(process: u32) -> Option<u32> {
+    let stat = std::fs::read(format!("/proc/{process}/stat")).ok()?;
+    let text = String::from_utf8_lossy(&stat);
+    // The name of the program may hold anything.
+    text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compilers_are_known_by_their_names() {
+        let rows: &[(&str, Option<Compiler>)] = &[
+            ("gcc", Some(Compiler::Gcc)),
+            ("cc", Some(Compiler::Gcc)),
+            ("x86_64-linux-gnu-gcc-12", Some(Compiler::Gcc)),
+            ("aarch64-linux-gnu-g++", Some(Compiler::Gcc)),
+            ("c++-14.2.0", Some(Compiler::Gcc)),
+            ("arm-none-eabi-gfortran-13", Some(Compiler::Gcc)),
+            ("collect2", Some(Compiler::Gcc)),
+            ("clang", Some(Compiler::Clang)),
+            ("clang-19", Some(Compiler::Clang)),
+            ("clang++-19", Some(Compiler::Clang)),
+            ("clang-cl", Some(Compiler::Clang)),
+            ("riscv64-unknown-elf-clang", Some(Compiler::Clang)),
+            ("flang-new", Some(Compiler::Clang)),
+            ("make", None),
+            ("bash", None),
+            ("dash", None),
+            ("python3.11", None),
+            ("timeout", None),
+            ("ninja", None),
+            ("rustc", None),
+            ("gcc-wrapper", None),
+            ("12", None),
+            ("-12", None),
+            ("", None),
+        ];
+        for (name, expected) in rows {
+            assert_eq!(compiler(name), *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn folders_that_a_compiler_was_given() {
+        let words =
+            ["clang", "-B", "/a", "-B/b", "x.o", "--prefix=/c", "--prefix", "/d", "-B"].map(OsString::from);
+        assert_eq!(prefixes(&words), ["/a", "/b", "/c", "/d"].map(PathBuf::from));
+    }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is linked, read as far as it can be read again by the linker.
+
+use crate::files;
+use sediment::binary::objects::Objects;
+use sediment::link::command_line::{Input, LinkLine};
+use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// The most that is read of an input, and of all of a link.
+const LARGEST_INPUT: u64 = 2 << 30;
+const LARGEST_INPUTS: u64 = 16 << 30;
+
+/// A word of the command line that names a pipe, a socket or a device: who opens it first has it.
+pub(super) fn read_once(line: &LinkLine) -> Option<PathBuf> {
+    let inputs = line.inputs.iter().filter_map(|input| match input {
+        Input::Path(path) => Some(path),
+        Input::Library(_) => None,
+    });
+    let named = inputs.chain(&line.values).map(Path::new);
+    let is_read_once = |path: &&Path| std::fs::metadata(path).is_ok_and(|found| is_read_once(&found));
+    named.into_iter().find(is_read_once).map(Path::to_path_buf)
+}
+
+/// Whether something is gone once it is read. /dev/null is as empty as ever.
+pub(super) fn is_read_once(found: &Metadata) -> bool {
+    let kind = found.file_type();
+    let is_null = || std::fs::metadata("/dev/null").is_ok_and(|null| null.rdev() == found.rdev());
+    kind.is_fifo() || kind.is_socket() || kind.is_block_device() || (kind.is_char_device() && !is_null())
+}
+
+/// The functions of what is linked, as far as the files tell.
+pub(super) fn read(line: &LinkLine) -> Objects {
+    let lto = line.plugin.is_some();
+    let mut objects = Objects::default();
+    let mut left = LARGEST_INPUTS;
+    for input in &line.inputs {
+        let Some(path) = path_of(input, line) else { continue };
+        if files::base_name(&path).split('.').any(|part| part == "so") {
+            continue;
+        }
+        match files::read_at_most(&path, LARGEST_INPUT.min(left)) {
+            Ok(bytes) => {
+                left -= bytes.len() as u64;
+                objects.add(&path.to_string_lossy(), &bytes, lto);
+            }
+            Err(_) => objects.unknown += 1,
+        }
+    }
+    objects
+}
+
+/// Where an input is; None for a shared library, which holds nothing that is placed.
+fn path_of(input: &Input, line: &LinkLine) -> Option<PathBuf> {
+    let name = match input {
+        Input::Path(path) => return Some(PathBuf::from(path)),
+        Input::Library(name) => name,
+    };
+    let file = |ending: &str| match name.as_bytes().strip_prefix(b":") {
+        Some(exact) => OsStr::from_bytes(exact).to_owned(),
+        None => {
+            let mut file = OsString::from("lib");
+            file.push(name);
+            file.push(ending);
+            file
+        }
+    };
+    for folder in &line.search {
+        let shared = Path::new(folder).join(file(".so"));
+        if !line.prefers_archives && shared.is_file() {
+            return None;
+        }
+        let archive = Path::new(folder).join(file(".a"));
+        if archive.is_file() {
+            return Some(archive);
+        }
+    }
+    None
+}

@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs that a recorder harms easily: they end as they do without it, and nothing is left in them.
+
+use super::support::{Need, case};
+use super::{PATIENCE, Running, Workshop, assert_untouched, code, err, number_in, repeats, text};
+use libtest_mimic::Trial;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+pub fn cases() -> Vec<Trial> {
+    let compiler = [Need::Program("cc")];
+    let another_user = [Need::Program("cc"), Need::Program("setpriv"), Need::Root];
+    vec![
+        case("libraries_come_and_go_while_rates_are_estimated", &compiler, libraries_come_and_go),
+        case("a_program_is_let_go_while_it_loads_libraries", &compiler, let_go_while_it_loads),
+        case("what_becomes_unreadable_goes_on", &another_user, what_becomes_unreadable_goes_on),
+        case("unreadable_programs_go_on", &another_user, unreadable_programs_go_on),
+        case("programs_that_give_up_rights_go_on", &another_user, programs_that_give_up_rights_go_on),
+        case("every_signal_takes_the_breakpoints_out", &compiler, every_signal_takes_the_breakpoints_out),
+        case("a_killed_front_lets_the_program_go", &compiler, a_killed_front_lets_the_program_go),
+        case("code_that_is_writable_is_left_alone", &compiler, code_that_is_writable_is_left_alone),
+        case("a_file_that_is_replaced_is_one_loss", &compiler, a_file_that_is_replaced_is_one_loss),
+        case("code_may_be_unexecutable_for_a_moment", &compiler, code_may_be_unexecutable_for_a_moment),
+        case("no_breakpoint_stands_inside_an_instruction", &compiler, no_breakpoint_inside_an_instruction),
+        case("a_process_whose_first_thread_has_ended_is_recorded", &compiler, first_thread_has_ended),
+        case("breakpoints_keep_to_their_memory", &compiler, breakpoints_keep_to_their_memory),
+    ]
+}
+
+const LIBRARY: &str = "int inner(int x) { return x * 2; } int outer(int x) { return inner(x) + 1; }";
+
+/// Loads and unloads a library again and again, calling many functions between, until told by argument; exits with 42.
+fn loads() -> String {
+    let functions: String = (0..300)
+        .map(|index| format!("__attribute__((noinline)) long b{index}(long x) {{ volatile long a = x + {index}; return a; }}\n"))
+        .collect();
+    let calls: String = (0..300).map(|index| format!("s += b{index}(s);")).collect();
+    format!(
+        r#"#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+{functions}
+long all(long s) {{ {calls} return s; }}
+int main(int count, char **words) {{
+    long s = 0, rounds = atol(words[1]);
+    for (long i = 0; i < rounds; i++) {{
+        for (int j = 0; j < 20; j++) all(j);
+        void *library = dlopen(i & 1 ? "./libone.so" : "./libtwo.so", RTLD_NOW);
+        if (!library) return 1;
+        s += ((int (*)(int)) dlsym(library, "outer"))((int) i & 7);
+        dlclose(library);
+    }}
+    printf("%ld\n", s);
+    return 42;
+}}
+"#
+    )
+}
+
+fn shop_of_loads() -> (Workshop, PathBuf) {
+    let shop = Workshop::new();
+    for name in ["libone.so", "libtwo.so"] {
+        shop.compile(name, LIBRARY, &["-shared", "-fPIC", "-O0"]);
+    }
+    let program = shop.compile("loads", &loads(), &["-ldl"]);
+    (shop, program)
+}
+
+fn libraries_come_and_go() {
+    let (shop, program) = shop_of_loads();
+    let without = Command::new(&program).arg("20000").current_dir(shop.path()).output().unwrap();
+    assert_eq!(code(&without), 42);
+    for seed in 0..repeats() {
+        let options = ["--overhead", "60%", "--seed", &seed.to_string()];
+        let recorded = shop.record(&options, &[text(&program), "20000"]).output().unwrap();
+        assert_eq!(code(&recorded), 42, "{}", err(&recorded));
+        assert_eq!(recorded.stdout, without.stdout);
+        shop.profile();
+    }
+}
+
+fn let_go_while_it_loads() {
+    let (shop, program) = shop_of_loads();
+    let without = Command::new(&program).arg("30000").current_dir(shop.path()).output().unwrap();
+    for run in 0..2 * repeats() {
+        let seconds = format!("0.{}", run % 4 + 1);
+        let options = ["--startup", "--seconds", &seconds];
+        let recorded = shop.record(&options, &[text(&program), "30000"]).output().unwrap();
+        assert_eq!(code(&recorded), 42, "{}", err(&recorded));
+        assert_eq!(recorded.stdout, without.stdout);
+    }
+}
+
+/// The recorder as a user who may not read what others run; files of the shop are for all.
+fn as_another_user(shop: &Workshop, command: &[&str]) -> Command {
+    std::fs::set_permissions(shop.path(), Permissions::from_mode(0o777)).unwrap();
+    // Others may not enter the folders that root builds in.
+    let sediment = shop.path().join("sediment");
+    if !sediment.exists() {
+        std::fs::copy(env!("CARGO_BIN_EXE_sediment"), &sediment).unwrap();
+    }
+    let mut record = Command::new("setpriv");
+    record.args(["--reuid=65534", "--regid=65534", "--clear-groups", text(&sediment), "record"]);
+    record.args(["-o", "recorded.gv", "--method", "breakpoints", "--"]).args(command);
+    record.current_dir(shop.path()).stdin(Stdio::null());
+    record
+}
+
+/// As the root of a container, who may not trace what has other rights.
+fn without_the_right_to_trace(shop: &Workshop, command: &[&str]) -> Command {
+    let mut record = Command::new("setpriv");
+    record.args(["--bounding-set", "-sys_ptrace", env!("CARGO_BIN_EXE_sediment"), "record"]);
+    record.args(["-o", "recorded.gv", "--method", "breakpoints", "--"]).args(command);
+    record.current_dir(shop.path()).stdin(Stdio::null());
+    record
+}
+
+fn output_in_time(mut command: Command) -> std::process::Output {
+    let mut running = Running(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let started = Instant::now();
+    while running.0.try_wait().unwrap().is_none() {
+        assert!(started.elapsed() < PATIENCE, "the recorder hangs");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    running.end_of_pipes()
+}
+
+/// Becomes unreadable by the C library's function, or by a system call of its own, then forks; the children call functions.
+const UNREADABLE: &str = r#"
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+__attribute__((noinline)) int next(int x) { return x + 1; }
+__attribute__((noinline)) int last(int x) { return next(x); }
+static void hide(int directly) {
+    if (directly) {
+        long result;
+        __asm__ volatile("syscall" : "=a"(result) : "a"(SYS_prctl), "D"(PR_SET_DUMPABLE), "S"(0L) : "rcx", "r11", "memory");
+    } else {
+        prctl(PR_SET_DUMPABLE, 0);
+    }
+}
+int main(int count, char **words) {
+    int sum = 0, status;
+    hide(count > 1);
+    for (int i = 0; i < 5; i++) {
+        pid_t child = fork();
+        if (child == 0) _exit(last(i));
+        waitpid(child, &status, 0);
+        sum += WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
+    }
+    printf("sum=%d dumpable=%d\n", sum, prctl(PR_GET_DUMPABLE));
+    return 4;
+}
+"#;
+
+fn what_becomes_unreadable_goes_on() {
+    let shop = Workshop::new();
+    let program = shop.compile("unreadable", UNREADABLE, &[]);
+    for arguments in [&[text(&program)][..], &[text(&program), "directly"]] {
+        for _ in 0..repeats() {
+            let recorded = output_in_time(as_another_user(&shop, arguments));
+            assert_eq!(
+                String::from_utf8_lossy(&recorded.stdout),
+                "sum=15 dumpable=0\n",
+                "{}",
+                err(&recorded)
+            );
+            assert_eq!(code(&recorded), 4, "{}", err(&recorded));
+            assert!(err(&recorded).contains("could not be followed to their end"), "{}", err(&recorded));
+        }
+    }
+}
+
+fn unreadable_programs_go_on() {
+    let shop = Workshop::new();
+    let hidden = shop.compile("hidden", "int main(void) { return 3; }", &[]);
+    std::fs::set_permissions(&hidden, Permissions::from_mode(0o711)).unwrap();
+    let script = format!("{}; test $? = 3 && exit 23", text(&hidden));
+    let recorded = output_in_time(as_another_user(&shop, &["sh", "-c", &script]));
+    assert_eq!(code(&recorded), 23, "{}", err(&recorded));
+    assert!(err(&recorded).contains("programs that may not be read, not recorded: 1"), "{}", err(&recorded));
+}
+
+fn programs_that_give_up_rights_go_on() {
+    let shop = Workshop::new();
+    let drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "id", "-u"];
+    let recorded = output_in_time(without_the_right_to_trace(&shop, &drop));
+    assert_eq!(String::from_utf8_lossy(&recorded.stdout), "65534\n", "{}", err(&recorded));
+    assert_eq!(code(&recorded), 0, "{}", err(&recorded));
+    let script = format!("{}; echo end $?; exit 41", drop.join(" "));
+    let recorded = output_in_time(without_the_right_to_trace(&shop, &["sh", "-c", &script]));
+    assert_eq!(String::from_utf8_lossy(&recorded.stdout), "65534\nend 0\n", "{}", err(&recorded));
+    assert_eq!(code(&recorded), 41, "{}", err(&recorded));
+}
+
+/// Says its process in a file, then calls functions until it is ended.
+const BUSY: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+__attribute__((noinline)) int one(int x) { volatile int a = x; return a; }
+__attribute__((noinline)) int two(int x) { return one(x) + one(x + 1); }
+int main(int count, char **words) {
+    FILE *place = fopen(words[1], "w");
+    fprintf(place, "%d\n", getpid());
+    fclose(place);
+    for (long i = 0;; i++) { free(malloc(i % 512)); two((int) i); }
+}
+"#;
+
+/// Starts the busy program, and a recorder of it; the recorder and the process.
+fn busy_and_recorded(shop: &Workshop) -> (Running, Running, i32) {
+    let program = shop.compile("busy", BUSY, &[]);
+    let place = shop.path().join("busy.pid");
+    let busy = Running(Command::new(program).arg(&place).stdin(Stdio::null()).spawn().unwrap());
+    let process = number_in(&place);
+    let mut record = shop.record(&["--pid", &process.to_string(), "--seconds", "50"], &[]);
+    let recorder = Running(record.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    // It stands behind a tracer and has breakpoints.
+    let started = Instant::now();
+    while traced_by(process) == "0" {
+        assert!(started.elapsed() < PATIENCE, "it is not recorded");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    (busy, recorder, process)
+}
+
+fn traced_by(process: i32) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    status.lines().find_map(|line| line.strip_prefix("TracerPid:")).unwrap().trim().to_owned()
+}
+
+fn every_signal_takes_the_breakpoints_out() {
+    for signal in [
+        "QUIT", "USR1", "USR2", "ALRM", "XCPU", "STKFLT", "IO", "PWR", "TERM", "HUP", "VTALRM", "PROF",
+        "XFSZ", "RTMIN",
+    ] {
+        let shop = Workshop::new();
+        let (busy, recorder, process) = busy_and_recorded(&shop);
+        let ended = recorder.end(&format!("-{signal}"));
+        assert_eq!(code(&ended), 0, "{signal}: {}", err(&ended));
+        assert_untouched(process);
+        shop.profile();
+        drop(busy);
+    }
+    // The process that traces may be sent signals as well, such as by whoever ends all of a service.
+    for signal in ["TERM", "INT", "QUIT", "SEGV", "BUS", "ILL", "FPE", "TRAP", "SYS"] {
+        let shop = Workshop::new();
+        let (busy, mut recorder, process) = busy_and_recorded(&shop);
+        let tracer = traced_by(process);
+        // It is a thread of the process that is to be signalled.
+        let group = std::fs::read_to_string(format!("/proc/{tracer}/status")).unwrap();
+        let group = group.lines().find_map(|line| line.strip_prefix("Tgid:")).unwrap().trim().to_owned();
+        assert!(Command::new("kill").args([&format!("-{signal}"), &group]).status().unwrap().success());
+        let ended = recorder.end_of_pipes();
+        assert_eq!(code(&ended), 0, "{signal}: {}", err(&ended));
+        assert_untouched(process);
+        shop.profile();
+        drop(busy);
+    }
+}
+
+fn a_killed_front_lets_the_program_go() {
+    let shop = Workshop::new();
+    let (busy, mut recorder, process) = busy_and_recorded(&shop);
+    recorder.0.kill().unwrap();
+    recorder.0.wait().unwrap();
+    let started = Instant::now();
+    while !shop.path().join("recorded.gv").exists() {
+        assert!(started.elapsed() < PATIENCE, "nothing was kept");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(traced_by(process), "0");
+    assert_untouched(process);
+    shop.profile();
+    drop(busy);
+}
+
+fn code_that_is_writable_is_left_alone() {
+    let shop = Workshop::new();
+    // A counter in the same pages as functions: whoever writes pages back loses counts.
+    let source = r#"
+static volatile long counter = 1;
+__attribute__((noinline)) long one(long x) { return x + 1; }
+__attribute__((noinline)) long two(long x) { return one(x) + 1; }
+static long call(long number, long a, long b, long c) {
+    long result;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
+    return result;
+}
+void _start(void) {
+    long lost = 0;
+    counter = 0;
+    for (long i = 0; i < 400000000; i++) {
+        counter = counter + 1;
+        if (counter != i + 1) { lost++; counter = i + 1; }
+        if ((i & 15) == 0) two(i);
+    }
+    if (lost == 0) call(1, 1, (long) "whole\n", 6);
+    call(231, lost ? 1 : 2, 0, 0);
+}
+"#;
+    let flags = [
+        "-static",
+        "-nostdlib",
+        "-ffreestanding",
+        "-fno-stack-protector",
+        "-fcf-protection=none",
+        "-Wl,-N",
+        "-w",
+    ];
+    let program = shop.compile("writable", source, &flags);
+    let script = format!("{}; exit $?", text(&program));
+    let recorded = shop.record(&["--overhead", "80%"], &["sh", "-c", &script]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&recorded.stdout), "whole\n", "{}", err(&recorded));
+    assert_eq!(code(&recorded), 2, "{}", err(&recorded));
+    let said = "files whose code is mapped writable, not recorded there: 1, such as writable";
+    assert!(err(&recorded).contains(said), "{}", err(&recorded));
+}
+
+fn a_file_that_is_replaced_is_one_loss() {
+    let shop = Workshop::new();
+    let script = "for i in 1 2; do printf 'int f%d(int x) { return x + %d; } int main(void) { return f%d(0); }' $i $i $i > try.c; \
+                  cc -O0 -Wl,--build-id try.c -o try && ./try; echo $?; done; exit 32";
+    let recorded = shop.record(&[], &["sh", "-c", script]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&recorded.stdout), "1\n2\n", "{}", err(&recorded));
+    assert_eq!(code(&recorded), 32, "{}", err(&recorded));
+    let said = "files that are not those recorded any more: 1, such as try";
+    assert!(err(&recorded).contains(said), "{}", err(&recorded));
+    shop.profile();
+}
+
+fn code_may_be_unexecutable_for_a_moment() {
+    let shop = Workshop::new();
+    for name in ["libone.so", "libtwo.so"] {
+        shop.compile(name, LIBRARY, &["-shared", "-fPIC", "-O0"]);
+    }
+    let source = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <sys/mman.h>
+int main(void) {
+    void *one = dlopen("./libone.so", RTLD_NOW);
+    int (*f)(int) = (int (*)(int)) dlsym(one, "outer");
+    void *page = (void *) ((unsigned long) f & ~4095ul);
+    mprotect(page, 4096, PROT_READ | PROT_WRITE);
+    void *two = dlopen("./libtwo.so", RTLD_NOW);
+    mprotect(page, 4096, PROT_READ | PROT_EXEC);
+    int (*g)(int) = (int (*)(int)) dlsym(two, "outer");
+    printf("%d %d\n", f(3), g(3));
+    return 12;
+}
+"#;
+    let program = shop.compile("moment", source, &["-ldl"]);
+    for options in [&[][..], &["--startup"]] {
+        let recorded = shop.record(options, &[text(&program)]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&recorded.stdout), "7 7\n", "{}", err(&recorded));
+        assert_eq!(code(&recorded), 12, "{}", err(&recorded));
+    }
+}
+
+fn no_breakpoint_inside_an_instruction() {
+    let shop = Workshop::new();
+    let source = r#"
+#include <stdio.h>
+void counted(int *);
+void counted_alone(int *);
+__asm__(".text\n.globl counted\n.type counted,@function\ncounted: lock\n"
+        ".globl counted_alone\n.type counted_alone,@function\ncounted_alone: incl (%rdi)\n ret\n"
+        ".size counted,.-counted\n.size counted_alone,.-counted_alone");
+int main(void) {
+    int x = 0;
+    for (int i = 0; i < 10; i++) counted(&x);
+    counted_alone(&x);
+    printf("%d\n", x);
+    return 6;
+}
+"#;
+    let program = shop.compile("inside", source, &[]);
+    let recorded = shop.record(&[], &[text(&program)]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&recorded.stdout), "11\n", "{}", err(&recorded));
+    assert_eq!(code(&recorded), 6, "{}", err(&recorded));
+    let said = "function symbols inside of an instruction of another function, not recorded: 1, such as counted_alone";
+    assert!(err(&recorded).contains(said), "{}", err(&recorded));
+}
+
+fn first_thread_has_ended() {
+    let shop = Workshop::new();
+    let source = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+__attribute__((noinline)) int worked(int x) { volatile int a = x; return a; }
+static void *work(void *place) {
+    usleep(100000);
+    FILE *file = fopen(place, "w");
+    fprintf(file, "%d\n", getpid());
+    fclose(file);
+    for (int i = 0;; i++) { worked(i); usleep(100); }
+    return 0;
+}
+int main(int count, char **words) {
+    pthread_t thread;
+    pthread_create(&thread, 0, work, words[1]);
+    pthread_exit(0);
+}
+"#;
+    let program = shop.compile("headless", source, &[]);
+    let place = shop.path().join("headless.pid");
+    let running = Running(Command::new(program).arg(&place).stdin(Stdio::null()).spawn().unwrap());
+    let process = number_in(&place);
+    let recorded = shop.record(&["--pid", &process.to_string(), "--seconds", "1"], &[]).output().unwrap();
+    assert_eq!(code(&recorded), 0, "{}", err(&recorded));
+    let firsts = super::firsts(&shop.profile(), "headless");
+    assert!(firsts.iter().any(|(_, name)| name == "worked"), "{firsts:?}");
+    drop(running);
+}
+
+fn breakpoints_keep_to_their_memory() {
+    let shop = Workshop::new();
+    let program = shop.compile("plain", &super::programs::plain(), &[]);
+    let recorded = shop.record(&["--startup", "--max-memory", "8K"], &[text(&program)]).output().unwrap();
+    assert_eq!(code(&recorded), 7, "{}", err(&recorded));
+    assert!(
+        err(&recorded).contains("beyond the memory that breakpoints may cost (--max-memory)"),
+        "{}",
+        err(&recorded)
+    );
+    let wrong = shop.record(&["--max-memory", "much"], &[text(&program)]).output().unwrap();
+    assert_eq!(code(&wrong), 2, "{}", err(&wrong));
+}

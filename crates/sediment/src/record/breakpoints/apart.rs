@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The two processes of a recording: whatever happens to the one that has the terminal, the other lets go what it traces.
+//!
+//! ```text
+//!   front, where the user started it ──── forks, is the parent of ──► the program
+//!      │  the terminal, its signals, the exit code                       ▲
+//!      │ forks                                                           │ traces
+//!      ▼                                                                 │
+//!   recorder, in a session of its own ─────────────────────────────────┘
+//!         reads files, sets breakpoints, writes the profile
+//! ```
+//!
+//! They share a socket. The recorder says when the program may begin; the front says that the recording is to end, or how the
+//! program ended. When the front is gone, the socket is closed, which ends the recording as well: what was recorded is kept.
+
+use super::system::{self, Waiting};
+use crate::error::{Error, Result};
+use crate::measure::Stop;
+use crate::measure::command::Outcome;
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, setsid};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, channel};
+
+/// The process that this is after [`part`].
+#[derive(Debug)]
+pub enum Side {
+    /// The one that was started by the user.
+    Front(Front),
+    /// The one that records.
+    Recorder(Link),
+}
+
+/// Forks the process that records, and before it the program to record, which waits; none where running processes are recorded. Must be
+/// called while this process has one thread.
+///
+/// # Errors
+/// When a process cannot be made.
+pub fn part(program: Option<&[OsString]>) -> Result<Side> {
+    let failed = |error: io::Error| Error::failed(format!("the recording cannot be started: {error}"));
+    let program = program.map(system::fork_program).transpose().map_err(failed)?;
+    // Made behind the fork: the end of the socket is told once nobody has its other side.
+    let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+    let process = program.as_ref().map(|program| program.process);
+    match system::fork_ourselves().map_err(failed)? {
+        ForkResult::Parent { child } => {
+            drop(theirs);
+            silence(true).map_err(failed)?;
+            Ok(Side::Front(Front { recorder: child, recorded: None, program, process, socket: ours }))
+        }
+        ForkResult::Child => {
+            drop((ours, program));
+            setsid().map_err(|error| failed(error.into()))?;
+            silence(false).map_err(failed)?;
+            Ok(Side::Recorder(Link { process, socket: theirs, reports: None }))
+        }
+    }
+}
+
+/// Lets go of the standard input, and if so of the standard output: they are the program's, and who is at their other end is to
+/// notice when the program closes them.
+fn silence(output: bool) -> io::Result<()> {
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    dup2_stdin(&null)?;
+    if output {
+        dup2_stdout(&null)?;
+    }
+    Ok(())
+}
+
+/// What the front tells the recorder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Report {
+    /// The recording is to end.
+    Stop,
+    /// The program could not be started, for this reason (an errno).
+    NotStarted(i32),
+    /// It ended.
+    Ended(Outcome),
+}
+
+impl Report {
+    const LENGTH: usize = 5;
+
+    fn to_bytes(self) -> [u8; Self::LENGTH] {
+        let (tag, number) = match self {
+            Self::Stop => (b's', 0),
+            Self::NotStarted(errno) => (b'n', errno),
+            Self::Ended(Outcome::Exited(code)) => (b'e', code),
+            Self::Ended(Outcome::Signalled(signal)) => (b'k', signal),
+            Self::Ended(Outcome::OutOfTime | Outcome::Stopped) => (b'e', 1),
+        };
+        let [a, b, c, d] = number.to_ne_bytes();
+        [tag, a, b, c, d]
+    }
+
+    fn from_bytes([tag, a, b, c, d]: [u8; Self::LENGTH]) -> Self {
+        let number = i32::from_ne_bytes([a, b, c, d]);
+        match tag {
+            b'n' => Self::NotStarted(number),
+            b'e' => Self::Ended(Outcome::Exited(number)),
+            b'k' => Self::Ended(Outcome::Signalled(number)),
+            _ => Self::Stop,
+        }
+    }
+}
+
+/// The process that was started by the user. It is the parent of the program that is recorded.
+#[derive(Debug)]
+pub struct Front {
+    recorder: Pid,
+    recorded: Option<Outcome>,
+    /// Until it is let go.
+    program: Option<Waiting>,
+    /// Until it has ended.
+    process: Option<Pid>,
+    socket: UnixStream,
+}
+
+impl Front {
+    /// Waits until the recorder is ready, and lets the program begin.
+    pub fn begin(&mut self) {
+        let Some(program) = self.program.take() else { return };
+        // Where the recorder has ended before, the program that waits does so too, as its gate is closed.
+        if self.socket.read_exact(&mut [0]).is_ok() {
+            if let Err(error) = program.go() {
+                self.tell(Report::NotStarted(error.raw_os_error().unwrap_or(Errno::UnknownErrno as i32)));
+            }
+        }
+    }
+
+    /// Ends the recording.
+    pub fn stop(&self) {
+        self.tell(Report::Stop);
+    }
+
+    /// Ends the recorder, as a second signal of a user who does not want to wait. It still lets go what it traces.
+    pub fn end(&self) {
+        if self.recorded.is_none() {
+            let _ = kill(self.recorder, Signal::SIGTERM);
+        }
+    }
+
+    /// Looks for processes that have ended; how the recorder ended, once both have.
+    pub fn look(&mut self) -> Option<Outcome> {
+        if let Some(outcome) = self.process.and_then(ended) {
+            self.process = None;
+            self.tell(Report::Ended(outcome));
+        }
+        self.recorded = self.recorded.or_else(|| ended(self.recorder));
+        self.recorded.filter(|_| self.process.is_none())
+    }
+
+    fn tell(&self, report: Report) {
+        // A recorder that has ended needs not know.
+        let _ = (&self.socket).write_all(&report.to_bytes());
+    }
+}
+
+/// How a child ended; None while it runs.
+fn ended(process: Pid) -> Option<Outcome> {
+    match waitpid(process, Some(WaitPidFlag::WNOHANG)) {
+        Ok(WaitStatus::Exited(_, code)) => Some(Outcome::Exited(code)),
+        Ok(WaitStatus::Signaled(_, signal, _)) => Some(Outcome::Signalled(signal as i32)),
+        // Nix knows no real-time signals, and somebody else may have waited for it.
+        Err(Errno::EINVAL | Errno::ECHILD) => Some(Outcome::Stopped),
+        _ => None,
+    }
+}
+
+/// The recorder's end of the socket, and the program that waits.
+#[derive(Debug)]
+pub struct Link {
+    process: Option<Pid>,
+    socket: UnixStream,
+    reports: Option<Receiver<Report>>,
+}
+
+impl Link {
+    /// Listens to the front from now on, in a thread of its own: it ends the recording by this.
+    ///
+    /// # Errors
+    /// When there can be no thread.
+    pub fn listen(&mut self, stop: &Stop) -> Result<()> {
+        system::catch_sent_faults(stop);
+        let failed = |error: io::Error| Error::failed(format!("the recording cannot be started: {error}"));
+        let (mut socket, stop) = (self.socket.try_clone().map_err(failed)?, stop.clone());
+        let (sender, receiver) = channel();
+        let listen = move || {
+            let mut bytes = [0; Report::LENGTH];
+            while socket.read_exact(&mut bytes).is_ok() {
+                match Report::from_bytes(bytes) {
+                    Report::Stop => stop.ask(),
+                    report => drop(sender.send(report)),
+                }
+            }
+            // The front is gone.
+            stop.ask();
+        };
+        std::thread::Builder::new().spawn(listen).map_err(failed)?;
+        self.reports = Some(receiver);
+        Ok(())
+    }
+
+    /// The process that waits to become the program.
+    pub(super) fn process(&self) -> Option<Pid> {
+        self.process
+    }
+
+    /// Lets the program begin.
+    pub(super) fn go(&self) -> io::Result<()> {
+        (&self.socket).write_all(b"g")
+    }
+
+    /// Waits for the program's end; None where the front was ended before. An error is why it could not be started.
+    pub(super) fn outcome(&self) -> io::Result<Option<Outcome>> {
+        match self.reports.as_ref().and_then(|reports| reports.recv().ok()) {
+            Some(Report::NotStarted(errno)) => Err(io::Error::from_raw_os_error(errno)),
+            Some(Report::Ended(outcome)) => Ok(Some(outcome)),
+            Some(Report::Stop) | None => Ok(None),
+        }
+    }
+}

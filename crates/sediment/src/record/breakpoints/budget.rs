@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How much memory breakpoints may cost. A page of code in which one is set becomes a copy of the process's own, for as long as the
+//! process lives.
+
+use nix::unistd::Pid;
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// Bytes of a page of memory, or of a part of one.
+pub(super) const PAGE: u64 = 4096;
+
+/// Pages that all recorded processes together may have of their own for breakpoints.
+#[derive(Debug)]
+pub(super) struct Budget {
+    pages: Cell<u64>,
+    used: Cell<u64>,
+    peak: Cell<u64>,
+}
+
+impl Budget {
+    /// One of this many bytes.
+    pub(super) fn new(bytes: u64) -> Self {
+        Self { pages: Cell::new(bytes / PAGE), used: Cell::new(0), peak: Cell::new(0) }
+    }
+
+    /// Takes no more than half of what the control group of a process has left; the bytes that it has left, if that is less than
+    /// twice the budget.
+    pub(super) fn fit(&self, process: Pid) -> Option<u64> {
+        let left = memory_left(Path::new("/sys/fs/cgroup"), &groups_of(process))?;
+        let pages = left / 2 / PAGE;
+        if self.used.get() + pages >= self.pages.get() {
+            return None;
+        }
+        self.pages.set(self.used.get() + pages);
+        Some(left)
+    }
+
+    /// Most bytes that were in use at one time.
+    pub(super) fn peak(&self) -> u64 {
+        self.peak.get() * PAGE
+    }
+
+    /// The bytes that may be used.
+    pub(super) fn bytes(&self) -> u64 {
+        self.pages.get() * PAGE
+    }
+}
+
+/// The pages of one address space that are its own because of breakpoints.
+#[derive(Debug)]
+pub(super) struct OwnPages {
+    budget: Rc<Budget>,
+    pages: HashSet<u64>,
+}
+
+impl OwnPages {
+    pub(super) fn new(budget: &Rc<Budget>) -> Self {
+        Self { budget: Rc::clone(budget), pages: HashSet::new() }
+    }
+
+    /// Whether a breakpoint may be set at this address.
+    pub(super) fn has_room(&self, address: u64) -> bool {
+        self.pages.contains(&(address / PAGE)) || self.budget.used.get() < self.budget.pages.get()
+    }
+
+    /// Notes a write at this address.
+    pub(super) fn wrote(&mut self, address: u64) {
+        if self.pages.insert(address / PAGE) {
+            let used = self.budget.used.get() + 1;
+            self.budget.used.set(used);
+            self.budget.peak.set(self.budget.peak.get().max(used));
+        }
+    }
+
+    /// Those of a copy of the address space: what is shared until it is written to counts once.
+    pub(super) fn of_copy(&self) -> Self {
+        Self::new(&self.budget)
+    }
+}
+
+impl Drop for OwnPages {
+    fn drop(&mut self) {
+        self.budget.used.set(self.budget.used.get() - self.pages.len() as u64);
+    }
+}
+
+/// The control groups of a process, as paths below the mount: of version 2, and that of version 1 for memory.
+fn groups_of(process: Pid) -> Vec<Group> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap_or_default();
+    text.lines().filter_map(Group::parse).collect()
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Group {
+    /// Folder below the mount.
+    path: PathBuf,
+    /// Names of the files with the limit and with what is used.
+    files: [&'static str; 2],
+}
+
+impl Group {
+    /// A line of /proc/ID/cgroup.
+    fn parse(line: &str) -> Option<Self> {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next()?, parts.next()?.trim_start_matches('/'));
+        if controllers.is_empty() {
+            return Some(Self { path: path.into(), files: ["memory.max", "memory.current"] });
+        }
+        let files = ["memory.limit_in_bytes", "memory.usage_in_bytes"];
+        let memory = controllers.split(',').any(|controller| controller == "memory");
+        memory.then(|| Self { path: Path::new("memory").join(path), files })
+    }
+}
+
+/// The bytes that are left below the tightest limit of these groups and those above them; None where nothing limits them.
+fn memory_left(mount: &Path, groups: &[Group]) -> Option<u64> {
+    let number = |path: PathBuf| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let left = groups.iter().flat_map(|group| {
+        group.path.ancestors().filter_map(|folder| {
+            let folder = mount.join(folder);
+            let limit = number(folder.join(group.files[0]))?;
+            Some(limit.saturating_sub(number(folder.join(group.files[1]))?))
+        })
+    });
+    left.min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_count_once_and_are_given_back() {
+        let budget = Rc::new(Budget::new(2 * PAGE));
+        let mut one = OwnPages::new(&budget);
+        one.wrote(0x1000);
+        one.wrote(0x1fff);
+        assert!(one.has_room(0x2000), "one page of two is left");
+        let mut other = one.of_copy();
+        other.wrote(0x1000);
+        assert!(!one.has_room(0x2000), "a copy's page is another");
+        assert!(one.has_room(0x1234), "this one is its own already");
+        drop(other);
+        assert!(one.has_room(0x2000));
+        assert_eq!(budget.peak(), 2 * PAGE);
+    }
+
+    #[test]
+    fn the_tightest_limit_of_a_control_group_counts() {
+        let mount = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let file = mount.path().join(path);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        };
+        let groups: Vec<Group> =
+            ["0::/a/b", "4:cpu,memory:/c", "3:cpu:/d"].iter().filter_map(|line| Group::parse(line)).collect();
+        assert_eq!(groups.len(), 2);
+        assert_eq!(memory_left(mount.path(), &groups), None);
+        write("a/b/memory.max", "max\n");
+        write("a/b/memory.current", "5\n");
+        assert_eq!(memory_left(mount.path(), &groups), None);
+        write("a/memory.max", "1000\n");
+        write("a/memory.current", "300\n");
+        assert_eq!(memory_left(mount.path(), &groups), Some(700));
+        write("memory/c/memory.limit_in_bytes", "100\n");
+        write("memory/c/memory.usage_in_bytes", "120\n");
+        assert_eq!(memory_left(mount.path(), &groups), Some(0));
+    }
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One file mapped at one place of an address space, and the breakpoints in it.
+//!
+//! Memory is read in runs of pages; what is written is the bytes of one breakpoint, never more: whatever the program stores beside
+//! it meanwhile stays.
+
+use super::budget::{OwnPages, PAGE};
+use super::machine::TRAP;
+use super::memory::Memory;
+use super::modules::{Entry, Module};
+use std::ops::Range;
+
+/// Pages that are read at once.
+const PAGES_AT_ONCE: u64 = 64;
+/// Bytes behind a breakpoint that tell whether the code around it is the module's.
+const NEIGHBOURS: usize = 16;
+
+/// A file mapped at one place.
+#[derive(Debug, Clone)]
+pub(super) struct Image {
+    pub(super) module: u32,
+    /// What is added to addresses of the file.
+    pub(super) bias: u64,
+    /// Where breakpoints may be set: what nobody else can write to now.
+    settable: Vec<Range<u64>>,
+    /// Where its code is or was, also where it cannot be executed for the moment.
+    extent: Vec<Range<u64>>,
+    /// By entry of the module: whether a breakpoint was set there and not met since.
+    armed: Vec<bool>,
+    /// The functions that have run, in their order, and the processor time of the process then, in nanoseconds.
+    pub(super) seen: Vec<(u32, u64)>,
+}
+
+impl Image {
+    pub(super) fn new(module: u32, bias: u64, entries: usize) -> Self {
+        Self {
+            module,
+            bias,
+            settable: Vec::new(),
+            extent: Vec::new(),
+            armed: vec![false; entries],
+            seen: Vec::new(),
+        }
+    }
+
+    /// Sets where its code is now. What it covered before stays known.
+    pub(super) fn is_mapped_at(&mut self, settable: Vec<Range<u64>>, executable: &[Range<u64>]) {
+        self.settable = settable;
+        for range in executable {
+            if !self.extent.contains(range) {
+                self.extent.push(range.clone());
+            }
+        }
+    }
+
+    /// Whether an address lies in its code.
+    pub(super) fn holds(&self, address: u64) -> bool {
+        self.extent.iter().any(|range| range.contains(&address))
+    }
+
+    /// The entry whose first byte is at this address.
+    pub(super) fn entry_at(&self, module: &Module, address: u64) -> Option<usize> {
+        self.holds(address).then(|| module.entry_at(address.wrapping_sub(self.bias)))?
+    }
+
+    /// Notes that the breakpoint at an entry was met; whether it was to be.
+    pub(super) fn met(&mut self, entry: usize) -> bool {
+        std::mem::take(&mut self.armed[entry])
+    }
+
+    /// Whether a breakpoint is set at an entry, and was not met.
+    pub(super) fn is_armed(&self, entry: usize) -> bool {
+        self.armed[entry]
+    }
+
+    /// Notes which entries hold breakpoints that others of us have set.
+    pub(super) fn find_set(&mut self, module: &Module, memory: &dyn Memory) {
+        let mut found = Vec::new();
+        self.look_at(module, memory, 0..module.entries.len(), |index, now| {
+            if now == TRAP {
+                found.push(index);
+            }
+        });
+        for index in found {
+            self.armed[index] = true;
+        }
+    }
+
+    /// Whether memory holds at every entry what the file holds.
+    pub(super) fn agrees(&self, module: &Module, memory: &dyn Memory) -> bool {
+        let mut agrees = true;
+        self.look_at(module, memory, self.settable_entries(module), |index, now| {
+            agrees &= now == module.entries[index].original;
+        });
+        agrees
+    }
+
+    /// Sets breakpoints at these entries, which rise, where memory is what the file holds; calls `set` for each. How many are missing
+    /// because the budget is used up.
+    pub(super) fn arm(
+        &mut self,
+        module: &Module,
+        memory: &dyn Memory,
+        pages: &mut OwnPages,
+        entries: impl IntoIterator<Item = usize>,
+        mut set: impl FnMut(usize),
+    ) -> usize {
+        let (mut fitting, mut missing) = (Vec::new(), 0);
+        let settable = |index: &usize| self.is_settable(self.address(&module.entries[*index]));
+        self.look_at(module, memory, entries.into_iter().filter(settable), |index, now| {
+            if now == module.entries[index].original {
+                fitting.push(index);
+            }
+        });
+        for index in fitting {
+            let address = self.address(&module.entries[index]);
+            if !pages.has_room(address) {
+                missing += 1;
+            } else if memory.write(address, &TRAP).is_ok() {
+                pages.wrote(address);
+                self.armed[index] = true;
+                set(index);
+            }
+        }
+        missing
+    }
+
+    /// Whether a breakpoint may be set at this address.
+    pub(super) fn is_settable(&self, address: u64) -> bool {
+        self.settable.iter().any(|range| range.contains(&address))
+    }
+
+    fn settable_entries(&self, module: &Module) -> impl Iterator<Item = usize> {
+        (0..module.entries.len()).filter(|index| self.is_settable(self.address(&module.entries[*index])))
+    }
+
+    /// Whether there is any memory where its code was.
+    pub(super) fn is_readable(&self, memory: &dyn Memory) -> bool {
+        self.extent.iter().any(|range| memory.read(range.start, &mut [0]).is_ok())
+    }
+
+    /// Takes the breakpoints at these entries out again, where they still stand. The entries rise.
+    pub(super) fn disarm(
+        &mut self,
+        module: &Module,
+        memory: &dyn Memory,
+        pages: &mut OwnPages,
+        entries: impl IntoIterator<Item = usize>,
+    ) {
+        let mut standing = Vec::new();
+        self.look_at(module, memory, entries, |index, now| {
+            if now == TRAP {
+                standing.push(index);
+            }
+        });
+        for index in standing {
+            self.armed[index] = false;
+            self.put_back(module, memory, pages, index);
+        }
+    }
+
+    /// Takes all breakpoints out that lie in a copy of its code, wherever that came from: a thread may move its code to other memory.
+    pub(super) fn disarm_copy(&mut self, module: &Module, memory: &dyn Memory, pages: &mut OwnPages) {
+        let armed = (0..self.armed.len()).filter(|index| self.armed[*index]);
+        let copied: Vec<usize> = armed.filter(|index| self.is_copy_at(module, memory, *index)).collect();
+        self.disarm(module, memory, pages, copied);
+    }
+
+    /// Whether the code behind an entry is the module's.
+    pub(super) fn is_copy_at(&self, module: &Module, memory: &dyn Memory, index: usize) -> bool {
+        let Entry { address, .. } = module.entries[index];
+        let next = module.entries.get(index + 1).map_or(u64::MAX, |next| next.address);
+        let from = address + TRAP.len() as u64;
+        let length = (next.saturating_sub(from)).min(NEIGHBOURS as u64) as usize;
+        let Some(expected) = module.bytes_at(from).and_then(|bytes| bytes.get(..length)) else {
+            return false;
+        };
+        let mut found = [0; NEIGHBOURS];
+        length > 0
+            && memory.read(from.wrapping_add(self.bias), &mut found[..length]).is_ok()
+            && found[..length] == *expected
+    }
+
+    /// Puts back the bytes of the file at an entry.
+    pub(super) fn put_back(&self, module: &Module, memory: &dyn Memory, pages: &mut OwnPages, index: usize) {
+        let entry = &module.entries[index];
+        let address = self.address(entry);
+        // A process that has just ended has no memory left to write to.
+        if memory.write(address, &entry.original).is_ok() {
+            pages.wrote(address);
+        }
+    }
+
+    fn address(&self, entry: &Entry) -> u64 {
+        entry.address.wrapping_add(self.bias)
+    }
+
+    /// Shows what memory holds at these entries, which rise, as far as it can be read.
+    fn look_at(
+        &self,
+        module: &Module,
+        memory: &dyn Memory,
+        entries: impl IntoIterator<Item = usize>,
+        mut show: impl FnMut(usize, [u8; TRAP.len()]),
+    ) {
+        let places: Vec<(usize, u64)> = entries
+            .into_iter()
+            .map(|index| (index, self.address(&module.entries[index])))
+            .filter(|(_, address)| self.holds(*address))
+            .collect();
+        let page_of = |address: u64| address & !(PAGE - 1);
+        let mut run = Vec::with_capacity((PAGES_AT_ONCE * PAGE) as usize);
+        let mut rest = &places[..];
+        while let Some((_, first)) = rest.first() {
+            let start = page_of(*first);
+            let mut last = start;
+            let together = rest.iter().take_while(|(_, address)| {
+                let page = page_of(*address);
+                let near = page <= last + PAGE && page < start + PAGES_AT_ONCE * PAGE;
+                last = if near { page } else { last };
+                near
+            });
+            let (here, others) = rest.split_at(together.count());
+            run.clear();
+            run.resize((last - start + PAGE) as usize, 0);
+            let read = memory.read_some(start, &mut run).unwrap_or(0);
+            for (index, address) in here {
+                // A breakpoint is never longer than its alignment, so it ends in the page.
+                if let Some(bytes) =
+                    run[..read].get((address - start) as usize..).and_then(<[u8]>::first_chunk)
+                {
+                    show(*index, *bytes);
+                }
+            }
+            rest = others;
+        }
+    }
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the tracer asks of the operating system, and the Linux kernel's answers. Tests put a model in its place.
+
+use super::machine::Registers;
+use super::mappings::{self, Mapping};
+use super::memory::{Memory, ProcessMemory, TracedMemory};
+use super::system::{self, Alarm, Resume, Status};
+use super::waiting::Waiting;
+use nix::errno::Errno;
+use nix::sys::ptrace;
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::Pid;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Reports of an operating system on traced threads, and requests for them. An unknown or ended thread is [`Errno::ESRCH`].
+pub(super) trait Kernel {
+    /// Waits for the next report of any traced thread, for this time at most. [`Errno::ECHILD`] when none is traced.
+    fn next(&self, at_most: Duration) -> Result<Option<(Pid, Status)>, Errno>;
+
+    /// Time spent looking for reports since this was last asked.
+    fn take_looked(&self) -> Duration;
+
+    /// Lets a stopped thread go on, with a signal (0 for none).
+    fn resume(&self, thread: Pid, how: Resume, signal: i32) -> Result<(), Errno>;
+
+    /// Stops a running thread.
+    fn interrupt(&self, thread: Pid) -> Result<(), Errno>;
+
+    /// Attaches to a running thread of another process, which runs on.
+    fn seize(&self, thread: Pid) -> Result<(), Errno>;
+
+    /// The thread that the event is about that stopped this one.
+    fn event_about(&self, thread: Pid) -> Result<Pid, Errno>;
+
+    /// Registers of a stopped thread.
+    fn registers(&self, thread: Pid) -> Result<Registers, Errno>;
+
+    /// Sets the registers of a stopped thread.
+    fn set_registers(&self, thread: Pid, registers: &Registers) -> Result<(), Errno>;
+
+    /// Sets the program counter of a stopped thread, whose registers these are, and nothing else.
+    fn go_to(&self, thread: Pid, registers: &Registers, address: u64) -> Result<(), Errno>;
+
+    /// Whether the SIGTRAP that stopped this thread was raised by a breakpoint instruction, not sent.
+    fn is_breakpoint(&self, thread: Pid) -> bool;
+
+    /// Whether this signal waits to be delivered to this thread alone.
+    fn is_pending(&self, thread: Pid, signal: i32) -> bool;
+
+    /// The process of a thread.
+    fn process_of(&self, thread: Pid) -> Option<Pid>;
+
+    /// Whether a thread has ended, or is about to and cannot be stopped any more.
+    fn has_ended(&self, thread: Pid) -> bool;
+
+    /// The threads of a process.
+    fn threads(&self, process: Pid) -> BTreeSet<Pid>;
+
+    /// Opens the memory of a thread.
+    fn memory(&self, thread: Pid) -> io::Result<Rc<dyn Memory>>;
+
+    /// The memory of a stopped new thread of a process that may not be read, which is made readable until [`Self::close_memory`].
+    fn force_memory(&self, thread: Pid) -> io::Result<Rc<dyn Memory>>;
+
+    /// Makes the process unreadable again.
+    fn close_memory(&self, thread: Pid) -> io::Result<()>;
+
+    /// What files a thread has mapped, by address.
+    fn mappings(&self, thread: Pid) -> io::Result<Vec<Mapping>>;
+
+    /// Content of a mapped file.
+    fn content(&self, thread: Pid, mapping: &Mapping) -> Option<Vec<u8>>;
+
+    /// A value of the auxiliary vector.
+    fn auxiliary(&self, process: Pid, key: u64) -> Option<u64>;
+
+    /// Processor time of a process in nanoseconds.
+    fn processor_time(&self, process: Pid) -> Option<u64>;
+}
+
+/// The kernel that runs us.
+pub(super) struct Linux {
+    alarm: RefCell<Alarm>,
+    waiting: RefCell<Waiting>,
+}
+
+impl Linux {
+    /// For the calling thread, which alone may trace.
+    pub(super) fn new() -> Result<Self, Errno> {
+        Ok(Self { alarm: RefCell::new(Alarm::new()?), waiting: RefCell::new(Waiting::new()) })
+    }
+}
+
+impl Kernel for Linux {
+    fn next(&self, at_most: Duration) -> Result<Option<(Pid, Status)>, Errno> {
+        self.alarm.borrow_mut().ring(at_most)?;
+        self.waiting.borrow_mut().next()
+    }
+
+    fn take_looked(&self) -> Duration {
+        self.waiting.borrow_mut().take_looked()
+    }
+
+    fn resume(&self, thread: Pid, how: Resume, signal: i32) -> Result<(), Errno> {
+        system::resume(thread, how, signal)
+    }
+
+    fn interrupt(&self, thread: Pid) -> Result<(), Errno> {
+        ptrace::interrupt(thread)
+    }
+
+    fn seize(&self, thread: Pid) -> Result<(), Errno> {
+        ptrace::seize(thread, super::start::FOLLOW)
+    }
+
+    fn event_about(&self, thread: Pid) -> Result<Pid, Errno> {
+        ptrace::getevent(thread).map(|about| Pid::from_raw(about as i32))
+    }
+
+    fn registers(&self, thread: Pid) -> Result<Registers, Errno> {
+        Registers::of(thread)
+    }
+
+    fn set_registers(&self, thread: Pid, registers: &Registers) -> Result<(), Errno> {
+        registers.put(thread)
+    }
+
+    fn go_to(&self, thread: Pid, registers: &Registers, address: u64) -> Result<(), Errno> {
+        registers.go_to(thread, address)
+    }
+
+    fn is_breakpoint(&self, thread: Pid) -> bool {
+        system::is_breakpoint(thread)
+    }
+
+    fn is_pending(&self, thread: Pid, signal: i32) -> bool {
+        mappings::is_pending(thread, signal)
+    }
+
+    fn process_of(&self, thread: Pid) -> Option<Pid> {
+        mappings::process_of(thread)
+    }
+
+    fn has_ended(&self, thread: Pid) -> bool {
+        mappings::status_field(thread, "State").is_none_or(|state| state.starts_with(['Z', 'X']))
+    }
+
+    fn threads(&self, process: Pid) -> BTreeSet<Pid> {
+        mappings::threads(process).unwrap_or_default().into_iter().collect()
+    }
+
+    fn memory(&self, thread: Pid) -> io::Result<Rc<dyn Memory>> {
+        Ok(Rc::new(ProcessMemory::of(thread)?))
+    }
+
+    fn force_memory(&self, thread: Pid) -> io::Result<Rc<dyn Memory>> {
+        if !mappings::is_filtered_as_we_are(thread) {
+            return Err(io::Error::other("a seccomp filter of its own stands over it"));
+        }
+        system::set_dumpable(thread, true)?;
+        Ok(Rc::new(TracedMemory::of(thread)))
+    }
+
+    fn close_memory(&self, thread: Pid) -> io::Result<()> {
+        system::set_dumpable(thread, false)
+    }
+
+    fn mappings(&self, thread: Pid) -> io::Result<Vec<Mapping>> {
+        mappings::mappings(thread)
+    }
+
+    fn content(&self, thread: Pid, mapping: &Mapping) -> Option<Vec<u8>> {
+        mappings::content(thread, mapping)
+    }
+
+    fn auxiliary(&self, process: Pid, key: u64) -> Option<u64> {
+        let vector = std::fs::read(format!("/proc/{process}/auxv")).ok()?;
+        mappings::auxiliary_value(&vector, key)
+    }
+
+    fn processor_time(&self, process: Pid) -> Option<u64> {
+        // The clock of a process, as clock_getcpuclockid(3) makes it, but without asking whether there is one.
+        let clock = ClockId::from_raw(!process.as_raw() << 3 | 2);
+        let time = clock_gettime(clock).ok()?;
+        Some(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The traced threads, and what is to be done when one of them stops.
+//!
+//! ```text
+//!                  attach                              kernel: clone, fork, vfork
+//!                    │                                             │
+//!                    ▼                                             ▼
+//!   ┌────────────► Joining                                    born, held ── its parent's report never comes ──► let go
+//!   │                │ first stop                                  │ its parent's report
+//!   │                ▼                                             ▼
+//!   │            Following ◄───────────────────────────────── Following, or Leaving as its parent
+//!   │                │ the recording ends, or its process cannot be followed
+//!   │                ▼
+//!   │             Leaving ── next stop ──► detached
+//!   │
+//!   └ no breakpoint is set anywhere while a thread is Joining: what it forks just then has a copy of its memory, and is not traced
+//! ```
+//!
+//! A thread may end in every state. Breakpoints are out before a thread becomes Leaving.
+
+use nix::unistd::Pid;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+/// State of a traced thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// Attached while it ran, and not stopped since.
+    Joining,
+    /// Goes on after each stop.
+    Following,
+    /// Is detached at its next stop.
+    Leaving,
+}
+
+/// A traced thread.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Task {
+    pub(super) process: Pid,
+    /// Address space.
+    pub(super) space: u32,
+    pub(super) state: State,
+    /// How many ends of its system calls are yet to be looked at.
+    pub(super) looked_at: u8,
+}
+
+/// What is to be done with a thread that has stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AtStop {
+    /// It stays stopped: it is not known yet whose it is.
+    Hold,
+    /// It goes on.
+    GoOn,
+    /// It is detached.
+    LetGo,
+}
+
+/// All traced threads.
+#[derive(Debug, Default)]
+pub(super) struct Tasks {
+    known: BTreeMap<Pid, Task>,
+    /// New threads that have stopped before the report of their parents, and since when.
+    born: BTreeMap<Pid, Instant>,
+    /// Those that no longer wait for that report.
+    abandoned: BTreeSet<Pid>,
+}
+
+impl Tasks {
+    pub(super) fn get(&self, thread: Pid) -> Option<&Task> {
+        self.known.get(&thread)
+    }
+
+    pub(super) fn get_mut(&mut self, thread: Pid) -> Option<&mut Task> {
+        self.known.get_mut(&thread)
+    }
+
+    /// Whether nothing is traced.
+    pub(super) fn is_empty(&self) -> bool {
+        self.known.is_empty() && self.born.is_empty()
+    }
+
+    /// Whether a thread was attached and has not stopped since.
+    pub(super) fn anyone_joins(&self) -> bool {
+        self.known.values().any(|task| task.state == State::Joining)
+    }
+
+    /// Takes on a thread.
+    pub(super) fn add(&mut self, thread: Pid, process: Pid, space: u32, state: State) {
+        self.known.insert(thread, Task { process, space, state, looked_at: 0 });
+    }
+
+    /// The known threads of an address space.
+    pub(super) fn of_space(&self, space: u32) -> Vec<Pid> {
+        self.those(|task| task.space == space)
+    }
+
+    /// The known threads of a process.
+    pub(super) fn of_process(&self, process: Pid) -> Vec<Pid> {
+        self.those(|task| task.process == process)
+    }
+
+    /// All known threads.
+    pub(super) fn threads(&self) -> Vec<Pid> {
+        self.those(|_| true)
+    }
+
+    fn those(&self, which: impl Fn(&Task) -> bool) -> Vec<Pid> {
+        self.known.iter().filter(|(_, task)| which(task)).map(|(thread, _)| *thread).collect()
+    }
+
+    /// A thread has stopped.
+    pub(super) fn stopped(&mut self, thread: Pid) -> AtStop {
+        match self.known.get_mut(&thread) {
+            None => {
+                self.born.entry(thread).or_insert_with(Instant::now);
+                AtStop::Hold
+            }
+            Some(Task { state: State::Leaving, .. }) => AtStop::LetGo,
+            Some(task) => {
+                task.state = State::Following;
+                AtStop::GoOn
+            }
+        }
+    }
+
+    /// A parent has reported this child; whether it waits stopped already.
+    pub(super) fn announced(&mut self, child: Pid, parent: Pid, process: Pid, space: u32) -> bool {
+        let leaves = self.known.get(&parent).is_some_and(|parent| parent.state == State::Leaving);
+        self.add(child, process, space, if leaves { State::Leaving } else { State::Following });
+        self.born.remove(&child).is_some()
+    }
+
+    /// A thread does not wait for its parent's report any more.
+    pub(super) fn abandon(&mut self, thread: Pid) {
+        self.born.remove(&thread);
+        self.abandoned.insert(thread);
+    }
+
+    /// Whether a thread, now reported by its parent, did not wait for that.
+    pub(super) fn was_abandoned(&mut self, thread: Pid) -> bool {
+        self.abandoned.remove(&thread)
+    }
+
+    /// Whether a thread waits for its parent's report.
+    pub(super) fn is_born(&self, thread: Pid) -> bool {
+        self.born.contains_key(&thread)
+    }
+
+    /// Threads that were born before this time, and that no parent has reported.
+    pub(super) fn orphans(&self, before: Instant) -> Vec<Pid> {
+        self.born.iter().filter(|(_, since)| **since < before).map(|(thread, _)| *thread).collect()
+    }
+
+    /// Lets the threads of an address space leave; those that are to be stopped for it.
+    pub(super) fn leave(&mut self, space: u32) -> Vec<Pid> {
+        let leaving = self.known.iter_mut().filter(|(_, task)| task.space == space);
+        leaving
+            .filter(|(_, task)| task.state != State::Leaving)
+            .map(|(thread, task)| {
+                task.state = State::Leaving;
+                *thread
+            })
+            .collect()
+    }
+
+    /// A thread is traced no longer; its address space, if it was the last one there.
+    pub(super) fn forget(&mut self, thread: Pid) -> Option<u32> {
+        self.born.remove(&thread);
+        let space = self.known.remove(&thread)?.space;
+        (!self.known.values().any(|other| other.space == space)).then_some(space)
+    }
+
+    /// The address spaces in use.
+    pub(super) fn spaces(&self) -> BTreeSet<u32> {
+        self.known.values().map(|task| task.space).collect()
+    }
+}
