@@ -249,6 +249,16 @@ impl Trace {
 pub struct FunctionTable {
     /// Identity of each function, by id.
     pub keys: Vec<FunctionKey>,
+    /// Further names of functions, as the profile has them too.
+    pub aliases: Vec<(FunctionKey, FunctionId)>,
+}
+
+impl FunctionTable {
+    /// All names, with what they are of.
+    pub fn names(&self) -> impl Iterator<Item = (&FunctionKey, FunctionId)> {
+        let own = (0..).map(FunctionId).zip(&self.keys).map(|(id, key)| (key, id));
+        own.chain(self.aliases.iter().map(|(key, id)| (key, *id)))
+    }
 }
 
 /// A graph, what its ids mean, and what did not come into it.
@@ -267,6 +277,7 @@ pub struct BuiltGraph {
 /// Weights are calls (`count`), and beside them stand the pairs that ran near in time; where a profile has no calls, `near` counts,
 /// else the logarithms of the compiler's estimates (how often the caller runs for one start of the program, once where that is not
 /// known, times the calls that it makes; nothing of error paths), else 1 for each edge.
+/// Names that stand at one address of the binary are one function.
 /// A function weighs what is called into it, from functions outside the selection too; by estimates at least as much as it is expected to run. Sizes come from the binary, else from
 /// the profile, else they are [`UNKNOWN_SIZE`]. Where the weights of a profile add up to more than a graph may have, all are
 /// divided by the same power of two, rounded up.
@@ -277,8 +288,13 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     let mut losses = Losses::default();
     let nodes = select(profile, selection, &mut losses)?;
     let mut ids: Vec<Option<FunctionId>> = vec![None; profile.function_count()];
+    let mut aliases = Vec::new();
     for (id, node) in nodes.iter().enumerate() {
         ids[node.function.index()] = Some(FunctionId(id as u32));
+        for &alias in &node.aliases {
+            ids[alias.index()] = Some(FunctionId(id as u32));
+            aliases.push((profile.key(alias).clone(), FunctionId(id as u32)));
+        }
     }
     let mut calls = Vec::new();
     let mut outside = (0u64, 0u128);
@@ -307,13 +323,16 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     if evidence == Evidence::Estimates {
         // What is called through pointers alone is called by nobody here.
         for (weight, node) in weights.iter_mut().zip(&nodes) {
-            *weight = (*weight).max(unseen::estimated_runs(profile.facts(node.function)));
+            for &function in node.aliases.iter().chain([&node.function]) {
+                *weight = (*weight).max(unseen::estimated_runs(profile.facts(function)));
+            }
         }
     }
     let sizes = nodes.iter().map(|node| node.size).collect();
     let keys = nodes.iter().map(|node| profile.key(node.function).clone()).collect();
+    let table = FunctionTable { keys, aliases };
     let graph = CallGraph::new(sizes, weights, edges)?.with_near(near)?;
-    Ok(BuiltGraph { graph, table: FunctionTable { keys }, losses })
+    Ok(BuiltGraph { graph, table, losses })
 }
 
 /// The pairs of a profile that ran near in time, of these functions.
@@ -338,8 +357,14 @@ fn near_pairs(
 /// The rank of first use of each function of a table, by id; None where the profile does not tell.
 #[must_use]
 pub fn first_uses(profile: &Profile, table: &FunctionTable) -> Vec<Option<u64>> {
-    let first = |key: &FunctionKey| profile.find(key).and_then(|function| profile.facts(function).first);
-    table.keys.iter().map(first).collect()
+    let mut ranks: Vec<Option<u64>> = vec![None; table.keys.len()];
+    for (key, id) in table.names() {
+        if let Some(first) = profile.find(key).and_then(|function| profile.facts(function).first) {
+            let rank = &mut ranks[id.index()];
+            *rank = Some(rank.map_or(first, |known| known.min(first)));
+        }
+    }
+    ranks
 }
 
 /// By how many bits weights are shifted right so that their sum, each rounded up, is at most
@@ -402,12 +427,15 @@ impl Evidence {
 /// A function of the profile that comes into the graph.
 struct Node {
     function: FunctionIndex,
+    /// Further names of it.
+    aliases: Vec<FunctionIndex>,
     size: u64,
 }
 
 fn select(profile: &Profile, selection: &Selection<'_>, losses: &mut Losses) -> Result<Vec<Node>> {
     let node = |function: FunctionIndex| Node {
         function,
+        aliases: Vec::new(),
         size: profile.facts(function).size.filter(|size| *size > 0).unwrap_or(UNKNOWN_SIZE),
     };
     if profile.function_count() == 0 {
@@ -457,7 +485,7 @@ fn select_of_objects(
         }
         let sizes = there.first().map(|there| there.size).into_iter().chain(profile.facts(function).size);
         let size = sizes.into_iter().find(|size| *size > 0).unwrap_or(UNKNOWN_SIZE);
-        nodes.push(Node { function, size });
+        nodes.push(Node { function, aliases: Vec::new(), size });
     }
     if nodes.is_empty() {
         return Err(Error::failed(
@@ -499,7 +527,8 @@ fn select_of_binary(
                     .into_iter()
                     .flatten()
                     .find(|size| *size > 0);
-                found.push((there.address, Node { function, size: size.unwrap_or(UNKNOWN_SIZE) }));
+                let size = size.unwrap_or(UNKNOWN_SIZE);
+                found.push((there.address, Node { function, aliases: Vec::new(), size }));
             }
             None if in_cluster => losses.add("functions that the binary does not have", 0, &key.name),
             None => {}
@@ -519,6 +548,13 @@ fn select_of_binary(
     }
     // Functions come in the order of their keys: a stable sort leaves that order among aliases of one address.
     found.sort_by_key(|(address, _)| *address);
+    found.dedup_by(|(address, node), (before, kept)| {
+        let is_alias = address == before && binary.names_at(*address) <= Binary::MOST_NAMES;
+        if is_alias {
+            kept.aliases.push(node.function);
+        }
+        is_alias
+    });
     Ok(found.into_iter().map(|(_, node)| node).collect())
 }
 

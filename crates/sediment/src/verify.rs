@@ -148,12 +148,15 @@ pub fn verify(
     let mut followed = HashSet::new();
     let (wanted, elsewhere) = wanted(asked, &symbols, &weights, &mut followed);
     if !wanted.iter().any(|function| !function.candidates.is_empty()) {
-        return Err(Error::failed(format!(
-            "none of the {} functions asked for is in {file_name}",
-            asked.len()
-        ))
-        .with_found(asked.first().map(|name| name.name.as_bytes()).unwrap_or_default())
-        .with_hint("was the order made for another program?"));
+        // A function may be asked for by several of its sections.
+        let names: HashSet<&str> = asked.iter().map(|function| function.name.as_str()).collect();
+        let what = match names.len() {
+            1 => "the function asked for is not".to_owned(),
+            count => format!("none of the {count} functions asked for is"),
+        };
+        return Err(Error::failed(format!("{what} in {file_name}"))
+            .with_found(asked.first().map(|name| name.name.as_bytes()).unwrap_or_default())
+            .with_hint("was the order made for another program?"));
     }
     let places = Places::of(&wanted, &symbols);
     Ok(report(&symbols, &weights, &wanted, &places, elsewhere, &followed))

@@ -10,9 +10,9 @@ mod support;
 use proptest::prelude::*;
 use sediment::Losses;
 use sediment::binary::{Binary, BinaryFunction};
-use sediment::graph::{BuiltGraph, CallGraph, FunctionTable, GroupKind, Order};
+use sediment::graph::{self, BuiltGraph, CallGraph, FunctionTable, GroupKind, Order, Selection};
 use sediment::link::{self, LINKERS, Placement};
-use sediment::profile::FunctionKey;
+use sediment::profile::{FunctionKey, Profile};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -46,6 +46,7 @@ fn binary(symbols: &str) -> Binary {
         file: file.map(str::to_owned),
         local: file.is_some(),
         ifunc: false,
+        untyped: false,
     };
     let functions = symbols
         .lines()
@@ -67,7 +68,8 @@ fn place(asked: &[Asked], binary: Option<&Binary>) -> (Vec<Placement>, Losses) {
     let weights = asked.iter().map(|function| function.weight).collect();
     let graph = CallGraph::new(vec![16; asked.len()], weights, Vec::new()).unwrap();
     let order = Order::of(GroupKind::Hot, graph.ids().collect());
-    let built = BuiltGraph { graph, table: FunctionTable { keys }, losses: Losses::default() };
+    let built =
+        BuiltGraph { graph, table: FunctionTable { keys, aliases: Vec::new() }, losses: Losses::default() };
     link::placements(&order, &built, binary)
 }
 
@@ -254,4 +256,42 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn names_of_one_address_are_ordered_as_one_function() {
+    let mut profile = Profile::default();
+    let mut key =
+        |name: &str| profile.function(FunctionKey::new(Some(b"prog"), name.as_bytes(), None).unwrap());
+    let [a, other_a, b, c] = ["A", "Aa", "B", "C"].map(&mut key);
+    for (caller, callee, count) in [(a, b, 10), (other_a, c, 30), (b, a, 5), (b, other_a, 7), (a, other_a, 2)]
+    {
+        profile.edge_mut(caller, callee).count = Some(count);
+    }
+    profile.facts_mut(a).first = Some(3);
+    profile.facts_mut(other_a).first = Some(1);
+    let binary = binary("A Aa\nB\nC");
+    let selection = Selection::Binary { binary: &binary, file_name: "prog" };
+    let built = graph::build(&profile, &selection).unwrap();
+    let names: Vec<&str> = built.table.keys.iter().map(|key| key.name.as_str()).collect();
+    assert_eq!(names, ["A", "B", "C"]);
+    assert_eq!(built.graph.weights(), [14, 10, 30]);
+    let edges: Vec<_> =
+        built.graph.edges().iter().map(|edge| (edge.caller.0, edge.callee.0, edge.weight)).collect();
+    assert_eq!(edges, [(0, 0, 2), (0, 1, 10), (0, 2, 30), (1, 0, 12)]);
+    assert_eq!(graph::first_uses(&profile, &built.table), [Some(1), None, None]);
+    // Whichever of the names its section has, it is placed.
+    let order = Order::of(GroupKind::Hot, built.graph.ids().collect());
+    let (placed, losses) = link::placements(&order, &built, Some(&binary));
+    assert!(losses.is_empty(), "{losses:?}");
+    let sections = &placed[0].sections;
+    assert!(
+        [".text.A", ".text.Aa"].iter().all(|name| sections.iter().any(|have| have == name)),
+        "{sections:?}"
+    );
+    // Names of functions that a linker folded are no names of one function.
+    let many = "A Aa A3 A4 A5 A6 A7 A8 A9\nB\nC";
+    let folded = self::binary(many);
+    let built = graph::build(&profile, &Selection::Binary { binary: &folded, file_name: "prog" }).unwrap();
+    assert_eq!(built.graph.len(), 4);
 }

@@ -25,7 +25,7 @@ fn every_golden_input_is_recognised_by_its_own_reader_first() {
 
 #[test]
 fn what_is_no_profile_is_recognised_by_none() {
-    let strangers: [(&str, &[u8]); 9] = [
+    let strangers: [(&str, &[u8]); 12] = [
         ("an ELF file", b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0\x01\0\0\0"),
         (
             "prose",
@@ -35,6 +35,9 @@ fn what_is_no_profile_is_recognised_by_none() {
         ("JSON", b"{\n  \"a\": [1, 2, 3],\n  \"b\": null\n}\n"),
         ("HTML", b"<!DOCTYPE html>\n<html><body>12</body></html>\n"),
         ("a shell script", b"#!/bin/sh\nset -e\nexec \"$@\" 1\n"),
+        ("a .gitignore", b"target\n.cache\nCargo.lock\n"),
+        ("compiler's places", b"main.c:12:5\nother.c:7:1\n"),
+        ("a log", b"Started at 12:30:45\nadd more (really)\n deadbeef 1234: no\n"),
         ("zeros", &[0; 512]),
         ("all bytes at the top", &[0xff; 512]),
         ("an archive", b"!<arch>\nfoo.o/          0           0     0     644     12        `\n"),
@@ -48,13 +51,16 @@ fn what_is_no_profile_is_recognised_by_none() {
 /// What is given in place of a profile by mistake has a way out of its own.
 #[test]
 fn what_holds_a_profile_or_belongs_to_one_is_refused_with_the_way_out() {
-    let mistakes: [(&[u8], &str); 6] = [
+    let mistakes: [(&[u8], &str); 9] = [
         (b"\x7fELF\x02\x01\x01\0", "name it with --binary"),
         (b"\x1f\x8b\x08\0\0\0\0\0\0\x03", "gzip -dc FILE | sediment import -"),
         (b"\xfd7zXZ\0\0\x04", "xz -dc FILE | sediment import -"),
         (b"\x28\xb5\x2f\xfd\x04\x58", "zstd -dc FILE | sediment import -"),
         (b"BZh91AY&SY", "bzip2 -dc FILE | sediment import -"),
         (b"digraph Callgraph {}", "sediment show, merge, order"),
+        (b"digraph \"prog\" {\nsubgraph cluster_L { \"File: prog\" }\n}\n", "pprof -proto"),
+        (b"PERFFILE\x68\0\0\0\0\0\0\0", "perf script > script.txt"),
+        (b"line1\nline2\nline3\n", "--format entry-trace"),
     ];
     for (bytes, way_out) in mistakes {
         let error = find(&bytes, &Settings::default()).unwrap_err();

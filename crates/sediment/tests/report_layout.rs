@@ -17,6 +17,7 @@ fn function(name: &str, address: u64, size: u64) -> BinaryFunction {
         file: None,
         local: false,
         ifunc: false,
+        untyped: false,
     }
 }
 

@@ -17,6 +17,7 @@ fn function(name: &str, address: u64, file: Option<&str>) -> BinaryFunction {
         file: file.map(str::to_owned),
         local: file.is_some(),
         ifunc: false,
+        untyped: false,
     }
 }
 

@@ -18,6 +18,7 @@ fn function(name: &str, place: usize) -> BinaryFunction {
         file: None,
         local: false,
         ifunc: false,
+        untyped: false,
     }
 }
 
@@ -292,6 +293,11 @@ fn what_cannot_be_verified_is_an_error() {
     let other_order = verify(&binary("x y"), &order("a b"), None, "prog").unwrap_err();
     assert_eq!(other_order.to_string(), "none of the 2 functions asked for is in prog (found \"a\")");
     assert_eq!(other_order.hint(), Some("was the order made for another program?"));
+    // A list for GNU ld asks for a function by several sections.
+    let by_section = verify(&binary("x y"), &order("a b a b"), None, "prog").unwrap_err();
+    assert_eq!(by_section.to_string(), other_order.to_string());
+    let single = verify(&binary("x y"), &order("a a"), None, "prog").unwrap_err();
+    assert_eq!(single.to_string(), "the function asked for is not in prog (found \"a\")");
 
     let mut other = Profile::default();
     for dso in ["libc.so.6", "postgres"] {

@@ -210,7 +210,8 @@ struct Ordered {
 /// The share of the calls into a cluster's functions that go to those of a graph, in percent; for people.
 fn coverage(chosen: &Chosen, built: &BuiltGraph) -> f64 {
     let profile = chosen.profile();
-    let there: HashSet<FunctionIndex> = built.table.keys.iter().filter_map(|key| profile.find(key)).collect();
+    let there: HashSet<FunctionIndex> =
+        built.table.names().filter_map(|(key, _)| profile.find(key)).collect();
     let (mut all, mut covered) = (0.0, 0.0);
     for (_, callee, facts) in profile.edges() {
         if profile.key(callee).dso.as_deref() == chosen.label() {

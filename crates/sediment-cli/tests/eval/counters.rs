@@ -12,10 +12,11 @@ pub fn cases() -> Vec<Trial> {
     vec![
         case("more_events_than_counters_take_further_runs", &[], more_events_than_counters_take_further_runs),
         case("counts_that_were_scaled_up_are_marked", &[], counts_that_were_scaled_up_are_marked),
+        case("rows_that_are_not_understood_end_nothing", &[], rows_that_are_not_understood_end_nothing),
     ]
 }
 
-/// Runs the program, then says of COUNTERS hardware events and any number of the kernel's that they were counted all the time; of
+/// Runs the program, then says, with metrics between the counts, of COUNTERS hardware events and any number of the kernel's that they were counted all the time; of
 /// more, for a part of it.
 const PERF: &str = r#"#!/bin/sh
 [ "$1" = --version ] && { echo perf version 6.1.0; exit; }
@@ -39,7 +40,10 @@ for event in $events; do
     *-clock) echo "1.50,msec,$event,1500000,100.00,," ;;
     *_time) echo "2000000,ns,$event,2000000,100.00,," ;;
     context-switches | cpu-migrations | *-faults) echo "3,,$event,1500000,100.00,," ;;
-    instructions) echo "2000,,$event,1500000,$share,," ;;
+    instructions)
+        echo "2000,,$event,1500000,$share,2.00,insn per cycle"
+        echo ",,,,0.21,stalled cycles per insn"
+        ;;
     *) echo "1000,,$event,1500000,$share,," ;;
     esac
 done >"$output"
@@ -60,8 +64,12 @@ const HARDWARE: [&str; 11] = [
 ];
 
 fn with_counters(folder: &Path, counters: u32) -> Output {
+    with_perf(folder, &PERF.replace("COUNTERS", &counters.to_string()))
+}
+
+fn with_perf(folder: &Path, script: &str) -> Output {
     let perf = folder.join("perf");
-    std::fs::write(&perf, PERF.replace("COUNTERS", &counters.to_string())).unwrap();
+    std::fs::write(&perf, script).unwrap();
     std::fs::set_permissions(&perf, std::fs::Permissions::from_mode(0o755)).unwrap();
     let arguments = ["quick", "--blocks", "2", "-o", "q.jsonl", "--", "echo a >>ran", "--", "echo b >>ran"];
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
@@ -96,4 +104,30 @@ fn counts_that_were_scaled_up_are_marked() {
     let done = with_counters(folder.path(), 0);
     assert_eq!(code(&done), 0, "{}", err(&done));
     assert!(out(&done).contains("scaled"), "{}", out(&done));
+}
+
+fn rows_that_are_not_understood_end_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = PERF
+        .replace("COUNTERS", "20")
+        .replace("    instructions)\n", "    branches) echo \"many branches\" ;;\n    instructions)\n");
+    let done = with_perf(folder.path(), &script);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    let said = err(&done);
+    let why = "1 row is not understood, such as \"many branches\"";
+    let absent = format!("not counted: branches: perf printed no row of it that is understood ({why})");
+    assert!(said.contains(&absent), "{said}");
+    for run in lines(folder.path(), "q.jsonl", "run") {
+        assert_eq!(run["values"]["instructions"], 2000.0);
+        assert!(run["values"].get("branches").is_none(), "{run}");
+    }
+    // Only in the runs, not where it is tried out which events there are.
+    let folder = tempfile::tempdir().unwrap();
+    let also = "done >\"$output\"\n[ ! -e ran ] || echo \"a, b\" >>\"$output\"";
+    let script = PERF.replace("COUNTERS", "20").replace("done >\"$output\"", also);
+    let done = with_perf(folder.path(), &script);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    let said = err(&done);
+    let told = "rows of perf stat: 1 row is not understood, such as \"a, b\"";
+    assert_eq!(said.matches(told).count(), 1, "said once: {said}");
 }

@@ -11,6 +11,8 @@ pub fn cases() -> Vec<Trial> {
     vec![
         case("tables_in_a_mail_are_chosen_by_label", &[], tables_in_a_mail_are_chosen_by_label),
         case("what_perf_writes_here_is_read", &[Need::Program("perf")], what_perf_writes_here_is_read),
+        case("tables_of_a_machine_with_counters_are_read", &[], tables_of_a_machine_with_counters_are_read),
+        case("rows_that_are_not_understood_are_told", &[], rows_that_are_not_understood_are_told),
         case("other_tools_files_are_read", &[], other_tools_files_are_read),
         case("what_is_no_measurement_is_refused", &[], what_is_no_measurement_is_refused),
     ]
@@ -99,6 +101,55 @@ fn what_perf_writes_here_is_read() {
     }
 }
 
+/// Between the counts stand metrics without a count of their own; some counts were scaled, some are none.
+fn tables_of_a_machine_with_counters_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    for file in ["perf-stat-counters.csv", "perf-stat-counters.json", "perf-stat-counters.txt"] {
+        let path = golden(file);
+        let done = import(here, &[&format!("a={path}"), &format!("b={path}"), "--primary", "cycles"]);
+        assert_eq!(code(&done), 0, "{file}: {}", err(&done));
+        assert!(!err(&done).contains("not understood"), "{file}: {}", err(&done));
+        let runs = lines(here, "i.jsonl", "run");
+        assert_eq!(runs.len(), 2, "{file}");
+        let mut values = runs[0]["values"].as_object().unwrap().clone();
+        values.retain(|metric, _| !["elapsed", "user", "sys"].contains(&metric.as_str()));
+        let expected = serde_json::json!({
+            "task-clock": 0.02, "page-faults": 60.0, "cycles": 70_000_000.0, "instructions": 112_000_000.0,
+            "stalled-cycles-frontend": 24_640_000.0, "branch-misses": 1_500_000.0,
+        });
+        assert_eq!(serde_json::Value::from(values), expected, "{file}");
+        assert_eq!(runs[0]["scaled"], serde_json::json!(["branch-misses", "cycles"]), "{file}");
+        let absent = lines(here, "i.jsonl", "absent").pop().unwrap();
+        let said = serde_json::json!({ "LLC-loads": "perf said <not supported>", "iTLB-loads": "perf said <not counted>" });
+        assert_eq!(absent, said, "{file}");
+    }
+}
+
+fn rows_that_are_not_understood_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let row = "5,,cycles,100,100.00,,\n";
+    let object = "{\"counter-value\" : \"5.0\", \"unit\" : \"\", \"event\" : \"cycles\"}\n";
+    for (text, rows) in [
+        (format!("{row}broken\n"), "1 row is not understood, such as \"broken\""),
+        (format!("broken\n,,,,x\n{row}{row}"), "2 rows are not understood, such as \"broken\""),
+        (format!("{object}a word\n{{\"event\" : 7}}\n"), "2 rows are not understood, such as \"a word\""),
+        (
+            " Performance counter stats for 'x':\n\n 5 cycles\n\n 7 a b c d\n 1.5 seconds time elapsed\n"
+                .to_owned(),
+            "1 row is not understood, such as \"7 a b c d\"",
+        ),
+    ] {
+        std::fs::write(here.join("table"), &text).unwrap();
+        let done = import(here, &["a=table", "b=table", "--primary", "cycles"]);
+        assert_eq!(code(&done), 0, "{text}: {}", err(&done));
+        assert!(err(&done).contains(&format!("table: {rows}")), "{text}: {}", err(&done));
+        let notes = lines(here, "i.jsonl", "note");
+        assert!(notes.iter().any(|note| note.as_str().is_some_and(|text| text.contains(rows))), "{notes:?}");
+    }
+}
+
 fn other_tools_files_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
@@ -144,7 +195,15 @@ fn what_is_no_measurement_is_refused() {
         ("hello\n", "this is no measurement of a known tool"),
         ("{\"results\": []}", "no value in it"),
         ("1\n2\nx\n", "bad:3: this is no number"),
-        ("5,,cycles,100,100.00,,\nbroken\n", "bad:2: this is no row of perf stat -x"),
+        (",,,,0.2,stalled cycles per insn\n", "no value in it"),
+        (
+            "# started\n\n     0.100145580,7,,cycles,100,100.00,,\n",
+            "bad:3: this is a count of a part of a run",
+        ),
+        (
+            "{\"interval\" : 0.1, \"counter-value\" : \"5.0\", \"event\" : \"cycles\"}\n",
+            "bad:1: this is a count of a part of a run",
+        ),
         (" Performance counter stats for 'x':\n\n", "bad:1: a table of perf stat without a value"),
     ] {
         std::fs::write(here.join("bad"), text).unwrap();

@@ -144,6 +144,7 @@ mod tests {
             file: None,
             local,
             ifunc: false,
+            untyped: false,
         }
     }
 

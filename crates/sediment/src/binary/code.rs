@@ -157,6 +157,7 @@ mod tests {
             file: file.map(str::to_owned),
             local: file.is_some(),
             ifunc: false,
+            untyped: false,
         }
     }
 

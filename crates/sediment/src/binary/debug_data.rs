@@ -14,7 +14,7 @@ pub(super) fn functions(
     image: &mut Image<'_>,
     files: &dyn Files,
 ) -> Result<(Vec<BinaryFunction>, SymbolSource)> {
-    if !image.symbols.is_empty() {
+    if image.symbols.iter().any(|function| !function.untyped) {
         return Ok((std::mem::take(&mut image.symbols), SymbolSource::SymbolTable));
     }
     let of_debug_file = |error: Error| error.with_input("the debug file");
@@ -33,6 +33,9 @@ pub(super) fn functions(
                 return Ok((debug.symbols, SymbolSource::DebugFile));
             }
         }
+    }
+    if !image.symbols.is_empty() {
+        return Ok((std::mem::take(&mut image.symbols), SymbolSource::SymbolTable));
     }
     let mut exported = std::mem::take(&mut image.dynamic_symbols);
     if let Some(compressed) = image.debug_data {

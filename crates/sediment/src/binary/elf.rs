@@ -191,6 +191,29 @@ fn architecture(machine: elf::Machine, wide: bool, endian: Endianness) -> Option
     Some(name.to_owned())
 }
 
+/// Drops the untyped symbols that stand at the beginning of a typed function, or within one.
+fn drop_untyped_within(functions: &mut Vec<BinaryFunction>) {
+    if !functions.iter().any(|function| function.untyped) {
+        return;
+    }
+    let mut typed: Vec<(u64, u64)> = functions
+        .iter()
+        .filter(|function| !function.untyped)
+        .map(|function| (function.address, function.address.saturating_add(function.size.max(1))))
+        .collect();
+    typed.sort_unstable();
+    // Where the functions that begin at or before each one end at the latest.
+    let mut reach = 0;
+    for (_, end) in &mut typed {
+        reach = reach.max(*end);
+        *end = reach;
+    }
+    functions.retain(|function| {
+        let before = typed.partition_point(|(start, _)| *start <= function.address);
+        !function.untyped || before == 0 || typed[before - 1].1 <= function.address
+    });
+}
+
 struct Reader<'data, Elf: FileHeader<Endian = Endianness>> {
     bytes: &'data [u8],
     endian: Endianness,
@@ -234,11 +257,15 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
     }
 
     /// The function symbols of a table. A local symbol belongs to the STT_FILE symbol before it.
+    ///
+    /// Assembler code may leave out the types of its symbols (STT_NOTYPE). Of those in code, these are functions, as they are to nm
+    /// and BOLT: the ones with a size, and global ones; but no mapping symbols (`$x`) or labels (`.L`), nothing at or within a function
+    /// that has its type, and nothing at the end of a section, such as what linkers define (`_etext`).
     fn functions(&self, table: &SymbolTable<'data, Elf>) -> Result<Vec<BinaryFunction>> {
         let mut found = Vec::new();
         let mut file: Option<String> = None;
         // Neighbours in the table mostly share a section, and one name serves them all.
-        let mut last_section: Option<(SectionIndex, Option<String>)> = None;
+        let mut last_section: Option<(SectionIndex, Option<(String, u64)>)> = None;
         for (index, symbol) in table.enumerate() {
             let name = || {
                 table
@@ -250,7 +277,10 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
                 file = file_evidence(name()?);
                 continue;
             }
-            if kind != elf::STT_FUNC && kind != elf::STT_GNU_IFUNC {
+            let local = symbol.st_bind() == elf::STB_LOCAL;
+            let size: u64 = symbol.st_size(self.endian).into();
+            let untyped = kind == elf::STT_NOTYPE && (size > 0 || !local);
+            if kind != elf::STT_FUNC && kind != elf::STT_GNU_IFUNC && !untyped {
                 continue;
             }
             let section_index = table
@@ -263,33 +293,40 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
                     .section(section_index)
                     .map_err(|e| damaged(&format!("the section of symbol {}", index.0), &e))?;
                 let name = if self.holds_code(section) {
-                    Some(String::from_utf8_lossy(self.section_name(section)?).into_owned())
+                    let (address, size): (u64, u64) =
+                        (section.sh_addr(self.endian).into(), section.sh_size(self.endian).into());
+                    let name = String::from_utf8_lossy(self.section_name(section)?).into_owned();
+                    Some((name, address.saturating_add(size)))
                 } else {
                     None
                 };
                 last_section = Some((section_index, name));
             }
-            let Some((_, Some(section))) = &last_section else { continue };
+            let Some((_, Some((section, section_end)))) = &last_section else { continue };
             let Ok(name) = std::str::from_utf8(names::symbol(name()?).name) else { continue };
             if name.is_empty() {
                 continue;
             }
-            let local = symbol.st_bind() == elf::STB_LOCAL;
             let mut address: u64 = symbol.st_value(self.endian).into();
             if self.machine == elf::EM_ARM {
                 // The lowest bit says that the function is in Thumb code; it is no part of the address.
                 address &= !1;
             }
+            if untyped && (name.starts_with('$') || name.starts_with(".L") || address >= *section_end) {
+                continue;
+            }
             found.push(BinaryFunction {
                 name: name.to_owned(),
                 address,
-                size: symbol.st_size(self.endian).into(),
+                size,
                 section: section.clone(),
                 file: if local { file.clone() } else { None },
                 local,
                 ifunc: kind == elf::STT_GNU_IFUNC,
+                untyped,
             });
         }
+        drop_untyped_within(&mut found);
         Ok(found)
     }
 

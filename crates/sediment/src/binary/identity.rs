@@ -316,6 +316,7 @@ mod tests {
             file: None,
             local: false,
             ifunc: false,
+            untyped: false,
         };
         Binary {
             functions: functions.iter().enumerate().map(function).collect(),

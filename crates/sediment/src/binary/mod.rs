@@ -129,6 +129,9 @@ pub struct BinaryFunction {
     pub local: bool,
     /// A resolver for an indirect function (STT_GNU_IFUNC), not the function that will run.
     pub ifunc: bool,
+    /// The symbol does not say that it is a function (STT_NOTYPE), as those of assembler code without `.type`: no breakpoint may
+    /// be set there, as it may be data.
+    pub untyped: bool,
 }
 
 /// The functions of an ELF file and what identifies it.
@@ -266,6 +269,15 @@ impl Binary {
             plt::is_stub_section(section.name.as_bytes())
                 && address.checked_sub(section.address).is_some_and(|inside| inside < section.size)
         })
+    }
+
+    /// More names at one address are no other names of one function: a linker folded functions of equal code.
+    pub(crate) const MOST_NAMES: usize = 8;
+
+    /// How many names stand at this address.
+    pub(crate) fn names_at(&self, address: u64) -> usize {
+        let begin = self.functions.partition_point(|function| function.address < address);
+        self.functions[begin..].partition_point(|function| function.address <= address)
     }
 
     /// Names that stand at more than one address, so that a name alone does not tell which function is meant.

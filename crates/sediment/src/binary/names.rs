@@ -10,7 +10,7 @@
 /// A symbol as a profiler prints it, taken apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Symbol<'a> {
-    /// The linkage name, without `@VERSION`, `@plt` and `.localalias`.
+    /// The linkage name, without `@VERSION`, `@plt` and `.localalias`; an address behind the `@` is part of the name.
     pub name: &'a [u8],
     /// A stub of the procedure linkage table, not the function itself.
     pub plt: bool,
@@ -23,7 +23,9 @@ pub struct Symbol<'a> {
 pub fn symbol(printed: &[u8]) -> Symbol<'_> {
     let plt = printed.ends_with(b"@plt");
     // An `@` in front is no separator: there would be no name left.
-    let end = printed.iter().skip(1).position(|b| *b == b'@').map_or(printed.len(), |at| at + 1);
+    // Some profilers name what has no symbol by its address: `func@0x401000`.
+    let separates = |at: &usize| *at > 0 && !is_address(&printed[at + 1..]);
+    let end = memchr::memchr_iter(b'@', printed).find(separates).unwrap_or(printed.len());
     let versionless = &printed[..end];
     let unresolved = is_address(versionless)
         || plt
@@ -323,6 +325,8 @@ mod tests {
             ("@odd", "@odd", false, false),
             ("", "", false, true),
             ("operator@", "operator", false, false),
+            ("func@0x180008ce8", "func@0x180008ce8", false, false),
+            ("func@0x1g", "func", false, false),
         ];
         for (printed, name, plt, unresolved) in rows {
             let expected = Symbol { name: name.as_bytes(), plt: *plt, unresolved: *unresolved };

@@ -47,8 +47,11 @@ pub struct Unseen {
 /// # Errors
 /// None but those of [`CallGraph::new`].
 pub fn unseen(profile: &Profile, graph: &CallGraph, table: &FunctionTable) -> Result<Option<Unseen>> {
-    let functions: Vec<Option<FunctionIndex>> = table.keys.iter().map(|key| profile.find(key)).collect();
-    let heat = |at: usize| functions[at].and_then(|function| profile.facts(function).heat);
+    let mut functions: Vec<Vec<FunctionIndex>> = vec![Vec::new(); graph.len()];
+    for (key, id) in table.names() {
+        functions[id.index()].extend(profile.find(key));
+    }
+    let heat = |at: usize| functions[at].iter().find_map(|function| profile.facts(*function).heat);
     let by_heat = |at: usize| match heat(at) {
         Some(Heat::Hot) => Standing::Hot,
         None => Standing::Loose,
@@ -64,8 +67,10 @@ pub fn unseen(profile: &Profile, graph: &CallGraph, table: &FunctionTable) -> Re
         let alone = CallGraph::new(graph.sizes().to_vec(), vec![0; graph.len()], Vec::new())?;
         return Ok(Some(Unseen { graph: alone, standing: (0..graph.len()).map(standing).collect() }));
     };
-    let runs = |at: usize| functions[at].map_or(0.0, |function| expected.runs[function.index()]);
-    let ran = |at: usize| functions[at].is_none_or(|function| expected.ran[function.index()]);
+    let runs = |at: usize| functions[at].iter().map(|function| expected.runs[function.index()]).sum::<f64>();
+    let ran = |at: usize| {
+        functions[at].is_empty() || functions[at].iter().any(|function| expected.ran[function.index()])
+    };
     let standing: Vec<Option<Standing>> = (0..graph.len())
         .map(|at| match by_heat(at) {
             _ if ran(at) => None,
@@ -75,8 +80,8 @@ pub fn unseen(profile: &Profile, graph: &CallGraph, table: &FunctionTable) -> Re
         })
         .collect();
     let mut ids = vec![None; profile.function_count()];
-    for (at, function) in functions.iter().enumerate() {
-        if let Some(function) = function {
+    for (at, functions) in functions.iter().enumerate() {
+        for function in functions {
             ids[function.index()] = Some(FunctionId(at as u32));
         }
     }

@@ -151,11 +151,9 @@ impl<'a> Twins<'a> {
 
 /// The other names of each function, in the order of the binary's table.
 fn other_names(binary: &Binary) -> HashMap<&str, Vec<&str>> {
-    // More names at one address are no other names: a linker folded functions of equal code.
-    const MOST_NAMES: usize = 8;
     let mut others: HashMap<&str, Vec<&str>> = HashMap::new();
     let addresses = binary.functions.chunk_by(|a, b| a.address == b.address);
-    for here in addresses.filter(|here| (2..=MOST_NAMES).contains(&here.len())) {
+    for here in addresses.filter(|here| (2..=Binary::MOST_NAMES).contains(&here.len())) {
         let names: Vec<&str> = here.iter().map(|function| function.name.as_str()).collect();
         for name in &names {
             let is_other =

@@ -8,7 +8,7 @@
 //! What cannot be counted is named with the reason, once; it is never a zero.
 
 use super::command::{Command, Stop, argument, run};
-use crate::error::{Error, Result};
+use crate::error::{Error, Losses, Result};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -71,7 +71,32 @@ pub struct Counters {
     pub user_space_only: bool,
 }
 
-/// One line of perf's table.
+/// A table of `perf stat`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Table {
+    /// Its counts, in their order.
+    pub counts: Vec<Count>,
+    /// Rows that are not understood.
+    pub losses: Losses,
+}
+
+/// One line of perf's table, as [`row`] reads it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Row {
+    /// An event with its value.
+    Count(Count),
+    /// A ratio that perf derives from counts of other rows, such as `,,,,0.21,stalled cycles per insn`.
+    Metric,
+    /// The count of a part of a run (`perf stat -I`), with the time at its end before it.
+    Interval,
+    /// Anything else.
+    Unknown,
+}
+
+/// The reason under which rows are counted that are not understood.
+pub const UNKNOWN_ROW: &str = "rows of perf stat that are not understood";
+
+/// One count of perf's table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Count {
     /// The event as perf printed it, without modifiers such as `:u`.
@@ -141,15 +166,18 @@ fn try_out(asked: &[&'static Event], scratch: &Path, stop: &Stop) -> Result<Coun
         .with_arguments(["-c", "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done"])
         .stopped_by(stop);
     let mut found = Counters::default();
-    let counts = match count(&spin, asked, scratch) {
-        Ok((_, counts)) => counts,
+    let table = match count(&spin, asked, scratch) {
+        Ok(table) => table,
         Err(_) => {
             // One event that this perf does not know spoils all: ask for each.
             stop.check()?;
-            let mut counts = Vec::new();
+            let mut table = Table::default();
             for event in asked {
                 match count(&spin, &[*event], scratch) {
-                    Ok((_, one)) => counts.extend(one),
+                    Ok(one) => {
+                        table.counts.extend(one.counts);
+                        table.losses.append(&one.losses);
+                    }
                     Err(error) => {
                         stop.check()?;
                         let why = error.hint().unwrap_or("perf does not know it").to_owned();
@@ -157,9 +185,10 @@ fn try_out(asked: &[&'static Event], scratch: &Path, stop: &Stop) -> Result<Coun
                     }
                 }
             }
-            counts
+            table
         }
     };
+    let Table { counts, losses } = table;
     // perf marks what it could count in user space only; such events of the kernel would be noughts that are none.
     found.user_space_only = counts.iter().any(|count| count.modifiers.contains('u'));
     let mut hardware = Vec::new();
@@ -182,7 +211,11 @@ fn try_out(asked: &[&'static Event], scratch: &Path, stop: &Stop) -> Result<Coun
             }
             Some(_) => software.push(*event),
             None => {
-                found.absent.insert(event.metric.to_owned(), "perf printed nothing of it".to_owned());
+                let why = told(&losses).map_or_else(
+                    || "perf printed nothing of it".to_owned(),
+                    |rows| format!("perf printed no row of it that is understood ({rows})"),
+                );
+                found.absent.insert(event.metric.to_owned(), why);
             }
         }
     }
@@ -213,7 +246,7 @@ fn counted_at_once(
         let mut whole = true;
         for group in hardware.chunks(size) {
             stop.check()?;
-            let (_, counts) = count(spin, group, scratch)?;
+            let counts = count(spin, group, scratch)?.counts;
             whole &= counts.iter().all(|count| count.value.is_ok() && count.running >= WHOLE_RUN);
         }
         if whole {
@@ -265,60 +298,96 @@ fn arguments(events: &[&'static Event], file: &Path) -> Vec<std::ffi::OsString> 
     ]
 }
 
-/// Runs the command once under perf; how it went, and what was counted.
-fn count(
-    command: &Command,
-    events: &[&'static Event],
-    scratch: &Path,
-) -> Result<(super::command::Ended, Vec<Count>)> {
+/// Runs the command once under perf; what was counted.
+fn count(command: &Command, events: &[&'static Event], scratch: &Path) -> Result<Table> {
     let file = scratch.join("perf-stat.csv");
     let wrapped = under(command, events, &file);
-    let ended = run(&wrapped, 0)?.successful(&wrapped)?;
-    Ok((ended, take(&file)?))
+    run(&wrapped, 0)?.successful(&wrapped)?;
+    take(&file)
 }
 
 /// Reads the table that perf left, and removes it.
 ///
 /// # Errors
-/// When perf left none, or it cannot be read.
-pub fn take(file: &Path) -> Result<Vec<Count>> {
+/// When perf left none.
+pub fn take(file: &Path) -> Result<Table> {
     let text = std::fs::read(file);
     let _ = std::fs::remove_file(file);
     let text = text.map_err(|error| Error::failed(format!("perf stat left no counts: {error}")))?;
-    table(&String::from_utf8_lossy(&text))
+    Ok(table(&String::from_utf8_lossy(&text)))
 }
 
-/// Reads the table of `perf stat -x,` (with `-r` too); lines that are comments or empty are passed over. Fields, as perf's
-/// manual names them: value, unit, event, with `-r` the deviation, running time in ns, per cent of it, metric, its unit.
-///
-/// # Errors
-/// At a line that is no row of such a table.
-pub fn table(text: &str) -> Result<Vec<Count>> {
-    let mut counts = Vec::new();
-    for (line, number) in text.lines().zip(1u64..) {
-        if !line.trim().is_empty() && !line.starts_with('#') {
-            counts.push(row(line, ',').ok_or_else(|| {
-                Error::at_line(number, "this is no row of perf stat -x").with_found(line.as_bytes())
-            })?);
+/// Reads the table of `perf stat -x,` (with `-r` too); lines that are comments or empty are passed over, as are metrics. Rows
+/// that are not understood are counted: what perf prints depends on the processor.
+#[must_use]
+pub fn table(text: &str) -> Table {
+    let mut table = Table::default();
+    for line in text.lines().filter(|line| !is_comment(line)) {
+        match row(line, ',') {
+            Row::Count(count) => table.counts.push(count),
+            Row::Metric => {}
+            Row::Interval | Row::Unknown => table.losses.add(UNKNOWN_ROW, 0, line),
         }
     }
-    Ok(counts)
+    table
 }
 
-/// One row, with this separator.
+/// Whether a line of perf's files for programs says nothing: it is empty, or a comment.
 #[must_use]
-pub fn row(line: &str, separator: char) -> Option<Count> {
+pub fn is_comment(line: &str) -> bool {
+    line.trim().is_empty() || line.starts_with('#')
+}
+
+/// How many rows were not understood, with the first of them; none where all were.
+#[must_use]
+pub fn told(losses: &Losses) -> Option<String> {
+    let (_, loss) = losses.iter().find(|(reason, _)| *reason == UNKNOWN_ROW)?;
+    let plural = if loss.items == 1 { "row is" } else { "rows are" };
+    Some(format!(
+        "{} {plural} not understood, such as \"{}\"",
+        loss.items,
+        loss.example.as_deref().unwrap_or_default()
+    ))
+}
+
+/// Reads one row, with this separator. Fields, as perf's manual names them: with `-I` the time, value, unit, event, with `-r` the
+/// deviation, running time in ns, per cent of it, metric, its unit.
+#[must_use]
+pub fn row(line: &str, separator: char) -> Row {
     let fields: Vec<&str> = line.split(separator).map(str::trim).collect();
-    let [value, unit, event, rest @ ..] = fields.as_slice() else { return None };
+    let fields = match fields.split_first() {
+        Some((time, behind)) if is_time(time) => {
+            return match row_of(behind) {
+                Row::Unknown => Row::Unknown,
+                _ => Row::Interval,
+            };
+        }
+        _ => fields,
+    };
+    row_of(&fields)
+}
+
+fn row_of(fields: &[&str]) -> Row {
+    let [value, unit, event, rest @ ..] = fields else { return Row::Unknown };
+    if let ("", "", "", [.., metric, name]) = (*value, *unit, *event, rest) {
+        let is_metric = metric.parse::<f64>().is_ok() && name.contains(|c: char| c.is_ascii_alphabetic());
+        return if is_metric { Row::Metric } else { Row::Unknown };
+    }
     if event.is_empty() || !(value.starts_with('<') || value.parse::<f64>().is_ok()) {
-        return None;
+        return Row::Unknown;
     }
     let (error_percent, rest) = match rest.split_first() {
         Some((first, behind)) if first.ends_with('%') => (first.trim_end_matches('%').parse().ok(), behind),
         _ => (None, rest),
     };
     let running = rest.get(1).and_then(|text| text.parse().ok()).unwrap_or(100.0);
-    Some(new_count(value, unit, event, running, error_percent))
+    Row::Count(new_count(value, unit, event, running, error_percent))
+}
+
+/// Whether a field is the time that `-I` prints, in seconds with nine decimals; no count has so many.
+fn is_time(field: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    field.split_once('.').is_some_and(|(whole, part)| digits(whole) && part.len() == 9 && digits(part))
 }
 
 /// A count from the texts that perf prints, brought to the unit of its metric.
@@ -396,27 +465,61 @@ mod tests {
 
     #[test]
     fn a_table_is_read_in_the_units_of_the_metrics() {
-        let counts = table(WITHOUT_PMU).unwrap();
+        let Table { counts, losses } = table(WITHOUT_PMU);
+        assert!(losses.is_empty(), "{losses:?}");
         assert_eq!(counts.len(), 5);
         assert_eq!(counts[0].value, Err("<not supported>".to_owned()));
         assert_eq!((counts[1].value.clone(), counts[1].unit.as_str()), (Ok(0.00137), "s"));
         assert_eq!(counts[2].value, Ok(48.0));
         assert_eq!(counts[3].value, Ok(0.003104391));
         assert_eq!(counts[4].value, Err("<not counted>".to_owned()));
-        assert_eq!(
-            table("nonsense\n").unwrap_err().to_string(),
-            "line 1: this is no row of perf stat -x (found \"nonsense\")"
-        );
+    }
+
+    // A processor with counters, fewer than were asked for.
+    const WITH_PMU: &str = "# started on Sat Nov 21 23:48:29 2026\n\n18.12,msec,task-clock,18122597,100.00,0.497,CPUs utilized\n\
+        5000000,,cycles:u,3328545,18.00,3.743,GHz\n,,,,0.22,stalled cycles per insn\n\
+        8000000,,instructions:u,9200393,50.00,1.60,insn per cycle\n,,,,,0.22,stalled cycles per insn\n\
+        ,,,,,,0.4,retiring\n<not supported>,,LLC-loads,0,100.00,,\n<not counted>,,iTLB-loads,0,0.00,,\n";
+
+    #[test]
+    fn metrics_between_the_counts_are_passed_over() {
+        let Table { counts, losses } = table(WITH_PMU);
+        assert!(losses.is_empty(), "{losses:?}");
+        let read: Vec<_> =
+            counts.iter().map(|count| (count.event.as_str(), count.value.is_ok(), scaled(count))).collect();
+        let expected = [
+            ("task-clock", true, false),
+            ("cycles", true, true),
+            ("instructions", true, true),
+            ("LLC-loads", false, false),
+            ("iTLB-loads", false, false),
+        ];
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn rows_that_are_not_understood_are_counted_and_the_first_is_named() {
+        let Table { counts, losses } =
+            table("nonsense\n5,,cycles,100,100.00,,\n,,,,,\n     0.100145580,7,,cycles,100,100.00,,\n,,x\n");
+        assert_eq!(counts.len(), 1);
+        assert_eq!(told(&losses).unwrap(), "4 rows are not understood, such as \"nonsense\"");
+        assert_eq!(told(&Losses::default()), None);
+        assert_eq!(row("     0.100145580,7,,cycles,100,100.00,,", ','), Row::Interval);
+        assert_eq!(row("     0.100145580,,,,,0.21,stalled cycles per insn", ','), Row::Interval);
     }
 
     #[test]
     fn user_space_only_and_scaled_counts_are_marked() {
-        let count = row("8885976365,,cycles:u,2500000000,62.51,2.351,GHz", ',').unwrap();
+        let read = |line| match row(line, ',') {
+            Row::Count(count) => count,
+            other => panic!("{line}: {other:?}"),
+        };
+        let count = read("8885976365,,cycles:u,2500000000,62.51,2.351,GHz");
         assert_eq!((count.event.as_str(), count.modifiers.as_str()), ("cycles", "u"));
         assert!(scaled(&count));
-        let repeated = row("0.82,msec,task-clock,5.81%,824989,100.00,0.376,CPUs utilized", ',').unwrap();
+        let repeated = read("0.82,msec,task-clock,5.81%,824989,100.00,0.376,CPUs utilized");
         assert_eq!((repeated.error_percent, repeated.running), (Some(5.81), 100.0));
-        let raw = row("12,,cpu/event=0x3c/,100,100.00,,", ',').unwrap();
+        let raw = read("12,,cpu/event=0x3c/,100,100.00,,");
         assert_eq!(raw.event, "cpu/event=0x3c/");
     }
 

@@ -39,6 +39,9 @@ pub const NOT_UTF8: &str = "calls from or to an object whose path is not UTF-8";
 /// Lines `word=…` that are no part of the format.
 pub const UNKNOWN_LINES: &str = "lines of a kind that the callgrind format does not know";
 
+/// `calls=0`.
+pub const UNCOUNTED: &str = "calls that are counted as 0";
+
 const SIBLINGS: &str = "valgrind may have written the profile to files beside this one: NAME.1, NAME.2 for dumps, \
                         NAME-01, NAME-02 for threads; import those instead";
 const CUT_OFF: &str = "is the file cut off? Let the program end, or copy the file again";
@@ -97,6 +100,8 @@ struct Parser<'a> {
     functions: Functions<'a>,
     tally: Tally,
     unknown_lines: u64,
+    /// `calls=0`.
+    uncounted: u64,
     unknown_example: &'a [u8],
     by_callgrind: bool,
     /// Name of the first event, once an `events:` line was there.
@@ -134,6 +139,7 @@ impl<'a> Parser<'a> {
             functions: Functions::new(bytes.len()),
             tally: Tally::default(),
             unknown_lines: 0,
+            uncounted: 0,
             unknown_example: b"",
             by_callgrind: false,
             event: None,
@@ -356,7 +362,12 @@ impl<'a> Parser<'a> {
         };
         self.line_after(line)?;
         if let Some(caller) = self.function {
-            self.tally.add(caller, function, count);
+            if count == 0 {
+                // A call that began before the part did.
+                self.uncounted += 1;
+            } else {
+                self.tally.add(caller, function, count);
+            }
             self.functions.ran(function);
         }
         self.open_part = true;
@@ -423,6 +434,12 @@ impl<'a> Parser<'a> {
             return Err(Error::at_line(self.line, "the file has a header, but no costs and no calls")
                 .with_hint(SIBLINGS));
         }
+        if calls.is_empty() && !self.by_callgrind && self.uncounted > 0 {
+            return Err(Error::failed("every call in this file is counted as 0, as pprof writes them")
+                .with_hint(
+                    "import the profile that it was made of: pprof -proto -output=profile.pb.gz FILE",
+                ));
+        }
         if calls.is_empty() && !self.by_callgrind {
             return Err(Error::failed(
                 "there is no call in this file (it has costs alone, as cachegrind writes them)",
@@ -441,6 +458,9 @@ impl<'a> Parser<'a> {
             0,
             &String::from_utf8_lossy(self.unknown_example),
         );
+        if !self.by_callgrind {
+            recording.losses.add_many(UNCOUNTED, self.uncounted, 0, "");
+        }
         let places = Places::of(&self.functions, &self.objects, &self.files, &mut recording);
         places.add_costs(&self.functions, &mut recording);
         places.add_calls(&self.functions, &calls, &mut recording);

@@ -10,7 +10,8 @@
 //! libz.so.1:0x2a40
 //! ```
 //!
-//! Any tracer can write it, and a person too. `DSO:` says where a function is, if it is not in the program that was named. An
+//! Any tracer can write it, and a person too. `DSO:` says where a function is, if it is not in the program that was named; `go:` and
+//! `type:` begin names that Go's linker makes. An
 //! address is one of the ELF file, as `nm` prints them. The same function may stand in as many lines as it was entered.
 //!
 //! Source: our own (docs/formats/entry-trace.md).
@@ -42,17 +43,34 @@ const HOW: &str =
     "a line of an entry trace is a name, an address (0x...), or either behind DSO: and without blanks";
 
 fn recognises(head: &[u8]) -> bool {
+    is_list(head) && entries_of(head).any(is_of_program)
+}
+
+/// Whether each line is a name or an address. So is many a list that has nothing to do with programs.
+pub(super) fn is_list(head: &[u8]) -> bool {
+    let mut count = 0;
+    entries_of(head).all(|line| {
+        count += 1;
+        is_unmistakable(line)
+    }) && count >= FEWEST
+}
+
+/// The lines of the beginning of a file that are whole and say something.
+fn entries_of(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     let whole = head.len() < super::HEAD;
     let mut lines: Vec<&[u8]> = head.split(|b| *b == b'\n').collect();
     if !whole {
         lines.pop();
     }
-    let mut entries = lines.into_iter().filter_map(content);
-    let mut count = 0;
-    entries.all(|line| {
-        count += 1;
-        is_unmistakable(line)
-    }) && count >= FEWEST
+    lines.into_iter().filter_map(content)
+}
+
+/// Whether an entry can only be of a program: an address, a place in a DSO, a mangled name, or a function that all programs have.
+fn is_of_program(line: &[u8]) -> bool {
+    let mangled = [&b"_Z"[..], b"_R"].iter().any(|start| line.starts_with(start) && line.len() > 4);
+    let scoped = memchr::memmem::find(line, b"::").is_some();
+    let address = |entry: Entry<'_>| entry.dso.is_some() || matches!(entry.what, What::Address(_));
+    mangled || scoped || matches!(line, b"main" | b"_start") || Entry::parse(line).is_some_and(address)
 }
 
 /// A line without its comment lines and blanks; None where nothing is left.
@@ -114,8 +132,13 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The first colon that is not one of two, as in the names of C++.
+/// The first colon that is not one of two, as in the names of C++, and not of a name that Go's linker makes, such as
+/// `type:.eq.main.point`.
 fn single_colon(line: &[u8]) -> Option<usize> {
+    const OF_GO: [&[u8]; 2] = [b"go:", b"type:"];
+    if OF_GO.iter().any(|prefix| line.starts_with(prefix)) {
+        return None;
+    }
     let mut colons = memchr::memchr_iter(b':', line).peekable();
     while let Some(at) = colons.next() {
         if colons.next_if_eq(&(at + 1)).is_none() {
@@ -233,6 +256,8 @@ mod tests {
     fn a_dso_is_told_from_the_names_of_namespaces() {
         let name = |dso, name: &'static str| Some(Entry { dso, what: What::Name(name.as_bytes()) });
         assert_eq!(Entry::parse(b"ns::f"), name(None, "ns::f"));
+        assert_eq!(Entry::parse(b"type:.eq.main.point"), name(None, "type:.eq.main.point"));
+        assert_eq!(Entry::parse(b"/usr/bin/go:main.main"), name(Some("/usr/bin/go"), "main.main"));
         assert_eq!(Entry::parse(b"libz.so.1:inflate"), name(Some("libz.so.1"), "inflate"));
         assert_eq!(Entry::parse(b"/usr/bin/a b: ns::f(int)"), name(Some("/usr/bin/a b"), "ns::f(int)"));
         assert_eq!(Entry::parse(b"p:0x10"), Some(Entry { dso: Some("p"), what: What::Address(16) }));
@@ -254,6 +279,8 @@ mod tests {
             "a,b\nc,d\n",
             "1\n2\n",
             "f 3\ng 4\n",
+            "line1\nline2\n",
+            "target\n.cache\nCargo.lock\n",
         ] {
             assert!(!recognises(other.as_bytes()), "{other}");
         }

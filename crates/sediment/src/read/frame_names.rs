@@ -66,9 +66,11 @@ pub(super) fn is_kernel_object(object: &[u8]) -> bool {
     let bracketed = object.starts_with(b"[") && object != b"[vdso]" && object != b"[unknown]";
     let memory: [&[u8]; 4] = [b"[heap]", b"[stack", b"[anon", b"[JIT]"];
     let modules = [&b".ko"[..], b".ko.xz", b".ko.zst", b".ko.gz"];
+    let file = object.rsplit(|b| *b == b'/').next().unwrap_or_default();
     bracketed && !memory.iter().any(|start| object.starts_with(start))
         || modules.iter().any(|ending| object.ends_with(ending))
-        || object.ends_with(b"/vmlinux")
+        // Distributions put the release behind it.
+        || object.contains(&b'/') && (file == b"vmlinux" || file.starts_with(b"vmlinux-"))
 }
 
 /// Whether this object is a file whose functions a linker placed, not memory or what a run-time compiler wrote.
@@ -98,6 +100,8 @@ mod tests {
         assert!(is_no_symbol(b"0x7f12") && is_no_symbol(b"[libc.so.6]") && is_no_symbol(b"[unknown]"));
         assert!(!is_no_symbol(b"0x12_is_a_name") && !is_no_symbol(b"["));
         assert!(is_kernel_object(b"[kernel.kallsyms]") && is_kernel_object(b"[nf_tables]"));
+        assert!(is_kernel_object(b"/boot/vmlinux") && is_kernel_object(b"/boot/vmlinux-6.1.0-13-amd64"));
+        assert!(!is_kernel_object(b"vmlinux-to-elf") && !is_kernel_object(b"/usr/bin/vmlinuxd"));
         assert!(!is_kernel_object(b"[vdso]") && !is_kernel_object(b"[heap]") && !is_kernel_object(b"/x"));
         assert!(is_linked_file(b"/tmp/my prog (deleted)") && is_linked_file(b"prog"));
         assert!(

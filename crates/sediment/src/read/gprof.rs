@@ -37,22 +37,50 @@ const CUT_OFF: &str = "is the file cut off? print it again: gprof -b --no-demang
 const WITHOUT: &str = "time order or shared libraries";
 
 fn recognises(head: &[u8]) -> bool {
-    let first = head.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).find(|line| !line.is_empty());
-    first.is_some_and(|line| {
+    let mut lines = head.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
+    let begins = |line: &[u8]| {
         line.starts_with(b"Flat profile:")
             || matches!(line, b"call graph profile:" | b"Call graph" | b"Call graph (explanation follows)")
             || line.starts_with(b"granularity: each sample hit covers")
-            || is_flat_header(line)
-            || is_graph_header(line)
-    })
+            || line.starts_with(b"%   cumulative ")
+    };
+    // Some gprofs begin with what the columns mean.
+    lines.clone().next().is_some_and(begins)
+        || lines.any(|line| is_flat_header(line) || is_graph_header(line))
 }
 
+fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
+}
+
+/// `time seconds seconds calls ms/call ms/call name`, the last line above the rows; the column of times may be one of cycles.
 fn is_flat_header(line: &[u8]) -> bool {
-    line.starts_with(b"%   cumulative ") || line.starts_with(b"time   seconds ")
+    let mut words = words(line);
+    matches!(words.next(), Some(b"time" | b"%" | b"%time"))
+        && matches!(words.next(), Some(b"seconds" | b"cycles" | b"cumsecs"))
+        && words.any(|word| word == b"calls")
+        && words.last() == Some(b"name")
 }
 
+/// `index % time self children called name`, and `index %time self descendents called+self name index`.
 fn is_graph_header(line: &[u8]) -> bool {
-    line.starts_with(b"index % time ") || line.starts_with(b"index  %time ")
+    let mut words = words(line);
+    words.next() == Some(b"index")
+        && words.next().is_some_and(|word| word.starts_with(b"%"))
+        && words.any(|word| word == b"self")
+        && words.any(|word| word.starts_with(b"called"))
+        && words.any(|word| word == b"name")
+}
+
+/// How many times larger than one the units in a line such as `(K) (K)` below a header are; None for any other line.
+fn units(line: &[u8]) -> Option<u64> {
+    let scales = words(line).map(|word| match word {
+        b"(K)" => Some(1_000),
+        b"(M)" => Some(1_000_000),
+        b"(G)" => Some(1_000_000_000),
+        _ => None,
+    });
+    scales.reduce(|first, next| if first == next { first } else { None })?
 }
 
 fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
@@ -68,6 +96,10 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         number += 1;
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let words = line.trim_ascii();
+        if let Some(scale) = units(words).filter(|_| record.is_empty() && part != Part::Other) {
+            text.cycles = Some(scale);
+            continue;
+        }
         match part {
             _ if line.starts_with(b"\x0c") => part = Part::Other,
             Part::Flat if words.is_empty() => part = Part::Other,
@@ -82,8 +114,15 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
                 record.push((number, line));
             }
             Part::Index => text.index_line(line),
-            Part::Other if words.starts_with(b"time   seconds ") => part = Part::Flat,
-            Part::Other if is_graph_header(words) => part = Part::Graph,
+            Part::Other if is_flat_header(words) => {
+                part = Part::Flat;
+                text.headers += 1;
+                text.cycles = memchr::memmem::find(words, b" cycles ").map(|_| 1);
+            }
+            Part::Other if is_graph_header(words) => {
+                part = Part::Graph;
+                text.headers += 1;
+            }
             Part::Other => {}
         }
         let most = SMALL + bytes.len() / NARROWEST;
@@ -149,6 +188,10 @@ struct Text<'a> {
     calls: BTreeMap<(usize, usize), Calls>,
     records: u64,
     rows: Vec<Row<'a>>,
+    /// Headers of tables.
+    headers: u64,
+    /// Where times are cycles: how many are printed as one.
+    cycles: Option<u64>,
 }
 
 impl<'a> Text<'a> {
@@ -252,18 +295,27 @@ impl<'a> Text<'a> {
     }
 
     fn finish(self, settings: &Settings) -> Result<Recording> {
+        const PRINT: &str = "print it with: gprof -b --no-demangle PROGRAM gmon.out";
+        if self.headers == 0 {
+            return Err(Error::failed(
+                "this text has no table of gprof: neither `index % time self children called name` nor \
+                 `time seconds seconds calls ms/call ms/call name` stands in it",
+            )
+            .with_hint(PRINT));
+        }
         if self.records == 0 && self.rows.is_empty() {
             return Err(Error::failed(
                 "this gprof text has neither rows nor records: nothing was called, and no time passed",
             )
-            .with_hint("print it with: gprof -b --no-demangle PROGRAM gmon.out"));
+            .with_hint(PRINT));
         }
+        let unit = if self.cycles.is_some() { "cycles" } else { "centiseconds" };
         let timed = self.functions.iter().any(|function| function.time > 0)
             || self.rows.iter().any(|row| row.time > 0);
         let source = match (self.records > 0, timed) {
-            (true, true) => format!("gprof call graph (centiseconds) without {WITHOUT}"),
+            (true, true) => format!("gprof call graph ({unit}) without {WITHOUT}"),
             (true, false) => format!("gprof call graph without own cost or {WITHOUT}"),
-            (false, true) => format!("gprof flat profile (centiseconds) without callers or {WITHOUT}"),
+            (false, true) => format!("gprof flat profile ({unit}) without callers or {WITHOUT}"),
             (false, false) => format!("gprof flat profile (calls) without callers or own cost or {WITHOUT}"),
         };
         let seen = match (self.records, self.rows.len()) {
@@ -299,9 +351,15 @@ impl<'a> Text<'a> {
         if self.rows.is_empty() {
             for function in self.functions.iter().filter(|function| function.time > 0) {
                 let place = recording.place(function.place(dso));
-                recording.add_samples(place, u128::from(function.time));
+                recording.add_samples(place, self.cost(function.time));
             }
         }
+    }
+
+    /// What hundredths of the unit printed are in centiseconds or cycles.
+    fn cost(&self, hundredths: u64) -> u128 {
+        let hundredths = u128::from(hundredths);
+        self.cycles.map_or(hundredths, |scale| (hundredths * u128::from(scale)).div_ceil(100))
     }
 
     fn add_rows(&self, recording: &mut Recording, dso: Option<DsoId>, timed: bool) {
@@ -312,7 +370,7 @@ impl<'a> Text<'a> {
         }
         let alone = self.records == 0;
         for row in &self.rows {
-            let (calls, time) = (u128::from(row.calls), u128::from(row.time));
+            let (calls, time) = (u128::from(row.calls), self.cost(row.time));
             let cost = if alone && !timed { calls } else { time };
             if row.name.starts_with(b"<") {
                 recording.losses.add(NO_FUNCTION, cost, &String::from_utf8_lossy(row.name));

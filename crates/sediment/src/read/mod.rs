@@ -168,7 +168,13 @@ pub fn find(input: &dyn Input, settings: &Settings) -> Result<&'static Reader> {
             ));
     }
     READERS.iter().find(|reader| (reader.recognises)(&head)).ok_or_else(|| {
-        if memchr::memmem::find(&head[..head.len().min(4096)], b"digraph").is_some() {
+        let first = &head[..head.len().min(4096)];
+        if memchr::memmem::find(first, b"digraph").is_some() {
+            // pprof draws its legend so.
+            if memchr::memmem::find(first, b"subgraph cluster_L").is_some() {
+                return Error::failed("this is a drawing that pprof made, and no profile: its numbers are rounded")
+                    .with_hint("import what it was made of, or its profile.pb.gz: pprof -proto -output=profile.pb.gz FILE");
+            }
             return Error::failed("this is a profile already, not a recording")
                 .with_hint("use it as it is: sediment show, merge, order");
         }
@@ -176,9 +182,17 @@ pub fn find(input: &dyn Input, settings: &Settings) -> Result<&'static Reader> {
             return Error::failed("this is a program or library, not a recording of one")
                 .with_hint("name it with --binary, beside the profiler's file");
         }
+        if head.starts_with(b"PERFFILE") {
+            return Error::failed("this is a perf.data of the first version, which perf wrote until Linux 3.0")
+                .with_hint("let a perf of its time print it: perf script > script.txt, and import that");
+        }
         if let Some((_, unpack)) = PACKED.iter().find(|(magic, _)| head.starts_with(magic)) {
             return Error::failed("this file is packed, and what is in it is not read so")
                 .with_hint(format!("unpack it on the way: {unpack} FILE | sediment import -"));
+        }
+        if entry_trace::is_list(&head) {
+            return Error::failed("this is a list of words, which may be anything")
+                .with_hint("if they are functions in the order in which they were entered: --format entry-trace");
         }
         let known: Vec<&str> = READERS.iter().map(|reader| reader.summary).collect();
         Error::failed("this is no profile of a kind that sediment reads")

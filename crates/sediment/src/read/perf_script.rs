@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text of perf script: branch stacks, call chains or plain samples, of whichever fields were printed.
 //!
-//! [`lines`] says what a line is, [`branches`] reads the entries of a branch stack, [`mappings`] follows which file was mapped
+//! [`choice`] decides which event is read, [`lines`] says what a line is, [`branches`] reads the entries of a branch stack, [`mappings`] follows which file was mapped
 //! where. A first look at the beginning of the file chooses what to read: the first event with branch stacks, else with call
 //! chains, else with samples. Then the file is read once, line by line, and takes no more memory than it names different
 //! places and passages.
@@ -9,6 +9,7 @@
 //! Source: perf's manual pages, and what perf 6.1 prints (docs/formats/perf-script.md).
 
 mod branches;
+mod choice;
 mod lines;
 mod mappings;
 
@@ -21,7 +22,8 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::read::input::Lines;
-use branches::{End, Kind, Rest};
+use branches::{End, Kind, Rest, Symbol};
+use choice::{Choice, What};
 use lines::{Line, Sample};
 use mappings::{Processes, Where};
 use std::collections::{BTreeMap, HashMap};
@@ -50,14 +52,13 @@ const UNMAPPED: &str = "at an address that was not mapped when it ran";
 const SEVERAL: &str = "at an address of several processes, as no process was printed";
 const BLURRED: &str = "that perf printed together with the sampled place";
 const RENAMED: &str = "in a function that perf took for an inlined one (--no-inline names it)";
+const CUT_OFF: &str = "in a frame whose line is cut off";
 const INTERPRETED: &str = "of an interpreted program";
 const NO_TEXT: &str = "in a file whose name is not UTF-8";
 const IN_KERNEL: &str = "in the kernel";
 
 const COMMAND: &str = "print it with: perf script --no-demangle --show-mmap-events --show-task-events \
      -F comm,pid,tid,time,event,ip,brstack > script.txt";
-/// So much is looked at to choose what to read.
-const FIRST_LOOK: u64 = 4 << 20;
 /// Addresses from here on are the kernel's, on every architecture that perf has branch records for.
 const KERNEL: u64 = 1 << 63;
 /// Branches that wait to be resolved; more are settled at once.
@@ -68,11 +69,15 @@ fn recognises(head: &[u8]) -> bool {
     if memchr::memchr(0, head).is_some() || head.starts_with(b"PERFTEXT") {
         return false;
     }
-    let mut after_sample = false;
+    let (mut after_sample, mut after_event) = (false, false);
     for line in head.split(|b| *b == b'\n').take(LOOKED_AT) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let line_of = Line::of(line);
+        // An empty line may stand between a sample and its chain.
+        let of_event = std::mem::take(&mut after_event);
+        after_event = of_event && line_of == Line::Empty;
         let after = std::mem::take(&mut after_sample);
-        match Line::of(line) {
+        match line_of {
             Line::Mapping(_) | Line::Fork { .. } | Line::Exec(_) => return true,
             // What perf report begins with.
             Line::Comment(text)
@@ -85,11 +90,16 @@ fn recognises(head: &[u8]) -> bool {
             Line::Sample(sample) if branches::has_entry(sample.rest) => return true,
             Line::Sample(sample) => {
                 let place = lines::frame(sample.rest);
+                let address = place.is_some_and(|place| place.address > 0xfff);
+                if of_event && address && sample.has_no_fields() {
+                    return true;
+                }
                 if !sample.event.is_empty() && place.is_some_and(|place| place.text.ends_with(b")")) {
                     return true;
                 }
                 after_sample = !sample.event.is_empty() || sample.thread.is_some();
                 after_sample &= sample.rest.trim_ascii().is_empty();
+                after_event = after_sample && !sample.event.is_empty();
             }
             Line::Frame(_) if after => return true,
             Line::Frame(frame) if frame.text.ends_with(b")") && line.starts_with(b"\t  ") => return true,
@@ -98,72 +108,6 @@ fn recognises(head: &[u8]) -> bool {
         }
     }
     false
-}
-
-/// What of a file is read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
-    #[default]
-    Nothing,
-    Samples,
-    Chains,
-    Branches,
-}
-
-/// The event that is read, and what it has.
-#[derive(Debug, Default)]
-struct Choice {
-    what: What,
-    event: Vec<u8>,
-}
-
-impl Choice {
-    fn of(input: &dyn Input) -> Result<Self> {
-        let mut best = Self::default();
-        let mut lines = Lines::of(input);
-        let mut looked_at = 0;
-        let mut event = Vec::new();
-        while let Some(line) = lines.next()? {
-            looked_at += line.len() as u64 + 1;
-            let what = match Line::of(line) {
-                Line::Sample(sample) => {
-                    if !sample.has_no_fields() {
-                        event.clear();
-                        event.extend_from_slice(sample.event);
-                    }
-                    let rest = Rest::of(sample.rest);
-                    if rest.branches().next().is_some() {
-                        What::Branches
-                    } else if rest.place.is_some() {
-                        What::Samples
-                    } else {
-                        What::Nothing
-                    }
-                }
-                Line::Frame(_) => What::Chains,
-                _ => What::Nothing,
-            };
-            if what > best.what {
-                best = Self { what, event: event.clone() };
-            }
-            if best.what == What::Branches || looked_at > FIRST_LOOK && best.what != What::Nothing {
-                break;
-            }
-        }
-        Ok(best)
-    }
-
-    fn source(&self) -> String {
-        let event = match self.event.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", String::from_utf8_lossy(&self.event)),
-        };
-        match self.what {
-            What::Branches => format!("perf branch records{event}"),
-            What::Chains => format!("perf call stacks{event} without call counts or time order"),
-            _ => format!("perf samples{event} without callers or call counts or time order"),
-        }
-    }
 }
 
 fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
@@ -191,6 +135,13 @@ struct Reading<'c> {
     branches: u64,
     /// The chain that is being read: process, weight, frames from the innermost.
     open: Option<(Option<u32>, u128)>,
+    /// Whether a frame of it came already.
+    begun: bool,
+    /// Whether the frames that come are of an event that is not read.
+    passing_over: bool,
+    /// Whether a frame of the kernel came, and another one.
+    kernel: bool,
+    program: bool,
     chain: Vec<Frame>,
     /// Where the frame before was inlined.
     inlined_at: Option<u64>,
@@ -218,6 +169,10 @@ impl<'c> Reading<'c> {
             samples: 0,
             branches: 0,
             open: None,
+            begun: false,
+            passing_over: false,
+            kernel: false,
+            program: false,
             chain: Vec::new(),
             inlined_at: None,
             by_path: HashMap::new(),
@@ -235,8 +190,13 @@ impl<'c> Reading<'c> {
     fn take(&mut self, line: &[u8]) -> Result<()> {
         match Line::of(line) {
             Line::Frame(frame) => self.frame(&frame),
-            Line::Empty => self.close(),
-            Line::Sample(sample) => self.sample(&sample),
+            // One between a sample and its chain ends nothing.
+            Line::Empty if self.begun => self.close(),
+            Line::Empty => {}
+            Line::Sample(sample) => match self.frame_without_tab(&sample) {
+                Some(frame) => self.frame(&frame),
+                None => self.sample(&sample),
+            },
             Line::Mapping(mapping) => {
                 self.close();
                 self.settle();
@@ -286,6 +246,13 @@ impl<'c> Reading<'c> {
         Some(dso)
     }
 
+    /// A frame of the open chain that is indented by blanks or by nothing, as terminals and editors leave it.
+    fn frame_without_tab<'a>(&self, sample: &Sample<'a>) -> Option<lines::Frame<'a>> {
+        let in_chain = (self.open.is_some() || self.passing_over) && sample.has_no_fields();
+        let place = Rest::of(sample.rest).place.filter(|_| in_chain)?;
+        Rest::of(sample.rest).branches().next().is_none().then_some(place)
+    }
+
     fn sample(&mut self, sample: &Sample) {
         let open = self.open.filter(|_| sample.has_no_fields());
         if let Some((process, _)) = open.filter(|_| self.choice.what == What::Branches) {
@@ -294,7 +261,8 @@ impl<'c> Reading<'c> {
             return;
         }
         self.close();
-        if sample.event != self.choice.event {
+        self.passing_over = sample.event != self.choice.event;
+        if self.passing_over {
             *self.other_events.entry(sample.event.to_vec()).or_default() += 1;
             return;
         }
@@ -350,12 +318,17 @@ impl<'c> Reading<'c> {
     fn frame(&mut self, frame: &lines::Frame) {
         if self.open.is_none() {
             // No field was asked for, so that a chain has no line before it; or it is of an event that is not read.
+            if self.passing_over {
+                return;
+            }
             if !self.choice.event.is_empty() {
+                self.stray += 1;
                 return;
             }
             self.samples += 1;
             self.open = Some((None, 1));
         }
+        self.begun = true;
         // How a chain of frame pointers ends; or a caller, where branches say who calls whom.
         if frame.address == 0 || self.choice.what != What::Chains && !self.chain.is_empty() {
             return;
@@ -384,19 +357,26 @@ impl<'c> Reading<'c> {
 
     /// What a frame is; None where it was inlined.
     fn frame_of(&mut self, address: u64, text: &[u8]) -> Option<Frame> {
-        if address >= KERNEL {
-            return Some(Frame::System);
-        }
-        if let Some(known) = self.by_text.get(text) {
-            return *known;
-        }
-        let frame = self.new_frame(text);
-        self.by_text.insert(text.into(), frame);
+        let frame = match self.by_text.get(text) {
+            _ if address >= KERNEL => Some(Frame::System),
+            Some(known) => *known,
+            None => {
+                let frame = self.new_frame(text);
+                self.by_text.insert(text.into(), frame);
+                frame
+            }
+        };
+        self.kernel |= frame == Some(Frame::System);
+        self.program |= frame != Some(Frame::System);
         frame
     }
 
     fn new_frame(&mut self, text: &[u8]) -> Option<Frame> {
-        let (symbol, object) = branches::symbol_and_object(text)?;
+        let (symbol, object) = match branches::symbol_and_object(text) {
+            Symbol::Inlined => return None,
+            Symbol::CutOff => return Some(Frame::Unknown(CUT_OFF)),
+            Symbol::Of { name, object } => (name, object),
+        };
         if is_interpreted(symbol) {
             return Some(Frame::Unknown(INTERPRETED));
         }
@@ -421,6 +401,7 @@ impl<'c> Reading<'c> {
     /// Ends a chain, which was printed from the innermost frame on.
     fn close(&mut self) {
         self.settle_inlined(None);
+        self.begun = false;
         let Some((_, weight)) = self.open.take() else {
             self.chain.clear();
             return;
@@ -571,6 +552,12 @@ impl<'c> Reading<'c> {
         recording.losses.add_many(UNREADABLE, self.unreadable, 0, "");
         recording.losses.add_many(STRAY, self.stray, 0, "");
         if recording.places().is_empty() {
+            if self.kernel && !self.program {
+                return Err(Error::failed(
+                    "every sample of this perf script is in the kernel, a hypervisor or a guest",
+                )
+                .with_hint("record the program itself: perf record -e cpu-clock:u -g -- PROGRAM"));
+            }
             return Err(nothing_known(self.choice.what, no_mappings));
         }
         if self.choice.what == What::Branches && recording.total > 0 && recording.transfers().is_empty() {

@@ -53,10 +53,17 @@ fn recognises(head: &[u8]) -> bool {
     let whole = head.iter().rposition(|b| *b == b'\n').map_or(head, |end| &head[..end]);
     let rows: Vec<Option<Row<'_>>> = lines(whole).take(LINES).map(|(_, line)| row(line)).collect();
     let is_function = |row: &Row<'_>| matches!(row, Row::Function { .. });
-    // A name, a line and a column look like a function without a body; a damaged line among the first is for the reader to name.
+    // A name, a line and a column look like a function without a body.
+    let is_unmistakable = |row: &Option<Row<'_>>| matches!(row, Some(Row::Function { called, total, head }) if head <= total && is_symbol(called));
+    // A damaged line among the first is for the reader to name.
     rows.first().is_some_and(|first| first.as_ref().is_some_and(is_function))
-        && rows.iter().flatten().any(|row| !is_function(row))
+        && (rows.iter().flatten().any(|row| !is_function(row)) || rows.iter().all(is_unmistakable))
         && 2 * rows.iter().flatten().count() >= rows.len()
+}
+
+/// Whether a name can be no path and no time of the day.
+fn is_symbol(name: &[u8]) -> bool {
+    !name[0].is_ascii_digit() && name.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$'))
 }
 
 fn is_binary(head: &[u8]) -> bool {
@@ -68,13 +75,13 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     let lines = (1..).zip(bytes.split(|b| *b == b'\n'));
     lines
         .map(|(number, line)| (number, line.trim_ascii_end()))
-        .filter(|(_, line)| !line.is_empty() && line[0] != b'#')
+        .filter(|(_, line)| line.trim_ascii_start().first().is_some_and(|first| *first != b'#'))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Row<'a> {
     /// `called`: a name, or the frames of a context, outermost first.
-    Function { called: &'a [u8], total: u64 },
+    Function { called: &'a [u8], total: u64, head: u64 },
     /// A place, and what was called there: names with counts, apart by blanks.
     Place { callees: &'a [u8] },
     /// The beginning of an inlined body.
@@ -91,21 +98,20 @@ fn row(line: &[u8]) -> Option<Row<'_>> {
     if depth == 0 {
         let (rest, head) = count_behind_colon(line)?;
         let (called, total) = count_behind_colon(rest)?;
-        decimal(head)?;
-        let total = decimal(total)?;
+        let (total, head) = (decimal(total)?, decimal(head)?);
+        // Names in other forms than the linker's may hold blanks: `f<a, b>(int)`.
         let called = match called.strip_prefix(b"[") {
             Some(context) => context.strip_suffix(b"]")?,
-            None if called.iter().any(u8::is_ascii_whitespace) => return None,
             None => called,
         };
-        return (!called.is_empty()).then_some(Row::Function { called, total });
+        return (!called.is_empty()).then_some(Row::Function { called, total, head });
     }
     if let Some(further) = body.strip_prefix(b"!") {
         let Some(bits) = further.strip_prefix(b"Attributes:") else { return Some(Row::Further) };
         let bits = decimal(bits.trim_ascii())?;
         return Some(if depth == 1 { Row::Attributes { inlined: bits & 1 != 0 } } else { Row::Further });
     }
-    let (offset, rest) = body.split_at(memmem::find(body, b": ")?);
+    let (offset, rest) = body.split_at(memchr::memchr(b':', body)?);
     let mut numbers = offset.split(|b| *b == b'.');
     decimal(numbers.next()?)?;
     if let Some(discriminator) = numbers.next() {
@@ -114,7 +120,7 @@ fn row(line: &[u8]) -> Option<Row<'_>> {
     if numbers.next().is_some() {
         return None;
     }
-    let rest = rest[2..].trim_ascii_start();
+    let rest = rest[1..].trim_ascii_start();
     let first = rest.split(|b| *b == b' ').next()?;
     if first == b"vtables:" {
         return Some(Row::Further);
@@ -168,7 +174,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
             .with_hint(CUT_OFF));
         };
         match row {
-            Row::Function { called, total } => {
+            Row::Function { called, total, .. } => {
                 functions += 1;
                 contexts |= memmem::find(called, BETWEEN_FRAMES).is_some();
                 let owner = owners.get(called).copied().unwrap_or(called);
@@ -271,10 +277,12 @@ mod tests {
     fn lines_are_told_apart() {
         let place = |callees| Some(Row::Place { callees });
         let rows: &[(&str, Option<Row<'_>>)] = &[
-            ("main:10:1", Some(Row::Function { called: b"main", total: 10 })),
-            ("_ZN1a::b:10:1", Some(Row::Function { called: b"_ZN1a::b", total: 10 })),
-            ("[main:3 @ f]:10:1", Some(Row::Function { called: b"main:3 @ f", total: 10 })),
-            ("two words:10:1", None),
+            ("main:10:1", Some(Row::Function { called: b"main", total: 10, head: 1 })),
+            ("_ZN1a::b:10:1", Some(Row::Function { called: b"_ZN1a::b", total: 10, head: 1 })),
+            ("[main:3 @ f]:10:1", Some(Row::Function { called: b"main:3 @ f", total: 10, head: 1 })),
+            ("two words:10:1", Some(Row::Function { called: b"two words", total: 10, head: 1 })),
+            (" 1:10", place(b"")),
+            (" 1:f:10", Some(Row::Inlined)),
             ("main:10", None),
             ("main:10:x", None),
             (":1:1", None),

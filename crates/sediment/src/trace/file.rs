@@ -442,8 +442,7 @@ enum Others {
 }
 
 fn load_as(input: &dyn Input, table: &FunctionTable, others: Others) -> Result<(Trace, Losses)> {
-    let by_key: HashMap<&FunctionKey, FunctionId> =
-        table.keys.iter().enumerate().map(|(id, key)| (key, FunctionId(id as u32))).collect();
+    let by_key: HashMap<&FunctionKey, FunctionId> = table.names().collect();
     let mut records = Records::of(input)?;
     let mut ids: Vec<Option<FunctionId>> = Vec::new();
     let mut next_other = table.keys.len() as u32;

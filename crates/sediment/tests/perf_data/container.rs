@@ -71,6 +71,12 @@ fn what_ends_too_early_is_an_error() {
     let whole = good().finish_pipe();
     let accepted = (0..whole.len()).filter(|cut| support::read(&whole[..*cut]).is_ok()).count();
     assert!(accepted < 25, "a pipe may end behind any record: {accepted}");
+    // What perf says to people when it is done may come into the same pipe.
+    let said =
+        b"[ perf record: Woken up 1 times to write data ]\n[ perf record: Captured and wrote 0.008 MB - ]\n";
+    assert_eq!(text(&read(&[&whole[..], said].concat())), text(&read(&whole)));
+    assert!(support::read(&[&whole[..], said, b"\0"].concat()).is_err());
+    assert!(support::read(&[&whole[..], b"[ other words ]\n"].concat()).is_err());
     let mut packed = good();
     packed.compress(0, 500, false);
     let whole = packed.finish();

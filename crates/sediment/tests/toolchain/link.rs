@@ -247,7 +247,8 @@ pub(crate) fn order_text(dialect: &str, names: &[String], binary: Option<&Binary
     let keys = names.iter().map(|name| FunctionKey { dso: None, name: name.clone(), file: None }).collect();
     let graph = CallGraph::new(vec![16; names.len()], vec![1; names.len()], Vec::new()).unwrap();
     let order = Order::of(GroupKind::Hot, graph.ids().collect());
-    let built = BuiltGraph { graph, table: FunctionTable { keys }, losses: Losses::default() };
+    let built =
+        BuiltGraph { graph, table: FunctionTable { keys, aliases: Vec::new() }, losses: Losses::default() };
     let (placements, mut losses) = link::placements(&order, &built, binary);
     let (text, left_out) = (link::linker(dialect).unwrap().write)(&placements);
     losses.append(&left_out);

@@ -4,7 +4,7 @@
 
 use crate::support::{Need, case};
 use libtest_mimic::Trial;
-use sediment::binary::{Binary, NoFiles};
+use sediment::binary::{Binary, NoFiles, SymbolSource};
 use std::path::Path;
 use std::process::Command;
 
@@ -25,7 +25,85 @@ pub(crate) fn cases() -> Vec<Trial> {
             &[Need::Program("gcc"), Need::Program("valgrind")],
             indirect_functions,
         ),
+        case(
+            "symbols::assembler_code_without_types_has_functions",
+            &[Need::Program("gcc"), Need::Program("nm"), Need::Program("strip")],
+            assembler_code_without_types,
+        ),
     ]
+}
+
+/// Functions and labels as assembler code has them that says no type, beside a function that has one.
+const UNTYPED: &str = "
+    .text
+    .globl _start, sized, unsized, entry
+_start:
+    call sized
+inner:
+    ret
+    .size _start, .-_start
+sized:
+    call unsized
+    ret
+    .size sized, .-sized
+local_sized:
+    ret
+    .size local_sized, .-local_sized
+local_unsized:
+    ret
+unsized:
+.Llabel:
+    ret
+    .type typed, @function
+    .globl typed
+typed:
+    nop
+entry:
+    ret
+    .size typed, .-typed
+    .data
+    .globl number
+number:
+    .long 5
+";
+
+fn assembler_code_without_types() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("a.s"), UNTYPED).unwrap();
+    let link = Command::new("gcc")
+        .args(["-nostdlib", "-static", "-o"])
+        .args([path("a"), path("a.s")])
+        .status()
+        .unwrap();
+    assert!(link.success());
+    let binary = Binary::parse(&std::fs::read(path("a")).unwrap(), &NoFiles).unwrap();
+    let read: Vec<(&str, u64, bool)> = binary
+        .functions
+        .iter()
+        .map(|function| (function.name.as_str(), function.size, function.untyped))
+        .collect();
+    let expected = [
+        ("_start", 6, true),
+        ("sized", 6, true),
+        ("local_sized", 1, true),
+        ("unsized", 0, true),
+        ("typed", 2, false),
+    ];
+    assert_eq!(read, expected);
+    // nm takes them for code too, at the same addresses.
+    let listed = Command::new("nm").arg(path("a")).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    for function in &binary.functions {
+        let row = format!("{:016x} T {}", function.address, function.name);
+        let local = format!("{:016x} t {}", function.address, function.name);
+        assert!(listed.lines().any(|line| line == row || line == local), "{row}\n{listed}");
+    }
+    // Without its symbols it is stripped, and with those of data alone too.
+    let strip = Command::new("strip").arg(path("a")).status().unwrap();
+    assert!(strip.success());
+    let stripped = Binary::parse(&std::fs::read(path("a")).unwrap(), &NoFiles).unwrap();
+    assert_eq!((stripped.functions.len(), stripped.symbols_from), (0, SymbolSource::DynamicSymbols));
 }
 
 const AARCH64: [&[&str]; 5] = [

@@ -147,7 +147,7 @@ fn all(
         experiment.precision = plan.run.precision;
         file.append(&journal::precision(plan.run.precision))?;
     }
-    import_files(plan, &folder, experiment, file)?;
+    import_files(plan, &folder, experiment, file, ui)?;
     if plan.is_import_only() {
         return Ok(());
     }
@@ -226,6 +226,7 @@ fn import_files(
     folder: &Path,
     experiment: &mut Experiment,
     file: &mut JournalFile,
+    ui: &Ui,
 ) -> Result<()> {
     for (index, workload) in plan.workloads.iter().enumerate() {
         let WorkloadKind::Import(files) = &workload.kind else { continue };
@@ -244,6 +245,11 @@ fn import_files(
                 };
                 let imported = import::read(&files::read(&path)?, label)
                     .map_err(|error| error.with_input(files::display(&path)))?;
+                if let Some(rows) = perf_stat::told(&imported.losses) {
+                    let text = format!("{}: {rows}", files::display(&path));
+                    ui.note(&text);
+                    file.append(&journal::note(&text))?;
+                }
                 for line in import::enter(plan, experiment, (index, variant), &imported) {
                     file.append(&line)?;
                 }

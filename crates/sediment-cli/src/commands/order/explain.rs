@@ -5,6 +5,7 @@ use super::Made;
 use sediment::engine::CLASSICS;
 use sediment::graph::{FunctionId, GroupKind, Standing};
 use sediment::{Error, Result, arrange, layout};
+use std::collections::HashSet;
 use std::fmt::Write;
 
 const PAGE: u64 = 4096;
@@ -20,7 +21,9 @@ const NAMED: usize = 4;
 pub(super) fn explain(name: &str, made: &Made) -> Result<String> {
     let places = Places::of(made);
     let mut text = String::new();
-    for &function in places.order.iter().filter(|function| name_of(made, **function) == name) {
+    let of_name: HashSet<FunctionId> =
+        made.built.table.names().filter(|(key, _)| key.name == name).map(|(_, id)| id).collect();
+    for &function in places.order.iter().filter(|function| of_name.contains(function)) {
         text += &where_it_is(name, function, made, &places);
         text += &why_this_group(function, made);
         text += &beside_whom(function, made, &places);

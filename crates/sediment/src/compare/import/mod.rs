@@ -14,7 +14,7 @@ use super::data::{Experiment, GroupSummary, Observation, Phase, Summary};
 use super::metrics;
 use super::plan::Plan;
 use super::run::{journal, set_fact};
-use crate::error::{Error, Result};
+use crate::error::{Error, Losses, Result};
 use crate::measure::perf_stat::{Count, scaled};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,6 +55,8 @@ pub struct Imported {
     pub units: BTreeMap<String, String>,
     /// Metrics that were scaled up, as they were not counted all the time.
     pub scaled: BTreeSet<String>,
+    /// Rows that are not understood.
+    pub losses: Losses,
 }
 
 /// Every format there is; the first that a text looks like is taken.
@@ -111,17 +113,24 @@ pub fn read(bytes: &[u8], label: Option<&str>) -> Result<Imported> {
     }
     let mut all = Imported::default();
     for table in chosen {
-        let Imported { runs, summaries, absent, units, scaled } = table.imported;
+        let Imported { runs, summaries, absent, units, scaled, losses } = table.imported;
         all.runs.extend(runs);
         all.summaries.extend(summaries);
         all.absent.extend(absent);
         all.units.extend(units);
         all.scaled.extend(scaled);
+        all.losses.append(&losses);
     }
     if all.runs.is_empty() && all.summaries.is_empty() {
         return Err(Error::failed(format!("no value in it ({})", importer.name)));
     }
     Ok(all)
+}
+
+/// The refusal of a file of `perf stat -I`, at the line of an interval.
+fn is_interval(line: u64) -> Error {
+    Error::at_line(line, "this is a count of a part of a run (perf stat -I), and no whole run")
+        .with_hint("record without -I, once for each run")
 }
 
 /// The metric of an event by the name that some perf gives it.

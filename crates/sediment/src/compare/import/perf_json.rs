@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `perf stat -j`: a JSON object on a line for each event.
 
-use super::{Importer, Table, perf_runs};
-use crate::error::{Error, Result};
-use crate::measure::perf_stat::{Count, new_count};
+use super::{Imported, Importer, Table, is_interval, perf_runs};
+use crate::error::{Losses, Result};
+use crate::measure::perf_stat::{Count, UNKNOWN_ROW, is_comment, new_count};
 use serde_json::Value;
 
 pub(super) const IMPORTER: Importer = Importer {
@@ -14,23 +14,23 @@ pub(super) const IMPORTER: Importer = Importer {
 };
 
 fn read(text: &str) -> Result<Vec<Table>> {
-    let mut counts = Vec::new();
-    for (line, number) in text.lines().zip(1u64..) {
-        if line.trim().is_empty() || line.starts_with('#') {
+    let (mut counts, mut losses) = (Vec::new(), Losses::default());
+    for (line, number) in text.lines().zip(1u64..).filter(|(line, _)| !is_comment(line)) {
+        let value: Value = serde_json::from_str(line).unwrap_or_default();
+        // A metric that perf derives from other counts has no count of its own.
+        if value.get("counter-value").is_none() && value.get("metric-value").is_some() {
             continue;
         }
-        let value: Value = serde_json::from_str(line)
-            .map_err(|error| Error::at_line(number, format!("this is no JSON: {error}")))?;
-        // Lines of metrics alone have no event.
-        if value.get("counter-value").is_none() {
-            continue;
+        if value.get("interval").is_some() {
+            return Err(is_interval(number));
         }
-        let count = count(&value).ok_or_else(|| {
-            Error::at_line(number, "this is no event of perf stat -j").with_found(line.as_bytes())
-        })?;
-        counts.push((number, count));
+        match count(&value) {
+            Some(count) => counts.push((number, count)),
+            None => losses.add(UNKNOWN_ROW, 0, line),
+        }
     }
-    Ok(vec![Table { label: String::new(), line: 1, imported: perf_runs(counts)? }])
+    let imported = Imported { losses, ..perf_runs(counts)? };
+    Ok(vec![Table { label: String::new(), line: 1, imported }])
 }
 
 fn count(value: &Value) -> Option<Count> {

@@ -18,7 +18,7 @@
 use super::{Imported, Importer, Table, perf_metric};
 use crate::compare::data::Summary;
 use crate::error::{Error, Result};
-use crate::measure::perf_stat::new_count;
+use crate::measure::perf_stat::{UNKNOWN_ROW, new_count, scaled};
 
 pub(super) const IMPORTER: Importer = Importer {
     name: "perf stat text",
@@ -39,7 +39,7 @@ fn read(text: &str) -> Result<Vec<Table>> {
             tables.extend(open.take().map(Open::close).transpose()?);
             open = Some(Open::new(line, number, std::mem::take(&mut label)));
         } else if let Some(table) = open.as_mut().filter(|table| table.takes(line)) {
-            table.add(line, number);
+            table.add(line);
         } else if !line.is_empty() {
             tables.extend(open.take().map(Open::close).transpose()?);
             line.clone_into(&mut label);
@@ -59,7 +59,7 @@ struct Open {
     label: String,
     runs: Option<u64>,
     head: u64,
-    rows: Vec<(u64, String)>,
+    rows: Vec<String>,
     elapsed: bool,
 }
 
@@ -80,18 +80,20 @@ impl Open {
         true
     }
 
-    fn add(&mut self, line: &str, number: u64) {
+    fn add(&mut self, line: &str) {
         if line.is_empty() {
             return;
         }
         let begins_row =
             line.starts_with(|c: char| c.is_ascii_digit()) && !is_continued(line) || line.starts_with("<not");
         match self.rows.last_mut() {
-            Some((_, row)) if !begins_row => {
+            Some(row) if !begins_row => {
                 row.push(' ');
                 row.push_str(line);
             }
-            _ => self.rows.push((number, line.to_owned())),
+            // A metric that perf derives from other counts.
+            None if line.starts_with('#') => {}
+            _ => self.rows.push(line.to_owned()),
         }
         self.elapsed |= line.contains("seconds time elapsed");
     }
@@ -99,10 +101,11 @@ impl Open {
     fn close(self) -> Result<Table> {
         let mut imported = Imported::default();
         let mut run = std::collections::BTreeMap::new();
-        for (number, row) in &self.rows {
-            let row = row_of(row).ok_or_else(|| {
-                Error::at_line(*number, "this is no row of perf stat").with_found(row.as_bytes())
-            })?;
+        for text in &self.rows {
+            let Some(row) = row_of(text) else {
+                imported.losses.add(UNKNOWN_ROW, 0, text);
+                continue;
+            };
             let count =
                 new_count(&row.value, &row.unit, &row.event, row.running.unwrap_or(100.0), row.error_percent);
             let name = perf_metric(&count.event);
@@ -120,7 +123,7 @@ impl Open {
                     run.insert(name.clone(), *value);
                 }
             }
-            if crate::measure::perf_stat::scaled(&count) {
+            if scaled(&count) {
                 imported.scaled.insert(name);
             }
         }

@@ -80,6 +80,11 @@ pub(super) struct Stream<'a> {
     batches: u64,
 }
 
+/// Whether this is what perf says to people when it has written its last record, which came into the same pipe.
+fn is_message(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"[ perf record: ") && bytes.iter().all(|b| matches!(b, b'\n' | b' '..=b'~'))
+}
+
 impl<'a> Stream<'a> {
     pub(super) fn new(input: &'a dyn Input, start: u64, end: u64, big_endian: bool) -> Self {
         Self {
@@ -198,6 +203,9 @@ impl<'a> Stream<'a> {
         let count = input::fill(self.input, self.next, &mut self.raw[have..have + wanted])?;
         self.filled = have + count;
         self.next += count as u64;
+        if self.next == self.end && is_message(&self.raw[self.from..self.filled]) {
+            self.from = self.filled;
+        }
         let left = self.left();
         if left.len() == 0 {
             return Ok(());

@@ -289,22 +289,35 @@ pub(super) fn object_start(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// `symbol+0xoffset (object)` of a frame, taken apart; None for a frame that was inlined into the one behind it.
-pub(super) fn symbol_and_object(text: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
+/// What a frame says of the function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Symbol<'a> {
+    /// A name, empty where none was printed, and the object that it is in.
+    Of { name: &'a [u8], object: Option<&'a [u8]> },
+    /// One that was inlined into the frame behind it.
+    Inlined,
+    /// Nothing that can be relied on: the line ends within the object.
+    CutOff,
+}
+
+/// Takes `symbol+0xoffset (object)` of a frame apart.
+pub(super) fn symbol_and_object(text: &[u8]) -> Symbol<'_> {
     if text.ends_with(b" (inlined)") {
-        return None;
+        return Symbol::Inlined;
     }
     let (symbol, object) = match (text.ends_with(b")"), object_start(text)) {
         (true, Some(open)) => (&text[..open], Some(&text[open + 2..text.len() - 1])),
+        // No symbol has a path or the name of a mapping in parentheses.
+        (false, Some(open)) if matches!(text.get(open + 2), Some(b'/' | b'[')) => return Symbol::CutOff,
         // An object alone.
         _ if text.starts_with(b"(") && text.ends_with(b")") => (&b""[..], Some(&text[1..text.len() - 1])),
         _ => (text, None),
     };
-    let symbol = match memchr::memmem::rfind(symbol, b"+0x") {
+    let name = match memchr::memmem::rfind(symbol, b"+0x") {
         Some(plus) if plus > 0 && hex(&symbol[plus + 3..]).is_some() => &symbol[..plus],
         _ => symbol,
     };
-    Some((symbol, object))
+    Symbol::Of { name, object }
 }
 
 /// Whether a text has an entry of a branch stack somewhere.
@@ -389,19 +402,24 @@ mod tests {
 
     #[test]
     fn frames_are_taken_apart_from_the_right() {
-        type Ends<'a> = (&'a str, Option<&'a str>);
-        let cases: [(&str, Option<Ends<'_>>); 8] = [
-            ("leaf+0x11 (/tmp/my prog)", Some(("leaf", Some("/tmp/my prog")))),
-            ("leaf (/tmp/my prog (deleted))", Some(("leaf", Some("/tmp/my prog (deleted)")))),
-            ("operator new (unsigned long)+0x1 (/x)", Some(("operator new (unsigned long)", Some("/x")))),
-            ("f (inlined)", None),
-            ("[unknown] ([unknown])", Some(("[unknown]", Some("[unknown]")))),
-            ("leaf", Some(("leaf", None))),
-            ("(/x)", Some(("", Some("/x")))),
-            ("leaf+0x1 (prog)", Some(("leaf", Some("prog")))),
+        let of = |name: &'static str, object: &'static str| Symbol::Of {
+            name: name.as_bytes(),
+            object: (!object.is_empty()).then_some(object.as_bytes()),
+        };
+        let cases = [
+            ("leaf+0x11 (/tmp/my prog)", of("leaf", "/tmp/my prog")),
+            ("leaf (/tmp/my prog (deleted))", of("leaf", "/tmp/my prog (deleted)")),
+            ("operator new (unsigned long)+0x1 (/x)", of("operator new (unsigned long)", "/x")),
+            ("f (inlined)", Symbol::Inlined),
+            ("[unknown] ([unknown])", of("[unknown]", "[unknown]")),
+            ("leaf", of("leaf", "")),
+            ("(/x)", of("", "/x")),
+            ("leaf+0x1 (prog)", of("leaf", "prog")),
+            ("leaf+0x1 (/lib/x86_64-lin", Symbol::CutOff),
+            ("leaf ([kernel.kal", Symbol::CutOff),
+            ("f(int, (anonymous namespace)::g)", of("f(int, (anonymous namespace)::g)", "")),
         ];
         for (text, expected) in cases {
-            let expected = expected.map(|(symbol, object)| (symbol.as_bytes(), object.map(str::as_bytes)));
             assert_eq!(symbol_and_object(text.as_bytes()), expected, "{text}");
         }
     }

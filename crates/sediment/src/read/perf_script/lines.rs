@@ -2,7 +2,8 @@
 //! What a line of perf script is, and its fields.
 //!
 //! A sample begins with a line of fields (command, process and thread, processor, time, period, event: whichever were asked for)
-//! and ends with an empty line where it has a call chain; else it is that one line. The frames of a chain begin with a tab. A
+//! and ends with an empty line where it has a call chain; else it is that one line. The frames of a chain begin with a tab; where
+//! text was copied, with blanks or with nothing: then a line tells by its place behind a sample that it is a frame. A
 //! command may hold blanks, so the fields before the time are read from its end.
 
 use crate::read::numbers::decimal;
@@ -79,8 +80,8 @@ impl<'a> Line<'a> {
         match line.first() {
             None => Self::Empty,
             Some(b'#') => Self::Comment(&line[1..]),
-            Some(b'\t') => frame(line).map_or(Self::Stray, Self::Frame),
             Some(_) if line.trim_ascii().is_empty() => Self::Empty,
+            Some(b'\t') => frame(line).map_or(Self::Stray, Self::Frame),
             Some(_) => {
                 let fields = &line[..line.len().min(FIELDS)];
                 match memchr::memmem::find(fields, b"PERF_RECORD_") {

@@ -13,7 +13,7 @@
 
 use super::{Aside, Event, EventListener, What};
 use crate::error::{Error, Result};
-use crate::read::input::{Input, Lines};
+use crate::read::input::{self, Input, Lines};
 use crate::read::numbers::decimal;
 use memchr::memmem;
 
@@ -23,7 +23,8 @@ pub(super) fn recognises(head: &[u8]) -> bool {
     let whole = head.len() < crate::read::HEAD;
     let mut lines: Vec<&[u8]> =
         head.split(|b| *b == b'\n').filter(|line| !line.trim_ascii().is_empty()).collect();
-    if lines.first().is_some_and(|line| Columns::of_header(line).is_some()) {
+    // What the program printed itself may stand before it.
+    if has_header(head) {
         return true;
     }
     if !whole {
@@ -40,6 +41,12 @@ pub(super) fn recognises(head: &[u8]) -> bool {
             || bodies.iter().all(|body| matches!(body, Body::Call { .. })))
 }
 
+fn has_header(head: &[u8]) -> bool {
+    memchr::memchr_iter(b'#', head)
+        .filter(|at| *at == 0 || head[at - 1] == b'\n')
+        .any(|at| Columns::of_header(head[at..].split(|b| *b == b'\n').next().unwrap_or_default()).is_some())
+}
+
 /// Which columns stand before the bar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Columns {
@@ -49,7 +56,10 @@ struct Columns {
 
 impl Columns {
     fn of_header(line: &[u8]) -> Option<Self> {
-        let words = line.strip_prefix(b"#")?.trim_ascii().strip_suffix(b"FUNCTION")?;
+        let words = line.strip_prefix(b"#")?.trim_ascii();
+        // With --srcline: `main() { /* main.c:12 */`.
+        let words = words.strip_suffix(b"[SOURCE]").map_or(words, <[u8]>::trim_ascii);
+        let words = words.strip_suffix(b"FUNCTION")?;
         let known = [&b"DURATION"[..], b"TID", b"ADDRESS", b"TIMESTAMP", b"TIMEDELTA", b"ELAPSED", b"NAME"];
         let mut columns = words.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).peekable();
         columns.peek()?;
@@ -142,6 +152,7 @@ fn name(code: &[u8]) -> Option<&[u8]> {
 pub(super) fn tell(input: &dyn Input, listener: EventListener<'_>) -> Result<Aside> {
     let mut aside = Aside::default();
     let mut columns = Columns { any: false, thread: false };
+    let mut before_header = has_header(&input::head(input, crate::read::HEAD)?);
     let mut open: Vec<(u32, Vec<u8>)> = Vec::new();
     let mut lines = Lines::of(input);
     let mut number_of_line = 0;
@@ -149,7 +160,7 @@ pub(super) fn tell(input: &dyn Input, listener: EventListener<'_>) -> Result<Asi
         number_of_line += 1;
         if line.starts_with(b"#") {
             match Columns::of_header(line) {
-                Some(found) => columns = found,
+                Some(found) => (columns, before_header) = (found, false),
                 None => aside.other(line),
             }
             continue;
@@ -159,6 +170,13 @@ pub(super) fn tell(input: &dyn Input, listener: EventListener<'_>) -> Result<Asi
         }
         let (before, body) = match memmem::find(line, b" | ") {
             Some(bar) if columns.any => (&line[..bar], &line[bar + 3..]),
+            // What the program printed.
+            _ if columns.any || before_header => {
+                if !line.trim_ascii().is_empty() {
+                    aside.other(line);
+                }
+                continue;
+            }
             _ => (&line[..0], line),
         };
         let thread = if columns.thread { thread(before) } else { Some(0) };
@@ -185,9 +203,11 @@ pub(super) fn tell(input: &dyn Input, listener: EventListener<'_>) -> Result<Asi
             Body::Leave { depth, name } => {
                 if !columns.thread {
                     close(&mut open, depth.saturating_add(1));
+                    // Where a range of time was printed (-r), what is left may have been entered before it.
+                    let entered_before = open.is_empty();
                     let opened = open.pop().filter(|(there, _)| *there == depth);
                     let fits = |name: &[u8]| opened.is_some_and(|(_, opened)| opened == name);
-                    if name.is_some_and(|name| !fits(name)) {
+                    if !entered_before && name.is_some_and(|name| !fits(name)) {
                         return Err(Error::at_line(
                             number_of_line,
                             "a brace closes another function than was opened: are these several threads in one?",

@@ -153,7 +153,8 @@ impl Module {
         let mut last = None;
         let (mut sizeless, mut data, mut inside) = ((0, ""), (0, ""), (0, ""));
         let mut around = Around::default();
-        for function in &binary.functions {
+        // What does not say that it is a function may be data.
+        for function in binary.functions.iter().filter(|function| !function.untyped) {
             let address = function.address;
             let begins = around.begins_instruction(self, address);
             around.reaches(address..address.saturating_add(function.size));

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which event of a text is read, and which of its evidence: branch stacks before call chains before places.
+
+use super::branches::Rest;
+use super::lines::Line;
+use crate::error::Result;
+use crate::read::input::{Input, Lines};
+
+/// So much is looked at to choose what to read.
+const FIRST_LOOK: u64 = 4 << 20;
+
+/// What of a file is read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum What {
+    #[default]
+    Nothing,
+    Samples,
+    Chains,
+    Branches,
+}
+
+/// The event that is read, and what it has.
+#[derive(Debug, Default)]
+pub(super) struct Choice {
+    pub(super) what: What,
+    pub(super) event: Vec<u8>,
+}
+
+impl Choice {
+    pub(super) fn of(input: &dyn Input) -> Result<Self> {
+        let mut best = Self::default();
+        let mut lines = Lines::of(input);
+        let mut looked_at = 0;
+        let mut event = Vec::new();
+        // Whether a sample has begun whose place did not come yet.
+        let mut open = false;
+        while let Some(line) = lines.next()? {
+            looked_at += line.len() as u64 + 1;
+            let what = match Line::of(line) {
+                Line::Sample(sample) => {
+                    if !sample.has_no_fields() {
+                        event.clear();
+                        event.extend_from_slice(sample.event);
+                    }
+                    let in_chain = open && sample.has_no_fields();
+                    let rest = Rest::of(sample.rest);
+                    open = rest.place.is_none() || in_chain;
+                    if rest.branches().next().is_some() {
+                        What::Branches
+                    } else if in_chain && rest.place.is_some() {
+                        What::Chains
+                    } else if rest.place.is_some() {
+                        What::Samples
+                    } else {
+                        What::Nothing
+                    }
+                }
+                Line::Frame(_) => What::Chains,
+                _ => What::Nothing,
+            };
+            if what > best.what {
+                best = Self { what, event: event.clone() };
+            }
+            if best.what == What::Branches || looked_at > FIRST_LOOK && best.what != What::Nothing {
+                break;
+            }
+        }
+        Ok(best)
+    }
+
+    pub(super) fn source(&self) -> String {
+        let event = match self.event.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", String::from_utf8_lossy(&self.event)),
+        };
+        match self.what {
+            What::Branches => format!("perf branch records{event}"),
+            What::Chains => format!("perf call stacks{event} without call counts or time order"),
+            _ => format!("perf samples{event} without callers or call counts or time order"),
+        }
+    }
+}
