@@ -69,12 +69,15 @@ fn sections_that_unpack_to_far_more_than_the_file_are_refused() {
     let packed = zlib(&vec![0; size]);
     let with = |name, flags, data| Elf { further: vec![(name, flags, data)], ..Elf::default() }.bytes();
     let old = [b"ZLIB".as_slice(), &(size as u64).to_be_bytes(), &packed].concat();
-    for bytes in [
-        with(".debug_info", COMPRESSED, compressed(size as u64, &packed)),
-        with(".zdebug_info", 0, old),
-    ] {
+    for bytes in
+        [with(".debug_info", COMPRESSED, compressed(size as u64, &packed)), with(".zdebug_info", 0, old)]
+    {
         let read = within(140, bytes.len(), || SourceLines::read(&bytes, &NoFiles));
-        refused(read, ".debug_info: the file unpacks to more than 8 times its size and 32 MiB", "objcopy --decompress");
+        refused(
+            read,
+            ".debug_info: the file unpacks to more than 8 times its size and 32 MiB",
+            "objcopy --decompress",
+        );
     }
 }
 
@@ -97,9 +100,14 @@ fn a_section_is_unpacked_into_memory_of_its_size() {
     let _turn = turn();
     let size = 30 << 20;
     let packed = zlib(&vec![0; size]);
-    let bytes =
-        Elf { further: vec![(".debug_str", COMPRESSED, compressed(size as u64, &packed)), (".debug_info", 0, Vec::new())], ..Elf::default() }
-            .bytes();
+    let bytes = Elf {
+        further: vec![
+            (".debug_str", COMPRESSED, compressed(size as u64, &packed)),
+            (".debug_info", 0, Vec::new()),
+        ],
+        ..Elf::default()
+    }
+    .bytes();
     let (peak, read) = peak_of(|| SourceLines::read(&bytes, &NoFiles));
     assert!(read.unwrap().is_some());
     assert!(peak < size + (2 << 20), "{peak} bytes for a section of {size}");
@@ -108,15 +116,17 @@ fn a_section_is_unpacked_into_memory_of_its_size() {
         let further = vec![(".debug_info", COMPRESSED, compressed(wrong, &packed))];
         let bytes = Elf { further, ..Elf::default() }.bytes();
         let error = SourceLines::read(&bytes, &NoFiles).err().unwrap().to_string();
-        assert!(error.contains(".debug_info: the section does not unpack to the size that it says"), "{error}");
+        assert!(
+            error.contains(".debug_info: the section does not unpack to the size that it says"),
+            "{error}"
+        );
     }
 }
 
 #[test]
 fn debug_data_that_unpacks_to_more_than_a_symbol_table_is_refused() {
     let _turn = turn();
-    let mut packing =
-        lzma_rust2::XzWriter::new(Vec::new(), lzma_rust2::XzOptions::with_preset(6)).unwrap();
+    let mut packing = lzma_rust2::XzWriter::new(Vec::new(), lzma_rust2::XzOptions::with_preset(6)).unwrap();
     packing.write_all(&vec![0; 128 << 20]).unwrap();
     let packed = packing.finish().unwrap();
     let bytes = Elf { symbols: None, debug_data: Some(packed), ..Elf::default() }.bytes();
@@ -149,9 +159,8 @@ fn a_chain_of_many_functions() {
 
 /// Two letters for each number below 2,704.
 fn short(number: usize) -> String {
-    let letter = |number: usize| {
-        char::from(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"[number % 52])
-    };
+    let letter =
+        |number: usize| char::from(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"[number % 52]);
     [letter(number / 52), letter(number)].iter().collect()
 }
 
@@ -178,7 +187,8 @@ fn edges_that_multiply() {
     let _turn = turn();
     let some = |from: usize, to: usize| (from..to).map(short).collect::<Vec<_>>().join(" ");
     for weights in ["", "[count=1]"] {
-        let mut text = format!("digraph{{sediment=2;total=9;{{{}}}->{{{}}}{weights}//", some(0, 700), some(700, 1400));
+        let mut text =
+            format!("digraph{{sediment=2;total=9;{{{}}}->{{{}}}{weights}//", some(0, 700), some(700, 1400));
         text.extend(std::iter::repeat_n('x', 4 << 20));
         text.push_str("\n}");
         let profile = read_profile(&text);

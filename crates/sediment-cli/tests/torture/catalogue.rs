@@ -64,7 +64,7 @@ fn programs() -> Vec<Scenario> {
         row("what_a_program_is_started_with", started(LOOKS)).rounds(1, 1).short(2),
         row("programs_that_hide", Plan { guise: Guise::Nobody, ..started(HIDES) }).rounds(20, 80),
         row("unreadable_programs", unreadable).rounds(5, 20),
-        row("users_changed", started(DROPS)).as_root().rounds(20, 60),
+        row("users_changed", started(DROPS)).needs_root().rounds(20, 60),
     ]
 }
 
@@ -158,30 +158,30 @@ fn confined() -> Vec<Scenario> {
     vec![
         row("a_user_without_rights", own(FORKS, Guise::Nobody)),
         row("a_user_without_rights_who_attaches", with(LEAVES, Mode::Attach, End::Seconds, Guise::Nobody)),
-        row("without_the_capability", own(THREADS, Guise::WithoutCapability)).as_root(),
+        row("without_the_capability", own(THREADS, Guise::WithoutCapability)).needs_root(),
         row(
             "without_the_capability_attached",
             with(FORKS, Mode::Attach, End::Seconds, Guise::WithoutCapability),
         )
-        .as_root(),
+        .needs_root(),
         row("users_changed_without_the_capability", own(DROPS, Guise::WithoutCapability))
-            .as_root()
+            .needs_root()
             .rounds(20, 60),
         row(
             "users_changed_without_the_capability_let_go",
             with(DROPS, Mode::Start, End::Seconds, Guise::WithoutCapability),
         )
-        .as_root(),
+        .needs_root(),
         row(
             "users_changed_without_the_capability_attached",
             with(DROPS, Mode::Attach, End::Seconds, Guise::WithoutCapability),
         )
-        .as_root(),
+        .needs_root(),
         row(
             "another_user_without_the_capability",
             Plan { guise: Guise::WithoutCapability, expect: Expect::Unharmed, ..through(FORKS, OTHER_USER) },
         )
-        .as_root(),
+        .needs_root(),
         row(
             "programs_that_hide_attached",
             Plan { expect: Expect::SameOrRefused, ..with(HIDES, Mode::Attach, End::Seconds, Guise::Nobody) },
@@ -190,19 +190,19 @@ fn confined() -> Vec<Scenario> {
         row("a_filter_that_forbids_tracing", refused(WORKS, Mode::Start, Guise::Filtered)),
         row("a_filter_that_forbids_attaching", refused(THREADS, Mode::Attach, Guise::Filtered)),
         row("what_yama_forbids", refused(THREADS, Mode::Attach, Guise::Yama)),
-        row("programs_of_others", refused(THREADS, Mode::Attach, Guise::Stranger)).as_root(),
-        row("in_a_user_namespace", own(FORKS, Guise::UserNamespace)).needs(&["unshare"]).as_root(),
+        row("programs_of_others", refused(THREADS, Mode::Attach, Guise::Stranger)).needs_root(),
+        row("in_a_user_namespace", own(FORKS, Guise::UserNamespace)).needs(&["unshare"]).needs_root(),
         row("out_of_a_user_namespace", refused(THREADS, Mode::Attach, Guise::UserNamespace))
             .needs(&["unshare"])
-            .as_root(),
-        row("in_a_pid_namespace", own(LEAVES, Guise::PidNamespace)).needs(&["unshare"]).as_root(),
+            .needs_root(),
+        row("in_a_pid_namespace", own(LEAVES, Guise::PidNamespace)).needs(&["unshare"]).needs_root(),
         row("let_go_in_a_pid_namespace", with(THREADS, Mode::Start, End::Seconds, Guise::PidNamespace))
             .needs(&["unshare"])
-            .as_root(),
-        row("into_a_user_namespace", through(THREADS, &["unshare", "-Ur"])).needs(&["unshare"]).as_root(),
+            .needs_root(),
+        row("into_a_user_namespace", through(THREADS, &["unshare", "-Ur"])).needs(&["unshare"]).needs_root(),
         row("into_a_pid_namespace", through(FORKS, &["unshare", "--pid", "--fork", "--mount-proc"]))
             .needs(&["unshare"])
-            .as_root(),
+            .needs_root(),
     ]
 }
 
@@ -228,10 +228,10 @@ fn limits() -> Vec<Scenario> {
             .needs(&["prlimit"]),
         row("few_files", limited(FORKS, "--nofile=12")).needs(&["prlimit"]),
         row("hardly_any_files", limited(WORKS, "--nofile=5")).needs(&["prlimit"]),
-        row("a_full_process_table", crowded).needs(&["prlimit"]).as_root().rounds(3, 6),
+        row("a_full_process_table", crowded).needs(&["prlimit"]).needs_root().rounds(3, 6),
         row("attached_with_a_full_process_table", attached(CROWDS, Guise::NobodyLimited("--nproc=40")))
             .needs(&["prlimit"])
-            .as_root(),
+            .needs_root(),
         row(
             "no_files_may_grow",
             Plan { expect: Expect::SameOrRefused, guise: Guise::Limited("--fsize=200000"), ..started(WORKS) },

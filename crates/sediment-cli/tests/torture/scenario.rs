@@ -52,7 +52,7 @@ impl Scenario {
     }
 
     /// Needs root, to become another user or to take rights away.
-    pub(crate) fn as_root(mut self) -> Self {
+    pub(crate) fn needs_root(mut self) -> Self {
         self.as_root = true;
         self.needs.push(Need::Program("setpriv"));
         self

@@ -38,12 +38,12 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         special("a_terminal_goes_away_from_who_attached", attached_from_a_terminal),
     ];
     if memory_group().is_some() {
-        all.push(special("a_program_at_the_limit_of_its_group", at_a_limit).as_root());
+        all.push(special("a_program_at_the_limit_of_its_group", at_a_limit).needs_root());
     }
     all
 }
 
-fn recorder<'a>(room: &'a Room<'_>, parameters: &Parameters, more: &[String]) -> Watched {
+fn recorder(room: &Room<'_>, parameters: &Parameters, more: &[String]) -> Watched {
     let words: Vec<String> = record(room, parameters).into_iter().chain(more.iter().cloned()).collect();
     room.start("recorder", &words)
 }
