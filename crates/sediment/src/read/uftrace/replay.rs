@@ -154,6 +154,8 @@ pub(super) fn tell(input: &dyn Input, listener: EventListener<'_>) -> Result<Asi
     let mut columns = Columns { any: false, thread: false };
     let mut before_header = has_header(&input::head(input, crate::read::HEAD)?);
     let mut open: Vec<(u32, Vec<u8>)> = Vec::new();
+    // The least depth of what was entered or left.
+    let mut shallowest = u32::MAX;
     let mut lines = Lines::of(input);
     let mut number_of_line = 0;
     while let Some(line) = lines.next()? {
@@ -190,6 +192,7 @@ pub(super) fn tell(input: &dyn Input, listener: EventListener<'_>) -> Result<Asi
         let event = |depth, what| Event { thread, time: None, depth, what };
         match body {
             Body::Enter { depth, name } => {
+                shallowest = shallowest.min(depth);
                 if !columns.thread {
                     close(&mut open, depth);
                     open.push((depth, name.to_vec()));
@@ -197,14 +200,17 @@ pub(super) fn tell(input: &dyn Input, listener: EventListener<'_>) -> Result<Asi
                 listener(event(depth, What::Enter(name)))?;
             }
             Body::Call { depth, name } => {
+                shallowest = shallowest.min(depth);
                 listener(event(depth, What::Enter(name)))?;
                 listener(event(depth, What::Leave))?;
             }
             Body::Leave { depth, name } => {
                 if !columns.thread {
                     close(&mut open, depth.saturating_add(1));
-                    // Where a range of time was printed (-r), what is left may have been entered before it.
-                    let entered_before = open.is_empty();
+                    // Where a range of time was printed (-r), what is left may have been entered before it; then nothing as deep
+                    // was entered since.
+                    let entered_before = open.is_empty() && depth < shallowest;
+                    shallowest = shallowest.min(depth);
                     let opened = open.pop().filter(|(there, _)| *there == depth);
                     let fits = |name: &[u8]| opened.is_some_and(|(_, opened)| opened == name);
                     if !entered_before && name.is_some_and(|name| !fits(name)) {
