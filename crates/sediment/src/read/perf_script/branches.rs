@@ -417,7 +417,7 @@ mod tests {
             ("leaf+0x1 (prog)", of("leaf", "prog")),
             ("leaf+0x1 (/lib/x86_64-lin", Symbol::CutOff),
             ("leaf ([kernel.kal", Symbol::CutOff),
-            ("f(int, (anonymous namespace)::g)", of("f(int, (anonymous namespace)::g)", "")),
+            ("f((anonymous namespace)::g) const", of("f((anonymous namespace)::g) const", "")),
         ];
         for (text, expected) in cases {
             assert_eq!(symbol_and_object(text.as_bytes()), expected, "{text}");
