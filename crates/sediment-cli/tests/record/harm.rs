@@ -430,7 +430,7 @@ int main(int count, char **words) {
 fn breakpoints_keep_to_their_memory() {
     let shop = Workshop::new();
     let program = shop.compile("plain", &super::programs::plain(), &[]);
-    let recorded = shop.record(&["--startup", "--max-memory", "8K"], &[text(&program)]).output().unwrap();
+    let recorded = shop.record(&["--startup", "--max-memory", "32K"], &[text(&program)]).output().unwrap();
     assert_eq!(code(&recorded), 7, "{}", err(&recorded));
     assert!(
         err(&recorded).contains("beyond the memory that breakpoints may cost (--max-memory)"),
