@@ -55,14 +55,11 @@ fn join_one(process: Pid, tracer: &mut Tracer<'_>) -> Result<()> {
         return Err(refusal::traced_already(process, by));
     }
     let mut seized = BTreeSet::new();
-    let mut tries = 0;
+    let (mut tries, mut refusal) = (0, None);
     // Threads may be made meanwhile; those of a seized thread are seized by the kernel.
     loop {
-        let new: Vec<Pid> = threads(process)
-            .map_err(|_| gone())?
-            .into_iter()
-            .filter(|thread| !seized.contains(thread))
-            .collect();
+        let Ok(all) = threads(process) else { return Err(refusal.unwrap_or_else(gone)) };
+        let new: Vec<Pid> = all.into_iter().filter(|thread| !seized.contains(thread)).collect();
         let none_is_new = new.is_empty();
         let mut refused = None;
         for thread in new {
@@ -75,16 +72,19 @@ fn join_one(process: Pid, tracer: &mut Tracer<'_>) -> Result<()> {
         let Some((thread, error)) = refused else { if none_is_new { break } else { continue } };
         // One that has ended may be the first thread of a process that runs on, or is about to be another program's.
         tries += 1;
+        if !ended(thread) {
+            refusal = Some(refusal::not_allowed(process, false, error));
+        }
         if tries < TRIES {
             std::thread::sleep(AGAIN);
-        } else if ended(thread) {
+        } else if ended(thread) && !seized.is_empty() {
             break;
         } else {
-            return Err(refusal::not_allowed(process, false, error));
+            return Err(refusal.unwrap_or_else(gone));
         }
     }
     if seized.is_empty() {
-        return Err(gone());
+        return Err(refusal.unwrap_or_else(gone));
     }
     tracer
         .join(process, &seized)
