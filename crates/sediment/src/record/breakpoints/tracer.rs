@@ -243,11 +243,13 @@ impl<'a> Tracer<'a> {
             (std::cmp::Reverse(time), *id)
         });
         for id in joined {
-            let (Some(space), Some(thread)) =
-                (self.spaces.get_mut(&id), self.tasks.of_space(id).first().copied())
-            else {
-                continue;
-            };
+            // A thread that has ended has no memory any more, though its end was not reported yet.
+            let thread = self
+                .tasks
+                .of_space(id)
+                .into_iter()
+                .find(|thread| self.kernel.mappings(*thread).is_ok_and(|mappings| !mappings.is_empty()));
+            let (Some(space), Some(thread)) = (self.spaces.get_mut(&id), thread) else { continue };
             if let Some(left) = self.budget.fit(space.process) {
                 told_of_less_memory(&mut self.modules, left, self.budget.bytes());
             }
