@@ -383,12 +383,14 @@ impl Plan {
             }
             Expect::SameOrRefused if matches!(code, 1 | 6) && !recorder.err().is_empty() => Ok(()),
             _ => {
+                // A program may end before a breakpoint is set.
+                let before =
+                    recorder.err().contains(" 0 breakpoints set") && recorder.err().contains("holds nothing");
+                if before && matches!(self.end, End::Program | End::Seconds) {
+                    return Ok(());
+                }
                 if matches!(self.end, End::Own | End::Seconds) && code != 0 && self.expect == Expect::Same {
                     return Err(Fault::new(Kind::Lost, said));
-                }
-                // A program may end before a breakpoint is set.
-                if self.end == End::Program && recorder.err().contains("holds nothing") {
-                    return Ok(());
                 }
                 self.expect_profile(room, &said)
             }
