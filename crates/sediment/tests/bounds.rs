@@ -8,16 +8,25 @@
 mod elf_writer;
 #[path = "support/fuzz_check.rs"]
 mod fuzz_check;
+#[path = "support/graphs.rs"]
+mod graphs;
 
 use elf_writer::{Elf, Function};
 use fuzz_check::{Counting, peak_of};
 use sediment::Error;
 use sediment::binary::source_lines::SourceLines;
 use sediment::binary::{Binary, NoFiles};
+use sediment::engine;
+use sediment::graph::{self, CallEdge, CallGraph, FunctionId, Selection};
+use sediment::layout;
+use sediment::link;
 use sediment::profile;
+use sediment::read;
+use sediment::resolve::resolve;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -234,4 +243,76 @@ fn many_symbols() {
     let bytes = elf_of_one_name(200_000, 1);
     let binary = within(16, bytes.len(), || Binary::parse(&bytes, &NoFiles)).unwrap();
     assert!(binary.functions.len() == 256, "{}", binary.functions.len());
+}
+
+/// Bytes of memory for each byte of a profile on the way to an ordering file, or of a recording on the way to a profile. The inputs spend 9
+/// bytes on a function and a call; the profile's text has seven times as many.
+const ORDER: usize = 104;
+
+#[test]
+fn an_order_of_a_long_chain() {
+    let _turn = turn();
+    let mut chain = "digraph{a0".to_owned();
+    for function in 1..400_000 {
+        write!(chain, "->a{function}").unwrap();
+    }
+    chain.push('}');
+    let listed = within(ORDER, chain.len(), || {
+        let (profile, _) = profile::text::parse(chain.as_bytes()).unwrap();
+        order_text(&profile).lines().count()
+    });
+    assert_eq!(listed, 400_001);
+}
+
+#[test]
+fn a_profile_of_many_short_stacks() {
+    let _turn = turn();
+    let mut stacks = String::new();
+    for number in 0..200_000 {
+        writeln!(stacks, "main;f{number};g{number};h{number} 1").unwrap();
+    }
+    let settings = read::Settings { format: Some("folded".to_owned()), ..read::Settings::default() };
+    let text = within(ORDER, stacks.len(), || {
+        let recording = read::read(&stacks.as_bytes(), &settings).unwrap();
+        let (profile, _) = resolve(&recording, &NoFiles).unwrap();
+        profile::text::print(&profile)
+    });
+    assert_eq!(text.matches(" -> ").count(), 600_000);
+}
+
+/// What `sediment order` writes for lld.
+fn order_text(profile: &profile::Profile) -> String {
+    let built = graph::build(profile, &Selection::Everything).unwrap();
+    let order = layout::grouped(&built.graph, engine::order(&built.graph, &[]).order);
+    let (placements, _) = link::placements(&order, &built, None, false);
+    (link::linker("lld").unwrap().write)(&placements).0
+}
+
+/// A graph of one function that all others are paired with, by weights that ascend or descend with the ids.
+fn hub(functions: u32, descending: bool) -> CallGraph {
+    let pair = |leaf: u32| {
+        let (hub, leaf) = if descending { (functions - 1, leaf - 1) } else { (0, leaf) };
+        CallEdge { caller: FunctionId(hub), callee: FunctionId(leaf), weight: u64::from(leaf) + 1 }
+    };
+    let pairs = (1..functions).map(pair).collect();
+    let count = functions as usize;
+    CallGraph::new(vec![8; count], vec![1; count], Vec::new()).unwrap().with_near(pairs).unwrap()
+}
+
+#[test]
+fn functions_with_very_many_partners() {
+    let _turn = turn();
+    let time = |graph: &CallGraph| {
+        let began = Instant::now();
+        assert_eq!(engine::order(graph, &[]).order.len(), graph.len());
+        began.elapsed()
+    };
+    let pairs = graphs::graph(graphs::Shape::Program, 20_000, 150_000, 1);
+    let program = CallGraph::new(pairs.sizes().to_vec(), pairs.weights().to_vec(), Vec::new()).unwrap();
+    let usual = time(&program.with_near(pairs.edges().to_vec()).unwrap());
+    // Without a bound the first takes a hundred times as long as that, the second hours.
+    for descending in [false, true] {
+        let took = time(&hub(100_000, descending));
+        assert!(took < usual * 15, "{took:?}, where a program of as many pairs takes {usual:?}");
+    }
 }

@@ -41,9 +41,21 @@ proptest! {
     fn every_order_has_each_function_once((sizes, weights, edges) in parts()) {
         let graph = CallGraph::new(sizes, weights, edges).unwrap();
         for algorithm in ALGORITHMS {
-            let mut order = (algorithm.run)(&graph, &Options { seed: 3, ..Options::default() });
-            order.sort_unstable();
-            prop_assert_eq!(order, graph.ids().collect::<Vec<_>>(), "{}", algorithm.name);
+            for most_looks in [None, Some(0), Some(100)] {
+                let options = Options { seed: 3, most_looks, ..Options::default() };
+                let mut order = (algorithm.run)(&graph, &options);
+                order.sort_unstable();
+                prop_assert_eq!(order, graph.ids().collect::<Vec<_>>(), "{}", algorithm.name);
+            }
+        }
+    }
+
+    #[test]
+    fn looks_that_are_not_used_up_change_nothing((sizes, weights, edges) in parts()) {
+        let graph = CallGraph::new(sizes, weights, edges).unwrap();
+        for algorithm in ALGORITHMS {
+            let enough = Options { most_looks: Some(10_000_000), ..Options::default() };
+            prop_assert_eq!((algorithm.run)(&graph, &enough), (algorithm.run)(&graph, &Options::default()));
         }
     }
 

@@ -70,7 +70,7 @@ fn place(asked: &[Asked], binary: Option<&Binary>) -> (Vec<Placement>, Losses) {
     let order = Order::of(GroupKind::Hot, graph.ids().collect());
     let built =
         BuiltGraph { graph, table: FunctionTable { keys, aliases: Vec::new() }, losses: Losses::default() };
-    link::placements(&order, &built, binary)
+    link::placements(&order, &built, binary, true)
 }
 
 fn ledger(losses: &Losses) -> String {
@@ -282,7 +282,7 @@ fn names_of_one_address_are_ordered_as_one_function() {
     assert_eq!(graph::first_uses(&profile, &built.table), [Some(1), None, None]);
     // Whichever of the names its section has, it is placed.
     let order = Order::of(GroupKind::Hot, built.graph.ids().collect());
-    let (placed, losses) = link::placements(&order, &built, Some(&binary));
+    let (placed, losses) = link::placements(&order, &built, Some(&binary), false);
     assert!(losses.is_empty(), "{losses:?}");
     let sections = &placed[0].sections;
     assert!(

@@ -158,7 +158,7 @@ impl Stage<'_> {
         let algorithm =
             layout::algorithm(ALGORITHM).ok_or_else(|| Error::failed("the demo's algorithm is gone"))?;
         let order = layout::place(&built.graph, algorithm, &layout::Options::default());
-        let (placements, _) = link::placements(&order, &built, Some(&binary));
+        let (placements, _) = link::placements(&order, &built, Some(&binary), false);
         let (text, _) = (self.toolchain.linker.write)(&placements);
         files::write(&self.folder.join(ORDER_FILE), text.as_bytes(), self.ui)?;
         Ok(order

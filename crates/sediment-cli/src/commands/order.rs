@@ -388,7 +388,8 @@ impl Made {
                 ui.note(line);
             }
         }
-        let (placements, losses) = link::placements(&self.order, &self.built, binary_of(selection));
+        let (placements, losses) =
+            link::placements(&self.order, &self.built, binary_of(selection), how.linker.wants_calls);
         ui.losses("placing", &losses);
         let (text, losses) = (how.linker.write)(&placements);
         ui.losses(how.linker.name, &losses);

@@ -12,6 +12,9 @@ use sediment::profile::Profile;
 use sediment::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
+/// Neighbours that an algorithm of the user's choice may look at: some minutes, many times what any program takes.
+const MOST_LOOKS: u64 = 1 << 33;
+
 /// Settings of single algorithms.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Settings {
@@ -153,7 +156,13 @@ impl Known {
 
     /// The same as the library takes it.
     pub(crate) fn options(&self, seed: u64) -> Options<'_> {
-        Options { seed, cdsort: self.cdsort, starts: &self.starts, contents: &self.contents }
+        Options {
+            seed,
+            most_looks: Some(MOST_LOOKS),
+            cdsort: self.cdsort,
+            starts: &self.starts,
+            contents: &self.contents,
+        }
     }
 }
 

@@ -22,7 +22,8 @@
 //! 3. Chains by falling density.
 //!
 //! Each join looks again at the calls of the joined chain alone: O(a · m · log m) in the worst case for m edges and a
-//! the most functions a chain may have, and far less on graphs that arise.
+//! the most functions a chain may have, and far less on graphs that arise. [`Options::most_looks`] bounds it: once the
+//! looks are used up, a joined chain remembers only the 256 neighbours whose calls are worth most side by side.
 //!
 //! **Ties.** A pair of chains has a caller's side: that of the first call between them, edges taken by (caller, callee).
 //! Equal gains: the pair with the lower first function on the caller's side, then on the other side. The two orders of a
@@ -40,8 +41,8 @@
 //! which are the same on every machine, where lld calls `pow`: a gain may differ in its last bits, and two gains that are
 //! equal on paper may then be taken in the other order. tests/toolchain/layout.rs compares the orders.
 
-use super::Options;
 use super::chains::{ChainId, Chains};
+use super::{Looks, Options};
 use crate::graph::{CallGraph, FunctionId};
 use crate::model::{closeness, placement::sane_sizes};
 use std::cmp::Reverse;
@@ -87,13 +88,16 @@ impl Default for Settings {
 /// Gains this close are equal; gains no larger are none.
 const EPSILON: f64 = 1e-8;
 
+/// How many neighbours a chain remembers once the looks are used up.
+const FEW: usize = 256;
+
 /// No call, no link: the end of a list.
 const NONE: u32 = u32::MAX;
 
 /// Orders all functions of the graph.
 #[must_use]
 pub fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
-    let mut clustering = Clustering::new(graph, options.cdsort);
+    let mut clustering = Clustering::new(graph, options.cdsort, Looks::of(options));
     clustering.join_while_it_gains();
     clustering.order()
 }
@@ -161,6 +165,7 @@ struct Candidate {
 
 struct Clustering {
     settings: Settings,
+    looks: Looks,
     chains: Chains,
     /// By chain.
     sides: Vec<Side>,
@@ -191,7 +196,7 @@ struct Clustering {
 }
 
 impl Clustering {
-    fn new(graph: &CallGraph, settings: Settings) -> Self {
+    fn new(graph: &CallGraph, settings: Settings, looks: Looks) -> Self {
         let scale = settings.frequency_scale;
         let frequency_scale = if scale.is_finite() { scale.max(0.0) } else { 0.0 };
         let settings = Settings { frequency_scale, ..settings };
@@ -202,6 +207,7 @@ impl Clustering {
             sizes.iter().zip(&given).filter(|(_, given)| **given > 0).map(|(size, _)| size).sum();
         let mut clustering = Self {
             settings,
+            looks,
             chains: Chains::singletons(&sizes, &counts),
             sides: Vec::new(),
             joined_to: graph.ids().map(ChainId::of_single).collect(),
@@ -386,7 +392,9 @@ impl Clustering {
     fn unite_neighbours(&mut self, caller: ChainId, callee: ChainId) -> Vec<Neighbour> {
         let length = self.chains.length(caller) + self.chains.length(callee);
         let parts = [caller, callee].map(|part| std::mem::take(&mut self.neighbours[part.index()]));
-        let mut united: Vec<Neighbour> = Vec::with_capacity(parts.iter().map(Vec::len).sum());
+        let known = parts.iter().map(Vec::len).sum();
+        self.looks.take(known);
+        let mut united: Vec<Neighbour> = Vec::with_capacity(known);
         for mut neighbours in parts {
             // On its own because nothing else in this file waits for memory as long: so these waits overlap.
             for neighbour in &mut neighbours {
@@ -410,6 +418,12 @@ impl Clustering {
         }
         for neighbour in &united {
             self.slots[neighbour.chain.index()] = NONE;
+        }
+        if self.looks.are_used_up() && united.len() > FEW {
+            united.sort_unstable_by(|one, other| {
+                other.at_best.total_cmp(&one.at_best).then(one.link.cmp(&other.link))
+            });
+            united.truncate(FEW);
         }
         united
     }

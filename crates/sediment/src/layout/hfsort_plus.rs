@@ -17,7 +17,7 @@
 //!    functions.
 //! 3. Chains by falling n / s.
 //!
-//! O(m · a · log m) for m edges and chains of at most a functions.
+//! O(m · a · log m) for m edges and chains of at most a functions. Step 2 ends early where [`Options::most_looks`] are used up.
 //!
 //! **Ties.** Equal weights in step 1: by (caller, callee). Equal gains: the lower first functions of the two chains, lower one
 //! first. Both orders alike: the chain with the lower first function in front. Equal densities: the lower first function.
@@ -28,8 +28,8 @@
 //! stands, and goes by entries alone where n(f) also counts calls out of f. BOLT 19 gives CDSort's order under this name; scores of our
 //! orders are compared with those of BOLT 16 (tests/toolchain/bolt.rs), and differ by less than a twentieth.
 
-use super::Options;
 use super::chains::{ChainId, Chains};
+use super::{Looks, Options};
 use crate::graph::{CallGraph, FunctionId};
 use crate::model::placement::sane_sizes;
 use std::cmp::Reverse;
@@ -43,10 +43,10 @@ const LONGEST_CHAIN: u32 = 128;
 
 /// Orders all functions of the graph.
 #[must_use]
-pub fn order(graph: &CallGraph, _: &Options<'_>) -> Vec<FunctionId> {
+pub fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
     let mut pages = Pages::new(graph);
     pages.join_what_nearly_always_follows(graph);
-    pages.join_while_it_gains();
+    pages.join_while_it_gains(Looks::of(options));
     let chains = &pages.chains;
     chains.densest_first(chains.ids(), |chain| chains.weight(chain) as f64 / chains.size(chain) as f64)
 }
@@ -124,12 +124,15 @@ impl Pages {
         }
     }
 
-    fn join_while_it_gains(&mut self) {
+    fn join_while_it_gains(&mut self, mut looks: Looks) {
         let mut candidates = BinaryHeap::new();
         for chain in self.chains.ids().collect::<Vec<_>>() {
             self.propose(chain, &mut candidates, true);
         }
         while let Some((_, Reverse((low, high)), low_age, high_age)) = candidates.pop() {
+            if looks.are_used_up() {
+                break;
+            }
             let (one, other) = (self.chains.chain_of(low), self.chains.chain_of(high));
             let as_they_were = self.chains.first(one) == low
                 && self.chains.first(other) == high
@@ -138,6 +141,7 @@ impl Pages {
             if as_they_were {
                 let (_, reversed) = self.gain(one, other);
                 let whole = if reversed { self.join(other, one) } else { self.join(one, other) };
+                looks.take(Looks::THROUGH_MAPS * self.between[whole.index()].len());
                 self.propose(whole, &mut candidates, false);
             }
         }

@@ -32,6 +32,27 @@ pub struct Algorithm {
     pub run: fn(&CallGraph, &Options<'_>) -> Vec<FunctionId>,
 }
 
+/// The looks of [`Options::most_looks`] that are left.
+#[derive(Debug, Clone, Copy)]
+struct Looks(u64);
+
+impl Looks {
+    /// A look at neighbours that are kept in maps takes as long as so many at those in lists.
+    const THROUGH_MAPS: usize = 32;
+
+    fn of(options: &Options<'_>) -> Self {
+        Self(options.most_looks.unwrap_or(u64::MAX))
+    }
+
+    fn take(&mut self, count: usize) {
+        self.0 = self.0.saturating_sub(count as u64);
+    }
+
+    fn are_used_up(self) -> bool {
+        self.0 == 0
+    }
+}
+
 /// What an algorithm orders by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Evidence {
@@ -46,6 +67,10 @@ pub enum Evidence {
 pub struct Options<'a> {
     /// Seed of the algorithms that draw random numbers.
     pub seed: u64,
+    /// How many neighbours of joined chains CDSort, hfsort+ and Pettis-Hansen look at before they settle for less: CDSort then
+    /// remembers few neighbours of a chain, the others end. One of the latter two counts as 32 of CDSort, for its time. A function that very many call would else be looked at, with all of
+    /// its callers, at each join of its chain. None: as many as it takes.
+    pub most_looks: Option<u64>,
     /// What CDSort is set to.
     pub cdsort: cdsort::Settings,
     /// Recorded starts: of each, functions in the order of their first use. Ids that the graph does not have, and repeated

@@ -13,6 +13,7 @@ pub const LINKER: Linker = Linker {
     name: "gnu-ld",
     summary: "GNU ld 2.43 and later",
     arguments: "-Wl,--section-ordering-file,FILE",
+    wants_calls: false,
     write,
     recognises,
     read,

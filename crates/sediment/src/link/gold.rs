@@ -15,6 +15,7 @@ pub const LINKER: Linker = Linker {
     name: "gold",
     summary: "gold",
     arguments: "-Wl,--section-ordering-file,FILE",
+    wants_calls: false,
     write,
     recognises,
     read,

@@ -20,9 +20,15 @@ use crate::error::Losses;
 use crate::graph::{BuiltGraph, FunctionId, Order};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// The functions of an order as a linker can know them, and what could not be told apart.
+/// The functions of an order as a linker can know them, with their calls for the dialects that want them, and what could not be told
+/// apart.
 #[must_use]
-pub fn placements(order: &Order, built: &BuiltGraph, binary: Option<&Binary>) -> (Vec<Placement>, Losses) {
+pub fn placements(
+    order: &Order,
+    built: &BuiltGraph,
+    binary: Option<&Binary>,
+    with_calls: bool,
+) -> (Vec<Placement>, Losses) {
     let mut losses = Losses::default();
     let weight_of = |id: FunctionId| built.graph.weights()[id.index()];
     let found = found(order, built, binary);
@@ -38,7 +44,7 @@ pub fn placements(order: &Order, built: &BuiltGraph, binary: Option<&Binary>) ->
         binary.functions.iter().filter_map(|function| names::split_from(&function.name)).collect()
     });
     let other_names = binary.map(other_names).unwrap_or_default();
-    let mut calls = calls(&found, built);
+    let mut calls = if with_calls { calls(&found, built) } else { HashMap::new() };
     let mut placed = Vec::with_capacity(chosen.len());
     for (turn, (name, id)) in found.iter().copied().enumerate() {
         let file = twins.file_of(name, id, built);

@@ -13,6 +13,7 @@ pub const LINKER: Linker = Linker {
     name: "lld",
     summary: "lld (LLVM)",
     arguments: "-Wl,--symbol-ordering-file,FILE -Wl,--no-warn-symbol-ordering",
+    wants_calls: false,
     write,
     recognises,
     read,

@@ -43,7 +43,7 @@ pub struct Placement {
     pub weight: u64,
     /// It stands for the functions of its name that no placement by file has: where files are not called as expected, all of them.
     pub is_rest: bool,
-    /// What it calls, by name, and how often; for dialects that leave the order to the linker. Empty where only an order is wanted.
+    /// What it calls, by name, and how often; for dialects that leave the order to the linker; empty for all others.
     pub calls: Vec<(String, u64)>,
 }
 
@@ -56,6 +56,8 @@ pub struct Linker {
     pub summary: &'static str,
     /// The compiler's arguments that hand the file to the linker; `FILE` stands for its path.
     pub arguments: &'static str,
+    /// Whether it writes calls, of which the linker makes an order: [`Placement::calls`].
+    pub wants_calls: bool,
     /// Writes the placements; what the dialect cannot express is left out and counted.
     pub write: fn(&[Placement]) -> (String, Losses),
     /// Whether this text looks like the dialect.

@@ -46,7 +46,7 @@ fn hot_block_is_aligned(dialect: &str, linker_arguments: &[&str], hand_over: &st
     let order = Order::of(GroupKind::Hot, graph.ids().collect());
     let built =
         BuiltGraph { graph, table: FunctionTable { keys, aliases: Vec::new() }, losses: Losses::default() };
-    let (placements, _) = link::placements(&order, &built, None);
+    let (placements, _) = link::placements(&order, &built, None, false);
     let linker = link::linker(dialect).unwrap();
     let (text, _) = (linker.write)(&placements);
     let text = link::aligned(linker, &text, placements[2..].iter(), ALIGNMENT).unwrap();

@@ -249,8 +249,9 @@ pub(crate) fn order_text(dialect: &str, names: &[String], binary: Option<&Binary
     let order = Order::of(GroupKind::Hot, graph.ids().collect());
     let built =
         BuiltGraph { graph, table: FunctionTable { keys, aliases: Vec::new() }, losses: Losses::default() };
-    let (placements, mut losses) = link::placements(&order, &built, binary);
-    let (text, left_out) = (link::linker(dialect).unwrap().write)(&placements);
+    let linker = link::linker(dialect).unwrap();
+    let (placements, mut losses) = link::placements(&order, &built, binary, linker.wants_calls);
+    let (text, left_out) = (linker.write)(&placements);
     losses.append(&left_out);
     (text, losses)
 }
