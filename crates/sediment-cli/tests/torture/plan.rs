@@ -383,10 +383,14 @@ impl Plan {
             }
             Expect::SameOrRefused if matches!(code, 1 | 6) && !recorder.err().is_empty() => Ok(()),
             _ => {
-                // A program may end before a breakpoint is set.
-                let before =
-                    recorder.err().contains(" 0 breakpoints set") && recorder.err().contains("holds nothing");
-                if before && matches!(self.end, End::Program | End::Seconds) {
+                // A program may end before a breakpoint is set, and by a signal before one is met.
+                let set = !recorder.err().contains(" 0 breakpoints set");
+                let before = match self.end {
+                    End::Program => !set || matches!(report.command, Ended::Signal(_)),
+                    End::Seconds => !set,
+                    _ => false,
+                };
+                if before && recorder.err().contains("holds nothing") {
                     return Ok(());
                 }
                 if matches!(self.end, End::Own | End::Seconds) && code != 0 && self.expect == Expect::Same {
