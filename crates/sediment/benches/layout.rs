@@ -6,7 +6,7 @@ mod graphs;
 
 use divan::Bencher;
 use graphs::{Shape, graph};
-use sediment::layout::{Options, algorithm};
+use sediment::order::algorithms::{Options, algorithm};
 
 fn main() {
     divan::main();

@@ -6,10 +6,11 @@
 #![allow(clippy::unwrap_used)] // a proof that cannot run has nothing to say
 
 use sediment::binary::{Binary, NoFiles};
-use sediment::engine;
-use sediment::graph::{self, CallEdge, CallGraph, FunctionId, Selection, Trace};
-use sediment::layout::{self, Options};
+use sediment::callgraph::{CallEdge, CallGraph, FunctionId, Trace};
 use sediment::model::{Geometry, replay};
+use sediment::order::algorithms::affinity;
+use sediment::order::algorithms::{self, Options};
+use sediment::order::{self, Selection};
 use sediment::profile::text;
 use sediment::random::Generator;
 use sediment::trace::file;
@@ -70,7 +71,7 @@ fn of_program(arguments: &[String]) -> bool {
     let (profile, _) = text::parse(&read(profile).unwrap()).unwrap();
     let bytes = read(binary).unwrap();
     let binary = Binary::parse(&bytes, &NoFiles).unwrap();
-    let built = graph::build(&profile, &Selection::Binary { binary: &binary, file_name: name }).unwrap();
+    let built = order::build(&profile, &Selection::Binary { binary: &binary, file_name: name }).unwrap();
     let runs = [("recorded", recorded), ("other", other)].map(|(run, path)| {
         (run, file::load_with_others(&read(path).unwrap().as_slice(), &built.table).unwrap())
     });
@@ -82,7 +83,7 @@ fn of_program(arguments: &[String]) -> bool {
         for drawing in 1..=DRAWINGS {
             let damaged = apply(exact, &mut Generator::new(drawing));
             let orders =
-                [classic(&damaged, "c3"), classic(&damaged, "cdsort"), engine::order(&damaged, &[]).order];
+                [classic(&damaged, "c3"), classic(&damaged, "cdsort"), affinity::order(&damaged, &[]).order];
             for (which, (_, run)) in runs.iter().enumerate() {
                 for (order, ratio) in orders.iter().zip(&mut ratios[which]) {
                     *ratio += mean_ratio(&misses(run, exact, order), &reference[which]) / DRAWINGS as f64;
@@ -99,7 +100,7 @@ fn of_program(arguments: &[String]) -> bool {
 }
 
 fn classic(graph: &CallGraph, name: &str) -> Vec<FunctionId> {
-    (layout::algorithm(name).unwrap().run)(graph, &Options::default())
+    (algorithms::algorithm(name).unwrap().run)(graph, &Options::default())
 }
 
 fn misses(run: &Trace, graph: &CallGraph, order: &[FunctionId]) -> [f64; ENTRIES.len()] {

@@ -9,9 +9,9 @@
 mod graphs;
 
 use graphs::{Shape, graph};
-use sediment::engine;
-use sediment::layout::{self, Options};
 use sediment::model::{Geometry, score};
+use sediment::order::algorithms::affinity;
+use sediment::order::algorithms::{self, Options};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
@@ -87,14 +87,14 @@ fn one(shape: Shape, functions: u32, calls: usize, near: usize) -> ExitCode {
     let turns = TURNS.iter().find(|(most, _)| calls < *most).map_or(1, |(_, turns)| *turns);
     for _ in 0..turns {
         let start = Instant::now();
-        outcome = Some(engine::order(&graph, &[]));
+        outcome = Some(affinity::order(&graph, &[]));
         fastest = fastest.min(start.elapsed().as_secs_f64());
     }
     let outcome = outcome.unwrap();
     let memory = peak_memory();
     let claim = CLAIMS.iter().find(|claim| (claim.0, claim.1, claim.2, 0) == (shape, functions, calls, near));
     let peer = claim.map_or("cdsort", |claim| claim.4);
-    let by_peer = claim.map(|_| (layout::algorithm(peer).unwrap().run)(&graph, &Options::default()));
+    let by_peer = claim.map(|_| (algorithms::algorithm(peer).unwrap().run)(&graph, &Options::default()));
     let nearness = |order: &[_]| score(&graph, order, &Geometry::default()).call_distance.nearness;
     let of_peer = by_peer.as_deref().map(nearness);
     let ours = nearness(&outcome.order);

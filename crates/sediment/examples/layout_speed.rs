@@ -12,8 +12,8 @@ mod lld;
 
 use graphs::{Shape, graph};
 use lld::Reference;
-use sediment::graph::{CallGraph, FunctionId};
-use sediment::layout::{Options, algorithm};
+use sediment::callgraph::{CallGraph, FunctionId};
+use sediment::order::algorithms::{Options, algorithm};
 use std::process::ExitCode;
 use std::time::Instant;
 

@@ -4,7 +4,7 @@
 //! The library is one straight line of values; each arrow is one function, and the program puts files on either side:
 //!
 //! ```text
-//! record ─► Recording ─► resolve ─► Profile ─► merge ─► Profile ─► graph ─► CallGraph ─► layout ─► Order ─► link ─► verify
+//! record ─► Recording ─► resolve ─► Profile ─► merge ─► Profile ─► order ─► Order ─► link ─► verify
 //! ```
 //!
 //! Nothing here prints, exits, reads the environment or opens a path; only [`measure`] and [`record`] start processes,
@@ -17,19 +17,17 @@
 #![warn(unreachable_pub)]
 
 pub mod advise;
-pub mod arrange;
 mod ascending;
 pub mod binary;
+pub mod callgraph;
 pub mod compare;
 mod counts;
-pub mod engine;
 pub mod error;
 pub mod escape;
-pub mod graph;
-pub mod layout;
 pub mod link;
 pub mod measure;
 pub mod model;
+pub mod order;
 pub mod profile;
 pub mod random;
 pub mod read;

@@ -7,9 +7,9 @@ mod support;
 
 use graphs::Shape;
 use proptest::prelude::*;
-use sediment::arrange::releases::{ENGINES, LATEST};
-use sediment::arrange::{AIMS, Evidence, arrange, keep};
-use sediment::graph::FunctionId;
+use sediment::callgraph::FunctionId;
+use sediment::order::versions::{ENGINES, LATEST};
+use sediment::order::{AIMS, Evidence, arrange, keep};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -58,7 +58,7 @@ proptest! {
         let graph = graphs::graph(Shape::Program, 60, 200, seed);
         let new = LATEST.sequence(&graph, &[]).order;
         let old: Vec<FunctionId> = old.into_iter().map(FunctionId).collect();
-        let misses = |order: &[FunctionId]| sediment::arrange::predicted_misses(&graph, &[], order);
+        let misses = |order: &[FunctionId]| sediment::order::predicted_misses(&graph, &[], order);
         let kept = keep::keep(&graph, &old, &new, threshold, &misses);
         prop_assert_eq!(kept.order.len(), graph.len());
         prop_assert_eq!(kept.order.iter().collect::<BTreeSet<_>>().len(), graph.len());

@@ -3,11 +3,12 @@
 
 #![allow(clippy::unwrap_used)] // tests may fail loudly
 
-use sediment::engine::{self, Workload};
-use sediment::graph::{self, CallEdge, CallGraph, FunctionId, Selection, Trace};
-use sediment::layout::{ALGORITHMS, Options, algorithm, cdsort};
+use sediment::callgraph::{CallEdge, CallGraph, FunctionId, Trace};
 use sediment::model::cores::CORES;
 use sediment::model::{Geometry, core_misses, core_replay, replay, score, start_faults};
+use sediment::order::algorithms::affinity::{self, Workload};
+use sediment::order::algorithms::{ALGORITHMS, Options, algorithm, cdsort};
+use sediment::order::{self, Selection};
 use sediment::profile::{FunctionKey, Profile};
 
 fn edge(caller: u32, callee: u32, weight: u64) -> CallEdge {
@@ -23,10 +24,10 @@ fn built(sizes: &[u64], weights: &[u64], edges: &[(u32, u32, u64)]) -> CallGraph
 fn every_order(graph: &CallGraph, options: &Options<'_>) -> Vec<(&'static str, Vec<FunctionId>)> {
     let mut orders: Vec<_> =
         ALGORITHMS.iter().map(|algorithm| (algorithm.name, (algorithm.run)(graph, options))).collect();
-    orders.push(("engine", engine::order(graph, &[]).order));
+    orders.push(("engine", affinity::order(graph, &[]).order));
     let trace = run(graph);
     let workload = Workload { trace: &trace, weight: u64::MAX };
-    orders.push(("engine, with a run", engine::order(graph, &[workload]).order));
+    orders.push(("engine, with a run", affinity::order(graph, &[workload]).order));
     orders
 }
 
@@ -55,7 +56,7 @@ fn profile_at_the_limit() -> CallGraph {
         profile.edge_mut(*caller, functions[(place + 1) % 6]).count = Some(count);
         profile.edge_mut(*caller, functions[place]).count = Some(1);
     }
-    graph::build(&profile, &Selection::Everything).unwrap().graph
+    order::build(&profile, &Selection::Everything).unwrap().graph
 }
 
 /// Name, graph, and what the order of every layout must hold to beyond being a permutation.

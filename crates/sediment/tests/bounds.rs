@@ -16,10 +16,11 @@ use fuzz_check::{Counting, peak_of};
 use sediment::Error;
 use sediment::binary::source_lines::SourceLines;
 use sediment::binary::{Binary, NoFiles};
-use sediment::engine;
-use sediment::graph::{self, CallEdge, CallGraph, FunctionId, Selection};
-use sediment::layout;
+use sediment::callgraph::{CallEdge, CallGraph, FunctionId};
 use sediment::link;
+use sediment::order::algorithms;
+use sediment::order::algorithms::affinity;
+use sediment::order::{self, Selection};
 use sediment::profile;
 use sediment::read;
 use sediment::resolve::resolve;
@@ -282,8 +283,8 @@ fn a_profile_of_many_short_stacks() {
 
 /// What `sediment order` writes for lld.
 fn order_text(profile: &profile::Profile) -> String {
-    let built = graph::build(profile, &Selection::Everything).unwrap();
-    let order = layout::grouped(&built.graph, engine::order(&built.graph, &[]).order);
+    let built = order::build(profile, &Selection::Everything).unwrap();
+    let order = algorithms::grouped(&built.graph, affinity::order(&built.graph, &[]).order);
     let (placements, _) = link::placements(&order, &built, None, false);
     (link::linker("lld").unwrap().write)(&placements).0
 }
@@ -304,7 +305,7 @@ fn functions_with_very_many_partners() {
     let _turn = turn();
     let time = |graph: &CallGraph| {
         let began = Instant::now();
-        assert_eq!(engine::order(graph, &[]).order.len(), graph.len());
+        assert_eq!(affinity::order(graph, &[]).order.len(), graph.len());
         began.elapsed()
     };
     let pairs = graphs::graph(graphs::Shape::Program, 20_000, 150_000, 1);

@@ -9,10 +9,10 @@ mod graphs;
 
 use graphs::Shape;
 use proptest::prelude::*;
-use sediment::engine::{CLASSICS, TOGETHER, Workload, cost, order};
-use sediment::graph::{CallEdge, CallGraph, FunctionId, Trace};
-use sediment::layout::{Options, algorithm};
+use sediment::callgraph::{CallEdge, CallGraph, FunctionId, Trace};
 use sediment::model::{Geometry, replay};
+use sediment::order::algorithms::affinity::{CLASSICS, TOGETHER, Workload, cost, order};
+use sediment::order::algorithms::{Options, algorithm};
 use std::collections::BTreeMap;
 
 fn trace(functions: Vec<u32>) -> Trace {

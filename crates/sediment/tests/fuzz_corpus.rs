@@ -96,7 +96,7 @@ fn read_once(target: &str, bytes: &[u8]) {
         Some(reader) => drop((reader.read)(&bytes, &Settings::default())),
         None if target == "profile-text" => drop(sediment::profile::text::parse(bytes)),
         None if target == "trace-file" => {
-            drop(sediment::trace::file::load(&bytes, &sediment::graph::FunctionTable::default()));
+            drop(sediment::trace::file::load(&bytes, &sediment::order::FunctionTable::default()));
         }
         None if target == "elf" => drop(Binary::parse(bytes, &NoFiles)),
         None => drop(std::str::from_utf8(bytes).map(sediment::link::read)),

@@ -9,9 +9,9 @@ mod graphs;
 
 use graphs::Shape;
 use proptest::prelude::*;
-use sediment::graph::{CallEdge, CallGraph, FunctionId};
-use sediment::layout::{ALGORITHMS, Options, algorithm};
+use sediment::callgraph::{CallEdge, CallGraph, FunctionId};
 use sediment::model::{Geometry, score};
+use sediment::order::algorithms::{ALGORITHMS, Options, algorithm};
 
 fn edge(caller: u32, callee: u32, weight: u64) -> CallEdge {
     CallEdge { caller: FunctionId(caller), callee: FunctionId(callee), weight }

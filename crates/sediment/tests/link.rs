@@ -10,8 +10,9 @@ mod support;
 use proptest::prelude::*;
 use sediment::Losses;
 use sediment::binary::{Binary, BinaryFunction};
-use sediment::graph::{self, BuiltGraph, CallGraph, FunctionTable, GroupKind, Order, Selection};
+use sediment::callgraph::{CallGraph, GroupKind, Order};
 use sediment::link::{self, LINKERS, Placement};
+use sediment::order::{self, BuiltGraph, FunctionTable, Selection};
 use sediment::profile::{FunctionKey, Profile};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -272,14 +273,14 @@ fn names_of_one_address_are_ordered_as_one_function() {
     profile.facts_mut(other_a).first = Some(1);
     let binary = binary("A Aa\nB\nC");
     let selection = Selection::Binary { binary: &binary, file_name: "prog" };
-    let built = graph::build(&profile, &selection).unwrap();
+    let built = order::build(&profile, &selection).unwrap();
     let names: Vec<&str> = built.table.keys.iter().map(|key| key.name.as_str()).collect();
     assert_eq!(names, ["A", "B", "C"]);
     assert_eq!(built.graph.weights(), [14, 10, 30]);
     let edges: Vec<_> =
         built.graph.edges().iter().map(|edge| (edge.caller.0, edge.callee.0, edge.weight)).collect();
     assert_eq!(edges, [(0, 0, 2), (0, 1, 10), (0, 2, 30), (1, 0, 12)]);
-    assert_eq!(graph::first_uses(&profile, &built.table), [Some(1), None, None]);
+    assert_eq!(order::first_uses(&profile, &built.table), [Some(1), None, None]);
     // Whichever of the names its section has, it is placed.
     let order = Order::of(GroupKind::Hot, built.graph.ids().collect());
     let (placed, losses) = link::placements(&order, &built, Some(&binary), false);
@@ -292,6 +293,6 @@ fn names_of_one_address_are_ordered_as_one_function() {
     // Names of functions that a linker folded are no names of one function.
     let many = "A Aa A3 A4 A5 A6 A7 A8 A9\nB\nC";
     let folded = self::binary(many);
-    let built = graph::build(&profile, &Selection::Binary { binary: &folded, file_name: "prog" }).unwrap();
+    let built = order::build(&profile, &Selection::Binary { binary: &folded, file_name: "prog" }).unwrap();
     assert_eq!(built.graph.len(), 4);
 }

@@ -4,7 +4,7 @@
 mod support;
 
 use sediment::binary::{Binary, BinaryFunction};
-use sediment::graph::GroupKind;
+use sediment::callgraph::GroupKind;
 use sediment::profile::FunctionKey;
 use sediment::report::layout::{self, Heat, Seen};
 

@@ -15,20 +15,17 @@ const LINE: &[&str] = &[
     "random",
     "ascending",
     "unpack",
+    "callgraph",
     "profile",
     "binary",
     "read",
     "resolve",
     "static_graph",
-    "graph",
-    "trace",
     "model",
-    "layout",
-    "engine",
-    "arrange",
+    "order",
+    "trace",
     "link",
     "verify",
-    "package",
     "measure",
     "record",
     "compare",
@@ -36,27 +33,29 @@ const LINE: &[&str] = &[
     "report",
 ];
 
-/// Rooms whose files are siblings of one kind, each behind one row of a table: no sibling uses another. Files listed here are
-/// shared ground of the room.
+/// Folders whose files are siblings of one kind, each behind one row of a table: no sibling uses another. Files listed here are
+/// shared ground of the folder.
 const KINDS: &[(&str, &[&str])] = &[
     ("read", &["mod", "input", "numbers", "replay", "stacks", "frame_names"]),
-    ("layout", &["mod", "chains", "starts"]),
+    // The affinity layout chooses among the others.
+    ("order/algorithms", &["mod", "chains", "starts", "affinity"]),
     ("link", &["mod", "sections", "objects", "command_line", "plan", "build_log", "align"]),
     ("measure", &["mod", "command", "pairs", "trace"]),
     ("record", &["mod", "attend"]),
 ];
 
-/// Words that a room must not know, and why.
+/// Words that a room, folder or file must not know, and why.
 const STRANGERS: &[(&str, &[&str], &str)] = &[
-    ("model", &["FunctionTable", "FunctionKey", "BuiltGraph"], "scores know ids and integers, no names"),
-    ("layout", &["FunctionTable", "FunctionKey", "BuiltGraph"], "algorithms know ids and integers, no names"),
-    (
-        "arrange",
-        &["FunctionTable", "FunctionKey", "BuiltGraph"],
-        "arrangements know ids and integers, no names",
-    ),
-    ("engine", &["FunctionTable", "FunctionKey", "BuiltGraph"], "algorithms know ids and integers, no names"),
+    ("model", NAMES, "scores know ids and integers, no names"),
+    ("callgraph", NAMES, "graphs are of ids and integers, no names"),
+    ("order/algorithms", NAMES, "algorithms know ids and integers, no names"),
+    ("order/groups", NAMES, "groups are of ids and integers, no names"),
+    ("order/keep", NAMES, "older orders are of ids and integers, no names"),
+    ("order/score", NAMES, "scores know ids and integers, no names"),
 ];
+
+/// What tells functions by name.
+const NAMES: &[&str] = &["FunctionTable", "FunctionKey", "BuiltGraph"];
 
 /// The library, which works on values: only these rooms may start processes or touch files.
 const MAY_TOUCH_THE_WORLD: &[&str] = &["measure", "record"];
@@ -105,14 +104,15 @@ fn relative(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
-/// Room and file (without .rs) of a source file of the library.
-fn room_and_file(path: &Path) -> (String, String) {
-    let source = root().join("crates/sediment/src");
-    let inside = path.strip_prefix(source).unwrap().with_extension("");
-    let parts: Vec<String> =
-        inside.components().map(|c| c.as_os_str().to_string_lossy().into_owned()).collect();
-    let file = parts.get(1).cloned().unwrap_or_else(|| "mod".to_owned());
-    (parts[0].clone(), file)
+/// Room of a source file of the library.
+fn room_of(path: &Path) -> String {
+    file_below(&root().join("crates/sediment/src"), path)
+}
+
+/// The file (without .rs) or folder below a folder that a path leads through.
+fn file_below(folder: &Path, path: &Path) -> String {
+    let inside = path.strip_prefix(folder).unwrap().with_extension("");
+    inside.components().next().unwrap().as_os_str().to_string_lossy().into_owned()
 }
 
 /// Words used after `prefix` in a text, such as the room names after `crate::`, also inside braces.
@@ -154,7 +154,7 @@ fn names_after<'a>(text: &'a str, prefix: &str) -> BTreeSet<&'a str> {
 fn data_flows_left_to_right() {
     let place = |room: &str| LINE.iter().position(|name| *name == room);
     for path in files_below(&root().join("crates/sediment/src"), "rs") {
-        let (room, file) = room_and_file(&path);
+        let room = room_of(&path);
         if room == "lib" {
             continue;
         }
@@ -170,24 +170,29 @@ fn data_flows_left_to_right() {
                 );
             }
         }
-        let Some((_, shared)) = KINDS.iter().find(|(name, _)| *name == room) else { continue };
+        let source = root().join("crates/sediment/src");
+        let Some((folder, shared)) = KINDS.iter().find(|(folder, _)| path.starts_with(source.join(folder)))
+        else {
+            continue;
+        };
+        let file = file_below(&source.join(folder), &path);
         if shared.contains(&file.as_str()) {
             continue;
         }
-        let siblings: BTreeSet<String> = files_below(&root().join("crates/sediment/src").join(&room), "rs")
+        let siblings: BTreeSet<String> = files_below(&source.join(folder), "rs")
             .iter()
-            .map(|p| room_and_file(p).1)
+            .map(|p| file_below(&source.join(folder), p))
             .filter(|name| !shared.contains(&name.as_str()) && *name != file)
             .collect();
         let uses: BTreeSet<&str> = names_after(&code, "super::")
-            .union(&names_after(&code, &format!("crate::{room}::")))
+            .union(&names_after(&code, &format!("crate::{}::", folder.replace('/', "::"))))
             .copied()
             .collect();
         for used in uses {
             // Inside a folder of its own, `super::` names the reader's own parts.
             assert!(
                 !siblings.contains(used) || path.parent().is_some_and(|p| p.ends_with(&file)),
-                "{} uses its sibling {used}: what two share belongs into {room}/mod.rs or further left",
+                "{} uses its sibling {used}: what two share belongs into {folder}/mod.rs or further left",
                 relative(&path)
             );
         }
@@ -197,10 +202,12 @@ fn data_flows_left_to_right() {
 #[test]
 fn rooms_do_not_know_what_they_must_not() {
     for path in files_below(&root().join("crates/sediment/src"), "rs") {
-        let (room, _) = room_and_file(&path);
+        let room = room_of(&path);
         let code = code_of(&read(&path));
         for (name, words, why) in STRANGERS {
-            for word in words.iter().filter(|_| *name == room) {
+            let place = root().join("crates/sediment/src").join(name);
+            let is_there = path.starts_with(&place) || path == place.with_extension("rs");
+            for word in words.iter().filter(|_| is_there) {
                 assert!(!code.contains(word), "{} mentions {word}: {why}", relative(&path));
             }
         }
@@ -233,7 +240,7 @@ fn every_row_of_a_table_has_its_page_and_its_goldens() {
     let names: Vec<&str> = sediment::read::READERS.iter().map(|reader| reader.name).collect();
     assert_eq!(rows, names, "docs/formats/README.md: a row for each reader, in the order of the table");
     let algorithms = read(&root().join("docs/algorithms.md"));
-    for algorithm in sediment::layout::ALGORITHMS {
+    for algorithm in sediment::order::algorithms::ALGORITHMS {
         assert!(
             algorithms.contains(&format!("`{}`", algorithm.name)),
             "docs/algorithms.md lacks `{}`",
@@ -254,7 +261,7 @@ fn every_row_of_a_table_has_its_page_and_its_goldens() {
 fn the_code_map_names_every_room() {
     let map = read(&root().join("ARCHITECTURE.md"));
     for path in files_below(&root().join("crates/sediment/src"), "rs") {
-        let (room, _) = room_and_file(&path);
+        let room = room_of(&path);
         assert!(
             room == "lib" || map.contains(&format!("`{room}")),
             "ARCHITECTURE.md does not name the room {room}"

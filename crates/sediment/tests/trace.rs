@@ -2,7 +2,8 @@
 //! What the order of a run tells, against its definition; the trace file, written, read, damaged.
 
 use proptest::prelude::*;
-use sediment::graph::{FunctionId, FunctionTable};
+use sediment::callgraph::FunctionId;
+use sediment::order::FunctionTable;
 use sediment::profile::{FunctionIndex, FunctionKey, Profile};
 use sediment::read::{PlaceId, Step};
 use sediment::trace::Sequence;
@@ -170,7 +171,7 @@ proptest! {
     }
 }
 
-fn load(file: &[u8]) -> sediment::Result<(sediment::graph::Trace, sediment::Losses)> {
+fn load(file: &[u8]) -> sediment::Result<(sediment::callgraph::Trace, sediment::Losses)> {
     let (profile, _) = profile();
     let keys = profile.functions().into_iter().map(|function| profile.key(function).clone()).collect();
     file::load(&file, &FunctionTable { keys, aliases: Vec::new() })

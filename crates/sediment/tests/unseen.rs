@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A recording and a compiler's graph together: what was measured stays, and what no run saw lies where it is to be expected.
 
-use sediment::arrange::{Aim, Evidence, arrange, by_bonds};
-use sediment::graph::{self, GroupKind, Selection, Standing};
+use sediment::callgraph::GroupKind;
+use sediment::order::algorithms;
+use sediment::order::algorithms::affinity;
+use sediment::order::{self, Aim, Evidence, Selection, Standing, arrange, by_bonds};
 use sediment::profile::merge::{Weight, merge};
 use sediment::profile::{Profile, text};
-use sediment::{engine, layout};
 
 const RECORDED: &str = r#"digraph Callgraph {
   graph [sediment=2, source="valgrind callgrind (Ir)", unit=calls, total=1111];
@@ -59,13 +60,13 @@ fn merged(inputs: &[&Profile]) -> Profile {
 
 /// The groups of the default order, by name.
 fn ordered(profile: &Profile) -> Vec<(GroupKind, Vec<String>)> {
-    let built = graph::build(profile, &Selection::Dso("tool")).unwrap();
-    let first = graph::first_uses(profile, &built.table);
-    let sequence = engine::order(&built.graph, &[]).order;
-    let unseen = graph::unseen(profile, &built.graph, &built.table).unwrap();
+    let built = order::build(profile, &Selection::Dso("tool")).unwrap();
+    let first = order::first_uses(profile, &built.table);
+    let sequence = affinity::order(&built.graph, &[]).order;
+    let unseen = order::unseen(profile, &built.graph, &built.table).unwrap();
     let sequence = unseen.map_or(sequence.clone(), |unseen| by_bonds(&sequence, &unseen));
     let order = arrange(&Evidence { graph: &built.graph, first: &first }, &sequence, Aim::Both);
-    let name = |id: graph::FunctionId| built.table.keys[id.index()].name.clone();
+    let name = |id: sediment::callgraph::FunctionId| built.table.keys[id.index()].name.clone();
     order
         .groups
         .into_iter()
@@ -112,8 +113,8 @@ fn what_no_run_saw_lies_by_its_bonds_then_by_heat_and_error_paths_last() {
 #[test]
 fn a_compilers_graph_alone_is_ordered_and_said_to_be_one() {
     let estimated = profile(ESTIMATED);
-    assert!(graph::is_estimated(&estimated) && graph::is_estimated(&merged(&[&estimated, &estimated])));
-    assert!(!graph::is_estimated(&merged(&[&estimated, &profile(RECORDED)])));
+    assert!(order::is_estimated(&estimated) && order::is_estimated(&merged(&[&estimated, &estimated])));
+    assert!(!order::is_estimated(&merged(&[&estimated, &profile(RECORDED)])));
     let groups = ordered(&estimated);
     assert_eq!(groups[0].0, GroupKind::Hot);
     assert!(
@@ -127,8 +128,8 @@ fn a_compilers_graph_alone_is_ordered_and_said_to_be_one() {
 #[test]
 fn a_recording_alone_has_nothing_to_expect() {
     let recorded = profile(RECORDED);
-    let built = graph::build(&recorded, &Selection::Dso("tool")).unwrap();
-    assert_eq!(graph::unseen(&recorded, &built.graph, &built.table).unwrap(), None);
+    let built = order::build(&recorded, &Selection::Dso("tool")).unwrap();
+    assert_eq!(order::unseen(&recorded, &built.graph, &built.table).unwrap(), None);
 }
 
 /// A function in a circle of calls, one behind an error path, and one that a run saw at no call.
@@ -147,8 +148,8 @@ fn standings() {
 "#,
     );
     let both = merged(&[&profile(RECORDED), &more]);
-    let built = graph::build(&both, &Selection::Dso("tool")).unwrap();
-    let unseen = graph::unseen(&both, &built.graph, &built.table).unwrap().unwrap();
+    let built = order::build(&both, &Selection::Dso("tool")).unwrap();
+    let unseen = order::unseen(&both, &built.graph, &built.table).unwrap().unwrap();
     let standing = |name: &str| {
         let at = built.table.keys.iter().position(|key| key.name == name).unwrap();
         unseen.standing[at]
@@ -161,7 +162,7 @@ fn standings() {
     assert_eq!(standing("behind"), Some(Standing::Loose));
     // Calls of what did not run, and of nothing else.
     let sequence = by_bonds(
-        &(layout::algorithm("input").unwrap().run)(&built.graph, &layout::Options::default()),
+        &(algorithms::algorithm("input").unwrap().run)(&built.graph, &algorithms::Options::default()),
         &unseen,
     );
     assert_eq!(sequence.len(), built.graph.len());

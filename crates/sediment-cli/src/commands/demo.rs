@@ -10,14 +10,16 @@ use crate::ui::Ui;
 use clap::Args;
 use indicatif::ProgressBar;
 use sediment::binary::Binary;
-use sediment::graph::{self, GroupKind, Selection};
+use sediment::callgraph::GroupKind;
 use sediment::measure::command::run as run_program;
 use sediment::measure::pairs;
 use sediment::measure::{Command, METERS, Meter, Reading, Unit};
+use sediment::order::algorithms;
+use sediment::order::{self, Selection};
 use sediment::profile::Profile;
 use sediment::record::valgrind;
 use sediment::verify::{self, Report};
-use sediment::{Error, Result, layout, link, read, resolve};
+use sediment::{Error, Result, link, read, resolve};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -154,10 +156,10 @@ impl Stage<'_> {
     /// Writes the ordering file; how many functions that ran are in it.
     fn order(&self, profile: &Profile, program: &Path) -> Result<usize> {
         let binary = read_binary(program)?;
-        let built = graph::build(profile, &Selection::Binary { binary: &binary, file_name: PROGRAM })?;
+        let built = order::build(profile, &Selection::Binary { binary: &binary, file_name: PROGRAM })?;
         let algorithm =
-            layout::algorithm(ALGORITHM).ok_or_else(|| Error::failed("the demo's algorithm is gone"))?;
-        let order = layout::place(&built.graph, algorithm, &layout::Options::default());
+            algorithms::algorithm(ALGORITHM).ok_or_else(|| Error::failed("the demo's algorithm is gone"))?;
+        let order = algorithms::place(&built.graph, algorithm, &algorithms::Options::default());
         let (placements, _) = link::placements(&order, &built, Some(&binary), false);
         let (text, _) = (self.toolchain.linker.write)(&placements);
         files::write(&self.folder.join(ORDER_FILE), text.as_bytes(), self.ui)?;

@@ -11,7 +11,7 @@ use crate::ui::Ui;
 use crate::wrapper::{Profiles, cluster_in};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use sediment::binary::objects::Objects;
-use sediment::graph::Selection;
+use sediment::order::Selection;
 use sediment::{Error, ErrorKind, Result, escape, link, profile};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

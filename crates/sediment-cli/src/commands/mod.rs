@@ -30,7 +30,7 @@ use crate::ui::Ui;
 use clap::error::ContextValue;
 use clap::{Parser, Subcommand};
 use sediment::Result;
-use sediment::graph::Selection;
+use sediment::order::Selection;
 use std::ffi::OsString;
 use std::path::Path;
 

@@ -14,14 +14,14 @@ use crate::files;
 use crate::ui::Ui;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use sediment::arrange::keep::Kept;
-use sediment::arrange::releases::{self, ENGINES, Engine, LATEST};
-use sediment::arrange::{self, AIMS, Aim, Evidence};
 use sediment::binary::Binary;
-use sediment::engine::{Outcome, Workload};
-use sediment::graph::{self, BuiltGraph, FunctionId, GroupKind, Order, Selection, Trace, Unseen};
-use sediment::layout::{self, ALGORITHMS};
+use sediment::callgraph::{FunctionId, GroupKind, Order, Trace};
 use sediment::link::{self, LINKERS, Linker, Placement};
+use sediment::order::algorithms::affinity::{Outcome, Workload};
+use sediment::order::algorithms::{self, ALGORITHMS};
+use sediment::order::keep::Kept;
+use sediment::order::versions::{self, ENGINES, Engine, LATEST};
+use sediment::order::{self, AIMS, Aim, BuiltGraph, Evidence, Selection, Unseen};
 use sediment::profile::Profile;
 use sediment::profile::merge::{self, Weight};
 use sediment::trace::file;
@@ -171,7 +171,7 @@ fn how_by(options: &Options) -> Result<Option<&'static Engine>> {
         return Ok((options.algorithm == ENGINE).then_some(LATEST));
     };
     let usage = |message: String| Err(Error::new(ErrorKind::Usage, message));
-    let Some(engine) = releases::engine(number) else {
+    let Some(engine) = versions::engine(number) else {
         let known: Vec<String> = ENGINES.iter().map(|engine| engine.number.to_string()).collect();
         return usage(format!("there is no engine {number}; there are {}", known.join(", ")));
     };
@@ -247,8 +247,8 @@ impl How<'_> {
 
     fn arranged(&self, evidence: &Evidence<'_>, sequence: &[FunctionId]) -> Order {
         match self.aim() {
-            Some(aim) => arrange::arrange(evidence, sequence, aim),
-            None => layout::grouped(evidence.graph, sequence.to_vec()),
+            Some(aim) => order::arrange(evidence, sequence, aim),
+            None => algorithms::grouped(evidence.graph, sequence.to_vec()),
         }
     }
 
@@ -260,10 +260,10 @@ impl How<'_> {
         selection: &Selection<'_>,
         ui: &Ui,
     ) -> Result<Outcome> {
-        let algorithm = layout::algorithm(self.algorithm).ok_or_else(|| {
+        let algorithm = algorithms::algorithm(self.algorithm).ok_or_else(|| {
             Error::new(ErrorKind::Usage, format!("no algorithm is called {}", self.algorithm))
         })?;
-        if algorithm.evidence == layout::Evidence::Calls && !traces.is_empty() {
+        if algorithm.evidence == algorithms::Evidence::Calls && !traces.is_empty() {
             let name = self.algorithm;
             let message = format!("--trace is for the engine and for starts; {name} looks at calls alone");
             return Err(Error::new(ErrorKind::Usage, message));
@@ -348,23 +348,23 @@ struct Made {
 
 impl Made {
     fn of(profile: &Profile, selection: &Selection<'_>, how: &How<'_>, ui: &Ui) -> Result<Self> {
-        let built = graph::build(profile, selection)?;
+        let built = order::build(profile, selection)?;
         ui.losses("graph", &built.losses);
         super::say_what_is_demangled(built.table.keys.iter().map(|key| key.name.as_str()), ui);
-        let first = graph::first_uses(profile, &built.table);
+        let first = order::first_uses(profile, &built.table);
         let traces =
             how.traces.iter().map(|(path, _)| read_trace(path, &built)).collect::<Result<Vec<Trace>>>()?;
         let mut outcome = sequence(profile, &built, &traces, selection, how, ui)?;
         // A classic algorithm's order stays as it is.
         let unseen = match how.aim() {
-            Some(_) => graph::unseen(profile, &built.graph, &built.table)?,
+            Some(_) => order::unseen(profile, &built.graph, &built.table)?,
             None => None,
         };
         if let Some(unseen) = &unseen {
-            outcome.order = arrange::by_bonds(&outcome.order, unseen);
-            estimates::say_what_they_do(unseen, graph::is_estimated(profile), ui);
+            outcome.order = order::by_bonds(&outcome.order, unseen);
+            estimates::say_what_they_do(unseen, order::is_estimated(profile), ui);
         }
-        let is_estimated = graph::is_estimated(profile);
+        let is_estimated = order::is_estimated(profile);
         let evidence = Evidence { graph: &built.graph, first: &first };
         let order = how.arranged(&evidence, &outcome.order);
         let mut made = Self { built, first, traces, outcome, order, unseen, is_estimated, kept: None };

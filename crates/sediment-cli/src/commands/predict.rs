@@ -8,11 +8,12 @@ use crate::files;
 use crate::ui::Ui;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use sediment::engine::{self, Workload};
-use sediment::graph::{self, BuiltGraph, FunctionId, Trace};
-use sediment::layout::{ALGORITHMS, Evidence, Options};
+use sediment::callgraph::{FunctionId, Trace};
 use sediment::model::cores::{CORES, Core, core_of};
 use sediment::model::{self, CoreMisses, Geometry, HOT_SHARES, HotPages, Score, StartFaults};
+use sediment::order::algorithms::affinity::{self, Workload};
+use sediment::order::algorithms::{ALGORITHMS, Evidence, Options};
+use sediment::order::{self, BuiltGraph};
 use sediment::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -62,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let selection = super::selection(binary.as_ref(), &file_name, arguments.dso.as_deref());
     let core = core_of(&arguments.core)
         .ok_or_else(|| Error::new(ErrorKind::Usage, format!("no core is called {}", arguments.core)))?;
-    let built = graph::build(&profile, &selection)
+    let built = order::build(&profile, &selection)
         .map_err(|error| error.with_input(files::display(&arguments.profile)))?;
     ui.losses("graph", &built.losses);
     let trace = arguments.trace.as_deref().map(|path| read_trace(path, &built)).transpose()?;
@@ -105,7 +106,7 @@ impl Known<'_> {
         if with_engine && self.trace.is_some() {
             let workloads: Vec<Workload<'_>> =
                 self.trace.iter().map(|trace| Workload { trace, weight: 1 }).collect();
-            orders.push((ENGINE.to_owned(), engine::order(graph, &workloads).order));
+            orders.push((ENGINE.to_owned(), affinity::order(graph, &workloads).order));
         }
         for algorithm in ALGORITHMS {
             if algorithm.evidence == Evidence::Starts && self.starts.is_empty() {

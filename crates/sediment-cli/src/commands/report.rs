@@ -7,8 +7,8 @@ use super::{read_binary, read_profile};
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
-use sediment::arrange::{self, AIMS, Evidence};
-use sediment::graph::{self, GroupKind, Selection};
+use sediment::callgraph::GroupKind;
+use sediment::order::{self, AIMS, Evidence, Selection};
 use sediment::report::layout::{self, Heat, Seen};
 use sediment::{Result, link};
 use std::path::PathBuf;
@@ -45,14 +45,14 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let binary = read_binary(&arguments.binary)?;
     let file_name = files::base_name(&arguments.binary);
     let selection = Selection::Binary { binary: &binary, file_name: &file_name };
-    let built = graph::build(&profile, &selection)
+    let built = order::build(&profile, &selection)
         .map_err(|error| error.with_input(files::display(&arguments.profile)))?;
     ui.losses("graph", &built.losses);
-    let first = graph::first_uses(&profile, &built.table);
+    let first = order::first_uses(&profile, &built.table);
     let evidence = Evidence { graph: &built.graph, first: &first };
     let ids: Vec<_> = built.graph.ids().collect();
     let mut groups = vec![GroupKind::Unseen; built.graph.len()];
-    for group in arrange::arrange(&evidence, &ids, AIMS[0].0).groups {
+    for group in order::arrange(&evidence, &ids, AIMS[0].0).groups {
         for function in group.functions {
             groups[function.index()] = group.kind;
         }

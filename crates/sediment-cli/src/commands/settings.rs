@@ -6,8 +6,9 @@ use crate::files;
 use crate::ui::Ui;
 use clap::Args;
 use sediment::binary::Binary;
-use sediment::graph::{self, BuiltGraph, FunctionId, FunctionTable, Trace};
-use sediment::layout::{Algorithm, Evidence, Options, cdsort};
+use sediment::callgraph::{FunctionId, Trace};
+use sediment::order::algorithms::{Algorithm, Evidence, Options, cdsort};
+use sediment::order::{self, BuiltGraph, FunctionTable};
 use sediment::profile::Profile;
 use sediment::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
@@ -144,7 +145,7 @@ impl Known {
             known.starts.push(start);
         }
         if let Some((binary, path)) = binary.filter(|_| settings.compress) {
-            known.contents = graph::contents(&built.table, binary, &files::read(path)?);
+            known.contents = order::contents(&built.table, binary, &files::read(path)?);
         }
         if known.starts.is_empty() && known.contents.is_empty() {
             return Err(Error::failed("the profile does not tell which functions run first").with_hint(
@@ -176,7 +177,7 @@ pub(crate) fn starts(profile: &Profile, built: &BuiltGraph, runs: &[Trace]) -> V
 
 /// The functions whose first use a profile knows, in its order.
 fn start_of(profile: &Profile, table: &FunctionTable) -> Vec<FunctionId> {
-    let ranks = graph::first_uses(profile, table);
+    let ranks = order::first_uses(profile, table);
     let mut start: Vec<(u64, u32)> = (0u32..).zip(ranks).filter_map(|(id, rank)| Some((rank?, id))).collect();
     start.sort_unstable();
     start.into_iter().map(|(_, id)| FunctionId(id)).collect()

@@ -6,4 +6,4 @@ pub(crate) mod report;
 pub(crate) mod toolchain;
 
 /// How the demo orders: the default of `sediment order`.
-pub(crate) const ALGORITHM: &str = sediment::layout::ALGORITHMS[0].name;
+pub(crate) const ALGORITHM: &str = sediment::order::algorithms::ALGORITHMS[0].name;

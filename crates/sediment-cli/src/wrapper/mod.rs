@@ -27,12 +27,14 @@ pub(crate) use profiles::{Profiles, cluster_in, counts_before, labels_of};
 use sediment::binary::identity::Rule;
 use sediment::binary::objects::Objects;
 use sediment::binary::renamed::Renaming;
-use sediment::graph::{self, BuiltGraph, Selection};
 use sediment::link::command_line::{self, Incomplete, LinkLine, Response};
 use sediment::link::gnu_ld_script;
 use sediment::link::plan::{self, Left};
+use sediment::order::algorithms;
+use sediment::order::algorithms::affinity;
+use sediment::order::{self, BuiltGraph, Selection};
 use sediment::profile::FunctionIndex;
-use sediment::{Error, Result, engine, layout, link};
+use sediment::{Error, Result, link};
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::panic::AssertUnwindSafe;
@@ -255,8 +257,8 @@ fn order_by(mut chosen: Chosen, objects: &Objects, link: &Link<'_>) -> Result<Op
     let renamed = chosen.follow_renamed(objects);
     let selection = Selection::Objects { objects, label: chosen.label() };
     let named = |error: Error| error.with_input(files::display(&chosen.origin.path));
-    let built = graph::build(chosen.profile(), &selection).map_err(named)?;
-    let order = layout::grouped(&built.graph, engine::order(&built.graph, &[]).order);
+    let built = order::build(chosen.profile(), &selection).map_err(named)?;
+    let order = algorithms::grouped(&built.graph, affinity::order(&built.graph, &[]).order);
     let (placements, mut losses) = link::placements_in(&order, &built, objects);
     if placements.is_empty() && chosen.origin.rule == Rule::Functions {
         return Ok(None);

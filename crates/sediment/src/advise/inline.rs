@@ -187,7 +187,7 @@ pub fn advise(profile: &Profile, program: &Program<'_>, settings: &Settings) -> 
             "the profile holds no calls made by functions of {}",
             program.file_name
         ))
-        .with_hint(format!("it holds functions of: {}", crate::graph::held(profile))));
+        .with_hint(format!("it holds functions of: {}", crate::order::held(profile))));
     }
     // Edges come in the order of their names: a stable sort leaves that order where weights are equal.
     all.sort_by(|a, b| b.weight().total_cmp(&a.weight()));

@@ -16,8 +16,9 @@
 use super::Placement;
 use crate::binary::objects::{Finder, ObjectPath};
 use crate::binary::{Binary, names};
+use crate::callgraph::{FunctionId, Order};
 use crate::error::Losses;
-use crate::graph::{BuiltGraph, FunctionId, Order};
+use crate::order::BuiltGraph;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The functions of an order as a linker can know them, with their calls for the dialects that want them, and what could not be told

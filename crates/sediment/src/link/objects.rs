@@ -8,8 +8,9 @@
 use super::{CLONES, Placement};
 use crate::binary::names;
 use crate::binary::objects::{Finder, ObjectFunction, Objects};
+use crate::callgraph::Order;
 use crate::error::Losses;
-use crate::graph::{BuiltGraph, Order};
+use crate::order::BuiltGraph;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The functions of an order as a linker can know them that is given these objects, and what could not be told apart.

@@ -19,7 +19,7 @@ use super::Geometry;
 use super::cores::{Core, LINE, Sets};
 use super::placement::Placement;
 use super::tlb::{TouchedPages, missing_share, page_changes};
-use crate::graph::{CallGraph, FunctionId, Trace};
+use crate::callgraph::{CallGraph, FunctionId, Trace};
 use std::collections::{BTreeMap, HashMap};
 
 /// The lines that a function touches each time that it begins or goes on.
@@ -197,7 +197,7 @@ impl Recent {
 mod tests {
     use super::super::{core_misses, core_replay, replay};
     use super::*;
-    use crate::graph::CallEdge;
+    use crate::callgraph::CallEdge;
 
     fn core(itlb: (u32, u32), l1i: (u32, u32)) -> Core {
         let sets = |(units, ways)| Sets { units, ways };

@@ -6,7 +6,7 @@
 //! What it cannot see: which calls happen close in time, and what else runs between them.
 
 use super::placement::Placement;
-use crate::graph::CallGraph;
+use crate::callgraph::CallGraph;
 
 /// Distances of calls between different functions, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,7 +57,7 @@ pub(crate) fn closeness(distance: u64) -> f64 {
 mod tests {
     use super::super::{Geometry, score};
     use super::*;
-    use crate::graph::{CallEdge, FunctionId};
+    use crate::callgraph::{CallEdge, FunctionId};
 
     #[test]
     fn distances_by_hand() {

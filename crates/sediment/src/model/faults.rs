@@ -14,7 +14,7 @@
 
 use super::Geometry;
 use super::placement::Placement;
-use crate::graph::FunctionId;
+use crate::callgraph::FunctionId;
 use std::collections::HashSet;
 
 /// Bytes that Linux brings in around a fault, by default.
@@ -60,7 +60,7 @@ impl StartFaults {
 mod tests {
     use super::super::start_faults;
     use super::*;
-    use crate::graph::CallGraph;
+    use crate::callgraph::CallGraph;
 
     #[test]
     fn a_start_by_hand() {

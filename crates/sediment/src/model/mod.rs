@@ -25,7 +25,7 @@ pub use faults::StartFaults;
 pub use pages::{HOT_SHARES, HotPages};
 pub use tlb::{TlbEstimate, TlbReplay};
 
-use crate::graph::{CallGraph, FunctionId, Trace};
+use crate::callgraph::{CallGraph, FunctionId, Trace};
 use cores::Core;
 use placement::Placement;
 

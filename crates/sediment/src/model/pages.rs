@@ -85,7 +85,7 @@ fn needed(runs: &[Run], total: f64, share: u16) -> u64 {
 mod tests {
     use super::super::{Geometry, score};
     use super::*;
-    use crate::graph::{CallGraph, FunctionId};
+    use crate::callgraph::{CallGraph, FunctionId};
 
     fn hot_pages(sizes: Vec<u64>, weights: Vec<u64>, order: &[u32]) -> HotPages {
         let graph = CallGraph::new(sizes, weights, Vec::new()).unwrap();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the functions of an order come to lie.
 
-use crate::graph::{CallGraph, FunctionId};
+use crate::callgraph::{CallGraph, FunctionId};
 
 /// Addresses of all functions, from 0.
 #[derive(Debug, Clone)]

@@ -20,7 +20,7 @@
 
 use super::Geometry;
 use super::placement::Placement;
-use crate::graph::{CallGraph, FunctionId, Trace};
+use crate::callgraph::{CallGraph, FunctionId, Trace};
 use std::collections::HashMap;
 
 /// What the instruction TLB should do, by a call graph; in the unit of the graph's weights.
@@ -250,7 +250,7 @@ impl RecentPages {
 mod tests {
     use super::super::{replay, score};
     use super::*;
-    use crate::graph::CallEdge;
+    use crate::callgraph::CallEdge;
 
     fn geometry(tlb_entries: u32) -> Geometry {
         Geometry { tlb_entries, ..Geometry::default() }

@@ -6,8 +6,9 @@
 //! defined by its identity where it first runs. [`Writer`] writes as a run is told, [`Records`] reads one record after the
 //! other, and [`load`] makes a [`Trace`] of those functions that a [`FunctionTable`] has.
 
+use crate::callgraph::{FunctionId, Trace};
 use crate::error::{Error, Losses, Result};
-use crate::graph::{FunctionId, FunctionTable, Trace};
+use crate::order::FunctionTable;
 use crate::profile::{FunctionIndex, FunctionKey, LONGEST_NAME, Profile};
 use crate::read::{Input, Step, input};
 use std::collections::HashMap;

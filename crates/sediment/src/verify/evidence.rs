@@ -128,7 +128,7 @@ impl<'a> Weights<'a> {
             return Err(Error::failed(format!(
                 "no function of the profile is in {file_name}: it is a profile of another program"
             ))
-            .with_hint(format!("it holds functions of: {}", crate::graph::held(profile))));
+            .with_hint(format!("it holds functions of: {}", crate::order::held(profile))));
         }
         let mut calls: HashMap<FunctionIndex, u128> = HashMap::new();
         for (_, callee, facts) in profile.edges() {

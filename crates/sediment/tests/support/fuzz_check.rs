@@ -10,7 +10,7 @@
 #![allow(unsafe_code)] // an allocator cannot be written without
 
 use sediment::binary::{Binary, NoFiles};
-use sediment::graph::FunctionTable;
+use sediment::order::FunctionTable;
 use sediment::read::{HEAD, Input, PlaceId, READERS, Reader, Recording, Settings, StackOrder, Step};
 use sediment::{Result, link, profile, resolve, trace};
 use std::alloc::{GlobalAlloc, Layout, System};

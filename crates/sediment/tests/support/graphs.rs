@@ -3,7 +3,7 @@
 
 #![allow(dead_code, unreachable_pub)] // each program that includes it uses its part
 
-use sediment::graph::{CallEdge, CallGraph, FunctionId};
+use sediment::callgraph::{CallEdge, CallGraph, FunctionId};
 use sediment::random::Generator;
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)] // tests may fail loudly
 #![allow(dead_code, unreachable_pub)] // each program that includes it uses its part
 
-use sediment::graph::{CallGraph, FunctionId};
+use sediment::callgraph::{CallGraph, FunctionId};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -4,7 +4,8 @@
 use crate::support::{Need, case, linker_folder};
 use libtest_mimic::Trial;
 use sediment::binary::{Binary, NoFiles};
-use sediment::graph::{BuiltGraph, CallGraph, FunctionTable, GroupKind, Order};
+use sediment::callgraph::{CallGraph, GroupKind, Order};
+use sediment::order::{BuiltGraph, FunctionTable};
 use sediment::profile::FunctionKey;
 use sediment::{Losses, link};
 use std::path::Path;

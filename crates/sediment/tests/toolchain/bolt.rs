@@ -6,9 +6,9 @@
 use crate::graphs;
 use crate::support::{Need, case};
 use libtest_mimic::Trial;
-use sediment::graph::{CallEdge, CallGraph, FunctionId};
-use sediment::layout::{Options, algorithm};
+use sediment::callgraph::{CallEdge, CallGraph, FunctionId};
 use sediment::model::{Geometry, score};
+use sediment::order::algorithms::{Options, algorithm};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;

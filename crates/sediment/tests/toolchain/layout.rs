@@ -7,8 +7,8 @@ use crate::graphs::{Shape, graph};
 use crate::lld::{LATER_LLD, LLD, Reference};
 use crate::support::{Need, case};
 use libtest_mimic::Trial;
-use sediment::graph::{CallGraph, FunctionId};
-use sediment::layout::{Options, algorithm, cdsort};
+use sediment::callgraph::{CallGraph, FunctionId};
+use sediment::order::algorithms::{Options, algorithm, cdsort};
 
 /// The linkers that are asked, by the names that their cases have.
 const REFERENCES: &[(&str, &str, Need)] =

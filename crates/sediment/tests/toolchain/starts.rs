@@ -11,9 +11,9 @@ use crate::lld::{LATER_LLD, Reference};
 use crate::support::{Need, case};
 use crate::temporal_traces::{starts, write_profile};
 use libtest_mimic::Trial;
-use sediment::graph::{CallGraph, FunctionId};
-use sediment::layout::{Options, algorithm};
+use sediment::callgraph::{CallGraph, FunctionId};
 use sediment::model::{Geometry, start_faults};
+use sediment::order::algorithms::{Options, algorithm};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 

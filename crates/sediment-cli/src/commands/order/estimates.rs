@@ -2,7 +2,7 @@
 //! What a compiler's estimates do to an order, and how far they are to be trusted.
 
 use crate::ui::Ui;
-use sediment::graph::{Standing, Unseen};
+use sediment::order::{Standing, Unseen};
 
 /// One line: what of the order rests on estimates; `alone`: all of it does.
 pub(super) fn say_what_they_do(unseen: &Unseen, alone: bool, ui: &Ui) {

@@ -2,9 +2,11 @@
 //! `sediment order --explain FUNCTION`: where a function is to lie, with whom, and what put it there.
 
 use super::Made;
-use sediment::engine::CLASSICS;
-use sediment::graph::{FunctionId, GroupKind, Standing};
-use sediment::{Error, Result, arrange, layout};
+use sediment::callgraph::{FunctionId, GroupKind};
+use sediment::order::algorithms;
+use sediment::order::algorithms::affinity::CLASSICS;
+use sediment::order::{self, Standing};
+use sediment::{Error, Result};
 use std::collections::HashSet;
 use std::fmt::Write;
 
@@ -99,7 +101,7 @@ fn why_this_group(function: FunctionId, made: &Made) -> String {
                 "hot",
                 format!(
                     "one of the heaviest, which make up {} % of all calls; these lie by what runs together",
-                    arrange::HOT_SHARE as f64 / 100.0
+                    order::HOT_SHARE as f64 / 100.0
                 ),
             )
         }
@@ -189,10 +191,10 @@ fn what_binds_it(function: FunctionId, made: &Made, places: &Places) -> String {
 fn who_put_it_there(function: FunctionId, made: &Made, places: &Places) -> String {
     let mut text = String::new();
     // Where the engine began with an order of its own, the classic to compare with is its reference.
-    let algorithm = layout::algorithm(made.outcome.start).or_else(|| layout::algorithm(CLASSICS[0]));
+    let algorithm = algorithms::algorithm(made.outcome.start).or_else(|| algorithms::algorithm(CLASSICS[0]));
     let start = algorithm.map_or(made.outcome.start, |algorithm| algorithm.name);
     if let Some(algorithm) = algorithm.filter(|_| made.outcome.cost < 1.0) {
-        let classic = (algorithm.run)(&made.built.graph, &layout::Options::default());
+        let classic = (algorithm.run)(&made.built.graph, &algorithms::Options::default());
         let ours = neighbours(&made.outcome.order, function);
         let theirs = neighbours(&classic, function);
         let names = |beside: &[FunctionId]| {

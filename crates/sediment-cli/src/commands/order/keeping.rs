@@ -4,9 +4,9 @@
 use super::Made;
 use crate::files;
 use crate::ui::Ui;
-use sediment::arrange::keep::{self, Kept};
-use sediment::arrange::predicted_misses;
-use sediment::graph::{FunctionId, Group, GroupKind, Order, Trace};
+use sediment::callgraph::{FunctionId, Group, GroupKind, Order, Trace};
+use sediment::order::keep::{self, Kept};
+use sediment::order::predicted_misses;
 use sediment::{Error, ErrorKind, Result, link};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;

@@ -3,8 +3,8 @@
 
 use super::Made;
 use crate::ui::Ui;
-use sediment::arrange::{self, AIMS, Aim};
-use sediment::graph::{FunctionId, Trace};
+use sediment::callgraph::{FunctionId, Trace};
+use sediment::order::{self, AIMS, Aim};
 
 /// A line for each aim, with a mark at the one that was chosen; nothing where the profile cannot tell them apart.
 pub(super) fn say_what_each_aim_gives(made: &Made, chosen: Aim, ui: &Ui) {
@@ -15,8 +15,8 @@ pub(super) fn say_what_each_aim_gives(made: &Made, chosen: Aim, ui: &Ui) {
     let traces: Vec<&Trace> = made.traces.iter().collect();
     let served = AIMS.iter().map(|(aim, name, _)| {
         let order: Vec<FunctionId> =
-            arrange::arrange(&evidence, &made.outcome.order, *aim).functions().collect();
-        (*aim, *name, arrange::serving(&evidence, &traces, &order))
+            order::arrange(&evidence, &made.outcome.order, *aim).functions().collect();
+        (*aim, *name, order::serving(&evidence, &traces, &order))
     });
     let served: Vec<_> = served.collect();
     let steady = served.iter().find(|(aim, _, _)| *aim == Aim::Steady).map_or(0.0, |(_, _, (_, cost))| *cost);

@@ -5,10 +5,10 @@ use super::{How, Input, Made};
 use crate::files;
 use crate::ui::Ui;
 use sediment::Result;
-use sediment::arrange::releases::Engine;
-use sediment::arrange::{Evidence, predicted_misses};
-use sediment::engine::{self, Outcome, Workload};
-use sediment::graph::{self, BuiltGraph, FunctionId, Selection, Trace};
+use sediment::callgraph::{FunctionId, Trace};
+use sediment::order::algorithms::affinity::{self, Outcome, Workload};
+use sediment::order::versions::Engine;
+use sediment::order::{self, BuiltGraph, Evidence, Selection, predicted_misses};
 use sediment::profile::Profile;
 use sediment::profile::merge::{self, Weight};
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ pub(super) fn say_how_each_fares(
     let fares = (0..inputs.len())
         .map(|which| {
             let profile = only(inputs, which)?;
-            let built = graph::build(&profile, selection)?;
+            let built = order::build(&profile, selection)?;
             let alone = ordered(&profile, &built, &made.first, selection, how, ui)?;
             let misses = |order: &[FunctionId]| predicted_misses(&built.graph, &[], order);
             let (together, alone) = (misses(&common), misses(&alone));
@@ -88,7 +88,7 @@ fn advice(
             .map(|(at, input)| (&input.profile, if at == worst { weight } else { input.weight }))
             .collect();
         let merged = merge::merge(&weighed, false)?;
-        let built = graph::build(&merged, selection)?;
+        let built = order::build(&merged, selection)?;
         let order = ordered(&merged, &built, &made.first, selection, how, ui)?;
         let ratio = |at: usize| {
             let (built, fare) = &fares[at];
@@ -152,7 +152,7 @@ pub(super) fn say_how_each_run_fares(
     for ((path, weight), trace) in paths.iter().zip(traces) {
         let alone = engine.sequence(&built.graph, &[Workload { trace, weight: 1 }]);
         let [together, alone] =
-            [&outcome.order, &alone.order].map(|order| engine::cost(&built.graph, trace, order));
+            [&outcome.order, &alone.order].map(|order| affinity::cost(&built.graph, trace, order));
         let fare = Fare { together, alone };
         let drowned =
             if fare.ratio() > DROWNED { ": drowned; a greater -w in front of it lifts it" } else { "" };

@@ -6,8 +6,8 @@ use super::map::map;
 use super::pages::{Pages, STEPS, bytes, percent, weight};
 use super::zoom::{group_name, zoom};
 use super::{Layout, PAGE};
+use crate::callgraph::GroupKind;
 use crate::escape;
-use crate::graph::GroupKind;
 use crate::report::page::page;
 use std::fmt::Write as _;
 

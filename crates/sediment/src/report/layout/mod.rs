@@ -15,7 +15,7 @@ mod zoom;
 pub use html::html;
 
 use crate::binary::Binary;
-use crate::graph::GroupKind;
+use crate::callgraph::GroupKind;
 use crate::profile::FunctionKey;
 use std::collections::{HashMap, HashSet};
 

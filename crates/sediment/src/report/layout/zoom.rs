@@ -4,8 +4,8 @@
 use super::map::short;
 use super::pages::{Pages, bytes, class, percent, weight};
 use super::{Function, Layout, PAGE};
+use crate::callgraph::GroupKind;
 use crate::escape;
-use crate::graph::GroupKind;
 use std::fmt::Write as _;
 
 const LEFT: f64 = 66.0;

@@ -5,10 +5,10 @@
 //! holds, and whatever else shares it.
 //!
 //! **Steps.**
-//! 1. Without a trace: the order by calls and near pairs ([`together`]), unless a classic order parts fewer near pairs. CDSort's
+//! 1. Without a trace: the order by calls and near pairs ([`pair_graph`]), unless a classic order parts fewer near pairs. CDSort's
 //!    where the profile knows no near pairs; C3's of graphs that CDSort takes long for.
-//! 2. With traces: cut them into windows of 12 to 100 pages ([`activity`]). Of that order and the classic ones take the one of the
-//!    lowest cost ([`search`]), over the functions that ran; the others follow as the order has them.
+//! 2. With traces: cut them into windows of 12 to 100 pages ([`windows`]). Of that order and the classic ones take the one of the
+//!    lowest cost ([`local_search`]), over the functions that ran; the others follow as the order has them.
 //! 3. Change it by a fixed number of moves, each of which lowers the cost on half of the windows.
 //! 4. Judge on the other half. What does not cost less there than the best classic order is thrown away.
 //!
@@ -22,17 +22,17 @@
 //! Placing functions by what runs near in time goes back to N. Gloy and M. Smith (Procedure Placement Using Temporal-Ordering
 //! Information, TOPLAS 21(5), 1999). Cost and moves are our own.
 
-mod activity;
-mod search;
-mod together;
+mod local_search;
+mod pair_graph;
+mod windows;
 
-use crate::graph::{CallGraph, FunctionId, Trace};
-use crate::layout::{self, Options, cdsort};
+use crate::callgraph::{CallGraph, FunctionId, Trace};
 use crate::model::placement::{Placement, sane_sizes};
-use activity::{Observed, Sampling};
-use search::Search;
+use crate::order::algorithms::{self, Options, cdsort};
+use local_search::Search;
+use windows::{Observed, Sampling};
 
-/// The orders that the engine begins with, by the names of [`layout::ALGORITHMS`]; the first is the reference.
+/// The orders that the engine begins with, by the names of [`algorithms::ALGORITHMS`]; the first is the reference.
 pub const CLASSICS: &[&str] = &["cdsort", "c3", "hfsort+", "pettis-hansen"];
 
 /// Widths of windows in pages.
@@ -98,7 +98,7 @@ pub fn order(graph: &CallGraph, workloads: &[Workload<'_>]) -> Outcome {
     let traces: Vec<&Trace> = workloads.iter().map(|workload| workload.trace).collect();
     let reference = classic(graph, CLASSICS[0]);
     let sampling = Sampling { widths: &WIDTHS, blocks: BLOCKS };
-    let observed = activity::observe(&traces, &pages(graph, &reference), &sampling);
+    let observed = windows::observe(&traces, &pages(graph, &reference), &sampling);
     let judge = Judge::new(graph, workloads, &observed, &reference);
     let (mut start, mut classic) = (CLASSICS[0], reference.clone());
     let mut least = judge.learnt(&classic).cost();
@@ -128,7 +128,7 @@ pub fn order(graph: &CallGraph, workloads: &[Workload<'_>]) -> Outcome {
 pub fn cost(graph: &CallGraph, trace: &Trace, order: &[FunctionId]) -> f64 {
     let reference = classic(graph, CLASSICS[0]);
     let sampling = Sampling { widths: &WIDTHS, blocks: BLOCKS };
-    let observed = activity::observe(&[trace], &pages(graph, &reference), &sampling);
+    let observed = windows::observe(&[trace], &pages(graph, &reference), &sampling);
     let judge = Judge::new(graph, &[Workload { trace, weight: 1 }], &observed, &reference);
     let [ours, theirs] = [order, &reference].map(|order| judge.learnt(order).cost());
     if theirs == 0 { 1.0 } else { ours as f64 / theirs as f64 }
@@ -145,7 +145,7 @@ fn by_profile(graph: &CallGraph) -> Outcome {
     if graph.near().is_empty() || edges > MOST_CALLS {
         return Outcome { order: classic(graph, names[0]), start: names[0], cost: 1.0 };
     }
-    let apart = |order: &[FunctionId]| together::apart(graph, order, ALIGNMENT);
+    let apart = |order: &[FunctionId]| pair_graph::apart(graph, order, ALIGNMENT);
     let (mut start, mut order) = (TOGETHER, classic(graph, TOGETHER));
     let mut least = apart(&order);
     let mut best_classic = u128::MAX;
@@ -166,13 +166,13 @@ fn classic(graph: &CallGraph, name: &str) -> Vec<FunctionId> {
     if name == TOGETHER {
         let patience =
             if graph.edges().len() + graph.near().len() > MOST_REMEMBERED { THRIFTY.patience } else { 0 };
-        return together::order(graph, patience, options.most_looks);
+        return pair_graph::order(graph, patience, options.most_looks);
     }
     let edges = graph.edges().len() + graph.near().len();
     if name == CLASSICS[0] && edges > MOST_REMEMBERED {
         return cdsort::order(graph, &Options { cdsort: THRIFTY, ..options });
     }
-    layout::algorithm(name)
+    algorithms::algorithm(name)
         .map_or_else(|| graph.ids().collect(), |algorithm| (algorithm.run)(graph, &options))
 }
 
@@ -222,7 +222,7 @@ impl<'a> Judge<'a> {
             .collect();
         let count = observed.ran.iter().filter(|ran| **ran).count();
         let mut judge = Self { observed, sizes, count, learnt: Vec::new(), unseen: Vec::new() };
-        let shares = |bands: &[activity::Band]| -> Vec<f64> {
+        let shares = |bands: &[windows::Band]| -> Vec<f64> {
             let all: f64 = workloads.iter().map(|workload| workload.weight.max(1) as f64).sum();
             bands.iter().map(|band| workloads[band.workload].weight.max(1) as f64 / all).collect()
         };

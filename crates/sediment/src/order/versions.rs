@@ -4,9 +4,9 @@
 //!
 //! A packager who changes nothing but the version of sediment can have the order of before: `sediment order --engine N`.
 
-use crate::engine::{self, Outcome, Workload};
-use crate::graph::CallGraph;
-use crate::layout::{self, Options};
+use crate::callgraph::CallGraph;
+use crate::order::algorithms::affinity::{self, Outcome, Workload};
+use crate::order::algorithms::{self, Options};
 
 /// The default order of some releases.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,7 @@ pub const ENGINES: &[Engine] = &[
         since: "0.1.0",
         summary: "calls and near pairs, refined for recorded runs; groups for steady state and start-up",
         knows_runs: true,
-        sequence: engine::order,
+        sequence: affinity::order,
     },
 ];
 
@@ -59,7 +59,7 @@ pub fn engine(number: u32) -> Option<&'static Engine> {
 
 fn first(graph: &CallGraph, _: &[Workload<'_>]) -> Outcome {
     let start = "cdsort";
-    let order = layout::algorithm(start)
+    let order = algorithms::algorithm(start)
         .map_or_else(|| graph.ids().collect(), |algorithm| (algorithm.run)(graph, &Options::default()));
     Outcome { order, start, cost: 1.0 }
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a compiler lets expect of the functions of a graph that no run saw.
+//! What a compiler lets expect of the functions of a graph that no run saw, and where they lie: behind those that ran, those first that
+//! what ran is bound to, what calls each other side by side, error paths last.
 //!
 //! Estimates multiply along chains of calls, and so do their errors: what counts is their logarithm ([`compressed`]). Chosen among
 //! the estimates themselves, their square roots and 1 by replays of PostgreSQL, SQLite's shell and perl.
 
-use super::{CallEdge, CallGraph, Evidence, FunctionId, FunctionTable};
+use super::algorithms::{Options, cdsort};
+use super::build::{Evidence, FunctionTable};
+use crate::callgraph::{CallEdge, CallGraph, FunctionId};
 use crate::error::Result;
 use crate::profile::{FunctionFacts, FunctionIndex, Heat, Profile};
 use crate::static_graph::estimate::expected;
@@ -122,6 +125,22 @@ pub(super) fn compressed(value: u128, unit: u128) -> u64 {
 pub(super) fn estimated_runs(facts: &FunctionFacts) -> u64 {
     let runs = facts.static_calls.filter(|_| facts.heat != Some(Heat::Cold));
     runs.map_or(0, |runs| compressed(runs.0.saturating_mul(1_000_000), THOUSANDTH))
+}
+
+/// The same sequence, in which what no run saw comes last, by its standing and within that as CDSort has it.
+#[must_use]
+pub fn by_bonds(sequence: &[FunctionId], unseen: &Unseen) -> Vec<FunctionId> {
+    let standing = |function: &FunctionId| unseen.standing.get(function.index()).copied().flatten();
+    let ran = sequence.iter().copied().filter(|function| standing(function).is_none());
+    let order = if unseen.graph.edges().is_empty() {
+        sequence.to_vec()
+    } else {
+        cdsort::order(&unseen.graph, &Options::default())
+    };
+    let mut behind: Vec<FunctionId> =
+        order.into_iter().filter(|function| standing(function).is_some()).collect();
+    behind.sort_by_key(standing);
+    ran.chain(behind).collect()
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@
 //! need wherever the bytes used so far have doubled, and takes content apart by the linker's relocations.
 
 use super::{Options, starts};
-use crate::graph::{CallGraph, FunctionId};
+use crate::callgraph::{CallGraph, FunctionId};
 use crate::random::Generator;
 use std::cmp::Reverse;
 use std::collections::HashMap;

@@ -29,7 +29,7 @@
 
 use super::Options;
 use super::chains::{ChainId, Chains};
-use crate::graph::{CallGraph, FunctionId};
+use crate::callgraph::{CallGraph, FunctionId};
 use crate::model::placement::sane_sizes;
 
 /// Largest chain that a join may make, in bytes.

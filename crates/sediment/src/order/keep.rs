@@ -17,7 +17,7 @@
 //! **Ties** in the ranking go to the lower id. The cost is the caller's: any number that is lower for a better order.
 
 use crate::ascending;
-use crate::graph::{CallGraph, FunctionId};
+use crate::callgraph::{CallGraph, FunctionId};
 use crate::model::closeness;
 use crate::model::placement::Placement;
 
@@ -167,7 +167,7 @@ fn by_gain(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::CallEdge;
+    use crate::callgraph::CallEdge;
 
     fn ids(numbers: &[u32]) -> Vec<FunctionId> {
         numbers.iter().copied().map(FunctionId).collect()

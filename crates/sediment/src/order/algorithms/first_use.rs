@@ -18,7 +18,7 @@
 //! the earliest counts: as in LLVM's balanced partitioning before it begins.
 
 use super::{Options, starts};
-use crate::graph::{CallGraph, FunctionId};
+use crate::callgraph::{CallGraph, FunctionId};
 
 /// Orders all functions of the graph.
 #[must_use]

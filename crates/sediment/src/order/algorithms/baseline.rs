@@ -2,7 +2,7 @@
 //! What the others must beat: the order as given, the most called first, and chance.
 
 use super::Options;
-use crate::graph::{CallGraph, FunctionId};
+use crate::callgraph::{CallGraph, FunctionId};
 use crate::random::Generator;
 use std::cmp::Reverse;
 

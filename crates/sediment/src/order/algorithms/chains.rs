@@ -8,7 +8,7 @@
 //! A [`ChainId`] is only a handle, and after a join the handle of the longer chain lives on. What is stable, and what
 //! ties are broken by, is the chain's first function.
 
-use crate::graph::FunctionId;
+use crate::callgraph::FunctionId;
 
 /// No function: the end of a chain.
 const NONE: u32 = u32::MAX;

@@ -25,7 +25,7 @@
 
 use super::Options;
 use super::chains::Chains;
-use crate::graph::{CallEdge, CallGraph, FunctionId};
+use crate::callgraph::{CallEdge, CallGraph, FunctionId};
 use crate::model::placement::sane_sizes;
 use std::cmp::Reverse;
 

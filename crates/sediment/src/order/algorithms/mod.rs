@@ -3,6 +3,7 @@
 //!
 //! To add an algorithm: one file here, one row in [`ALGORITHMS`], a page in docs/algorithms.md.
 
+pub mod affinity;
 pub mod balanced_partitioning;
 pub mod baseline;
 pub mod c3;
@@ -17,7 +18,7 @@ pub mod original;
 pub mod pettis_hansen;
 mod starts;
 
-use crate::graph::{CallGraph, FunctionId, Group, GroupKind, Order};
+use crate::callgraph::{CallGraph, FunctionId, Group, GroupKind, Order};
 
 /// One way to order the functions of a call graph.
 #[derive(Debug, Clone, Copy)]

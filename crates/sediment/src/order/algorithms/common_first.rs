@@ -18,7 +18,7 @@
 //! **Source.** Our own; `scripts/prove start-up` compares it with the others.
 
 use super::{Options, starts};
-use crate::graph::{CallGraph, FunctionId};
+use crate::callgraph::{CallGraph, FunctionId};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

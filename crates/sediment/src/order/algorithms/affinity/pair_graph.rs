@@ -9,7 +9,7 @@
 //! all the time, wherever they lie. A function weighs what the ties to it do.
 //!
 //! **Steps.**
-//! 1. [CDSort](crate::layout::cdsort) of the ties, with chains of up to 512 functions and a frequency scale of 0.3: ties are many, and chains of 128 end in the
+//! 1. [CDSort](crate::order::algorithms::cdsort) of the ties, with chains of up to 512 functions and a frequency scale of 0.3: ties are many, and chains of 128 end in the
 //!    midst of what runs together.
 //! 2. What an order costs is the share of the near pairs that do not lie on one page, over four places in a page where the first
 //!    function may lie. Of this order and the classic ones the least costly stays.
@@ -24,9 +24,9 @@
 //! start by 8 to 20 %: pairs do not tell which other pages a window touches. A search that raises CDSort's own sum over calls did
 //! worse by 5 to 9 %: it takes cold functions into the hot block.
 
-use crate::graph::{CallEdge, CallGraph, FunctionId};
-use crate::layout::{Options, cdsort};
+use crate::callgraph::{CallEdge, CallGraph, FunctionId};
 use crate::model::placement::{Placement, sane_sizes};
+use crate::order::algorithms::{Options, cdsort};
 
 /// What all calls together count for beside all near pairs.
 const CALLS_SHARE: f64 = 0.3;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recorded starts, as the algorithms for starts want them: each function of the graph once, where it ran first.
 
-use crate::graph::FunctionId;
+use crate::callgraph::FunctionId;
 
 /// The time of a function that no start used.
 pub(super) const NEVER: u32 = u32::MAX;

@@ -20,15 +20,7 @@
 //! is what GCC's `-fprofile-reorder-functions` does. The groups are our own. [`HOT_SHARE`] was chosen by hand on four programs, the
 //! default of [`AIMS`] by what `scripts/prove groups` measured on them: both at once saves hardly a page of the start.
 
-pub mod keep;
-pub mod releases;
-mod serving;
-mod unseen;
-
-pub use serving::{FaultCurve, predicted_misses, serving};
-pub use unseen::by_bonds;
-
-use crate::graph::{CallGraph, FunctionId, Group, GroupKind, Order};
+use crate::callgraph::{CallGraph, FunctionId, Group, GroupKind, Order};
 
 /// The share of all calls that hot functions make up, in ten-thousandths.
 pub const HOT_SHARE: u64 = 9999;
@@ -67,7 +59,7 @@ impl Evidence<'_> {
         self.first.iter().any(Option::is_some) && self.graph.weights().iter().any(|weight| *weight > 0)
     }
 
-    fn rank(&self, function: FunctionId) -> Option<u64> {
+    pub(super) fn rank(&self, function: FunctionId) -> Option<u64> {
         self.first.get(function.index()).copied().flatten()
     }
 
@@ -135,7 +127,7 @@ pub fn arrange(evidence: &Evidence<'_>, sequence: &[FunctionId], aim: Aim) -> Or
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::CallEdge;
+    use crate::callgraph::CallEdge;
 
     /// Six functions: 0 and 1 call each other often, 2 and 3 ran once at the start, 4 once at no known time, 5 never.
     fn evidence() -> (CallGraph, Vec<Option<u64>>) {

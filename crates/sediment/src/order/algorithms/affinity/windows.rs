@@ -6,8 +6,8 @@
 //! every width a bounded number of windows is kept, in blocks of 64 that follow each other, spread evenly over the run;
 //! every other block is for judging alone.
 
+use crate::callgraph::{FunctionId, Trace};
 use crate::counts::Counts;
-use crate::graph::{FunctionId, Trace};
 use std::collections::HashMap;
 
 /// Windows in a block: one word of bits.

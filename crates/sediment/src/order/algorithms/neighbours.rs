@@ -26,7 +26,7 @@
 
 use super::chains::Chains;
 use super::{Options, starts};
-use crate::graph::{CallGraph, FunctionId};
+use crate::callgraph::{CallGraph, FunctionId};
 use crate::model::placement::sane_sizes;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

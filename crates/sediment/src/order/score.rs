@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an order is worth at the start and in the steady state, by a profile alone or over a recorded run.
 
-use super::Evidence;
-use crate::graph::{CallGraph, FunctionId, Trace};
+use super::groups::Evidence;
+use crate::callgraph::{CallGraph, FunctionId, Trace};
 use crate::model::{self, Geometry};
 
 /// Sizes of the TLB, in entries, over which misses are added up: an order must not be fitted to one.

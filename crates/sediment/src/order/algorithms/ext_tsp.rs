@@ -33,7 +33,7 @@
 
 use super::Options;
 use super::chains::{ChainId, Chains};
-use crate::graph::{CallGraph, FunctionId};
+use crate::callgraph::{CallGraph, FunctionId};
 use crate::model::placement::sane_sizes;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -315,7 +315,7 @@ fn worth(weight: f64, from: u64, to: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::CallEdge;
+    use crate::callgraph::CallEdge;
 
     fn ordered(sizes: &[u64], edges: &[(u32, u32, u64)]) -> Vec<u32> {
         let edges = edges

@@ -43,7 +43,7 @@
 
 use super::chains::{ChainId, Chains};
 use super::{Looks, Options};
-use crate::graph::{CallGraph, FunctionId};
+use crate::callgraph::{CallGraph, FunctionId};
 use crate::model::{closeness, placement::sane_sizes};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

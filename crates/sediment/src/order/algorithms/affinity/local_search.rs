@@ -17,7 +17,7 @@
 //! moves elsewhere, and what lies between moves up. Where to is drawn beside a companion of one of the functions, or at
 //! random one time in eight. A move that lowers the cost stays. Costs are integers, so that the sum of many is exact.
 
-use super::activity::{Activity, Companion};
+use super::windows::{Activity, Companion};
 use crate::random::Generator;
 
 /// Bytes of a page.
