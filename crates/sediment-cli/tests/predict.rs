@@ -212,7 +212,9 @@ fn a_prediction_ranks_every_order_and_says_when_not_to_bother() {
     assert!(counted.contains("counted over the run") && counted.contains("Do not bother"), "{counted}");
     assert!(counted.contains("first touches"), "{counted}");
     let estimated = done(&sediment(folder.path(), &["predict", "p.gv"]));
-    assert!(estimated.contains("estimated from the calls") && !estimated.contains("engine "), "{estimated}");
+    assert!(estimated.contains("estimated from the calls") && estimated.contains("engine "), "{estimated}");
+    let without = done(&sediment(folder.path(), &["predict", "p.gv", "--no-engine"]));
+    assert!(!without.contains("engine "), "{without}");
     let json = done(&sediment(folder.path(), &["predict", "p.gv", "--json"]));
     assert!(json.contains("\"order\"") && json.contains("\"itlb_misses\""), "{json}");
 }

@@ -2,6 +2,8 @@
 //! The wrapper of linkers, under real compilers: programs of a build get their order without a change to the build, and whatever
 //! is wrong with profiles, links are done as without it.
 
+#[path = "wrapper/agreement.rs"]
+mod agreement;
 #[path = "wrapper/bad_input.rs"]
 mod bad_input;
 #[path = "wrapper/build.rs"]
@@ -34,6 +36,7 @@ use support::{Need, case};
 fn main() {
     let mut cases: Vec<Trial> = Vec::new();
     let gcc = Need::Program("gcc");
+    cases.extend(agreement::cases());
     cases.extend(cells::cases());
     cases.extend(floor::cases());
     cases.extend(following::cases());

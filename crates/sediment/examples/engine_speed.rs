@@ -102,7 +102,7 @@ fn one(shape: Shape, functions: u32, calls: usize, near: usize) -> ExitCode {
         "| {shape:?} | {functions} | {} | {} | {} | {fastest:.3} s | {} MB | {ours:.4} | {} |",
         graph.edges().len(),
         graph.near().len(),
-        outcome.start,
+        outcome.start.name,
         memory / 1_000_000,
         of_peer.map_or_else(String::new, |value| format!("{peer}: {value:.4}")),
     );

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A recording and a compiler's graph together: what was measured stays, and what no run saw lies where it is to be expected.
 
-use sediment::callgraph::GroupKind;
+use sediment::callgraph::{FunctionId, GroupKind};
 use sediment::order::algorithms;
-use sediment::order::algorithms::affinity;
-use sediment::order::{self, Aim, Evidence, Selection, Standing, arrange, by_bonds};
+use sediment::order::{self, Ordering, Request, Selection, Standing, by_bonds};
 use sediment::profile::merge::{Weight, merge};
 use sediment::profile::{Profile, text};
 
@@ -60,13 +59,9 @@ fn merged(inputs: &[&Profile]) -> Profile {
 
 /// The groups of the default order, by name.
 fn ordered(profile: &Profile) -> Vec<(GroupKind, Vec<String>)> {
-    let built = order::build(profile, &Selection::Dso("tool")).unwrap();
-    let first = order::first_uses(profile, &built.table);
-    let sequence = affinity::order(&built.graph, &[]).order;
-    let unseen = order::unseen(profile, &built.graph, &built.table).unwrap();
-    let sequence = unseen.map_or(sequence.clone(), |unseen| by_bonds(&sequence, &unseen));
-    let order = arrange(&Evidence { graph: &built.graph, first: &first }, &sequence, Aim::Both);
-    let name = |id: sediment::callgraph::FunctionId| built.table.keys[id.index()].name.clone();
+    let Ordering { order, built, .. } =
+        order::compute(profile, &Selection::Dso("tool"), &Request::default()).unwrap();
+    let name = |id: FunctionId| built.table.keys[id.index()].name.clone();
     order
         .groups
         .into_iter()

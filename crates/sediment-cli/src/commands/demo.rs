@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment demo`: the whole line on a generated program, before and after measured.
 
-use crate::demo::ALGORITHM;
 use crate::demo::program::{self, SourceFile};
 use crate::demo::report::{self, Comparison, Findings};
 use crate::demo::toolchain::Toolchain;
@@ -14,8 +13,7 @@ use sediment::callgraph::GroupKind;
 use sediment::measure::command::run as run_program;
 use sediment::measure::pairs;
 use sediment::measure::{Command, METERS, Meter, Reading, Unit};
-use sediment::order::algorithms;
-use sediment::order::{self, Selection};
+use sediment::order::{self, Ordering, Request, Selection};
 use sediment::profile::Profile;
 use sediment::record::valgrind;
 use sediment::verify::{self, Report};
@@ -156,10 +154,8 @@ impl Stage<'_> {
     /// Writes the ordering file; how many functions that ran are in it.
     fn order(&self, profile: &Profile, program: &Path) -> Result<usize> {
         let binary = read_binary(program)?;
-        let built = order::build(profile, &Selection::Binary { binary: &binary, file_name: PROGRAM })?;
-        let algorithm =
-            algorithms::algorithm(ALGORITHM).ok_or_else(|| Error::failed("the demo's algorithm is gone"))?;
-        let order = algorithms::place(&built.graph, algorithm, &algorithms::Options::default());
+        let selection = Selection::Binary { binary: &binary, file_name: PROGRAM };
+        let Ordering { order, built, .. } = order::compute(profile, &selection, &Request::default())?;
         let (placements, _) = link::placements(&order, &built, Some(&binary), false);
         let (text, _) = (self.toolchain.linker.write)(&placements);
         files::write(&self.folder.join(ORDER_FILE), text.as_bytes(), self.ui)?;

@@ -15,13 +15,12 @@ use crate::ui::Ui;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use sediment::binary::Binary;
-use sediment::callgraph::{FunctionId, GroupKind, Order, Trace};
+use sediment::callgraph::{GroupKind, Trace};
 use sediment::link::{self, LINKERS, Linker, Placement};
-use sediment::order::algorithms::affinity::{Outcome, Workload};
+use sediment::order::algorithms::affinity::Workload;
 use sediment::order::algorithms::{self, ALGORITHMS};
-use sediment::order::keep::Kept;
 use sediment::order::versions::{self, ENGINES, Engine, LATEST};
-use sediment::order::{self, AIMS, Aim, BuiltGraph, Evidence, Selection, Unseen};
+use sediment::order::{self, AIMS, Aim, BuiltGraph, Method, Older, Ordering, Request, Selection};
 use sediment::profile::Profile;
 use sediment::profile::merge::{self, Weight};
 use sediment::trace::file;
@@ -239,27 +238,24 @@ pub(crate) struct How<'a> {
 }
 
 impl How<'_> {
-    /// What the order is to serve. None for a classic algorithm and for an engine that knew no aims: their orders stay as they are.
-    fn aim(&self) -> Option<Aim> {
-        let knows_aims = self.engine.is_some_and(|engine| engine.knows_runs);
-        self.serve.or(knows_aims.then_some(AIMS[0].0))
-    }
-
-    fn arranged(&self, evidence: &Evidence<'_>, sequence: &[FunctionId]) -> Order {
-        match self.aim() {
-            Some(aim) => order::arrange(evidence, sequence, aim),
-            None => algorithms::grouped(evidence.graph, sequence.to_vec()),
-        }
-    }
-
-    fn by_algorithm(
+    /// The order of a graph, for these runs.
+    fn order(
         &self,
         profile: &Profile,
-        built: &BuiltGraph,
+        built: BuiltGraph,
         traces: &[Trace],
+        older: Option<Older<'_>>,
         selection: &Selection<'_>,
         ui: &Ui,
-    ) -> Result<Outcome> {
+    ) -> Result<Ordering> {
+        let weights = self.traces.iter().map(|(_, weight)| weight.billionths());
+        let workloads: Vec<Workload<'_>> =
+            traces.iter().zip(weights).map(|(trace, weight)| Workload { trace, weight }).collect();
+        let request = |method| Request { method, aim: self.serve, workloads: &workloads, older };
+        if let Some(engine) = self.engine {
+            self.settings.refuse_for_engine()?;
+            return order::compute_built(profile, built, &request(Method::Engine(engine)));
+        }
         let algorithm = algorithms::algorithm(self.algorithm).ok_or_else(|| {
             Error::new(ErrorKind::Usage, format!("no algorithm is called {}", self.algorithm))
         })?;
@@ -269,9 +265,8 @@ impl How<'_> {
             return Err(Error::new(ErrorKind::Usage, message));
         }
         let binary = binary_of(selection).zip(self.file);
-        let known = Known::of(self.settings, algorithm, profile, built, traces, binary, ui)?;
-        let order = (algorithm.run)(&built.graph, &known.options(self.seed));
-        Ok(Outcome { order, start: algorithm.name, cost: 1.0 })
+        let known = Known::of(self.settings, algorithm, profile, &built, traces, binary, ui)?;
+        order::compute_built(profile, built, &request(Method::Algorithm(algorithm, known.options(self.seed))))
     }
 }
 
@@ -301,18 +296,7 @@ pub(crate) fn order_text(
     how: &How<'_>,
     ui: &Ui,
 ) -> Result<String> {
-    let made = Made::of(profile, selection, how, ui)?;
-    made.text(selection, how, ui)
-}
-
-/// The order of a profile's functions, with the ids that building its graph gives.
-pub(super) fn default_order(
-    profile: &Profile,
-    selection: &Selection<'_>,
-    how: &How<'_>,
-    ui: &Ui,
-) -> Result<Order> {
-    Ok(Made::of(profile, selection, how, ui)?.order)
+    text_of(&ordering_of(profile, selection, how, ui)?, selection, how, ui)
 }
 
 /// The same of several workloads, saying how each fares.
@@ -326,149 +310,80 @@ fn order_text_of_several(
         inputs.iter().map(|input| (&input.profile, input.weight)).collect();
     let merged = merge::merge(&weighed, false)?;
     super::say_what_looks_alike(&merged, ui);
-    let made = Made::of(&merged, selection, how, ui)?;
-    workloads::say_how_each_fares(inputs, &made, selection, how, ui)?;
-    made.text(selection, how, ui)
+    let ordering = ordering_of(&merged, selection, how, ui)?;
+    workloads::say_how_each_fares(inputs, &ordering, selection, how, ui)?;
+    text_of(&ordering, selection, how, ui)
 }
 
-/// An order, and what it was made of.
-struct Made {
-    built: BuiltGraph,
-    first: Vec<Option<u64>>,
-    traces: Vec<Trace>,
-    outcome: Outcome,
-    order: Order,
-    /// What a compiler lets expect of functions that no run saw.
-    unseen: Option<Unseen>,
-    /// Whether that is all there is.
-    is_estimated: bool,
-    /// What became of the older order that was to be kept.
-    kept: Option<Kept>,
+/// Orders the functions, telling what was left out and what the order does.
+fn ordering_of(profile: &Profile, selection: &Selection<'_>, how: &How<'_>, ui: &Ui) -> Result<Ordering> {
+    let built = order::build(profile, selection)?;
+    ui.losses("graph", &built.losses);
+    super::say_what_is_demangled(built.table.keys.iter().map(|key| key.name.as_str()), ui);
+    let traces =
+        how.traces.iter().map(|(path, _)| read_trace(path, &built)).collect::<Result<Vec<Trace>>>()?;
+    let old = how.keep.map(|(path, threshold)| keeping::Old::read(path, threshold)).transpose()?;
+    let older = old.as_ref().map(keeping::Old::older);
+    let ordering = how.order(profile, built, &traces, older, selection, ui)?;
+    if let Some(engine) = how.engine {
+        workloads::say_how_the_runs_fare(engine, &ordering, &traces, how.traces, ui);
+    }
+    if let Some(unseen) = &ordering.unseen {
+        estimates::say_what_they_do(unseen, ordering.is_estimated, ui);
+    }
+    if let Some(aim) = ordering.served {
+        serving::say_what_each_aim_gives(&ordering, &traces, aim, ui);
+    }
+    if let Some(old) = &old {
+        keeping::say_what_moved(&ordering, old, ui);
+    }
+    Ok(ordering)
 }
 
-impl Made {
-    fn of(profile: &Profile, selection: &Selection<'_>, how: &How<'_>, ui: &Ui) -> Result<Self> {
-        let built = order::build(profile, selection)?;
-        ui.losses("graph", &built.losses);
-        super::say_what_is_demangled(built.table.keys.iter().map(|key| key.name.as_str()), ui);
-        let first = order::first_uses(profile, &built.table);
-        let traces =
-            how.traces.iter().map(|(path, _)| read_trace(path, &built)).collect::<Result<Vec<Trace>>>()?;
-        let mut outcome = sequence(profile, &built, &traces, selection, how, ui)?;
-        // A classic algorithm's order stays as it is.
-        let unseen = match how.aim() {
-            Some(_) => order::unseen(profile, &built.graph, &built.table)?,
-            None => None,
-        };
-        if let Some(unseen) = &unseen {
-            outcome.order = order::by_bonds(&outcome.order, unseen);
-            estimates::say_what_they_do(unseen, order::is_estimated(profile), ui);
+/// The text of an ordering file.
+fn text_of(ordering: &Ordering, selection: &Selection<'_>, how: &How<'_>, ui: &Ui) -> Result<String> {
+    for name in how.explain {
+        for line in explain::explain(name, ordering)?.lines() {
+            ui.note(line);
         }
-        let is_estimated = order::is_estimated(profile);
-        let evidence = Evidence { graph: &built.graph, first: &first };
-        let order = how.arranged(&evidence, &outcome.order);
-        let mut made = Self { built, first, traces, outcome, order, unseen, is_estimated, kept: None };
-        if let Some(aim) = how.aim() {
-            serving::say_what_each_aim_gives(&made, aim, ui);
-        }
-        if let Some((old, threshold)) = how.keep {
-            let (order, kept) = keeping::keep(&made, old, threshold, ui)?;
-            (made.order, made.kept) = (order, Some(kept));
-        }
-        Ok(made)
     }
+    let (placements, losses) =
+        link::placements(&ordering.order, &ordering.built, binary_of(selection), how.linker.wants_calls);
+    ui.losses("placing", &losses);
+    let (text, losses) = (how.linker.write)(&placements);
+    ui.losses(how.linker.name, &losses);
+    match how.align_hot {
+        Some(bytes) => with_hot_block_aligned(ordering, &text, &placements, bytes, how.linker, ui),
+        None => Ok(text),
+    }
+}
 
-    fn evidence(&self) -> Evidence<'_> {
-        Evidence { graph: &self.built.graph, first: &self.first }
+fn with_hot_block_aligned(
+    ordering: &Ordering,
+    text: &str,
+    placements: &[Placement],
+    bytes: u64,
+    linker: &Linker,
+    ui: &Ui,
+) -> Result<String> {
+    let hot = ordering.order.groups.iter().find(|group| group.kind == GroupKind::Hot);
+    let hot: HashSet<&str> = hot
+        .into_iter()
+        .flat_map(|group| &group.functions)
+        .map(|id| ordering.built.table.keys[id.index()].name.as_str())
+        .collect();
+    let of_block = placements.iter().filter(|placement| hot.contains(placement.name.as_str()));
+    let text = link::aligned(linker, text, of_block, bytes)?;
+    if bytes > SMALLEST_PAGE {
+        ui.note(&format!(
+            "order: the hot block begins at a multiple of {bytes} bytes in the file; for the kernel to keep to it, link with -Wl,-z,max-page-size={bytes}, too"
+        ));
     }
-
-    fn text(&self, selection: &Selection<'_>, how: &How<'_>, ui: &Ui) -> Result<String> {
-        for name in how.explain {
-            for line in explain::explain(name, self)?.lines() {
-                ui.note(line);
-            }
-        }
-        let (placements, losses) =
-            link::placements(&self.order, &self.built, binary_of(selection), how.linker.wants_calls);
-        ui.losses("placing", &losses);
-        let (text, losses) = (how.linker.write)(&placements);
-        ui.losses(how.linker.name, &losses);
-        match how.align_hot {
-            Some(bytes) => self.with_hot_block_aligned(&text, &placements, bytes, how.linker, ui),
-            None => Ok(text),
-        }
-    }
-
-    fn with_hot_block_aligned(
-        &self,
-        text: &str,
-        placements: &[Placement],
-        bytes: u64,
-        linker: &Linker,
-        ui: &Ui,
-    ) -> Result<String> {
-        let hot = self.order.groups.iter().find(|group| group.kind == GroupKind::Hot);
-        let hot: HashSet<&str> = hot
-            .into_iter()
-            .flat_map(|group| &group.functions)
-            .map(|id| self.built.table.keys[id.index()].name.as_str())
-            .collect();
-        let of_block = placements.iter().filter(|placement| hot.contains(placement.name.as_str()));
-        let text = link::aligned(linker, text, of_block, bytes)?;
-        if bytes > SMALLEST_PAGE {
-            ui.note(&format!(
-                "order: the hot block begins at a multiple of {bytes} bytes in the file; for the kernel to keep to it, link with -Wl,-z,max-page-size={bytes}, too"
-            ));
-        }
-        Ok(text)
-    }
+    Ok(text)
 }
 
 /// Bytes of the smallest page: programs begin at a multiple of it wherever they are loaded.
 const SMALLEST_PAGE: u64 = 4096;
-
-/// All functions in one sequence, by the engine or an algorithm.
-fn sequence(
-    profile: &Profile,
-    built: &BuiltGraph,
-    traces: &[Trace],
-    selection: &Selection<'_>,
-    how: &How<'_>,
-    ui: &Ui,
-) -> Result<Outcome> {
-    if let Some(engine) = how.engine {
-        how.settings.refuse_for_engine()?;
-        return Ok(by_engine(engine, built, traces, how.traces, ui));
-    }
-    how.by_algorithm(profile, built, traces, selection, ui)
-}
-
-/// The engine's sequence, for the runs in these files.
-fn by_engine(
-    engine: &Engine,
-    built: &BuiltGraph,
-    traces: &[Trace],
-    paths: &[(PathBuf, Weight)],
-    ui: &Ui,
-) -> Outcome {
-    let workloads: Vec<Workload<'_>> = traces
-        .iter()
-        .zip(paths)
-        .map(|(trace, (_, weight))| Workload { trace, weight: weight.billionths() })
-        .collect();
-    let outcome = engine.sequence(&built.graph, &workloads);
-    if !traces.is_empty() {
-        let found = match outcome.gain_in_percent() {
-            0 => "nothing better was found".to_owned(),
-            gain => format!("refined to {gain}% less cost on parts of the runs that were kept from it"),
-        };
-        ui.note(&format!("engine: {} fits the runs best; {found}", outcome.start));
-    }
-    if traces.len() > 1 {
-        workloads::say_how_each_run_fares(engine, built, &outcome, traces, paths, ui);
-    }
-    outcome
-}
 
 /// A run of which at least one function is to be ordered.
 pub(super) fn read_trace(path: &Path, built: &BuiltGraph) -> Result<Trace> {

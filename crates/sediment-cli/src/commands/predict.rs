@@ -11,9 +11,10 @@ use clap::builder::PossibleValuesParser;
 use sediment::callgraph::{FunctionId, Trace};
 use sediment::model::cores::{CORES, Core, core_of};
 use sediment::model::{self, CoreMisses, Geometry, HOT_SHARES, HotPages, Score, StartFaults};
-use sediment::order::algorithms::affinity::{self, Workload};
+use sediment::order::algorithms::affinity::Workload;
 use sediment::order::algorithms::{ALGORITHMS, Evidence, Options};
-use sediment::order::{self, BuiltGraph};
+use sediment::order::{self, BuiltGraph, Request};
+use sediment::profile::Profile;
 use sediment::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -37,7 +38,7 @@ pub(crate) struct Arguments {
     /// A run to count over, as `import --trace` writes it; its first uses are the start
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Leave out the engine, which takes its time over a trace
+    /// Leave out the default order, which takes its time over a trace
     #[arg(long)]
     no_engine: bool,
     /// Every score: how far calls reach, hot pages of other sizes, what a processor core misses, page faults of the start
@@ -70,9 +71,11 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let starts = settings::starts(&profile, &built, trace.as_slice());
     let full = arguments.full || arguments.json;
     let known = Known { built: &built, trace: trace.as_ref(), starts: &starts, core: full.then_some(core) };
-    let rows: Vec<Row> = known
-        .orders(!arguments.no_engine)
+    let default = if arguments.no_engine { None } else { Some(known.default_order(&profile)?) };
+    let rows: Vec<Row> = default
         .into_iter()
+        .map(|order| (ENGINE.to_owned(), order))
+        .chain(known.orders())
         .map(|(name, order)| Row::of(name, &known, &order))
         .collect();
     if arguments.json {
@@ -99,15 +102,19 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// Every order there is, chance several times; those for starts where a start is known.
-    fn orders(&self, with_engine: bool) -> Vec<(String, Vec<FunctionId>)> {
+    /// The default of `sediment order`, for the run where there is one.
+    fn default_order(&self, profile: &Profile) -> Result<Vec<FunctionId>> {
+        let workloads: Vec<Workload<'_>> =
+            self.trace.iter().map(|trace| Workload { trace, weight: 1 }).collect();
+        let request = Request { workloads: &workloads, ..Request::default() };
+        let ordering = order::compute_built(profile, self.built.clone(), &request)?;
+        Ok(ordering.order.functions().collect())
+    }
+
+    /// The order of each algorithm, chance several times; those for starts where a start is known.
+    fn orders(&self) -> Vec<(String, Vec<FunctionId>)> {
         let graph = &self.built.graph;
         let mut orders = Vec::new();
-        if with_engine && self.trace.is_some() {
-            let workloads: Vec<Workload<'_>> =
-                self.trace.iter().map(|trace| Workload { trace, weight: 1 }).collect();
-            orders.push((ENGINE.to_owned(), affinity::order(graph, &workloads).order));
-        }
         for algorithm in ALGORITHMS {
             if algorithm.evidence == Evidence::Starts && self.starts.is_empty() {
                 continue;

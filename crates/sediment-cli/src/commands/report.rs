@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment report`: a layout before and after as a picture.
 
-use super::order::{How, default_order, linker};
-use super::settings::Settings;
 use super::{read_binary, read_profile};
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
 use sediment::callgraph::GroupKind;
-use sediment::order::{self, AIMS, Evidence, Selection};
+use sediment::order::{self, Ordering, Request, Selection};
 use sediment::report::layout::{self, Heat, Seen};
 use sediment::{Result, link};
 use std::path::PathBuf;
@@ -45,15 +43,12 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let binary = read_binary(&arguments.binary)?;
     let file_name = files::base_name(&arguments.binary);
     let selection = Selection::Binary { binary: &binary, file_name: &file_name };
-    let built = order::build(&profile, &selection)
+    let Ordering { order, built, first, .. } = order::compute(&profile, &selection, &Request::default())
         .map_err(|error| error.with_input(files::display(&arguments.profile)))?;
     ui.losses("graph", &built.losses);
-    let first = order::first_uses(&profile, &built.table);
-    let evidence = Evidence { graph: &built.graph, first: &first };
-    let ids: Vec<_> = built.graph.ids().collect();
     let mut groups = vec![GroupKind::Unseen; built.graph.len()];
-    for group in order::arrange(&evidence, &ids, AIMS[0].0).groups {
-        for function in group.functions {
+    for group in &order.groups {
+        for function in &group.functions {
             groups[function.index()] = group.kind;
         }
     }
@@ -73,12 +68,6 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
             layout::predicted(&format!("after: predicted of {}", files::base_name(path)), &before, names)
         }
         (None, None) => {
-            let order = default_order(
-                &profile,
-                &selection,
-                &How::by_default(linker("list")?, &Settings::default()),
-                ui,
-            )?;
             let names = order.functions().map(|id| built.table.keys[id.index()].name.as_str());
             layout::predicted("after: predicted of the default order", &before, names)
         }

@@ -4,6 +4,3 @@
 pub(crate) mod program;
 pub(crate) mod report;
 pub(crate) mod toolchain;
-
-/// How the demo orders: the default of `sediment order`.
-pub(crate) const ALGORITHM: &str = sediment::order::algorithms::ALGORITHMS[0].name;

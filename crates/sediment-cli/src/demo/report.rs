@@ -76,10 +76,7 @@ fn done(findings: &Findings, toolchain: &Toolchain) -> String {
             grouped(findings.profiled_functions as u64),
         ),
     );
-    row(
-        "ordered",
-        format!("{} functions by {}", grouped(findings.ordered_functions as u64), super::ALGORITHM),
-    );
+    row("ordered", format!("{} functions by the default order", grouped(findings.ordered_functions as u64)));
     let [before, after] = &findings.verified;
     row(
         "verified",

@@ -30,9 +30,7 @@ use sediment::binary::renamed::Renaming;
 use sediment::link::command_line::{self, Incomplete, LinkLine, Response};
 use sediment::link::gnu_ld_script;
 use sediment::link::plan::{self, Left};
-use sediment::order::algorithms;
-use sediment::order::algorithms::affinity;
-use sediment::order::{self, BuiltGraph, Selection};
+use sediment::order::{self, BuiltGraph, Request, Selection};
 use sediment::profile::FunctionIndex;
 use sediment::{Error, Result, link};
 use std::collections::HashSet;
@@ -257,9 +255,9 @@ fn order_by(mut chosen: Chosen, objects: &Objects, link: &Link<'_>) -> Result<Op
     let renamed = chosen.follow_renamed(objects);
     let selection = Selection::Objects { objects, label: chosen.label() };
     let named = |error: Error| error.with_input(files::display(&chosen.origin.path));
-    let built = order::build(chosen.profile(), &selection).map_err(named)?;
-    let order = algorithms::grouped(&built.graph, affinity::order(&built.graph, &[]).order);
-    let (placements, mut losses) = link::placements_in(&order, &built, objects);
+    let ordering = order::compute(chosen.profile(), &selection, &Request::default()).map_err(named)?;
+    let built = &ordering.built;
+    let (placements, mut losses) = link::placements_in(&ordering.order, built, objects);
     if placements.is_empty() && chosen.origin.rule == Rule::Functions {
         return Ok(None);
     }
@@ -276,7 +274,7 @@ fn order_by(mut chosen: Chosen, objects: &Objects, link: &Link<'_>) -> Result<Op
     losses.append(chosen.losses());
     losses.append(&built.losses);
     losses.append(&unwritten);
-    let coverage = coverage(&chosen, &built);
+    let coverage = coverage(&chosen, built);
     Ok(Some(Ordered {
         chosen,
         dialect,

@@ -28,6 +28,8 @@ pub struct ObjectFunction {
     pub file: Option<String>,
     /// Index into [`Objects::paths`].
     pub path: usize,
+    /// Number of its section in the object, and the byte of that where it begins.
+    pub place: (usize, u64),
 }
 
 /// An object, as a linker knows it.
@@ -61,6 +63,20 @@ pub struct Objects {
     /// Names that code refers to, each once.
     pub mentioned: Vec<String>,
     numbers: HashMap<String, u32>,
+}
+
+impl ObjectFunction {
+    /// What grows with the addresses that functions have where a linker is told no order: sections of code that seldom runs, of the
+    /// exit and the start-up, and hot ones come before the others, as in GNU ld's own script; then the order of the inputs.
+    #[must_use]
+    pub fn unordered_place(&self) -> (usize, usize, usize, u64) {
+        const BEFORE: [&str; 4] = [".text.unlikely", ".text.exit", ".text.startup", ".text.hot"];
+        let of_kind = |kind: &&str| {
+            self.section.strip_prefix(*kind).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let kind = BEFORE.iter().position(|kind| of_kind(&kind)).unwrap_or(BEFORE.len());
+        (kind, self.path, self.place.0, self.place.1)
+    }
 }
 
 /// Whether a section holds code.
@@ -153,6 +169,7 @@ impl Objects {
                 local,
                 file: if local { source.clone() } else { None },
                 path,
+                place: (index.0, symbol.address()),
             });
         }
         self.add_references(&file, &starts);

@@ -336,6 +336,7 @@ mod tests {
                 local: false,
                 file: None,
                 path: *path,
+                place: (from, 0),
             });
             for mentioned in *mentions {
                 let known = objects.mentioned.iter().position(|known| known == mentioned);

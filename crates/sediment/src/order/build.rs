@@ -2,7 +2,7 @@
 //! From a [`Profile`] to a [`CallGraph`], and the [`FunctionTable`] that says what its ids mean.
 
 use super::unprofiled;
-use crate::binary::objects::{Finder, Objects};
+use crate::binary::objects::{Finder, ObjectFunction, Objects};
 use crate::binary::{Binary, BinaryFunction, SymbolSource, identity};
 use crate::callgraph::{CallEdge, CallGraph, FunctionId};
 use crate::error::{Error, Losses, Result};
@@ -252,39 +252,62 @@ fn select(profile: &Profile, selection: &Selection<'_>, losses: &mut Losses) -> 
     }
 }
 
-/// The functions of a cluster that objects define, in the order of the profile; all of them where some objects do not tell.
+/// The functions of a cluster that objects define, in the order in which a linker that is told none places them, and those of no DSO
+/// that they define; then, where some objects do not tell, all others of the cluster.
 fn select_of_objects(
     profile: &Profile,
     objects: &Objects,
     label: Option<&str>,
     losses: &mut Losses,
 ) -> Result<Vec<Node>> {
-    let ours: Vec<FunctionIndex> = profile
-        .functions()
-        .into_iter()
-        .filter(|function| profile.key(*function).dso.as_deref() == label)
-        .collect();
-    let finder =
-        Finder::new(&objects.functions, ours.iter().map(|function| profile.key(*function).name.as_str()));
-    let mut nodes = Vec::new();
-    for function in ours {
+    let functions = profile.functions();
+    let cluster = || functions.iter().map(|function| profile.key(*function));
+    let ours = cluster().filter(|key| key.dso.as_deref() == label);
+    let finder = Finder::new(&objects.functions, ours.map(|key| key.name.as_str()));
+    let mut found: Vec<(Option<&ObjectFunction>, Node)> = Vec::new();
+    for &function in &functions {
         let key = profile.key(function);
-        let there = finder.find(&key.name, key.file.as_deref());
-        if there.is_empty() && objects.complete() {
-            losses.add("functions that no input defines", 0, &key.name);
+        let in_cluster = key.dso.as_deref() == label;
+        if !in_cluster && key.dso.is_some() {
             continue;
         }
-        let sizes = there.first().map(|there| there.size).into_iter().chain(profile.facts(function).size);
+        let there = finder.find(&key.name, key.file.as_deref()).first().copied();
+        // Of another program's functions only those of just this name can be meant.
+        let there = there.filter(|there| in_cluster || there.name == key.name);
+        if there.is_none() && (objects.complete() || !in_cluster) {
+            if in_cluster {
+                losses.add("functions that no input defines", 0, &key.name);
+            }
+            continue;
+        }
+        let sizes = there.map(|there| there.size).into_iter().chain(profile.facts(function).size);
         let size = sizes.into_iter().find(|size| *size > 0).unwrap_or(UNKNOWN_SIZE);
-        nodes.push(Node { function, aliases: Vec::new(), size });
+        found.push((there, Node { function, aliases: Vec::new(), size }));
     }
-    if nodes.is_empty() {
+    if found.is_empty() {
         return Err(Error::failed(
             "no function of the profile is in what is linked: it is of another program, or of another version",
         )
             .with_hint(format!("it holds functions of: {}", held(profile))));
     }
-    Ok(nodes)
+    // Functions come in the order of their keys: a stable sort leaves that order among names of one place.
+    found.sort_by_key(|(there, _)| (there.is_none(), there.map(ObjectFunction::unordered_place)));
+    let mut names_at: HashMap<(usize, (usize, u64)), usize> = HashMap::new();
+    for function in &objects.functions {
+        *names_at.entry((function.path, function.place)).or_default() += 1;
+    }
+    found.dedup_by(|(there, node), (before, kept)| {
+        let place = |function: &ObjectFunction| (function.path, function.place);
+        let is_alias = there.is_some_and(|there| {
+            before.is_some_and(|before| place(before) == place(there))
+                && names_at[&place(there)] <= Binary::MOST_NAMES
+        });
+        if is_alias {
+            kept.aliases.push(node.function);
+        }
+        is_alias
+    });
+    Ok(found.into_iter().map(|(_, node)| node).collect())
 }
 
 /// The functions of the binary's cluster that the binary has, by address; and those of no DSO that it has, since a call into

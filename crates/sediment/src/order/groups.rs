@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From one sequence of functions to the [`Order`] that is written: groups for start-up and steady state ([`arrange`]), what
-//! they are worth ([`serving()`]), where functions lie that no run saw ([`by_bonds`]), and an older order that is changed only where that gains ([`keep`](mod@keep)). Pure, like `layout`.
+//! From one sequence of functions to the [`Order`] that is written: groups for start-up and steady state.
 //!
 //! **Problem.** A sequence by calls puts a function that runs once, when the program starts, beside the one that calls it, which
 //! may run all the time: pages of the hot block are diluted. A sequence by first use makes a program start on few pages

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From a profile to the order in which a linker is to place its functions.
+//! From a profile to the order in which a linker is to place its functions: [`compute`].
+//!
+//! **Steps.** [`build`] the call graph of the selected functions; one sequence of them by an [`algorithms`] entry, or by what was the default of a
+//! release ([`versions`]); behind what ran the functions that no run saw, as far as a compiler's graph tells ([`by_bonds`]); groups for
+//! start-up and steady state ([`arrange`]); an older order, changed only where that gains ([`keep`](mod@keep)).
 
 pub mod algorithms;
 mod build;
@@ -16,3 +20,188 @@ pub use build::{
 pub use groups::{AIMS, Aim, Evidence, HOT_SHARE, arrange};
 pub use score::{FaultCurve, predicted_misses, serving};
 pub use unprofiled::{Standing, Unseen, by_bonds, unseen};
+
+use crate::callgraph::{FunctionId, Group, GroupKind, Order};
+use crate::error::{Error, Result};
+use crate::profile::Profile;
+use algorithms::affinity::{Outcome, Workload};
+use algorithms::{Algorithm, Options};
+use keep::Kept;
+use std::collections::HashMap;
+use versions::{Engine, LATEST};
+
+/// What an order is to be made by. The default is the default order of this release.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// What puts the functions in one sequence.
+    pub method: Method<'a>,
+    /// What the order is to serve; None: what the method serves if nothing is said.
+    pub aim: Option<Aim>,
+    /// Recorded runs, by the ids of the graph, for engines that know runs.
+    pub workloads: &'a [Workload<'a>],
+    /// An older order, to be changed only where that gains.
+    pub older: Option<Older<'a>>,
+}
+
+impl Default for Request<'_> {
+    fn default() -> Self {
+        Self { method: Method::Engine(LATEST), aim: None, workloads: &[], older: None }
+    }
+}
+
+impl Request<'_> {
+    /// What the order is to serve. None for a classic algorithm and for an engine that knew no aims: their orders stay as they are.
+    fn served(&self) -> Option<Aim> {
+        let knows_aims = matches!(self.method, Method::Engine(engine) if engine.knows_runs);
+        self.aim.or(knows_aims.then_some(AIMS[0].0))
+    }
+}
+
+/// What puts all functions in one sequence.
+#[derive(Debug, Clone, Copy)]
+pub enum Method<'a> {
+    /// The default of some release.
+    Engine(&'static Engine),
+    /// An algorithm of the user's choice.
+    Algorithm(&'static Algorithm, Options<'a>),
+}
+
+/// An order of before.
+#[derive(Debug, Clone, Copy)]
+pub struct Older<'a> {
+    /// The name of its file, for messages.
+    pub file: &'a str,
+    /// Linkage names, in their order.
+    pub names: &'a [String],
+    /// The gain below which a function stays where it is, as a share of the older order's cost: from 0 to 1.
+    pub threshold: f64,
+}
+
+/// An order, and what it was made of.
+#[derive(Debug, Clone)]
+pub struct Ordering {
+    /// The order.
+    pub order: Order,
+    /// The functions that are ordered, and what ids mean.
+    pub built: BuiltGraph,
+    /// Rank of first use by id; None where it is not known.
+    pub first: Vec<Option<u64>>,
+    /// The sequence before it was arranged in groups, and what is expected of it.
+    pub outcome: Outcome,
+    /// What a compiler lets expect of functions that no run saw, where the method goes by it.
+    pub unseen: Option<Unseen>,
+    /// Whether a compiler's estimates are all there is.
+    pub is_estimated: bool,
+    /// What it serves; None where it stays as a classic algorithm made it.
+    pub served: Option<Aim>,
+    /// What became of the older order.
+    pub kept: Option<KeptOlder>,
+}
+
+/// What became of an older order.
+#[derive(Debug, Clone)]
+pub struct KeptOlder {
+    /// The order between the two, and what moved.
+    pub kept: Kept,
+    /// The functions of the older order that are still there, each name once.
+    pub known: Vec<FunctionId>,
+    /// How many names of the older order the graph does not have.
+    pub gone: usize,
+}
+
+impl Ordering {
+    /// What the profile tells beside the calls.
+    #[must_use]
+    pub fn evidence(&self) -> Evidence<'_> {
+        Evidence { graph: &self.built.graph, first: &self.first }
+    }
+}
+
+/// Orders the selected functions of a profile.
+///
+/// # Errors
+/// Those of [`build`] and [`compute_built`].
+pub fn compute(profile: &Profile, selection: &Selection<'_>, request: &Request<'_>) -> Result<Ordering> {
+    compute_built(profile, build(profile, selection)?, request)
+}
+
+/// The same for a graph that was built of this profile, as what the request names by ids takes one.
+///
+/// # Errors
+/// When no function of the older order is in the graph, or a sum of weights passes what a graph may have.
+pub fn compute_built(profile: &Profile, built: BuiltGraph, request: &Request<'_>) -> Result<Ordering> {
+    let first = first_uses(profile, &built.table);
+    let mut outcome = match request.method {
+        Method::Engine(engine) => engine.sequence(&built.graph, request.workloads),
+        Method::Algorithm(algorithm, options) => {
+            Outcome { order: (algorithm.run)(&built.graph, &options), start: algorithm, cost: 1.0 }
+        }
+    };
+    let aim = request.served();
+    let unseen = match aim {
+        Some(_) => unseen(profile, &built.graph, &built.table)?,
+        None => None,
+    };
+    if let Some(unseen) = &unseen {
+        outcome.order = by_bonds(&outcome.order, unseen);
+    }
+    let order = match aim {
+        Some(aim) => arrange(&Evidence { graph: &built.graph, first: &first }, &outcome.order, aim),
+        None => algorithms::grouped(&built.graph, outcome.order.clone()),
+    };
+    let is_estimated = is_estimated(profile);
+    let mut ordering =
+        Ordering { order, built, first, outcome, unseen, is_estimated, served: aim, kept: None };
+    if let Some(older) = &request.older {
+        let kept = keep_older(&ordering, older, request.workloads)?;
+        ordering.order = in_runs(&ordering, &kept.kept.order);
+        ordering.kept = Some(kept);
+    }
+    Ok(ordering)
+}
+
+/// The order between an older one and the one that was made.
+fn keep_older(ordering: &Ordering, older: &Older<'_>, workloads: &[Workload<'_>]) -> Result<KeptOlder> {
+    let graph = &ordering.built.graph;
+    let (known, gone) = functions_of(ordering, older.names).map_err(|error| error.with_input(older.file))?;
+    let new: Vec<FunctionId> = ordering.order.functions().collect();
+    let traces: Vec<_> = workloads.iter().map(|workload| workload.trace).collect();
+    let cost = |order: &[FunctionId]| predicted_misses(graph, &traces, order);
+    let kept = keep::keep(graph, &known, &new, older.threshold, &cost);
+    Ok(KeptOlder { kept, known, gone })
+}
+
+/// The functions of these names, and how many names the graph does not have.
+fn functions_of(ordering: &Ordering, names: &[String]) -> Result<(Vec<FunctionId>, usize)> {
+    // Functions of one name are placed together, where the heaviest of them belongs.
+    let mut by_name: HashMap<&str, FunctionId> = HashMap::new();
+    let weights = ordering.built.graph.weights();
+    for id in ordering.order.functions() {
+        let name = ordering.built.table.keys[id.index()].name.as_str();
+        let heaviest = by_name.entry(name).or_insert(id);
+        if weights[id.index()] > weights[heaviest.index()] {
+            *heaviest = id;
+        }
+    }
+    let known: Vec<FunctionId> =
+        names.iter().filter_map(|name| by_name.get(name.as_str())).copied().collect();
+    if known.is_empty() {
+        return Err(Error::failed("none of the functions of this order is in the profile")
+            .with_hint("was it made for another program?"));
+    }
+    let gone = names.len() - known.len();
+    Ok((known, gone))
+}
+
+/// The same groups for the same functions, in stretches: an older order knows no groups.
+fn in_runs(ordering: &Ordering, functions: &[FunctionId]) -> Order {
+    let mut kinds = vec![GroupKind::Unseen; ordering.built.graph.len()];
+    for group in &ordering.order.groups {
+        for function in &group.functions {
+            kinds[function.index()] = group.kind;
+        }
+    }
+    let runs = functions.chunk_by(|a, b| kinds[a.index()] == kinds[b.index()]);
+    let group = |run: &[FunctionId]| Group { kind: kinds[run[0].index()], functions: run.to_vec() };
+    Order { groups: runs.map(group).collect() }
+}

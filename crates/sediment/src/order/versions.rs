@@ -6,7 +6,7 @@
 
 use crate::callgraph::CallGraph;
 use crate::order::algorithms::affinity::{self, Outcome, Workload};
-use crate::order::algorithms::{self, Options};
+use crate::order::algorithms::{CDSORT, Options, cdsort};
 
 /// The default order of some releases.
 #[derive(Debug, Clone, Copy)]
@@ -58,8 +58,5 @@ pub fn engine(number: u32) -> Option<&'static Engine> {
 }
 
 fn first(graph: &CallGraph, _: &[Workload<'_>]) -> Outcome {
-    let start = "cdsort";
-    let order = algorithms::algorithm(start)
-        .map_or_else(|| graph.ids().collect(), |algorithm| (algorithm.run)(graph, &Options::default()));
-    Outcome { order, start, cost: 1.0 }
+    Outcome { order: cdsort::order(graph, &Options::default()), start: CDSORT, cost: 1.0 }
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment order --explain FUNCTION`: where a function is to lie, with whom, and what put it there.
 
-use super::Made;
 use sediment::callgraph::{FunctionId, GroupKind};
 use sediment::order::algorithms;
-use sediment::order::algorithms::affinity::CLASSICS;
-use sediment::order::{self, Standing};
+use sediment::order::algorithms::affinity::{CLASSICS, TOGETHER};
+use sediment::order::{self, Ordering, Standing};
 use sediment::{Error, Result};
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -20,7 +19,7 @@ const NAMED: usize = 4;
 ///
 /// # Errors
 /// When no function that is ordered has the name.
-pub(super) fn explain(name: &str, made: &Made) -> Result<String> {
+pub(super) fn explain(name: &str, made: &Ordering) -> Result<String> {
     let places = Places::of(made);
     let mut text = String::new();
     let of_name: HashSet<FunctionId> =
@@ -47,7 +46,7 @@ struct Places {
 }
 
 impl Places {
-    fn of(made: &Made) -> Self {
+    fn of(made: &Ordering) -> Self {
         let sizes = made.built.graph.sizes();
         let order: Vec<FunctionId> = made.order.functions().collect();
         let (mut ranks, mut starts) = (vec![0; sizes.len()], vec![0; sizes.len()]);
@@ -65,11 +64,11 @@ impl Places {
     }
 }
 
-fn name_of(made: &Made, function: FunctionId) -> &str {
+fn name_of(made: &Ordering, function: FunctionId) -> &str {
     &made.built.table.keys[function.index()].name
 }
 
-fn where_it_is(name: &str, function: FunctionId, made: &Made, places: &Places) -> String {
+fn where_it_is(name: &str, function: FunctionId, made: &Ordering, places: &Places) -> String {
     let (start, size) = (places.start(function), made.built.graph.sizes()[function.index()]);
     let (first, last) = (start / PAGE, start.saturating_add(size.max(1) - 1) / PAGE);
     let pages = if first == last {
@@ -85,7 +84,7 @@ fn where_it_is(name: &str, function: FunctionId, made: &Made, places: &Places) -
     )
 }
 
-fn why_this_group(function: FunctionId, made: &Made) -> String {
+fn why_this_group(function: FunctionId, made: &Ordering) -> String {
     let groups = || made.order.groups.iter();
     let Some(kind) = groups().find(|group| group.functions.contains(&function)).map(|group| group.kind)
     else {
@@ -140,7 +139,7 @@ fn expected(standing: Option<Standing>) -> &'static str {
     }
 }
 
-fn beside_whom(function: FunctionId, made: &Made, places: &Places) -> String {
+fn beside_whom(function: FunctionId, made: &Ordering, places: &Places) -> String {
     let rank = places.ranks[function.index()];
     let around = &places.order[rank.saturating_sub(2)..(rank + 3).min(places.order.len())];
     let around: Vec<&str> =
@@ -148,7 +147,7 @@ fn beside_whom(function: FunctionId, made: &Made, places: &Places) -> String {
     format!("  between {}\n", around.join(", "))
 }
 
-fn what_binds_it(function: FunctionId, made: &Made, places: &Places) -> String {
+fn what_binds_it(function: FunctionId, made: &Ordering, places: &Places) -> String {
     let start = places.start(function);
     let mut text = String::new();
     let (mut near, mut all) = (0u64, 0u64);
@@ -188,12 +187,12 @@ fn what_binds_it(function: FunctionId, made: &Made, places: &Places) -> String {
 }
 
 /// Whether the place is a classic order's, the engine's, or that of the order that was kept.
-fn who_put_it_there(function: FunctionId, made: &Made, places: &Places) -> String {
+fn who_put_it_there(function: FunctionId, made: &Ordering, places: &Places) -> String {
     let mut text = String::new();
     // Where the engine began with an order of its own, the classic to compare with is its reference.
-    let algorithm = algorithms::algorithm(made.outcome.start).or_else(|| algorithms::algorithm(CLASSICS[0]));
-    let start = algorithm.map_or(made.outcome.start, |algorithm| algorithm.name);
-    if let Some(algorithm) = algorithm.filter(|_| made.outcome.cost < 1.0) {
+    let algorithm = if made.outcome.start == TOGETHER { CLASSICS[0] } else { made.outcome.start };
+    let start = algorithm.name;
+    if made.outcome.cost < 1.0 {
         let classic = (algorithm.run)(&made.built.graph, &algorithms::Options::default());
         let ours = neighbours(&made.outcome.order, function);
         let theirs = neighbours(&classic, function);
@@ -207,7 +206,7 @@ fn who_put_it_there(function: FunctionId, made: &Made, places: &Places) -> Strin
             writeln!(text, "  the engine moved it: {start} has it beside {}", names(&theirs))
         };
     }
-    if let Some(kept) = &made.kept {
+    if let Some(kept) = made.kept.as_ref().map(|older| &older.kept) {
         let fate = match (kept.added[function.index()], kept.moved[function.index()]) {
             (true, _) => {
                 "the older order does not have it: it stands behind the one that it follows in the new order"

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an order gives the start and what the steady state, beside the orders that serve one of them alone.
 
-use super::Made;
 use crate::ui::Ui;
 use sediment::callgraph::{FunctionId, Trace};
-use sediment::order::{self, AIMS, Aim};
+use sediment::order::{self, AIMS, Aim, Ordering};
 
 /// A line for each aim, with a mark at the one that was chosen; nothing where the profile cannot tell them apart.
-pub(super) fn say_what_each_aim_gives(made: &Made, chosen: Aim, ui: &Ui) {
+pub(super) fn say_what_each_aim_gives(made: &Ordering, traces: &[Trace], chosen: Aim, ui: &Ui) {
     let evidence = made.evidence();
     if !evidence.has_both() {
         return;
     }
-    let traces: Vec<&Trace> = made.traces.iter().collect();
+    let traces: Vec<&Trace> = traces.iter().collect();
     let served = AIMS.iter().map(|(aim, name, _)| {
         let order: Vec<FunctionId> =
             order::arrange(&evidence, &made.outcome.order, *aim).functions().collect();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Several workloads in one order: how each fares beside an order for it alone, and what to do for one that is drowned.
 
-use super::{How, Input, Made};
+use super::{How, Input};
 use crate::files;
 use crate::ui::Ui;
 use sediment::Result;
 use sediment::callgraph::{FunctionId, Trace};
-use sediment::order::algorithms::affinity::{self, Outcome, Workload};
+use sediment::order::algorithms::affinity::{self, Workload};
 use sediment::order::versions::Engine;
-use sediment::order::{self, BuiltGraph, Evidence, Selection, predicted_misses};
+use sediment::order::{self, BuiltGraph, Ordering, Selection, predicted_misses};
 use sediment::profile::Profile;
 use sediment::profile::merge::{self, Weight};
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ impl Fare {
 /// A line for each profile, and what to do about the one that fares worst where that is drowned.
 pub(super) fn say_how_each_fares(
     inputs: &[Input],
-    made: &Made,
+    made: &Ordering,
     selection: &Selection<'_>,
     how: &How<'_>,
     ui: &Ui,
@@ -47,11 +47,11 @@ pub(super) fn say_how_each_fares(
     let fares = (0..inputs.len())
         .map(|which| {
             let profile = only(inputs, which)?;
-            let built = order::build(&profile, selection)?;
-            let alone = ordered(&profile, &built, &made.first, selection, how, ui)?;
-            let misses = |order: &[FunctionId]| predicted_misses(&built.graph, &[], order);
-            let (together, alone) = (misses(&common), misses(&alone));
-            Ok((built, Fare { together, alone }))
+            let alone = ordered(&profile, selection, how, ui)?;
+            let best: Vec<FunctionId> = alone.order.functions().collect();
+            let misses = |order: &[FunctionId]| predicted_misses(&alone.built.graph, &[], order);
+            let (together, by_itself) = (misses(&common), misses(&best));
+            Ok((alone.built, Fare { together, alone: by_itself }))
         })
         .collect::<Result<Vec<(BuiltGraph, Fare)>>>()?;
     for (input, (_, fare)) in inputs.iter().zip(&fares) {
@@ -65,7 +65,7 @@ pub(super) fn say_how_each_fares(
     let worst =
         (0..inputs.len()).max_by(|a, b| fares[*a].1.ratio().total_cmp(&fares[*b].1.ratio()).then(b.cmp(a)));
     let Some(worst) = worst.filter(|worst| fares[*worst].1.ratio() > DROWNED) else { return Ok(()) };
-    ui.note(&advice(inputs, worst, made, &fares, selection, how, ui)?);
+    ui.note(&advice(inputs, worst, &fares, selection, how, ui)?);
     Ok(())
 }
 
@@ -73,7 +73,6 @@ pub(super) fn say_how_each_fares(
 fn advice(
     inputs: &[Input],
     worst: usize,
-    made: &Made,
     fares: &[(BuiltGraph, Fare)],
     selection: &Selection<'_>,
     how: &How<'_>,
@@ -88,8 +87,7 @@ fn advice(
             .map(|(at, input)| (&input.profile, if at == worst { weight } else { input.weight }))
             .collect();
         let merged = merge::merge(&weighed, false)?;
-        let built = order::build(&merged, selection)?;
-        let order = ordered(&merged, &built, &made.first, selection, how, ui)?;
+        let order: Vec<FunctionId> = ordered(&merged, selection, how, ui)?.order.functions().collect();
         let ratio = |at: usize| {
             let (built, fare) = &fares[at];
             let together = predicted_misses(&built.graph, &[], &order);
@@ -124,35 +122,34 @@ fn only(inputs: &[Input], which: usize) -> Result<Profile> {
     merge::merge(&weighed, false)
 }
 
-/// The order of a graph's own, as it would be made of it alone.
-fn ordered(
-    profile: &Profile,
-    built: &BuiltGraph,
-    first: &[Option<u64>],
-    selection: &Selection<'_>,
-    how: &How<'_>,
-    ui: &Ui,
-) -> Result<Vec<FunctionId>> {
-    let sequence = match how.engine {
-        Some(engine) => engine.sequence(&built.graph, &[]).order,
-        None => how.by_algorithm(profile, built, &[], selection, ui)?.order,
-    };
-    Ok(how.arranged(&Evidence { graph: &built.graph, first }, &sequence).functions().collect())
+/// The order of a profile alone.
+fn ordered(profile: &Profile, selection: &Selection<'_>, how: &How<'_>, ui: &Ui) -> Result<Ordering> {
+    how.order(profile, order::build(profile, selection)?, &[], None, selection, ui)
 }
 
-/// The same of recorded runs.
-pub(super) fn say_how_each_run_fares(
+/// How well the engine's order fits the recorded runs, and where there are several, each of them.
+pub(super) fn say_how_the_runs_fare(
     engine: &Engine,
-    built: &BuiltGraph,
-    outcome: &Outcome,
+    made: &Ordering,
     traces: &[Trace],
     paths: &[(PathBuf, Weight)],
     ui: &Ui,
 ) {
+    let (outcome, graph) = (&made.outcome, &made.built.graph);
+    if !traces.is_empty() {
+        let found = match outcome.gain_in_percent() {
+            0 => "nothing better was found".to_owned(),
+            gain => format!("refined to {gain}% less cost on parts of the runs that were kept from it"),
+        };
+        ui.note(&format!("engine: {} fits the runs best; {found}", outcome.start.name));
+    }
+    if traces.len() < 2 {
+        return;
+    }
     for ((path, weight), trace) in paths.iter().zip(traces) {
-        let alone = engine.sequence(&built.graph, &[Workload { trace, weight: 1 }]);
+        let alone = engine.sequence(graph, &[Workload { trace, weight: 1 }]);
         let [together, alone] =
-            [&outcome.order, &alone.order].map(|order| affinity::cost(&built.graph, trace, order));
+            [&outcome.order, &alone.order].map(|order| affinity::cost(graph, trace, order));
         let fare = Fare { together, alone };
         let drowned =
             if fare.ratio() > DROWNED { ": drowned; a greater -w in front of it lifts it" } else { "" };

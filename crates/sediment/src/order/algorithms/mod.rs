@@ -63,6 +63,12 @@ pub enum Evidence {
     Starts,
 }
 
+impl PartialEq for Algorithm {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
 /// What a user may choose, and what is known beside the graph; each algorithm looks at what concerns it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Options<'a> {
@@ -82,41 +88,51 @@ pub struct Options<'a> {
     pub contents: &'a [Vec<u64>],
 }
 
-/// Every algorithm there is; the first is the default.
-pub const ALGORITHMS: &[Algorithm] = &[
-    by_calls(
-        "cdsort",
-        "cache-directed sort: short calls first, few hot pages next (as in lld)",
-        cdsort::order,
-    ),
-    by_calls("c3", "call-chain clustering (CGO 2017)", c3::order),
-    by_calls(
-        "hfsort+",
-        "chains by what they save of a small cache of pages (before CDSort)",
-        hfsort_plus::order,
-    ),
-    by_calls("pettis-hansen", "the closest pair first, whoever calls (PLDI 1990)", pettis_hansen::order),
-    by_calls("ext-tsp", "calls that fall through or jump less than a kilobyte", ext_tsp::order),
-    by_calls("original", "the original sediment's greedy merge", original::order),
-    by_starts(
+/// See [`cdsort`].
+pub const CDSORT: &Algorithm = &by_calls(
+    "cdsort",
+    "cache-directed sort: short calls first, few hot pages next (as in lld)",
+    cdsort::order,
+);
+/// See [`c3`].
+pub const C3: &Algorithm = &by_calls("c3", "call-chain clustering (CGO 2017)", c3::order);
+/// See [`hfsort_plus`].
+pub const HFSORT_PLUS: &Algorithm = &by_calls(
+    "hfsort+",
+    "chains by what they save of a small cache of pages (before CDSort)",
+    hfsort_plus::order,
+);
+/// See [`pettis_hansen`].
+pub const PETTIS_HANSEN: &Algorithm =
+    &by_calls("pettis-hansen", "the closest pair first, whoever calls (PLDI 1990)", pettis_hansen::order);
+
+/// Every algorithm there is.
+pub const ALGORITHMS: &[&Algorithm] = &[
+    CDSORT,
+    C3,
+    HFSORT_PLUS,
+    PETTIS_HANSEN,
+    &by_calls("ext-tsp", "calls that fall through or jump less than a kilobyte", ext_tsp::order),
+    &by_calls("original", "the original sediment's greedy merge", original::order),
+    &by_starts(
         "balanced-partitioning",
         "recorded starts, stage by stage (LCTES 2023)",
         balanced_partitioning::order,
     ),
-    by_starts(
+    &by_starts(
         "common-first",
         "recorded starts: what all of them use, then what most do",
         common_first::order,
     ),
-    by_starts("first-use", "recorded starts: what is used first stands first", first_use::order),
-    by_starts(
+    &by_starts("first-use", "recorded starts: what is used first stands first", first_use::order),
+    &by_starts(
         "neighbours",
         "recorded starts: what is used at about the same time (Chromium)",
         neighbours::order,
     ),
-    by_calls("hottest", "most called first", baseline::hottest),
-    by_calls("input", "as given: the order of the ids", baseline::input),
-    by_calls("random", "shuffled by --seed", baseline::random),
+    &by_calls("hottest", "most called first", baseline::hottest),
+    &by_calls("input", "as given: the order of the ids", baseline::input),
+    &by_calls("random", "shuffled by --seed", baseline::random),
 ];
 
 type Run = fn(&CallGraph, &Options<'_>) -> Vec<FunctionId>;
@@ -132,13 +148,7 @@ const fn by_starts(name: &'static str, summary: &'static str, run: Run) -> Algor
 /// The algorithm of this name.
 #[must_use]
 pub fn algorithm(name: &str) -> Option<&'static Algorithm> {
-    ALGORITHMS.iter().find(|algorithm| algorithm.name == name)
-}
-
-/// Orders a graph by an algorithm, in groups as [`grouped`] makes them.
-#[must_use]
-pub fn place(graph: &CallGraph, algorithm: &Algorithm, options: &Options<'_>) -> Order {
-    grouped(graph, (algorithm.run)(graph, options))
+    ALGORITHMS.iter().copied().find(|algorithm| algorithm.name == name)
 }
 
 /// Parts an order of the graph's functions: those that were seen to run, and behind them as [`GroupKind::Unseen`] those of which

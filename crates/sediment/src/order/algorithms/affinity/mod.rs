@@ -5,10 +5,10 @@
 //! holds, and whatever else shares it.
 //!
 //! **Steps.**
-//! 1. Without a trace: the order by calls and near pairs ([`pair_graph`]), unless a classic order parts fewer near pairs. CDSort's
+//! 1. Without a trace: the order by calls and near pairs (`pair_graph`), unless a classic order parts fewer near pairs. CDSort's
 //!    where the profile knows no near pairs; C3's of graphs that CDSort takes long for.
-//! 2. With traces: cut them into windows of 12 to 100 pages ([`windows`]). Of that order and the classic ones take the one of the
-//!    lowest cost ([`local_search`]), over the functions that ran; the others follow as the order has them.
+//! 2. With traces: cut them into windows of 12 to 100 pages (`windows`). Of that order and the classic ones take the one of the
+//!    lowest cost (`local_search`), over the functions that ran; the others follow as the order has them.
 //! 3. Change it by a fixed number of moves, each of which lowers the cost on half of the windows.
 //! 4. Judge on the other half. What does not cost less there than the best classic order is thrown away.
 //!
@@ -28,12 +28,22 @@ mod windows;
 
 use crate::callgraph::{CallGraph, FunctionId, Trace};
 use crate::model::placement::{Placement, sane_sizes};
-use crate::order::algorithms::{self, Options, cdsort};
+use crate::order::algorithms::{
+    Algorithm, C3, CDSORT, Evidence, HFSORT_PLUS, Options, PETTIS_HANSEN, cdsort,
+};
 use local_search::Search;
 use windows::{Observed, Sampling};
 
-/// The orders that the engine begins with, by the names of [`algorithms::ALGORITHMS`]; the first is the reference.
-pub const CLASSICS: &[&str] = &["cdsort", "c3", "hfsort+", "pettis-hansen"];
+/// The classic orders that it begins with; the first is the reference.
+pub const CLASSICS: &[&Algorithm] = &[CDSORT, C3, HFSORT_PLUS, PETTIS_HANSEN];
+
+/// The order by calls and near pairs, which it may begin with too.
+pub const TOGETHER: &Algorithm = &Algorithm {
+    name: "near",
+    summary: "calls and what runs near in time",
+    evidence: Evidence::Calls,
+    run: pair_graph::order,
+};
 
 /// Widths of windows in pages.
 const WIDTHS: [u32; 6] = [12, 20, 32, 48, 72, 100];
@@ -42,8 +52,6 @@ const BLOCKS: usize = 32;
 /// Moves for each function that ran, and at most so many.
 const MOVES_PER_FUNCTION: u64 = 600;
 const MOST_MOVES: u64 = 4_000_000;
-/// The order by calls and near pairs, among the names of orders.
-pub const TOGETHER: &str = "near";
 /// Calls and near pairs of a graph beyond which CDSort is too slow to be the order of choice.
 const MOST_CALLS: usize = 2_000_000;
 /// Calls and near pairs beyond which CDSort forgets calls that hardly count, with longer chains to make up for it.
@@ -75,7 +83,7 @@ pub struct Outcome {
     /// All functions of the graph.
     pub order: Vec<FunctionId>,
     /// The order that it began with: one of [`CLASSICS`], or [`TOGETHER`].
-    pub start: &'static str,
+    pub start: &'static Algorithm,
     /// The cost on windows that the search did not see, as a share of that order's; 1 where the search found nothing that
     /// lasts. Without traces: near pairs on two pages, as a share of what the best classic order has; 1 where there are none.
     pub cost: f64,
@@ -96,18 +104,18 @@ pub fn order(graph: &CallGraph, workloads: &[Workload<'_>]) -> Outcome {
         return by_profile(graph);
     }
     let traces: Vec<&Trace> = workloads.iter().map(|workload| workload.trace).collect();
-    let reference = classic(graph, CLASSICS[0]);
+    let reference = begun(graph, CLASSICS[0]);
     let sampling = Sampling { widths: &WIDTHS, blocks: BLOCKS };
     let observed = windows::observe(&traces, &pages(graph, &reference), &sampling);
     let judge = Judge::new(graph, workloads, &observed, &reference);
     let (mut start, mut classic) = (CLASSICS[0], reference.clone());
     let mut least = judge.learnt(&classic).cost();
     let together = (!graph.near().is_empty()).then_some(TOGETHER);
-    for name in CLASSICS[1..].iter().copied().chain(together) {
-        let order = self::classic(graph, name);
+    for other in CLASSICS[1..].iter().copied().chain(together) {
+        let order = begun(graph, other);
         let cost = judge.learnt(&order).cost();
         if cost < least {
-            (start, classic, least) = (name, order, cost);
+            (start, classic, least) = (other, order, cost);
         }
     }
     let mut search = judge.learnt(&classic);
@@ -126,7 +134,7 @@ pub fn order(graph: &CallGraph, workloads: &[Workload<'_>]) -> Outcome {
 /// several. Below 1 is better. 1 where the run is too short to tell.
 #[must_use]
 pub fn cost(graph: &CallGraph, trace: &Trace, order: &[FunctionId]) -> f64 {
-    let reference = classic(graph, CLASSICS[0]);
+    let reference = begun(graph, CLASSICS[0]);
     let sampling = Sampling { widths: &WIDTHS, blocks: BLOCKS };
     let observed = windows::observe(&[trace], &pages(graph, &reference), &sampling);
     let judge = Judge::new(graph, &[Workload { trace, weight: 1 }], &observed, &reference);
@@ -137,43 +145,35 @@ pub fn cost(graph: &CallGraph, trace: &Trace, order: &[FunctionId]) -> f64 {
 /// The order by a profile alone.
 fn by_profile(graph: &CallGraph) -> Outcome {
     let edges = graph.edges().len() + graph.near().len();
-    let names = match edges {
-        _ if edges > MOST_CALLS => &["c3"][..],
+    let classics = match edges {
+        _ if edges > MOST_CALLS => &[C3][..],
         _ if edges > MOST_COMPARED => &CLASSICS[..1],
         _ => CLASSICS,
     };
     if graph.near().is_empty() || edges > MOST_CALLS {
-        return Outcome { order: classic(graph, names[0]), start: names[0], cost: 1.0 };
+        return Outcome { order: begun(graph, classics[0]), start: classics[0], cost: 1.0 };
     }
     let apart = |order: &[FunctionId]| pair_graph::apart(graph, order, ALIGNMENT);
-    let (mut start, mut order) = (TOGETHER, classic(graph, TOGETHER));
+    let (mut start, mut order) = (TOGETHER, begun(graph, TOGETHER));
     let mut least = apart(&order);
     let mut best_classic = u128::MAX;
-    for &name in names {
-        let other = classic(graph, name);
+    for &classic in classics {
+        let other = begun(graph, classic);
         let cost = apart(&other);
         best_classic = best_classic.min(cost);
         if cost < least {
-            (start, order, least) = (name, other, cost);
+            (start, order, least) = (classic, other, cost);
         }
     }
     let cost = if best_classic > 0 { least as f64 / best_classic as f64 } else { 1.0 };
     Outcome { order, start, cost }
 }
 
-fn classic(graph: &CallGraph, name: &str) -> Vec<FunctionId> {
-    let options = Options { most_looks: Some(MOST_LOOKS), ..Options::default() };
-    if name == TOGETHER {
-        let patience =
-            if graph.edges().len() + graph.near().len() > MOST_REMEMBERED { THRIFTY.patience } else { 0 };
-        return pair_graph::order(graph, patience, options.most_looks);
-    }
-    let edges = graph.edges().len() + graph.near().len();
-    if name == CLASSICS[0] && edges > MOST_REMEMBERED {
-        return cdsort::order(graph, &Options { cdsort: THRIFTY, ..options });
-    }
-    algorithms::algorithm(name)
-        .map_or_else(|| graph.ids().collect(), |algorithm| (algorithm.run)(graph, &options))
+/// The order that an algorithm gives to begin with.
+fn begun(graph: &CallGraph, algorithm: &Algorithm) -> Vec<FunctionId> {
+    let is_large = graph.edges().len() + graph.near().len() > MOST_REMEMBERED;
+    let cdsort = if is_large { THRIFTY } else { cdsort::Settings::LLD };
+    (algorithm.run)(graph, &Options { most_looks: Some(MOST_LOOKS), cdsort, ..Options::default() })
 }
 
 /// The pages of each function's start and middle.

@@ -41,15 +41,15 @@ const PAGE: u64 = 4096;
 /// In how many places of a page the first function is thought to begin.
 const PHASES: u64 = 4;
 
-/// All functions, by their ties. `patience` and `most_looks` as CDSort's.
-pub(super) fn order(graph: &CallGraph, patience: u32, most_looks: Option<u64>) -> Vec<FunctionId> {
+/// All functions, by their ties. Of what CDSort is set to, only the patience is taken over.
+pub(super) fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
     let settings = cdsort::Settings {
         longest_chain: LONGEST_CHAIN,
         frequency_scale: PAGES_SHARE,
-        patience,
+        patience: options.cdsort.patience,
         ..cdsort::Settings::LLD
     };
-    cdsort::order(&ties(graph), &Options { cdsort: settings, most_looks, ..Options::default() })
+    cdsort::order(&ties(graph), &Options { cdsort: settings, ..*options })
 }
 
 /// How many near pairs, by weight, lie on two pages, for every place where the first function may lie.
