@@ -43,6 +43,7 @@ mod special;
 mod support;
 
 use bench::Bench;
+use fault::Kind;
 use journal::Journal;
 use libtest_mimic::{Arguments, Trial};
 use scenario::Scenario;
@@ -116,8 +117,10 @@ fn run_all(scenario: &Scenario, bench: &Bench, journal: &Journal) {
         let started = Instant::now();
         let mut outcome = scenario.run(bench, &drawn);
         // The short form runs among other tests, where a delay is soon too long: a fault counts if it is seen again. The long form
-        // counts each.
-        if let (Err(fault), None) = (&outcome, asked) {
+        // counts each; but programs that hardly run before they end leave no profile, which counts if it is seen again.
+        if let Some(fault) =
+            outcome.as_ref().err().filter(|fault| asked.is_none() || fault.kind == Kind::Lost)
+        {
             eprintln!("{}, seed {seed}: run again after {fault:?}", scenario.name);
             outcome = (0..AGAIN).map(|_| scenario.run(bench, &drawn)).find(Result::is_err).unwrap_or(Ok(()));
         }

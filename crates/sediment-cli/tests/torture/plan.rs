@@ -379,7 +379,10 @@ impl Plan {
         match self.expect {
             Expect::Refused if code == 6 => Ok(()),
             Expect::Refused => {
-                Err(Fault::new(Kind::Changed, format!("exit code {code} instead of a refusal; {said}")))
+                let has_ended =
+                    ["there is no process", "No such process"].iter().any(|words| said.contains(words));
+                let kind = if has_ended { Kind::Lost } else { Kind::Changed };
+                Err(Fault::new(kind, format!("exit code {code} instead of a refusal; {said}")))
             }
             Expect::SameOrRefused if matches!(code, 1 | 6) && !recorder.err().is_empty() => Ok(()),
             _ => {
