@@ -25,6 +25,7 @@ mod counts;
 pub mod error;
 pub mod escape;
 pub mod link;
+pub mod matching;
 pub mod measure;
 pub mod model;
 pub mod order;
@@ -38,5 +39,6 @@ pub mod static_graph;
 pub mod trace;
 mod unpack;
 pub mod verify;
+pub mod wrapper;
 
 pub use error::{Error, ErrorKind, Losses, Result};

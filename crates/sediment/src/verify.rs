@@ -25,11 +25,11 @@ mod reasons;
 pub mod same;
 
 use crate::ascending;
-use crate::binary::identity::Match;
 use crate::binary::names::{self, SectionGroup};
 use crate::binary::{Binary, BinaryFunction, SymbolSource};
 use crate::error::{Error, Result};
 use crate::link::OrderedName;
+use crate::matching::identity::Match;
 use crate::profile::Profile;
 use evidence::{Symbols, Weights};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

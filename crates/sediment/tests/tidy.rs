@@ -18,6 +18,7 @@ const LINE: &[&str] = &[
     "callgraph",
     "profile",
     "binary",
+    "matching",
     "read",
     "resolve",
     "static_graph",
@@ -25,6 +26,7 @@ const LINE: &[&str] = &[
     "order",
     "trace",
     "link",
+    "wrapper",
     "verify",
     "measure",
     "record",
@@ -39,7 +41,7 @@ const KINDS: &[(&str, &[&str])] = &[
     ("read", &["mod", "input", "numbers", "replay", "stacks", "frame_names"]),
     // The affinity layout chooses among the others.
     ("order/algorithms", &["mod", "chains", "starts", "affinity"]),
-    ("link", &["mod", "sections", "objects", "command_line", "plan", "build_log", "align"]),
+    ("link", &["mod", "sections", "objects", "align"]),
     ("measure", &["mod", "command", "pairs", "trace"]),
     ("record", &["mod", "attend"]),
 ];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Verification on binaries made by hand, one reason at a time. Real linked files are in `toolchain/link.rs`.
 
-use sediment::binary::identity::Rule;
 use sediment::binary::names::SectionGroup;
 use sediment::binary::{Binary, BinaryFunction, SymbolSource};
 use sediment::link::OrderedName;
+use sediment::matching::identity::Rule;
 use sediment::profile::{FunctionKey, Heat, Profile};
 use sediment::verify::{Basis, Misplaced, Reason, Report, verify};
 

@@ -4,9 +4,10 @@
 use crate::files::{self, SystemFiles};
 use crate::ui::Ui;
 use sediment::Result;
+use sediment::binary::Binary;
 use sediment::binary::code::Code;
-use sediment::binary::renamed::{self, Renaming};
-use sediment::binary::{Binary, identity};
+use sediment::matching::identity;
+use sediment::matching::renamed::{self, Renaming};
 use sediment::profile::Profile;
 use std::path::Path;
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The C compiler and the linker of this machine, and the dialect in which that linker takes an order.
 
-use sediment::link::{Linker, plan};
+use sediment::link::Linker;
 use sediment::measure::Command;
 use sediment::measure::command::{probe, run};
+use sediment::wrapper::plan;
 use sediment::{Error, ErrorKind, Result};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

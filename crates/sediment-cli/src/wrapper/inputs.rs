@@ -3,7 +3,7 @@
 
 use crate::files;
 use sediment::binary::objects::Objects;
-use sediment::link::command_line::{Input, LinkLine};
+use sediment::wrapper::command_line::{Input, LinkLine};
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;

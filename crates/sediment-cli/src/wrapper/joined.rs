@@ -4,7 +4,7 @@
 
 use super::Link;
 use super::linker::Linker;
-use sediment::link::plan;
+use sediment::wrapper::plan;
 use sediment::{Error, Result};
 use std::ffi::{OsStr, OsString};
 

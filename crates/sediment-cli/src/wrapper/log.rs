@@ -10,7 +10,7 @@
 use super::{Ordered, Origin};
 use crate::files::{self, Output, TemporaryFolder};
 use crate::ui::Ui;
-use sediment::link::command_line::LinkLine;
+use sediment::wrapper::command_line::LinkLine;
 use sediment::{Error, Result, escape};
 use serde_json::{Value, json};
 use std::io::Write as _;

@@ -8,9 +8,9 @@
 use crate::files;
 use crate::ui::Ui;
 use sediment::binary::code::Code;
-use sediment::binary::identity::{self, Rule};
 use sediment::binary::objects::{Finder, Objects};
-use sediment::binary::renamed::{self, Renaming};
+use sediment::matching::identity::{self, Rule};
+use sediment::matching::renamed::{self, Renaming};
 use sediment::profile::{FunctionKey, Profile, text};
 use sediment::{Error, Losses, Result};
 use std::collections::{BTreeMap, BTreeSet};

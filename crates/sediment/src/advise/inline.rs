@@ -12,8 +12,9 @@
 use super::compiler_notes::CompilerNotes;
 use crate::binary::calls::{DirectCall, DirectCalls, instructions_per_call};
 use crate::binary::source_lines::{CompilationUnit, SourceLine, SourceLines};
-use crate::binary::{Binary, BinaryFunction, identity};
+use crate::binary::{Binary, BinaryFunction};
 use crate::error::{Error, Result};
+use crate::matching::identity;
 use crate::profile::{CallKind, FunctionIndex, FunctionKey, Profile, Unit};
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Code`]: the functions of a build and what their code refers to, as [`super::renamed`] looks at them: told by a linker's inputs, or by a
+//! [`Code`]: the functions of a build and what their code refers to, as [`crate::matching::renamed`] looks at them: told by a linker's inputs, or by a
 //! linked file.
 //!
 //! Inputs tell every name that code refers to, by their relocations. A linked file tells the direct calls of its code, on the
@@ -15,20 +15,20 @@ use std::collections::HashMap;
 /// The functions of a build, and what their code refers to.
 #[derive(Debug, Clone)]
 pub struct Code<'a> {
-    pub(super) functions: Vec<Function<'a>>,
+    pub(crate) functions: Vec<Function<'a>>,
     /// What code refers to, index into `functions` and into `mentioned`.
-    pub(super) references: Vec<(u32, u32)>,
+    pub(crate) references: Vec<(u32, u32)>,
     /// Names that code refers to, each once.
-    pub(super) mentioned: Vec<&'a str>,
+    pub(crate) mentioned: Vec<&'a str>,
 }
 
 /// A function of a build.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Function<'a> {
-    pub(super) name: &'a str,
-    pub(super) size: u64,
+pub(crate) struct Function<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) size: u64,
     /// What it was compiled in, by number, where that is known.
-    pub(super) unit: Option<usize>,
+    pub(crate) unit: Option<usize>,
 }
 
 impl<'a> Code<'a> {

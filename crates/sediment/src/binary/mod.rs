@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Binary`]: the functions of an ELF file, with sizes and sections, and what identifies the file.
 //!
-//! [`names`] is the only place that knows how symbols and sections are spelled, [`identity`] the one that knows which cluster
-//! of a profile belongs to a binary, [`renamed`] finds functions under new names. Inside, `elf` reads one file, `debug_data` finds
+//! [`names`] is the only place that knows how symbols and sections are spelled. Inside, `elf` reads one file, `debug_data` finds
 //! the symbols that a stripped file has elsewhere, `plt` reads the stubs of the procedure linkage table, and [`address_index`] says
 //! what lies at an address.
 
@@ -11,11 +10,9 @@ pub mod calls;
 pub mod code;
 mod debug_data;
 mod elf;
-pub mod identity;
 pub mod names;
 pub mod objects;
 mod plt;
-pub mod renamed;
 pub mod source_lines;
 
 pub use address_index::AddressIndex;

@@ -13,6 +13,8 @@ pub const LINKER: Linker = Linker {
     name: "gnu-ld",
     summary: "GNU ld 2.43 and later",
     arguments: "-Wl,--section-ordering-file,FILE",
+    // Since 2.43; asked for by its name, as distributions carry later options in earlier versions.
+    is_read_by: |version, help| version.starts_with("GNU ld") && help.contains("--section-ordering-file"),
     wants_calls: false,
     write,
     recognises,

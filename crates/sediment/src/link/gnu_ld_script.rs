@@ -14,6 +14,7 @@ pub const LINKER: Linker = Linker {
     name: "gnu-ld-script",
     summary: "every GNU ld, also before 2.43",
     arguments: "-Wl,-T,FILE",
+    is_read_by: |version, _| version.starts_with("GNU ld"),
     wants_calls: false,
     write,
     recognises,

@@ -15,6 +15,7 @@ pub const LINKER: Linker = Linker {
     name: "gold",
     summary: "gold",
     arguments: "-Wl,--section-ordering-file,FILE",
+    is_read_by: |version, _| version.starts_with("GNU gold"),
     wants_calls: false,
     write,
     recognises,

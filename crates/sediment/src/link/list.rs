@@ -10,6 +10,7 @@ pub const LINKER: Linker = Linker {
     name: "list",
     summary: "people and scripts, one symbol a line",
     arguments: "(no linker reads it under this name)",
+    is_read_by: |_, _| false,
     wants_calls: false,
     write,
     recognises,

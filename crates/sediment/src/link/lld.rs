@@ -13,6 +13,8 @@ pub const LINKER: Linker = Linker {
     name: "lld",
     summary: "lld (LLVM)",
     arguments: "-Wl,--symbol-ordering-file,FILE -Wl,--no-warn-symbol-ordering",
+    // It says of itself, too, that it is compatible with GNU linkers.
+    is_read_by: |version, _| version.contains("LLD"),
     wants_calls: false,
     write,
     recognises,

@@ -13,6 +13,7 @@ pub const LINKER: Linker = Linker {
     name: "lld-call-graph",
     summary: "lld (LLVM), which then makes the order itself",
     arguments: "-Wl,--call-graph-ordering-file,FILE -Wl,--no-warn-symbol-ordering",
+    is_read_by: |_, _| false,
     wants_calls: true,
     write,
     recognises,

@@ -6,8 +6,6 @@
 //! section of docs/linkers.md. `sections` holds what the dialects that name sections share.
 
 mod align;
-pub mod build_log;
-pub mod command_line;
 pub mod gnu_ld;
 pub mod gnu_ld_script;
 pub mod gold;
@@ -16,7 +14,6 @@ pub mod list;
 pub mod lld;
 pub mod lld_call_graph;
 mod objects;
-pub mod plan;
 mod sections;
 
 pub use align::aligned;
@@ -56,6 +53,9 @@ pub struct Linker {
     pub summary: &'static str,
     /// The compiler's arguments that hand the file to the linker; `FILE` stands for its path.
     pub arguments: &'static str,
+    /// Whether the wrapper of a linker writes it for one that prints this first line for `--version`, and this for `--help`. The first
+    /// of the table is taken.
+    pub is_read_by: fn(version: &str, help: &str) -> bool,
     /// Whether it writes calls, of which the linker makes an order: [`Placement::calls`].
     pub wants_calls: bool,
     /// Writes the placements; what the dialect cannot express is left out and counted.

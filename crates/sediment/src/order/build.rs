@@ -3,9 +3,10 @@
 
 use super::unprofiled;
 use crate::binary::objects::{Finder, ObjectFunction, Objects};
-use crate::binary::{Binary, BinaryFunction, SymbolSource, identity};
+use crate::binary::{Binary, BinaryFunction, SymbolSource};
 use crate::callgraph::{CallEdge, CallGraph, FunctionId};
 use crate::error::{Error, Losses, Result};
+use crate::matching::identity;
 use crate::profile::{EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Heat, Profile};
 use std::collections::HashMap;
 

@@ -2,9 +2,9 @@
 //! What a binary and a profile tell about functions: where they are, and how much they weigh.
 
 use super::Basis;
-use crate::binary::identity::{self, Match};
 use crate::binary::{Binary, BinaryFunction, names};
 use crate::error::{Error, Result};
+use crate::matching::identity::{self, Match};
 use crate::profile::{FunctionIndex, Heat, Profile};
 use std::collections::{BTreeMap, HashMap, HashSet};
 

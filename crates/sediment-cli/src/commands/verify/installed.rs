@@ -7,7 +7,8 @@
 //! of its code; the one of its name. A file that another output is at least as likely to be is none of this one's.
 
 use crate::files;
-use sediment::binary::{build_id, code_sections, identity};
+use sediment::binary::{build_id, code_sections};
+use sediment::matching::identity;
 use sediment::{Error, Result};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};

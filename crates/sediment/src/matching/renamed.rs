@@ -18,8 +18,8 @@
 //!
 //! What is found is likely, not certain. A wrong guess costs a place among the hot functions for one that does not run.
 
-use super::code::Code;
-use super::names;
+use crate::binary::code::Code;
+use crate::binary::names;
 use crate::profile::{FunctionIndex, Profile};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -320,8 +320,8 @@ fn are_alike(a: &str, b: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::objects::{ObjectFunction, ObjectPath, Objects};
     use super::*;
+    use crate::binary::objects::{ObjectFunction, ObjectPath, Objects};
     use crate::profile::FunctionKey;
 
     /// Functions of two objects, each with its size and what it refers to.

@@ -3,7 +3,7 @@
 //! be told besides the order. It decides by values alone; the program asks the linker, finds files and starts processes.
 
 use super::command_line::{Incomplete, LinkLine};
-use super::{Linker, gnu_ld, gnu_ld_script, gold, lld};
+use crate::link::{self, LINKERS, Linker, gnu_ld_script};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
@@ -65,7 +65,7 @@ pub fn left_alone(line: &LinkLine, folder: &OsStr) -> Option<Left> {
 #[must_use]
 pub fn is_order(script: &str) -> bool {
     let inserts = script.split_whitespace().any(|word| word == "INSERT");
-    inserts && super::read(script).is_ok_and(|(linker, _)| linker.name == gnu_ld_script::LINKER.name)
+    inserts && link::read(script).is_ok_and(|(linker, _)| linker.name == gnu_ld_script::LINKER.name)
 }
 
 /// Names that configure scripts give to what they try out: autoconf's `conftest`, CMake's `cmTC_1a2b3` and folders, Meson's
@@ -94,18 +94,10 @@ fn is_test(line: &LinkLine, folder: &OsStr) -> bool {
 /// # Errors
 /// With a sentence where it cannot order functions.
 pub fn dialect(version: &str, help: &str) -> Result<&'static Linker, String> {
-    // Each of the others calls itself compatible with GNU ld.
-    if version.starts_with("GNU gold") {
-        Ok(&gold::LINKER)
-    } else if version.starts_with("GNU ld") {
-        // Since 2.43; asked for by its name, as distributions carry later options in earlier versions.
-        Ok(if help.contains("--section-ordering-file") { &gnu_ld::LINKER } else { &gnu_ld_script::LINKER })
-    } else if version.contains("LLD") {
-        Ok(&lld::LINKER)
-    } else {
+    LINKERS.iter().find(|linker| (linker.is_read_by)(version, help)).ok_or_else(|| {
         let name = version.split_whitespace().next().unwrap_or("it");
-        Err(format!("this linker cannot order functions ({name}); linking as usual"))
-    }
+        format!("this linker cannot order functions ({name}); linking as usual")
+    })
 }
 
 /// Whether a linker, by the first line that it prints for `--version`, orders code as it finds it, so that one object which GNU ld made of
@@ -231,6 +223,7 @@ pub fn targets(emulation: &str) -> Option<(&'static str, &'static [&'static str]
 mod tests {
     use super::super::command_line::{self, Response};
     use super::*;
+    use crate::link::{gnu_ld, gold, lld};
 
     fn left(words: &[&str], folder: &str) -> Option<Left> {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();

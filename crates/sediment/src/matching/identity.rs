@@ -5,7 +5,7 @@
 //! another version, under another name, a debug file without a soname, or lie in a build folder under a name that it will not be
 //! installed by. The rules go from what cannot mislead to what may.
 
-use super::Binary;
+use crate::binary::Binary;
 use crate::profile::Profile;
 use std::collections::HashSet;
 
