@@ -3,7 +3,7 @@
 //! machine cannot do it.
 
 use sediment::ErrorKind;
-use sediment::measure::command::Outcome;
+use sediment_process::command::Outcome;
 
 /// A number that this process ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

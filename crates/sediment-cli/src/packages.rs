@@ -3,9 +3,9 @@
 //! reports. It is asked by its own commands.
 
 use crate::files;
-use sediment::measure::Command;
-use sediment::measure::command::run;
 use sediment::{Error, ErrorKind, Result};
+use sediment_process::Command;
+use sediment_process::command::run;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};

@@ -6,13 +6,13 @@ use crate::exit::ExitCode;
 use crate::files::{SystemFiles, Workshop};
 use crate::ui::Ui;
 use clap::Args;
-use sediment::measure::command::Outcome;
 use sediment::read::{self, Recording};
 use sediment::record::breakpoints::{self, Rates, apart};
 use sediment::record::{self, Job, Kept, Progress, RECORDERS, Recorder, Settings, Target, Until};
 use sediment::resolve::{self, Resolved};
 use sediment::trace::Sequence;
 use sediment::{Error, ErrorKind, Result};
+use sediment_process::command::Outcome;
 use std::time::Duration;
 
 mod front;

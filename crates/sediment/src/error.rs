@@ -136,6 +136,21 @@ impl Error {
     }
 }
 
+impl From<sediment_process::Error> for Error {
+    fn from(error: sediment_process::Error) -> Self {
+        let kind = match error.kind() {
+            sediment_process::ErrorKind::Unsupported => ErrorKind::Unsupported,
+            sediment_process::ErrorKind::Interrupted => ErrorKind::Interrupted,
+            _ => ErrorKind::Failed,
+        };
+        let this = Self::new(kind, error.to_string());
+        match error.hint() {
+            Some(hint) => this.with_hint(hint),
+            None => this,
+        }
+    }
+}
+
 impl fmt::Display for Error {
     /// `input:line: message (found "…")`. Names and quotes are raw: whoever prints passes the text through
     /// [`crate::escape::terminal`].

@@ -11,11 +11,6 @@ mod perf_text;
 mod profile;
 #[path = "shared_data/readers.rs"]
 mod readers;
-#[path = "support/seeds.rs"]
-#[allow(dead_code)] // other tests use the rest
-mod seeds;
-#[path = "shared_data/seeds.rs"]
-mod seeds_cases;
 mod support;
 
 use libtest_mimic::Arguments;
@@ -26,6 +21,5 @@ fn main() {
     cases.extend(profile::cases());
     cases.extend(perf_data::cases());
     cases.extend(perf_text::cases());
-    cases.extend(seeds_cases::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }

@@ -25,8 +25,6 @@ mod link;
 mod lld;
 #[path = "toolchain/llvm.rs"]
 mod llvm;
-#[path = "toolchain/measure.rs"]
-mod measure;
 #[path = "toolchain/perf_data.rs"]
 mod perf_data;
 #[path = "support/perf_data_writer.rs"]
@@ -65,7 +63,6 @@ fn main() {
     cases.extend(layout::cases());
     cases.extend(link::cases());
     cases.extend(llvm::cases());
-    cases.extend(measure::cases());
     cases.extend(perf_data::cases());
     cases.extend(readers::cases());
     cases.extend(perf_text::cases());

@@ -7,9 +7,9 @@
 use crate::demo::toolchain;
 use crate::ui::Ui;
 use sediment::link::{Linker, gnu_ld};
-use sediment::measure::Command;
-use sediment::measure::command::run as run_command;
 use sediment::{Error, ErrorKind, Result};
+use sediment_process::Command;
+use sediment_process::command::run as run_command;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -3,9 +3,9 @@
 
 use super::program::{FILES, FUNCTIONS, HOT_FUNCTIONS};
 use super::toolchain::Toolchain;
-use sediment::measure::pairs::Spread;
-use sediment::measure::{Reading, Unit};
 use sediment::verify::Report;
+use sediment_eval::measure::pairs::Spread;
+use sediment_eval::measure::{Reading, Unit};
 use std::fmt::Write;
 
 /// A quantity of both programs.

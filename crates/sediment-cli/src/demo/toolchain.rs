@@ -2,10 +2,10 @@
 //! The C compiler and the linker of this machine, and the dialect in which that linker takes an order.
 
 use sediment::link::Linker;
-use sediment::measure::Command;
-use sediment::measure::command::{probe, run};
 use sediment::wrapper::plan;
 use sediment::{Error, ErrorKind, Result};
+use sediment_process::Command;
+use sediment_process::command::{probe, run};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::Mutex;
@@ -115,7 +115,8 @@ impl Toolchain {
 
     fn run(&self, arguments: impl IntoIterator<Item = OsString>, folder: &Path) -> Result<()> {
         let command = Command::new(&self.compiler, folder, TIME_LIMIT).with_arguments(arguments);
-        run(&command, 0)?.successful(&command).map(drop)
+        run(&command, 0)?.successful(&command)?;
+        Ok(())
     }
 }
 
@@ -143,7 +144,7 @@ fn find_compiler(named: Option<&OsStr>) -> Result<(OsString, String)> {
     for name in names {
         match probe(&name, &["--version"], COMPILER_HINT) {
             Ok(version) => return Ok((name, version)),
-            Err(error) => last = Some(error),
+            Err(error) => last = Some(Error::from(error)),
         }
     }
     Err(last.unwrap_or_else(|| Error::new(ErrorKind::Unsupported, "no C compiler was found")))

@@ -2,8 +2,8 @@
 //! The file of an experiment: written line by line, so that nothing measured is lost.
 
 use super::display;
-use sediment::compare::run::Journal;
 use sediment::{Error, Result};
+use sediment_eval::run::Journal;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};

@@ -5,10 +5,10 @@ use crate::exit::{self, ExitCode};
 use crate::files;
 use crate::ui::Ui;
 use nix::unistd::{getpid, getsid};
-use sediment::measure::Stop;
-use sediment::measure::command::Outcome;
 use sediment::record::breakpoints::apart::Front;
 use sediment::{Error, Result};
+use sediment_process::Stop;
+use sediment_process::command::Outcome;
 use signal_hook::consts::signal;
 use signal_hook::iterator::Signals;
 

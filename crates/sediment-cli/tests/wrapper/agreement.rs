@@ -13,32 +13,25 @@ use std::process::Command;
 
 pub fn cases() -> Vec<Trial> {
     let gcc = Need::Program("gcc");
-    PROFILES
-        .iter()
-        .map(|(name, profile)| case(&format!("same_order_{name}"), &[gcc], move || agree(&[&profile()])))
-        .chain([case("same_order_several_profiles", &[gcc], || {
-            agree(
-                &PROFILES
-                    .iter()
-                    .map(|(_, profile)| profile())
-                    .collect::<Vec<_>>()
-                    .iter()
-                    .map(String::as_str)
-                    .collect::<Vec<_>>(),
-            );
-        })])
-        .collect()
+    let alone = |(name, parts): &(&str, &'static [&'static str])| {
+        let parts = *parts;
+        case(&format!("same_order_{name}"), &[gcc], move || agree(&[profile(parts)]))
+    };
+    let several = case("same_order_several_profiles", &[gcc], || {
+        agree(&PROFILES.iter().map(|(_, parts)| profile(parts)).collect::<Vec<_>>());
+    });
+    PROFILES.iter().map(alone).chain([several]).collect()
 }
 
 /// What a profile may know.
-const PROFILES: &[(&str, fn() -> String)] = &[
-    ("recording", || profile(&[RECORDED])),
-    ("recording_and_compilers_graph", || profile(&[RECORDED, ESTIMATED])),
-    ("compilers_graph", || profile(&[ESTIMATED])),
-    ("first_uses", || profile(&[FIRST_USES])),
-    ("recording_and_first_uses", || profile(&[RECORDED, FIRST_USES])),
-    ("near_pairs", || profile(&[NEAR])),
-    ("all", || profile(&[RECORDED, ESTIMATED, FIRST_USES, NEAR])),
+const PROFILES: &[(&str, &[&str])] = &[
+    ("recording", &[RECORDED]),
+    ("recording_and_compilers_graph", &[RECORDED, ESTIMATED]),
+    ("compilers_graph", &[ESTIMATED]),
+    ("first_uses", &[FIRST_USES]),
+    ("recording_and_first_uses", &[RECORDED, FIRST_USES]),
+    ("near_pairs", &[NEAR]),
+    ("all", &[RECORDED, ESTIMATED, FIRST_USES, NEAR]),
 ];
 
 /// Calls between functions of both files, one that is not there, and of no program.
@@ -83,7 +76,7 @@ fn profile(parts: &[&str]) -> String {
     text
 }
 
-fn agree(profiles: &[&str]) {
+fn agree(profiles: &[String]) {
     let build = Build::new();
     let files: Vec<String> = (0..profiles.len()).map(|number| format!("p{number}.gv")).collect();
     for (file, text) in files.iter().zip(profiles) {

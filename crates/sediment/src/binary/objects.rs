@@ -71,10 +71,10 @@ impl ObjectFunction {
     #[must_use]
     pub fn unordered_place(&self) -> (usize, usize, usize, u64) {
         const BEFORE: [&str; 4] = [".text.unlikely", ".text.exit", ".text.startup", ".text.hot"];
-        let of_kind = |kind: &&str| {
-            self.section.strip_prefix(*kind).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        let of_kind = |kind: &str| {
+            self.section.strip_prefix(kind).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
-        let kind = BEFORE.iter().position(|kind| of_kind(&kind)).unwrap_or(BEFORE.len());
+        let kind = BEFORE.iter().position(|kind| of_kind(kind)).unwrap_or(BEFORE.len());
         (kind, self.path, self.place.0, self.place.1)
     }
 }

@@ -3,9 +3,9 @@
 
 use super::{Job, Progress, Until};
 use crate::error::{Error, ErrorKind, Result};
-use crate::measure::command::Outcome;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use sediment_process::command::Outcome;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::thread::sleep;

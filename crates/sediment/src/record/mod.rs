@@ -12,8 +12,8 @@ pub mod valgrind;
 
 use crate::binary::Files;
 use crate::error::{Error, ErrorKind, Result};
-use crate::measure::command::{Outcome, Stop};
 use crate::read::{Recording, Step};
+use sediment_process::command::{Outcome, Stop};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@
 use super::attend::attend;
 use super::{Job, Kept, Recorded, Recorder, Settings, Target, Until};
 use crate::error::{Error, ErrorKind, Result};
-use crate::measure::command::probe;
+use sediment_process::command::probe;
 use std::process::Command;
 
 /// Branch records.

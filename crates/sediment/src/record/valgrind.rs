@@ -7,9 +7,9 @@
 use super::attend::attend;
 use super::{Job, Kept, Recorded, Recorder, Settings, Target, Until};
 use crate::error::{Error, ErrorKind, Result};
-use crate::measure::VALGRIND_HINT;
-use crate::measure::command::Outcome;
-use crate::measure::command::{Command, argument, probe, run};
+use sediment_process::VALGRIND_HINT;
+use sediment_process::command::Outcome;
+use sediment_process::command::{Command, argument, probe, run};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -35,7 +35,7 @@ pub struct RecordedFile {
 }
 
 fn available() -> Result<()> {
-    probe("valgrind", &["--version"], VALGRIND_HINT).map(drop)
+    Ok(probe("valgrind", &["--version"], VALGRIND_HINT).map(drop)?)
 }
 
 fn suits(target: &Target, settings: &Settings) -> Result<()> {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Views of finished values for people and programs: text in, text out, every name through [`crate::escape`].
 
-pub mod experiment;
 pub mod layout;
-mod page;
+pub mod page;
 
 /// JSON with every character beyond printable ASCII, which only strings can hold, as `\\uXXXX`: no name in it can speak to a
 /// terminal.

@@ -4,7 +4,8 @@
 use crate::escape;
 
 /// A whole page. The title is any text, style and body are ready to stand in the file.
-pub(super) fn page(title: &str, style: &str, body: &str) -> String {
+#[must_use]
+pub fn page(title: &str, style: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\

@@ -4,13 +4,13 @@
 use crate::files::{self, JournalFile, SystemFiles};
 use crate::ui::Ui;
 use sediment::binary::Binary;
-use sediment::compare::plan::{self, CommandLine, Placeholders, Plan, Source};
-use sediment::compare::run::Journal;
-use sediment::compare::run::journal::{self, Recorded};
-use sediment::measure::command::{Outcome, observe};
-use sediment::measure::{Command, Stop};
 use sediment::random::Generator;
 use sediment::{Error, Result};
+use sediment_eval::plan::{self, CommandLine, Placeholders, Plan, Source};
+use sediment_eval::run::Journal;
+use sediment_eval::run::journal::{self, Recorded};
+use sediment_process::command::{Outcome, observe};
+use sediment_process::{Command, Stop};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -221,7 +221,8 @@ impl Maker<'_> {
                 source.as_os_str().to_owned(),
             ])
             .stopped_by(self.stop);
-        observe(&command, 0)?.successful(&command).map(drop)
+        observe(&command, 0)?.successful(&command)?;
+        Ok(())
     }
 
     fn run(
@@ -247,8 +248,8 @@ impl Maker<'_> {
             Ok(_) => return Ok(()),
             Err(error) => error,
         };
-        if error.kind() == sediment::ErrorKind::Interrupted {
-            return Err(error);
+        if error.kind() == sediment_process::ErrorKind::Interrupted {
+            return Err(error.into());
         }
         let hint = if said.is_empty() { "it printed nothing".to_owned() } else { said.join("\n") };
         Err(Error::failed(format!("the {what} of {variant} failed: {error}")).with_hint(hint))

@@ -5,9 +5,9 @@ use super::output::Output;
 use super::session;
 use crate::ui::Ui;
 use clap::Args;
-use sediment::compare::plan;
 use sediment::escape::toml;
 use sediment::{Error, ErrorKind, Result};
+use sediment_eval::plan;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 

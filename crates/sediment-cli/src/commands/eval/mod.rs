@@ -71,7 +71,7 @@ struct Limits {
 }
 
 impl Limits {
-    fn apply(&self, plan: &mut sediment::compare::plan::Plan) {
+    fn apply(&self, plan: &mut sediment_eval::plan::Plan) {
         let run = &mut plan.run;
         run.blocks = self.blocks.unwrap_or(run.blocks);
         run.pilot = run.pilot.min(run.blocks);

@@ -5,8 +5,8 @@ use crate::files;
 use crate::ui::Ui;
 use clap::{Args, ValueEnum};
 use sediment::Result;
-use sediment::compare::{Analysis, Experiment, analyse};
-use sediment::report::experiment::{self as report, STYLES, Style};
+use sediment_eval::report::{self as report, STYLES, Style};
+use sediment_eval::{Analysis, Experiment, analyse};
 use std::path::PathBuf;
 
 /// How a report is written.

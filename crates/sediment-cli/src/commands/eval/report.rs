@@ -5,9 +5,9 @@ use super::output::Output;
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
-use sediment::compare::run::journal;
-use sediment::compare::{Experiment, Phase};
 use sediment::{Error, Result};
+use sediment_eval::run::journal;
+use sediment_eval::{Experiment, Phase};
 use std::path::{Path, PathBuf};
 
 /// Report on an experiment, or on what there is of it

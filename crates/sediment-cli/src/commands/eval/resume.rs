@@ -6,8 +6,8 @@ use super::{Limits, session};
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
-use sediment::compare::run::journal;
 use sediment::{Error, ErrorKind, Result};
+use sediment_eval::run::journal;
 use std::path::PathBuf;
 
 /// Go on with an experiment that was broken off, or spend a larger budget on it

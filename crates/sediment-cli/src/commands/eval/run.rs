@@ -6,8 +6,8 @@ use super::{Limits, session};
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
-use sediment::compare::plan;
 use sediment::{Error, Result};
+use sediment_eval::plan;
 use std::path::{Path, PathBuf};
 
 /// Build, run and judge what a plan says

@@ -7,9 +7,9 @@ use super::{Change, Common, profiles_for, propose, read_recipe};
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
-use sediment::measure::Command;
-use sediment::measure::command::run as run_command;
 use sediment::{Error, Result};
+use sediment_process::Command;
+use sediment_process::command::run as run_command;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -4,8 +4,8 @@
 use crate::files::{self, TemporaryFolder};
 use sediment::Result;
 use sediment::binary::{Binary, Files, SymbolSource, build_id, debug_link_checksum};
-use sediment::measure::command::{Command, run};
 use sediment::verify::same::Check;
+use sediment_process::command::{Command, run};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
@@ -51,7 +51,8 @@ fn apart(file: &Path) -> Result<Apart> {
     let tool = |name: &str, arguments: &[&str]| -> Result<()> {
         let command =
             Command::new(name, folder.path(), PATIENCE).with_arguments(arguments.iter().map(OsStr::new));
-        run(&command, 0)?.successful(&command).map(drop)
+        run(&command, 0)?.successful(&command)?;
+        Ok(())
     };
     tool("objcopy", &["--only-keep-debug", "linked", "linked.debug"])?;
     tool("strip", &["--strip-all", "-o", "stripped", "linked"])?;

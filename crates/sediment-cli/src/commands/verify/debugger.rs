@@ -3,9 +3,9 @@
 //! for, who called a function when it ran first. For breakpoints gdb reads the files, and runs nothing.
 
 use sediment::binary::source_lines::SourceLine;
-use sediment::measure::command::{Command, Outcome, observe, run};
 use sediment::verify::same::Check;
 use sediment::{Error, ErrorKind, Result, escape};
+use sediment_process::command::{Command, Outcome, observe, run};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;

@@ -15,12 +15,12 @@
 
 use super::system::{self, Waiting};
 use crate::error::{Error, Result};
-use crate::measure::Stop;
-use crate::measure::command::Outcome;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, setsid};
+use sediment_process::Stop;
+use sediment_process::command::Outcome;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};

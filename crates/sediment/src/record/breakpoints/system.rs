@@ -4,12 +4,9 @@
 
 #![allow(unsafe_code)]
 
-pub(super) use crate::measure::trace::{Resume, Status, look, resume, wait};
+pub(super) use sediment_process::trace::{Resume, Status, look, resume, wait};
 
 use super::machine::Registers;
-use crate::measure::Stop;
-use crate::measure::inherited::ignores_sigpipe;
-use crate::measure::trace::wait_for;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::libc;
@@ -19,6 +16,9 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timer::{Expiration, Timer, TimerSetTimeFlags};
 use nix::time::ClockId;
 use nix::unistd::{ForkResult, Pid, fork, gettid, pipe2};
+use sediment_process::Stop;
+use sediment_process::inherited::ignores_sigpipe;
+use sediment_process::trace::wait_for;
 use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -85,7 +85,7 @@ pub(super) struct World {
     pub(super) memories: Vec<Rc<RefCell<Space>>>,
     pub(super) next: i32,
     pub(super) chooser: Chooser,
-    pub(super) stop: crate::measure::Stop,
+    pub(super) stop: sediment_process::Stop,
     /// How many alarms, kills and ends of the recording may come.
     pub(super) alarms: u32,
     pub(super) kills: u32,
@@ -141,7 +141,7 @@ impl World {
             memories: vec![memory],
             next: 10,
             chooser,
-            stop: crate::measure::Stop::new(),
+            stop: sediment_process::Stop::new(),
             alarms: 2,
             kills: 1,
             asks: 1,

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From an [`Experiment`] to an [`Analysis`]: every metric of every build described and compared with the baseline, a verdict
+//! on the headline, and what a reader must know before the figures.
+
+use super::comparison::{Comparison, Manner, Scale, common_blocks, compare, links, percent};
+use super::data::{Experiment, Metric, MetricKind, Probe, Variant};
+use super::derive::{derive, explains_only, per_work};
+use super::factors::{FactorEffect, factor_effects};
+use super::samples::{self, Group};
+use super::statistics::components::{Components, components};
+use super::statistics::drift::{Run, Steadiness, steadiness};
+use super::statistics::{Description, Interval, multiplicity};
+use super::verdict::{Judgement, Rule, Verdict, judge};
+use sediment::error::{Error, ErrorKind, Result};
+
+/// What follows from an experiment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Analysis {
+    /// The builds, as in the experiment.
+    pub variants: Vec<Variant>,
+    /// Index of the baseline.
+    pub baseline: usize,
+    /// The metrics that were read, and behind them those that follow.
+    pub metrics: Vec<Metric>,
+    /// Relative difference below which builds count as equivalent.
+    pub margin: f64,
+    /// Confidence of the intervals.
+    pub confidence: f64,
+    /// Workload by workload, in the order of the experiment.
+    pub workloads: Vec<WorkloadAnalysis>,
+    /// What a reader must know before the figures, each a sentence without a full stop.
+    pub warnings: Vec<String>,
+}
+
+/// One workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkloadAnalysis {
+    /// Its name.
+    pub name: String,
+    /// The metric that decides, as an index: the primary one, per unit of work where that is counted. None where it is absent.
+    pub headline: Option<usize>,
+    /// Every metric, in the order of [`Analysis::metrics`].
+    pub metrics: Vec<MetricAnalysis>,
+    /// A verdict for every build but the baseline and the probes.
+    pub judgements: Vec<Judgement>,
+    /// By how much builds of the same thing differed on the headline; None without probes.
+    pub noise_floor: Option<NoiseFloor>,
+    /// The split of the headline's variance between links and runs; None unless there are layout replicas.
+    pub components: Option<Components>,
+    /// Whether the machine stood still, by the headline.
+    pub steadiness: Option<Steadiness>,
+    /// On the headline, every two builds but those with the baseline; p-values are adjusted over these, after Holm.
+    pub pairs: Vec<Comparison>,
+    /// Effects of the factors on the headline; None without factors, or why there are none.
+    pub factors: Option<std::result::Result<Vec<FactorEffect>, String>>,
+    /// What a reader must know, each a sentence without a full stop.
+    pub warnings: Vec<String>,
+    /// What to do, as one or more sentences.
+    pub recommendation: String,
+}
+
+/// One metric in one workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetricAnalysis {
+    /// What its comparisons are measured in.
+    pub scale: Scale,
+    /// Its values by build; None where it was not read.
+    pub groups: Vec<Option<Description>>,
+    /// Its comparison with the baseline by build; None for the baseline, and where it was not read of both.
+    pub comparisons: Vec<Option<Comparison>>,
+}
+
+/// By how much builds of the same thing differed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NoiseFloor {
+    /// The largest of the estimates, as the size of a log-ratio.
+    pub size: f64,
+    /// Every probe, with its interval.
+    pub probes: Vec<(usize, Interval)>,
+}
+
+impl WorkloadAnalysis {
+    /// A build beside the baseline on the headline.
+    #[must_use]
+    pub fn headline_comparison(&self, variant: usize) -> Option<&Comparison> {
+        self.metrics.get(self.headline?)?.comparisons.get(variant)?.as_ref()
+    }
+}
+
+/// Analyses an experiment.
+///
+/// # Errors
+/// When there are fewer than two builds, the primary metric is neither read, derived nor listed as absent, an index leads
+/// nowhere, a value is not finite, or a block has two runs of one link.
+pub fn analyse(experiment: &Experiment) -> Result<Analysis> {
+    samples::check(experiment)?;
+    let whole = derive(experiment);
+    check_primary(&whole)?;
+    let mut analysis = Analysis {
+        variants: whole.variants.clone(),
+        baseline: whole.baseline,
+        metrics: whole.metrics.clone(),
+        margin: whole.margin,
+        confidence: whole.confidence,
+        workloads: Vec::new(),
+        warnings: Vec::new(),
+    };
+    for workload in 0..whole.workloads.len() {
+        analysis.workloads.push(analyse_workload(&whole, workload));
+    }
+    let builds = whole.variants.iter().filter(|variant| variant.probe.is_none());
+    if builds.map(|variant| variant.replicas).max().unwrap_or(1) <= 1 {
+        analysis.warnings.push("single layout: does not separate luck from layout".to_owned());
+    }
+    if explains_only(&whole.primary) {
+        analysis.warnings.push(format!(
+            "{} explains a result and cannot be one: it also improves when a build does more for the same work",
+            whole.primary
+        ));
+    }
+    Ok(analysis)
+}
+
+fn check_primary(whole: &Experiment) -> Result<()> {
+    let known = whole.metrics.iter().any(|metric| metric.name == whole.primary);
+    if known || whole.absent.contains_key(&whole.primary) {
+        return Ok(());
+    }
+    let names: Vec<&str> = whole.metrics.iter().map(|metric| metric.name.as_str()).collect();
+    Err(Error::new(ErrorKind::Usage, format!("the primary metric {} was not read", whole.primary))
+        .with_hint(format!("there are: {}", names.join(", "))))
+}
+
+/// The metric that decides in this workload.
+fn headline(whole: &Experiment, workload: usize) -> Option<usize> {
+    let read = |name: &str| {
+        let at = whole.metrics.iter().position(|metric| metric.name == name)?;
+        let groups = samples::groups(whole, workload, name);
+        groups.iter().any(|group| *group != Group::Nothing).then_some(at)
+    };
+    let normalised =
+        whole.workloads[workload].work.as_ref().and_then(|work| read(&per_work(&whole.primary, work)));
+    normalised.or_else(|| read(&whole.primary))
+}
+
+fn analyse_workload(whole: &Experiment, workload: usize) -> WorkloadAnalysis {
+    let headline = headline(whole, workload);
+    let mut metrics: Vec<MetricAnalysis> = whole
+        .metrics
+        .iter()
+        .enumerate()
+        .map(|(at, metric)| analyse_metric(whole, workload, metric, headline == Some(at)))
+        .collect();
+    adjust(whole, &mut metrics, headline);
+    let mut found = WorkloadAnalysis {
+        name: whole.workloads[workload].name.clone(),
+        headline,
+        metrics,
+        judgements: Vec::new(),
+        noise_floor: None,
+        components: None,
+        steadiness: None,
+        pairs: Vec::new(),
+        factors: None,
+        warnings: Vec::new(),
+        recommendation: String::new(),
+    };
+    if let Some(at) = headline {
+        let groups = samples::groups(whole, workload, &whole.metrics[at].name);
+        let scale = found.metrics[at].scale;
+        found.noise_floor = noise_floor(whole, &found.metrics[at]);
+        found.components = split(whole, scale, &groups);
+        found.steadiness = steady(scale, &groups);
+        found.pairs = pairs(whole, scale, &groups);
+        found.factors = factor_effects(whole, scale, &groups);
+    }
+    found.judgements = judgements(whole, workload, &found);
+    found.warnings = super::advice::warnings(whole, workload, &found);
+    found.recommendation = super::advice::recommendation(whole, &found);
+    found
+}
+
+fn analyse_metric(whole: &Experiment, workload: usize, metric: &Metric, is_headline: bool) -> MetricAnalysis {
+    let groups = samples::groups(whole, workload, &metric.name);
+    let scale = samples::scale(&groups);
+    let base = &groups[whole.baseline];
+    let comparisons = whole
+        .variants
+        .iter()
+        .enumerate()
+        .map(|(variant, build)| {
+            if variant == whole.baseline {
+                return None;
+            }
+            // A probe has one link; the file it is a twin of is the baseline's first.
+            let only_link = build.probe.map(|_| 0);
+            let manner = Manner { experiment: whole, scale, only_link, bootstrap: is_headline };
+            compare(manner, variant, &groups[variant], whole.baseline, base)
+        })
+        .collect();
+    MetricAnalysis { scale, groups: groups.iter().map(Group::description).collect(), comparisons }
+}
+
+/// Adjusts p-values: Holm over the builds for the headline; Benjamini and Hochberg over builds and all other metrics, measured and
+/// simulated ones each by themselves.
+fn adjust(whole: &Experiment, metrics: &mut [MetricAnalysis], headline: Option<usize>) {
+    let is_build = |variant: usize| whole.variants[variant].probe.is_none();
+    let simulated = |at: usize| whole.metrics[at].kind == MetricKind::Simulated;
+    let mut families: [Vec<(usize, usize)>; 3] = Default::default();
+    for (at, metric) in metrics.iter().enumerate() {
+        for (variant, comparison) in metric.comparisons.iter().enumerate() {
+            let tested = comparison.as_ref().is_some_and(|found| found.effect.is_some());
+            if tested && is_build(variant) {
+                let family = if headline == Some(at) { 0 } else { 1 + usize::from(simulated(at)) };
+                families[family].push((at, variant));
+            }
+        }
+    }
+    for (number, family) in families.iter().enumerate() {
+        let p: Vec<f64> = family
+            .iter()
+            .filter_map(|(at, variant)| metrics[*at].comparisons[*variant].as_ref().and_then(Comparison::p))
+            .collect();
+        let adjusted =
+            if number == 0 { multiplicity::holm(&p) } else { multiplicity::benjamini_hochberg(&p) };
+        for ((at, variant), p) in family.iter().zip(adjusted) {
+            if let Some(comparison) = &mut metrics[*at].comparisons[*variant] {
+                comparison.adjusted_p = Some(p);
+            }
+        }
+    }
+}
+
+fn noise_floor(whole: &Experiment, headline: &MetricAnalysis) -> Option<NoiseFloor> {
+    if headline.scale != Scale::Logarithm {
+        return None;
+    }
+    let probes: Vec<(usize, Interval)> = headline
+        .comparisons
+        .iter()
+        .flatten()
+        .filter(|comparison| whole.variants[comparison.variant].probe.is_some())
+        .filter_map(|comparison| Some((comparison.variant, comparison.effect?.interval)))
+        .collect();
+    let size = probes.iter().map(|(_, interval)| interval.estimate.abs()).reduce(f64::max)?;
+    Some(NoiseFloor { size, probes })
+}
+
+fn judgements(whole: &Experiment, workload: usize, found: &WorkloadAnalysis) -> Vec<Judgement> {
+    let judged: Vec<usize> = (0..whole.variants.len())
+        .filter(|variant| *variant != whole.baseline && whole.variants[*variant].probe.is_none())
+        .collect();
+    let with_p: Vec<(usize, f64)> = judged
+        .iter()
+        .filter_map(|variant| Some((*variant, found.headline_comparison(*variant)?.equivalence_p?)))
+        .collect();
+    let equivalent = multiplicity::holm(&with_p.iter().map(|(_, p)| *p).collect::<Vec<_>>());
+    let gaps = gaps(whole, workload, found);
+    judged
+        .iter()
+        .map(|variant| {
+            let rule = Rule {
+                direction: found
+                    .headline
+                    .map_or(super::Direction::LowerIsBetter, |at| whole.metrics[at].direction),
+                margin: whole.margin,
+                confidence: whole.confidence,
+                floor: found.noise_floor.as_ref(),
+                family: judged.len(),
+                simulated: found.headline.is_some_and(|at| whole.metrics[at].kind == MetricKind::Simulated),
+                gaps: gaps[*variant].as_deref().or(gaps[whole.baseline].as_deref()),
+            };
+            let place = with_p.iter().position(|(other, _)| other == variant);
+            let mut judgement =
+                judge(rule, found.headline_comparison(*variant), place.map(|at| equivalent[at]));
+            if found.headline.is_none() {
+                judgement.reason = match whole.absent.get(&whole.primary) {
+                    Some(why) => format!("{} could not be read: {why}", whole.primary),
+                    None => format!("{} was not read in this workload", whole.primary),
+                };
+            }
+            Judgement { variant: *variant, ..judgement }
+        })
+        .collect()
+}
+
+/// By build, what to say where more than a tenth of its runs lack the headline.
+fn gaps(whole: &Experiment, workload: usize, found: &WorkloadAnalysis) -> Vec<Option<String>> {
+    let Some(metric) = found.headline.map(|at| &whole.metrics[at].name) else {
+        return vec![None; whole.variants.len()];
+    };
+    let counts = samples::coverage(whole, workload, metric);
+    let each = counts.iter().zip(&whole.variants).map(|((read, all), build)| {
+        ((all - read) * 10 > *all)
+            .then(|| format!("{metric} was read in {read} of {all} runs of {}", build.name))
+    });
+    each.collect()
+}
+
+/// Every two builds but those with the baseline.
+fn pairs(whole: &Experiment, scale: Scale, groups: &[Group]) -> Vec<Comparison> {
+    let builds: Vec<usize> = (0..groups.len())
+        .filter(|variant| *variant != whole.baseline && whole.variants[*variant].probe.is_none())
+        .collect();
+    let manner = Manner { experiment: whole, scale, only_link: None, bootstrap: false };
+    let mut found = Vec::new();
+    for (place, against) in builds.iter().enumerate() {
+        for variant in &builds[place + 1..] {
+            found.extend(compare(manner, *variant, &groups[*variant], *against, &groups[*against]));
+        }
+    }
+    let tested: Vec<usize> = (0..found.len()).filter(|at| found[*at].effect.is_some()).collect();
+    let p: Vec<f64> = tested.iter().filter_map(|at| found[*at].p()).collect();
+    for (at, adjusted) in tested.into_iter().zip(multiplicity::holm(&p)) {
+        found[at].adjusted_p = Some(adjusted);
+    }
+    found
+}
+
+/// The variance between links and within, over the blocks that all links have.
+fn split(whole: &Experiment, scale: Scale, groups: &[Group]) -> Option<Components> {
+    let mut builds = Vec::new();
+    for (group, variant) in groups.iter().zip(&whole.variants) {
+        // The relinked baseline is one more link of it, but has no name there; both probes are left out.
+        if let (Group::Samples(samples), None) = (group, variant.probe) {
+            builds.push(links(scale, samples)?);
+        }
+    }
+    let blocks = common_blocks(builds.iter().flat_map(|links| links.values()))?;
+    let rows: Vec<Vec<Vec<f64>>> = builds
+        .iter()
+        .map(|links| links.values().map(|link| blocks.iter().map(|block| link[block]).collect()).collect())
+        .collect();
+    components(&rows)
+}
+
+fn steady(scale: Scale, groups: &[Group]) -> Option<Steadiness> {
+    let mut links = std::collections::BTreeMap::new();
+    let mut runs: Vec<Run> = Vec::new();
+    for (variant, group) in groups.iter().enumerate() {
+        let Group::Samples(samples) = group else { continue };
+        for sample in samples {
+            sample.block?;
+            let next = links.len();
+            let link = *links.entry((variant, sample.replica)).or_insert(next);
+            runs.push(Run { link, slot: sample.slot, at: sample.at, value: scale.of(sample.value) });
+        }
+    }
+    runs.sort_by(|a, b| a.at.total_cmp(&b.at).then(a.slot.cmp(&b.slot)).then(a.link.cmp(&b.link)));
+    steadiness(&runs)
+}
+
+/// A change in per cent as sentences name it, with the direction in words.
+pub(super) fn in_words(log_ratio: f64, verdict: Verdict) -> String {
+    format!("{:.1} % {}", percent(log_ratio).abs(), verdict.word())
+}
+
+/// What a probe is called in sentences.
+#[must_use]
+pub fn probe_name(probe: Probe) -> &'static str {
+    match probe {
+        Probe::SameFile => "A/A, the same file again",
+        Probe::Relinked => "A/A′, the baseline linked again",
+    }
+}

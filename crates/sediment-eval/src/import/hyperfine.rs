@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! hyperfine's JSON (`--export-json`), of version 1 and of version 2.
+//!
+//! Version 1: `results`, each with `command`, `times` (seconds), and in later releases `memory_usage_byte`, run by run; `user` and
+//! `system` are means. Version 2 (`schema_version` 2): `results`, each with `command`, perhaps a `name`, and `measurements`, an object
+//! for each run that holds `{ "value": …, "unit": … }` by metric, and the exit code. Command and name are the label of a table.
+
+use super::{Imported, Importer, Table, perf_metric};
+use crate::data::Summary;
+use crate::metrics;
+use sediment::error::{Error, Result};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+pub(super) const IMPORTER: Importer = Importer {
+    name: "hyperfine",
+    summary: "hyperfine --export-json, versions 1 and 2; of several commands one is chosen by its label",
+    looks_like: |text| text.trim_start().starts_with('{') && text.contains("\"results\""),
+    read,
+};
+
+fn read(text: &str) -> Result<Vec<Table>> {
+    let document: Value = serde_json::from_str(text)
+        .map_err(|error| Error::at_line(error.line() as u64, format!("this is no JSON: {error}")))?;
+    let results = document
+        .get("results")
+        .and_then(Value::as_array)
+        .ok_or_else(|| Error::failed("no list \"results\" in it: this is no export of hyperfine"))?;
+    results.iter().enumerate().map(|(index, result)| table(index, result)).collect()
+}
+
+fn table(index: usize, result: &Value) -> Result<Table> {
+    let text = |key: &str| result.get(key).and_then(Value::as_str).unwrap_or_default();
+    let label = if text("name").is_empty() {
+        text("command").to_owned()
+    } else {
+        format!("{}: {}", text("name"), text("command"))
+    };
+    let mut imported = Imported::default();
+    if let Some(runs) = result.get("measurements").and_then(Value::as_array) {
+        imported.runs.extend(runs.iter().map(measurement));
+    } else if let Some(times) = result.get("times").and_then(Value::as_array) {
+        let memory = result.get("memory_usage_byte").and_then(Value::as_array);
+        for (place, time) in times.iter().enumerate() {
+            let time = time
+                .as_f64()
+                .ok_or_else(|| Error::failed(format!("result {}: a time is no number", index + 1)))?;
+            let mut values = BTreeMap::from([("elapsed".to_owned(), time)]);
+            if let Some(bytes) =
+                memory.and_then(|list| list.get(place)?.as_f64()).filter(|bytes| *bytes > 0.0)
+            {
+                values.insert("max-rss".to_owned(), bytes);
+            }
+            imported.runs.push(values);
+        }
+    }
+    imported.runs.retain(|run| !run.is_empty());
+    let count = imported.runs.len() as u64;
+    for (key, metric) in [("user", "user"), ("system", "sys")] {
+        let is_there = imported.runs.iter().any(|run| run.contains_key(metric));
+        if let (Some(mean), false) = (result.get(key).and_then(Value::as_f64), is_there) {
+            imported
+                .summaries
+                .push((metric.to_owned(), Summary { count: count.max(1), mean, deviation: None }));
+        }
+    }
+    if imported.runs.is_empty() {
+        return Err(
+            Error::failed(format!("result {} has no single times", index + 1)).with_found(label.as_bytes())
+        );
+    }
+    Ok(Table { label, line: index as u64 + 1, imported })
+}
+
+/// The values of a run, by metric.
+fn measurement(run: &Value) -> BTreeMap<String, f64> {
+    let metrics = run.as_object().into_iter().flatten();
+    let values = metrics.filter_map(|(key, metric)| Some((key, metric.get("value")?.as_f64()?)));
+    values.map(|(key, value)| (metric(key), value)).collect()
+}
+
+/// The metric that hyperfine means.
+fn metric(key: &str) -> String {
+    match key {
+        "time_wall_clock" => "elapsed".to_owned(),
+        "time_cpu" => metrics::CPU_TIME.to_owned(),
+        "time_user" => "user".to_owned(),
+        "time_system" => "sys".to_owned(),
+        "memory_peak_resident" => metrics::PEAK_MEMORY.to_owned(),
+        other => perf_metric(&other.replace('_', "-")),
+    }
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`IMPORTERS`]: files of other tools that measured something, found by their content.
+//!
+//! To add one: one file here, one row in [`IMPORTERS`], a row of the table in docs/evaluation.md.
+
+mod go_bench;
+mod hyperfine;
+mod numbers;
+mod perf_csv;
+mod perf_json;
+mod perf_text;
+
+use super::data::{Experiment, GroupSummary, Observation, Phase, Summary};
+use super::metrics;
+use super::plan::Plan;
+use super::run::{journal, set_fact};
+use crate::measure::perf_stat::{Count, scaled};
+use sediment::error::{Error, Losses, Result};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A format that is read.
+#[derive(Debug, Clone, Copy)]
+pub struct Importer {
+    /// Its name.
+    pub name: &'static str,
+    /// What writes it.
+    pub summary: &'static str,
+    /// Whether a text looks like it.
+    pub looks_like: fn(&str) -> bool,
+    /// Reads its tables; an error has the line.
+    pub read: fn(&str) -> Result<Vec<Table>>,
+}
+
+/// One of the tables in a file: an invocation of perf, a command of hyperfine, a benchmark of Go.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// What stands above it, or its name; may be empty.
+    pub label: String,
+    /// Where it begins.
+    pub line: u64,
+    /// What is in it.
+    pub imported: Imported,
+}
+
+/// What a file holds of one variant.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Imported {
+    /// Values by metric, run by run.
+    pub runs: Vec<BTreeMap<String, f64>>,
+    /// Metrics of which only a summary is known.
+    pub summaries: Vec<(String, Summary)>,
+    /// Metrics that the file says could not be counted, and how it says so.
+    pub absent: BTreeMap<String, String>,
+    /// Units that the file gives, by metric, where they are not those known here.
+    pub units: BTreeMap<String, String>,
+    /// Metrics that were scaled up, as they were not counted all the time.
+    pub scaled: BTreeSet<String>,
+    /// Rows that are not understood.
+    pub losses: Losses,
+}
+
+/// Every format there is; the first that a text looks like is taken.
+pub const IMPORTERS: &[Importer] = &[
+    perf_json::IMPORTER,
+    hyperfine::IMPORTER,
+    perf_text::IMPORTER,
+    go_bench::IMPORTER,
+    perf_csv::IMPORTER,
+    numbers::IMPORTER,
+];
+
+/// Reads a file of any known format. Of several tables, those whose label is `label` are taken, else those whose
+/// label holds it; without one, several tables
+/// are the runs of one variant.
+///
+/// # Errors
+/// When it is no known format, is empty or damaged, when no table has the label, or when several summaries cannot be told apart.
+pub fn read(bytes: &[u8], label: Option<&str>) -> Result<Imported> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        Error::at_offset(error.valid_up_to() as u64, "this is no measurement of a known tool: it is not text")
+    })?;
+    let importer = IMPORTERS.iter().find(|importer| (importer.looks_like)(text)).ok_or_else(|| {
+        let names: Vec<&str> = IMPORTERS.iter().map(|importer| importer.name).collect();
+        Error::failed("this is no measurement of a known tool")
+            .with_hint(format!("read are: {}", names.join(", ")))
+    })?;
+    let tables = (importer.read)(text)?;
+    let labels: Vec<String> = tables.iter().map(|table| table.label.clone()).collect();
+    let hint = || format!("choose one by FILE#LABEL; the labels are: {}", labels.join(" | "));
+    let held = tables.len();
+    // A label that is the whole of one is not also a part of others.
+    let exact = label.is_some_and(|label| tables.iter().any(|table| table.label.trim() == label.trim()));
+    let is_meant = |table: &Table| match label {
+        None => true,
+        Some(label) if exact => table.label.trim() == label.trim(),
+        Some(label) => table.label.contains(label),
+    };
+    let chosen: Vec<Table> = tables.into_iter().filter(is_meant).collect();
+    if let (true, Some(label)) = (chosen.is_empty(), label) {
+        return Err(Error::failed(format!("no table in it has the label {label}")).with_hint(hint()));
+    }
+    let summarised = chosen.iter().filter(|table| !table.imported.summaries.is_empty()).count();
+    let distinct = chosen.iter().map(|table| &table.label).collect::<BTreeSet<_>>().len();
+    let named = matches!(importer.name, "hyperfine" | "Go benchmark");
+    if chosen.len() > 1 && (summarised > 0 || named && distinct > 1) {
+        return Err(Error::failed(match label {
+            Some(label) => {
+                format!("it holds {held} tables, and the label {label} is in {} of them", chosen.len())
+            }
+            None => format!("it holds {held} tables, and which one is meant is not said"),
+        })
+        .with_hint(hint()));
+    }
+    let mut all = Imported::default();
+    for table in chosen {
+        let Imported { runs, summaries, absent, units, scaled, losses } = table.imported;
+        all.runs.extend(runs);
+        all.summaries.extend(summaries);
+        all.absent.extend(absent);
+        all.units.extend(units);
+        all.scaled.extend(scaled);
+        all.losses.append(&losses);
+    }
+    if all.runs.is_empty() && all.summaries.is_empty() {
+        return Err(Error::failed(format!("no value in it ({})", importer.name)));
+    }
+    Ok(all)
+}
+
+/// The refusal of a file of `perf stat -I`, at the line of an interval.
+fn is_interval(line: u64) -> Error {
+    Error::at_line(line, "this is a count of a part of a run (perf stat -I), and no whole run")
+        .with_hint("record without -I, once for each run")
+}
+
+/// The metric of an event by the name that some perf gives it.
+fn perf_metric(event: &str) -> String {
+    let lower = event.to_ascii_lowercase();
+    match lower.as_str() {
+        "duration_time" => "elapsed",
+        "user_time" => "user",
+        "system_time" => "sys",
+        "cs" => "context-switches",
+        "migrations" | "cpu-migrations" => "cpu-migrations",
+        "faults" => "page-faults",
+        "cpu-cycles" => "cycles",
+        "branch-instructions" => "branches",
+        "idle-cycles-frontend" => "stalled-cycles-frontend",
+        "idle-cycles-backend" => "stalled-cycles-backend",
+        _ => return event.to_owned(),
+    }
+    .to_owned()
+}
+
+/// Counts in the order of a file, as runs: an event that was seen in the run before begins the next one.
+fn perf_runs(counts: Vec<(u64, Count)>) -> Result<Imported> {
+    let mut imported = Imported::default();
+    let mut run: BTreeMap<String, f64> = BTreeMap::new();
+    let mut seen: Vec<String> = Vec::new();
+    for (number, count) in counts {
+        if count.error_percent.is_some_and(|percent| percent != 0.0) {
+            return Err(Error::at_line(
+                number,
+                "this is the mean of several runs, and the file does not say how many",
+            )
+            .with_hint(
+                "record without -r, once for each run, or import perf stat's text, which says how many runs",
+            ));
+        }
+        let name = perf_metric(&count.event);
+        if seen.contains(&name) {
+            imported.runs.push(std::mem::take(&mut run));
+            seen.clear();
+        }
+        seen.push(name.clone());
+        match &count.value {
+            Ok(value) => {
+                if scaled(&count) {
+                    imported.scaled.insert(name.clone());
+                }
+                run.insert(name, *value);
+            }
+            Err(why) => {
+                imported.absent.insert(name, format!("perf said {why}"));
+            }
+        }
+    }
+    imported.runs.push(run);
+    imported.runs.retain(|run| !run.is_empty());
+    // What was counted in one run is not absent.
+    imported.absent.retain(|name, _| !imported.runs.iter().any(|run| run.contains_key(name)));
+    Ok(imported)
+}
+
+/// Adds what was imported of a (workload, variant) to an experiment; the lines to keep.
+pub fn enter(
+    plan: &Plan,
+    experiment: &mut Experiment,
+    (workload, variant): (usize, usize),
+    imported: &Imported,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    let meet = |experiment: &mut Experiment, name: &str| {
+        if !experiment.metrics.iter().any(|metric| metric.name == name) {
+            let mut metric = metrics::metric(plan, name);
+            if let Some(unit) = imported.units.get(name) {
+                metric.unit.clone_from(unit);
+            }
+            experiment.metrics.push(metric);
+        }
+    };
+    let before = experiment.observations.len() as u32;
+    for (run, slot) in imported.runs.iter().zip(before..) {
+        for name in run.keys() {
+            meet(experiment, name);
+        }
+        let observation = Observation {
+            workload,
+            variant,
+            replica: 0,
+            block: None,
+            slot,
+            at: f64::from(slot),
+            phase: Phase::Measured,
+            work: None,
+            values: run.clone(),
+        };
+        lines.push(journal::run(&observation, 0, &imported.scaled));
+        experiment.observations.push(observation);
+    }
+    for (metric, summary) in &imported.summaries {
+        meet(experiment, metric);
+        let group = GroupSummary { workload, variant, metric: metric.clone(), summary: *summary };
+        lines.push(journal::summary(&group));
+        experiment.summaries.push(group);
+    }
+    if !imported.scaled.is_empty() {
+        let list: Vec<&str> = imported.scaled.iter().map(String::as_str).collect();
+        set_fact(experiment, "scaled counters", list.join(", "));
+    }
+    experiment.absent.extend(imported.absent.clone());
+    lines.push(journal::absent(&experiment.absent));
+    if !imported.units.is_empty() {
+        lines.push(journal::units(&imported.units));
+    }
+    lines
+}

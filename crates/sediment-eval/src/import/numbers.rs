@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Plain numbers, one on a line, each a run: `elapsed` in seconds. Lines that begin with `#` are passed over; `# metric: NAME` names
+//! another metric.
+
+use super::{Imported, Importer, Table};
+use sediment::error::{Error, Result};
+use std::collections::BTreeMap;
+
+pub(super) const IMPORTER: Importer = Importer {
+    name: "numbers",
+    summary: "one number on a line, seconds unless a line `# metric: NAME` says otherwise",
+    looks_like: |text| {
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        lines.next().is_some_and(|line| line.parse::<f64>().is_ok())
+    },
+    read,
+};
+
+fn read(text: &str) -> Result<Vec<Table>> {
+    let mut imported = Imported::default();
+    let mut metric = "elapsed".to_owned();
+    for (line, number) in text.lines().zip(1u64..) {
+        let line = line.trim();
+        if let Some(comment) = line.strip_prefix('#') {
+            if let Some(name) = comment.trim().strip_prefix("metric:") {
+                name.trim().clone_into(&mut metric);
+            }
+        } else if !line.is_empty() {
+            let value = line.parse::<f64>().ok().filter(|value| value.is_finite());
+            let value = value
+                .ok_or_else(|| Error::at_line(number, "this is no number").with_found(line.as_bytes()))?;
+            imported.runs.push(BTreeMap::from([(metric.clone(), value)]));
+        }
+    }
+    Ok(vec![Table { label: String::new(), line: 1, imported }])
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `perf stat -x,` (or another separator of one character): a row for each event. Rows of one event that repeat are further runs;
+//! with `-r` they are means with a standard error in per cent, of a number of runs that the file does not say.
+
+use super::{Importer, Table, is_interval, perf_runs};
+use crate::measure::perf_stat::{Row, UNKNOWN_ROW, is_comment, row};
+use sediment::error::Losses;
+
+pub(super) const IMPORTER: Importer = Importer {
+    name: "perf stat -x",
+    summary: "perf stat -x with any one character; appended files are several runs",
+    looks_like: |text| separator(text).is_some(),
+    read: |text| {
+        let separator = separator(text).unwrap_or(',');
+        let (mut counts, mut losses) = (Vec::new(), Losses::default());
+        for (line, number) in text.lines().zip(1u64..).filter(|(line, _)| !is_comment(line)) {
+            match row(line, separator) {
+                Row::Count(count) => counts.push((number, count)),
+                Row::Metric => {}
+                Row::Interval => return Err(is_interval(number)),
+                Row::Unknown => losses.add(UNKNOWN_ROW, 0, line),
+            }
+        }
+        let imported = super::Imported { losses, ..perf_runs(counts)? };
+        Ok(vec![Table { label: String::new(), line: 1, imported }])
+    },
+};
+
+/// The separator: the one that makes rows of at least half of the lines.
+fn separator(text: &str) -> Option<char> {
+    let lines = || text.lines().filter(|line| !is_comment(line));
+    [',', ';', '\t', '|', ':'].into_iter().find(|separator| {
+        let is_row = |line: &&str| match row(line, *separator) {
+            Row::Count(count) => {
+                count.event.contains(|c: char| c.is_ascii_alphabetic()) && line.split(*separator).count() >= 4
+            }
+            Row::Metric | Row::Interval => true,
+            Row::Unknown => false,
+        };
+        let rows = lines().filter(is_row).count();
+        rows > 0 && 2 * rows >= lines().count()
+    })
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `perf stat` prints for people: one table for each invocation, as it stands on a terminal, in a log, or in a mail, where
+//! lines begin with `>` and long ones are broken.
+//!
+//! ```text
+//!  Performance counter stats for 'netperf' (3 runs):
+//!
+//!     3779.262214 task-clock        #    0.378 CPUs utilized     ( +- 0.37% )
+//!   8,885,976,365 cycles            #    2.351 GHz               ( +- 0.37% ) (83.3%)
+//!
+//!    10.009993130 seconds time elapsed                           ( +- 0.04% )
+//! ```
+//!
+//! With `-r` the value is a mean, and `+-` the standard error of the mean in per cent of it: the deviation is that, times the mean,
+//! times the root of the number of runs. A table without `(N runs)` is one run. The line above a table, such as `O2 + netperf`, is
+//! its label.
+
+use super::{Imported, Importer, Table, perf_metric};
+use crate::data::Summary;
+use crate::measure::perf_stat::{UNKNOWN_ROW, new_count, scaled};
+use sediment::error::{Error, Result};
+
+pub(super) const IMPORTER: Importer = Importer {
+    name: "perf stat text",
+    summary: "perf stat, with or without -r; several tables are several runs, or are chosen by their label",
+    looks_like: |text| text.contains(HEAD),
+    read,
+};
+
+const HEAD: &str = "Performance counter stats for";
+
+fn read(text: &str) -> Result<Vec<Table>> {
+    let mut tables: Vec<Table> = Vec::new();
+    let mut label = String::new();
+    let mut open: Option<Open> = None;
+    for (line, number) in text.lines().zip(1u64..) {
+        let line = unquoted(line);
+        if line.contains(HEAD) {
+            tables.extend(open.take().map(Open::close).transpose()?);
+            open = Some(Open::new(line, number, std::mem::take(&mut label)));
+        } else if let Some(table) = open.as_mut().filter(|table| table.takes(line)) {
+            table.add(line);
+        } else if !line.is_empty() {
+            tables.extend(open.take().map(Open::close).transpose()?);
+            line.clone_into(&mut label);
+        }
+    }
+    tables.extend(open.map(Open::close).transpose()?);
+    Ok(tables)
+}
+
+/// A line without the marks of a quoted mail and without blanks around it.
+fn unquoted(line: &str) -> &str {
+    line.trim_start_matches(['>', ' ', '\t', '|']).trim_end()
+}
+
+/// A table whose end is not met yet; broken lines are joined.
+struct Open {
+    label: String,
+    runs: Option<u64>,
+    head: u64,
+    rows: Vec<String>,
+    elapsed: bool,
+}
+
+impl Open {
+    fn new(line: &str, number: u64, label: String) -> Self {
+        let runs = line.rsplit_once('(').and_then(|(_, rest)| rest.split_once(" runs)")?.0.parse().ok());
+        Self { label, runs, head: number, rows: Vec::new(), elapsed: false }
+    }
+
+    /// Whether a line belongs to this table: a blank one, a row, or what continues the row before.
+    fn takes(&self, line: &str) -> bool {
+        if line.is_empty() || is_error(line) {
+            return true;
+        }
+        if self.elapsed {
+            return line.ends_with("seconds user") || line.ends_with("seconds sys");
+        }
+        true
+    }
+
+    fn add(&mut self, line: &str) {
+        if line.is_empty() {
+            return;
+        }
+        let begins_row =
+            line.starts_with(|c: char| c.is_ascii_digit()) && !is_continued(line) || line.starts_with("<not");
+        match self.rows.last_mut() {
+            Some(row) if !begins_row => {
+                row.push(' ');
+                row.push_str(line);
+            }
+            // A metric that perf derives from other counts.
+            None if line.starts_with('#') => {}
+            _ => self.rows.push(line.to_owned()),
+        }
+        self.elapsed |= line.contains("seconds time elapsed");
+    }
+
+    fn close(self) -> Result<Table> {
+        let mut imported = Imported::default();
+        let mut run = std::collections::BTreeMap::new();
+        for text in &self.rows {
+            let Some(row) = row_of(text) else {
+                imported.losses.add(UNKNOWN_ROW, 0, text);
+                continue;
+            };
+            let count =
+                new_count(&row.value, &row.unit, &row.event, row.running.unwrap_or(100.0), row.error_percent);
+            let name = perf_metric(&count.event);
+            match (&count.value, self.runs) {
+                (Err(why), _) => {
+                    imported.absent.insert(name, format!("perf said {why}"));
+                    continue;
+                }
+                (Ok(mean), Some(runs)) => {
+                    let root = (runs as f64).sqrt();
+                    let deviation = row.error_percent.map(|percent| percent / 100.0 * mean * root);
+                    imported.summaries.push((name.clone(), Summary { count: runs, mean: *mean, deviation }));
+                }
+                (Ok(value), None) => {
+                    run.insert(name.clone(), *value);
+                }
+            }
+            if scaled(&count) {
+                imported.scaled.insert(name);
+            }
+        }
+        if run.is_empty() && imported.summaries.is_empty() {
+            return Err(Error::at_line(self.head, "a table of perf stat without a value: is it cut off?"));
+        }
+        if !run.is_empty() {
+            imported.runs.push(run);
+        }
+        Ok(Table { label: self.label, line: self.head, imported })
+    }
+}
+
+/// `( +- 0.37% )` on a line of its own.
+fn is_error(line: &str) -> bool {
+    line.starts_with("( +-") || line.starts_with("(+-") || line.starts_with("( +−")
+}
+
+/// A number that continues a comment, as in `# 2.28 stalled cycles per`, begins with `#`; no row begins with one alone.
+fn is_continued(line: &str) -> bool {
+    line.split_whitespace().nth(1).is_none()
+}
+
+struct Row {
+    value: String,
+    unit: String,
+    event: String,
+    running: Option<f64>,
+    error_percent: Option<f64>,
+}
+
+fn row_of(text: &str) -> Option<Row> {
+    let error_percent = text.rsplit_once("+-").and_then(|(_, rest)| {
+        // `0.05507 +- 0.00291 seconds time elapsed ( +- 5.29% )`: the last is the one in per cent.
+        rest.trim().split('%').next()?.trim().parse().ok().filter(|_| rest.contains('%'))
+    });
+    let running =
+        text.trim_end().strip_suffix("%)").or_else(|| text.trim_end().strip_suffix("%]")).and_then(|rest| {
+            let (_, number) = rest.rsplit_once(['(', '['])?;
+            number.trim().parse().ok()
+        });
+    let before_comment = text.split('#').next()?;
+    let before_error = before_comment.split("( +-").next()?;
+    let mut words = before_error.split_whitespace();
+    let first = words.next()?;
+    let value = if first.starts_with('<') {
+        format!("{first} {}", words.next().unwrap_or_default())
+    } else {
+        let plain: String = first.chars().filter(|c| *c != ',').collect();
+        plain.parse::<f64>().ok()?;
+        plain
+    };
+    let rest: Vec<&str> = words.filter(|word| !word.starts_with(['(', '['])).collect();
+    let joined = rest.join(" ");
+    let (unit, event) = if joined.ends_with("seconds time elapsed") {
+        ("sec", "elapsed")
+    } else if joined == "seconds user" {
+        ("sec", "user")
+    } else if joined == "seconds sys" {
+        ("sec", "sys")
+    } else {
+        match rest.as_slice() {
+            // Older perfs print no unit; these two are always in milliseconds.
+            [event] if matches!(*event, "task-clock" | "cpu-clock") => ("msec", *event),
+            [event] => ("", *event),
+            [unit, event] => (*unit, *event),
+            _ => return None,
+        }
+    };
+    Some(Row { value, unit: unit.to_owned(), event: event.to_owned(), running, error_percent })
+}

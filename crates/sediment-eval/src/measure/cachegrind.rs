@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Instruction TLB misses, first-level instruction cache misses and touched pages, by cachegrind: exact and repeatable on every
+//! machine that has valgrind, with no hardware counter.
+//!
+//! Cachegrind simulates a first-level instruction cache of any size, associativity and line length. A cache of 64 lines of 4 KiB
+//! in one set, least recently used line out first, is an instruction TLB of 64 entries for 4 KiB pages: its misses are the TLB's.
+//! One so large that no line ever leaves counts the distinct pages from which an instruction ran (`mincore` and `smaps` would
+//! count the kernel's read-ahead and fault-around too). What the model leaves out: a second-level TLB, prefetching, huge pages,
+//! other programs on the same core, and instructions in the kernel.
+//!
+//! Counted is the process that the command starts, its shared libraries and the dynamic linker included, not the processes that
+//! it starts in turn.
+
+use super::{Meter, Quantity, Reading, Unit};
+use sediment::error::{Error, Result};
+use sediment_process::VALGRIND_HINT;
+use sediment_process::command::{Command, argument, probe, run};
+use std::path::Path;
+
+/// A geometry of the first-level instruction cache, as cachegrind's option takes it.
+#[derive(Clone, Copy)]
+struct Geometry {
+    option: &'static str,
+}
+
+const TLB: Geometry = Geometry { option: "--I1=262144,64,4096" };
+const L1I: Geometry = Geometry { option: "--I1=32768,8,64" };
+const NEVER_EVICTS: Geometry = Geometry { option: "--I1=67108864,16,4096" };
+
+const INSTRUCTIONS: Quantity = Quantity {
+    name: "instructions",
+    unit: Unit::Count,
+    summary: "instructions executed in user space",
+    repeatable: true,
+};
+
+/// The instruction TLB's row in the table.
+pub const ITLB_METER: Meter = Meter {
+    name: "itlb",
+    summary: "misses of a simulated instruction TLB: 64 entries, fully associative, 4 KiB pages",
+    needs: "valgrind",
+    quantities: &[
+        Quantity {
+            name: "iTLB misses",
+            unit: Unit::Count,
+            summary: "instruction fetches from a page that is not among the 64 last used",
+            repeatable: true,
+        },
+        INSTRUCTIONS,
+    ],
+    available,
+    run: |command, scratch| read_with(&ITLB_METER, TLB, command, scratch),
+};
+
+/// The instruction cache's row in the table.
+pub const L1I_METER: Meter = Meter {
+    name: "l1i",
+    summary: "misses of a simulated first-level instruction cache: 32 KiB, 8-way, 64-byte lines",
+    needs: "valgrind",
+    quantities: &[
+        Quantity {
+            name: "L1I misses",
+            unit: Unit::Count,
+            summary: "instruction fetches from a line that is not in the cache",
+            repeatable: true,
+        },
+        INSTRUCTIONS,
+    ],
+    available,
+    run: |command, scratch| read_with(&L1I_METER, L1I, command, scratch),
+};
+
+/// The touched pages' row in the table.
+pub const PAGES_METER: Meter = Meter {
+    name: "pages",
+    summary: "distinct 4 KiB pages from which instructions ran",
+    needs: "valgrind",
+    quantities: &[
+        Quantity {
+            name: "pages touched",
+            unit: Unit::Count,
+            summary: "distinct 4 KiB pages from which an instruction ran, shared libraries included",
+            repeatable: true,
+        },
+        INSTRUCTIONS,
+    ],
+    available,
+    run: |command, scratch| read_with(&PAGES_METER, NEVER_EVICTS, command, scratch),
+};
+
+fn available() -> Result<()> {
+    Ok(probe("valgrind", &["--version"], VALGRIND_HINT).map(drop)?)
+}
+
+fn read_with(
+    meter: &'static Meter,
+    geometry: Geometry,
+    command: &Command,
+    scratch: &Path,
+) -> Result<Vec<Reading>> {
+    // Only the process with the command's own id is counted: those it starts would add to the misses, and to pages not at all.
+    let pattern = argument("--cachegrind-out-file=", scratch.join("cachegrind.%p").as_os_str());
+    let wrapped = command.under(
+        "valgrind",
+        [
+            "--tool=cachegrind".into(),
+            // Off by default since valgrind 3.21.
+            "--cache-sim=yes".into(),
+            geometry.option.into(),
+            // Given so that valgrind need not know this machine's own caches; they bear on no figure read here.
+            "--D1=32768,8,64".into(),
+            "--LL=8388608,16,64".into(),
+            pattern,
+        ],
+    );
+    let ended = run(&wrapped, 0)?;
+    let file = scratch.join(format!("cachegrind.{}", ended.process));
+    let text = std::fs::read(&file);
+    let _ = std::fs::remove_file(&file);
+    ended.successful(command)?;
+    let text = text.map_err(|error| {
+        Error::failed(format!("valgrind left no cachegrind file: {error}"))
+            .with_input(file.display().to_string())
+    })?;
+    let totals =
+        totals(&String::from_utf8_lossy(&text)).map_err(|error| error.with_input("cachegrind.out"))?;
+    Ok(vec![
+        Reading { quantity: &meter.quantities[0], value: totals.misses },
+        Reading { quantity: &meter.quantities[1], value: totals.instructions },
+    ])
+}
+
+/// The sums over a whole run.
+#[derive(Debug, PartialEq, Eq)]
+struct Totals {
+    instructions: u64,
+    misses: u64,
+}
+
+/// Takes the totals from a cachegrind output file: the columns are named by `events:`, the sums stand in `summary:`.
+fn totals(text: &str) -> Result<Totals> {
+    let (mut events, mut summary) = (None, None);
+    for (line, number) in text.lines().zip(1u64..) {
+        if let Some(names) = line.strip_prefix("events:") {
+            events = Some(names.split_whitespace().collect::<Vec<_>>());
+        } else if let Some(sums) = line.strip_prefix("summary:") {
+            summary = Some((number, sums.split_whitespace().collect::<Vec<_>>()));
+        }
+    }
+    let events = events.ok_or_else(|| Error::failed("no events: line in the cachegrind file"))?;
+    let (line, sums) = summary.ok_or_else(|| {
+        Error::failed("no summary: line in the cachegrind file").with_hint("was the program ended too early?")
+    })?;
+    let sum = |event: &str| {
+        let column = events.iter().position(|name| *name == event).ok_or_else(|| {
+            Error::failed(format!("no event {event} in the cachegrind file"))
+                .with_found(events.join(" ").as_bytes())
+        })?;
+        let text = sums.get(column).copied().unwrap_or("0");
+        text.parse::<u64>().map_err(|_| {
+            Error::at_line(line, format!("the sum of {event} is no number")).with_found(text.as_bytes())
+        })
+    };
+    Ok(Totals { instructions: sum("Ir")?, misses: sum("I1mr")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "desc: I1 cache:         262144 B, 4096 B, 64-way associative\ncmd: ./t 1\n\
+        events: Ir I1mr ILmr Dr D1mr DLmr Dw D1mw DLmw \nfl=a.c\nfn=main\n128 2 0 0 2 0 0 0 0 0\n\
+        summary: 126321 75 70 28784 1204 987 10485 379 349\n";
+
+    #[test]
+    fn totals_come_from_the_named_columns() {
+        assert_eq!(totals(FILE).unwrap(), Totals { instructions: 126_321, misses: 75 });
+        let swapped = FILE.replace("Ir I1mr ILmr", "I1mr ILmr Ir");
+        assert_eq!(totals(&swapped).unwrap(), Totals { instructions: 70, misses: 126_321 });
+    }
+
+    #[test]
+    fn a_file_without_cache_simulation_or_cut_short_is_refused() {
+        let without = totals("events: Ir\nsummary: 5\n").unwrap_err().to_string();
+        assert_eq!(without, "no event I1mr in the cachegrind file (found \"Ir\")");
+        let cut = totals("events: Ir I1mr\nfn=main\n").unwrap_err().to_string();
+        assert_eq!(cut, "no summary: line in the cachegrind file");
+        let junk = totals("events: Ir I1mr\nsummary: 5 x\n").unwrap_err().to_string();
+        assert_eq!(junk, "line 2: the sum of I1mr is no number (found \"x\")");
+        assert!(totals("").is_err());
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`METERS`]: what a run of a program costs, on machines without hardware counters too. Starts processes, in a folder that
+//! it is handed; knows nothing of layouts.
+//!
+//! A meter runs a [`Command`] once and gives its [`Reading`]s. Figures that the clock decides are worth nothing alone:
+//! [`pairs`] runs two commands in turn and gives the ratios. What the figures mean is decided elsewhere; here is no verdict.
+//!
+//! To add a meter: one file here, one row in [`METERS`], a section of docs/measuring.md.
+
+pub mod cachegrind;
+pub mod clock;
+pub mod machine;
+pub mod page_cache;
+pub mod pairs;
+pub mod peak_memory;
+pub mod perf_stat;
+pub mod rusage;
+
+use sediment_process::Command;
+
+use sediment::error::Result;
+use std::path::Path;
+
+/// One way to measure a run.
+#[derive(Debug, Clone, Copy)]
+pub struct Meter {
+    /// The name the user chooses it by.
+    pub name: &'static str,
+    /// What it measures, in one line.
+    pub summary: &'static str,
+    /// What must be there for it.
+    pub needs: &'static str,
+    /// What it reads, in the order of its readings.
+    pub quantities: &'static [Quantity],
+    /// Whether it works on this machine; otherwise an error of kind [`sediment::ErrorKind::Unsupported`] with what to install or allow.
+    pub available: fn() -> Result<()>,
+    /// Runs the command once, to its end, its standard output thrown away, and reads all quantities. Files that the meter itself
+    /// needs are made in the folder and removed. A command that fails is an error that names its exit code.
+    pub run: fn(&Command, &Path) -> Result<Vec<Reading>>,
+}
+
+/// Something that a meter reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quantity {
+    /// Its name, as a table shows it.
+    pub name: &'static str,
+    /// Unit of its values.
+    pub unit: Unit,
+    /// What exactly it is.
+    pub summary: &'static str,
+    /// Whether the same program with the same input gives the same value on every run and machine.
+    pub repeatable: bool,
+}
+
+/// Unit of a [`Reading`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// A number of things.
+    Count,
+    /// Bytes.
+    Bytes,
+    /// Millionths of a second.
+    Microseconds,
+}
+
+/// What a meter read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// Of what.
+    pub quantity: &'static Quantity,
+    /// How much, in the quantity's unit.
+    pub value: u64,
+}
+
+/// Every meter there is, the repeatable ones first.
+pub const METERS: &[Meter] = &[
+    cachegrind::ITLB_METER,
+    cachegrind::L1I_METER,
+    cachegrind::PAGES_METER,
+    peak_memory::METER,
+    rusage::METER,
+];
+
+/// The meter of this name.
+#[must_use]
+pub fn meter(name: &str) -> Option<&'static Meter> {
+    METERS.iter().find(|meter| meter.name == name)
+}

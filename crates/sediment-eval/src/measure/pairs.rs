@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Two commands in turn, so that what drifts on a machine (frequency, temperature, neighbours) meets both alike.
+//!
+//! ```text
+//! pair      1     2     3     4
+//! runs     A B   B A   A B   B A      the order turns with every pair: neither always comes first
+//! ratio    B/A   B/A   B/A   B/A      one per pair, of runs that stood side by side in time
+//! ```
+//!
+//! One run of each comes before and is not counted: it fills the page cache. The answer is the ratios' median and spread,
+//! and no verdict.
+
+use sediment::error::{Error, ErrorKind, Result};
+use sediment_process::command::{Command, Usage};
+use std::time::Duration;
+
+/// Which of the two commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The one that ratios are divided by.
+    Baseline,
+    /// The other.
+    Candidate,
+}
+
+/// One run of each command, side by side in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pair<T> {
+    /// What the baseline cost.
+    pub baseline: T,
+    /// What the candidate cost.
+    pub candidate: T,
+    /// Which ran first.
+    pub first: Side,
+}
+
+/// Runs both commands `count` times in pairs, after one uncounted run of each; `each` is told after every pair how many are done.
+///
+/// # Errors
+/// When `count` is 0 or a run fails.
+pub fn run(
+    baseline: &Command,
+    candidate: &Command,
+    count: u32,
+    mut each: impl FnMut(u32),
+) -> Result<Vec<Pair<Usage>>> {
+    let measure = |side| {
+        let command = match side {
+            Side::Baseline => baseline,
+            Side::Candidate => candidate,
+        };
+        Ok(sediment_process::command::run(command, 0)?.successful(command)?.usage)
+    };
+    interleave(count, measure, &mut each)
+}
+
+/// The plan of [`run`] for any way of measuring.
+fn interleave<T>(
+    count: u32,
+    mut measure: impl FnMut(Side) -> Result<T>,
+    each: &mut dyn FnMut(u32),
+) -> Result<Vec<Pair<T>>> {
+    if count == 0 {
+        return Err(Error::new(ErrorKind::Usage, "a comparison needs at least one pair of runs"));
+    }
+    measure(Side::Baseline)?;
+    measure(Side::Candidate)?;
+    let mut pairs = Vec::new();
+    for index in 0..count {
+        let pair = if index % 2 == 0 {
+            let baseline = measure(Side::Baseline)?;
+            Pair { baseline, candidate: measure(Side::Candidate)?, first: Side::Baseline }
+        } else {
+            let candidate = measure(Side::Candidate)?;
+            Pair { baseline: measure(Side::Baseline)?, candidate, first: Side::Candidate }
+        };
+        pairs.push(pair);
+        each(index + 1);
+    }
+    Ok(pairs)
+}
+
+/// Candidate over baseline of one cost, by pair; pairs whose baseline is zero have no ratio.
+#[must_use]
+pub fn ratios(pairs: &[Pair<Usage>], cost: fn(&Usage) -> Duration) -> Vec<f64> {
+    pairs
+        .iter()
+        .filter(|pair| !cost(&pair.baseline).is_zero())
+        .map(|pair| cost(&pair.candidate).as_nanos() as f64 / cost(&pair.baseline).as_nanos() as f64)
+        .collect()
+}
+
+/// Where values lie: extremes, quartiles and median.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// The least.
+    pub minimum: f64,
+    /// A quarter lies below.
+    pub lower_quartile: f64,
+    /// Half lies below.
+    pub median: f64,
+    /// A quarter lies above.
+    pub upper_quartile: f64,
+    /// The greatest.
+    pub maximum: f64,
+}
+
+impl Spread {
+    /// The spread of these values, or None when there is none. Between two values a quantile is interpolated linearly: the
+    /// q-quantile of n values lies at place q (n − 1) of their ascending order, counted from 0 (Hyndman and Fan, "Sample
+    /// quantiles in statistical packages", 1996, definition 7).
+    #[must_use]
+    pub fn of(values: &[f64]) -> Option<Self> {
+        if values.is_empty() {
+            return None;
+        }
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let last = sorted.len() - 1;
+        let quarter = |quarters: usize| {
+            let place = quarters * last;
+            let (below, part) = (place / 4, (place % 4) as f64 / 4.0);
+            let above = (below + 1).min(last);
+            sorted[below] + (sorted[above] - sorted[below]) * part
+        };
+        Some(Self {
+            minimum: sorted[0],
+            lower_quartile: quarter(1),
+            median: quarter(2),
+            upper_quartile: quarter(3),
+            maximum: sorted[last],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_interleaved_and_the_order_turns() {
+        let mut seen = String::new();
+        let mut done = Vec::new();
+        let measure = |side| {
+            seen.push(if side == Side::Baseline { 'A' } else { 'B' });
+            Ok(seen.len())
+        };
+        let pairs = interleave(3, measure, &mut |count| done.push(count)).unwrap();
+        assert_eq!(seen, "ABABBAAB");
+        assert_eq!(done, [1, 2, 3]);
+        assert_eq!(pairs[1], Pair { baseline: 6, candidate: 5, first: Side::Candidate });
+    }
+
+    #[test]
+    fn a_failing_run_ends_the_comparison() {
+        let failing = |side| if side == Side::Candidate { Err(Error::failed("broke")) } else { Ok(()) };
+        assert_eq!(interleave(5, failing, &mut |_| {}).unwrap_err().to_string(), "broke");
+        assert_eq!(interleave(0, |_| Ok(()), &mut |_| {}).unwrap_err().kind(), ErrorKind::Usage);
+    }
+
+    #[test]
+    fn quartiles_are_interpolated() {
+        let spread = Spread::of(&[4.0, 1.0, 3.0, 2.0]).unwrap();
+        let expected =
+            Spread { minimum: 1.0, lower_quartile: 1.75, median: 2.5, upper_quartile: 3.25, maximum: 4.0 };
+        assert_eq!(spread, expected);
+        let one = Spread::of(&[7.0]).unwrap();
+        assert_eq!((one.minimum, one.median, one.maximum), (7.0, 7.0, 7.0));
+        assert_eq!(Spread::of(&[]), None);
+    }
+
+    #[test]
+    fn ratios_are_of_one_pair_each() {
+        let usage = |milliseconds| Usage { wall: Duration::from_millis(milliseconds), ..Usage::default() };
+        let pair = |baseline, candidate| Pair {
+            baseline: usage(baseline),
+            candidate: usage(candidate),
+            first: Side::Baseline,
+        };
+        assert_eq!(ratios(&[pair(100, 50), pair(200, 300), pair(0, 5)], |usage| usage.wall), [0.5, 1.5]);
+    }
+}

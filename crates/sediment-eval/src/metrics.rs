@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The metrics that a run can read, with unit, direction and kind; and which of them decides where the plan does not say.
+
+use super::data::{Direction, Metric, MetricKind};
+use super::derive;
+use super::plan::{Plan, WorkloadKind};
+use crate::measure::perf_stat::{Counters, EVENTS};
+use crate::measure::{METERS, Unit};
+use sediment::error::{Error, ErrorKind};
+
+/// Seconds on a processor, inside and outside the kernel: the sum of `user` and `sys`.
+pub const CPU_TIME: &str = "cpu-time";
+
+/// Most memory of the largest process.
+pub const PEAK_MEMORY: &str = "max-rss";
+
+/// How a quantity of a meter is called among the metrics: what a simulator counts says so in its name.
+#[must_use]
+pub fn of_meter(meter: &str, quantity: &str) -> String {
+    match meter {
+        "peak-memory" => PEAK_MEMORY.to_owned(),
+        _ => format!("{quantity} (simulated)"),
+    }
+}
+
+/// The metric of this name: as the plan says, else as this program knows it, else a count of which less is better.
+#[must_use]
+pub fn metric(plan: &Plan, name: &str) -> Metric {
+    let mut metric = known(name).unwrap_or_else(|| new(name, "count", MetricKind::Measured));
+    if let Some(said) = plan.metrics.iter().find(|metric| metric.name == name) {
+        metric.direction = said.better.unwrap_or(metric.direction);
+        metric.unit = said.unit.clone().unwrap_or(metric.unit);
+    }
+    metric
+}
+
+fn new(name: &str, unit: &str, kind: MetricKind) -> Metric {
+    Metric { name: name.to_owned(), unit: unit.to_owned(), direction: Direction::LowerIsBetter, kind }
+}
+
+fn known(name: &str) -> Option<Metric> {
+    match name {
+        CPU_TIME => return Some(new(name, "s", MetricKind::Measured)),
+        PEAK_MEMORY => return Some(new(name, "bytes", MetricKind::Measured)),
+        _ => {}
+    }
+    if let Some(event) = EVENTS.iter().find(|event| event.metric == name) {
+        return Some(new(name, event.unit, MetricKind::Measured));
+    }
+    METERS.iter().find_map(|meter| {
+        let quantity =
+            meter.quantities.iter().find(|quantity| of_meter(meter.name, quantity.name) == name)?;
+        let unit = match quantity.unit {
+            Unit::Count => "count",
+            Unit::Bytes => "bytes",
+            Unit::Microseconds => "us",
+        };
+        Some(new(name, unit, MetricKind::Simulated))
+    })
+}
+
+/// The metric that decides, among those that were read: the plan's; where work is counted, cycles or else time on a processor
+/// (both are reported per unit of work); else the time that passed.
+#[must_use]
+pub fn primary(plan: &Plan, read: impl Fn(&str) -> bool) -> String {
+    if let Some(primary) = &plan.primary {
+        return primary.clone();
+    }
+    let counts_work = plan.workloads.iter().any(|workload| workload.work.is_some());
+    let preferred: &[&str] = if counts_work {
+        &["cycles", "task-clock", CPU_TIME, "elapsed"]
+    } else {
+        &["elapsed", "task-clock", "cycles"]
+    };
+    preferred.iter().find(|name| read(name)).unwrap_or(&"elapsed").to_string()
+}
+
+/// What the kernel's accounts say of a program, and of a server.
+const OF_PROGRAMS: &[&str] =
+    &["elapsed", "user", "sys", CPU_TIME, "minor-faults", "major-faults", "context-switches"];
+const OF_SERVERS: &[&str] =
+    &["elapsed", "user", "sys", CPU_TIME, "minor-faults", "major-faults", PEAK_MEMORY];
+
+/// Why no run of this plan can read its primary metric, as far as that is known before the first one. Imported files may have any.
+#[must_use]
+pub fn refusal(plan: &Plan, counters: &Counters) -> Option<Error> {
+    let primary = plan.primary.as_deref()?;
+    let has = |kind: fn(&WorkloadKind) -> bool| plan.workloads.iter().any(|workload| kind(&workload.kind));
+    let printed = plan.metrics.iter().any(|metric| metric.name == primary && metric.extraction.is_some());
+    if printed || derive::explains_only(primary) || has(|kind| matches!(kind, WorkloadKind::Import(_))) {
+        return None;
+    }
+    let works = || plan.workloads.iter().filter_map(|workload| workload.work.as_ref().map(|(name, _)| name));
+    if works().any(|work| primary == format!("{work} per second")) {
+        return None;
+    }
+    let name = works()
+        .find_map(|work| primary.strip_suffix(work.as_str())?.strip_suffix(" per "))
+        .unwrap_or(primary);
+    let counted = |name: &str| counters.passes.iter().flatten().any(|event| event.metric == name);
+    let metered =
+        || {
+            plan.run.meters.iter().filter_map(|meter| crate::measure::meter(meter)).any(|meter| {
+                meter.quantities.iter().any(|quantity| of_meter(meter.name, quantity.name) == name)
+            })
+        };
+    let read = counted(name)
+        || name == CPU_TIME && (counted("user") || counted("sys"))
+        || counters.passes.is_empty() && OF_PROGRAMS.contains(&name)
+        || has(|kind| matches!(kind, WorkloadKind::Server(_))) && OF_SERVERS.contains(&name)
+        || has(|kind| matches!(kind, WorkloadKind::Command { .. })) && metered();
+    if read {
+        return None;
+    }
+    if let Some(why) = counters.absent.get(name) {
+        return Some(Error::failed(format!("the primary metric {primary} is not counted here: {why}")));
+    }
+    if known(name).is_some() {
+        let is_event = EVENTS.iter().any(|event| event.metric == name) || name == CPU_TIME;
+        let hint = if is_event {
+            "counters in [run] lists what perf counts; --no-counters is an empty list"
+        } else {
+            "it is read by a meter: meters in [run], or --meter"
+        };
+        let message = format!("the primary metric {primary} is not among what is measured");
+        return Some(Error::new(ErrorKind::Usage, message).with_hint(hint));
+    }
+    let all: Vec<&str> = EVENTS.iter().map(|event| event.metric).chain([CPU_TIME, PEAK_MEMORY]).collect();
+    Some(Error::new(ErrorKind::Usage, format!("there is no metric {primary}, which is to decide")).with_hint(
+        format!("there are: {}; a [[metric]] with a regex or a pointer brings its own", all.join(", ")),
+    ))
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Commands of a plan, with places for what is known only when they run.
+
+use sediment::error::{Error, Result};
+use sediment::escape;
+
+/// A command as a plan writes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CommandLine {
+    /// A program and its arguments.
+    Words(Vec<String>),
+    /// A text for `sh -c`.
+    Shell(String),
+}
+
+/// What `{name}` stands for in a command: one word, or for some names a list of words.
+#[derive(Debug, Clone, Default)]
+pub struct Placeholders {
+    values: Vec<(&'static str, String)>,
+    lists: Vec<(&'static str, Vec<String>)>,
+}
+
+impl Placeholders {
+    /// Sets one; a later value wins.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.values.retain(|(other, _)| *other != name);
+        self.values.push((name, value.into()));
+        self
+    }
+
+    /// Sets one that stands for words, where it is an item of a list by itself, or stands in a text for the shell.
+    #[must_use]
+    pub fn with_words(mut self, name: &'static str, words: impl IntoIterator<Item = String>) -> Self {
+        self.lists.retain(|(other, _)| *other != name);
+        self.lists.push((name, words.into_iter().collect()));
+        self
+    }
+
+    fn value(&self, name: &str) -> Option<&str> {
+        self.values.iter().find(|(other, _)| *other == name).map(|(_, value)| value.as_str())
+    }
+
+    fn words(&self, name: &str) -> Option<&[String]> {
+        self.lists.iter().find(|(other, _)| *other == name).map(|(_, words)| words.as_slice())
+    }
+
+    /// As variables `SEDIMENT_EVAL_NAME` of the environment; lists with blanks between their words.
+    pub fn environment(&self) -> impl Iterator<Item = (String, String)> {
+        let name = |name: &str| format!("SEDIMENT_EVAL_{}", name.to_ascii_uppercase());
+        let values = self.values.iter().map(move |(key, value)| (name(key), value.clone()));
+        values.chain(self.lists.iter().map(move |(key, words)| (name(key), words.join(" "))))
+    }
+}
+
+impl CommandLine {
+    /// Whether the command has this placeholder, or its variable.
+    #[must_use]
+    pub fn mentions(&self, name: &str) -> bool {
+        let (placeholder, variable) =
+            (format!("{{{name}}}"), format!("SEDIMENT_EVAL_{}", name.to_ascii_uppercase()));
+        let in_text = |text: &String| text.contains(&placeholder) || text.contains(&variable);
+        match self {
+            Self::Words(words) => words.iter().any(in_text),
+            Self::Shell(text) => in_text(text),
+        }
+    }
+
+    /// The words to run. In a text for the shell every word is quoted. A name in braces that stands for nothing stays as it is.
+    ///
+    /// # Errors
+    /// When a value cannot be written for the shell.
+    pub fn fill(&self, values: &Placeholders) -> Result<Vec<String>> {
+        match self {
+            Self::Words(words) => Ok(words.iter().flat_map(|word| fill_word(word, values)).collect()),
+            Self::Shell(text) => {
+                let mut refused = None;
+                let mut quoted = |word: &String| {
+                    escape::shell(word).unwrap_or_else(|| {
+                        refused = Some(word.clone());
+                        String::new()
+                    })
+                };
+                let filled = replace(text, |name| match (values.words(name), values.value(name)) {
+                    (Some(words), _) => Some(words.iter().map(&mut quoted).collect::<Vec<_>>().join(" ")),
+                    (None, Some(value)) => Some(quoted(&value.to_owned())),
+                    (None, None) => None,
+                });
+                match refused {
+                    Some(value) => {
+                        Err(Error::failed("a value cannot be written for the shell")
+                            .with_found(value.as_bytes()))
+                    }
+                    None => Ok(vec!["sh".to_owned(), "-c".to_owned(), filled]),
+                }
+            }
+        }
+    }
+}
+
+fn fill_word(word: &str, values: &Placeholders) -> Vec<String> {
+    let alone = word.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    match alone.and_then(|name| values.words(name)) {
+        Some(words) => words.to_vec(),
+        None => vec![replace(word, |name| values.value(name).map(str::to_owned))],
+    }
+}
+
+/// Replaces `{name}` where `value` knows the name, from left to right; what was put in is not looked at again.
+fn replace(text: &str, mut value: impl FnMut(&str) -> Option<String>) -> String {
+    let mut filled = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(open) = rest.find('{') {
+        filled.push_str(&rest[..open]);
+        rest = &rest[open..];
+        let name = rest.find('}').map(|close| &rest[1..close]);
+        match name.and_then(|name| Some((name.len(), value(name)?))) {
+            Some((length, value)) => {
+                filled.push_str(&value);
+                rest = &rest[length + 2..];
+            }
+            None => {
+                filled.push('{');
+                rest = &rest[1..];
+            }
+        }
+    }
+    filled + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_filled_once_and_unknown_ones_stay() {
+        let values = Placeholders::default()
+            .with("program", "/x y/{seed}")
+            .with("seed", "7")
+            .with_words("flags", ["-O2".to_owned(), "-D a b".to_owned()]);
+        let words = |list: &[&str]| CommandLine::Words(list.iter().map(|s| (*s).to_owned()).collect());
+        assert_eq!(
+            words(&["cc", "{flags}", "-s{seed}", "{program}", "{\"a\": 1}", "{"]).fill(&values).unwrap(),
+            ["cc", "-O2", "-D a b", "-s7", "/x y/{seed}", "{\"a\": 1}", "{"]
+        );
+        let shell = CommandLine::Shell("cc {flags} {program} | awk '{print $1}'".to_owned());
+        assert_eq!(
+            shell.fill(&values).unwrap(),
+            ["sh", "-c", "cc -O2 '-D a b' '/x y/{seed}' | awk '{print $1}'"]
+        );
+        assert!(shell.mentions("program") && !shell.mentions("seed"));
+        assert!(shell.fill(&values.with("program", "a\nb")).is_err());
+    }
+}

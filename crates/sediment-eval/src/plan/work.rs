@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Numbers in what a program prints, by regular expression or by JSON pointer; or known beforehand.
+
+use regex_lite::Regex;
+use sediment::error::{Error, Result};
+
+/// Where a number stands in a program's output.
+#[derive(Debug, Clone)]
+pub enum Extraction {
+    /// In the first group of each match.
+    Pattern(Box<Regex>),
+    /// At this place of a JSON document (RFC 6901), or of the last line that is one.
+    Pointer(String),
+    /// Nowhere: it is this one in every run.
+    Known(f64),
+}
+
+impl Extraction {
+    /// By regular expression, which needs a group.
+    ///
+    /// # Errors
+    /// When it is none, or has no group.
+    pub fn pattern(text: &str) -> Result<Self> {
+        // Lines are what programs print: ^ and $ mean theirs.
+        let regex = regex_lite::RegexBuilder::new(text).multi_line(true).build().map_err(|error| {
+            Error::failed(format!("this is no regular expression: {error}")).with_found(text.as_bytes())
+        })?;
+        if regex.captures_len() < 2 {
+            return Err(Error::failed("the expression has no group that says where the number is")
+                .with_found(text.as_bytes())
+                .with_hint("such as 'transactions: ([0-9]+)'"));
+        }
+        Ok(Self::Pattern(Box::new(regex)))
+    }
+
+    /// By JSON pointer.
+    ///
+    /// # Errors
+    /// When it is none: it is empty or begins with `/`.
+    pub fn pointer(text: &str) -> Result<Self> {
+        if !text.is_empty() && !text.starts_with('/') {
+            return Err(Error::failed("a JSON pointer begins with /").with_found(text.as_bytes()));
+        }
+        Ok(Self::Pointer(text.to_owned()))
+    }
+
+    /// All numbers found, in their order.
+    ///
+    /// # Errors
+    /// When nothing is found, or what is found is no number.
+    pub fn numbers(&self, output: &str) -> Result<Vec<f64>> {
+        let (found, missing): (Vec<String>, String) = match self {
+            Self::Pattern(regex) => (
+                regex
+                    .captures_iter(output)
+                    .filter_map(|captures| captures.get(1).map(|group| group.as_str().to_owned()))
+                    .collect(),
+                format!("nothing in its output matches {}", regex.as_str()),
+            ),
+            Self::Pointer(pointer) => (
+                at_pointer(output, pointer).into_iter().collect(),
+                format!("its output has no number at {pointer}"),
+            ),
+            Self::Known(number) => return Ok(vec![*number]),
+        };
+        if found.is_empty() {
+            return Err(Error::failed(missing));
+        }
+        found.iter().map(|text| number(text)).collect()
+    }
+}
+
+fn number(text: &str) -> Result<f64> {
+    let plain: String = text.chars().filter(|c| !matches!(c, ',' | '_' | ' ')).collect();
+    match plain.parse::<f64>() {
+        Ok(number) if number.is_finite() => Ok(number),
+        _ => Err(Error::failed("this is no number").with_found(text.as_bytes())),
+    }
+}
+
+fn at_pointer(output: &str, pointer: &str) -> Option<String> {
+    let documents = std::iter::once(output).chain(output.lines().rev());
+    let found = documents
+        .filter_map(|text| serde_json::from_str::<serde_json::Value>(text).ok())
+        .find_map(|document| document.pointer(pointer).cloned())?;
+    match found {
+        serde_json::Value::Number(number) => Some(number.to_string()),
+        serde_json::Value::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Extraction;
+
+    #[test]
+    fn numbers_are_found_by_pattern_and_pointer() {
+        let pattern = Extraction::pattern("^done: ([0-9,.]+)$").unwrap();
+        assert_eq!(pattern.numbers("x\ndone: 1,200\ny\ndone: 3.5\n").unwrap(), [1200.0, 3.5]);
+        assert_eq!(
+            pattern.numbers("nothing").unwrap_err().to_string(),
+            "nothing in its output matches ^done: ([0-9,.]+)$"
+        );
+        let pointer = Extraction::pointer("/runs/0/count").unwrap();
+        assert_eq!(pointer.numbers("{\"runs\": [{\"count\": 12}]}").unwrap(), [12.0]);
+        assert_eq!(pointer.numbers("log\n{\"runs\": [{\"count\": \"7\"}]}\n").unwrap(), [7.0]);
+        assert!(pointer.numbers("{\"runs\": [{\"count\": [1]}]}").is_err());
+        assert_eq!(Extraction::Known(400.0).numbers("").unwrap(), [400.0]);
+    }
+
+    #[test]
+    fn an_expression_needs_a_group() {
+        assert!(Extraction::pattern("[0-9]+").unwrap_err().to_string().contains("no group"));
+        assert!(Extraction::pattern("(").is_err());
+        assert!(Extraction::pointer("runs").is_err());
+    }
+}

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs an experiment: blocks in which every link runs once in random order, until it is sharp enough or the budget is spent.
+//!
+//! ```text
+//!             slot 0    1     2     3     4     5
+//! warm-up          A₀   A₁    B₀    B₁    A/A          recorded, not counted
+//! block 0          B₁   A₀    A/A   B₀    A₁           one environment padding, drawn for the block
+//! block 1          A₁   A/A   A₀    B₁    B₀           another one, another order
+//! ```
+//!
+//! What drifts over a block meets all links alike. Order and padding of a block depend on the seed and the block's number alone,
+//! so an experiment that was broken off goes on as it would have gone. Every run is handed to the [`Journal`] before the next one
+//! begins: nothing that was measured is lost.
+//!
+//! Processes are started by [`Hands`]; [`processes::Processes`] are the real ones, tests have others.
+
+pub mod journal;
+pub mod processes;
+pub mod schedule;
+
+use super::data::{Experiment, Observation, Phase};
+use super::plan::Plan;
+use super::stopping::{Budget, NextStep, plan_next};
+use super::{data, metrics};
+use schedule::Visit;
+use sediment::error::{Error, ErrorKind, Result};
+use sediment_process::Stop;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What one run read.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Taken {
+    /// Units of work done.
+    pub work: Option<f64>,
+    /// Values by metric.
+    pub values: BTreeMap<String, f64>,
+    /// Metrics that were not counted all the time, and scaled up.
+    pub scaled: BTreeSet<String>,
+    /// Metrics that this run lacks, and why.
+    pub left_out: BTreeMap<String, String>,
+}
+
+/// Does what a schedule asks.
+pub trait Hands {
+    /// Seconds since the experiment began, by a clock that does not jump; time between sessions does not count.
+    fn seconds(&self) -> f64;
+    /// By how many seconds the wall clock has gone ahead of that one since the last time it was asked.
+    fn wall_jump(&mut self) -> f64;
+    /// Makes one run.
+    ///
+    /// # Errors
+    /// When it fails; the error names the variant.
+    fn perform(&mut self, visit: &Visit) -> Result<Taken>;
+}
+
+/// Keeps what was measured.
+pub trait Journal {
+    /// Adds a line, without its end, and does not return before it is kept.
+    ///
+    /// # Errors
+    /// When it cannot be kept.
+    fn append(&mut self, line: &str) -> Result<()>;
+}
+
+/// Is told how it goes.
+pub trait Watcher {
+    /// After every run.
+    fn progress(&mut self, progress: &Progress);
+    /// Something that a user should know.
+    fn note(&mut self, text: &str);
+}
+
+/// How far an experiment is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// Runs made, in this session and before.
+    pub runs: u64,
+    /// Runs that it will be at most, as far as is known.
+    pub most_runs: u64,
+    /// Blocks that are complete.
+    pub blocks: u32,
+    /// Half-width of the primary metric's interval so far, relative.
+    pub half_width: Option<f64>,
+    /// Half-width at which it stops.
+    pub precision: f64,
+    /// Seconds that are left at most, by the pace so far.
+    pub seconds_left: Option<f64>,
+}
+
+/// Why an experiment has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finished {
+    /// In words: sharp enough, the budget is spent, or more blocks cannot help; and what would help.
+    pub why: String,
+}
+
+/// Beyond so many seconds the wall clock has jumped.
+const JUMP: f64 = 2.0;
+
+/// Runs what is still to run, after what the experiment has already.
+///
+/// # Errors
+/// When a run fails, the journal cannot be written, or `stop` is asked ([`ErrorKind::Interrupted`]). What was measured until
+/// then is in the journal and in the experiment.
+pub fn run(
+    plan: &Plan,
+    experiment: &mut Experiment,
+    hands: &mut dyn Hands,
+    journal: &mut dyn Journal,
+    watcher: &mut dyn Watcher,
+    stop: &Stop,
+) -> Result<Finished> {
+    if plan.is_import_only() {
+        return Ok(Finished { why: "everything was imported".to_owned() });
+    }
+    let mut session =
+        Session { plan, experiment, hands, journal, watcher, stop, half_width: None, begun: None };
+    session.blocks()
+}
+
+struct Session<'a> {
+    plan: &'a Plan,
+    experiment: &'a mut Experiment,
+    hands: &'a mut dyn Hands,
+    journal: &'a mut dyn Journal,
+    watcher: &'a mut dyn Watcher,
+    stop: &'a Stop,
+    half_width: Option<f64>,
+    /// When the first counted run of this session began, and how many had been made before.
+    begun: Option<(f64, u64)>,
+}
+
+impl Session<'_> {
+    fn blocks(&mut self) -> Result<Finished> {
+        let budget = Budget {
+            pilot: self.plan.run.pilot,
+            most_blocks: self.plan.run.blocks,
+            precision: self.plan.run.precision,
+        };
+        let mut warm = false;
+        for number in 0.. {
+            let visits = schedule::block(self.plan, self.experiment.seed, number);
+            let missing: Vec<Visit> =
+                visits.into_iter().filter(|visit| !is_made(self.experiment, visit)).collect();
+            if missing.is_empty() && number < self.plan.run.blocks {
+                continue;
+            }
+            if number >= self.plan.run.pilot {
+                match plan_next(self.experiment, &budget)? {
+                    NextStep::MoreBlocks { half_width, .. } => self.half_width = half_width,
+                    NextStep::Precise { half_width } => {
+                        return Ok(Finished {
+                            why: format!("sharp enough after {number} blocks: ±{:.2} %", 100.0 * half_width),
+                        });
+                    }
+                    NextStep::Spent { half_width, advice } => return Ok(spent(number, half_width, &advice)),
+                    NextStep::Futile { half_width, why } => {
+                        let reached = reached(half_width);
+                        let why = format!(
+                            "ended after {number} blocks{reached}, before the budget was spent: {why}"
+                        );
+                        return Ok(Finished { why });
+                    }
+                }
+            }
+            if number >= self.plan.run.blocks {
+                return Ok(spent(number, self.half_width, ""));
+            }
+            let seconds = self.hands.seconds();
+            if number > 0 && self.plan.run.time.is_some_and(|time| seconds >= time) {
+                let advice = format!("{seconds:.0} s have passed");
+                return Ok(spent(number, self.half_width, &advice));
+            }
+            if !std::mem::replace(&mut warm, true) {
+                self.make(&schedule::warm_ups(self.plan), Phase::WarmUp)?;
+            }
+            self.make(&missing, Phase::Measured)?;
+        }
+        Ok(spent(u32::MAX, self.half_width, ""))
+    }
+
+    fn make(&mut self, visits: &[Visit], phase: Phase) -> Result<()> {
+        for visit in visits {
+            self.stop.check()?;
+            if phase == Phase::Measured && self.begun.is_none() {
+                self.begun = Some((self.hands.seconds(), self.measured()));
+            }
+            let at = self.hands.seconds();
+            let taken = self.hands.perform(visit)?;
+            let jump = self.hands.wall_jump();
+            if jump.abs() > JUMP {
+                let text = format!(
+                    "the wall clock went {:.0} s {} during a run of {}: it was set, or the machine slept; \
+                     times here are by a clock that does not jump, but the run may have been disturbed",
+                    jump.abs(),
+                    if jump > 0.0 { "ahead" } else { "back" },
+                    self.plan.variants[visit.variant].name
+                );
+                self.journal.append(&journal::note(&text))?;
+                self.watcher.note(&text);
+            }
+            let observation = Observation {
+                workload: visit.workload,
+                variant: visit.variant,
+                replica: visit.replica,
+                block: visit.block,
+                slot: visit.slot,
+                at,
+                phase,
+                work: taken.work,
+                values: taken.values,
+            };
+            self.journal.append(&journal::run(&observation, visit.padding, &taken.scaled))?;
+            for name in observation.values.keys() {
+                if !self.experiment.metrics.iter().any(|metric| metric.name == *name) {
+                    self.experiment.metrics.push(metrics::metric(self.plan, name));
+                }
+            }
+            add_scaled(self.experiment, &taken.scaled);
+            self.say_what_is_left_out(taken.left_out)?;
+            self.experiment.observations.push(observation);
+            settle_primary(self.plan, self.experiment);
+            self.tell();
+        }
+        Ok(())
+    }
+
+    /// Once for each metric.
+    fn say_what_is_left_out(&mut self, left_out: BTreeMap<String, String>) -> Result<()> {
+        for (name, why) in left_out {
+            if !self.experiment.absent.contains_key(&name) {
+                self.watcher.note(&format!("{name}: {why}"));
+                self.experiment.absent.insert(name, why);
+                self.journal.append(&journal::absent(&self.experiment.absent))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn measured(&self) -> u64 {
+        self.experiment.observations.iter().filter(|o| o.phase == Phase::Measured).count() as u64
+    }
+
+    fn tell(&mut self) {
+        let per_block = schedule::runs_per_block(self.plan) as u64;
+        let runs = self.measured();
+        let most_runs = per_block * u64::from(self.plan.run.blocks);
+        let seconds = self.hands.seconds();
+        let by_pace = self.begun.and_then(|(begun, before)| {
+            let made = runs.saturating_sub(before);
+            (made > 0).then(|| (seconds - begun) / made as f64 * most_runs.saturating_sub(runs) as f64)
+        });
+        let by_budget = self.plan.run.time.map(|time| (time - seconds).max(0.0));
+        let seconds_left = match (by_pace, by_budget) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, None) => one,
+            (None, _) => None,
+        };
+        self.watcher.progress(&Progress {
+            runs,
+            most_runs,
+            blocks: (runs / per_block.max(1)) as u32,
+            half_width: self.half_width,
+            precision: self.plan.run.precision,
+            seconds_left,
+        });
+    }
+}
+
+fn spent(blocks: u32, half_width: Option<f64>, advice: &str) -> Finished {
+    let reached = reached(half_width);
+    let advice = if advice.is_empty() { String::new() } else { format!(": {advice}") };
+    Finished { why: format!("the budget is spent after {blocks} blocks{reached}{advice}") }
+}
+
+fn reached(half_width: Option<f64>) -> String {
+    half_width.map_or_else(String::new, |half| format!(", at ±{:.2} %", 100.0 * half))
+}
+
+fn is_made(experiment: &Experiment, visit: &Visit) -> bool {
+    experiment.observations.iter().any(|o| {
+        o.phase == Phase::Measured
+            && o.block == visit.block
+            && (o.workload, o.variant, o.replica) == (visit.workload, visit.variant, visit.replica)
+    })
+}
+
+/// An experiment of this plan in which nothing was run yet.
+#[must_use]
+pub fn begin(plan: &Plan, seed: u64) -> Experiment {
+    let mut experiment = Experiment {
+        variants: plan
+            .variants
+            .iter()
+            .map(|variant| data::Variant {
+                name: variant.name.clone(),
+                factors: variant.factors.clone(),
+                replicas: variant.replicas,
+                probe: variant.probe,
+            })
+            .collect(),
+        baseline: plan.baseline,
+        workloads: plan
+            .workloads
+            .iter()
+            .map(|workload| data::Workload {
+                name: workload.name.clone(),
+                work: workload.work.as_ref().map(|(name, _)| name.clone()),
+            })
+            .collect(),
+        metrics: Vec::new(),
+        primary: String::new(),
+        margin: plan.margin,
+        confidence: plan.confidence,
+        precision: plan.run.precision,
+        observations: Vec::new(),
+        summaries: Vec::new(),
+        absent: BTreeMap::new(),
+        facts: Vec::new(),
+        seed,
+    };
+    if !plan.name.is_empty() {
+        experiment.facts.push(("experiment".to_owned(), plan.name.clone()));
+    }
+    experiment.facts.push(("plan (SHA-256)".to_owned(), plan.hash()));
+    settle_primary(plan, &mut experiment);
+    experiment
+}
+
+/// Which metric decides, now that it is known what is read.
+pub fn settle_primary(plan: &Plan, experiment: &mut Experiment) {
+    experiment.primary =
+        metrics::primary(plan, |name| experiment.metrics.iter().any(|metric| metric.name == name));
+}
+
+/// Says in the facts which counters were scaled.
+fn add_scaled(experiment: &mut Experiment, scaled: &BTreeSet<String>) {
+    const NAME: &str = "scaled counters";
+    if scaled.is_empty() {
+        return;
+    }
+    let mut all = scaled.clone();
+    if let Some((_, before)) = experiment.facts.iter().find(|(name, _)| name == NAME) {
+        all.extend(before.split(", ").map(str::to_owned));
+    }
+    let list: Vec<String> = all.into_iter().collect();
+    set_fact(experiment, NAME, list.join(", "));
+}
+
+/// Sets a fact, in its old place where it has one.
+pub fn set_fact(experiment: &mut Experiment, name: &str, value: String) {
+    match experiment.facts.iter_mut().find(|(other, _)| other == name) {
+        Some(fact) => fact.1 = value,
+        None => experiment.facts.push((name.to_owned(), value)),
+    }
+}
+
+/// Names whose run it was in an error, if it does not say so itself.
+pub(crate) fn of_variant(plan: &Plan, visit: &Visit, error: Error) -> Error {
+    if error.kind() == ErrorKind::Interrupted {
+        return error;
+    }
+    let variant = &plan.variants[visit.variant];
+    let link = if variant.replicas > 1 { format!(", link {}", visit.replica + 1) } else { String::new() };
+    let mut named = Error::new(
+        error.kind(),
+        format!("variant {}{link}, workload {}: {error}", variant.name, plan.workloads[visit.workload].name),
+    );
+    if let Some(hint) = error.hint() {
+        named = named.with_hint(hint);
+    }
+    named
+}

@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The real [`Hands`]: starts the programs of a plan through the meters, and reads what they cost.
+
+use super::schedule::Visit;
+use super::{Hands, Taken, of_variant};
+use crate::measure::clock::Clock;
+use crate::measure::perf_stat::{self, Counters, Event};
+use crate::measure::{machine, meter, page_cache};
+use crate::metrics;
+use crate::plan::{
+    CommandLine, Extraction, Placeholders, Plan, PlannedWorkload, ReadyPlan, ServerPlan, WorkloadKind,
+};
+use core::time::Duration;
+use sediment::error::{Error, Result};
+use sediment_process::background::{Background, Ready, signal};
+use sediment_process::command::{Ended, Outcome, observe};
+use sediment_process::{Command, Input, Stop};
+use std::path::{Path, PathBuf};
+
+/// Bytes of a program's output that are searched for its work counter.
+const KEPT_OF_OUTPUT: usize = 8 << 20;
+
+/// Lines of a program that failed that are shown.
+const LAST_LINES: usize = 8;
+
+/// How often a server is run before it is given up that perf counts something of it.
+const ATTEMPTS: u32 = 3;
+
+/// The variable that pads the environment.
+const PADDING: &str = "SEDIMENT_EVAL_PADDING";
+
+/// Starts processes.
+#[derive(Debug)]
+pub struct Processes<'a> {
+    plan: &'a Plan,
+    /// The programs, by variant and replica.
+    programs: Vec<Vec<PathBuf>>,
+    /// What the plan's paths are relative to.
+    folder: PathBuf,
+    /// A folder for files that are needed meanwhile.
+    scratch: PathBuf,
+    counters: Counters,
+    stop: Stop,
+    clock: Clock,
+    wall_ahead: f64,
+}
+
+impl<'a> Processes<'a> {
+    /// Programs by variant and replica, in the plan's order; `before` seconds of earlier sessions.
+    #[must_use]
+    pub fn new(
+        plan: &'a Plan,
+        programs: Vec<Vec<PathBuf>>,
+        folder: &Path,
+        scratch: &Path,
+        counters: Counters,
+        stop: &Stop,
+        before: f64,
+    ) -> Self {
+        Self {
+            plan,
+            programs,
+            folder: folder.to_owned(),
+            scratch: scratch.to_owned(),
+            counters,
+            stop: stop.clone(),
+            clock: Clock::start(before),
+            wall_ahead: 0.0,
+        }
+    }
+
+    fn program(&self, visit: &Visit) -> &Path {
+        &self.programs[visit.variant][visit.replica as usize]
+    }
+
+    fn placeholders(&self, visit: &Visit, program: &Path) -> Placeholders {
+        Placeholders::default()
+            .with("program", program.to_string_lossy())
+            .with("variant", self.plan.variants[visit.variant].name.as_str())
+            .with("replica", visit.replica.to_string())
+            .with("scratch", self.scratch.to_string_lossy())
+            .with("folder", self.folder.to_string_lossy())
+            .with_words("arguments", self.plan.variants[visit.variant].arguments.iter().cloned())
+    }
+
+    /// A command of the workload, ready to run; not padded and not pinned.
+    fn command(
+        &self,
+        line: &CommandLine,
+        workload: &PlannedWorkload,
+        values: &Placeholders,
+    ) -> Result<Command> {
+        let mut words = line.fill(values)?.into_iter();
+        let program = words.next().unwrap_or_default();
+        let limit = Duration::from_secs_f64(self.plan.run.time_limit);
+        let mut command = Command::new(program, self.folder.join(&workload.folder), limit)
+            .with_arguments(words)
+            .stopped_by(&self.stop);
+        command.environment =
+            workload.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Ok(command)
+    }
+
+    /// The command with the block's padding in its environment, and as much more as its arguments are shorter than those of the
+    /// longest variant: stacks begin at the same distance for all.
+    fn padded(&self, command: Command, line: &CommandLine, visit: &Visit) -> Result<Command> {
+        let bytes = |variant: usize, replica: usize| -> Result<usize> {
+            let program = &self.programs[variant][replica];
+            let words = line
+                .fill(&self.placeholders(&Visit { variant, replica: replica as u32, ..*visit }, program))?;
+            // The kernel puts the program's own path onto the stack too.
+            Ok(words.iter().map(|word| word.len() + 1).sum::<usize>() + words.first().map_or(0, String::len))
+        };
+        let mut longest = 0;
+        for (variant, programs) in self.programs.iter().enumerate() {
+            for replica in 0..programs.len() {
+                longest = longest.max(bytes(variant, replica)?);
+            }
+        }
+        let own = bytes(visit.variant, visit.replica as usize)?;
+        let mut command = command;
+        let length = visit.padding as usize + (longest - own);
+        command.environment.push((PADDING.into(), "x".repeat(length).into()));
+        Ok(command)
+    }
+
+    fn pinned(&self, command: Command) -> Command {
+        if self.plan.run.pin.is_empty() {
+            return command;
+        }
+        let list: Vec<String> = self.plan.run.pin.iter().map(u64::to_string).collect();
+        command.under("taskset", ["--cpu-list".to_owned(), list.join(",")])
+    }
+
+    fn prepare(&self, workload: &PlannedWorkload, values: &Placeholders, visit: &Visit) -> Result<()> {
+        if let Some(line) = &workload.prepare {
+            let command = self.command(line, workload, values)?;
+            let ended = observe(&command, KEPT_OF_OUTPUT)?;
+            self.judge(&ended, &command, "prepare")?;
+        }
+        if self.plan.run.cold {
+            let program = self.program(visit);
+            let files = page_cache::program_and_libraries(program, &self.stop)?;
+            page_cache::drop_from(&files)?;
+        }
+        Ok(())
+    }
+
+    /// Ok where the program ended by itself with exit code 0; otherwise an error with its last lines.
+    fn judge(&self, ended: &Ended, command: &Command, what: &str) -> Result<()> {
+        self.stop.check()?;
+        let how = match ended.outcome {
+            Outcome::Exited(0) => match perf_stat::signal_in_words(
+                &ended.last_words().unwrap_or_default(),
+                &under_perf(command).unwrap_or_default(),
+            ) {
+                None => return Ok(()),
+                Some(signal) => format!("was ended by a signal: {signal}"),
+            },
+            Outcome::Exited(code) => format!("failed with exit code {code}"),
+            Outcome::Signalled(number) => format!("was ended by signal {number}"),
+            Outcome::OutOfTime => {
+                format!("was ended because it ran for longer than {} s", command.time_limit.as_secs_f64())
+            }
+            Outcome::Stopped => return Err(Error::new(sediment::ErrorKind::Interrupted, "interrupted")),
+        };
+        let lines = ended.last_lines(LAST_LINES);
+        let hint = if lines.is_empty() {
+            "it printed nothing".to_owned()
+        } else {
+            format!("the last lines of its output:\n{}", lines.join("\n"))
+        };
+        Err(Error::failed(format!("{what} {how}")).with_hint(hint))
+    }
+
+    fn visit(&self, visit: &Visit) -> Result<Taken> {
+        let workload = &self.plan.workloads[visit.workload];
+        let mut taken = Taken::default();
+        // Without perf there is one pass, which the kernel's own accounts measure.
+        let none = [Vec::new()];
+        let passes = if self.counters.passes.is_empty() { &none[..] } else { &self.counters.passes[..] };
+        for (index, events) in passes.iter().enumerate() {
+            let mut pass = match &workload.kind {
+                WorkloadKind::Command { command, input } => {
+                    self.run_command(visit, workload, command, input.as_deref(), events)?
+                }
+                WorkloadKind::Server(server) => self.run_server_counted(visit, workload, server, events)?,
+                WorkloadKind::Import(_) => Taken::default(),
+            };
+            if index == 0 {
+                taken.work = pass.work;
+            }
+            pass.values.append(&mut taken.values);
+            taken.values = pass.values;
+            taken.scaled.append(&mut pass.scaled);
+            taken.left_out.append(&mut pass.left_out);
+        }
+        if let (WorkloadKind::Command { command, input }, Some(block)) = (&workload.kind, visit.block) {
+            if self.plan.run.meter_blocks == 0 || block < self.plan.run.meter_blocks {
+                self.run_meters(visit, workload, command, input.as_deref(), &mut taken)?;
+            }
+        }
+        // perf calls a time of nought not counted; where the other is there, the kernel kept account of both.
+        let (user, sys) = (taken.values.get("user"), taken.values.get("sys"));
+        if user.is_some() || sys.is_some() {
+            let sum = user.unwrap_or(&0.0) + sys.unwrap_or(&0.0);
+            taken.values.insert(metrics::CPU_TIME.to_owned(), sum);
+        }
+        Ok(taken)
+    }
+
+    fn measured_command(
+        &self,
+        visit: &Visit,
+        workload: &PlannedWorkload,
+        line: &CommandLine,
+        input: Option<&str>,
+    ) -> Result<Command> {
+        let values = self.placeholders(visit, self.program(visit));
+        self.prepare(workload, &values, visit)?;
+        let mut command = self.padded(self.command(line, workload, &values)?, line, visit)?;
+        if let Some(input) = input {
+            command.input = Input::File(self.folder.join(input));
+        }
+        Ok(command)
+    }
+
+    fn run_command(
+        &self,
+        visit: &Visit,
+        workload: &PlannedWorkload,
+        line: &CommandLine,
+        input: Option<&str>,
+        events: &[&'static Event],
+    ) -> Result<Taken> {
+        let command = self.measured_command(visit, workload, line, input)?;
+        let file = self.scratch.join("perf-stat.csv");
+        let whole =
+            if events.is_empty() { command.clone() } else { perf_stat::under(&command, events, &file) };
+        let whole = self.pinned(whole);
+        let keep = if self.reads_output(workload) { KEPT_OF_OUTPUT } else { 64 * 1024 };
+        let ended = observe(&whole, keep)?;
+        self.judge(&ended, &whole, &command.name())?;
+        let mut taken = Taken::default();
+        self.read_output(workload, &ended, &mut taken)?;
+        if events.is_empty() {
+            let usage = &ended.usage;
+            let seconds = |name: &str, time: Duration, taken: &mut Taken| {
+                taken.values.insert(name.to_owned(), time.as_secs_f64());
+            };
+            seconds("elapsed", usage.wall, &mut taken);
+            seconds("user", usage.user, &mut taken);
+            seconds("sys", usage.system, &mut taken);
+            for (name, count) in [
+                ("minor-faults", usage.minor_faults),
+                ("major-faults", usage.major_faults),
+                ("context-switches", usage.context_switches),
+            ] {
+                taken.values.insert(name.to_owned(), count as f64);
+            }
+        } else {
+            add_counts(&perf_stat::take(&file)?, events, &mut taken);
+            drop_late_clock(&mut taken);
+        }
+        Ok(taken)
+    }
+
+    fn run_meters(
+        &self,
+        visit: &Visit,
+        workload: &PlannedWorkload,
+        line: &CommandLine,
+        input: Option<&str>,
+        taken: &mut Taken,
+    ) -> Result<()> {
+        for meter in self.plan.run.meters.iter().filter_map(|name| meter(name)) {
+            let command = self.measured_command(visit, workload, line, input)?;
+            let readings = (meter.run)(&command, &self.scratch)?;
+            for reading in readings {
+                let name = metrics::of_meter(meter.name, reading.quantity.name);
+                taken.values.insert(name, reading.value as f64);
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Self::run_server`], again where perf counted nothing: it may have come too late to a process that was ending.
+    fn run_server_counted(
+        &self,
+        visit: &Visit,
+        workload: &PlannedWorkload,
+        plan: &ServerPlan,
+        events: &[&'static Event],
+    ) -> Result<Taken> {
+        // Of several events some may not have had their turn.
+        let expected: Vec<&str> = events
+            .iter()
+            .filter(|event| event.metric == "task-clock" || event.hardware)
+            .map(|event| event.metric)
+            .collect();
+        for _ in 0..ATTEMPTS {
+            let taken = self.run_server(visit, workload, plan, events)?;
+            if expected.is_empty() || expected.iter().any(|metric| taken.values.contains_key(*metric)) {
+                return Ok(taken);
+            }
+        }
+        Err(Error::failed(format!("perf counted nothing of the server, {ATTEMPTS} times in a row"))
+            .with_hint("is it another process that does the work? counters = [] in [run] does without perf"))
+    }
+
+    fn run_server(
+        &self,
+        visit: &Visit,
+        workload: &PlannedWorkload,
+        plan: &ServerPlan,
+        events: &[&'static Event],
+    ) -> Result<Taken> {
+        let values = self.placeholders(visit, self.program(visit));
+        self.prepare(workload, &values, visit)?;
+        let command = self.padded(self.command(&plan.server, workload, &values)?, &plan.server, visit)?;
+        let stop = signal(&plan.stop)?;
+        let mut server = Background::start(&self.pinned(command))?.ended_by(stop);
+        let ready = match &plan.ready {
+            ReadyPlan::Command(line) => Ready::Command(Box::new(self.command(line, workload, &values)?)),
+            ReadyPlan::Port(address) => Ready::Port(address.clone()),
+            ReadyPlan::Socket(path) => Ready::Socket(self.folder.join(path)),
+            ReadyPlan::Log(text) => Ready::Log(text.clone()),
+        };
+        server.wait_until(&ready, Duration::from_secs_f64(plan.ready_limit))?;
+        if let Some(line) = &plan.warm_up {
+            let command = self.command(line, workload, &values)?;
+            let ended = observe(&command, KEPT_OF_OUTPUT)?;
+            self.judge(&ended, &command, "the warm-up").map_err(|error| with_log(error, &server))?;
+        }
+        let drive = self.command(&plan.drive, workload, &values)?;
+        let file = self.scratch.join("perf-stat-server.csv");
+        let counter = if events.is_empty() { None } else { Some(attach(&server, events, &file, &drive)?) };
+        let before = server.account();
+        let ended = observe(&drive, KEPT_OF_OUTPUT)?;
+        let after = server.account();
+        // perf sums up when it is interrupted; its exit code then is the signal's.
+        let stop_counting =
+            |counter: Background| counter.end(signal("INT")?, Duration::from_secs(20)).map(drop);
+        counter.map(stop_counting).transpose()?;
+        self.judge(&ended, &drive, "the driver").map_err(|error| with_log(error, &server))?;
+        if server.has_ended() {
+            return Err(with_log(Error::failed("the server ended while it was driven"), &server));
+        }
+        let mut taken = Taken::default();
+        self.read_output(workload, &ended, &mut taken)?;
+        if !events.is_empty() {
+            // These three are perf's own, not the server's.
+            let of_server: Vec<&Event> = events
+                .iter()
+                .copied()
+                .filter(|event| !["elapsed", "user", "sys"].contains(&event.metric))
+                .collect();
+            add_counts(&perf_stat::take(&file)?, &of_server, &mut taken);
+        }
+        let mut put = |name: &str, value: f64| {
+            taken.values.entry(name.to_owned()).or_insert(value);
+        };
+        put("elapsed", ended.usage.wall.as_secs_f64());
+        put("user", after.user - before.user);
+        put("sys", after.system - before.system);
+        put("minor-faults", after.minor_faults.saturating_sub(before.minor_faults) as f64);
+        put("major-faults", after.major_faults.saturating_sub(before.major_faults) as f64);
+        if after.peak_memory > 0 {
+            put(metrics::PEAK_MEMORY, after.peak_memory as f64);
+        }
+        server.end(stop, Duration::from_secs_f64(plan.stop_limit))?;
+        Ok(taken)
+    }
+
+    fn reads_output(&self, workload: &PlannedWorkload) -> bool {
+        workload.work.is_some() || self.plan.metrics.iter().any(|metric| metric.extraction.is_some())
+    }
+
+    /// Work and metrics that the program prints, on standard output or standard error.
+    fn read_output(&self, workload: &PlannedWorkload, ended: &Ended, taken: &mut Taken) -> Result<()> {
+        if !self.reads_output(workload) {
+            return Ok(());
+        }
+        let output = String::from_utf8_lossy(&ended.output).into_owned();
+        let errors = String::from_utf8_lossy(ended.errors()).into_owned();
+        let find = |extraction: &Extraction| {
+            extraction.numbers(&output).or_else(|error| extraction.numbers(&errors).map_err(|_| error))
+        };
+        if let Some((name, extraction)) = &workload.work {
+            let numbers = find(extraction).map_err(|error| {
+                let lines = ended.last_lines(LAST_LINES);
+                Error::failed(format!("no work counter ({name}): {error}"))
+                    .with_hint(format!("the last lines of its output:\n{}", lines.join("\n")))
+            })?;
+            let work: f64 = numbers.iter().sum();
+            if work <= 0.0 {
+                return Err(Error::failed(format!("it did no work: its counter ({name}) says {work}")));
+            }
+            taken.work = Some(work);
+        }
+        for metric in &self.plan.metrics {
+            let found = metric.extraction.as_ref().and_then(|extraction| find(extraction).ok());
+            if let Some(value) = found.and_then(|numbers| numbers.last().copied()) {
+                taken.values.insert(metric.name.clone(), value);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Attaches perf to a server's processes. One that is gone before perf comes to it is an error of perf's: so only those that were
+/// there a moment ago too are named, and it is tried again.
+fn attach(server: &Background, events: &[&'static Event], file: &Path, like: &Command) -> Result<Background> {
+    let mut tried = 0;
+    loop {
+        let before = server.processes();
+        server.pause();
+        let processes: Vec<u32> = server.processes().into_iter().filter(|id| before.contains(id)).collect();
+        let mut counter = Background::start(&perf_stat::attached(&processes, events, file, like))?;
+        match counter.wait_until(&Ready::Counting, Duration::from_secs(20)) {
+            Ok(()) => return Ok(counter),
+            Err(error) if error.kind() == sediment_process::ErrorKind::Interrupted || tried == 10 => {
+                return Err(error.into());
+            }
+            Err(_) => tried += 1,
+        }
+    }
+}
+
+/// The name by which perf calls the program that it runs: the first word behind `--`.
+fn under_perf(command: &Command) -> Option<String> {
+    let words: Vec<String> = std::iter::once(&command.program)
+        .chain(&command.arguments)
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let perf = words.iter().position(|word| word == "perf")?;
+    let end = words.iter().skip(perf).position(|word| word == "--")?;
+    words.get(perf + end + 1).cloned()
+}
+
+const LATE_CLOCK: &str = "perf began its clock after the program in some runs, which go without; --no-counters (counters = [] in a plan) measures from outside";
+
+/// perf starts its clock just after the program has begun. On a busy machine a short program may have done its work by then: a
+/// run that used more processors than there are tells so, and then the time that passed is not known.
+fn drop_late_clock(taken: &mut Taken) {
+    let value = |name: &str| taken.values.get(name).copied().unwrap_or(0.0);
+    let used = value("task-clock").max(value("user") + value("sys"));
+    if used > 1.05 * value("elapsed") * machine::processors() as f64 {
+        taken.values.remove("elapsed");
+        taken.left_out.insert("elapsed".to_owned(), LATE_CLOCK.to_owned());
+    }
+}
+
+fn with_log(error: Error, server: &Background) -> Error {
+    if error.kind() == sediment::ErrorKind::Interrupted {
+        return error;
+    }
+    let log: Vec<String> = server.log().lines().rev().take(LAST_LINES).map(str::to_owned).collect();
+    let mut hint = error.hint().map_or_else(String::new, |hint| format!("{hint}\n"));
+    hint += "the last lines of the server's log:";
+    for line in log.iter().rev() {
+        hint += "\n";
+        hint += line;
+    }
+    Error::new(error.kind(), error.to_string()).with_hint(hint)
+}
+
+/// The name under which rows of perf that are not understood are told.
+const ROWS: &str = "rows of perf stat";
+
+fn add_counts(table: &perf_stat::Table, events: &[&Event], taken: &mut Taken) {
+    if let Some(rows) = perf_stat::told(&table.losses) {
+        taken.left_out.insert(ROWS.to_owned(), rows);
+    }
+    for event in events {
+        let Some(count) = table.counts.iter().find(|count| count.event == event.event) else { continue };
+        if let Ok(value) = count.value {
+            taken.values.insert(event.metric.to_owned(), value);
+            if perf_stat::scaled(count) {
+                taken.scaled.insert(event.metric.to_owned());
+            }
+        }
+    }
+}
+
+impl Hands for Processes<'_> {
+    fn seconds(&self) -> f64 {
+        self.clock.seconds()
+    }
+
+    fn wall_jump(&mut self) -> f64 {
+        let ahead = self.clock.wall_ahead();
+        let jump = ahead - self.wall_ahead;
+        self.wall_ahead = ahead;
+        jump
+    }
+
+    fn perform(&mut self, visit: &Visit) -> Result<Taken> {
+        self.visit(visit).map_err(|error| of_variant(self.plan, visit, error))
+    }
+}

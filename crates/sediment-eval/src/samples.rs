@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The measured runs of an experiment, by workload, metric and build; and what is wrong with an experiment.
+
+use super::comparison::Scale;
+use super::data::{Experiment, Phase, Summary};
+use super::statistics::{Description, Moments};
+use sediment::error::{Error, ErrorKind, Result};
+
+/// One value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Sample {
+    pub(super) replica: u32,
+    pub(super) block: Option<u32>,
+    pub(super) slot: u32,
+    pub(super) at: f64,
+    pub(super) value: f64,
+}
+
+/// What is known of one build on one metric.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Group {
+    Nothing,
+    Samples(Vec<Sample>),
+    Summary(Summary),
+}
+
+impl Group {
+    pub(super) fn values(&self) -> Vec<f64> {
+        match self {
+            Group::Samples(samples) => samples.iter().map(|sample| sample.value).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn moments(&self) -> Option<Moments> {
+        match self {
+            Group::Nothing => None,
+            Group::Samples(_) => Moments::of(&self.values()),
+            Group::Summary(summary) => Some(Moments::of_summary(summary)),
+        }
+    }
+
+    pub(super) fn description(&self) -> Option<Description> {
+        match self {
+            Group::Samples(_) => Description::of(&self.values()),
+            _ => self.moments().map(|moments| Description { moments, order: None }),
+        }
+    }
+
+    fn all_positive(&self) -> bool {
+        match self {
+            Group::Nothing => true,
+            Group::Samples(samples) => samples.iter().all(|sample| sample.value > 0.0),
+            Group::Summary(summary) => summary.mean > 0.0,
+        }
+    }
+}
+
+/// What is known of every build on a metric in a workload.
+pub(super) fn groups(experiment: &Experiment, workload: usize, metric: &str) -> Vec<Group> {
+    let mut groups = vec![Group::Nothing; experiment.variants.len()];
+    for group in experiment.summaries.iter().filter(|g| g.workload == workload && g.metric == metric) {
+        groups[group.variant] = Group::Summary(group.summary);
+    }
+    for run in &experiment.observations {
+        if run.workload != workload || run.phase != Phase::Measured {
+            continue;
+        }
+        let Some(value) = run.values.get(metric) else { continue };
+        let sample =
+            Sample { replica: run.replica, block: run.block, slot: run.slot, at: run.at, value: *value };
+        match &mut groups[run.variant] {
+            Group::Samples(samples) => samples.push(sample),
+            group => *group = Group::Samples(vec![sample]),
+        }
+    }
+    groups
+}
+
+/// How many of the measured runs of each build have the metric, and how many there are.
+pub(super) fn coverage(experiment: &Experiment, workload: usize, metric: &str) -> Vec<(usize, usize)> {
+    let mut counts = vec![(0, 0); experiment.variants.len()];
+    let measured =
+        experiment.observations.iter().filter(|run| run.workload == workload && run.phase == Phase::Measured);
+    for run in measured {
+        counts[run.variant].0 += usize::from(run.values.contains_key(metric));
+        counts[run.variant].1 += 1;
+    }
+    counts
+}
+
+/// Logarithms where every value of every build has one.
+pub(super) fn scale(groups: &[Group]) -> Scale {
+    if groups.iter().all(Group::all_positive) { Scale::Logarithm } else { Scale::Plain }
+}
+
+/// Refuses what no statistics can be made of.
+pub(super) fn check(experiment: &Experiment) -> Result<()> {
+    let wrong = |what: String| Err(Error::new(ErrorKind::Failed, what));
+    let usage = |what: String| Err(Error::new(ErrorKind::Usage, what));
+    if experiment.variants.len() < 2 {
+        return usage("a comparison needs at least two builds".to_owned());
+    }
+    if experiment.baseline >= experiment.variants.len() {
+        return wrong(format!(
+            "the baseline is build {}, and there are {}",
+            experiment.baseline,
+            experiment.variants.len()
+        ));
+    }
+    if experiment.variants[experiment.baseline].probe.is_some() {
+        return wrong("the baseline is itself marked as a probe of the noise floor".to_owned());
+    }
+    if !(0.5..1.0).contains(&experiment.confidence) {
+        return usage(format!("a confidence of {} is not one of 0.5 to below 1", experiment.confidence));
+    }
+    if !(experiment.margin > 0.0 && experiment.margin < 1.0) {
+        return usage(format!("a margin of {} is not one above 0 and below 1", experiment.margin));
+    }
+    for (number, run) in experiment.observations.iter().enumerate() {
+        let place = format!("run {}", number + 1);
+        if run.variant >= experiment.variants.len() || run.workload >= experiment.workloads.len() {
+            return wrong(format!("{place} is of a build or workload that the experiment does not have"));
+        }
+        let bad = run.values.iter().find(|(_, value)| !value.is_finite());
+        if let Some((name, value)) = bad {
+            return wrong(format!(
+                "{place} of {} has {value} for {name}",
+                experiment.variants[run.variant].name
+            ));
+        }
+        if run.work.is_some_and(|work| !work.is_finite() || work < 0.0) || !run.at.is_finite() {
+            return wrong(format!("{place} has no usable count of work or time"));
+        }
+    }
+    let twice = first_repeated(experiment);
+    if let Some(number) = twice {
+        return wrong(format!(
+            "run {} is the second of its build, link and workload in its block",
+            number + 1
+        ));
+    }
+    for group in &experiment.summaries {
+        if group.variant >= experiment.variants.len() || group.workload >= experiment.workloads.len() {
+            return wrong(format!(
+                "a summary of {} is of a build or workload that the experiment does not have",
+                group.metric
+            ));
+        }
+        let spread = group.summary.deviation.unwrap_or(0.0);
+        if !group.summary.mean.is_finite() || !spread.is_finite() || spread < 0.0 || group.summary.count == 0
+        {
+            return wrong(format!("the summary of {} has no usable mean, deviation or count", group.metric));
+        }
+    }
+    Ok(())
+}
+
+/// The first measured run whose block already has one of its build, link and workload.
+fn first_repeated(experiment: &Experiment) -> Option<usize> {
+    let mut seen = std::collections::BTreeSet::new();
+    experiment.observations.iter().position(|run| {
+        run.phase == Phase::Measured
+            && run.block.is_some_and(|block| !seen.insert((run.workload, run.variant, run.replica, block)))
+    })
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a group of values looks like. Nothing is ever removed as an outlier; far values are counted.
+
+use crate::data::Summary;
+
+/// Count, mean and variance.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Moments {
+    /// How many values.
+    pub count: f64,
+    /// Their mean.
+    pub mean: f64,
+    /// Their variance, with `count − 1` below; None for a single value.
+    pub variance: Option<f64>,
+}
+
+impl Moments {
+    /// Of values; None of none. The mean is taken first and the squares about it, which cancels nothing.
+    #[must_use]
+    pub fn of(values: &[f64]) -> Option<Self> {
+        if values.is_empty() {
+            return None;
+        }
+        let count = values.len() as f64;
+        let rough = values.iter().sum::<f64>() / count;
+        let mean = rough + values.iter().map(|x| x - rough).sum::<f64>() / count;
+        let squares = values.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>();
+        let variance = (values.len() > 1).then(|| squares / (count - 1.0));
+        Some(Self { count, mean, variance })
+    }
+
+    /// Of a printed summary.
+    #[must_use]
+    pub fn of_summary(summary: &Summary) -> Self {
+        let variance = summary.deviation.filter(|_| summary.count > 1).map(|deviation| deviation * deviation);
+        Self { count: summary.count as f64, mean: summary.mean, variance }
+    }
+
+    /// Of the logarithms of values with these moments, to first order: mean ln m, variance the squared coefficient of
+    /// variation (the delta method). None where the mean is not positive.
+    #[must_use]
+    pub fn of_logarithms(&self) -> Option<Self> {
+        let relative = self.variance.map(|variance| variance / (self.mean * self.mean));
+        (self.mean > 0.0).then(|| Self { count: self.count, mean: self.mean.ln(), variance: relative })
+    }
+
+    /// Standard deviation.
+    #[must_use]
+    pub fn deviation(&self) -> Option<f64> {
+        self.variance.map(f64::sqrt)
+    }
+
+    /// Coefficient of variation: standard deviation over mean; None where the mean is not positive.
+    #[must_use]
+    pub fn coefficient_of_variation(&self) -> Option<f64> {
+        self.deviation().filter(|_| self.mean > 0.0).map(|deviation| deviation / self.mean)
+    }
+
+    /// Variance of the mean.
+    #[must_use]
+    pub fn squared_error(&self) -> Option<f64> {
+        self.variance.map(|variance| variance / self.count)
+    }
+}
+
+/// [`Moments`] and, where the values themselves are known, their order statistics.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Description {
+    /// Count, mean, variance.
+    pub moments: Moments,
+    /// Order statistics; None of a printed summary.
+    pub order: Option<OrderStatistics>,
+}
+
+/// Extremes, quartiles and the count of far values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OrderStatistics {
+    /// The least.
+    pub minimum: f64,
+    /// A quarter lies below (Hyndman and Fan, 1996, definition 7).
+    pub lower_quartile: f64,
+    /// Half lies below.
+    pub median: f64,
+    /// A quarter lies above.
+    pub upper_quartile: f64,
+    /// The greatest.
+    pub maximum: f64,
+    /// How many lie more than 1.5 interquartile ranges beyond the quartiles (J. Tukey, "Exploratory Data Analysis", 1977).
+    pub far: usize,
+}
+
+impl Description {
+    /// Of values; None of none.
+    #[must_use]
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let moments = Moments::of(values)?;
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let (lower, upper) = (quantile(&sorted, 1, 4), quantile(&sorted, 3, 4));
+        let reach = 1.5 * (upper - lower);
+        let order = OrderStatistics {
+            minimum: sorted[0],
+            lower_quartile: lower,
+            median: quantile(&sorted, 1, 2),
+            upper_quartile: upper,
+            maximum: sorted[sorted.len() - 1],
+            far: sorted.iter().filter(|x| **x < lower - reach || **x > upper + reach).count(),
+        };
+        Some(Self { moments, order: Some(order) })
+    }
+}
+
+/// The quantile part/parts of ascending values, interpolated linearly.
+fn quantile(sorted: &[f64], part: usize, parts: usize) -> f64 {
+    let place = part * (sorted.len() - 1);
+    let (below, share) = (place / parts, (place % parts) as f64 / parts as f64);
+    let above = (below + 1).min(sorted.len() - 1);
+    sorted[below] + (sorted[above] - sorted[below]) * share
+}
+
+/// The median of values; None of none.
+#[must_use]
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    (!sorted.is_empty()).then(|| quantile(&sorted, 1, 2))
+}

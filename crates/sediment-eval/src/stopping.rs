@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! When an experiment has run long enough: on precision or on budget, never on the p-value of a difference between builds, as
+//! whoever stops at the first p below a level finds differences where there are none (P. Armitage, C. McPherson, B. Rowe,
+//! "Repeated significance tests on accumulating data", 1969).
+//!
+//! A pilot of a few blocks tells the spread; from it follows how many blocks bring the interval to the wanted half-width. Where
+//! layout replicas differ among themselves, more blocks help only as far as runs do: then more links are advised, as T. Kalibera
+//! and R. Jones spend repetitions where the variance arises ("Rigorous benchmarking in reasonable time", ISMM 2013). The variance
+//! between links is estimated from a few of them: that blocks cannot help is believed only where an F test shows that links differ
+//! at all, which says nothing of builds.
+
+use super::analysis::{Analysis, WorkloadAnalysis, analyse};
+use super::comparison::{Comparison, Design, Scale};
+use super::data::{Experiment, Phase};
+use super::statistics::components::Components;
+use super::statistics::{distribution, power};
+use sediment::error::{Error, ErrorKind, Result};
+
+/// No experiment ends on precision before this many blocks, nor because links differ too much, if its budget allows them.
+///
+/// Whoever stops as soon as an interval looks narrow stops more often when chance has made it too narrow, and then it holds the
+/// truth less often than it says (Y. Chow, H. Robbins, "On the asymptotic theory of fixed-width sequential confidence intervals
+/// for the mean", 1965). docs/proofs/eval-errors.md has the coverage with this rule.
+pub const LEAST_BLOCKS: u32 = 20;
+
+/// What an experiment may cost and how sharp it must be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Budget {
+    /// Blocks of the pilot, from which the spread is learnt; 7 unless told otherwise.
+    pub pilot: u32,
+    /// Most blocks to run.
+    pub most_blocks: u32,
+    /// Half-width of the headline's interval to reach, relative: 0.005 is half a per cent.
+    pub precision: f64,
+}
+
+impl Default for Budget {
+    /// Seven blocks of pilot, 40 at most, half a per cent. On runs that vary by 1 % this finds a difference of 1 % in more than
+    /// nine of ten experiments (docs/proofs/eval-errors.md).
+    fn default() -> Self {
+        Self { pilot: 7, most_blocks: 40, precision: 0.005 }
+    }
+}
+
+/// What the runner does next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NextStep {
+    /// Run so many more blocks, then ask again.
+    MoreBlocks {
+        /// How many.
+        blocks: u32,
+        /// Half-width so far, the widest of all builds and workloads; None during the pilot.
+        half_width: Option<f64>,
+    },
+    /// Sharp enough.
+    Precise {
+        /// Half-width reached.
+        half_width: f64,
+    },
+    /// The budget is used up.
+    Spent {
+        /// Half-width reached, where there is one.
+        half_width: Option<f64>,
+        /// What would help, in words.
+        advice: String,
+    },
+    /// The budget is not used up, and no number of blocks could reach the precision.
+    Futile {
+        /// Half-width reached, where there is one.
+        half_width: Option<f64>,
+        /// Why blocks cannot help, and what would, in words.
+        why: String,
+    },
+}
+
+/// What one comparison asks for.
+struct Wish {
+    half_width: f64,
+    needed: Needed,
+}
+
+/// More is not counted.
+const MANY: u32 = 1 << 20;
+
+/// Level at which links count as shown to differ.
+const LEVEL: f64 = 0.05;
+
+/// What would bring the interval of a comparison to a half-width.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Needed {
+    pub(super) blocks: Blocks,
+    /// Links of each build, with the blocks that there are; None where there are no replicas, or no number below [`MANY`] does.
+    pub(super) links: Option<u32>,
+}
+
+/// How many blocks in all, up to [`MANY`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Blocks {
+    /// As runs and links are estimated to vary.
+    About(u32),
+    /// If links did not differ. As estimated they differ too much for any number of blocks, but not even that they differ is shown.
+    AtLeast(u32),
+    /// Links are shown to differ, and as estimated too much for any number of blocks.
+    NoNumber,
+    /// Links have no blocks in common that would tell.
+    Unknown,
+}
+
+impl Blocks {
+    fn count(self) -> Option<u32> {
+        match self {
+            Self::About(count) | Self::AtLeast(count) => Some(count),
+            Self::NoNumber | Self::Unknown => None,
+        }
+    }
+
+    /// The number in words, where there is one.
+    pub(super) fn in_words(self) -> Option<String> {
+        let count = self.count()?;
+        Some(match self {
+            _ if count >= MANY => "more than a million".to_owned(),
+            Self::AtLeast(_) => format!("at least {count}"),
+            _ => format!("about {count}"),
+        })
+    }
+
+    /// After how many blocks in all to ask again. What is not known is asked again when there is twice as much to tell it from.
+    fn next_look(self, done: u32) -> Option<u32> {
+        let twice = if matches!(self, Self::AtLeast(_)) { done.saturating_mul(2) } else { 0 };
+        Some(self.count()?.max(twice))
+    }
+}
+
+/// A share in per cent, with the digits that it has.
+pub(super) fn in_per_cent(share: f64) -> String {
+    format!("{}", (share * 1e8).round() / 1e6)
+}
+
+/// What the runner does after the blocks recorded so far.
+///
+/// # Errors
+/// When the budget makes no sense, and as [`analyse`] once the pilot is done.
+pub fn plan_next(experiment: &Experiment, budget: &Budget) -> Result<NextStep> {
+    if !(budget.precision > 0.0 && budget.precision < 1.0) || budget.most_blocks == 0 {
+        return Err(Error::new(
+            ErrorKind::Usage,
+            "a budget needs a block and a precision above 0 and below 1",
+        ));
+    }
+    let done = blocks_done(experiment);
+    let builds = experiment.variants.iter().filter(|variant| variant.probe.is_none()).count();
+    // Fewer could not show anything: a verdict would be refused.
+    let needed = power::pairs_needed((1.0 - experiment.confidence) / builds.saturating_sub(1).max(1) as f64);
+    let pilot = budget.pilot.max(u32::try_from(needed).unwrap_or(u32::MAX)).min(budget.most_blocks);
+    if done < pilot {
+        return Ok(NextStep::MoreBlocks { blocks: pilot - done, half_width: None });
+    }
+    let analysis = analyse(experiment)?;
+    let wishes: Vec<Wish> =
+        analysis.workloads.iter().flat_map(|workload| wishes(&analysis, workload, budget)).collect();
+    let Some(widest) = wishes.iter().map(|wish| wish.half_width).reduce(f64::max) else {
+        let advice =
+            "the headline metric has no ratio here, so that no number of blocks can be planned".to_owned();
+        return Ok(if done < budget.most_blocks {
+            NextStep::Futile { half_width: None, why: advice }
+        } else {
+            NextStep::Spent { half_width: None, advice }
+        });
+    };
+    let open = || wishes.iter().filter(|wish| wish.half_width > budget.precision);
+    let half_width = Some(widest);
+    let least = LEAST_BLOCKS.min(budget.most_blocks);
+    if open().next().is_none() {
+        return Ok(match least.saturating_sub(done) {
+            0 => NextStep::Precise { half_width: widest },
+            blocks => NextStep::MoreBlocks { blocks, half_width },
+        });
+    }
+    // A comparison that blocks cannot help does not keep those waiting that they can.
+    let next_look = open().filter_map(|wish| wish.needed.blocks.next_look(done)).max();
+    let is_spent = done >= budget.most_blocks;
+    if let (false, Some(next_look)) = (is_spent, next_look) {
+        let blocks = next_look.max(least).clamp(done + 1, budget.most_blocks) - done;
+        return Ok(NextStep::MoreBlocks { blocks, half_width });
+    }
+    // How much links differ is not well known before.
+    if !is_spent && done < least {
+        return Ok(NextStep::MoreBlocks { blocks: least - done, half_width });
+    }
+    let advice = advice(&open().map(|wish| wish.needed).collect::<Vec<Needed>>());
+    Ok(if is_spent {
+        NextStep::Spent { half_width, advice }
+    } else {
+        let why = format!(
+            "links differ so much that no number of blocks reaches ±{} %; needed are {advice}",
+            in_per_cent(budget.precision)
+        );
+        NextStep::Futile { half_width, why }
+    })
+}
+
+/// What would help all comparisons that are not sharp enough.
+fn advice(open: &[Needed]) -> String {
+    let links = open.iter().filter_map(|needed| needed.links).max();
+    let most = open.iter().map(|needed| needed.blocks).max_by_key(|blocks| blocks.count());
+    let can_help = open.iter().all(|needed| needed.blocks.count().is_some());
+    match (most.filter(|_| can_help).and_then(Blocks::in_words), links) {
+        (Some(blocks), None) => format!("{blocks} blocks in all would be needed"),
+        (Some(blocks), Some(links)) => {
+            format!("{blocks} blocks in all, or about {links} layout replicas of each build, would be needed")
+        }
+        (None, Some(links)) => format!("more layout replicas, about {links} of each build, not more blocks"),
+        (None, None) => "more layout replicas, not more blocks".to_owned(),
+    }
+}
+
+/// Blocks that some build has a measured run of.
+fn blocks_done(experiment: &Experiment) -> u32 {
+    let measured = experiment.observations.iter().filter(|run| run.phase == Phase::Measured);
+    let last = measured.filter_map(|run| run.block).max();
+    last.map_or(0, |last| last.saturating_add(1))
+}
+
+fn wishes(analysis: &Analysis, workload: &WorkloadAnalysis, budget: &Budget) -> Vec<Wish> {
+    workload
+        .judgements
+        .iter()
+        .filter_map(|judgement| workload.headline_comparison(judgement.variant))
+        .filter_map(|comparison| wish(analysis, workload, comparison, budget))
+        .collect()
+}
+
+fn wish(
+    analysis: &Analysis,
+    workload: &WorkloadAnalysis,
+    comparison: &Comparison,
+    budget: &Budget,
+) -> Option<Wish> {
+    if comparison.scale != Scale::Logarithm {
+        return None;
+    }
+    let effect = comparison.effect?;
+    let split = workload.components.as_ref();
+    if matches!(comparison.design, Design::Replicated { .. }) && split.is_none() {
+        return None;
+    }
+    let needed = needed(split, comparison, budget.precision, analysis.confidence)?;
+    Some(Wish { half_width: effect.interval.half_width(), needed })
+}
+
+/// What a comparison needs for an interval of this half-width; None of runs without blocks. With replicas the variance is that of
+/// all builds of the workload, so that one number of links is advised for all.
+pub(super) fn needed(
+    split: Option<&Components>,
+    comparison: &Comparison,
+    precision: f64,
+    confidence: f64,
+) -> Option<Needed> {
+    let effect = comparison.effect?;
+    match comparison.design {
+        Design::Paired { blocks } => {
+            let deviation = effect.standard_error * (blocks as f64).sqrt();
+            let blocks = power::count_for_half_width(deviation, precision, confidence);
+            Some(Needed { blocks: Blocks::About(blocks.unwrap_or(MANY)), links: None })
+        }
+        Design::Replicated { blocks: blocks_done, links: (one, other) } => {
+            let share = 1.0 / one as f64 + 1.0 / other as f64;
+            let (blocks, per_link) = match split {
+                Some(split) => {
+                    let t = distribution::student_quantile(confidence, effect.freedom);
+                    // Half-width² = t² · share · (links² + runs² / blocks).
+                    let most = (precision / t).powi(2) / share;
+                    let count = |room: f64| {
+                        (split.within_links.powi(2) / room).clamp(1.0, f64::from(MANY)).ceil() as u32
+                    };
+                    let room = most - split.between_links.powi(2);
+                    let blocks = if room > 0.0 {
+                        Blocks::About(count(room))
+                    } else if split.p < LEVEL {
+                        Blocks::NoNumber
+                    } else {
+                        Blocks::AtLeast(count(most))
+                    };
+                    let per_link =
+                        split.between_links.powi(2) + split.within_links.powi(2) / blocks_done as f64;
+                    (blocks, per_link.sqrt())
+                }
+                None => (Blocks::Unknown, effect.standard_error / share.sqrt()),
+            };
+            let links = power::count_for_half_width(per_link * 2.0_f64.sqrt(), precision, confidence);
+            Some(Needed { blocks, links })
+        }
+        Design::Unpaired { .. } | Design::Summarised { .. } => None,
+    }
+}

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Plans, schedules, runs with hands that start nothing, the file of an experiment, and the tables against their documents.
+
+#[path = "../../sediment/tests/support/mod.rs"]
+mod support;
+
+use sediment::{Error, ErrorKind, Result};
+use sediment_eval::import::IMPORTERS;
+use sediment_eval::plan::{self, KEYS, Plan};
+use sediment_eval::run::schedule::{self, Visit};
+use sediment_eval::run::{self, Hands, Journal, Progress, Taken, Watcher, journal};
+use sediment_eval::{Phase, Probe};
+use sediment_process::Stop;
+use std::collections::{BTreeMap, BTreeSet};
+use support::root;
+
+const PLAN: &str = "sediment-eval = 1\n[run]\nblocks = 4\npilot = 4\nwarm-ups = 1\n[build]\nreplicas = 2\n\
+    link = [\"cc\", \"{padding_object}\", \"-o\", \"{output}\"]\n[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n\
+    [[workload]]\nname = \"w\"\ncommand = [\"{program}\"]\n[[workload]]\nname = \"x\"\ncommand = [\"{program}\", \"x\"]\n";
+
+fn plan() -> Plan {
+    plan::read(PLAN).unwrap()
+}
+
+/// Makes no process: every run takes a second, and costs what its variant's number says.
+struct Pretend {
+    seconds: f64,
+    fails_at: Option<usize>,
+    jumps_at: Option<usize>,
+    made: Vec<Visit>,
+}
+
+impl Pretend {
+    fn new() -> Self {
+        Self { seconds: 0.0, fails_at: None, jumps_at: None, made: Vec::new() }
+    }
+}
+
+impl Hands for Pretend {
+    fn seconds(&self) -> f64 {
+        self.seconds
+    }
+    fn wall_jump(&mut self) -> f64 {
+        if self.jumps_at == Some(self.made.len()) { 3600.0 } else { 0.001 }
+    }
+    fn perform(&mut self, visit: &Visit) -> Result<Taken> {
+        if self.fails_at == Some(self.made.len()) {
+            return Err(Error::failed("broke"));
+        }
+        self.seconds += 1.0;
+        self.made.push(*visit);
+        let wobble = 0.001 * (self.made.len() % 7) as f64;
+        let value = 1.0 + 0.1 * visit.variant as f64 + wobble;
+        Ok(Taken { values: BTreeMap::from([("elapsed".to_owned(), value)]), ..Taken::default() })
+    }
+}
+
+/// Keeps lines in memory.
+#[derive(Default)]
+struct Lines(String);
+
+impl Journal for Lines {
+    fn append(&mut self, line: &str) -> Result<()> {
+        assert!(!line.contains('\n'));
+        self.0 += line;
+        self.0.push('\n');
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Told {
+    notes: Vec<String>,
+    last: Option<Progress>,
+}
+
+impl Watcher for Told {
+    fn progress(&mut self, progress: &Progress) {
+        self.last = Some(*progress);
+    }
+    fn note(&mut self, text: &str) {
+        self.notes.push(text.to_owned());
+    }
+}
+
+#[test]
+fn a_block_has_every_link_once_in_an_order_of_its_own() {
+    let plan = plan();
+    let probes: Vec<_> = plan.variants.iter().filter_map(|variant| variant.probe).collect();
+    assert_eq!(probes, [Probe::SameFile, Probe::Relinked]);
+    let links: BTreeSet<(usize, u32)> = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (3, 0)].into();
+    let mut orders = BTreeSet::new();
+    let mut paddings = BTreeSet::new();
+    for number in 0..50 {
+        let block = schedule::block(&plan, 9, number);
+        assert_eq!(block, schedule::block(&plan, 9, number), "the seed decides");
+        for workload in 0..2 {
+            let runs: Vec<&Visit> = block.iter().filter(|visit| visit.workload == workload).collect();
+            assert_eq!(runs.iter().map(|v| (v.variant, v.replica)).collect::<BTreeSet<_>>(), links);
+            assert_eq!(runs.iter().map(|v| v.slot).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+            orders.insert(runs.iter().map(|v| (v.variant, v.replica)).collect::<Vec<_>>());
+        }
+        assert!(block.iter().all(|visit| visit.padding == block[0].padding && visit.padding <= 4096));
+        paddings.insert(block[0].padding);
+    }
+    assert!(orders.len() > 80 && paddings.len() > 40, "{} orders, {} paddings", orders.len(), paddings.len());
+    assert_ne!(schedule::block(&plan, 9, 0), schedule::block(&plan, 10, 0));
+}
+
+#[test]
+fn no_link_is_favoured_by_its_place() {
+    let plan = plan();
+    let mut first = BTreeMap::new();
+    for number in 0..600 {
+        let block = schedule::block(&plan, 1, number);
+        *first.entry((block[0].variant, block[0].replica)).or_insert(0) += 1;
+    }
+    // Six links, 600 blocks: 100 each; four deviations are 37.
+    assert!(first.len() == 6 && first.values().all(|count| (63..=137).contains(count)), "{first:?}");
+}
+
+#[test]
+fn runs_are_kept_as_they_are_made_and_the_file_tells_all() {
+    let plan = plan();
+    let mut lines = Lines::default();
+    lines.append(&journal::header(&plan, "/somewhere", 9)).unwrap();
+    let mut experiment = run::begin(&plan, 9);
+    let (mut hands, mut told) = (Pretend::new(), Told::default());
+    let finished = run::run(&plan, &mut experiment, &mut hands, &mut lines, &mut told, &Stop::new()).unwrap();
+    assert!(finished.why.contains("after 4 blocks"), "{}", finished.why);
+    assert_eq!(hands.made.len(), 12 + 4 * 12);
+    let progress = told.last.unwrap();
+    assert_eq!((progress.runs, progress.most_runs, progress.blocks), (48, 48, 4));
+    let recorded = journal::read(lines.0.as_bytes()).unwrap();
+    assert_eq!(recorded.experiment, experiment);
+    assert_eq!(recorded.whole, lines.0.len());
+    let warm_ups = experiment.observations.iter().filter(|o| o.phase == Phase::WarmUp);
+    assert!(warm_ups.clone().all(|o| o.block.is_none()) && warm_ups.count() == 12);
+}
+
+#[test]
+fn what_was_broken_off_goes_on_as_it_would_have_gone() {
+    let plan = plan();
+    let whole = {
+        let mut hands = Pretend::new();
+        run::run(
+            &plan,
+            &mut run::begin(&plan, 9),
+            &mut hands,
+            &mut Lines::default(),
+            &mut Told::default(),
+            &Stop::new(),
+        )
+        .unwrap();
+        hands.made
+    };
+    for fails_at in [0, 5, 12, 13, 30, 59] {
+        let mut lines = Lines::default();
+        lines.append(&journal::header(&plan, "/", 9)).unwrap();
+        let mut first = Pretend { fails_at: Some(fails_at), ..Pretend::new() };
+        let mut experiment = run::begin(&plan, 9);
+        let broken =
+            run::run(&plan, &mut experiment, &mut first, &mut lines, &mut Told::default(), &Stop::new());
+        assert_eq!(broken.unwrap_err().to_string(), "broke");
+        assert_eq!(experiment.observations.len(), fails_at, "all that was measured is there");
+        // Torn in the middle of the next line.
+        let torn = lines.0.clone() + "{\"run\":{\"at\":1.5,\"bl";
+        let mut recorded = journal::read(torn.as_bytes()).unwrap();
+        assert_eq!((recorded.whole, recorded.experiment.observations.len()), (lines.0.len(), fails_at));
+        let mut second = Pretend::new();
+        run::run(
+            &plan,
+            &mut recorded.experiment,
+            &mut second,
+            &mut lines,
+            &mut Told::default(),
+            &Stop::new(),
+        )
+        .unwrap();
+        let measured =
+            |made: &[Visit]| made.iter().filter(|v| v.block.is_some()).copied().collect::<Vec<_>>();
+        let both: Vec<Visit> = measured(&first.made).into_iter().chain(measured(&second.made)).collect();
+        assert_eq!(both, measured(&whole), "broken at run {fails_at}");
+    }
+}
+
+#[test]
+fn nothing_runs_when_nothing_is_missing() {
+    let plan = plan();
+    let mut experiment = run::begin(&plan, 9);
+    let mut hands = Pretend::new();
+    run::run(&plan, &mut experiment, &mut hands, &mut Lines::default(), &mut Told::default(), &Stop::new())
+        .unwrap();
+    let mut again = Pretend::new();
+    run::run(&plan, &mut experiment, &mut again, &mut Lines::default(), &mut Told::default(), &Stop::new())
+        .unwrap();
+    assert!(again.made.is_empty(), "no warm-ups either");
+}
+
+#[test]
+fn a_clock_that_jumps_is_noted_and_time_goes_on() {
+    let plan = plan();
+    let mut lines = Lines::default();
+    lines.append(&journal::header(&plan, "/", 9)).unwrap();
+    let mut hands = Pretend { jumps_at: Some(20), ..Pretend::new() };
+    let mut told = Told::default();
+    run::run(&plan, &mut run::begin(&plan, 9), &mut hands, &mut lines, &mut told, &Stop::new()).unwrap();
+    assert_eq!(told.notes.len(), 1);
+    assert!(told.notes[0].contains("the wall clock went 3600 s ahead during a run of"), "{}", told.notes[0]);
+    let recorded = journal::read(lines.0.as_bytes()).unwrap();
+    assert_eq!(recorded.notes, told.notes);
+    let at: Vec<f64> = recorded.experiment.observations.iter().map(|o| o.at).collect();
+    assert!(at.windows(2).all(|pair| pair[1] - pair[0] == 1.0), "no jump in what is recorded");
+}
+
+#[test]
+fn time_is_a_budget_too_and_a_stop_is_obeyed() {
+    let mut plan = plan();
+    plan.run.time = Some(30.0);
+    let mut hands = Pretend::new();
+    let mut experiment = run::begin(&plan, 9);
+    let finished = run::run(
+        &plan,
+        &mut experiment,
+        &mut hands,
+        &mut Lines::default(),
+        &mut Told::default(),
+        &Stop::new(),
+    )
+    .unwrap();
+    // 12 warm-ups, then blocks of 12 until 30 s have passed: two of them.
+    assert!(
+        finished.why.contains("after 2 blocks") && finished.why.contains("s have passed"),
+        "{}",
+        finished.why
+    );
+    let stop = Stop::new();
+    stop.ask();
+    let mut none = Pretend::new();
+    let stopped = run::run(
+        &plan,
+        &mut run::begin(&plan, 9),
+        &mut none,
+        &mut Lines::default(),
+        &mut Told::default(),
+        &stop,
+    );
+    assert_eq!(stopped.unwrap_err().kind(), ErrorKind::Interrupted);
+    assert!(none.made.is_empty());
+}
+
+#[test]
+fn what_is_wrong_with_a_plan_is_said_with_its_line() {
+    let base = "sediment-eval = 1\n";
+    let two = "[[variant]]\nname = \"a\"\nprogram = \"a\"\n[[variant]]\nname = \"b\"\nprogram = \"b\"\n";
+    let work = "[[workload]]\nname = \"w\"\ncommand = \"x\"\n";
+    let rows: &[(String, &str)] = &[
+        (String::new(), "line 1: this is no plan: it has no line sediment-eval = 1"),
+        (
+            "\nsediment-eval = 9\nnew = 1\n".to_owned(),
+            "line 2: this plan has version 9, and this program reads version 1",
+        ),
+        ("sediment-eval = 1\nx = [\n".to_owned(), "this is no TOML"),
+        (format!("{base}colour = 1\n{two}{work}"), "line 2: unknown key colour at the top of a plan"),
+        (format!("{base}{two}{work}comand = 1\n"), "line 11: unknown key comand in [workload]"),
+        (format!("{base}{two}"), "a plan needs a [[workload]]"),
+        (format!("{base}{work}"), "compares two or more variants; this one has 0"),
+        (format!("{base}{two}{two}{work}"), "line 9: the name a is taken"),
+        (format!("{base}baseline = \"c\"\n{two}{work}"), "line 2: there is no variant c"),
+        (format!("{base}margin = \"much\"\n{two}{work}"), "line 2: margin is a number (found \"string\")"),
+        (format!("{base}margin = -1\n{two}{work}"), "line 2: margin is a number above 0 and below 1"),
+        (format!("{base}margin = nan\n{two}{work}"), "line 2: margin is a number above 0 and below 1"),
+        (
+            format!("{base}[run]\nprecision = 1\n{two}{work}"),
+            "line 3: precision is a number above 0 and below 1",
+        ),
+        (format!("{base}{two}[[workload]]\nname = \"w\"\n"), "needs one of command, server and import"),
+        (format!("{base}{two}[[workload]]\nname = \"w\"\nserver = \"s\"\n"), "ready is missing"),
+        (format!("{base}{two}{work}ready = {{ log = \"x\" }}\n"), "ready belongs to a workload with server"),
+        (format!("{base}{two}{work}work = {{ regex = \"x\" }}\n"), "the expression has no group"),
+        (format!("{base}{two}{work}work = {{ }}\n"), "work needs a regex or a pointer"),
+        (format!("{base}{two}{work}work = {{ count = 0 }}\n"), "line 11: count is a number above 0"),
+        (
+            format!("{base}{two}{work}work = {{ pointer = \"/n\", count = 3 }}\n"),
+            "line 11: count excludes regex and pointer",
+        ),
+        (
+            format!(
+                "{base}{two}[[workload]]\nname = \"w\"\nserver = \"s\"\ndrive = \"d\"\nready = {{ port = \"x\" }}\nstop = \"NO\"\n"
+            ),
+            "line 13: there is no such signal",
+        ),
+        (
+            format!("{base}[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n{work}"),
+            "nothing says where the programs of a come from",
+        ),
+        (format!("{base}{two}flags = \"-O2\"\n{work}"), "b is built already; flags has no effect on it"),
+        (
+            format!("{base}[[factor]]\nname = \"f\"\nlevels = [\"x\"]\n{work}"),
+            "the factor f needs two or more levels",
+        ),
+        (
+            format!("{base}[[factor]]\nname = \"f\"\nlevels = [\"x\", \"y\"]\n{work}"),
+            "factors alone need a [build]",
+        ),
+        (
+            format!("{base}[run]\ncounters = [\"cycels\"]\n{two}{work}"),
+            "line 3: there is no such counter (found \"cycels\")",
+        ),
+        (
+            format!("{base}{two}[[workload]]\nname = \"w\"\nimport = {{ c = [\"f\"] }}\n"),
+            "imports for c, which is no variant",
+        ),
+    ];
+    for (text, expected) in rows {
+        let error = plan::read(text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{text}\ngave: {error}\nnot:  {expected}");
+    }
+}
+
+#[test]
+fn factors_make_all_combinations_and_the_first_is_the_baseline() {
+    let text = "sediment-eval = 1\n[build]\ncommand = \"make {flags}\"\nflags = \"-g\"\n\
+        [[factor]]\nname = \"lto\"\nlevels = [\"off\", \"on\"]\nflags = [\"\", \"-flto\"]\n\
+        [[factor]]\nname = \"inline\"\nlevels = [\"off\", \"on\"]\nflags = [\"\", \"-DINLINE\"]\n\
+        [[workload]]\nname = \"w\"\ncommand = [\"{program}\"]\n";
+    let plan = plan::read(text).unwrap();
+    let named: Vec<(&str, &str)> =
+        plan.variants.iter().map(|variant| (variant.name.as_str(), variant.flags.as_str())).collect();
+    assert_eq!(
+        named,
+        [
+            ("lto=off inline=off", "-g"),
+            ("lto=off inline=on", "-g -DINLINE"),
+            ("lto=on inline=off", "-g -flto"),
+            ("lto=on inline=on", "-g -flto -DINLINE"),
+            ("A/A", "-g"),
+        ]
+    );
+    assert_eq!(plan.baseline, 0);
+    let levels: Vec<&str> = plan.variants[1].factors.iter().map(|factor| factor.level.as_str()).collect();
+    assert_eq!(levels, ["on", "off"], "sorted by factor: inline, lto");
+    assert_ne!(plan.hash(), plan::read(&format!("{text}\n")).unwrap().hash());
+}
+
+#[test]
+fn files_that_are_none_are_refused() {
+    let lines = journal::header(&plan(), "/", 1) + "\n";
+    for (text, expected) in [
+        ("", "this is no file of sediment eval"),
+        ("{}\n", "this is no file of sediment eval"),
+        (&lines.replace("\"version\":1", "\"version\":2"), "this file has version 2"),
+        (&lines.replace("blocks = 4", "blocks = 5"), "the plan is not the one that was run"),
+        (&format!("{lines}{{\"run\":{{}}}}\n"), "line 2: damaged"),
+        (&format!("{lines}{{\"run\":\n{{\"note\":\"x\"}}\n"), "line 2: damaged"),
+    ] {
+        let error = journal::read(text.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    let later = journal::read(format!("{lines}{{\"of-a-later-program\":1}}\n").as_bytes());
+    assert!(later.is_ok());
+}
+
+#[test]
+fn the_example_is_a_plan() {
+    let text = std::fs::read_to_string(root().join("examples/evaluation/plan.toml")).unwrap();
+    let plan = plan::read(&text).unwrap();
+    assert_eq!(plan.variants.iter().filter(|variant| variant.probe.is_none()).count(), 8);
+}
+
+/// docs/evaluation.md holds the keys of the code, table by table; `SEDIMENT_BLESS=1` rewrites them.
+#[test]
+fn the_document_lists_every_key_and_importer() {
+    let path = root().join("docs/evaluation.md");
+    let mut text = std::fs::read_to_string(&path).unwrap();
+    let mut tables: Vec<&str> = KEYS.iter().map(|key| key.table).collect();
+    tables.dedup();
+    for table in tables {
+        let title = match table {
+            "" => "top".to_owned(),
+            "run" | "build" => format!("[{table}]"),
+            name if name.contains('.') => name.to_owned(),
+            name => format!("[[{name}]]"),
+        };
+        let mut rows = String::from("| key | value | without it | says |\n|---|---|---|---|\n");
+        for key in KEYS.iter().filter(|key| key.table == table) {
+            rows += &format!("| `{}` | {} | {} | {} |\n", key.name, key.value, key.default, key.summary);
+        }
+        hold(&mut text, &title, &rows);
+    }
+    let mut rows = String::from("| format | written by |\n|---|---|\n");
+    for importer in IMPORTERS {
+        rows += &format!("| {} | {} |\n", importer.name, importer.summary);
+    }
+    hold(&mut text, "imports", &rows);
+    if std::env::var_os("SEDIMENT_BLESS").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap();
+    assert!(
+        written == text,
+        "docs/evaluation.md differs from the code (SEDIMENT_BLESS=1 rewrites its tables)"
+    );
+}
+
+/// Puts rows between the marks of a table.
+fn hold(text: &mut String, title: &str, rows: &str) {
+    let (begin, end) = (format!("<!-- table {title} -->\n"), "<!-- end -->");
+    let from = text.find(&begin).unwrap_or_else(|| panic!("docs/evaluation.md lacks {begin}")) + begin.len();
+    let to = from + text[from..].find(end).unwrap();
+    text.replace_range(from..to, rows);
+}
