@@ -7,7 +7,7 @@
 //! record ─► Recording ─► resolve ─► Profile ─► merge ─► Profile ─► order ─► Order ─► link ─► verify
 //! ```
 //!
-//! Nothing here prints, exits, reads the environment or opens a path; only [`measure`] and [`record`] start processes,
+//! Nothing here prints, exits, reads the environment or opens a path; only [`record`] starts processes,
 //! in a folder that they are handed.
 
 // Profiles come from strangers: a panic on data is a defect, so each that remains is argued where it stands.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From a profile to the order in which a linker is to place its functions: [`compute`].
 //!
-//! **Steps.** [`build`] the call graph of the selected functions; one sequence of them by an [`algorithms`] entry, or by what was the default of a
+//! **Steps.** [`build()`] the call graph of the selected functions; one sequence of them by an [`algorithms`] entry, or by what was the default of a
 //! release ([`versions`]); behind what ran the functions that no run saw, as far as a compiler's graph tells ([`by_bonds`]); groups for
 //! start-up and steady state ([`arrange`]); an older order, changed only where that gains ([`keep`](mod@keep)).
 
@@ -120,7 +120,7 @@ impl Ordering {
 /// Orders the selected functions of a profile.
 ///
 /// # Errors
-/// Those of [`build`] and [`compute_built`].
+/// Those of [`build()`] and [`compute_built`].
 pub fn compute(profile: &Profile, selection: &Selection<'_>, request: &Request<'_>) -> Result<Ordering> {
     compute_built(profile, build(profile, selection)?, request)
 }

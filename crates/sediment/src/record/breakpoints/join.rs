@@ -49,46 +49,77 @@ const TRIES: u32 = 4;
 const AGAIN: Duration = Duration::from_millis(10);
 
 fn join_one(process: Pid, tracer: &mut Tracer<'_>) -> Result<()> {
-    let gone = || Error::failed(format!("there is no process {process}"));
-    let by = status_field(process, "TracerPid").ok_or_else(gone)?.parse().unwrap_or(0);
+    let by = status_field(process, "TracerPid").ok_or_else(|| gone(process))?.parse().unwrap_or(0);
     if by != 0 {
         return Err(refusal::traced_already(process, by));
     }
     let mut seized = BTreeSet::new();
-    let (mut tries, mut refusal) = (0, None);
+    let joined = seize_all(process, &mut seized).and_then(|()| {
+        tracer
+            .join(process, &seized)
+            .map_err(|error| Error::failed(format!("process {process} cannot be read: {error}")))
+    });
+    if joined.is_err() {
+        tracer.leave(process, &seized);
+    }
+    joined
+}
+
+fn gone(process: Pid) -> Error {
+    Error::failed(format!("there is no process {process}"))
+}
+
+/// Seizes every thread of a process. A thread that is not seized would be killed by the first breakpoint that it meets, so a process is
+/// taken on only once the list of its threads has been the same twice, as long as the kernel says that there are, and all are seized: the kernel's
+/// list can miss a thread while another ends.
+fn seize_all(process: Pid, seized: &mut BTreeSet<Pid>) -> Result<()> {
+    let (mut before, mut ended_first, mut tries) = (None, BTreeSet::new(), 0);
+    let mut refused: Option<(Pid, Error)> = None;
     // Threads may be made meanwhile; those of a seized thread are seized by the kernel.
     loop {
-        let Ok(all) = threads(process) else { return Err(refusal.unwrap_or_else(gone)) };
-        let new: Vec<Pid> = all.into_iter().filter(|thread| !seized.contains(thread)).collect();
-        let none_is_new = new.is_empty();
-        let mut refused = None;
-        for thread in new {
+        let all: BTreeSet<Pid> = threads(process).into_iter().flatten().collect();
+        let mut failed = None;
+        let is_new = |thread: &Pid| !seized.contains(thread) && !ended_first.contains(thread);
+        for thread in all.iter().copied().filter(is_new).collect::<Vec<Pid>>() {
             match ptrace::seize(thread, FOLLOW) {
                 Ok(()) => drop(seized.insert(thread)),
                 Err(_) if traced_by_us(thread) => drop(seized.insert(thread)),
-                Err(error) => refused = Some((thread, error)),
+                Err(error) => failed = Some((thread, error)),
             }
         }
-        let Some((thread, error)) = refused else { if none_is_new { break } else { continue } };
-        // One that has ended may be the first thread of a process that runs on, or is about to be another program's.
-        tries += 1;
-        if !ended(thread) {
-            refusal = Some(refusal::not_allowed(process, false, error));
+        refused = refused.filter(|(thread, _)| !seized.contains(thread));
+        match failed {
+            Some((thread, error)) => {
+                // One that has ended may be the first thread of a process that runs on, or is about to be another program's.
+                let has_ended = ended(thread);
+                if !has_ended && refused.is_none() {
+                    refused = Some((thread, refusal::not_allowed(process, false, error)));
+                }
+                tries += 1;
+                if tries < TRIES {
+                    std::thread::sleep(AGAIN);
+                } else if has_ended {
+                    ended_first.insert(thread);
+                } else {
+                    break;
+                }
+            }
+            None if all.is_empty() || refused.is_some() => break,
+            None if before.as_ref() == Some(&all) && all.len() >= thread_count(process) => break,
+            None => {}
         }
-        if tries < TRIES {
-            std::thread::sleep(AGAIN);
-        } else if ended(thread) && !seized.is_empty() {
-            break;
-        } else {
-            return Err(refusal.unwrap_or_else(gone));
-        }
+        before = Some(all);
     }
-    if seized.is_empty() {
-        return Err(refusal.unwrap_or_else(gone));
+    match refused {
+        Some((_, refusal)) => Err(refusal),
+        None if seized.is_empty() => Err(gone(process)),
+        None => Ok(()),
     }
-    tracer
-        .join(process, &seized)
-        .map_err(|error| Error::failed(format!("process {process} cannot be read: {error}")))
+}
+
+/// How many threads the kernel counts; 0 where the process is gone.
+fn thread_count(process: Pid) -> usize {
+    status_field(process, "Threads").and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
 /// The processes whose parent is one of these.

@@ -54,6 +54,9 @@ pub(super) trait Kernel {
     /// The process of a thread.
     fn process_of(&self, thread: Pid) -> Option<Pid>;
 
+    /// Whether this thread is traced by us.
+    fn is_ours(&self, thread: Pid) -> bool;
+
     /// Whether a thread has ended, or is about to and cannot be stopped any more.
     fn has_ended(&self, thread: Pid) -> bool;
 
@@ -143,6 +146,10 @@ impl Kernel for Linux {
 
     fn process_of(&self, thread: Pid) -> Option<Pid> {
         mappings::process_of(thread)
+    }
+
+    fn is_ours(&self, thread: Pid) -> bool {
+        mappings::status_field(thread, "TracerPid").is_some_and(|by| by == nix::unistd::gettid().to_string())
     }
 
     fn has_ended(&self, thread: Pid) -> bool {

@@ -11,6 +11,7 @@
 //! What goes wrong with one process ends the recording of that process alone: its breakpoints are taken out, and it is let go. All
 //! are let go in the end, also after an error or a panic.
 
+mod joining;
 #[cfg(test)]
 mod model;
 
@@ -127,25 +128,6 @@ impl<'a> Tracer<'a> {
         Ok(())
     }
 
-    /// Takes on a running process, whose threads were seized. Breakpoints are set once each has stopped.
-    pub(super) fn join(&mut self, process: Pid, threads: &BTreeSet<Pid>) -> io::Result<()> {
-        let gone = Err(Errno::ESRCH.into());
-        let opened = threads.iter().map(|thread| self.new_space(process, *thread));
-        let space = opened.fold(gone, |found, next| found.or(next))?;
-        let space = self.add_space(space);
-        self.unarmed.insert(space);
-        self.join_threads(process, space, threads);
-        Ok(())
-    }
-
-    fn join_threads(&mut self, process: Pid, space: u32, threads: &BTreeSet<Pid>) {
-        for thread in threads {
-            self.tasks.add(*thread, process, space, State::Joining);
-            // One that has ended is reported so.
-            let _ = self.kernel.interrupt(*thread);
-        }
-    }
-
     fn new_space(&self, process: Pid, thread: Pid) -> io::Result<Space> {
         Space::of(&self.kernel, process, thread, &self.budget)
     }
@@ -229,8 +211,14 @@ impl<'a> Tracer<'a> {
             };
             let others = self.kernel.threads(process);
             let others = others.into_iter().filter(|thread| !threads.contains(thread));
-            let seized = others.filter(|thread| self.kernel.seize(*thread).is_ok()).collect();
+            let (seized, left): (BTreeSet<Pid>, BTreeSet<Pid>) =
+                others.partition(|thread| self.kernel.seize(*thread).is_ok());
             self.join_threads(process, id, &seized);
+            // The first breakpoint that an untraced thread meets would kill it.
+            if left.iter().any(|thread| !self.kernel.is_ours(*thread) && !self.kernel.has_ended(*thread)) {
+                self.unarmed.remove(&id);
+                self.give_up(id, &Error::failed(format!("a thread of process {process} may not be traced")));
+            }
         }
         if self.tasks.anyone_joins() {
             return;

@@ -114,7 +114,12 @@ impl Kernel for Model {
 
     fn seize(&self, thread: Pid) -> Result<(), Errno> {
         let mut world = self.0.borrow_mut();
-        match world.threads.get_mut(&thread.as_raw()).filter(|one| one.run != Run::Dead && !one.traced) {
+        let allowed = world.refuses != Some(thread.as_raw());
+        match world
+            .threads
+            .get_mut(&thread.as_raw())
+            .filter(|one| allowed && one.run != Run::Dead && !one.traced)
+        {
             Some(one) => {
                 one.traced = true;
                 Ok(())
@@ -159,6 +164,10 @@ impl Kernel for Model {
 
     fn process_of(&self, thread: Pid) -> Option<Pid> {
         self.0.borrow().threads.get(&thread.as_raw()).map(|one| Pid::from_raw(one.process))
+    }
+
+    fn is_ours(&self, thread: Pid) -> bool {
+        self.0.borrow().threads.get(&thread.as_raw()).is_some_and(|one| one.traced)
     }
 
     fn has_ended(&self, thread: Pid) -> bool {
@@ -246,9 +255,23 @@ impl Memory for Bytes {
     }
 }
 
+/// How the tracer comes to a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// It starts it.
+    Begun,
+    /// It runs.
+    Attached,
+    /// It runs, and one of its threads may not be traced.
+    AttachedInPart,
+}
+
 /// Runs the tracer once; what is wrong then.
-fn run(steps: &'static [Step], attach: bool, chooser: Chooser) -> (Chooser, Vec<String>, Vec<String>) {
-    let world = World::new(steps, chooser);
+fn run(steps: &'static [Step], start: Start, chooser: Chooser) -> (Chooser, Vec<String>, Vec<String>) {
+    let mut world = World::new(steps, chooser);
+    if start == Start::AttachedInPart {
+        world.refuses = Some(world.add(Some(10), 0, steps));
+    }
     let settings = Settings { stop: world.stop.clone(), ..Settings::default() };
     let excluded = BTreeSet::new();
     let mut modules = Modules::new(&NoFiles, &excluded);
@@ -261,7 +284,7 @@ fn run(steps: &'static [Step], attach: bool, chooser: Chooser) -> (Chooser, Vec<
         let mut tracer = Tracer::new(&settings, Rc::<Model>::clone(&model), modules, &mut watch);
         (tracer.patience, tracer.is_limited) = (Duration::ZERO, false);
         model.seize(first).unwrap();
-        if attach {
+        if start != Start::Begun {
             tracer.join(first, &BTreeSet::from([first])).unwrap();
         } else {
             // As it is at the stop of exec: it stands still.
@@ -304,12 +327,16 @@ fn run(steps: &'static [Step], attach: bool, chooser: Chooser) -> (Chooser, Vec<
 
 /// Tries all runs, up to a number, and as many at random.
 fn check(steps: &'static [Step]) {
+    check_from(&[Start::Begun, Start::Attached], steps);
+}
+
+fn check_from(starts: &[Start], steps: &'static [Step]) {
     const RUNS: usize = 6000;
-    for attach in [false, true] {
+    for &start in starts {
         let mut chooser = Chooser { taken: Vec::new(), at: 0, random: None };
         for _ in 0..RUNS {
-            let (after, wrong, trail) = run(steps, attach, chooser);
-            assert!(wrong.is_empty(), "attach {attach}: {wrong:?} after {trail:?}");
+            let (after, wrong, trail) = run(steps, start, chooser);
+            assert!(wrong.is_empty(), "{start:?}: {wrong:?} after {trail:?}");
             chooser = after;
             if !chooser.turn() {
                 break;
@@ -317,8 +344,8 @@ fn check(steps: &'static [Step]) {
         }
         for seed in 0..RUNS as u64 {
             let random = Chooser { taken: Vec::new(), at: 0, random: Some(Generator::new(seed)) };
-            let (_, wrong, trail) = run(steps, attach, random);
-            assert!(wrong.is_empty(), "attach {attach}, seed {seed}: {wrong:?} after {trail:?}");
+            let (_, wrong, trail) = run(steps, start, random);
+            assert!(wrong.is_empty(), "{start:?}, seed {seed}: {wrong:?} after {trail:?}");
         }
     }
 }
@@ -326,6 +353,12 @@ fn check(steps: &'static [Step]) {
 #[test]
 fn functions_are_called() {
     check(&[F, G, F, Exit]);
+}
+
+#[test]
+fn a_thread_that_may_not_be_traced_meets_no_breakpoint() {
+    check_from(&[Start::AttachedInPart], &[F, G, Fork(&[F]), F, Exit]);
+    check_from(&[Start::AttachedInPart], &[F, Spawn(&[G, F]), G]);
 }
 
 #[test]

@@ -86,6 +86,8 @@ pub(super) struct World {
     pub(super) next: i32,
     pub(super) chooser: Chooser,
     pub(super) stop: sediment_process::Stop,
+    /// A thread that may not be traced.
+    pub(super) refuses: Option<i32>,
     /// How many alarms, kills and ends of the recording may come.
     pub(super) alarms: u32,
     pub(super) kills: u32,
@@ -142,6 +144,7 @@ impl World {
             next: 10,
             chooser,
             stop: sediment_process::Stop::new(),
+            refuses: None,
             alarms: 2,
             kills: 1,
             asks: 1,
