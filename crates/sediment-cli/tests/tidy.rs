@@ -16,6 +16,7 @@ const LINE: &[&str] = &[
     "random",
     "ascending",
     "unpack",
+    "affinity",
     "callgraph",
     "profile",
     "binary",

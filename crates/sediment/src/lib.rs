@@ -17,6 +17,7 @@
 #![warn(unreachable_pub)]
 
 pub mod advise;
+pub mod affinity;
 mod ascending;
 pub mod binary;
 pub mod callgraph;

@@ -14,6 +14,7 @@ use super::{
     Input, Listener, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step,
     TransferKind,
 };
+use crate::affinity::Window;
 use crate::error::{Error, Result};
 
 /// Its row in the table.
@@ -28,8 +29,6 @@ pub const READER: Reader = Reader {
 /// What the text says beside the traces.
 pub const COUNTERS: &str = "counters of functions, which say nothing of callers or order";
 
-/// As many distinct functions before one that begins to run are near to it.
-const NEAR: usize = 8;
 const RECORD: &str = "build with clang -fprofile-generate -mllvm -pgo-temporal-instrumentation, run, and print the traces: \
                       llvm-profdata merge *.profraw -o p.profdata; llvm-profdata show --temporal-profile-traces p.profdata";
 const CUT_OFF: &str = "is the file cut off? copy it again, or print it again with llvm-profdata";
@@ -76,25 +75,20 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         .as_ref()
         .map(|path| recording.dso(RecordedDso { path: path.clone(), build_id: None }));
     let (mut traces, mut weight, mut rank) = (0u64, 0u128, 0u64);
-    let mut before: Vec<PlaceId> = Vec::with_capacity(NEAR + 1);
+    let mut window = Window::default();
     words(input, &mut |word| match word {
         Word::Trace { weight: runs } => {
             traces += 1;
             (weight, rank) = (runs.into(), 0);
-            before.clear();
+            window = Window::default();
         }
         Word::Function(name) => {
             let place = recording.place(Place { dso, spot: spot(name) });
             recording.set_first(place, rank);
             rank += 1;
-            before.retain(|other| *other != place);
-            for other in &before {
-                recording.add_transfer(*other, place, TransferKind::Near, weight);
-            }
-            before.push(place);
-            if before.len() > NEAR {
-                before.remove(0);
-            }
+            window.enter(place.0, |other| {
+                recording.add_transfer(PlaceId(other), place, TransferKind::Near, weight);
+            });
         }
         Word::Counters => recording.losses.add(COUNTERS, 0, ""),
     })?;

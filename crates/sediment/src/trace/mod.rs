@@ -4,8 +4,8 @@
 //! A reader that knows in which order things ran tells it step by step ([`crate::read::replay()`]). [`Sequence`] turns the steps
 //! into the two weights of a profile that need an order:
 //!
-//! - `near`: when a function begins to run, each of the last [`WINDOW`] distinct functions that ran before it in its thread
-//!   gets an edge to it; where it is one of them itself, only those that ran since. A return to a caller lets the caller
+//! - `near`: when a function begins to run, each of the last distinct functions that ran before it in its thread gets an edge
+//!   to it, as [`crate::affinity`] says. A return to a caller lets the caller
 //!   begin again. Code that is no function of the profile is passed over; a gap empties the window. Of very many pairs the
 //!   rarest are left out ([`Sequence::put_into`]).
 //! - `first`: the rank of a function among all in the order of their first runs, from 0, whatever the thread.
@@ -14,14 +14,12 @@
 
 pub mod file;
 
+use crate::affinity::Window;
 use crate::counts::Counts;
 use crate::error::Losses;
 use crate::profile::{FunctionIndex, Profile};
 use crate::read::{Listener, Step};
 use std::collections::HashMap;
-
-/// How many distinct functions that ran are remembered.
-pub const WINDOW: usize = 8;
 
 /// How many pairs that ran near a profile is given for each of its functions that ran, and at least so many in all.
 const PAIRS_OF_FUNCTION: usize = 32;
@@ -51,9 +49,6 @@ pub struct Sequence<'a> {
     /// What workers count, to be absorbed.
     by_workers: Vec<Self>,
 }
-
-/// The functions that ran last in one thread, the last first.
-type Window = [u32; WINDOW];
 
 impl<'a> Sequence<'a> {
     /// A run in which nothing has run yet. `functions` are those of the places, as [`crate::resolve::Resolved`] has them.
@@ -92,7 +87,7 @@ impl<'a> Sequence<'a> {
             }
             Step::Gap { thread } => {
                 self.switch_to(thread);
-                self.windows[self.window] = [NONE; WINDOW];
+                self.windows[self.window] = Window::default();
             }
         }
     }
@@ -106,8 +101,9 @@ impl<'a> Sequence<'a> {
 
     #[inline]
     fn run(&mut self, function: u32) {
-        let window = &mut self.windows[self.window];
-        if window[0] == function {
+        let near = &mut self.near;
+        let count = |other| near.add(Counts::pair(other, function), 1);
+        if !self.windows[self.window].enter(function, count) {
             return;
         }
         self.runs += 1;
@@ -116,13 +112,6 @@ impl<'a> Sequence<'a> {
             *rank = self.next_rank;
             self.next_rank += 1;
         }
-        let mut depth = 0;
-        while depth < WINDOW && window[depth] != function && window[depth] != NONE {
-            self.near.add(Counts::pair(window[depth], function), 1);
-            depth += 1;
-        }
-        window.copy_within(..depth.min(WINDOW - 1), 1);
-        window[0] = function;
     }
 
     #[cold]
@@ -130,7 +119,7 @@ impl<'a> Sequence<'a> {
         let next = self.windows.len() as u32;
         let window = *self.threads.entry(thread).or_insert(next);
         if window == next {
-            self.windows.push([NONE; WINDOW]);
+            self.windows.push(Window::default());
         }
         self.thread = Some(thread);
         self.window = window as usize;

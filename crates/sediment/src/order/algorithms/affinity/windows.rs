@@ -6,18 +6,15 @@
 //! every width a bounded number of windows is kept, in blocks of 64 that follow each other, spread evenly over the run;
 //! every other block is for judging alone.
 
+use crate::affinity::Window;
 use crate::callgraph::{FunctionId, Trace};
 use crate::counts::Counts;
 use std::collections::HashMap;
 
 /// Windows in a block: one word of bits.
 const BLOCK: usize = 64;
-/// How many functions count as having run just before another; as for the `near` of a profile.
-const NEAR: usize = 8;
 /// How many companions of a function are remembered.
 const COMPANIONS: usize = 24;
-
-const NONE: u32 = u32::MAX;
 
 /// The windows of one width of one workload.
 #[derive(Debug, Clone)]
@@ -198,23 +195,18 @@ fn companions(traces: &[&Trace], functions: usize) -> Vec<Vec<Companion>> {
     let mut runs = vec![0u64; functions];
     for trace in traces {
         let mut breaks = trace.breaks.iter().peekable();
-        let mut recent = [NONE; NEAR];
+        let mut window = Window::default();
         for (at, function) in trace.functions.iter().enumerate() {
             if breaks.next_if(|gap| **gap == at).is_some() {
-                recent = [NONE; NEAR];
+                window = Window::default();
             }
-            if function.index() >= functions || recent[0] == function.0 {
+            if function.index() >= functions {
                 continue;
             }
-            runs[function.index()] += 1;
-            let mut depth = 0;
-            while depth < NEAR && recent[depth] != function.0 && recent[depth] != NONE {
-                let (low, high) = (recent[depth].min(function.0), recent[depth].max(function.0));
-                pairs.add(Counts::pair(low, high), 1);
-                depth += 1;
-            }
-            recent.copy_within(..depth.min(NEAR - 1), 1);
-            recent[0] = function.0;
+            let began = window.enter(function.0, |other| {
+                pairs.add(Counts::pair(other.min(function.0), other.max(function.0)), 1);
+            });
+            runs[function.index()] += u64::from(began);
         }
     }
     let mut ranked: Vec<Vec<(f64, Companion)>> = vec![Vec::new(); functions];

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What ran near in time (temporal affinity): one window for all who count it.
+//!
+//! When a function begins to run, it is near each of the last [`Window::LENGTH`] distinct functions that ran before it; where it is one
+//! of them itself, only those that ran since.
+//!
+//! **Source.** N. Gloy, M. Smith: Procedure Placement Using Temporal-Ordering Information, TOPLAS 21(5), 1999. Their window is bounded by
+//! bytes of code, this one by functions, so that a profile does not depend on sizes.
+
+/// No function.
+const NONE: u32 = u32::MAX;
+
+/// The functions that ran last, by number, the last first. [`u32::MAX`] is no function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window([u32; Window::LENGTH]);
+
+impl Window {
+    /// How many distinct functions are remembered.
+    pub const LENGTH: usize = 8;
+
+    /// A function begins to run: tells those that it is near to, the last first. False where it ran last: it goes on, and nothing is
+    /// told.
+    #[inline]
+    pub fn enter(&mut self, function: u32, mut near: impl FnMut(u32)) -> bool {
+        let last = &mut self.0;
+        if last[0] == function {
+            return false;
+        }
+        let mut depth = 0;
+        while depth < Self::LENGTH && last[depth] != function && last[depth] != NONE {
+            near(last[depth]);
+            depth += 1;
+        }
+        last.copy_within(..depth.min(Self::LENGTH - 1), 1);
+        last[0] = function;
+        true
+    }
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self([NONE; Self::LENGTH])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What each function of a run is near to.
+    fn near(run: &[u32]) -> Vec<Vec<u32>> {
+        let mut window = Window::default();
+        let enter = |function: &u32| {
+            let mut told = Vec::new();
+            window.enter(*function, |other| told.push(other));
+            told
+        };
+        run.iter().map(enter).collect()
+    }
+
+    #[test]
+    fn each_is_near_to_those_since_it_ran_last() {
+        assert_eq!(near(&[1, 2, 2, 3, 1, 2]), [vec![], vec![1], vec![], vec![2, 1], vec![3, 2], vec![1, 3]]);
+    }
+
+    #[test]
+    fn eight_are_remembered() {
+        let run: Vec<u32> = (0..10).chain([0, 1]).collect();
+        let told = near(&run);
+        assert_eq!(told[9], [8, 7, 6, 5, 4, 3, 2, 1]);
+        assert_eq!(told[10], [9, 8, 7, 6, 5, 4, 3, 2], "it is forgotten itself");
+    }
+}
