@@ -30,12 +30,13 @@ use crate::binary::{Binary, BinaryFunction, SymbolSource};
 use crate::error::{Error, Result};
 use crate::link::OrderedName;
 use crate::matching::identity::Match;
+use crate::model::Geometry;
 use crate::profile::Profile;
 use evidence::{Symbols, Weights};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Bytes of a page.
-pub const PAGE: u64 = 4096;
+pub const PAGE: u64 = Geometry::COMMON.page;
 
 /// What a function's weight is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

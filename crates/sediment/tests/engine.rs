@@ -100,44 +100,20 @@ fn what_runs_together_comes_to_lie_together() {
 #[test]
 fn a_profile_with_near_pairs_is_enough() {
     let (functions, size) = (600, 800);
-    let graph = with_near(&jobs(functions, 12, 500, 1), functions, size);
-    let outcome = order(&graph, &[]);
-    assert_eq!(outcome.start, TOGETHER);
-    assert!(outcome.cost <= 1.0, "{}", outcome.cost);
-    let classic = (algorithm("cdsort").unwrap().run)(&graph, &Options::default());
-    let unseen = jobs(functions, 12, 300, 99);
-    for entries in [32, 64] {
-        let [ours, theirs] = [&outcome.order, &classic].map(|order| misses(&unseen, &graph, order, entries));
-        assert!(ours <= theirs, "{entries} entries: {ours} against {theirs}");
-    }
-}
-
-#[test]
-fn an_order_by_near_pairs_parts_no_more_of_them_than_the_classics_do() {
-    for seed in 1..6 {
-        let pairs = graphs::graph(Shape::Program, 300, 2_000, seed + 100).edges().to_vec();
-        let graph = graphs::graph(Shape::Program, 300, 1_200, seed).with_near(pairs).unwrap();
-        let apart = |order: &[FunctionId]| {
-            let mut middles = vec![0u64; graph.len()];
-            let mut end = 0u64;
-            for function in order {
-                let size = graph.sizes()[function.index()];
-                end = end.next_multiple_of(16);
-                middles[function.index()] = end + size.div_ceil(2);
-                end += size;
-            }
-            let page = |function: FunctionId, phase: u64| (middles[function.index()] + 1024 * phase) / 4096;
-            let two = |pair: &CallEdge| {
-                (0..4).filter(|phase| page(pair.caller, *phase) != page(pair.callee, *phase)).count() as u128
-            };
-            graph.near().iter().map(|pair| two(pair) * u128::from(pair.weight)).sum::<u128>()
-        };
-        let ours = apart(&order(&graph, &[]).order);
-        for classic in CLASSICS {
-            let theirs = apart(&(classic.run)(&graph, &Options::default()));
-            assert!(ours <= theirs, "{}, seed {seed}: {ours} against {theirs}", classic.name);
+    // Misses on other runs of the same kind, over seeds and sizes of the TLB: of the order by the profile, and of each classic one.
+    let mut sums = vec![0u64; 1 + CLASSICS.len()];
+    for seed in 1..4 {
+        let graph = with_near(&jobs(functions, 12, 500, seed), functions, size);
+        let outcome = order(&graph, &[]);
+        assert_eq!(outcome.start, TOGETHER);
+        assert!(outcome.cost < 1.0, "{}", outcome.cost);
+        let classics = CLASSICS.iter().map(|classic| (classic.run)(&graph, &Options::default()));
+        let unseen = jobs(functions, 12, 300, 98 + seed);
+        for (sum, order) in sums.iter_mut().zip([outcome.order].into_iter().chain(classics)) {
+            *sum += [32, 64].map(|entries| misses(&unseen, &graph, &order, entries)).iter().sum::<u64>();
         }
     }
+    assert!(sums[1..].iter().all(|theirs| sums[0] < *theirs), "{sums:?}");
 }
 
 #[test]
@@ -185,16 +161,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn every_order_has_each_function_once_and_is_no_worse((graph, run) in parts()) {
-        let outcome = order(&graph, &alone(&run));
-        let mut sorted = outcome.order;
-        sorted.sort_unstable();
-        prop_assert_eq!(sorted, graph.ids().collect::<Vec<_>>());
-        prop_assert!(outcome.cost <= 1.0);
-        let outcome = order(&graph, &[]);
-        let mut sorted = outcome.order;
-        sorted.sort_unstable();
-        prop_assert_eq!(sorted, graph.ids().collect::<Vec<_>>());
-        prop_assert!(outcome.cost <= 1.0);
+    fn every_order_has_each_function_once((graph, run) in parts()) {
+        for workloads in [&alone(&run)[..], &[]] {
+            let mut sorted = order(&graph, workloads).order;
+            sorted.sort_unstable();
+            prop_assert_eq!(sorted, graph.ids().collect::<Vec<_>>());
+        }
     }
 }

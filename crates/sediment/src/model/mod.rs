@@ -42,10 +42,19 @@ pub struct Geometry {
     pub tlb_entries: u32,
 }
 
+impl Geometry {
+    /// 16-byte alignment, pages of 4 KiB and 2 MiB, 64 TLB entries: common on x86-64. Not this machine's own, so that orders made
+    /// by it are the same everywhere.
+    pub const COMMON: Self = Self { alignment: 16, page: 4096, huge_page: 2 << 20, tlb_entries: 64 };
+
+    /// In how many places of a page the first function is thought to begin, a part of a page apart: where is not known before linking.
+    pub const PHASES: u64 = 4;
+}
+
 impl Default for Geometry {
-    /// 16-byte alignment, pages of 4 KiB and 2 MiB, 64 TLB entries: common on x86-64. Not this machine's own.
+    /// [`Self::COMMON`].
     fn default() -> Self {
-        Self { alignment: 16, page: 4096, huge_page: 2 << 20, tlb_entries: 64 }
+        Self::COMMON
     }
 }
 

@@ -18,13 +18,11 @@
 
 use crate::ascending;
 use crate::callgraph::{CallGraph, FunctionId};
-use crate::model::closeness;
 use crate::model::placement::Placement;
+use crate::model::{Geometry, closeness};
 
 /// Which parts of what could move are tried, in 64ths.
 const PARTS: [usize; 9] = [1, 2, 4, 8, 16, 24, 32, 48, 64];
-/// What functions are aligned to, in bytes.
-const ALIGNMENT: u64 = 16;
 
 /// An order between an older and a new one.
 #[derive(Debug, Clone, PartialEq)]
@@ -148,7 +146,7 @@ fn by_gain(
     for function in standing(graph, old, new) {
         stands[function.index()] = true;
     }
-    let [before, after] = [base, new].map(|order| Placement::new(graph, order, ALIGNMENT));
+    let [before, after] = [base, new].map(|order| Placement::new(graph, order, Geometry::COMMON.alignment));
     let mut gains = vec![0.0f64; graph.len()];
     for edge in graph.edges().iter().filter(|edge| edge.caller != edge.callee) {
         let near = |placement: &Placement| {

@@ -2,6 +2,7 @@
 //! `sediment order --explain FUNCTION`: where a function is to lie, with whom, and what put it there.
 
 use sediment::callgraph::{FunctionId, GroupKind};
+use sediment::model::Geometry;
 use sediment::order::algorithms;
 use sediment::order::algorithms::affinity::{CLASSICS, TOGETHER};
 use sediment::order::{self, Ordering, Standing};
@@ -9,9 +10,9 @@ use sediment::{Error, Result};
 use std::collections::HashSet;
 use std::fmt::Write;
 
-const PAGE: u64 = 4096;
+const PAGE: u64 = Geometry::COMMON.page;
 /// What functions are aligned to, in bytes.
-const ALIGNMENT: u64 = 16;
+const ALIGNMENT: u64 = Geometry::COMMON.alignment;
 /// How many callers and callees are named.
 const NAMED: usize = 4;
 

@@ -31,11 +31,12 @@
 use super::chains::{ChainId, Chains};
 use super::{Looks, Options};
 use crate::callgraph::{CallGraph, FunctionId};
+use crate::model::Geometry;
 use crate::model::placement::sane_sizes;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-const PAGE: f64 = 4096.0;
+const PAGE: f64 = Geometry::COMMON.page as f64;
 /// The share of the calls out of the caller, and of those into the callee, that nearly always happen: nine of ten.
 const NEARLY: (u128, u128) = (9, 10);
 /// The most functions that a chain may have.

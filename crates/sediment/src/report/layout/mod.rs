@@ -16,13 +16,14 @@ pub use html::html;
 
 use crate::binary::Binary;
 use crate::callgraph::GroupKind;
+use crate::model::Geometry;
 use crate::profile::FunctionKey;
 use std::collections::{HashMap, HashSet};
 
 /// Bytes of a page.
-const PAGE: u64 = 4096;
+const PAGE: u64 = Geometry::COMMON.page;
 /// What functions are aligned to in a predicted layout, in bytes.
-const ALIGNMENT: u64 = 16;
+const ALIGNMENT: u64 = Geometry::COMMON.alignment;
 /// A symbol that says to be larger is drawn so large: it comes from a damaged symbol table.
 const LARGEST: u64 = 1 << 26;
 

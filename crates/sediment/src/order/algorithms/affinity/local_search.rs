@@ -18,12 +18,12 @@
 //! random one time in eight. A move that lowers the cost stays. Costs are integers, so that the sum of many is exact.
 
 use super::windows::{Activity, Companion};
+use crate::model::Geometry;
 use crate::random::Generator;
 
 /// Bytes of a page.
-const PAGE: u64 = 4096;
-/// In how many places of a page the first function is thought to begin.
-const PHASES: u64 = 4;
+const PAGE: u64 = Geometry::COMMON.page;
+const PHASES: u64 = Geometry::PHASES;
 /// The most functions in a run that moves.
 const LONGEST_RUN: usize = 12;
 /// A run moves past more than so many bytes only one time in [`FAR_MOVES`].

@@ -27,6 +27,7 @@ mod pair_graph;
 mod windows;
 
 use crate::callgraph::{CallGraph, FunctionId, Trace};
+use crate::model::Geometry;
 use crate::model::placement::{Placement, sane_sizes};
 use crate::order::algorithms::{
     Algorithm, C3, CDSORT, Evidence, HFSORT_PLUS, Options, PETTIS_HANSEN, cdsort,
@@ -64,7 +65,7 @@ const MOST_COMPARED: usize = 200_000;
 /// pairs takes half of it; a function with some 30,000 partners passes it.
 const MOST_LOOKS: u64 = 16_000_000;
 /// What functions are aligned to, in bytes.
-const ALIGNMENT: u64 = 16;
+const ALIGNMENT: u64 = Geometry::COMMON.alignment;
 /// A function that is larger counts as this large: it holds pages of its own wherever it lies.
 const LARGEST: u64 = 1 << 18;
 
@@ -178,7 +179,7 @@ fn begun(graph: &CallGraph, algorithm: &Algorithm) -> Vec<FunctionId> {
 
 /// The pages of each function's start and middle.
 fn pages(graph: &CallGraph, order: &[FunctionId]) -> Vec<[u32; 2]> {
-    const PAGE: u64 = 4096;
+    const PAGE: u64 = Geometry::COMMON.page;
     let sizes: Vec<u64> = graph.sizes().iter().map(|size| (*size).min(LARGEST)).collect();
     let placement = Placement::of_sizes(sizes, order, ALIGNMENT);
     graph

@@ -25,6 +25,7 @@
 //! worse by 5 to 9 %: it takes cold functions into the hot block.
 
 use crate::callgraph::{CallEdge, CallGraph, FunctionId};
+use crate::model::Geometry;
 use crate::model::placement::{Placement, sane_sizes};
 use crate::order::algorithms::{Options, cdsort};
 
@@ -37,9 +38,8 @@ const PAGES_SHARE: f64 = 0.3;
 /// What the ties add up to, about.
 const TOTAL: f64 = (1u64 << 50) as f64;
 /// Bytes of a page.
-const PAGE: u64 = 4096;
-/// In how many places of a page the first function is thought to begin.
-const PHASES: u64 = 4;
+const PAGE: u64 = Geometry::COMMON.page;
+const PHASES: u64 = Geometry::PHASES;
 
 /// All functions, by their ties. Of what CDSort is set to, only the patience is taken over.
 pub(super) fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
