@@ -94,7 +94,8 @@ impl TlbEstimate {
         let touches = page_changes(graph, weights, &TouchedPages::new(placement, geometry.page));
         let touched: Vec<f64> =
             touches.iter().filter(|touches| **touches > 0).map(|touches| *touches as f64).collect();
-        let page_changes: f64 = touched.iter().sum();
+        // Not a sum, which is -0 of nothing.
+        let page_changes = touched.iter().fold(0.0, |sum, touches| sum + touches);
         let rates: Vec<f64> = touched.iter().map(|touches| touches / page_changes).collect();
         let missing = missing_share(&rates, f64::from(geometry.tlb_entries.max(1)));
         Self { pages: touched.len() as u64, page_changes, misses: page_changes * missing }
