@@ -16,6 +16,7 @@ use sediment::read::{HEAD, Input, PlaceId, READERS, Reader, Recording, Settings,
 use sediment::trace::file::{Record, Records, Writer};
 use sediment::{Result, link, profile, resolve, trace};
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -234,7 +235,7 @@ fn records(input: &dyn Input) -> Result<Vec<Record>> {
     Ok(read)
 }
 
-/// The file of a run that goes as these records say.
+/// The file of a run that goes as these records say. A gap in a thread that has not run yet says nothing.
 fn write_again(records: &[Record]) -> Vec<u8> {
     let mut profile = Profile::default();
     let mut functions = Vec::new();
@@ -245,13 +246,17 @@ fn write_again(records: &[Record]) -> Vec<u8> {
     }
     let mut written = Vec::new();
     let mut writer = Writer::new(&mut written, &profile, &functions);
-    let mut thread = 0;
+    let (mut thread, mut begun) = (0, BTreeSet::new());
     for record in records {
         match record {
             Record::Definition(_) => {}
             Record::Thread(other) => thread = *other,
+            Record::Gap if !begun.contains(&thread) => {}
             Record::Gap => writer.step(Step::Gap { thread }),
-            Record::Run(function) => writer.step(Step::Run { thread, place: PlaceId(*function) }),
+            Record::Run(function) => {
+                begun.insert(thread);
+                writer.step(Step::Run { thread, place: PlaceId(*function) });
+            }
         }
     }
     writer.finish().expect("memory can be written to");
