@@ -116,9 +116,11 @@ impl File {
         }
         for segment in &mut self.segments {
             let old = get(segment, 8, 8, big_endian).unwrap_or(0);
-            let within = moved.iter().find(|(before, size, _)| (*before..before + size).contains(&old));
-            if let Some((before, _, now)) = within {
-                put(segment, 8, 8, big_endian, now + (old - before));
+            let inside = |(before, size, now): &(u64, u64, u64)| {
+                old.checked_sub(*before).filter(|inside| inside < size).map(|inside| now + inside)
+            };
+            if let Some(now) = moved.iter().find_map(inside) {
+                put(segment, 8, 8, big_endian, now);
             }
         }
         bytes.resize(bytes.len().next_multiple_of(8), 0);
