@@ -157,7 +157,8 @@ fn sections(said: &str) -> Option<Sections<'_>> {
             continue;
         }
         let words: Vec<&str> = rest.split_whitespace().collect();
-        let hexadecimal = |word: &&str| word.len() == 16 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let hexadecimal =
+            |word: &&str| matches!(word.len(), 8 | 16) && word.bytes().all(|byte| byte.is_ascii_hexdigit());
         let at = words.iter().position(|word| hexadecimal(word))?;
         let (address, size) =
             (u64::from_str_radix(words[at], 16).ok()?, u64::from_str_radix(words.get(at + 2)?, 16).ok()?);
