@@ -88,6 +88,22 @@ fn functions_have_their_files_sections_and_plain_names() {
 }
 
 #[test]
+fn the_first_entry_of_a_symbol_table_is_reserved() {
+    let main = vec![Function::global("main", 0, 32)];
+    let mut bytes = Elf { symbols: Some(main), ..Elf::default() }.bytes();
+    let word = |bytes: &[u8], at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().unwrap()) as usize;
+    let heads = word(&bytes, 40);
+    let symbols = (heads..bytes.len()).step_by(64).find(|at| bytes[at + 4..at + 8] == 2u32.to_le_bytes());
+    let symbols = symbols.unwrap();
+    let (table, size) = (word(&bytes, symbols + 24), word(&bytes, symbols + 32));
+    let main: Vec<u8> = bytes[table + size - 24..table + size].to_vec();
+    bytes[table..table + 24].copy_from_slice(&main);
+    bytes[table + 8] += 4;
+    let binary = Binary::parse(&bytes, &NoFiles).unwrap();
+    assert_eq!(functions(&binary).len(), 1, "{:?}", binary.functions);
+}
+
+#[test]
 fn a_stripped_file_finds_its_symbols_where_the_debugger_does() {
     let debug = debug_file().bytes();
     let by_build_id = DebugFiles { by_build_id: Some(debug.clone()), ..DebugFiles::default() };

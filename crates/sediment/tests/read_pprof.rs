@@ -209,6 +209,23 @@ fn tables_that_do_not_fit_together_are_named() {
 }
 
 #[test]
+fn fields_are_of_the_kind_that_the_format_gives_them() {
+    let whole = plain(&of_stacks(&[(&["main", "f"], 5)]));
+    // A string and a sample of fixed width, and the type that counts as a text.
+    let rows: [(&[u8], &str); 3] = [
+        (b"\x35text", "a number where a table of the profile should have a row"),
+        (b"\x1112345678", "a number where a table of the profile should have a row"),
+        (b"\x72\x01t", "no number where the profile should name the type that counts"),
+    ];
+    let settings = sediment::read::Settings { format: Some("pprof".into()), ..Default::default() };
+    for (field, expected) in rows {
+        let bytes = [&whole, field].concat();
+        let said = sediment::read::read(&&bytes[..], &settings).unwrap_err().to_string();
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+#[test]
 fn a_profile_that_is_cut_off_is_refused() {
     let (stacks, ..) = known_stacks();
     let borrowed: Vec<(&[&str], i64)> =

@@ -266,7 +266,8 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
         let mut file: Option<String> = None;
         // Neighbours in the table mostly share a section, and one name serves them all.
         let mut last_section: Option<(SectionIndex, Option<(String, u64)>)> = None;
-        for (index, symbol) in table.enumerate() {
+        // The first entry of a table is reserved, whatever it holds.
+        for (index, symbol) in table.enumerate().filter(|(index, _)| index.0 > 0) {
             let name = || {
                 table
                     .symbol_name(self.endian, symbol)

@@ -9,11 +9,14 @@
 #![allow(dead_code, unreachable_pub)] // fuzz/ and the tests each use their part
 #![allow(unsafe_code)] // an allocator cannot be written without
 
-use sediment::binary::{Binary, NoFiles};
+use sediment::binary::{self, Binary, Files, NoFiles};
 use sediment::order::FunctionTable;
+use sediment::profile::Profile;
 use sediment::read::{HEAD, Input, PlaceId, READERS, Reader, Recording, Settings, StackOrder, Step};
+use sediment::trace::file::{Record, Records, Writer};
 use sediment::{Result, link, profile, resolve, trace};
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -154,8 +157,33 @@ fn profile_text(bytes: &[u8]) -> bool {
     true
 }
 
+/// The input in the place of every other file that is asked for.
+struct Itself<'a>(&'a [u8]);
+
+impl Files for Itself<'_> {
+    fn debug_file_by_build_id(&self, _: &str) -> Option<Vec<u8>> {
+        Some(self.0.to_vec())
+    }
+    fn debug_file_by_link(&self, _: &[u8], _: u32) -> Option<Vec<u8>> {
+        Some(self.0.to_vec())
+    }
+    fn binary(&self, _: &str, _: Option<&str>) -> Option<Vec<u8>> {
+        None
+    }
+}
+
 fn elf(bytes: &[u8]) -> bool {
+    let build_id = measured("build-id", bytes.len(), || binary::build_id(bytes));
+    let _ = measured("code", bytes.len(), || binary::code_sections(bytes));
     let Ok(binary) = measured("parse", bytes.len(), || Binary::parse(bytes, &NoFiles)) else { return false };
+    assert_eq!(binary.build_id, build_id, "another build-id is read alone");
+    // A file is no better a debug file of itself.
+    let beside = measured("parse", 2 * bytes.len(), || Binary::parse(bytes, &Itself(bytes)));
+    assert_eq!(
+        beside.expect("it was read alone").functions,
+        binary.functions,
+        "other functions beside itself"
+    );
     measured("use", bytes.len(), || {
         let index = binary.address_index();
         for function in &binary.functions {
@@ -163,7 +191,8 @@ fn elf(bytes: &[u8]) -> bool {
             for address in [function.address, last] {
                 let _ = (index.function_at(address), binary.plt_target(address));
             }
-            let _ = binary.file_offset_of_address(function.address);
+            let offset = binary.file_offset_of_address(function.address);
+            let _ = offset.and_then(|offset| binary.address_of_file_offset(offset));
         }
         let _ = binary.twins();
     });
@@ -182,21 +211,56 @@ fn order_file(bytes: &[u8]) -> bool {
 }
 
 fn trace_file(bytes: &[u8]) -> bool {
-    let records = |input: &dyn Input| -> Result<u64> {
-        let mut records = trace::file::Records::of(input)?;
-        let mut count = 0;
-        while records.next()?.is_some() {
-            count += 1;
-        }
-        Ok(count)
-    };
     let in_memory = measured("read", bytes.len(), || records(&bytes));
     let in_pieces = measured("read in pieces", bytes.len(), || records(&Pieces(bytes)));
-    let words = |read: Result<u64>| read.map_err(|error| error.to_string());
-    let read = words(in_memory);
-    assert_eq!(read, words(in_pieces), "in memory and in pieces it is read differently");
+    let words = |read: &Result<Vec<Record>>| read.as_ref().map_err(ToString::to_string).cloned();
+    assert_eq!(words(&in_memory), words(&in_pieces), "in memory and in pieces it is read differently");
     let _ = measured("load", bytes.len(), || trace::file::load(&bytes, &FunctionTable::default()));
-    read.is_ok()
+    let _ =
+        measured("load", bytes.len(), || trace::file::load_with_others(&bytes, &FunctionTable::default()));
+    let Ok(read) = in_memory else { return false };
+    let written = write_again(&read);
+    let again =
+        records(&&written[..]).unwrap_or_else(|error| panic!("what was written cannot be read: {error}"));
+    assert_eq!(write_again(&again), written, "read and write do not end");
+    true
+}
+
+fn records(input: &dyn Input) -> Result<Vec<Record>> {
+    let mut records = Records::of(input)?;
+    let mut read = Vec::new();
+    while let Some(record) = records.next()? {
+        read.push(record);
+    }
+    Ok(read)
+}
+
+/// The file of a run that goes as these records say. A gap in a thread that has not run yet says nothing.
+fn write_again(records: &[Record]) -> Vec<u8> {
+    let mut profile = Profile::default();
+    let mut functions = Vec::new();
+    for record in records {
+        if let Record::Definition(key) = record {
+            functions.push(Some(profile.function(key.clone())));
+        }
+    }
+    let mut written = Vec::new();
+    let mut writer = Writer::new(&mut written, &profile, &functions);
+    let (mut thread, mut begun) = (0, BTreeSet::new());
+    for record in records {
+        match record {
+            Record::Definition(_) => {}
+            Record::Thread(other) => thread = *other,
+            Record::Gap if !begun.contains(&thread) => {}
+            Record::Gap => writer.step(Step::Gap { thread }),
+            Record::Run(function) => {
+                begun.insert(thread);
+                writer.step(Step::Run { thread, place: PlaceId(*function) });
+            }
+        }
+    }
+    writer.finish().expect("memory can be written to");
+    written
 }
 
 /// Bytes that are handed out a few at a time, and of which none are in memory.

@@ -373,6 +373,10 @@ pub(super) fn workers(size: u64) -> usize {
     /// More would each want a table of their own.
     const MOST: usize = 8;
     let useful = (size / (8 * PIECE as u64)).saturating_add(1);
+    if useful == 1 {
+        // The system takes longer to say how many there are than a small input to be read.
+        return 1;
+    }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     cores.min(MOST).min(usize::try_from(useful).unwrap_or(MOST))
 }

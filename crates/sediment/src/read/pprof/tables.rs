@@ -100,8 +100,13 @@ impl Tables {
                     let row = tables.row(number, &messages.buffer, budget)?;
                     row.map_err(|Damage| messages.damage("a damaged row of a table of the profile"))?;
                 }
-                (1..=6, Content::Number(_)) => {
+                (1..=6, Content::Number(_) | Content::Fixed) => {
                     return Err(messages.damage("a number where a table of the profile should have a row"));
+                }
+                (14, _) => {
+                    return Err(
+                        messages.damage("no number where the profile should name the type that counts")
+                    );
                 }
                 _ => {}
             }

@@ -21,6 +21,8 @@ pub(super) enum Content {
     Number(u64),
     /// A string or message, in the buffer.
     Bytes,
+    /// Four or eight bytes, as no field of a profile has them.
+    Fixed,
 }
 
 /// The outermost fields one after the other.
@@ -92,7 +94,7 @@ impl<'a> Messages<'a> {
             }
             Kind::Fixed(length) => {
                 self.bytes(length as u64)?;
-                Content::Bytes
+                Content::Fixed
             }
         };
         Ok(Some((number, content)))

@@ -9,6 +9,28 @@ const SECTION: usize = 64;
 const SEGMENT: usize = 56;
 const NOBITS: u64 = 8;
 
+/// Machines by their numbers, with a stub of the procedure linkage table as GNU ld writes it.
+const MACHINES: [(u64, &[u8]); 18] = [
+    (62, b"\xf3\x0f\x1e\xfa\xf2\xff\x25\xd5\x2f\0\0\x0f\x1f\x44\0\0"),
+    (3, b"\xff\xa3\x0c\0\0\0\x68\0\0\0\0\xe9\xe0\xff\xff\xff"),
+    (3, b"\xff\x25\x04\xc0\x04\x08\x68\x08\0\0\0\xe9\xd0\xff\xff\xff"),
+    (183, b"\x10\x01\0\x90\x11\x02\x40\xf9\x10\x02\0\x91\x20\x02\x1f\xd6"),
+    (183, b"\x5f\x24\x03\xd5\x10\x01\0\x90\x11\x06\x40\xf9\x10\x22\0\x91\x20\x02\x1f\xd6\x1f\x20\x03\xd5"),
+    (40, b"\0\xc6\x8f\xe2\x01\xca\x8c\xe2\x90\xfb\xbc\xe5"),
+    (40, b"\x78\x47\xc0\x46\0\xc6\x8f\xe2\x01\xca\x8c\xe2\x88\xfb\xbc\xe5"),
+    (243, b"\x17\x2e\0\0\x03\x3e\x0e\x97\x67\x03\x0e\0\x13\0\0\0"),
+    (243, b"\x17\x2e\0\0\x03\x2e\x0e\x97\x67\x03\x0e\0\x13\0\0\0"),
+    (22, b"\xc0\x10\0\0\x0c\xcc\xe3\x10\x10\0\0\x04\x07\xf1\x0d\x10\xe3\x10\x10\x0c\0\x14\xc0\xf4\xff\xff\xff\xe5\0\0\0\0"),
+    (21, b""),
+    (20, b""),
+    (258, b""),
+    (8, b""),
+    (43, b""),
+    (2, b""),
+    (18, b""),
+    (99, b""),
+];
+
 #[derive(Debug, Clone)]
 struct Section {
     head: Vec<u8>,
@@ -37,12 +59,8 @@ pub(super) fn mutate(bytes: &[u8], numbers: &mut Generator) -> Option<Vec<u8>> {
         10 | 11 => file.change_section(numbers)?,
         12 => rearrange(&mut file.sections, numbers),
         13 => file.change_segment(numbers)?,
-        14 => {
-            // Another machine, another kind of file.
-            let machine = *one_of(&[62, 183, 243, 40, 3, 21, 22, 20, 258], numbers)?;
-            let (place, value) = *one_of(&[(16, 1 + numbers.scaled(4)), (18, machine)], numbers)?;
-            put(&mut file.head, place, 2, file.big_endian, value);
-        }
+        14 if numbers.below(3) == 0 => put(&mut file.head, 16, 2, file.big_endian, 1 + numbers.scaled(4)),
+        14 => file.change_machine(numbers)?,
         _ => file.rename(numbers)?,
     }
     Some(file.bytes())
@@ -98,9 +116,11 @@ impl File {
         }
         for segment in &mut self.segments {
             let old = get(segment, 8, 8, big_endian).unwrap_or(0);
-            let within = moved.iter().find(|(before, size, _)| (*before..before + size).contains(&old));
-            if let Some((before, _, now)) = within {
-                put(segment, 8, 8, big_endian, now + (old - before));
+            let inside = |(before, size, now): &(u64, u64, u64)| {
+                old.checked_sub(*before).filter(|inside| inside < size).map(|inside| now + inside)
+            };
+            if let Some(now) = moved.iter().find_map(inside) {
+                put(segment, 8, 8, big_endian, now);
             }
         }
         bytes.resize(bytes.len().next_multiple_of(8), 0);
@@ -213,9 +233,24 @@ impl File {
         Some(())
     }
 
+    /// Makes it a file for another machine, mostly with stubs of that in a section with code.
+    fn change_machine(&mut self, numbers: &mut Generator) -> Option<()> {
+        let (machine, stub) = *one_of(&MACHINES, numbers)?;
+        put(&mut self.head, 18, 2, self.big_endian, machine);
+        let code = |section: &&mut Section| {
+            get(&section.head, 8, 8, self.big_endian).is_some_and(|flags| flags & 4 != 0)
+        };
+        let mut code: Vec<&mut Section> = self.sections.iter_mut().filter(code).collect();
+        let at = numbers.below(code.len().max(1));
+        if let Some(section) = code.get_mut(at).filter(|_| !stub.is_empty()) {
+            section.data = stub.repeat(1 + numbers.below(3));
+        }
+        Some(())
+    }
+
     /// Gives a section a name that means something.
     fn rename(&mut self, numbers: &mut Generator) -> Option<()> {
-        const NAMES: [&str; 12] = [
+        const NAMES: [&str; 14] = [
             ".plt",
             ".plt.sec",
             ".plt.got",
@@ -225,6 +260,8 @@ impl File {
             ".got.plt",
             ".rela.plt",
             ".rel.plt",
+            ".rela.iplt",
+            ".note.gnu.build-id",
             ".gnu_debuglink",
             ".gnu_debugdata",
             ".dynamic",

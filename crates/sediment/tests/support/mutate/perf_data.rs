@@ -62,9 +62,10 @@ impl File {
                 features: Vec::new(),
             });
         }
-        let size = word(16)?;
+        // An attribute ends with the place and size of its ids.
+        let size = word(16).filter(|size| *size > 16)?;
         let mut events = Vec::new();
-        for (index, attribute) in part(24)?.chunks_exact(size.max(17)).enumerate() {
+        for (index, attribute) in part(24)?.chunks_exact(size).enumerate() {
             let ids = part(word(24)? + index * size + size - 16)?;
             events.push((attribute[..size - 16].to_vec(), ids.to_vec()));
         }
