@@ -233,83 +233,97 @@ fn end_of(place: &Place, dsos: &Dsos, namesakes: &Namesakes, losses: &mut Losses
         Some(None) => return End::Lost(Lost::Unacceptable),
     };
     match &place.spot {
-        Spot::FileOffset(number) | Spot::Address(number) => {
-            let Some(view) = place.dso.and_then(|id| dsos.view(id)) else {
-                return End::Lost(Lost::NotAtHand);
-            };
-            let found = match &place.spot {
-                Spot::Address(_) => view.at_address(*number),
-                _ => view.at_file_offset(*number),
-            };
-            match found {
-                Err(lost) => End::Lost(lost),
-                Ok(dsos::At::Stub { target, first_byte }) => match acceptable(target.as_bytes()) {
-                    Some(name) => End::Stub { name: name.to_owned(), first_byte: Some(first_byte) },
-                    None => End::Lost(Lost::Unacceptable),
-                },
-                Ok(dsos::At::Function { function, file, first_byte }) => {
-                    let name = function.name.as_bytes();
-                    match FunctionKey::new(label.as_deref().map(str::as_bytes), name, file.map(str::as_bytes))
-                    {
-                        Some(key) => End::Function {
-                            key,
-                            size: (function.size > 0).then_some(function.size),
-                            first_byte: Some(first_byte),
-                            local: function.local,
-                        },
-                        None => End::Lost(Lost::Unacceptable),
-                    }
-                }
-            }
-        }
-        Spot::Symbol { name: printed, file } => {
-            let symbol = names::symbol(printed);
-            if symbol.unresolved && symbol.plt {
-                return End::Lost(Lost::StubWithoutTarget);
-            }
-            if symbol.unresolved || dsos::is_no_name(symbol.name) {
-                return End::Lost(Lost::NoName);
-            }
-            let Some(mut key) = FunctionKey::new(label.as_deref().map(str::as_bytes), symbol.name, None)
-            else {
-                return End::Lost(Lost::Unacceptable);
-            };
-            if symbol.plt {
-                return End::Stub { name: key.name, first_byte: None };
-            }
-            let source_file = file.as_deref().and_then(dsos::source_file);
-            let (mut size, mut local) = (None, false);
-            let dso = place.dso.or_else(|| dsos.owner(&key.name));
-            if place.dso.is_none() {
-                key.dso = dso.and_then(|id| dsos.label(id)).map(str::to_owned);
-            }
-            if let Some(view) = dso.and_then(|id| dsos.view(id)) {
-                match view.by_name(&key.name, source_file.as_deref()) {
-                    dsos::Named::Unknown if view.is_stripped() => {
-                        losses.add("sizes of functions of stripped programs and libraries", 0, &key.name);
-                    }
-                    dsos::Named::Unknown => {
-                        losses.add("sizes of functions that the file at hand does not have by that name", 0, &key.name);
-                    }
-                    // Tracers name what a program calls by the stub in the program.
-                    dsos::Named::Import => return End::Stub { name: key.name, first_byte: None },
-                    dsos::Named::Function { function, file } => {
-                        key.file = file.map(str::to_owned);
-                        size = (function.size > 0).then_some(function.size);
-                        local = function.local;
-                    }
-                    dsos::Named::Ambiguous => losses.add(
-                        "which of several functions of one name in one DSO was meant, as the recording does not say",
-                        0,
-                        &key.name,
-                    ),
-                }
-            } else if namesakes.several(&key) {
-                key.file = source_file;
-            }
-            End::Function { key, size, first_byte: None, local }
+        Spot::FileOffset(_) | Spot::Address(_) => end_at_address(place, label.as_deref(), dsos),
+        Spot::Symbol { name, file } => {
+            end_of_symbol(place, (name, file.as_deref()), label.as_deref(), dsos, namesakes, losses)
         }
     }
+}
+
+fn end_at_address(place: &Place, label: Option<&str>, dsos: &Dsos) -> End {
+    let Some(view) = place.dso.and_then(|id| dsos.view(id)) else { return End::Lost(Lost::NotAtHand) };
+    let found = match place.spot {
+        Spot::Address(number) => view.at_address(number),
+        Spot::FileOffset(number) => view.at_file_offset(number),
+        Spot::Symbol { .. } => return End::Lost(Lost::NoName),
+    };
+    match found {
+        Err(lost) => End::Lost(lost),
+        Ok(dsos::At::Stub { target, first_byte }) => match acceptable(target.as_bytes()) {
+            Some(name) => End::Stub { name: name.to_owned(), first_byte: Some(first_byte) },
+            None => End::Lost(Lost::Unacceptable),
+        },
+        Ok(dsos::At::Function { function, file, first_byte }) => {
+            let name = function.name.as_bytes();
+            match FunctionKey::new(label.map(str::as_bytes), name, file.map(str::as_bytes)) {
+                Some(key) => End::Function {
+                    key,
+                    size: (function.size > 0).then_some(function.size),
+                    first_byte: Some(first_byte),
+                    local: function.local,
+                },
+                None => End::Lost(Lost::Unacceptable),
+            }
+        }
+    }
+}
+
+fn end_of_symbol(
+    place: &Place,
+    (printed, file): (&[u8], Option<&[u8]>),
+    label: Option<&str>,
+    dsos: &Dsos,
+    namesakes: &Namesakes,
+    losses: &mut Losses,
+) -> End {
+    let symbol = names::symbol(printed);
+    if symbol.unresolved && symbol.plt {
+        return End::Lost(Lost::StubWithoutTarget);
+    }
+    if symbol.unresolved || dsos::is_no_name(symbol.name) {
+        return End::Lost(Lost::NoName);
+    }
+    let Some(mut key) = FunctionKey::new(label.map(str::as_bytes), symbol.name, None) else {
+        return End::Lost(Lost::Unacceptable);
+    };
+    if symbol.plt {
+        return End::Stub { name: key.name, first_byte: None };
+    }
+    let source_file = file.and_then(dsos::source_file);
+    let (mut size, mut local) = (None, false);
+    let dso = place.dso.or_else(|| dsos.owner(&key.name));
+    if place.dso.is_none() {
+        key.dso = dso.and_then(|id| dsos.label(id)).map(str::to_owned);
+    }
+    if let Some(view) = dso.and_then(|id| dsos.view(id)) {
+        match view.by_name(&key.name, source_file.as_deref()) {
+            dsos::Named::Unknown if view.is_stripped() => {
+                losses.add("sizes of functions of stripped programs and libraries", 0, &key.name);
+            }
+            dsos::Named::Unknown => {
+                losses.add(
+                    "sizes of functions that the file at hand does not have by that name",
+                    0,
+                    &key.name,
+                );
+            }
+            // Tracers name what a program calls by the stub in the program.
+            dsos::Named::Import => return End::Stub { name: key.name, first_byte: None },
+            dsos::Named::Function { function, file } => {
+                key.file = file.map(str::to_owned);
+                size = (function.size > 0).then_some(function.size);
+                local = function.local;
+            }
+            dsos::Named::Ambiguous => losses.add(
+                "which of several functions of one name in one DSO was meant, as the recording does not say",
+                0,
+                &key.name,
+            ),
+        }
+    } else if namesakes.several(&key) {
+        key.file = source_file;
+    }
+    End::Function { key, size, first_byte: None, local }
 }
 
 fn begin(recording: &Recording, dsos: &Dsos, losses: &mut Losses) -> Profile {

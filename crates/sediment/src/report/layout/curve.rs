@@ -73,14 +73,26 @@ pub(super) fn curve(sides: [(&str, &Pages); 2]) -> String {
             escape::svg(title)
         );
     }
-    let (key_x, key_y) = (WIDTH - RIGHT - 260.0, y(0.0) - 52.0);
+    svg += &key(sides.map(|(title, _)| title), y(0.0));
+    format!(
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Share of all calls by pages\">\n{svg}\
+         <text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">pages of 4 KiB, the heaviest first</text>\n</svg>\n",
+        (LEFT + WIDTH - RIGHT) / 2.0,
+        HEIGHT - 8.0
+    )
+}
+
+/// What the lines stand for, above the bottom of the picture.
+fn key(titles: [&str; 2], bottom: f64) -> String {
+    let mut svg = String::new();
+    let (key_x, key_y) = (WIDTH - RIGHT - 260.0, bottom - 52.0);
     let _ = writeln!(
         svg,
         "<rect class=\"key\" x=\"{}\" y=\"{}\" width=\"264\" height=\"46\"/>",
         key_x - 8.0,
         key_y
     );
-    for (row, ((title, _), class)) in sides.iter().zip(["before", "after"]).enumerate() {
+    for (row, (title, class)) in titles.into_iter().zip(["before", "after"]).enumerate() {
         let at = key_y + 16.0 + 20.0 * row as f64;
         let _ = writeln!(
             svg,
@@ -92,12 +104,7 @@ pub(super) fn curve(sides: [(&str, &Pages); 2]) -> String {
             escape::svg(&super::map::short(title))
         );
     }
-    format!(
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Share of all calls by pages\">\n{svg}\
-         <text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">pages of 4 KiB, the heaviest first</text>\n</svg>\n",
-        (LEFT + WIDTH - RIGHT) / 2.0,
-        HEIGHT - 8.0
-    )
+    svg
 }
 
 /// A round distance between ticks, of which up to eight fit.
