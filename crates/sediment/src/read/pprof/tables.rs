@@ -104,7 +104,9 @@ impl Tables {
                     return Err(messages.damage("a number where a table of the profile should have a row"));
                 }
                 (14, _) => {
-                    return Err(messages.damage("no number where the profile should name the type that counts"));
+                    return Err(
+                        messages.damage("no number where the profile should name the type that counts")
+                    );
                 }
                 _ => {}
             }
