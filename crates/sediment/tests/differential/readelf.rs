@@ -159,7 +159,7 @@ fn sections(said: &str) -> Option<Sections<'_>> {
         let words: Vec<&str> = rest.split_whitespace().collect();
         let hexadecimal =
             |word: &&str| matches!(word.len(), 8 | 16) && word.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let at = words.iter().position(|word| hexadecimal(word))?;
+        let at = words.iter().position(hexadecimal)?;
         let (address, size) =
             (u64::from_str_radix(words[at], 16).ok()?, u64::from_str_radix(words.get(at + 2)?, 16).ok()?);
         // Offset, size, size of an entry; then flags if there are any, and three numbers.
