@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Time and page faults of one run, as the kernel accounts them to the process ([`super::command`] says how they are had).
+//! Time and page faults of one run, as the kernel accounts them to the process ([`sediment_process::command`] says how they are had).
 //! Not repeatable: they depend on the machine, on what else runs, and on what is in the page cache.
 
 use super::Command;
