@@ -311,7 +311,7 @@ fn functions_with_very_many_partners() {
     let pairs = graphs::graph(graphs::Shape::Program, 20_000, 150_000, 1);
     let program = CallGraph::new(pairs.sizes().to_vec(), pairs.weights().to_vec(), Vec::new()).unwrap();
     let usual = time(&program.with_near(pairs.edges().to_vec()).unwrap());
-    // Without a bound the first takes a hundred times as long as that, the second hours.
+    // Without a bound the first takes a hundred times as long as that, the second minutes.
     for descending in [false, true] {
         let took = time(&hub(100_000, descending));
         assert!(took < usual * 15, "{took:?}, where a program of as many pairs takes {usual:?}");
