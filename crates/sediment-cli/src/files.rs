@@ -415,7 +415,7 @@ pub(crate) fn folder(path: &Path) -> Result<PathBuf> {
     made.map_err(|error| Error::failed(format!("cannot be made: {error}")).with_input(display(path)))
 }
 
-/// Whether this file can be opened.
+/// Tries to open a file for reading.
 pub(crate) fn can_be_opened(path: &str) -> bool {
     fs::File::open(path).is_ok()
 }

@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What a panic exits with, as in any other Rust program.
+/// Exit code after a panic, as in any other Rust program.
 const PANICKED: c_int = 101;
 
 /// The start of the program, called by the C library.
@@ -30,7 +30,7 @@ extern "C" fn main(count: c_int, words: *const *const c_char) -> c_int {
     std::panic::catch_unwind(|| crate::run(arguments).into()).unwrap_or(PANICKED)
 }
 
-/// Whether standard input, output and error are open.
+/// True if standard input, output and error are open.
 pub(crate) fn streams_are_open() -> bool {
     File::open("/dev/null").is_ok_and(|file| file.as_raw_fd() > 2)
 }

@@ -429,7 +429,7 @@ pub fn reap(child: &mut Child, wall: Duration) -> std::io::Result<(ExitStatus, U
     Ok((status, usage))
 }
 
-/// How a program ended.
+/// Outcome of a program by its exit status.
 #[must_use]
 pub fn outcome(status: ExitStatus) -> Outcome {
     match (status.code(), status.signal()) {

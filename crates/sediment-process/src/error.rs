@@ -6,7 +6,7 @@ use std::fmt;
 /// The result of every fallible step.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What sort of failure an [`Error`] is.
+/// Kind of an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -18,7 +18,7 @@ pub enum ErrorKind {
     Interrupted,
 }
 
-/// What went wrong, and what to do about it.
+/// Failure of a program, with a hint on the way out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
@@ -45,13 +45,13 @@ impl Error {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// What sort of failure this is.
+    /// Kind of the failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// What to do about it, if anything is known.
+    /// Hint on the way out, if there is one.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()

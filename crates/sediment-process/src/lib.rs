@@ -17,6 +17,6 @@ pub mod trace;
 pub use command::{Command, Input, Stop};
 pub use error::{Error, ErrorKind, Result};
 
-/// How to get valgrind, which meters and a recorder use.
+/// Hint for getting valgrind, which meters and a recorder use.
 pub const VALGRIND_HINT: &str =
     "install valgrind; the package has this name on Debian, Ubuntu, Fedora, openSUSE, Arch and Alpine";

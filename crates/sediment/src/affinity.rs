@@ -15,7 +15,7 @@ const NONE: u32 = u32::MAX;
 pub struct Window([u32; Window::LENGTH]);
 
 impl Window {
-    /// How many distinct functions are remembered.
+    /// Number of distinct functions that are remembered.
     pub const LENGTH: usize = 8;
 
     /// A function begins to run: tells those that it is near to, the last first. False where it ran last: it goes on, and nothing is
@@ -47,7 +47,7 @@ impl Default for Window {
 mod tests {
     use super::*;
 
-    /// What each function of a run is near to.
+    /// Lists for each function of a run those that it is near to.
     fn near(run: &[u32]) -> Vec<Vec<u32>> {
         let mut window = Window::default();
         let enter = |function: &u32| {

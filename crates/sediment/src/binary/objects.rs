@@ -66,8 +66,8 @@ pub struct Objects {
 }
 
 impl ObjectFunction {
-    /// What grows with the addresses that functions have where a linker is told no order: sections of code that seldom runs, of the
-    /// exit and the start-up, and hot ones come before the others, as in GNU ld's own script; then the order of the inputs.
+    /// Sort key in the order of addresses of a link without an order: sections of code that seldom runs, of the exit and the
+    /// start-up, and hot ones come before the others, as in GNU ld's own script; then the order of the inputs.
     #[must_use]
     pub fn unordered_place(&self) -> (usize, usize, usize, u64) {
         const BEFORE: [&str; 4] = [".text.unlikely", ".text.exit", ".text.startup", ".text.hot"];

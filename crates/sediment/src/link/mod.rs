@@ -53,10 +53,10 @@ pub struct Linker {
     pub summary: &'static str,
     /// The compiler's arguments that hand the file to the linker; `FILE` stands for its path.
     pub arguments: &'static str,
-    /// Whether the wrapper of a linker writes it for one that prints this first line for `--version`, and this for `--help`. The first
-    /// of the table is taken.
+    /// True for a linker that reads this dialect, by the first line that it prints for `--version`, and its `--help`. The wrapper takes the
+    /// first such row.
     pub is_read_by: fn(version: &str, help: &str) -> bool,
-    /// Whether it writes calls, of which the linker makes an order: [`Placement::calls`].
+    /// True if it writes calls, from which the linker makes an order: [`Placement::calls`].
     pub wants_calls: bool,
     /// Writes the placements; what the dialect cannot express is left out and counted.
     pub write: fn(&[Placement]) -> (String, Losses),

@@ -30,12 +30,12 @@ use keep::Kept;
 use std::collections::HashMap;
 use versions::{Engine, LATEST};
 
-/// What an order is to be made by. The default is the default order of this release.
+/// Parameters of [`compute`]. The default gives the default order of this release.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// What puts the functions in one sequence.
+    /// Method that puts the functions in one sequence.
     pub method: Method<'a>,
-    /// What the order is to serve; None: what the method serves if nothing is said.
+    /// Goal of the order; None: the method's default.
     pub aim: Option<Aim>,
     /// Recorded runs, by the ids of the graph, for engines that know runs.
     pub workloads: &'a [Workload<'a>],
@@ -50,14 +50,14 @@ impl Default for Request<'_> {
 }
 
 impl Request<'_> {
-    /// What the order is to serve. None for a classic algorithm and for an engine that knew no aims: their orders stay as they are.
+    /// Effective goal. None for a classic algorithm and for an engine without goals: their orders stay as they are.
     fn served(&self) -> Option<Aim> {
         let knows_aims = matches!(self.method, Method::Engine(engine) if engine.knows_runs);
         self.aim.or(knows_aims.then_some(AIMS[0].0))
     }
 }
 
-/// What puts all functions in one sequence.
+/// Method that puts all functions in one sequence.
 #[derive(Debug, Clone, Copy)]
 pub enum Method<'a> {
     /// The default of some release.
@@ -88,29 +88,29 @@ pub struct Ordering {
     pub first: Vec<Option<u64>>,
     /// The sequence before it was arranged in groups, and what is expected of it.
     pub outcome: Outcome,
-    /// What a compiler lets expect of functions that no run saw, where the method goes by it.
+    /// Unprofiled functions, ranked by a compiler's graph; None if the method or the profile has none.
     pub unseen: Option<Unseen>,
-    /// Whether a compiler's estimates are all there is.
+    /// True if a compiler's estimates are all there is.
     pub is_estimated: bool,
-    /// What it serves; None where it stays as a classic algorithm made it.
+    /// Goal of the order; None if it stays as a classic algorithm made it.
     pub served: Option<Aim>,
-    /// What became of the older order.
+    /// Result of keeping an older order.
     pub kept: Option<KeptOlder>,
 }
 
-/// What became of an older order.
+/// Result of keeping an older order.
 #[derive(Debug, Clone)]
 pub struct KeptOlder {
     /// The order between the two, and what moved.
     pub kept: Kept,
     /// The functions of the older order that are still there, each name once.
     pub known: Vec<FunctionId>,
-    /// How many names of the older order the graph does not have.
+    /// Number of names of the older order that the graph does not have.
     pub gone: usize,
 }
 
 impl Ordering {
-    /// What the profile tells beside the calls.
+    /// Graph and first uses, as [`arrange`] and the scores take them.
     #[must_use]
     pub fn evidence(&self) -> Evidence<'_> {
         Evidence { graph: &self.built.graph, first: &self.first }

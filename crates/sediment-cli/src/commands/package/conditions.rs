@@ -3,7 +3,7 @@
 
 use super::spec::Spec;
 
-/// Whether a line counts in a build with the defaults; `None` where that takes more than is known here.
+/// Evaluates the conditions around a line, with the defaults of a build: true if the line counts; `None` if they need rpm.
 pub(super) fn counts(spec: &Spec<'_>, line: usize) -> Option<bool> {
     let mut open: Vec<Branch> = Vec::new();
     for at in 0..line {
@@ -28,7 +28,7 @@ pub(super) fn counts(spec: &Spec<'_>, line: usize) -> Option<bool> {
 /// One of the branches of an `%if`.
 struct Branch {
     counts: Option<bool>,
-    /// Whether this one or one before it counts.
+    /// True if this branch or an earlier one counts.
     before: Option<bool>,
 }
 

@@ -62,7 +62,7 @@ fn sources_of(spec: &Path) -> PathBuf {
     if in_specs && sources.is_dir() { sources } else { folder.to_path_buf() }
 }
 
-/// Whether rpm here builds this spec as noarch, with its conditions at their defaults; `None` where it cannot tell.
+/// Asks the installed rpm if it builds this spec as noarch, with its conditions at their defaults; `None` if it cannot tell.
 fn built_as_noarch(spec: &Path) -> Option<bool> {
     let whole = std::path::absolute(spec).ok()?;
     let sources = format!("_sourcedir {}", files::display(&sources_of(&whole)));
@@ -270,14 +270,14 @@ fn must_have_programs(spec: &Spec<'_>, noarch_by_rpm: &dyn Fn() -> Option<bool>)
     )))
 }
 
-/// Whether a tag can make the package noarch.
+/// True if a tag can make the package noarch.
 fn is_noarch(tag: &Tag<'_>) -> bool {
     let names = ["BuildArch", "BuildArchitectures"];
     names.iter().any(|name| tag.name.eq_ignore_ascii_case(name)) && tag.value.contains("noarch")
 }
 
 impl Parts<'_> {
-    /// Whether a source has the number that was counted for it, whichever conditions hold.
+    /// True if a source has the number that was counted for it under all conditions.
     fn is_numbered_always(&self, spec: &Spec<'_>, source: &Tag<'_>) -> bool {
         let before = self.sources.iter().map(|(_, tag)| tag.line).take_while(|line| *line < source.line);
         let by_others =

@@ -54,7 +54,7 @@ pub(super) trait Kernel {
     /// The process of a thread.
     fn process_of(&self, thread: Pid) -> Option<Pid>;
 
-    /// Whether this thread is traced by us.
+    /// True if this thread is traced by us.
     fn is_ours(&self, thread: Pid) -> bool;
 
     /// Whether a thread has ended, or is about to and cannot be stopped any more.
