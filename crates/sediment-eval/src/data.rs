@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 
 /// Which way a metric is better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 pub enum Direction {
     /// Less is better: time, cycles, misses.
+    #[serde(rename = "lower")]
     LowerIsBetter,
     /// More is better: transactions per second, instructions per cycle.
+    #[serde(rename = "higher")]
     HigherIsBetter,
 }
 
