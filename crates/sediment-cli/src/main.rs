@@ -17,6 +17,7 @@ mod recording;
 mod start;
 mod ui;
 mod unit_graphs;
+mod values;
 mod wrapper;
 
 use exit::ExitCode;

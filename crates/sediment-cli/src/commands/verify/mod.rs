@@ -13,6 +13,7 @@ use crate::exit::BELOW_FLOOR;
 use crate::exit::ExitCode;
 use crate::files;
 use crate::ui::Ui;
+use crate::values;
 use clap::Args;
 use sediment::binary::SymbolSource;
 use sediment::binary::names::SectionGroup;
@@ -62,23 +63,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
     /// Exit with 5 where less than so many percent of the weight is placed as asked
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = values::parts_per_million)]
     min_coverage: Option<u64>,
     /// How many of the functions out of place to list; 0 lists all
     #[arg(long, value_name = "N", default_value_t = 20)]
     list: usize,
-}
-
-/// Percent with up to four decimals, as parts per million.
-pub(super) fn percent(text: &str) -> std::result::Result<u64, String> {
-    let wrong = || format!("{text} is no percentage from 0 to 100 with at most four decimals");
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
-    if whole.is_empty() || whole.len() > 3 || fraction.len() > 4 || !digits(whole) || !digits(fraction) {
-        return Err(wrong());
-    }
-    let parts: u64 = format!("{whole}{fraction:0<4}").parse().map_err(|_| wrong())?;
-    if parts > 1_000_000 { Err(wrong()) } else { Ok(parts) }
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
