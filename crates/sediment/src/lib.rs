@@ -40,4 +40,4 @@ mod unpack;
 pub mod verify;
 pub mod wrapper;
 
-pub use error::{Error, ErrorKind, Losses, Result};
+pub use error::{Error, ErrorKind, Location, Losses, Result};
