@@ -25,6 +25,8 @@ pub struct Importer {
     pub name: &'static str,
     /// What writes it.
     pub summary: &'static str,
+    /// True if labels name what was measured: tables of several labels are no runs of one variant.
+    pub labels_name_variants: bool,
     /// Whether a text looks like it.
     pub looks_like: fn(&str) -> bool,
     /// Reads its tables; an error has the line.
@@ -101,8 +103,7 @@ pub fn read(bytes: &[u8], label: Option<&str>) -> Result<Imported> {
     }
     let summarised = chosen.iter().filter(|table| !table.imported.summaries.is_empty()).count();
     let distinct = chosen.iter().map(|table| &table.label).collect::<BTreeSet<_>>().len();
-    let named = matches!(importer.name, "hyperfine" | "Go benchmark");
-    if chosen.len() > 1 && (summarised > 0 || named && distinct > 1) {
+    if chosen.len() > 1 && (summarised > 0 || importer.labels_name_variants && distinct > 1) {
         return Err(Error::failed(match label {
             Some(label) => {
                 format!("it holds {held} tables, and the label {label} is in {} of them", chosen.len())

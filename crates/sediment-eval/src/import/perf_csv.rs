@@ -9,6 +9,7 @@ use sediment::error::Losses;
 pub(super) const IMPORTER: Importer = Importer {
     name: "perf stat -x",
     summary: "perf stat -x with any one character; appended files are several runs",
+    labels_name_variants: false,
     looks_like: |text| separator(text).is_some(),
     read: |text| {
         let separator = separator(text).unwrap_or(',');

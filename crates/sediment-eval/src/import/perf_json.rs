@@ -9,6 +9,7 @@ use serde_json::Value;
 pub(super) const IMPORTER: Importer = Importer {
     name: "perf stat -j",
     summary: "perf stat -j; appended files are several runs",
+    labels_name_variants: false,
     looks_like: |text| text.lines().any(|line| line.starts_with('{') && line.contains("\"counter-value\"")),
     read,
 };

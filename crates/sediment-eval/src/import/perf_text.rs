@@ -23,6 +23,7 @@ use sediment::error::{Error, Result};
 pub(super) const IMPORTER: Importer = Importer {
     name: "perf stat text",
     summary: "perf stat, with or without -r; several tables are several runs, or are chosen by their label",
+    labels_name_variants: false,
     looks_like: |text| text.contains(HEAD),
     read,
 };
