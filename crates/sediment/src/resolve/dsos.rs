@@ -2,11 +2,11 @@
 //! The DSOs of a recording: their labels, the binaries that are at hand, and what those say of an address or a name.
 
 use super::Settings;
-use super::instructions::{Flow, flow};
 use crate::binary::{
     AddressIndex, Beside, Binary, BinaryFunction, Files, SymbolSource, file_evidence, names, same_build_id,
 };
 use crate::error::{Error, Losses, Result};
+use crate::isa::{Flow, flow};
 use crate::profile::acceptable;
 use crate::read::{DsoId, Place, RecordedDso, Recording, Spot};
 use std::collections::{BTreeMap, BTreeSet, HashMap};

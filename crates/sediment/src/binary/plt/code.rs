@@ -6,6 +6,7 @@
 //! pointer authentication, the address for the lazy loader) differs and is passed over. The head of a table loads from a slot
 //! that no symbol fills, and is told apart by that. Encodings: the processors' manuals and the psABIs, "Procedure Linkage Table".
 
+use crate::isa::{Way, aarch64, arm, riscv, s390x, x86};
 use object::elf;
 
 /// A stub, and how it says where it leads.
@@ -14,15 +15,6 @@ pub(super) struct Found {
     pub(super) address: u64,
     pub(super) size: u64,
     pub(super) way: Way,
-}
-
-/// How a stub says where it leads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
-    /// Through the slot at this address.
-    Slot(u64),
-    /// By the number of its relocation.
-    Lazy(usize),
 }
 
 /// An architecture whose stubs are known.
@@ -51,7 +43,7 @@ impl Machine {
             let size: u64 = if entry_size == 8 { 8 } else { 16 };
             for (index, entry) in code.chunks(size as usize).enumerate() {
                 let here = address.wrapping_add(index as u64 * size);
-                if let Some(way) = self.x86(here, entry) {
+                if let Some(way) = x86::stub(self.machine == elf::EM_X86_64, self.got, here, entry) {
                     found(Found { address: here, size, way });
                 }
             }
@@ -62,10 +54,10 @@ impl Machine {
         while let Some(rest) = code.get(at..).filter(|rest| !rest.is_empty()) {
             let here = address.wrapping_add(at as u64);
             let stub = match self.machine {
-                elf::EM_AARCH64 => aarch64(here, rest),
-                elf::EM_ARM => arm(here, rest),
-                elf::EM_RISCV => risc_v(here, rest),
-                _ => z_architecture(here, rest),
+                elf::EM_AARCH64 => aarch64::stub(here, rest),
+                elf::EM_ARM => arm::stub(here, rest),
+                elf::EM_RISCV => riscv::stub(here, rest),
+                _ => s390x::stub(here, rest),
             };
             match stub {
                 Some((slot, size)) => {
@@ -76,106 +68,6 @@ impl Machine {
             }
         }
     }
-
-    fn x86(self, address: u64, code: &[u8]) -> Option<Way> {
-        let wide = self.machine == elf::EM_X86_64;
-        let pad: &[u8] = if wide { b"\xf3\x0f\x1e\xfa" } else { b"\xf3\x0f\x1e\xfb" };
-        let mut at = if code.starts_with(pad) { pad.len() } else { 0 };
-        let number = |at: usize| Some(u32::from_le_bytes(*code.get(at..)?.first_chunk::<4>()?));
-        if code.get(at) == Some(&0x68) {
-            let number = number(at + 1)? as usize;
-            // i386 says where in the table the relocation stands, of eight bytes each.
-            return Some(Way::Lazy(if wide { number } else { number / 8 }));
-        }
-        if code.get(at) == Some(&0xf2) {
-            at += 1;
-        }
-        let distance = i64::from(number(at + 2)? as i32);
-        let slot = match (code.get(at..at + 2)?, wide) {
-            ([0xff, 0x25], true) => address.wrapping_add(at as u64 + 6).wrapping_add_signed(distance),
-            ([0xff, 0x25], false) => distance as u64 & 0xffff_ffff,
-            ([0xff, 0xa3], false) => self.got.wrapping_add_signed(distance) & 0xffff_ffff,
-            _ => return None,
-        };
-        Some(Way::Slot(slot))
-    }
-}
-
-/// The instruction words of little-endian code.
-fn words<const N: usize>(code: &[u8]) -> Option<[u32; N]> {
-    let mut words = [0; N];
-    for (word, bytes) in words.iter_mut().zip(code.get(..4 * N)?.chunks_exact(4)) {
-        *word = u32::from_le_bytes(*bytes.first_chunk::<4>()?);
-    }
-    Some(words)
-}
-
-/// The lowest `bits` of a word, which may be negative.
-fn signed(word: u32, bits: u32) -> i64 {
-    i64::from((word << (32 - bits)) as i32 >> (32 - bits))
-}
-
-/// `[bti c]`, `adrp x16`, `ldr x17, [x16, …]`, and on to `br x17`, up to three instructions later.
-fn aarch64(address: u64, code: &[u8]) -> Option<(u64, usize)> {
-    const LANDING_PAD: u32 = 0xd503_245f;
-    const JUMP: u32 = 0xd61f_0220;
-    let pad = if words::<1>(code)? == [LANDING_PAD] { 4 } else { 0 };
-    let [page, load] = words::<2>(code.get(pad..)?)?;
-    if page & 0x9f00_001f != 0x9000_0010 || load & 0xffc0_03ff != 0xf940_0211 {
-        return None;
-    }
-    let pages = signed((page >> 5 & 0x7_ffff) << 2 | page >> 29 & 3, 21) << 12;
-    let base = (address.wrapping_add(pad as u64) & !0xfff).wrapping_add_signed(pages);
-    let slot = base.wrapping_add(u64::from(load >> 10 & 0xfff) * 8);
-    let jump = (2..6)
-        .find(|nth| code.get(pad + 4 * nth..).and_then(words::<1>).is_some_and(|word| word == [JUMP]))?;
-    Some((slot, pad + 4 * (jump + 1)))
-}
-
-/// `[bx pc; nop]` for callers in Thumb code, `add ip, pc, …`, one or two `add ip, ip, …`, `ldr pc, [ip, …]!`.
-fn arm(address: u64, code: &[u8]) -> Option<(u64, usize)> {
-    const FROM_THUMB: &[u8] = b"\x78\x47\xc0\x46";
-    let immediate = |word: u32| (word & 0xff).rotate_right((word >> 8 & 0xf) * 2);
-    let start = if code.starts_with(FROM_THUMB) { 4 } else { 0 };
-    let [first] = words::<1>(code.get(start..)?)?;
-    if first & 0xffff_f000 != 0xe28f_c000 {
-        return None;
-    }
-    // The program counter reads as two instructions ahead.
-    let mut slot = (address as u32).wrapping_add(start as u32 + 8).wrapping_add(immediate(first));
-    for nth in 1..4 {
-        let [word] = words::<1>(code.get(start + 4 * nth..)?)?;
-        match word & 0xffff_f000 {
-            0xe28c_c000 => slot = slot.wrapping_add(immediate(word)),
-            0xe5bc_f000 => return Some((u64::from(slot.wrapping_add(word & 0xfff)), start + 4 * (nth + 1))),
-            _ => return None,
-        }
-    }
-    None
-}
-
-/// `auipc t3, …`, `ld t3, …(t3)` (`lw` of 32 bits), `jalr t1, t3`, `nop`.
-fn risc_v(address: u64, code: &[u8]) -> Option<(u64, usize)> {
-    let [upper, load, jump] = words::<3>(code)?;
-    let wide = match load & 0xf_ffff {
-        0xe_3e03 => true,
-        0xe_2e03 => false,
-        _ => return None,
-    };
-    if upper & 0xfff != 0xe17 || jump != 0x000e_0367 {
-        return None;
-    }
-    let slot = address
-        .wrapping_add_signed(i64::from((upper & 0xffff_f000) as i32))
-        .wrapping_add_signed(signed(load >> 20, 12));
-    Some((if wide { slot } else { slot & 0xffff_ffff }, 16))
-}
-
-/// `larl %r1, …`, `lg %r1, 0(%r1)`, `br %r1`, and what the lazy loader needs, 32 bytes in all.
-fn z_architecture(address: u64, code: &[u8]) -> Option<(u64, usize)> {
-    let distance = i32::from_be_bytes(*code.strip_prefix(b"\xc0\x10")?.first_chunk::<4>()?);
-    code.get(6..)?.starts_with(b"\xe3\x10\x10\x00\x00\x04\x07\xf1").then_some(())?;
-    Some((address.wrapping_add_signed(2 * i64::from(distance)), 32))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 mod code;
 
 use super::{BinaryFunction, PltStub, names};
+use crate::isa::Way;
 pub(super) use code::Machine;
 use object::elf;
 use std::collections::BTreeMap;
@@ -95,8 +96,8 @@ impl Relocations {
     pub(super) fn read_stubs(&self, address: u64, code: &[u8], entry_size: u64, stubs: &mut Vec<RawStub>) {
         self.machine.each_stub(address, code, entry_size, &mut |found| {
             let target = match found.way {
-                code::Way::Slot(slot) => self.by_slot.get(&slot),
-                code::Way::Lazy(index) => self.lazy.get(index).and_then(Option::as_ref),
+                Way::Slot(slot) => self.by_slot.get(&slot),
+                Way::Lazy(index) => self.lazy.get(index).and_then(Option::as_ref),
             };
             if let Some(target) = target {
                 stubs.push(RawStub { address: found.address, size: found.size, target: target.clone() });

@@ -200,6 +200,8 @@ mod x86_64 {
     }
 }
 #[cfg(target_arch = "x86_64")]
+pub(super) use crate::isa::x86::{before_return_address, begins_with_code, whole_instructions};
+#[cfg(target_arch = "x86_64")]
 pub(super) use x86_64::{ARCH, LANDING, RETURNS, TRAP, may_begin_instruction};
 
 #[cfg(target_arch = "aarch64")]
@@ -308,5 +310,7 @@ mod aarch64 {
         }
     }
 }
+#[cfg(target_arch = "aarch64")]
+pub(super) use crate::isa::aarch64::{before_return_address, begins_with_code, whole_instructions};
 #[cfg(target_arch = "aarch64")]
 pub(super) use aarch64::{ARCH, LANDING, RETURNS, TRAP, may_begin_instruction};

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files whose code processes run, and which of their functions a trap may stand at.
 
-use super::code::{Before, before_return_address, begins_with_code, whole_instructions};
-use super::machine::{ARCH, LANDING, RETURNS, TRAP, may_begin_instruction};
+use super::machine::{
+    ARCH, LANDING, RETURNS, TRAP, before_return_address, begins_with_code, may_begin_instruction,
+    whole_instructions,
+};
 use super::mappings::{LARGEST_FILE, Mapping};
 use crate::binary::{Beside, Binary, Files};
 use crate::error::Losses;
+use crate::isa::Before;
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::Read as _;

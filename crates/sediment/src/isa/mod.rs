@@ -1,13 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an instruction does with the flow of a program, as far as it takes to tell a call from a return and from a jump.
+//! Encodings of instructions, one file per architecture: what code calls, where a linkage stub leads, what ends a function.
 //!
-//! Only the few encodings that end a function or leave it are known; all others count as what may be a call. Sources: the
-//! instruction set manuals of Intel and AMD (x86), Arm (A64), RISC-V (unprivileged, with the C extension), IBM (z/Architecture
-//! Principles of Operation, Power ISA).
+//! No instruction set is decoded as a whole. Sources: the instruction set manuals of Intel and AMD (x86), Arm (A64, A32), RISC-V
+//! (unprivileged, with the C extension), IBM (z/Architecture Principles of Operation, Power ISA), and the psABIs, "Procedure Linkage
+//! Table".
+
+pub(crate) mod aarch64;
+pub(crate) mod arm;
+mod power;
+pub(crate) mod riscv;
+pub(crate) mod s390x;
+pub(crate) mod x86;
+
+/// What stands before the address that a function returns to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// A call of the function at this address, as the ELF file counts.
+    CallOf(u64),
+    /// A call of an address in a register or in memory.
+    IndirectCall,
+    /// No call.
+    NoCall,
+}
 
 /// What an instruction that a branch was recorded at may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Flow {
+pub(crate) enum Flow {
     Return,
     /// A jump, conditional or not, that leaves no return address: in front of another function, a tail call.
     Jump,
@@ -15,17 +33,26 @@ pub(super) enum Flow {
     Other,
 }
 
+/// How a stub says where it leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Through the slot at this address.
+    Slot(u64),
+    /// By the number of its relocation.
+    Lazy(usize),
+}
+
 /// What the instruction at the beginning of `code` is, on an architecture as `uname -m` spells it.
-pub(super) fn flow(arch: &str, code: &[u8]) -> Flow {
+pub(crate) fn flow(arch: &str, code: &[u8]) -> Flow {
     match arch {
-        "x86_64" => x86(code, true),
-        "i386" | "i686" => x86(code, false),
+        "x86_64" => x86::flow(code, true),
+        "i386" | "i686" => x86::flow(code, false),
         // Instructions are little-endian also where data is not.
-        "aarch64" | "aarch64_be" => word(code, false).map_or(Flow::Other, a64),
-        "riscv64" | "riscv32" => risc_v(code),
-        "s390x" => z_architecture(code),
-        "ppc64le" => word(code, false).map_or(Flow::Other, power),
-        "ppc64" => word(code, true).map_or(Flow::Other, power),
+        "aarch64" | "aarch64_be" => word(code, false).map_or(Flow::Other, aarch64::flow),
+        "riscv64" | "riscv32" => riscv::flow(code),
+        "s390x" => s390x::flow(code),
+        "ppc64le" => word(code, false).map_or(Flow::Other, power::flow),
+        "ppc64" => word(code, true).map_or(Flow::Other, power::flow),
         _ => Flow::Other,
     }
 }
@@ -35,79 +62,18 @@ fn word(code: &[u8], big_endian: bool) -> Option<u32> {
     Some(if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
 }
 
-fn x86(mut code: &[u8], long_mode: bool) -> Flow {
-    /// More prefixes than these are never written before a branch.
-    const MOST_PREFIXES: usize = 4;
-    for _ in 0..MOST_PREFIXES {
-        match code {
-            // bnd, rep, notrack, branch hints; then REX.
-            [0xf2 | 0xf3 | 0x2e | 0x3e, rest @ ..] => code = rest,
-            [0x40..=0x4f, rest @ ..] if long_mode => code = rest,
-            _ => break,
-        }
+/// The instruction words of little-endian code.
+fn words<const N: usize>(code: &[u8]) -> Option<[u32; N]> {
+    let mut words = [0; N];
+    for (word, bytes) in words.iter_mut().zip(code.get(..4 * N)?.chunks_exact(4)) {
+        *word = u32::from_le_bytes(*bytes.first_chunk::<4>()?);
     }
-    match code {
-        [0xc2 | 0xc3 | 0xca | 0xcb, ..] => Flow::Return,
-        [0xe9 | 0xeb | 0x70..=0x7f, ..] | [0x0f, 0x80..=0x8f, ..] => Flow::Jump,
-        [0xff, modrm, ..] if matches!(modrm >> 3 & 7, 4 | 5) => Flow::Jump,
-        _ => Flow::Other,
-    }
+    Some(words)
 }
 
-fn a64(word: u32) -> Flow {
-    // ret, with any register; retaa, retab.
-    if word & 0xffff_fc1f == 0xd65f_0000 || matches!(word, 0xd65f_0bff | 0xd65f_0fff) {
-        return Flow::Return;
-    }
-    let jump = word & 0xfc00_0000 == 0x1400_0000 // b
-        || word & 0xffff_fc1f == 0xd61f_0000 // br
-        || word & 0xfeff_f800 == 0xd61f_0800 // braa and its kin
-        || word & 0xff00_0000 == 0x5400_0000 // b.cond, bc.cond
-        || word & 0x7c00_0000 == 0x3400_0000; // cbz, cbnz, tbz, tbnz
-    if jump { Flow::Jump } else { Flow::Other }
-}
-
-fn risc_v(code: &[u8]) -> Flow {
-    /// Registers that hold return addresses.
-    const LINKS: [u32; 2] = [1, 5];
-    let Some(half) = code.first_chunk::<2>().map(|half| u32::from(u16::from_le_bytes(*half))) else {
-        return Flow::Other;
-    };
-    let through = |register: u32| if LINKS.contains(&register) { Flow::Return } else { Flow::Jump };
-    if half & 3 != 3 {
-        return match (half & 0xe003, half & 0xf07f) {
-            (_, 0x8002) if half >> 7 & 31 != 0 => through(half >> 7 & 31), // c.jr
-            (0xa001 | 0xc001 | 0xe001, _) => Flow::Jump,                   // c.j, c.beqz, c.bnez
-            _ => Flow::Other,
-        };
-    }
-    let Some(word) = word(code, false) else { return Flow::Other };
-    match (word & 0x7f, word >> 7 & 31) {
-        (0x67, 0) => through(word >> 15 & 31), // jalr x0
-        (0x6f, 0) | (0x63, _) => Flow::Jump,   // jal x0; branches
-        _ => Flow::Other,
-    }
-}
-
-fn z_architecture(code: &[u8]) -> Flow {
-    match code {
-        [0x07, registers, ..] if registers & 15 == 14 && registers >> 4 != 0 => Flow::Return, // br %r14
-        [0x07, registers, ..] if registers & 15 != 0 && registers >> 4 != 0 => Flow::Jump,
-        [0xa7 | 0xc0, second, ..] if second & 15 == 4 => Flow::Jump, // brc, brcl
-        _ => Flow::Other,
-    }
-}
-
-fn power(word: u32) -> Flow {
-    const LINK: u32 = 1;
-    if word & LINK != 0 {
-        return Flow::Other;
-    }
-    match (word >> 26, word >> 1 & 0x3ff) {
-        (19, 16) => Flow::Return,               // bclr
-        (19, 528) | (18 | 16, _) => Flow::Jump, // bcctr; b, bc
-        _ => Flow::Other,
-    }
+/// The lowest `bits` of a word, which may be negative.
+fn signed(word: u32, bits: u32) -> i64 {
+    i64::from((word << (32 - bits)) as i32 >> (32 - bits))
 }
 
 #[cfg(test)]
