@@ -1,70 +1,90 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A64.
 
-use super::{Before, Flow, signed, words};
+use super::{Believed, Flow, Isa, Reference, Way, signed, word};
 
-/// Whether a function of these bytes (or the first of them) begins with code: not with one of the encodings that are no
-/// instruction, nor with a trap.
-#[cfg_attr(not(target_arch = "aarch64"), allow(dead_code))]
-pub(crate) fn begins_with_code(function: &[u8]) -> bool {
-    let Some(word) = function.first_chunk::<4>().map(|bytes| u32::from_le_bytes(*bytes)) else {
-        return false;
-    };
+/// A64. Instructions are little-endian also where data is not.
+pub(crate) const AARCH64: Isa = Isa {
+    archs: &["aarch64", "aarch64_be"],
+    alignment: 4,
+    landing_pad: &[0x5f, 0x24, 0x03, 0xd5], // bti c
+    flow,
+    stub,
+    each_reference: Some(each_reference),
+    call_before,
+    begins_with_code,
+    whole_instructions: |code, most| (most <= code.len()).then_some(most & !3),
+    ..Isa::UNKNOWN
+};
+
+/// `b` and `bl`, by their 26 bits of distance in instructions.
+fn branch(word: u32, address: u64) -> Option<Reference> {
+    let target = address.wrapping_add_signed(4 * signed(word, 26));
+    match word >> 26 {
+        0b00_0101 => Some(Reference::Jump(target)),
+        0b10_0101 => Some(Reference::Call(target)),
+        _ => None,
+    }
+}
+
+/// Flow of branches to an address in a register, authenticated or not: `br` 0, `blr` 1, `ret` 2.
+fn through_register(word: u32) -> Option<u32> {
+    let plain = word & 0xff9f_fc1f == 0xd61f_0000;
+    // Those that authenticate take a modifier from a register, or none, as returns do.
+    let authenticated = word & 0xfe9f_f800 == 0xd61f_0800;
+    (plain || authenticated).then_some(word >> 21 & 3)
+}
+
+fn each_reference(code: &[u8], start: u64, believed: &mut Believed) {
+    for (index, bytes) in code.chunks_exact(4).enumerate() {
+        let address = start.wrapping_add(4 * index as u64);
+        if let Some(reference) = word(bytes).and_then(|word| branch(word, address)) {
+            believed(address, reference);
+        }
+    }
+}
+
+fn call_before(before: &[u8], return_address: u64) -> Option<Reference> {
+    let word = word(before.last_chunk::<4>()?)?;
+    match branch(word, return_address.wrapping_sub(4)) {
+        Some(Reference::Jump(_)) => None,
+        None if through_register(word) == Some(1) => Some(Reference::IndirectCall),
+        call => call,
+    }
+}
+
+/// Not one of the encodings that are no instruction, nor a trap.
+fn begins_with_code(function: &[u8]) -> bool {
     // Bits 28 to 25 zero: reserved, and SVE's where not all are zero above.
-    word >> 25 & 0xf != 0 && word & 0xffe0_001f != 0xd420_0000
+    word(function).is_some_and(|word| word >> 25 & 0xf != 0 && word & 0xffe0_001f != 0xd420_0000)
 }
 
-/// Bytes of the whole instructions among the first `most` bytes of this code; None if not all are instructions.
-#[cfg_attr(not(target_arch = "aarch64"), allow(dead_code))]
-pub(crate) fn whole_instructions(code: &[u8], most: usize) -> Option<usize> {
-    (most <= code.len()).then_some(most & !3)
-}
-
-/// What ends at `return_address`, of which `before` are the bytes before it.
-#[cfg_attr(not(target_arch = "aarch64"), allow(dead_code))]
-pub(crate) fn before_return_address(before: &[u8], return_address: u64) -> Before {
-    let Some(word) = before.last_chunk::<4>().map(|bytes| u32::from_le_bytes(*bytes)) else {
-        return Before::NoCall;
-    };
-    if word >> 26 == 0b10_0101 {
-        let distance = i64::from((word << 6) as i32 >> 6) * 4;
-        return Before::CallOf(return_address.wrapping_sub(4).wrapping_add_signed(distance));
-    }
-    // blr, and its forms that authenticate the address.
-    if word & 0xfeff_f800 == 0xd63f_0800 || word & 0xffff_fc1f == 0xd63f_0000 {
-        return Before::IndirectCall;
-    }
-    Before::NoCall
-}
-
-pub(super) fn flow(word: u32) -> Flow {
-    // ret, with any register; retaa, retab.
-    if word & 0xffff_fc1f == 0xd65f_0000 || matches!(word, 0xd65f_0bff | 0xd65f_0fff) {
-        return Flow::Return;
-    }
-    let jump = word & 0xfc00_0000 == 0x1400_0000 // b
-        || word & 0xffff_fc1f == 0xd61f_0000 // br
-        || word & 0xfeff_f800 == 0xd61f_0800 // braa and its kin
+fn flow(code: &[u8]) -> Flow {
+    let Some(word) = word(code) else { return Flow::Other };
+    let jump = matches!(branch(word, 0), Some(Reference::Jump(_)))
         || word & 0xff00_0000 == 0x5400_0000 // b.cond, bc.cond
         || word & 0x7c00_0000 == 0x3400_0000; // cbz, cbnz, tbz, tbnz
-    if jump { Flow::Jump } else { Flow::Other }
+    match through_register(word) {
+        Some(2) => Flow::Return,
+        Some(0) => Flow::Jump,
+        _ if jump => Flow::Jump,
+        _ => Flow::Other,
+    }
 }
 
 /// `[bti c]`, `adrp x16`, `ldr x17, [x16, …]`, and on to `br x17`, up to three instructions later.
-pub(crate) fn stub(address: u64, code: &[u8]) -> Option<(u64, usize)> {
-    const LANDING_PAD: u32 = 0xd503_245f;
+fn stub(code: &[u8], address: u64, _: u64) -> Option<(Way, usize)> {
     const JUMP: u32 = 0xd61f_0220;
-    let pad = if words::<1>(code)? == [LANDING_PAD] { 4 } else { 0 };
-    let [page, load] = words::<2>(code.get(pad..)?)?;
+    let pad = if code.starts_with(AARCH64.landing_pad) { 4 } else { 0 };
+    let (page, load) = (word(code.get(pad..)?)?, word(code.get(pad + 4..)?)?);
     if page & 0x9f00_001f != 0x9000_0010 || load & 0xffc0_03ff != 0xf940_0211 {
         return None;
     }
     let pages = signed((page >> 5 & 0x7_ffff) << 2 | page >> 29 & 3, 21) << 12;
     let base = (address.wrapping_add(pad as u64) & !0xfff).wrapping_add_signed(pages);
     let slot = base.wrapping_add(u64::from(load >> 10 & 0xfff) * 8);
-    let jump = (2..6)
-        .find(|nth| code.get(pad + 4 * nth..).and_then(words::<1>).is_some_and(|word| word == [JUMP]))?;
-    Some((slot, pad + 4 * (jump + 1)))
+    let jump = (2..6).find(|nth| code.get(pad + 4 * nth..).and_then(word) == Some(JUMP))?;
+    Some((Way::Slot(slot), pad + 4 * (jump + 1)))
 }
 
 #[cfg(test)]
@@ -73,13 +93,14 @@ mod tests {
 
     #[test]
     fn callers_are_told_by_their_calls() {
-        let before = |word: u32| before_return_address(&word.to_le_bytes(), 0x1004);
-        assert_eq!(before(0x9400_0002), Before::CallOf(0x1008));
-        assert_eq!(before(0x97ff_ffff), Before::CallOf(0xffc));
-        assert_eq!(before(0xd63f_0060), Before::IndirectCall, "blr x3");
-        assert_eq!(before(0xd73f_0862), Before::IndirectCall, "blraa x3, x2");
-        assert_eq!(before(0xd65f_03c0), Before::NoCall, "ret");
-        assert_eq!(before(0x1400_0001), Before::NoCall, "b");
+        use Reference::{Call, IndirectCall};
+        let before = |word: u32| call_before(&word.to_le_bytes(), 0x1004);
+        assert_eq!(before(0x9400_0002), Some(Call(0x1008)));
+        assert_eq!(before(0x97ff_ffff), Some(Call(0xffc)));
+        assert_eq!(before(0xd63f_0060), Some(IndirectCall), "blr x3");
+        assert_eq!(before(0xd73f_0862), Some(IndirectCall), "blraa x3, x2");
+        assert_eq!(before(0xd65f_03c0), None, "ret");
+        assert_eq!(before(0x1400_0001), None, "b");
     }
 
     #[test]

@@ -1,29 +1,96 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Encodings of instructions, one file per architecture: what code calls, where a linkage stub leads, what ends a function.
+//! Instruction sets, one file and a row of [`ISAS`] each: direct calls, linkage stubs, jumps and returns.
 //!
-//! No instruction set is decoded as a whole. Sources: the instruction set manuals of Intel and AMD (x86), Arm (A64, A32), RISC-V
-//! (unprivileged, with the C extension), IBM (z/Architecture Principles of Operation, Power ISA), and the psABIs, "Procedure Linkage
-//! Table".
+//! No instruction set is decoded as a whole: what is looked for is known, and all else counts as another instruction. Sources: the
+//! manuals of Intel and AMD (x86), Arm (A64, A32), RISC-V (unprivileged, with the C extension), IBM (z/Architecture Principles of
+//! Operation, Power ISA), and the psABIs, "Procedure Linkage Table".
 
-pub(crate) mod aarch64;
-pub(crate) mod arm;
+mod aarch64;
+mod arm;
 mod power;
-pub(crate) mod riscv;
-pub(crate) mod s390x;
-pub(crate) mod x86;
+mod riscv;
+mod s390x;
+mod x86;
 
-/// What stands before the address that a function returns to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Before {
-    /// A call of the function at this address, as the ELF file counts.
-    CallOf(u64),
-    /// A call of an address in a register or in memory.
-    IndirectCall,
-    /// No call.
-    NoCall,
+pub(crate) use aarch64::AARCH64;
+pub(crate) use arm::ARM;
+pub(crate) use riscv::RISCV;
+pub(crate) use s390x::S390X;
+pub(crate) use x86::{I386, X86_64};
+
+/// Bytes before a return address that may belong to the call.
+pub(crate) const LONGEST_CALL: u64 = 7;
+
+/// Every instruction set of which jumps or calls are known.
+const ISAS: [&Isa; 7] = [&X86_64, &I386, &AARCH64, &RISCV, &S390X, &power::LITTLE_ENDIAN, &power::BIG_ENDIAN];
+
+/// An instruction set.
+#[derive(Debug)]
+pub(crate) struct Isa {
+    /// Architectures that have it, as `uname -m` spells them.
+    archs: &'static [&'static str],
+    /// Instructions begin at multiples of this many bytes.
+    pub(crate) alignment: u64,
+    /// Instruction that functions and stubs may begin with, as a target of indirect jumps; it does nothing else.
+    pub(crate) landing_pad: &'static [u8],
+    /// Flow of the instruction that code begins with.
+    pub(crate) flow: fn(code: &[u8]) -> Flow,
+    /// Linkage stubs begin at multiples of this many bytes, from the beginning of their section.
+    pub(crate) stub_step: usize,
+    /// Stub of the procedure linkage table that code at an address begins with: the way to its target, and how many bytes it has.
+    pub(crate) stub: fn(code: &[u8], address: u64, got: u64) -> Option<(Way, usize)>,
+    /// Finds the direct calls and jumps in the code at an address, and the addresses of functions that it takes, and goes on
+    /// behind each that `believed` confirms. None where they are not known.
+    pub(crate) each_reference: Option<fn(code: &[u8], address: u64, believed: &mut Believed)>,
+    /// Call that ends at an address, of which these are the bytes before it.
+    pub(crate) call_before: fn(before: &[u8], return_address: u64) -> Option<Reference>,
+    /// Whether a function of these bytes (or the first of them) begins with instructions that compilers put there.
+    pub(crate) begins_with_code: fn(function: &[u8]) -> bool,
+    /// Bytes of the whole instructions among the first `most` bytes of this code; None if not all are instructions.
+    pub(crate) whole_instructions: fn(code: &[u8], most: usize) -> Option<usize>,
+    /// First instruction of this code, if it prepares a function's frame or moves an argument: its length, and how many
+    /// instructions it and its counterpart before the return are, none for a move. None where prologues are not known.
+    pub(crate) prologue: Option<fn(code: &[u8]) -> Option<(usize, u32)>>,
 }
 
-/// What an instruction that a branch was recorded at may be.
+impl Isa {
+    /// Instruction set of which nothing is known.
+    const UNKNOWN: Self = Self {
+        archs: &[],
+        alignment: 1,
+        landing_pad: &[],
+        flow: |_| Flow::Other,
+        stub_step: 4,
+        stub: |_, _, _| None,
+        each_reference: None,
+        call_before: |_, _| None,
+        begins_with_code: |_| false,
+        whole_instructions: |_, _| None,
+        prologue: None,
+    };
+
+    /// Instruction set of an architecture as `uname -m` spells it; one of which nothing is known for others.
+    pub(crate) fn of(arch: Option<&str>) -> &'static Self {
+        let named = |isa: &&Self| arch.is_some_and(|arch| isa.archs.contains(&arch));
+        ISAS.into_iter().find(named).unwrap_or(&Self::UNKNOWN)
+    }
+}
+
+/// Decides whether there is a reference at an address; other bytes may look like one.
+pub(crate) type Believed<'a> = dyn FnMut(u64, Reference) -> bool + 'a;
+
+/// Reference of an instruction to code, with the address that it is to, as the ELF file counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reference {
+    Call(u64),
+    /// A call of an address in a register or in memory.
+    IndirectCall,
+    Jump(u64),
+    /// The address is put into a register.
+    Taken(u64),
+}
+
+/// Flow of control after an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
     Return,
@@ -33,7 +100,11 @@ pub(crate) enum Flow {
     Other,
 }
 
-/// How a stub says where it leads.
+/// Way of a linkage stub to its target.
+///
+/// A stub computes the address of its slot from its own or from the global offset table's (i386), loads from there and jumps. What
+/// GNU ld, gold, lld and mold put around these instructions (landing pads, pointer authentication, the address for the lazy loader)
+/// differs and is passed over. The head of a table loads from a slot that no symbol fills, and is told apart by that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// Through the slot at this address.
@@ -42,33 +113,9 @@ pub(crate) enum Way {
     Lazy(usize),
 }
 
-/// What the instruction at the beginning of `code` is, on an architecture as `uname -m` spells it.
-pub(crate) fn flow(arch: &str, code: &[u8]) -> Flow {
-    match arch {
-        "x86_64" => x86::flow(code, true),
-        "i386" | "i686" => x86::flow(code, false),
-        // Instructions are little-endian also where data is not.
-        "aarch64" | "aarch64_be" => word(code, false).map_or(Flow::Other, aarch64::flow),
-        "riscv64" | "riscv32" => riscv::flow(code),
-        "s390x" => s390x::flow(code),
-        "ppc64le" => word(code, false).map_or(Flow::Other, power::flow),
-        "ppc64" => word(code, true).map_or(Flow::Other, power::flow),
-        _ => Flow::Other,
-    }
-}
-
-fn word(code: &[u8], big_endian: bool) -> Option<u32> {
-    let bytes = *code.first_chunk()?;
-    Some(if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
-}
-
-/// The instruction words of little-endian code.
-fn words<const N: usize>(code: &[u8]) -> Option<[u32; N]> {
-    let mut words = [0; N];
-    for (word, bytes) in words.iter_mut().zip(code.get(..4 * N)?.chunks_exact(4)) {
-        *word = u32::from_le_bytes(*bytes.first_chunk::<4>()?);
-    }
-    Some(words)
+/// The first instruction word of little-endian code.
+fn word(code: &[u8]) -> Option<u32> {
+    code.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
 /// The lowest `bits` of a word, which may be negative.
@@ -129,7 +176,7 @@ mod tests {
             ("x86_64", &[], Other, "nothing"),
         ];
         for (arch, code, expected, name) in cases {
-            assert_eq!(flow(arch, code), *expected, "{arch} {name}");
+            assert_eq!((Isa::of(Some(arch)).flow)(code), *expected, "{arch} {name}");
         }
     }
 }

@@ -1,18 +1,45 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! x86-64 and i386.
 //!
-//! On x86-64 instructions have no fixed length, so "begins with an instruction" is asked by taking the first few apart, by the
-//! opcode maps of Intel's manual (volume 2, appendix A), to their lengths alone. Whatever no compiler puts at a function's
-//! beginning (privileged instructions, traps, zeros) counts as data.
+//! Instructions have no fixed length, so whether one begins somewhere is asked by taking those before it apart, by the opcode maps of
+//! Intel's manual (volume 2, appendix A), to their lengths alone. Whatever no compiler puts at a function's beginning (privileged
+//! instructions, traps, zeros) counts as data.
 
-use super::{Before, Flow, Way};
+use super::{Believed, Flow, Isa, LONGEST_CALL, Reference, Way, word};
 
+/// x86-64.
+pub(crate) const X86_64: Isa = Isa {
+    archs: &["x86_64"],
+    landing_pad: &[0xf3, 0x0f, 0x1e, 0xfa], // endbr64
+    flow: |code| flow(code, true),
+    stub_step: 16,
+    stub: |code, address, _| stub(code, address, None),
+    each_reference: Some(each_reference),
+    call_before,
+    begins_with_code,
+    whole_instructions,
+    prologue: Some(prologue),
+    ..Isa::UNKNOWN
+};
+
+/// i386 and its successors of 32 bits.
+pub(crate) const I386: Isa = Isa {
+    archs: &["i686", "i386"],
+    landing_pad: &[0xf3, 0x0f, 0x1e, 0xfb], // endbr32
+    flow: |code| flow(code, false),
+    stub_step: 16,
+    stub: |code, address, got| stub(code, address, Some(got)),
+    // Calls have no prefixes that differ between the two.
+    call_before,
+    ..Isa::UNKNOWN
+};
+
+/// Bytes of the longest instruction.
+const LONGEST: usize = 15;
 /// How many instructions must be ones, if the function has so many.
 const LOOKED_AT: usize = 4;
 
-/// Whether a function of these bytes (or the first of them) begins with code.
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
-pub(crate) fn begins_with_code(function: &[u8]) -> bool {
+fn begins_with_code(function: &[u8]) -> bool {
     let mut rest = function;
     if rest.is_empty() || rest.starts_with(&[0, 0]) {
         return false;
@@ -27,9 +54,7 @@ pub(crate) fn begins_with_code(function: &[u8]) -> bool {
     true
 }
 
-/// Bytes of the whole instructions among the first `most` bytes of this code; None if not all are instructions.
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
-pub(crate) fn whole_instructions(code: &[u8], most: usize) -> Option<usize> {
+fn whole_instructions(code: &[u8], most: usize) -> Option<usize> {
     let mut whole = 0;
     while whole < most {
         let (length, _) = instruction(&code[whole..])?;
@@ -41,26 +66,48 @@ pub(crate) fn whole_instructions(code: &[u8], most: usize) -> Option<usize> {
     Some(whole)
 }
 
-/// What ends at `return_address`, of which `before` are the bytes before it.
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
-pub(crate) fn before_return_address(before: &[u8], return_address: u64) -> Before {
-    if let Some([0xe8, distance @ ..]) = before.last_chunk::<5>() {
-        let distance = i64::from(i32::from_le_bytes(*distance));
-        return Before::CallOf(return_address.wrapping_add_signed(distance));
-    }
-    let indirect = (2..=7).any(|length| {
-        let Some(code) = before.len().checked_sub(length).map(|start| &before[start..]) else {
-            return false;
+/// Address behind an instruction of so many bytes, that ends in a distance of four bytes, and that distance.
+fn relative(code: &[u8], address: u64, length: usize) -> Option<u64> {
+    let distance = word(code.get(length - 4..)?)? as i32;
+    Some(address.wrapping_add(length as u64).wrapping_add_signed(distance.into()))
+}
+
+fn each_reference(code: &[u8], start: u64, believed: &mut Believed) {
+    let mut at = 0;
+    while let Some(rest) = code.get(at..).filter(|rest| rest.len() >= 5) {
+        let address = start.wrapping_add(at as u64);
+        let (reference, length) = match rest {
+            [0xe8, ..] => (relative(rest, address, 5).map(Reference::Call), 5),
+            [0xe9, ..] => (relative(rest, address, 5).map(Reference::Jump), 5),
+            // lea register, [rip + distance]
+            [0x48 | 0x4c, 0x8d, modrm, ..] if modrm & 0xc7 == 0x05 => {
+                (relative(rest, address, 7).map(Reference::Taken), 7)
+            }
+            _ => (None, 1),
         };
-        code[0] == 0xff
-            && code[1] >> 3 & 7 == 2
-            && instruction(code).is_some_and(|(whole, _)| whole == length)
-    });
-    if indirect { Before::IndirectCall } else { Before::NoCall }
+        at += if reference.is_some_and(|reference| believed(address, reference)) { length } else { 1 };
+    }
+}
+
+fn call_before(before: &[u8], return_address: u64) -> Option<Reference> {
+    if let Some(call @ [0xe8, ..]) = before.last_chunk::<5>() {
+        return relative(call, return_address.wrapping_sub(5), 5).map(Reference::Call);
+    }
+    let ends_in = |length: &usize| {
+        let code = &before[before.len() - length..];
+        let calls = code[0] == 0xff && operation(code[1]) == 2;
+        calls && instruction(code).is_some_and(|(whole, _)| whole == *length)
+    };
+    (2..=before.len().min(LONGEST_CALL as usize)).find(ends_in).map(|_| Reference::IndirectCall)
+}
+
+/// The operation that a ModRM byte chooses among those of an opcode.
+fn operation(modrm: u8) -> u8 {
+    modrm >> 3 & 7
 }
 
 /// What follows an opcode.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Form {
     Invalid,
     /// This many bytes.
@@ -73,56 +120,61 @@ enum Form {
     ModRmWord,
 }
 
+/// The prefixes of an instruction, REX among them.
+#[derive(Debug, Default)]
+struct Prefixes {
+    length: usize,
+    short_operand: bool,
+    short_address: bool,
+    wide: bool,
+}
+
+impl Prefixes {
+    /// None where nothing else is there.
+    fn of(code: &[u8], long_mode: bool) -> Option<Self> {
+        let mut found = Self::default();
+        loop {
+            match *code.get(found.length)? {
+                0x66 => found.short_operand = true,
+                0x67 => found.short_address = true,
+                0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65 | 0xf0 | 0xf2 | 0xf3 => {}
+                rex @ 0x40..=0x4f if long_mode => {
+                    found.wide = rex & 8 != 0;
+                    found.length += 1;
+                    return Some(found);
+                }
+                _ => return Some(found),
+            }
+            found.length += 1;
+        }
+    }
+}
+
 /// Length of the instruction that these bytes begin with, and whether nothing follows it; None if there is none.
 fn instruction(code: &[u8]) -> Option<(usize, bool)> {
-    const LONGEST: usize = 15;
     let code = &code[..code.len().min(LONGEST)];
-    let (mut at, mut short_operand, mut short_address, mut wide) = (0, false, false, false);
-    loop {
-        match *code.get(at)? {
-            0x66 => short_operand = true,
-            0x67 => short_address = true,
-            0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65 | 0xf0 | 0xf2 | 0xf3 => {}
-            _ => break,
-        }
-        at += 1;
-    }
-    if let Some(rex @ 0x40..=0x4f) = code.get(at) {
-        wide = rex & 8 != 0;
-        at += 1;
-    }
+    let Prefixes { length: mut at, short_operand, short_address, wide } = Prefixes::of(code, true)?;
     let opcode = *code.get(at)?;
     at += 1;
     let mut ends = matches!(opcode, 0xc3 | 0xc2 | 0xe9 | 0xeb);
     let form = match opcode {
         0x0f => {
             let second = *code.get(at)?;
-            at += 1;
-            match second {
-                0x38 | 0x3a => {
-                    at += 1;
-                    Form::ModRm(usize::from(second == 0x3a))
-                }
-                _ => {
-                    ends = second == 0x0b;
-                    two_byte(second)
-                }
-            }
+            at += if matches!(second, 0x38 | 0x3a) { 2 } else { 1 };
+            ends = second == 0x0b;
+            two_byte(second)
         }
-        0xc5 => {
-            let opcode = *code.get(at + 1)?;
-            at += 2;
-            vector(1, opcode)
-        }
-        0xc4 => {
-            let (map, opcode) = (*code.get(at)? & 0x1f, *code.get(at + 2)?);
-            at += 3;
-            vector(map, opcode)
-        }
-        0x62 => {
-            let (first, second, opcode) = (*code.get(at)?, *code.get(at + 1)?, *code.get(at + 3)?);
-            at += 4;
-            if first & 8 != 0 || second & 4 == 0 { Form::Invalid } else { vector(first & 7, opcode) }
+        // EVEX, and VEX of three and of two bytes, the shortest for one map of opcodes alone.
+        0x62 | 0xc4 | 0xc5 => {
+            let first = *code.get(at)?;
+            let (bytes, map) = match opcode {
+                0x62 if first & 8 != 0 || code.get(at + 1)? & 4 == 0 => return None,
+                0x62 => (3, first & 7),
+                0xc4 => (2, first & 0x1f),
+                _ => (1, 1),
+            };
+            at += bytes + 1;
+            vector(map, *code.get(at - 1)?)
         }
         0xb8..=0xbf if wide => Form::Plain(8),
         0xa0..=0xa3 => Form::Plain(if short_address { 4 } else { 8 }),
@@ -130,29 +182,23 @@ fn instruction(code: &[u8]) -> Option<(usize, bool)> {
         _ => one_byte(opcode),
     };
     let word = if short_operand && !wide { 2 } else { 4 };
+    let mut modrm_and = |operand: usize| {
+        let modrm = *code.get(at)?;
+        let operand = match (opcode, operation(modrm)) {
+            (0xf6, 0 | 1) => 1,
+            (0xf7, 0 | 1) => word,
+            (0xfe, 2..) | (0xff, 7) | (0x8f, 1..) => return None,
+            _ => operand,
+        };
+        ends |= opcode == 0xff && operation(modrm) == 4;
+        Some(at + 1 + behind_modrm(modrm, code.get(at + 1).copied())? + operand)
+    };
     let length = match form {
         Form::Invalid => return None,
         Form::Plain(bytes) => at + bytes,
         Form::Word => at + word,
-        Form::ModRm(_) | Form::ModRmWord => {
-            let modrm = *code.get(at)?;
-            let register = modrm >> 3 & 7;
-            let operand = match (opcode, register) {
-                (0xf6, 0 | 1) => 1,
-                (0xf7, 0 | 1) => word,
-                (0xfe, 2..) | (0xff, 7) | (0x8f, 1..) => return None,
-                _ if form == Form::ModRmWord => word,
-                _ => {
-                    if let Form::ModRm(bytes) = form {
-                        bytes
-                    } else {
-                        0
-                    }
-                }
-            };
-            ends |= opcode == 0xff && register == 4;
-            at + 1 + behind_modrm(modrm, code.get(at + 1).copied())? + operand
-        }
+        Form::ModRm(bytes) => modrm_and(bytes)?,
+        Form::ModRmWord => modrm_and(word)?,
     };
     (length <= code.len()).then_some((length, ends))
 }
@@ -165,12 +211,7 @@ fn behind_modrm(modrm: u8, next: Option<u8>) -> Option<usize> {
     }
     let scaled = base == 4;
     let base = if scaled { next? & 7 } else { base };
-    let distance = match mode {
-        0 if base == 5 => 4,
-        0 => 0,
-        1 => 1,
-        _ => 4,
-    };
+    let distance = [if base == 5 { 4 } else { 0 }, 1, 4][usize::from(mode)];
     Some(usize::from(scaled) + distance)
 }
 
@@ -199,12 +240,25 @@ fn one_byte(opcode: u8) -> Form {
 fn two_byte(opcode: u8) -> Form {
     match opcode {
         0x05 | 0x0b | 0x31 | 0x33 | 0x77 | 0xa0..=0xa2 | 0xa8 | 0xa9 | 0xc8..=0xcf => Form::Plain(0),
-        0x0f | 0x70..=0x73 | 0xa4 | 0xac | 0xba | 0xc2 | 0xc4..=0xc6 => Form::ModRm(1),
+        0x0f | 0x3a | 0x70..=0x73 | 0xa4 | 0xac | 0xba | 0xc2 | 0xc4..=0xc6 => Form::ModRm(1),
         0x80..=0x8f => Form::Plain(4),
-        0x01 | 0x0d | 0x10..=0x1f | 0x28..=0x2f | 0x40..=0x6f | 0x74..=0x76 | 0x7c..=0x7f => Form::ModRm(0),
-        0x90..=0x9f | 0xa3 | 0xa5 | 0xab | 0xad..=0xb9 | 0xbb..=0xc1 | 0xc3 | 0xc7 | 0xd0..=0xff => {
-            Form::ModRm(0)
-        }
+        0x01
+        | 0x0d
+        | 0x10..=0x1f
+        | 0x28..=0x2f
+        | 0x38
+        | 0x40..=0x6f
+        | 0x74..=0x76
+        | 0x7c..=0x7f
+        | 0x90..=0x9f
+        | 0xa3
+        | 0xa5
+        | 0xab
+        | 0xad..=0xb9
+        | 0xbb..=0xc1
+        | 0xc3
+        | 0xc7
+        | 0xd0..=0xff => Form::ModRm(0),
         _ => Form::Invalid,
     }
 }
@@ -219,46 +273,52 @@ fn vector(map: u8, opcode: u8) -> Form {
     }
 }
 
-pub(super) fn flow(mut code: &[u8], long_mode: bool) -> Flow {
-    /// More prefixes than these are never written before a branch.
-    const MOST_PREFIXES: usize = 4;
-    for _ in 0..MOST_PREFIXES {
-        match code {
-            // bnd, rep, notrack, branch hints; then REX.
-            [0xf2 | 0xf3 | 0x2e | 0x3e, rest @ ..] => code = rest,
-            [0x40..=0x4f, rest @ ..] if long_mode => code = rest,
-            _ => break,
-        }
-    }
-    match code {
+fn flow(code: &[u8], long_mode: bool) -> Flow {
+    let code = &code[..code.len().min(LONGEST)];
+    match Prefixes::of(code, long_mode).map_or(&[][..], |prefixes| &code[prefixes.length..]) {
         [0xc2 | 0xc3 | 0xca | 0xcb, ..] => Flow::Return,
         [0xe9 | 0xeb | 0x70..=0x7f, ..] | [0x0f, 0x80..=0x8f, ..] => Flow::Jump,
-        [0xff, modrm, ..] if matches!(modrm >> 3 & 7, 4 | 5) => Flow::Jump,
+        [0xff, modrm, ..] if matches!(operation(*modrm), 4 | 5) => Flow::Jump,
         _ => Flow::Other,
     }
 }
 
-/// What one entry of the linkage table says, on x86-64 or i386.
-pub(crate) fn stub(wide: bool, got: u64, address: u64, code: &[u8]) -> Option<Way> {
-    let pad: &[u8] = if wide { b"\xf3\x0f\x1e\xfa" } else { b"\xf3\x0f\x1e\xfb" };
+/// What an entry of the linkage table says, on x86-64, or on i386 with the address of its global offset table.
+fn stub(code: &[u8], address: u64, got: Option<u64>) -> Option<(Way, usize)> {
+    let pad = if got.is_some() { I386.landing_pad } else { X86_64.landing_pad };
     let mut at = if code.starts_with(pad) { pad.len() } else { 0 };
-    let number = |at: usize| Some(u32::from_le_bytes(*code.get(at..)?.first_chunk::<4>()?));
     if code.get(at) == Some(&0x68) {
-        let number = number(at + 1)? as usize;
+        let number = word(code.get(at + 1..)?)? as usize;
         // i386 says where in the table the relocation stands, of eight bytes each.
-        return Some(Way::Lazy(if wide { number } else { number / 8 }));
+        return Some((Way::Lazy(if got.is_some() { number / 8 } else { number }), at + 5));
     }
     if code.get(at) == Some(&0xf2) {
         at += 1;
     }
-    let distance = i64::from(number(at + 2)? as i32);
-    let slot = match (code.get(at..at + 2)?, wide) {
-        ([0xff, 0x25], true) => address.wrapping_add(at as u64 + 6).wrapping_add_signed(distance),
-        ([0xff, 0x25], false) => distance as u64 & 0xffff_ffff,
-        ([0xff, 0xa3], false) => got.wrapping_add_signed(distance) & 0xffff_ffff,
+    let jump = code.get(at..)?;
+    let distance = word(jump.get(2..)?)?;
+    let slot = match (&jump[..2], got) {
+        ([0xff, 0x25], None) => relative(jump, address.wrapping_add(at as u64), 6)?,
+        ([0xff, 0x25], Some(_)) => distance.into(),
+        ([0xff, 0xa3], Some(got)) => u64::from((got as u32).wrapping_add(distance)),
         _ => return None,
     };
-    Some(Way::Slot(slot))
+    Some((Way::Slot(slot), at + 6))
+}
+
+/// Landing pads, pushes, the frame pointer, room on the stack, and the moves of arguments that stand between them.
+fn prologue(code: &[u8]) -> Option<(usize, u32)> {
+    Some(match code {
+        [0xf3, 0x0f, 0x1e, 0xfa, ..] => (4, 1), // endbr64
+        [0x50..=0x57, ..] => (1, 2),            // push, and the pop for it
+        [0x41, 0x50..=0x57, ..] => (2, 2),      // the same for r8 to r15
+        [0x48, 0x89, 0xe5, ..] => (3, 1),       // mov rbp, rsp
+        [0x48, 0x83, 0xec, _, ..] => (4, 2),    // sub rsp, and the add for it
+        [0x48, 0x81, 0xec, _, _, _, _, ..] => (7, 2),
+        [0x41 | 0x44 | 0x45 | 0x48 | 0x49 | 0x4c | 0x4d, 0x89, 0xc0..=0xff, ..] => (3, 0),
+        [0x89, 0xc0..=0xff, ..] => (2, 0),
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -321,14 +381,12 @@ mod tests {
 
     #[test]
     fn callers_are_told_by_their_calls() {
-        assert_eq!(
-            before_return_address(&[0x90, 0x90, 0xe8, 0xfb, 0xff, 0xff, 0xff], 0x1007),
-            Before::CallOf(0x1002)
-        );
-        assert_eq!(before_return_address(&[0, 0, 0, 0, 0, 0xff, 0xd0], 7), Before::IndirectCall);
-        assert_eq!(before_return_address(&[0, 0xff, 0x15, 1, 2, 3, 4], 7), Before::IndirectCall);
-        assert_eq!(before_return_address(&[0xff, 0x94, 0xc3, 1, 2, 3, 4], 7), Before::IndirectCall);
-        assert_eq!(before_return_address(&[0xff, 0xd0, 0x90, 0x90, 0x90, 0x90, 0x90], 7), Before::NoCall);
-        assert_eq!(before_return_address(&[], 7), Before::NoCall);
+        use Reference::{Call, IndirectCall};
+        assert_eq!(call_before(&[0x90, 0x90, 0xe8, 0xfb, 0xff, 0xff, 0xff], 0x1007), Some(Call(0x1002)));
+        assert_eq!(call_before(&[0, 0, 0, 0, 0, 0xff, 0xd0], 7), Some(IndirectCall));
+        assert_eq!(call_before(&[0, 0xff, 0x15, 1, 2, 3, 4], 7), Some(IndirectCall));
+        assert_eq!(call_before(&[0xff, 0x94, 0xc3, 1, 2, 3, 4], 7), Some(IndirectCall));
+        assert_eq!(call_before(&[0xff, 0xd0, 0x90, 0x90, 0x90, 0x90, 0x90], 7), None);
+        assert_eq!(call_before(&[], 7), None);
     }
 }
