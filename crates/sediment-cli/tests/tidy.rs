@@ -12,6 +12,7 @@ use support::root;
 const LINE: &[&str] = &[
     "error",
     "escape",
+    "isa",
     "counts",
     "random",
     "ascending",

@@ -24,6 +24,7 @@ pub mod callgraph;
 mod counts;
 pub mod error;
 pub mod escape;
+mod isa;
 pub mod link;
 pub mod matching;
 pub mod model;

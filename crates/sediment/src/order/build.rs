@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From a [`Profile`] to a [`CallGraph`], and the [`FunctionTable`] that says what its ids mean.
 
-use super::unprofiled;
 use crate::binary::objects::{Finder, ObjectFunction, Objects};
 use crate::binary::{Binary, BinaryFunction, SymbolSource};
 use crate::callgraph::{CallEdge, CallGraph, FunctionId};
@@ -116,7 +115,7 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
         // What is called through pointers alone is called by nobody here.
         for (weight, node) in weights.iter_mut().zip(&nodes) {
             for &function in node.aliases.iter().chain([&node.function]) {
-                *weight = (*weight).max(unprofiled::estimated_runs(profile.facts(function)));
+                *weight = (*weight).max(estimated_runs(profile.facts(function)));
             }
         }
     }
@@ -176,6 +175,27 @@ pub fn is_estimated(profile: &Profile) -> bool {
     Evidence::of(profile) == Evidence::Estimates
 }
 
+/// A thousandth of a call for one start of the program, in millionths of millionths: beside what estimates are compressed.
+const THOUSANDTH: u128 = 1_000_000_000;
+
+/// The logarithm of 1 + value / unit to base 2 in millionths or so (2^-20), straight between powers of two: integers alone, the same on
+/// every machine. Above 0 where the value is.
+pub(super) fn compressed(value: u128, unit: u128) -> u64 {
+    const PLACES: u32 = 20;
+    let logarithm = |number: u128| {
+        let whole = number.max(1).ilog2();
+        let mantissa = if whole > PLACES { number >> (whole - PLACES) } else { number << (PLACES - whole) };
+        (u64::from(whole) << PLACES) + (mantissa as u64 & ((1 << PLACES) - 1))
+    };
+    (logarithm(unit.saturating_add(value)) - logarithm(unit)).max(u64::from(value > 0))
+}
+
+/// How often a function runs by a compiler's estimate, compressed; an error path never.
+fn estimated_runs(facts: &FunctionFacts) -> u64 {
+    let runs = facts.static_calls.filter(|_| facts.heat != Some(Heat::Cold));
+    runs.map_or(0, |runs| compressed(runs.0.saturating_mul(1_000_000), THOUSANDTH))
+}
+
 /// Which attribute of a profile's edges says how often a call is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Evidence {
@@ -209,7 +229,7 @@ impl Evidence {
             Self::Estimates => {
                 let runs = caller.static_calls.map_or(1_000_000, |runs| runs.0);
                 let calls = facts.static_calls.map_or(0, |calls| calls.0);
-                unprofiled::compressed(runs.saturating_mul(calls), unprofiled::THOUSANDTH).into()
+                compressed(runs.saturating_mul(calls), THOUSANDTH).into()
             }
             Self::Nothing => 1,
         }

@@ -2,11 +2,11 @@
 //! The DSOs of a recording: their labels, the binaries that are at hand, and what those say of an address or a name.
 
 use super::Settings;
-use super::instructions::{Flow, flow};
 use crate::binary::{
     AddressIndex, Beside, Binary, BinaryFunction, Files, SymbolSource, file_evidence, names, same_build_id,
 };
 use crate::error::{Error, Losses, Result};
+use crate::isa::{Flow, Isa, LONGEST_CALL};
 use crate::profile::acceptable;
 use crate::read::{DsoId, Place, RecordedDso, Recording, Spot};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -244,7 +244,7 @@ impl<'a> Dsos<'a> {
         };
         let code =
             offset.and_then(|offset| view.bytes.get(usize::try_from(offset).ok()?..)).unwrap_or_default();
-        view.binary.arch.as_deref().map_or(Flow::Other, |arch| flow(arch, code))
+        (Isa::of(view.binary.arch.as_deref()).flow)(code)
     }
 
     /// A place as the example of a loss.
@@ -322,22 +322,12 @@ impl<'a> View<'a> {
         inside == 8 && self.binary.arch.as_deref() == Some("ppc64le")
     }
 
-    /// Whether an instruction that calls ends right before this address: a call of a given address (`e8`), or of one in a
-    /// register or in memory (`ff /2`). None where it cannot be told: on x86 alone, and where the file has the code.
+    /// Whether a call ends right before this address. None where it cannot be told: on x86 alone, and where the file has the code.
     pub(super) fn follows_call(&self, address: u64) -> Option<bool> {
-        const LONGEST: u64 = 7;
-        if !matches!(self.binary.arch.as_deref(), Some("x86_64" | "i686")) {
-            return None;
-        }
-        let before = address
-            .checked_sub(LONGEST)
-            .and_then(|start| self.binary.file_offset_of_address(start))
-            .and_then(|offset| {
-                self.bytes.get(usize::try_from(offset).ok()?..)?.first_chunk::<{ LONGEST as usize }>()
-            });
-        let before = before?;
-        let indirect = |at: usize| before[at] == 0xff && before[at + 1] >> 3 & 7 == 2;
-        Some(before[2] == 0xe8 || (0..=5).any(indirect))
+        let arch = self.binary.arch.as_deref().filter(|arch| matches!(*arch, "x86_64" | "i686"));
+        let start = self.binary.file_offset_of_address(address.checked_sub(LONGEST_CALL)?)?;
+        let before = self.bytes.get(usize::try_from(start).ok()?..)?.get(..LONGEST_CALL as usize)?;
+        Some((Isa::of(Some(arch?)).call_before)(before, address).is_some())
     }
 
     /// Whether only the functions that it exports are known.

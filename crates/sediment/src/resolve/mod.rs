@@ -8,7 +8,6 @@
 //! file where a local function has a namesake in the DSO. Everything else of the recording (addresses, paths) ends here.
 
 mod dsos;
-mod instructions;
 mod return_addresses;
 mod stripped;
 
@@ -16,10 +15,10 @@ pub use stripped::{Stripped, stripped};
 
 use crate::binary::{Files, names};
 use crate::error::{Error, Losses, Result};
+use crate::isa::Flow;
 use crate::profile::{CallKind, FunctionIndex, FunctionKey, Profile, Unit, acceptable};
 use crate::read::{Place, PlaceId, Recording, Spot, TransferKind};
 use dsos::{Dsos, Lost};
-use instructions::Flow;
 use std::collections::{BTreeSet, HashMap};
 
 /// How [`resolve_with`] goes about it.

@@ -4,8 +4,8 @@
 //! once for each.
 
 use super::attribute::{Attribute, Evidence};
-use super::mappings::{Nowhere, SpaceId, Where};
-use super::records::{Branch, BranchType, Mode, Sample, When, Words, kind};
+use super::mappings::{Nowhere, SpaceId, When, Where};
+use super::records::{Branch, BranchType, Mode, Sample, Words, kind};
 use super::stream::{Batch, on_all_cores, workers};
 use super::survey::Survey;
 use super::table::{Key, Kind, Table};

@@ -10,7 +10,6 @@
 //! unmapping. Neither a fork nor a new space copies anything: what both have in common becomes a layer under each. Layers of
 //! like size are made one, as in a log-structured merge tree, so that an address is found through few of them.
 
-use super::records::When;
 use crate::error::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,6 +18,13 @@ use std::sync::Arc;
 /// harm, in which every one of thousands of processes forks from a pile of its own, needs more.
 const COPIES: usize = 1 << 19;
 const COPIES_PER_MAPPING: usize = 24;
+
+/// When a record was written: by its time (0 where it has none), then by its place among the records.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct When {
+    pub(super) time: u64,
+    pub(super) sequence: u64,
+}
 
 /// A file as it was mapped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

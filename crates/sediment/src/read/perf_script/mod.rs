@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text of perf script: branch stacks, call chains or plain samples, of whichever fields were printed.
 //!
-//! [`choice`] decides which event is read, [`lines`] says what a line is, [`branches`] reads the entries of a branch stack, [`mappings`] follows which file was mapped
-//! where. A first look at the beginning of the file chooses what to read: the first event with branch stacks, else with call
+//! [`choice`] decides which event is read, [`lines`] says what a line is, [`branches`] reads the entries of a branch stack, [`frames`] those of a
+//! call chain, [`mappings`] follows which file was mapped where. A first look at the beginning of the file chooses what to read: the first event with branch stacks, else with call
 //! chains, else with samples. Then the file is read once, line by line, and takes no more memory than it names different
 //! places and passages.
 //!
@@ -10,6 +10,7 @@
 
 mod branches;
 mod choice;
+mod frames;
 mod lines;
 mod mappings;
 
@@ -22,8 +23,9 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::read::input::Lines;
-use branches::{End, Kind, Rest, Symbol};
+use branches::{End, Kind, Rest};
 use choice::{Choice, What};
+use frames::Symbol;
 use lines::{Line, Sample};
 use mappings::{Processes, Where};
 use std::collections::{BTreeMap, HashMap};
@@ -89,7 +91,7 @@ fn recognises(head: &[u8]) -> bool {
             }
             Line::Sample(sample) if branches::has_entry(sample.rest) => return true,
             Line::Sample(sample) => {
-                let place = lines::frame(sample.rest);
+                let place = frames::frame(sample.rest);
                 let address = place.is_some_and(|place| place.address > 0xfff);
                 if of_event && address && sample.has_no_fields() {
                     return true;
@@ -247,7 +249,7 @@ impl<'c> Reading<'c> {
     }
 
     /// A frame of the open chain that is indented by blanks or by nothing, as terminals and editors leave it.
-    fn frame_without_tab<'a>(&self, sample: &Sample<'a>) -> Option<lines::Frame<'a>> {
+    fn frame_without_tab<'a>(&self, sample: &Sample<'a>) -> Option<frames::Frame<'a>> {
         let in_chain = (self.open.is_some() || self.passing_over) && sample.has_no_fields();
         let place = Rest::of(sample.rest).place.filter(|_| in_chain)?;
         Rest::of(sample.rest).branches().next().is_none().then_some(place)
@@ -315,7 +317,7 @@ impl<'c> Reading<'c> {
         }
     }
 
-    fn frame(&mut self, frame: &lines::Frame) {
+    fn frame(&mut self, frame: &frames::Frame) {
         if self.open.is_none() {
             // No field was asked for, so that a chain has no line before it; or it is of an event that is not read.
             if self.passing_over {
@@ -372,7 +374,7 @@ impl<'c> Reading<'c> {
     }
 
     fn new_frame(&mut self, text: &[u8]) -> Option<Frame> {
-        let (symbol, object) = match branches::symbol_and_object(text) {
+        let (symbol, object) = match frames::symbol_and_object(text) {
             Symbol::Inlined => return None,
             Symbol::CutOff => return Some(Frame::Unknown(CUT_OFF)),
             Symbol::Of { name, object } => (name, object),

@@ -3,7 +3,7 @@
 
 use super::mappings::{status_field, threads};
 use super::refusal;
-use super::start::FOLLOW;
+use super::system::FOLLOW;
 use super::tracer::Tracer;
 use crate::error::{Error, Result};
 use nix::sys::ptrace;
