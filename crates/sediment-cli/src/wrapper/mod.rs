@@ -200,7 +200,7 @@ struct Ordered {
     text: String,
     /// How many functions it lists.
     functions: usize,
-    losses: sediment::Losses,
+    losses: sediment::Skipped,
     /// Functions that were followed to other names.
     renamed: Vec<Renaming>,
     /// The share of the calls into functions of its profile that go to functions that are there, in percent.
