@@ -72,14 +72,6 @@ pub(crate) fn overhead(text: &str) -> Read<f64> {
     share.ok_or_else(|| "a percentage above 0 and up to 90 is wanted".to_owned())
 }
 
-/// Percent with up to four decimals, as parts per million.
-pub(crate) fn parts_per_million(text: &str) -> Read<u64> {
-    let parts = percentage(text) * 1e4;
-    let fits = (0.0..=1e6).contains(&parts) && (parts - parts.round()).abs() < 1e-6;
-    let wrong = || format!("{text} is no percentage from 0 to 100 with at most four decimals");
-    fits.then_some(parts.round() as u64).ok_or_else(wrong)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,8 +83,6 @@ mod tests {
         assert_eq!((bytes("33554432"), bytes("32M"), bytes("1g")), (Ok(32 << 20), Ok(32 << 20), Ok(1 << 30)));
         assert_eq!((alignment("4K"), alignment("2m")), (Ok(4096), Ok(2 << 20)));
         assert_eq!((share("0.5"), share("2%"), overhead("90%")), (Ok(0.005), Ok(0.02), Ok(0.9)));
-        let parts = ["0", "100", "99.9", "12.3456", "0.0001", "100.0000"].map(parts_per_million);
-        assert_eq!(parts, [0, 1_000_000, 999_000, 123_456, 1, 1_000_000].map(Ok));
     }
 
     #[test]
@@ -111,8 +101,5 @@ mod tests {
             assert!(share(text).is_err() && overhead(text).is_err(), "{text}");
         }
         assert!(overhead("90.1").is_err());
-        for text in ["", "-1", "100.0001", "12.34567", "x", "nan"] {
-            assert!(parts_per_million(text).is_err(), "{text}");
-        }
     }
 }

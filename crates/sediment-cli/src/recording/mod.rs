@@ -9,7 +9,7 @@ use crate::values;
 use clap::Args;
 use sediment::Result;
 use sediment::read::{self, Recording};
-use sediment::record::breakpoints::{self, Rates, apart};
+use sediment::record::breakpoints::{Rates, apart};
 use sediment::record::{self, Job, Kept, Progress, RECORDERS, Recorder, Settings, Target, Until};
 use sediment::resolve::{self, Resolved};
 use sediment::trace::Sequence;
@@ -65,7 +65,7 @@ impl Options {
         let settings = self.settings(startup)?;
         let recorder = self.recorder(target, &settings, startup, ui)?;
         let mut link = None;
-        if recorder.name == breakpoints::RECORDER.name {
+        if recorder.traces {
             let program = match target {
                 Target::Program(words) => Some(&words[..]),
                 Target::Processes(_) | Target::System => None,

@@ -13,13 +13,13 @@ use crate::exit::BELOW_FLOOR;
 use crate::exit::ExitCode;
 use crate::files;
 use crate::ui::Ui;
-use crate::values;
 use clap::Args;
 use sediment::binary::SymbolSource;
 use sediment::binary::names::SectionGroup;
 use sediment::link;
 use sediment::profile::Profile;
 use sediment::verify::{self, Basis, Misplaced, Reason, Report};
+use sediment::wrapper::settings::percent;
 use sediment::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -63,8 +63,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
     /// Exit with 5 where less than so many percent of the weight is placed as asked
-    #[arg(long, value_name = "PERCENT", value_parser = values::parts_per_million)]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
     min_coverage: Option<u64>,
+    /// With --log: the same, for packages whose settings (sediment.conf beside the profiles) do not say
+    #[arg(long, value_name = "PERCENT", value_parser = percent, requires = "log")]
+    default_min_coverage: Option<u64>,
     /// How many of the functions out of place to list; 0 lists all
     #[arg(long, value_name = "N", default_value_t = 20)]
     list: usize,
@@ -93,7 +96,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         } else {
             ui.result(&in_words(&report, &file_name, arguments.list))?;
         }
-        if below_floor(report.placed_parts_per_million, &file_name, arguments, ui) {
+        if below_floor(report.placed_parts_per_million, &file_name, arguments.min_coverage, ui) {
             code = ExitCode::from(BELOW_FLOOR);
         }
     }
@@ -152,8 +155,8 @@ fn rename(profile: &mut Profile, names: &[(&str, &str)]) {
 }
 
 /// Whether less is placed than the caller required; then that is said.
-fn below_floor(parts_per_million: u64, file_name: &str, arguments: &Arguments, ui: &Ui) -> bool {
-    let Some(floor) = arguments.min_coverage.filter(|floor| parts_per_million < *floor) else {
+fn below_floor(parts_per_million: u64, file_name: &str, floor: Option<u64>, ui: &Ui) -> bool {
+    let Some(floor) = floor.filter(|floor| parts_per_million < *floor) else {
         return false;
     };
     ui.error(&Error::new(
