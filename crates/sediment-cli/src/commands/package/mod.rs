@@ -8,8 +8,8 @@ mod diff;
 mod rpm;
 mod spec;
 
-use super::read_profile;
 use crate::files;
+use crate::inputs::read_profile;
 use crate::ui::Ui;
 use clap::{Args, Subcommand};
 use sediment::{Error, ErrorKind, Result, escape};
