@@ -120,9 +120,9 @@ fn leaves_from<'a>(code: &'a str, beginning: &str) -> Vec<Vec<&'a str>> {
 /// A path from the crate's root. One that begins with no known word is of a part of the module, or of another crate, which is no module.
 fn absolute(path: &[&str], here: &[String]) -> Option<Vec<String>> {
     let ups = path.iter().take_while(|&&name| name == "super").count();
-    let (up, rest) = match path.first()? {
-        &"crate" => (here.len(), &path[1..]),
-        &"self" => (0, &path[1..]),
+    let (up, rest) = match *path.first()? {
+        "crate" => (here.len(), &path[1..]),
+        "self" => (0, &path[1..]),
         _ => (ups, &path[ups..]),
     };
     let kept = here.len().checked_sub(up)?;
