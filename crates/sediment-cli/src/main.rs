@@ -13,6 +13,7 @@ mod distribution;
 mod exit;
 mod files;
 mod inputs;
+mod older;
 mod packages;
 mod recording;
 mod start;

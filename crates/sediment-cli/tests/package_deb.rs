@@ -187,21 +187,26 @@ fn damaged() {
 }
 
 fn floor() {
-    let toy = Toy::new(Kind::Make);
-    let arguments = ["package", "deb", ".", "--profile", "../toy.gv", "--min-coverage", "90", "--apply"];
-    let output = toy.command("sediment", &arguments).output().unwrap();
-    assert!(output.status.success(), "{}", words(&output));
-    // Most of what the profile knows has another name now.
-    let source =
-        toy.read("toy-1.0/program.c").replace("program_1", "renamed_1").replace("program_9", "renamed_9");
-    toy.write("toy-1.0/program.c", &source);
-    let output = toy.build(&[], "");
-    assert!(!output.status.success());
-    assert!(
-        words(&output).contains("less than 90 percent of a profile is placed as asked"),
-        "{}",
-        words(&output)
+    let by_option = (&["--min-coverage", "90"], "less than 90 percent of a profile is placed as asked");
+    let by_settings = (
+        &["--settings", "../sediment.conf"],
+        "less than the share that debian/sediment-profiles/sediment.conf asks for of a profile is placed",
     );
+    for (more, why) in [by_option, by_settings] {
+        let toy = Toy::new(Kind::Make);
+        toy.write("sediment.conf", "sediment = 1\nengine = 1\nmin-coverage = 90\n");
+        let arguments = [&["package", "deb", ".", "--profile", "../toy.gv", "--apply"], &more[..]].concat();
+        let output = toy.command("sediment", &arguments).output().unwrap();
+        assert!(output.status.success(), "{}", words(&output));
+        toy.built(&[], "");
+        // Most of what the profile knows has another name now.
+        let source = toy.read("toy-1.0/program.c");
+        let source = source.replace("program_1", "renamed_1").replace("program_9", "renamed_9");
+        toy.write("toy-1.0/program.c", &source);
+        let output = toy.build(&[], "");
+        assert!(!output.status.success());
+        assert!(words(&output).contains(why), "{}", words(&output));
+    }
 }
 
 /// Without -ffunction-sections nothing can be ordered: a warning, and with a floor an error; neither speaks of what nobody set.

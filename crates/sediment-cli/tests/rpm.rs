@@ -56,6 +56,7 @@ fn main() {
             &rpm,
             profiles_of_every_kind_are_rebuilt_elsewhere,
         ),
+        case("settings_are_sources_and_count", &rpm, settings_are_sources_and_count),
         case("where_rpmbuild_looks_for_sources", &rpm, where_rpmbuild_looks_for_sources),
         case("the_originals_spec_as_written", &with_ordering_file, the_originals_spec_as_written),
         case("the_originals_rpmmacros", &with_ordering_file, the_originals_rpmmacros),
@@ -464,6 +465,35 @@ fn a_change_is_shown_before_it_is_made() {
         "{}",
         err(&refused)
     );
+}
+
+/// Settings and the older orders that they name are sources; what they ask for is not said again in the spec.
+fn settings_are_sources_and_count() {
+    let package = Package::new();
+    let folder = package.0.path("profs");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::copy(package.0.path("prog.gv"), folder.join("prog.prof")).unwrap();
+    let settings = "sediment = 1\nengine = 1\nkeep = prog.order\nmin-coverage = 95\n";
+    std::fs::write(folder.join("sediment.conf"), settings).unwrap();
+    let change = || {
+        let arguments = ["package", "rpm", "prog.spec", "--profile", "profs", "--apply"];
+        sediment(package.0.0.path(), &arguments)
+    };
+    let refused = change();
+    assert!(err(&refused).contains("sediment.conf names it as an order to keep"), "{}", err(&refused));
+    let order = ["order", "prog.gv", "--linker", "list", "--algorithm", "random", "-o", "profs/prog.order"];
+    done(&sediment(package.0.0.path(), &order));
+    let diff = done(&change());
+    let sources = "+Source1:        prog.prof\n+Source2:        sediment.conf\n+Source3:        prog.order\n";
+    assert!(diff.contains(sources) && diff.contains("%sediment_check}\n"), "{diff}");
+    let said = package.built_as_source();
+    assert!(said.contains("/usr/bin/prog: 100.00 % of the weight"), "{said}");
+    // Most of the profile is not there any more: that is below what the settings ask for.
+    let text = std::fs::read_to_string(package.0.path("prog.prof")).unwrap();
+    let stale = text.replace("\"a", "\"old_a").replace("\"b", "\"old_b");
+    std::fs::write(package.0.path("prog.prof"), stale).unwrap();
+    let output = package.build(&[]);
+    assert!(!output.status.success() && err(&output).contains("less than the 95.00 %"), "{}", err(&output));
 }
 
 /// Several files, an archive and a folder of the unpacked sources are in the source package; a folder that is a source is not.

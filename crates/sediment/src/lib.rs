@@ -35,10 +35,12 @@ pub mod read;
 pub mod record;
 pub mod report;
 pub mod resolve;
+pub mod skipped;
 pub mod static_graph;
 pub mod trace;
 mod unpack;
 pub mod verify;
 pub mod wrapper;
 
-pub use error::{Error, ErrorKind, Losses, Result};
+pub use error::{Error, ErrorKind, Location, Result};
+pub use skipped::Skipped;

@@ -12,7 +12,7 @@ use sediment::callgraph::{FunctionId, Trace};
 use sediment::model::cores::{CORES, Core, core_of};
 use sediment::model::{self, CoreMisses, Geometry, HOT_SHARES, HotPages, Score, StartFaults};
 use sediment::order::algorithms::affinity::Workload;
-use sediment::order::algorithms::{ALGORITHMS, Evidence, Options};
+use sediment::order::algorithms::{self, ALGORITHMS, Evidence, Options};
 use sediment::order::{self, BuiltGraph, Request};
 use sediment::profile::Profile;
 use sediment::{Error, ErrorKind, Result};
@@ -119,7 +119,7 @@ impl Known<'_> {
             if algorithm.evidence == Evidence::Starts && self.starts.is_empty() {
                 continue;
             }
-            let seeds = if algorithm.name == "random" { 1..=CHANCES } else { 0..=0 };
+            let seeds = if *algorithm == algorithms::RANDOM { 1..=CHANCES } else { 0..=0 };
             for seed in seeds {
                 let name =
                     if seed > 0 { format!("{} {seed}", algorithm.name) } else { algorithm.name.to_owned() };
@@ -310,7 +310,7 @@ fn verdict(rows: &[Row], counted: bool) -> String {
             share(outside)
         );
     }
-    if let Some(input) = rows.iter().find(|row| row.name == "input") {
+    if let Some(input) = rows.iter().find(|row| row.name == algorithms::INPUT.name) {
         let needed = input.compulsory.unwrap_or(input.score.hot_pages.needed[2]);
         let _ = if needed <= u64::from(ENTRIES[1]) {
             writeln!(

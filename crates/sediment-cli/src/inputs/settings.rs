@@ -7,7 +7,7 @@ use crate::ui::Ui;
 use clap::Args;
 use sediment::binary::Binary;
 use sediment::callgraph::{FunctionId, Trace};
-use sediment::order::algorithms::{Algorithm, Evidence, Options, cdsort};
+use sediment::order::algorithms::{self, Algorithm, Evidence, Options, cdsort};
 use sediment::order::{self, BuiltGraph, FunctionTable};
 use sediment::profile::Profile;
 use sediment::{Error, ErrorKind, Result};
@@ -118,10 +118,10 @@ impl Known {
         ui: &Ui,
     ) -> Result<Self> {
         settings.refuse(
-            !settings.cdsort.is_empty() && algorithm.name != "cdsort",
+            !settings.cdsort.is_empty() && algorithm != algorithms::CDSORT,
             "--cdsort is for --algorithm cdsort",
         )?;
-        let by_contents = algorithm.name == "balanced-partitioning";
+        let by_contents = algorithm == algorithms::BALANCED_PARTITIONING;
         settings.refuse(
             settings.compress && !by_contents,
             "--compress is for --algorithm balanced-partitioning",

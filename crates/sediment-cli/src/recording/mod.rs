@@ -7,7 +7,7 @@ use crate::inputs::{self, recordings};
 use crate::ui::Ui;
 use clap::Args;
 use sediment::read::{self, Recording};
-use sediment::record::breakpoints::{self, Rates, apart};
+use sediment::record::breakpoints::{Rates, apart};
 use sediment::record::{self, Job, Kept, Progress, RECORDERS, Recorder, Settings, Target, Until};
 use sediment::resolve::{self, Resolved};
 use sediment::trace::Sequence;
@@ -64,7 +64,7 @@ impl Options {
         let settings = self.settings(startup)?;
         let recorder = self.recorder(target, &settings, startup, ui)?;
         let mut link = None;
-        if recorder.name == breakpoints::RECORDER.name {
+        if recorder.traces {
             let program = match target {
                 Target::Program(words) => Some(&words[..]),
                 Target::Processes(_) | Target::System => None,

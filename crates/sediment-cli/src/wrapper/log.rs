@@ -2,10 +2,10 @@
 //! What a build leaves behind in the folder that `SEDIMENT_LOG` names: each order, and in `links.jsonl` a line for each link.
 //!
 //! A line is a JSON object: `outcome` (ordered, failed or left), `output`, and for the first two `order`, `linker`, `functions`,
-//! `coverage_percent` (of the calls in the profile, those into functions that are there), `renamed` (pairs of a name in the profile and the
-//! one here); `why` for the last two; the `milliseconds` that linking took, and making the order. What has a profile has `profile`, `label`,
-//! `rule`, and in `also_in` the files that have one of the same program and do not count: so what was left and has them should have been
-//! ordered, and could not. Lines are appended, so that links of a parallel build do not disturb each other.
+//! `coverage_percent` (of the calls in the profile, those into functions that are there), `engine`, `keep` (the older order that was
+//! kept to), `renamed` (pairs of a name in the profile and the one here); `why` for the last two; the `milliseconds` that linking took, and
+//! making the order. What has a profile has `profile`, `folder` (of profiles), `label`, `rule`, and in `also_in` the files that have
+//! one of the same program and do not count: so what was left and has them should have been ordered, and could not. Lines are appended, so that links of a parallel build do not disturb each other.
 
 use super::{Ordered, Origin};
 use crate::files::{self, Output, TemporaryFolder};
@@ -109,7 +109,9 @@ fn about(line: &LinkLine, order: &Ordered, file: &OrderFile, outcome: &str) -> V
     let left_out: Vec<Value> = order
         .losses
         .iter()
-        .map(|(reason, loss)| json!({ "reason": reason, "functions": loss.items, "weight": loss.weight.to_string() }))
+        .map(|(reason, loss)| {
+            json!({ "code": reason.code(), "reason": reason.to_string(), "functions": loss.items, "weight": loss.weight.to_string() })
+        })
         .collect();
     let mut entry = json!({
         "outcome": outcome,
@@ -118,6 +120,8 @@ fn about(line: &LinkLine, order: &Ordered, file: &OrderFile, outcome: &str) -> V
         "linker": order.dialect.name,
         "functions": order.functions,
         "coverage_percent": (order.coverage * 100.0).floor() / 100.0,
+        "engine": order.settings.engine.number,
+        "keep": order.older.as_ref().map(|older| &older.file),
         "renamed": order.renamed.iter().map(|renaming| json!([renaming.old, renaming.new])).collect::<Vec<_>>(),
         "left_out": left_out,
     });
@@ -127,6 +131,7 @@ fn about(line: &LinkLine, order: &Ordered, file: &OrderFile, outcome: &str) -> V
 
 fn add_origin(entry: &mut Value, origin: &Origin) {
     entry["profile"] = whole(&origin.path);
+    entry["folder"] = origin.path.parent().map_or(Value::Null, whole);
     entry["label"] = json!(origin.label);
     entry["rule"] = json!(origin.rule.in_words());
     entry["also_in"] = origin.also_in.iter().map(|path| whole(path)).collect();

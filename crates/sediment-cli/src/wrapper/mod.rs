@@ -6,7 +6,7 @@
 //! `PROF_DIR` names, computes the order, and calls the real linker with it. Where there is nothing to do, the real linker takes
 //! this process over with the very arguments. Whatever goes wrong on our side, the link is done as without us.
 //!
-//! `caller` knows who called, `linker` finds and runs the real linker, `inputs` reads what is linked, `joined` knows a detour for those that know no order, `profiles` knows PROF_DIR, `log` what SEDIMENT_LOG is told.
+//! `caller` knows who called, `linker` finds and runs the real linker, `inputs` reads what is linked, `joined` knows a detour for those that know no order, `profiles` knows PROF_DIR, `settings` those of the package there, `log` what SEDIMENT_LOG is told.
 
 mod caller;
 mod inputs;
@@ -14,6 +14,7 @@ mod joined;
 mod linker;
 mod log;
 mod profiles;
+pub(crate) mod settings;
 
 use crate::exit::ExitCode;
 use crate::files::{self, TemporaryFolder};
@@ -28,10 +29,11 @@ use sediment::binary::objects::Objects;
 use sediment::link::gnu_ld_script;
 use sediment::matching::identity::Rule;
 use sediment::matching::renamed::Renaming;
-use sediment::order::{self, BuiltGraph, Request, Selection};
+use sediment::order::{self, BuiltGraph, Method, Older, Request, Selection};
 use sediment::profile::FunctionIndex;
 use sediment::wrapper::command_line::{self, Incomplete, LinkLine, Response};
 use sediment::wrapper::plan::{self, Left};
+use sediment::wrapper::settings::Settings;
 use sediment::{Error, Result, link};
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -198,11 +200,14 @@ struct Ordered {
     text: String,
     /// How many functions it lists.
     functions: usize,
-    losses: sediment::Losses,
+    losses: sediment::Skipped,
     /// Functions that were followed to other names.
     renamed: Vec<Renaming>,
     /// The share of the calls into functions of its profile that go to functions that are there, in percent.
     coverage: f64,
+    /// The package's settings, and the older order that was kept to.
+    settings: Settings,
+    older: Option<Older>,
     /// How it comes to a linker that knows no order of functions.
     joiner: Option<Joiner>,
 }
@@ -234,7 +239,7 @@ fn prepare(folder: &Path, link: &Link<'_>) -> std::result::Result<Option<Box<Ord
     let Some(chosen) = chosen else { return Ok(None) };
     let origin = chosen.origin.clone();
     let objects = objects.unwrap_or_else(|| inputs::read(line));
-    match order_by(chosen, &objects, link) {
+    match order_by(chosen, &objects, folder, link) {
         Ok(order) => Ok(order.map(Box::new)),
         Err(why) => Err(NotOrdered { why, origin: Some(origin) }),
     }
@@ -242,7 +247,12 @@ fn prepare(folder: &Path, link: &Link<'_>) -> std::result::Result<Option<Box<Ord
 
 /// The order by a profile; None where nothing but functions tells that it is of this, and none of them can be placed: a library of which
 /// one function ran that every program has, too, is none of these.
-fn order_by(mut chosen: Chosen, objects: &Objects, link: &Link<'_>) -> Result<Option<Ordered>> {
+fn order_by(
+    mut chosen: Chosen,
+    objects: &Objects,
+    folder: &Path,
+    link: &Link<'_>,
+) -> Result<Option<Ordered>> {
     let (dialect, joiner) = match link.linker.dialect() {
         Ok(dialect) => (dialect, None),
         Err(why) => match Joiner::find(link, objects.complete()) {
@@ -252,10 +262,15 @@ fn order_by(mut chosen: Chosen, objects: &Objects, link: &Link<'_>) -> Result<Op
             }
         },
     };
+    let settings = settings::of_folder(folder)?;
+    let names = [link.line.soname.as_deref(), Some(&link.line.output_name()), chosen.label()];
+    let older = settings::older_of(folder, &settings, names)?;
+    let method = Method::Engine(settings.engine);
+    let request = Request { method, aim: settings.aim, older: older.as_ref(), ..Request::default() };
     let renamed = chosen.follow_renamed(objects);
     let selection = Selection::Objects { objects, label: chosen.label() };
     let named = |error: Error| error.with_input(files::display(&chosen.origin.path));
-    let ordering = order::compute(chosen.profile(), &selection, &Request::default()).map_err(named)?;
+    let ordering = order::compute(chosen.profile(), &selection, &request).map_err(named)?;
     let built = &ordering.built;
     let (placements, mut losses) = link::placements_in(&ordering.order, built, objects);
     if placements.is_empty() && chosen.origin.rule == Rule::Functions {
@@ -283,6 +298,8 @@ fn order_by(mut chosen: Chosen, objects: &Objects, link: &Link<'_>) -> Result<Op
         losses,
         renamed,
         coverage,
+        settings,
+        older,
         joiner,
     }))
 }

@@ -15,12 +15,36 @@ pub fn cases() -> Vec<Trial> {
     let gcc = Need::Program("gcc");
     let alone = |(name, parts): &(&str, &'static [&'static str])| {
         let parts = *parts;
-        case(&format!("same_order_{name}"), &[gcc], move || agree(&[profile(parts)]))
+        case(&format!("same_order_{name}"), &[gcc], move || drop(agree(&[profile(parts)], "", &[])))
     };
     let several = case("same_order_several_profiles", &[gcc], || {
-        agree(&PROFILES.iter().map(|(_, parts)| profile(parts)).collect::<Vec<_>>());
+        agree(&PROFILES.iter().map(|(_, parts)| profile(parts)).collect::<Vec<_>>(), "", &[]);
     });
-    PROFILES.iter().map(alone).chain([several]).collect()
+    let settings = case("same_order_by_the_settings_of_the_package", &[gcc], by_settings);
+    PROFILES.iter().map(alone).chain([several, settings]).collect()
+}
+
+/// Each setting does what the option of its name does, and none is without effect.
+fn by_settings() {
+    let whole = || [profile(PROFILES[PROFILES.len() - 1].1)];
+    let plain = agree(&whole(), "", &[]);
+    let older = "--keep profiles/prog.order --keep-below 100";
+    for (settings, options) in [
+        ("engine = 1", "--engine 1"),
+        ("serve = startup", "--serve startup"),
+        ("keep = prog.order libother.so.1.order\nkeep-below = 100 # everything stays", older),
+    ] {
+        let options: Vec<&str> = options.split(' ').collect();
+        assert_ne!(agree(&whole(), &format!("sediment = 1\n{settings}\n"), &options), plain, "{settings}");
+    }
+    let of_another = "sediment = 1\nkeep = libother.so.1.order\n";
+    assert_eq!(agree(&whole(), of_another, &[]), plain);
+}
+
+/// An order of before: those of the two files in turn, from the last to the first.
+fn older() -> String {
+    let turns = (0..30).rev().map(|number| format!("a{number:02}\nb{number:02}\n"));
+    turns.chain(["all_b\nall_a\nmain\n".to_owned()]).collect()
 }
 
 /// What a profile may know.
@@ -76,8 +100,13 @@ fn profile(parts: &[&str]) -> String {
     text
 }
 
-fn agree(profiles: &[String]) {
+/// Compares the two orders of a link, and returns them.
+fn agree(profiles: &[String], settings: &str, options: &[&str]) -> Vec<(String, Option<String>)> {
     let build = Build::new();
+    if !settings.is_empty() {
+        std::fs::write(build.path("profiles/sediment.conf"), settings).unwrap();
+        std::fs::write(build.path("profiles/prog.order"), older()).unwrap();
+    }
     let files: Vec<String> = (0..profiles.len()).map(|number| format!("p{number}.gv")).collect();
     for (file, text) in files.iter().zip(profiles) {
         std::fs::write(build.path(file), text).unwrap();
@@ -104,11 +133,12 @@ fn agree(profiles: &[String]) {
     std::fs::rename(build.path("plain"), build.path("profiles/prog")).unwrap();
     let order =
         ["order", "profiles/prog.prof", "--binary", "profiles/prog", "--linker", dialect, "-o", "order"];
-    let ordered = sediment(&build, &order);
+    let ordered = sediment(&build, &[&order[..], options].concat());
     assert!(ordered.status.success(), "{}", said(&ordered));
     let by_wrapper = functions(last["order"].as_str().unwrap().as_ref());
     assert!(by_wrapper.len() > 8, "{by_wrapper:?}");
     assert_eq!(by_wrapper, functions(&build.path("order")));
+    by_wrapper
 }
 
 /// The functions that an ordering file asks for, local ones of one name with the source that they come from. The wrapper has the objects

@@ -15,8 +15,57 @@ pub fn cases() -> Vec<Trial> {
     vec![
         case("what_has_a_profile_and_no_order_is_below_a_floor", &gcc, unplaced),
         case("installed_under_another_name_it_is_found", &tools, renamed),
+        case("the_settings_of_a_package_have_a_floor", &gcc, settings),
+        case("damaged_settings_are_a_warning_in_a_link_and_an_error_elsewhere", &gcc, damaged_settings),
         case("of_two_profiles_of_a_program_it_is_said_which_counts", &gcc, two_profiles),
     ]
+}
+
+fn settings() {
+    let build = Build::new();
+    std::fs::write(build.path("profiles/sediment.conf"), "sediment = 1\nmin-coverage = 50\n").unwrap();
+    assert!(build.link_prog().status.success());
+    assert_eq!(verify(&build, &[]).0, 0);
+    build.profile("fixed.prof", "fixed", "");
+    let stale =
+        build.compiler("gcc").args(["-O2", "-w", "a.c", "b.c", "main.c", "-o", "fixed"]).output().unwrap();
+    assert!(stale.status.success(), "{}", said(&stale));
+    let (code, words) = verify(&build, &[]);
+    assert!(code == 5 && words.contains("less than the 50.00 % that was required"), "{words}");
+    // The command line counts before the settings, and those before what holds for packages without.
+    assert_eq!(verify(&build, &["--min-coverage", "0"]).0, 0);
+    assert_eq!(verify(&build, &["--default-min-coverage", "0"]).0, 5);
+    std::fs::remove_file(build.path("profiles/sediment.conf")).unwrap();
+    assert_eq!(verify(&build, &["--default-min-coverage", "0"]).0, 0);
+    assert_eq!(verify(&build, &["--default-min-coverage", "50"]).0, 5);
+}
+
+fn damaged_settings() {
+    let build = Build::new();
+    std::fs::create_dir(build.path("debian")).unwrap();
+    for (settings, line, what) in [
+        ("sediment = 1\nengines = 2\n", ":2: ", "no setting is called so"),
+        ("# of the future\nsediment = 2\n", ":2: ", "version 2, and this program reads version 1"),
+        ("engine = 1\n", ":1: ", "the version of the file"),
+        ("sediment = 1\nkeep = gone.order prog.order\n", "/prog.order", "there is no such file"),
+        ("", ": ", "there is no setting in it"),
+    ] {
+        std::fs::write(build.path("profiles/sediment.conf"), settings).unwrap();
+        let linked = build.link_prog();
+        let words = said(&linked);
+        assert!(linked.status.success() && words.lines().count() == 1, "{words}");
+        let warned = ["prog: not ordered: ", line, what].iter().all(|part| words.contains(part));
+        assert!(warned, "{settings}: {words}");
+        assert_eq!(build.last()["outcome"], "left");
+        // An older order is the link's concern, and that of those who put it into a package.
+        let commands = [&["show", "profiles"][..], &["verify", "--log", "log"]];
+        for command in &commands[..if line.ends_with("order") { 1 } else { 2 }] {
+            let output = sediment(&build, command);
+            let (code, words) = (output.status.code().unwrap(), said(&output));
+            assert!(code == 1 && words.contains("sediment.conf"), "{command:?}: {code} {words}");
+            assert!(line.ends_with("order") || words.contains(line) && words.contains(what), "{words}");
+        }
+    }
 }
 
 /// The code, and all that was said.

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 pub(super) const IMPORTER: Importer = Importer {
     name: "Go benchmark",
     summary: "go test -bench, with -count for several runs; of several benchmarks one is chosen by its label",
+    labels_name_variants: true,
     looks_like: |text| text.lines().any(|line| line.starts_with("Benchmark") && line.contains("/op")),
     read,
 };

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 pub(super) const IMPORTER: Importer = Importer {
     name: "numbers",
     summary: "one number on a line, seconds unless a line `# metric: NAME` says otherwise",
+    labels_name_variants: false,
     looks_like: |text| {
         let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         lines.next().is_some_and(|line| line.parse::<f64>().is_ok())

@@ -4,9 +4,10 @@
 use crate::binary::objects::{Finder, ObjectFunction, Objects};
 use crate::binary::{Binary, BinaryFunction, SymbolSource};
 use crate::callgraph::{CallEdge, CallGraph, FunctionId};
-use crate::error::{Error, Losses, Result};
+use crate::error::{Error, Result};
 use crate::matching::identity;
 use crate::profile::{EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Heat, Profile};
+use crate::skipped::{Reason, Skipped};
 use std::collections::HashMap;
 
 /// Bytes that a function is taken to have where neither a binary nor the profile tells.
@@ -60,7 +61,7 @@ pub struct BuiltGraph {
     /// The functions, by id.
     pub table: FunctionTable,
     /// Functions and edges of the profile that are not in the graph, and why.
-    pub losses: Losses,
+    pub losses: Skipped,
 }
 
 /// Builds the graph of the selected functions.
@@ -76,7 +77,7 @@ pub struct BuiltGraph {
 /// # Errors
 /// When the selection holds no function: the programs that the profile does hold are named.
 pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph> {
-    let mut losses = Losses::default();
+    let mut losses = Skipped::default();
     let nodes = select(profile, selection, &mut losses)?;
     let mut ids: Vec<Option<FunctionId>> = vec![None; profile.function_count()];
     let mut aliases = Vec::new();
@@ -99,7 +100,7 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
             _ => {}
         }
     }
-    losses.add_many("calls that leave the functions to be ordered", outside.0, outside.1, "");
+    losses.add_many(Reason::CallOutside, outside.0, outside.1, "");
     let near = near_pairs(&edges_of_profile, &ids);
     let shift = shift_for(&calls);
     let mut weights = vec![0u64; nodes.len()];
@@ -244,7 +245,7 @@ struct Node {
     size: u64,
 }
 
-fn select(profile: &Profile, selection: &Selection<'_>, losses: &mut Losses) -> Result<Vec<Node>> {
+fn select(profile: &Profile, selection: &Selection<'_>, losses: &mut Skipped) -> Result<Vec<Node>> {
     let node = |function: FunctionIndex| Node {
         function,
         aliases: Vec::new(),
@@ -279,7 +280,7 @@ fn select_of_objects(
     profile: &Profile,
     objects: &Objects,
     label: Option<&str>,
-    losses: &mut Losses,
+    losses: &mut Skipped,
 ) -> Result<Vec<Node>> {
     let functions = profile.functions();
     let cluster = || functions.iter().map(|function| profile.key(*function));
@@ -297,7 +298,7 @@ fn select_of_objects(
         let there = there.filter(|there| in_cluster || there.name == key.name);
         if there.is_none() && (objects.complete() || !in_cluster) {
             if in_cluster {
-                losses.add("functions that no input defines", 0, &key.name);
+                losses.add(Reason::NotInInputs, 0, &key.name);
             }
             continue;
         }
@@ -337,7 +338,7 @@ fn select_of_binary(
     profile: &Profile,
     binary: &Binary,
     file_name: &str,
-    losses: &mut Losses,
+    losses: &mut Skipped,
 ) -> Result<Vec<Node>> {
     let label = identity::cluster_of(profile, binary, file_name).map(|found| found.label);
     let by_name = by_name(binary);
@@ -365,7 +366,7 @@ fn select_of_binary(
                 let size = size.unwrap_or(UNKNOWN_SIZE);
                 found.push((there.address, Node { function, aliases: Vec::new(), size }));
             }
-            None if in_cluster => losses.add("functions that the binary does not have", 0, &key.name),
+            None if in_cluster => losses.add(Reason::NotInBinary, 0, &key.name),
             None => {}
         }
     }

@@ -40,7 +40,7 @@ pub struct Request<'a> {
     /// Recorded runs, by the ids of the graph, for engines that know runs.
     pub workloads: &'a [Workload<'a>],
     /// An older order, to be changed only where that gains.
-    pub older: Option<Older<'a>>,
+    pub older: Option<&'a Older>,
 }
 
 impl Default for Request<'_> {
@@ -67,12 +67,12 @@ pub enum Method<'a> {
 }
 
 /// An order of before.
-#[derive(Debug, Clone, Copy)]
-pub struct Older<'a> {
+#[derive(Debug, Clone)]
+pub struct Older {
     /// The name of its file, for messages.
-    pub file: &'a str,
+    pub file: String,
     /// Linkage names, in their order.
-    pub names: &'a [String],
+    pub names: Vec<String>,
     /// The gain below which a function stays where it is, as a share of the older order's cost: from 0 to 1.
     pub threshold: f64,
 }
@@ -152,7 +152,7 @@ pub fn compute_built(profile: &Profile, built: BuiltGraph, request: &Request<'_>
     let is_estimated = is_estimated(profile);
     let mut ordering =
         Ordering { order, built, first, outcome, unseen, is_estimated, served: aim, kept: None };
-    if let Some(older) = &request.older {
+    if let Some(older) = request.older {
         let kept = keep_older(&ordering, older, request.workloads)?;
         ordering.order = in_runs(&ordering, &kept.kept.order);
         ordering.kept = Some(kept);
@@ -161,9 +161,10 @@ pub fn compute_built(profile: &Profile, built: BuiltGraph, request: &Request<'_>
 }
 
 /// The order between an older one and the one that was made.
-fn keep_older(ordering: &Ordering, older: &Older<'_>, workloads: &[Workload<'_>]) -> Result<KeptOlder> {
+fn keep_older(ordering: &Ordering, older: &Older, workloads: &[Workload<'_>]) -> Result<KeptOlder> {
     let graph = &ordering.built.graph;
-    let (known, gone) = functions_of(ordering, older.names).map_err(|error| error.with_input(older.file))?;
+    let (known, gone) =
+        functions_of(ordering, &older.names).map_err(|error| error.with_input(older.file.clone()))?;
     let new: Vec<FunctionId> = ordering.order.functions().collect();
     let traces: Vec<_> = workloads.iter().map(|workload| workload.trace).collect();
     let cost = |order: &[FunctionId]| predicted_misses(graph, &traces, order);

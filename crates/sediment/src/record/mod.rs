@@ -28,6 +28,8 @@ pub struct Recorder {
     pub summary: &'static str,
     /// What the user does not get from it, in words that complete "without".
     pub lacks: &'static str,
+    /// True if it stops what it records: then a process of its own does, which nothing that ends the front takes along.
+    pub traces: bool,
     /// Whether it works on this machine; otherwise an error of kind [`ErrorKind::Unsupported`] with what would allow it.
     pub available: fn() -> Result<()>,
     /// Whether it can record such a target, ended so; otherwise an error that says what can.

@@ -20,6 +20,7 @@ pub const RECORDER: Recorder = Recorder {
     name: "valgrind",
     summary: "every call, by callgrind: needs no hardware counter; the program runs some fifty times slower",
     lacks: "speed, and programs that the program starts",
+    traces: false,
     available,
     suits,
     record,

@@ -14,6 +14,7 @@ use crate::ui::Ui;
 use crate::wrapper::{Profiles, cluster_in};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use sediment::binary::objects::Objects;
+use sediment::link::{Linker, gnu_ld};
 use sediment::order::Selection;
 use sediment::{Error, ErrorKind, Result, escape, link, profile};
 use std::ffi::OsString;
@@ -102,6 +103,9 @@ fn gv2link_command() -> Command {
         .arg(inputs_argument())
 }
 
+/// The linker that gv2link writes for.
+pub(super) const GV2LINK: &Linker = &gnu_ld::LINKER;
+
 fn gv2link(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let mut text = Vec::new();
     for path in inputs(matches) {
@@ -111,7 +115,7 @@ fn gv2link(matches: &ArgMatches, ui: &Ui) -> Result<()> {
         profile::text::parse(&text).map_err(|error| error.with_input(files::display(&inputs(matches)[0])))?;
     ui.losses("reading", &losses);
     let settings = settings::Settings::default();
-    let how = order::How::by_default(order::linker("gnu-ld")?, &settings);
+    let how = order::How::by_default(GV2LINK, &settings);
     let order = order::order_text(&profile, &Selection::Everything, &how, ui)?;
     ui.raw_result(order.as_bytes())
 }

@@ -41,14 +41,14 @@ pub(crate) struct Options {
     #[arg(long, value_name = "WHO")]
     from: Vec<String>,
     /// The largest part of the result that may be of one submitter; who has more is scaled down
-    #[arg(long, value_name = "PERCENT", value_parser = super::verify::percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = sediment::wrapper::settings::percent)]
     cap: Option<u64>,
     /// A program or library of the build that the profile is for, with its symbols; may be repeated
     #[arg(long, value_name = "ELF")]
     against: Vec<PathBuf>,
     /// Leave out files of another version: less than this of what belongs to the files named by --against is in them. A file of which
     /// nothing belongs to them is left out, too
-    #[arg(long, value_name = "PERCENT", requires = "against", value_parser = super::verify::percent)]
+    #[arg(long, value_name = "PERCENT", requires = "against", value_parser = sediment::wrapper::settings::percent)]
     min_coverage: Option<u64>,
     /// Say what would come, and write nothing
     #[arg(long)]

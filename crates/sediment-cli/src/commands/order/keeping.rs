@@ -1,41 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `--keep OLD`: an ordering file of before, changed only where that gains.
+//! `--keep OLD`: what became of an ordering file of before.
 
-use crate::files;
 use crate::ui::Ui;
 use sediment::callgraph::FunctionId;
 use sediment::order::{Older, Ordering};
-use sediment::{Error, ErrorKind, Result, link};
 use std::collections::HashSet;
-use std::path::Path;
-
-/// An ordering file of before.
-pub(super) struct Old {
-    file: String,
-    names: Vec<String>,
-    threshold: f64,
-}
-
-impl Old {
-    pub(super) fn read(path: &Path, threshold: f64) -> Result<Self> {
-        if !(0.0..=1.0).contains(&threshold) {
-            return Err(Error::new(ErrorKind::Usage, "--keep-below is a share in per cent, from 0 to 100"));
-        }
-        let file = files::display(path);
-        let bytes = files::read(path)?;
-        let (_, asked) =
-            link::read(&String::from_utf8_lossy(&bytes)).map_err(|error| error.with_input(file.clone()))?;
-        let names = asked.into_iter().map(|asked| asked.name).collect();
-        Ok(Self { file, names, threshold })
-    }
-
-    pub(super) fn older(&self) -> Older<'_> {
-        Older { file: &self.file, names: &self.names, threshold: self.threshold }
-    }
-}
 
 /// Two lines: what moved, and what that gains.
-pub(super) fn say_what_moved(made: &Ordering, old: &Old, ui: &Ui) {
+pub(super) fn say_what_moved(made: &Ordering, old: &Older, ui: &Ui) {
     let Some(older) = &made.kept else { return };
     let (graph, kept) = (&made.built.graph, &older.kept);
     let name_of = |function: FunctionId| made.built.table.keys[function.index()].name.as_str();

@@ -11,6 +11,7 @@ use crate::files;
 use crate::inputs::settings::{Known, Settings};
 use crate::inputs::weights::{Weighable, Weighed};
 use crate::inputs::{self, read_binary, read_profile, renamed};
+use crate::older;
 use crate::ui::Ui;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -24,6 +25,7 @@ use sediment::order::{self, AIMS, Aim, BuiltGraph, Method, Older, Ordering, Requ
 use sediment::profile::Profile;
 use sediment::profile::merge::{self, Weight};
 use sediment::trace::file;
+use sediment::wrapper::settings::{percent, share};
 use sediment::{Error, ErrorKind, Result};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -73,8 +75,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "OLD")]
     keep: Option<PathBuf>,
     /// With --keep: the predicted gain, in per cent, below which nothing is moved
-    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, requires = "keep")]
-    keep_below: f64,
+    #[arg(long, value_name = "PERCENT", default_value = "2", value_parser = percent, requires = "keep")]
+    keep_below: u64,
     /// Let the hot block begin at a multiple of so many bytes, such as 4K or 2M; for the linkers that can be told
     #[arg(long, value_name = "BYTES", value_parser = alignment)]
     align_hot: Option<u64>,
@@ -134,7 +136,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         file: options.binary.as_deref(),
         serve: options.serve.as_deref().and_then(aim),
         traces: &arguments.files("trace")?,
-        keep: options.keep.as_deref().map(|old| (old, options.keep_below / 100.0)),
+        keep: options.keep.as_deref().map(|older| (older, share(options.keep_below))),
         align_hot: options.align_hot,
         explain: &options.explain,
         linker: linker(&options.linker)?,
@@ -244,7 +246,7 @@ impl How<'_> {
         profile: &Profile,
         built: BuiltGraph,
         traces: &[Trace],
-        older: Option<Older<'_>>,
+        older: Option<&Older>,
         selection: &Selection<'_>,
         ui: &Ui,
     ) -> Result<Ordering> {
@@ -322,9 +324,9 @@ fn ordering_of(profile: &Profile, selection: &Selection<'_>, how: &How<'_>, ui: 
     inputs::say_what_is_demangled(built.table.keys.iter().map(|key| key.name.as_str()), ui);
     let traces =
         how.traces.iter().map(|(path, _)| read_trace(path, &built)).collect::<Result<Vec<Trace>>>()?;
-    let old = how.keep.map(|(path, threshold)| keeping::Old::read(path, threshold)).transpose()?;
-    let older = old.as_ref().map(keeping::Old::older);
-    let ordering = how.order(profile, built, &traces, older, selection, ui)?;
+    let older = |(path, threshold)| older::read(path, &files::read(path)?, threshold);
+    let older = how.keep.map(older).transpose()?;
+    let ordering = how.order(profile, built, &traces, older.as_ref(), selection, ui)?;
     if let Some(engine) = how.engine {
         workloads::say_how_the_runs_fare(engine, &ordering, &traces, how.traces, ui);
     }
@@ -334,8 +336,8 @@ fn ordering_of(profile: &Profile, selection: &Selection<'_>, how: &How<'_>, ui: 
     if let Some(aim) = ordering.served {
         serving::say_what_each_aim_gives(&ordering, &traces, aim, ui);
     }
-    if let Some(old) = &old {
-        keeping::say_what_moved(&ordering, old, ui);
+    if let Some(older) = &older {
+        keeping::say_what_moved(&ordering, older, ui);
     }
     Ok(ordering)
 }

@@ -2,7 +2,7 @@
 //! `sediment package deb`: the change to a Debian source package: a build dependency on the debhelper sequence, and the profile in
 //! debian/sediment-profiles.
 
-use super::{Addition, Change, MAP, profiles_for, propose, read_recipe};
+use super::{Addition, Change, Common, Inputs, inputs_for, is_profile, propose, read_recipe};
 use crate::files;
 use crate::ui::Ui;
 use crate::wrapper::{Profiles, counts_before, labels_of};
@@ -26,15 +26,8 @@ pub(super) struct Arguments {
     /// The unpacked source package: the folder that holds debian/
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The profile of the package's programs, or a folder of .gv and .prof; it becomes part of the source package. May be given several times
-    #[arg(long = "profile", value_name = "PROFILE", required = true)]
-    profiles: Vec<PathBuf>,
-    /// Make the change
-    #[arg(long)]
-    apply: bool,
-    /// Let the build fail where less of a profile's weight than this is placed as asked; without it that is a warning
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
-    min_coverage: Option<u8>,
+    #[command(flatten)]
+    common: Common,
 }
 
 pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
@@ -57,23 +50,23 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     source.must_be_understood(&debian)?;
     let after = source.with_sequence().map_err(named)?;
     let mut changes = vec![Change { path: control.clone(), after, before: Some(before.clone()) }];
-    if let Some(percent) = arguments.min_coverage {
+    if let Some(percent) = arguments.common.min_coverage {
         let after = with_floor(&rules, &rules_before, percent)?;
         changes.push(Change { path: rules, after, before: Some(rules_before) });
     }
-    let profiles = profiles_for(&debian.join(FOLDER), &arguments.profiles, ui)?;
-    tell_of_others(&debian.join(FOLDER), &profiles, ui)?;
-    if arguments.apply {
+    let Inputs { additions, .. } = inputs_for(&debian.join(FOLDER), &arguments.common, ui)?;
+    tell_of_others(&debian.join(FOLDER), &additions, ui)?;
+    if arguments.common.apply {
         files::folder(&debian.join(FOLDER))?;
     }
-    propose(&changes, &profiles, arguments.apply, ui)
+    propose(&changes, &additions, arguments.common.apply, ui)
 }
 
 /// Says which files of the package have a profile of the same programs as one that is put into it: of each, one counts.
 fn tell_of_others(folder: &Path, added: &[Addition], ui: &Ui) -> Result<()> {
     let there = folder.is_dir().then(|| Profiles::open(folder, ui)).transpose()?;
     let mut seen: BTreeMap<String, Vec<&Path>> = BTreeMap::new();
-    for profile in added.iter().filter(|file| files::base_name(&file.path) != MAP) {
+    for profile in added.iter().filter(|file| is_profile(&file.path)) {
         let mut others: BTreeMap<&Path, Vec<String>> = BTreeMap::new();
         for label in labels_of(&profile.path, &text::parse(&profile.content)?.0) {
             let kept = there.iter().flat_map(|there| there.files_of(&label));

@@ -11,7 +11,9 @@ mod spec;
 use crate::files;
 use crate::inputs::read_profile;
 use crate::ui::Ui;
+use crate::wrapper::settings as package_settings;
 use clap::{Args, Subcommand};
+use sediment::wrapper::settings::{self, Settings};
 use sediment::{Error, ErrorKind, Result, escape};
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
@@ -41,12 +43,15 @@ struct Common {
     /// The profile of the package's programs, or a folder of .gv and .prof; it becomes part of the source package. May be given several times
     #[arg(long = "profile", value_name = "PROFILE", required = true)]
     profiles: Vec<PathBuf>,
+    /// The package's settings, as docs/packaging.md describes them, with the older orders that they name beside them; also taken from a folder of profiles that has a sediment.conf
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
     /// Make the change
     #[arg(long)]
     apply: bool,
-    /// Percent of the weight that the build has to place as asked
-    #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]
-    min_coverage: u8,
+    /// Percent of the weight that the build has to place as asked; else the settings count, then 50, of which deb makes a warning
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    min_coverage: Option<u8>,
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
@@ -72,6 +77,13 @@ struct Addition {
     content: Vec<u8>,
     /// What it is, in a few words.
     what: String,
+}
+
+impl Addition {
+    /// A file that is put there as it is.
+    fn of(file: &Path, path: PathBuf, what: &str) -> Result<Self> {
+        Ok(Self { path, content: files::read_regular(file)?, what: what.to_owned() })
+    }
 }
 
 /// Shows the changes as a diff, and makes them where that is wanted: the additions first, as the recipe names them.
@@ -113,48 +125,75 @@ fn read_recipe(path: &Path) -> Result<String> {
         .map_err(|_| Error::failed("this is no text in UTF-8").with_input(files::display(path)))
 }
 
-/// The profiles as files to put into a source package, in the folder given; of a folder all that `PROF_DIR` may hold.
-fn profiles_for(folder: &Path, given: &[PathBuf], ui: &Ui) -> Result<Vec<Addition>> {
-    let mut additions: Vec<Addition> = Vec::new();
-    for path in given {
-        let files = if path.is_dir() { in_folder(path)? } else { vec![path.clone()] };
-        for file in files {
-            let addition = if path.is_dir() && files::base_name(&file) == MAP {
-                let what = "which output has which profile".to_owned();
-                Addition { path: folder.join(MAP), content: files::read_regular(&file)?, what }
-            } else {
-                profile_for(folder, &file, ui)?
-            };
-            if additions.iter().any(|other| other.path == addition.path) {
-                return Err(Error::new(ErrorKind::Usage, "two of the profiles have this name")
-                    .with_input(files::base_name(&file))
-                    .with_hint("rename one of them, or merge them"));
-            }
-            additions.push(addition);
-        }
-    }
-    Ok(additions)
+/// What a package is to be built by, as files to put into it.
+struct Inputs {
+    additions: Vec<Addition>,
+    settings: Settings,
 }
 
-/// The profiles of a folder and its `map`, in the order of their names.
+/// The profiles and settings as files to put into a source package, in the folder given; of a folder all that `PROF_DIR` may hold.
+/// Without settings among them, those count that the folder has already.
+fn inputs_for(folder: &Path, common: &Common, ui: &Ui) -> Result<Inputs> {
+    let mut additions: Vec<Addition> = Vec::new();
+    let mut found: Option<Settings> = None;
+    for path in common.profiles.iter().chain(&common.settings) {
+        let files = if path.is_dir() { in_folder(path)? } else { vec![path.clone()] };
+        for file in files {
+            let name = files::base_name(&file);
+            let is_settings = common.settings.as_ref() == Some(&file);
+            let new = if is_settings || path.is_dir() && name == settings::FILE {
+                let read = package_settings::read(&file)?;
+                let new = settings_for(folder, &file, &read)?;
+                found = Some(read);
+                new
+            } else if path.is_dir() && name == MAP {
+                vec![Addition::of(&file, folder.join(MAP), "which output has which profile")?]
+            } else {
+                vec![profile_for(folder, &file, ui)?]
+            };
+            if new.iter().any(|new| additions.iter().any(|other| other.path == new.path)) {
+                return Err(Error::new(ErrorKind::Usage, "two of the files have this name")
+                    .with_input(name)
+                    .with_hint("rename one of them; two profiles can be merged"));
+            }
+            additions.extend(new);
+        }
+    }
+    let settings = found.map_or_else(|| package_settings::of_folder(folder), Ok)?;
+    Ok(Inputs { additions, settings })
+}
+
+/// A settings file and the older orders that it names, which lie beside it.
+fn settings_for(folder: &Path, file: &Path, read: &Settings) -> Result<Vec<Addition>> {
+    let beside = file.parent().unwrap_or(Path::new(""));
+    package_settings::check_older(beside, read)?;
+    let settings = Addition::of(file, folder.join(settings::FILE), "the settings of the package");
+    let order = |name| Addition::of(&beside.join(name), folder.join(name), "an older order, to be kept to");
+    std::iter::once(settings).chain(read.keep.iter().map(order)).collect()
+}
+
+/// The profiles of a folder, its `map` and its settings, in the order of their names.
 fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     let failed = |error: std::io::Error| {
         Error::failed(format!("cannot be read: {error}")).with_input(files::display(folder))
     };
     let entries = std::fs::read_dir(folder).map_err(failed)?;
     let entries = entries.collect::<std::io::Result<Vec<_>>>().map_err(failed)?;
-    let is_profile = |path: &PathBuf| {
-        path.extension().is_some_and(|ending| ending == "gv" || ending == "prof")
-            || files::base_name(path) == MAP
-    };
-    let mut found: Vec<PathBuf> = entries.iter().map(DirEntry::path).filter(is_profile).collect();
+    let is_other = |path: &PathBuf| [MAP, settings::FILE].contains(&files::base_name(path).as_str());
+    let is_wanted = |path: &PathBuf| is_profile(path) || is_other(path);
+    let mut found: Vec<PathBuf> = entries.iter().map(DirEntry::path).filter(is_wanted).collect();
     found.sort();
-    if found.iter().all(|path| files::base_name(path) == MAP) {
+    if found.iter().all(is_other) {
         return Err(
             Error::failed("no file in it is called NAME.gv or NAME.prof").with_input(files::display(folder))
         );
     }
     Ok(found)
+}
+
+/// True if a file has the name of a profile.
+fn is_profile(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "gv" || ending == "prof")
 }
 
 /// A profile as a file to put into a source package; its programs are named in the note of it.

@@ -3,7 +3,7 @@
 
 use super::conditions::counts;
 use super::spec::{Spec, Tag};
-use super::{Change, Common, profiles_for, propose, read_recipe};
+use super::{Change, Common, Inputs, inputs_for, propose, read_recipe};
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
@@ -16,6 +16,8 @@ use std::time::Duration;
 /// Time and bytes for the answer of rpm: a spec may run programs while it is parsed.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LONGEST_ANSWER: usize = 1 << 20;
+/// Percent of the weight that has to be placed where neither settings nor the user say how much.
+const FLOOR: u8 = 50;
 
 /// Change the spec file of an RPM package
 #[derive(Debug, Args)]
@@ -42,15 +44,17 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         error.with_input(files::display(path)).with_hint(hint)
     };
     let before = read_recipe(path)?;
-    let profiles = profiles_for(&sources_of(path), &arguments.common.profiles, ui)?;
-    let names: Vec<String> = profiles.iter().map(|profile| files::base_name(&profile.path)).collect();
+    let Inputs { additions, settings } = inputs_for(&sources_of(path), &arguments.common, ui)?;
+    let names: Vec<String> = additions.iter().map(|addition| files::base_name(&addition.path)).collect();
+    // What the settings say is not said again in the spec.
+    let floor = arguments.common.min_coverage.or(settings.min_coverage.is_none().then_some(FLOOR));
     let by_rpm = || built_as_noarch(path);
-    let changed = change(&before, &names, arguments.common.min_coverage, &by_rpm).map_err(named)?;
+    let changed = change(&before, &names, floor, &by_rpm).map_err(named)?;
     for note in &changed.notes {
         ui.note(&format!("{}: {note}", files::display(path)));
     }
     let change = Change { path: path.clone(), before: Some(before), after: changed.text };
-    propose(&[change], &profiles, arguments.common.apply, ui)
+    propose(&[change], &additions, arguments.common.apply, ui)
 }
 
 /// Where rpmbuild looks for the sources of a spec: in SOURCES beside SPECS, as rpmbuild lays out its folders; else beside the spec.
@@ -85,7 +89,7 @@ struct Changed {
 fn change(
     text: &str,
     profiles: &[String],
-    floor: u8,
+    floor: Option<u8>,
     noarch_by_rpm: &dyn Fn() -> Option<bool>,
 ) -> Result<Changed> {
     let spec = Spec::read(text)?;
@@ -129,7 +133,8 @@ fn change(
     added.push((required, format!("%{{?with_sediment:{requirement}}}\n")));
     added.push(condition(&spec, required)?);
     added.push((spec.end_of_text(parts.prep), format!("%{{?with_sediment:%sediment_prep{prepared}}}\n")));
-    let check = format!("%{{?with_sediment:%sediment_check -m {floor}}}\n");
+    let floor = floor.map_or_else(String::new, |floor| format!(" -m {floor}"));
+    let check = format!("%{{?with_sediment:%sediment_check{floor}}}\n");
     match spec.section("check")? {
         Some(section) => {
             if spec.depth(section.first) > 0 {
@@ -356,7 +361,7 @@ mod tests {
     }
 
     fn changed_by(text: &str, noarch: impl Fn() -> Option<bool>) -> Result<Changed> {
-        change(text, &profile("foo.gv"), 90, &noarch)
+        change(text, &profile("foo.gv"), Some(90), &noarch)
     }
 
     fn changed(text: &str) -> String {
@@ -439,7 +444,7 @@ mod tests {
     fn sources_that_are_there_and_several_profiles() {
         let there = SPEC.replace("%endif\nBuildRequires", "%endif\nSource9:\tfoo.gv\nBuildRequires");
         let names = ["foo.gv", "bar.prof"].map(str::to_owned);
-        let after = change(&there, &names, 90, &|| None).unwrap().text;
+        let after = change(&there, &names, Some(90), &|| None).unwrap().text;
         assert!(after.contains("Source9:\tfoo.gv\nSource10:\tbar.prof\nBuildRequires"), "{after}");
         assert!(after.contains("%sediment_prep %{SOURCE9} %{SOURCE10}}"), "{after}");
         // Where conditions decide whether it is there, or which number it has.
@@ -495,7 +500,7 @@ mod tests {
         let after = changed(SPEC);
         assert_eq!(changed_by(&after, || None).unwrap().notes.len(), 1);
         assert!(
-            change(&after, &profile("bar.gv"), 90, &|| None).unwrap().notes[1]
+            change(&after, &profile("bar.gv"), Some(90), &|| None).unwrap().notes[1]
                 .starts_with("bar.gv does not stand in it")
         );
     }

@@ -5,7 +5,7 @@
 use crate::files;
 use crate::inputs::read_profile;
 use crate::ui::Ui;
-use crate::wrapper::Profiles;
+use crate::wrapper::{Profiles, settings};
 use sediment::{Error, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -13,6 +13,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 pub(super) fn run(folder: &Path, as_json: bool, ui: &Ui) -> Result<()> {
+    let settings = settings::of_folder(folder)?;
+    settings::check_older(folder, &settings)?;
     let profiles = Profiles::open(folder, ui)?;
     let (mut text, mut entries, mut read_any) = (String::new(), Vec::new(), false);
     for path in profiles.files() {

@@ -8,7 +8,7 @@ use crate::exit::BELOW_FLOOR;
 use crate::exit::ExitCode;
 use crate::files;
 use crate::ui::Ui;
-use crate::wrapper::LINKS;
+use crate::wrapper::{LINKS, settings};
 use sediment::binary::SymbolSource;
 use sediment::verify::Report;
 use sediment::{Error, ErrorKind, Result, escape};
@@ -24,6 +24,7 @@ pub(super) fn run(folder: &Path, arguments: &Arguments, ui: &Ui) -> Result<ExitC
     let installed = arguments.installed.as_deref().map(|root| Installed::below(root, lying())).transpose()?;
     let mut build = Build {
         arguments,
+        floors: floors(&links, arguments)?,
         installed,
         ui,
         text: String::new(),
@@ -68,6 +69,8 @@ pub(super) fn run(folder: &Path, arguments: &Arguments, ui: &Ui) -> Result<ExitC
 /// What is said of a build's links, one after the other.
 struct Build<'a> {
     arguments: &'a Arguments,
+    /// Least coverage by the folder of profiles, in parts per million; None where there is none.
+    floors: BTreeMap<PathBuf, Option<u64>>,
     installed: Option<Installed>,
     ui: &'a Ui,
     text: String,
@@ -81,7 +84,32 @@ struct Build<'a> {
     milliseconds: [u64; 2],
 }
 
+/// Least coverage that is required of a package: by the command line, by its settings, by what holds for all.
+fn floors(links: &BTreeMap<String, Value>, arguments: &Arguments) -> Result<BTreeMap<PathBuf, Option<u64>>> {
+    let folders = links.values().filter_map(folder_of);
+    let mut floors = BTreeMap::new();
+    for folder in folders {
+        if !floors.contains_key(folder) {
+            let settings = settings::of_folder(folder)?;
+            let set = arguments.min_coverage.or(settings.min_coverage);
+            floors.insert(folder.to_path_buf(), set.or(arguments.default_min_coverage));
+        }
+    }
+    Ok(floors)
+}
+
+/// The folder of profiles that a link was ordered by.
+fn folder_of(link: &Value) -> Option<&Path> {
+    link["folder"].as_str().map(Path::new)
+}
+
 impl Build<'_> {
+    fn floor(&self, link: &Value) -> Option<u64> {
+        folder_of(link)
+            .and_then(|folder| self.floors.get(folder).copied())
+            .unwrap_or(self.arguments.min_coverage)
+    }
+
     fn say(&mut self, line: &str) {
         self.text += &escape::terminal(line);
         self.text.push('\n');
@@ -125,7 +153,7 @@ impl Build<'_> {
             *sum += link["milliseconds"][what].as_u64().unwrap_or(0);
         }
         let name = files::base_name(Path::new(output));
-        self.below |= below_floor(report.placed_parts_per_million, &name, self.arguments, self.ui);
+        self.below |= below_floor(report.placed_parts_per_million, &name, self.floor(link), self.ui);
         let mut entry = json!({ "output": output, "outcome": "ordered", "rule": word(link, "rule"), "also_in": link["also_in"], "coverage_percent": link["coverage_percent"], "renamed": link["renamed"], "report": in_json(&report) });
         if self.installed.is_some() {
             entry["installed"] = json!(shown);
@@ -149,7 +177,7 @@ impl Build<'_> {
         let why = word(link, "why");
         self.say(&format!("{shown}: {} of the weight placed as asked; not ordered: {why}", as_percent(0)));
         self.tell_of_other_profiles(link);
-        self.below |= below_floor(0, &files::base_name(Path::new(output)), self.arguments, self.ui);
+        self.below |= below_floor(0, &files::base_name(Path::new(output)), self.floor(link), self.ui);
         let mut entry = json!({ "output": output, "outcome": "left", "why": why, "rule": word(link, "rule"), "profile": link["profile"], "label": link["label"], "also_in": link["also_in"] });
         if self.installed.is_some() {
             entry["installed"] = json!(shown);
@@ -186,9 +214,9 @@ impl Build<'_> {
 
     /// Where there is a floor, something has to be above it.
     fn must_have_ordered(&mut self) {
-        let Some(floor) = self.arguments.min_coverage.filter(|_| self.shipped == 0 && !self.below) else {
-            return;
-        };
+        let given = self.arguments.min_coverage.or(self.arguments.default_min_coverage);
+        let floor = self.floors.values().copied().fold(given, Option::max);
+        let Some(floor) = floor.filter(|_| self.shipped == 0 && !self.below) else { return };
         let required = format!("at least {} of a profile was required to be in its place", as_percent(floor));
         let error = match (&self.installed, self.ordered) {
             (Some(installed), 1..) => Error::new(

@@ -19,6 +19,7 @@ use sediment::binary::names::SectionGroup;
 use sediment::link;
 use sediment::profile::Profile;
 use sediment::verify::{self, Basis, Misplaced, Reason, Report};
+use sediment::wrapper::settings::percent;
 use sediment::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -64,21 +65,12 @@ pub(crate) struct Arguments {
     /// Exit with 5 where less than so many percent of the weight is placed as asked
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     min_coverage: Option<u64>,
+    /// With --log: the same, for packages whose settings (sediment.conf beside the profiles) do not say
+    #[arg(long, value_name = "PERCENT", value_parser = percent, requires = "log")]
+    default_min_coverage: Option<u64>,
     /// How many of the functions out of place to list; 0 lists all
     #[arg(long, value_name = "N", default_value_t = 20)]
     list: usize,
-}
-
-/// Percent with up to four decimals, as parts per million.
-pub(super) fn percent(text: &str) -> std::result::Result<u64, String> {
-    let wrong = || format!("{text} is no percentage from 0 to 100 with at most four decimals");
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
-    if whole.is_empty() || whole.len() > 3 || fraction.len() > 4 || !digits(whole) || !digits(fraction) {
-        return Err(wrong());
-    }
-    let parts: u64 = format!("{whole}{fraction:0<4}").parse().map_err(|_| wrong())?;
-    if parts > 1_000_000 { Err(wrong()) } else { Ok(parts) }
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
@@ -104,7 +96,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         } else {
             ui.result(&in_words(&report, &file_name, arguments.list))?;
         }
-        if below_floor(report.placed_parts_per_million, &file_name, arguments, ui) {
+        if below_floor(report.placed_parts_per_million, &file_name, arguments.min_coverage, ui) {
             code = ExitCode::from(BELOW_FLOOR);
         }
     }
@@ -163,8 +155,8 @@ fn rename(profile: &mut Profile, names: &[(&str, &str)]) {
 }
 
 /// Whether less is placed than the caller required; then that is said.
-fn below_floor(parts_per_million: u64, file_name: &str, arguments: &Arguments, ui: &Ui) -> bool {
-    let Some(floor) = arguments.min_coverage.filter(|floor| parts_per_million < *floor) else {
+fn below_floor(parts_per_million: u64, file_name: &str, floor: Option<u64>, ui: &Ui) -> bool {
+    let Some(floor) = floor.filter(|floor| parts_per_million < *floor) else {
         return false;
     };
     ui.error(&Error::new(

@@ -106,6 +106,17 @@ pub const HFSORT_PLUS: &Algorithm = &by_calls(
 pub const PETTIS_HANSEN: &Algorithm =
     &by_calls("pettis-hansen", "the closest pair first, whoever calls (PLDI 1990)", pettis_hansen::order);
 
+/// See [`balanced_partitioning`].
+pub const BALANCED_PARTITIONING: &Algorithm = &by_starts(
+    "balanced-partitioning",
+    "recorded starts, stage by stage (LCTES 2023)",
+    balanced_partitioning::order,
+);
+/// See [`baseline::input`].
+pub const INPUT: &Algorithm = &by_calls("input", "as given: the order of the ids", baseline::input);
+/// See [`baseline::random`].
+pub const RANDOM: &Algorithm = &by_calls("random", "shuffled by --seed", baseline::random);
+
 /// Every algorithm there is.
 pub const ALGORITHMS: &[&Algorithm] = &[
     CDSORT,
@@ -114,11 +125,7 @@ pub const ALGORITHMS: &[&Algorithm] = &[
     PETTIS_HANSEN,
     &by_calls("ext-tsp", "calls that fall through or jump less than a kilobyte", ext_tsp::order),
     &by_calls("original", "the original sediment's greedy merge", original::order),
-    &by_starts(
-        "balanced-partitioning",
-        "recorded starts, stage by stage (LCTES 2023)",
-        balanced_partitioning::order,
-    ),
+    BALANCED_PARTITIONING,
     &by_starts(
         "common-first",
         "recorded starts: what all of them use, then what most do",
@@ -131,8 +138,8 @@ pub const ALGORITHMS: &[&Algorithm] = &[
         neighbours::order,
     ),
     &by_calls("hottest", "most called first", baseline::hottest),
-    &by_calls("input", "as given: the order of the ids", baseline::input),
-    &by_calls("random", "shuffled by --seed", baseline::random),
+    INPUT,
+    RANDOM,
 ];
 
 type Run = fn(&CallGraph, &Options<'_>) -> Vec<FunctionId>;

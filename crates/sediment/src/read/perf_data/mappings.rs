@@ -11,6 +11,7 @@
 //! like size are made one, as in a log-structured merge tree, so that an address is found through few of them.
 
 use crate::error::{Error, Result};
+use crate::skipped::Nowhere;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -86,29 +87,6 @@ pub(super) enum Where {
         offset: u64,
     },
     Nowhere(Nowhere),
-}
-
-/// Why an address is no byte of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Nowhere {
-    Kernel,
-    /// Code that the kernel maps into every process.
-    Vdso,
-    /// Code that was made while the program ran, or other memory that no file holds.
-    NoFile,
-    Unmapped,
-}
-
-impl Nowhere {
-    /// The reason in a ledger.
-    pub(super) fn reason(self) -> &'static str {
-        match self {
-            Nowhere::Kernel => "in the kernel",
-            Nowhere::Vdso => "in the [vdso], which belongs to the kernel",
-            Nowhere::NoFile => "in code that no file holds (compiled while running, or anonymous)",
-            Nowhere::Unmapped => "at an address that was not mapped when it ran",
-        }
-    }
 }
 
 /// The address spaces of all processes.
@@ -228,7 +206,7 @@ impl Spaces {
         match self.files.kinds[visible.file.index()] {
             FileKind::File => Where::File { file: visible.file, offset: address.wrapping_add(visible.shift) },
             FileKind::Vdso => Where::Nowhere(Nowhere::Vdso),
-            FileKind::None => Where::Nowhere(Nowhere::NoFile),
+            FileKind::None => Where::Nowhere(Nowhere::AnonymousCode),
         }
     }
 

@@ -5,6 +5,7 @@ use super::attribute::{Attribute, branch_sample_type, sample_type};
 use super::cursor::Cursor;
 use super::mappings::{Change, MappedFile, Mapping};
 use crate::error::{Error, Result};
+use crate::skipped::NoCall;
 use std::collections::HashMap;
 
 /// PERF_RECORD_*: those of the kernel below 64, those of perf itself from 64 on.
@@ -349,17 +350,17 @@ pub(super) enum BranchType {
 impl BranchType {
     pub(super) const COUNT: usize = 11;
 
-    /// All that are no calls, with their names in the ledger.
-    pub(super) const NO_CALLS: [(Self, &'static str); 9] = [
-        (Self::ConditionalJump, "conditional jumps"),
-        (Self::Jump, "jumps"),
-        (Self::IndirectJump, "indirect jumps"),
-        (Self::Return, "returns"),
-        (Self::SystemCall, "system calls and returns from them"),
-        (Self::Interrupt, "interrupts, faults and returns from them"),
-        (Self::Aborted, "transaction aborts"),
-        (Self::WrongPath, "on a path that the processor tried and gave up"),
-        (Self::Other, "of another type"),
+    /// All that are no calls, with the reason in the ledger.
+    pub(super) const NO_CALLS: [(Self, NoCall); 9] = [
+        (Self::ConditionalJump, NoCall::ConditionalJump),
+        (Self::Jump, NoCall::Jump),
+        (Self::IndirectJump, NoCall::IndirectJump),
+        (Self::Return, NoCall::Return),
+        (Self::SystemCall, NoCall::SystemCall),
+        (Self::Interrupt, NoCall::Interrupt),
+        (Self::Aborted, NoCall::Aborted),
+        (Self::WrongPath, NoCall::WrongPath),
+        (Self::Other, NoCall::Other),
     ];
 
     /// PERF_BR_*. What lies beyond 15 (faults, the debug state) stands in a field of its own and is never a call.

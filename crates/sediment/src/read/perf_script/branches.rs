@@ -8,6 +8,7 @@
 
 use super::frames::{Frame, cut, frame, hex, object_start};
 use crate::read::TransferKind;
+use crate::skipped::NoCall;
 
 /// The two ends of an entry may take so many bytes together; names of templates take a few thousand.
 const LONGEST: usize = 1 << 14;
@@ -38,8 +39,8 @@ pub(super) enum End<'a> {
 pub(super) enum Kind {
     /// To be counted, as a call or as what may be one.
     Passage(TransferKind),
-    /// No call, with its name for the ledger.
-    Other(&'static str),
+    /// No call.
+    Other(NoCall),
 }
 
 /// One entry.
@@ -206,7 +207,7 @@ fn kind_and_rest(text: &[u8]) -> Option<(Kind, &[u8])> {
     let end = rest.iter().position(|b| *b == b' ').unwrap_or(rest.len());
     let (fields, rest) = (&rest[..end], &rest[end..]);
     if aborted {
-        return Some((Kind::Other("transaction aborts"), rest));
+        return Some((Kind::Other(NoCall::Aborted), rest));
     }
     let cycles = fields.iter().position(|b| *b == b'/').unwrap_or(fields.len());
     let kind = match fields.get(cycles + 1..) {
@@ -221,14 +222,14 @@ fn kind_of(name: &[u8]) -> Kind {
     match name {
         b"CALL" | b"IND_CALL" | b"COND_CALL" => Kind::Passage(TransferKind::Call),
         b"" | b"-" | b"N/A" | b"N" | b"UNKNOWN" => Kind::Passage(TransferKind::Branch),
-        b"RET" | b"COND_RET" => Kind::Other("returns"),
-        b"COND" => Kind::Other("conditional jumps"),
-        b"UNCOND" => Kind::Other("jumps"),
-        b"IND" => Kind::Other("indirect jumps"),
-        b"SYSCALL" | b"SYSRET" | b"ERET" => Kind::Other("system calls and their returns"),
-        b"IRQ" | b"SERROR" => Kind::Other("interrupts"),
-        b"NO_TX" => Kind::Other("branches outside of a transaction"),
-        _ => Kind::Other("branches of another type"),
+        b"RET" | b"COND_RET" => Kind::Other(NoCall::Return),
+        b"COND" => Kind::Other(NoCall::ConditionalJump),
+        b"UNCOND" => Kind::Other(NoCall::Jump),
+        b"IND" => Kind::Other(NoCall::IndirectJump),
+        b"SYSCALL" | b"SYSRET" | b"ERET" => Kind::Other(NoCall::PrintedSystemCall),
+        b"IRQ" | b"SERROR" => Kind::Other(NoCall::PrintedInterrupt),
+        b"NO_TX" => Kind::Other(NoCall::OutsideTransaction),
+        _ => Kind::Other(NoCall::PrintedOther),
     }
 }
 
@@ -306,7 +307,7 @@ mod tests {
                 let kind = match branch.kind {
                     Kind::Passage(TransferKind::Call) => "C",
                     Kind::Passage(_) => "B",
-                    Kind::Other(name) => name,
+                    Kind::Other(why) => &why.to_string(),
                 };
                 format!("{}>{} {kind}", end(branch.from), end(branch.to))
             }

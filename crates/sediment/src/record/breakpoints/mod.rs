@@ -42,6 +42,7 @@ pub const RECORDER: Recorder = Recorder {
     name: "breakpoints",
     summary: "first uses in their order, who called, and estimates of call rates, by traps at functions",
     lacks: "own cost; rates are estimates",
+    traces: true,
     available: start::available,
     suits: start::suits,
     record: start::record,

@@ -4,8 +4,8 @@
 use super::machine::{ARCH, ISA, TRAP};
 use super::mappings::{LARGEST_FILE, Mapping};
 use crate::binary::{Beside, Binary, Files};
-use crate::error::Losses;
 use crate::isa::{Flow, LONGEST_CALL, Reference};
+use crate::skipped::{Reason, Skipped};
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::Read as _;
@@ -85,7 +85,7 @@ impl Module {
         bytes: &[u8],
         files: &dyn Files,
         excluded: &BTreeSet<String>,
-        losses: &mut Losses,
+        losses: &mut Skipped,
     ) -> Option<Self> {
         let binary = Binary::parse(bytes, files).ok()?;
         let armed = !excluded.contains(base_name(path))
@@ -121,7 +121,7 @@ impl Module {
         };
         module.debug_state = debug_state.filter(|address| module.only_returns(*address));
         if binary.arch.as_deref() != Some(ARCH) {
-            losses.add("programs of another architecture than this machine's, not recorded", 0, path);
+            losses.add(Reason::OtherArchitecture, 0, path);
         } else if armed {
             module.find_entries(&binary, losses);
         }
@@ -146,7 +146,7 @@ impl Module {
         }
     }
 
-    fn find_entries(&mut self, binary: &Binary, losses: &mut Losses) {
+    fn find_entries(&mut self, binary: &Binary, losses: &mut Skipped) {
         let mut last = None;
         let (mut sizeless, mut data, mut inside) = ((0, ""), (0, ""), (0, ""));
         let mut around = Around::default();
@@ -177,10 +177,9 @@ impl Module {
             }
         }
         let base = |name: &str| format!("{name} of {}", base_name(&self.path));
-        losses.add_many("functions without a size, not recorded", sizeless.0, 0, &base(sizeless.1));
-        losses.add_many("function symbols that do not lie at code, not recorded", data.0, 0, &base(data.1));
-        let reason = "function symbols inside of an instruction of another function, not recorded";
-        losses.add_many(reason, inside.0, 0, &base(inside.1));
+        losses.add_many(Reason::SizelessFunction, sizeless.0, 0, &base(sizeless.1));
+        losses.add_many(Reason::FunctionOutsideCode, data.0, 0, &base(data.1));
+        losses.add_many(Reason::FunctionInsideInstruction, inside.0, 0, &base(inside.1));
     }
 
     /// Whether a function does nothing but return.
@@ -297,8 +296,8 @@ pub(super) struct Modules<'a> {
     all: Vec<Module>,
     by_file: HashMap<PathAndInode, Option<u32>>,
     /// Files that may be met, and what was lost in reading them.
-    beforehand: HashMap<PathAndInode, (Module, Losses)>,
-    pub(super) losses: Losses,
+    beforehand: HashMap<PathAndInode, (Module, Skipped)>,
+    pub(super) losses: Skipped,
 }
 
 impl<'a> Modules<'a> {
@@ -309,7 +308,7 @@ impl<'a> Modules<'a> {
             all: Vec::new(),
             by_file: HashMap::new(),
             beforehand: HashMap::new(),
-            losses: Losses::default(),
+            losses: Skipped::default(),
         }
     }
 
@@ -334,8 +333,7 @@ impl<'a> Modules<'a> {
             (self.all.len() - 1) as u32
         });
         if id.is_none() {
-            let reason = "mapped files that are no programs or cannot be read, not recorded";
-            self.losses.add(reason, 0, &mapping.path);
+            self.losses.add(Reason::UnreadableMapping, 0, &mapping.path);
         }
         self.by_file.insert(file, id);
         id
@@ -362,9 +360,9 @@ impl<'a> Modules<'a> {
         self.by_file.insert((path.to_owned(), inode), Some((self.all.len() - 1) as u32));
     }
 
-    fn read(&self, path: &str, bytes: &[u8]) -> Option<(Module, Losses)> {
+    fn read(&self, path: &str, bytes: &[u8]) -> Option<(Module, Skipped)> {
         let beside = Beside { files: self.files, path };
-        let mut losses = Losses::default();
+        let mut losses = Skipped::default();
         Some((Module::new(path, bytes, &beside, self.excluded, &mut losses)?, losses))
     }
 
