@@ -247,86 +247,87 @@ impl World {
                     self.wrong.push(format!("{id} called what is not mapped: the model is wrong"));
                 }
             }
-            Load | Unload => {
-                let space = Rc::clone(&self.memories[memory]);
-                let mapped = space.borrow().contains_key(&LIBRARY);
-                if step == Load && !mapped {
-                    space.borrow_mut().extend(code_at(LIBRARY));
-                } else if step == Unload && mapped {
-                    space.borrow_mut().retain(|address, _| *address < LIBRARY);
-                }
-                let debug_state = PROGRAM + DEBUG_STATE;
-                let thread = self.threads.get_mut(&id).unwrap();
-                thread.steps.pop_front();
-                thread.steps.push_front(Call(debug_state));
-                return;
-            }
-            Fork(steps) | Vfork(steps) | Spawn(steps) => {
-                let (process, traced) = (thread.process, thread.traced);
-                thread.system_call = match step {
-                    Fork(_) => FORK,
-                    Vfork(_) => VFORK,
-                    _ => 0,
-                };
-                let child = match step {
-                    Fork(_) => {
-                        let copy = self.memories[memory].borrow().clone();
-                        self.memories.push(Rc::new(RefCell::new(copy)));
-                        self.add(None, self.memories.len() - 1, steps)
-                    }
-                    Vfork(_) => self.add(None, memory, steps),
-                    _ => self.add(Some(process), memory, steps),
-                };
-                let born = self.threads.get_mut(&child).unwrap();
-                born.traced = traced;
-                self.stop(child, Status::Trapped);
-                let thread = self.threads.get_mut(&id).unwrap();
-                thread.steps.pop_front();
-                thread.event_about = child;
-                if let Vfork(_) = step {
-                    thread.run = Run::Waits(child);
-                }
-                return self.stop(id, Status::Event(libc::PTRACE_EVENT_FORK));
-            }
-            Exec(steps) => {
-                let process = thread.process;
-                let of_process: Vec<i32> = self
-                    .threads
-                    .iter()
-                    .filter(|(_, one)| one.process == process)
-                    .map(|(id, _)| *id)
-                    .collect();
-                let traced = self.threads[&id].traced;
-                for other in of_process.into_iter().filter(|other| *other != process) {
-                    self.end(other, Status::Exited(0));
-                    // The one that became the program is not told to have ended under its own id.
-                    if other == id {
-                        let thread = self.threads.get_mut(&other).unwrap();
-                        (thread.report, thread.end, thread.traced) = (None, None, false);
-                    }
-                }
-                self.memories.push(Rc::new(RefCell::new(code_at(PROGRAM).collect())));
-                let memory = self.memories.len() - 1;
-                let leader = self.threads.get_mut(&process).unwrap();
-                *leader = Thread {
-                    process,
-                    memory,
-                    steps: steps.iter().copied().collect(),
-                    run: Run::Ready,
-                    traced,
-                    report: None,
-                    end: None,
-                    event_about: id,
-                    interrupted: leader.interrupted,
-                    trapped: None,
-                    system_call: 0,
-                };
-                self.release(process);
-                return self.stop(process, Status::Event(libc::PTRACE_EVENT_EXEC));
-            }
+            Load | Unload => return self.map(id, step == Load),
+            Fork(steps) | Vfork(steps) | Spawn(steps) => return self.bear(id, step, steps),
+            Exec(steps) => return self.exec(id, steps),
             Exit => return self.end(id, Status::Exited(0)),
         }
         self.threads.get_mut(&id).unwrap().steps.pop_front();
+    }
+
+    /// The library comes or goes; the loader's function for debuggers is called next.
+    fn map(&mut self, id: i32, loads: bool) {
+        let thread = self.threads.get_mut(&id).unwrap();
+        let space = &self.memories[thread.memory];
+        let mapped = space.borrow().contains_key(&LIBRARY);
+        if loads && !mapped {
+            space.borrow_mut().extend(code_at(LIBRARY));
+        } else if !loads && mapped {
+            space.borrow_mut().retain(|address, _| *address < LIBRARY);
+        }
+        thread.steps.pop_front();
+        thread.steps.push_front(Call(PROGRAM + DEBUG_STATE));
+    }
+
+    /// A thread has a child: a process with its memory or a copy of it, or a thread.
+    fn bear(&mut self, id: i32, step: Step, steps: &'static [Step]) {
+        let thread = self.threads.get_mut(&id).unwrap();
+        let (process, memory, traced) = (thread.process, thread.memory, thread.traced);
+        thread.system_call = match step {
+            Fork(_) => FORK,
+            Vfork(_) => VFORK,
+            _ => 0,
+        };
+        let child = match step {
+            Fork(_) => {
+                let copy = self.memories[memory].borrow().clone();
+                self.memories.push(Rc::new(RefCell::new(copy)));
+                self.add(None, self.memories.len() - 1, steps)
+            }
+            Vfork(_) => self.add(None, memory, steps),
+            _ => self.add(Some(process), memory, steps),
+        };
+        self.threads.get_mut(&child).unwrap().traced = traced;
+        self.stop(child, Status::Trapped);
+        let thread = self.threads.get_mut(&id).unwrap();
+        thread.steps.pop_front();
+        thread.event_about = child;
+        if let Vfork(_) = step {
+            thread.run = Run::Waits(child);
+        }
+        self.stop(id, Status::Event(libc::PTRACE_EVENT_FORK));
+    }
+
+    /// A thread becomes another program, and the leader of its process; the others end.
+    fn exec(&mut self, id: i32, steps: &'static [Step]) {
+        let Thread { process, traced, .. } = self.threads[&id];
+        let of_process = self.threads.iter().filter(|(_, one)| one.process == process).map(|(id, _)| *id);
+        for other in of_process.filter(|other| *other != process).collect::<Vec<_>>() {
+            self.end(other, Status::Exited(0));
+            // The one that became the program is not told to have ended under its own id.
+            if other == id {
+                let thread = self.threads.get_mut(&other).unwrap();
+                (thread.report, thread.end, thread.traced) = (None, None, false);
+            }
+        }
+        self.memories.push(Rc::new(RefCell::new(code_at(PROGRAM).collect())));
+        let memory = self.memories.len() - 1;
+        let leader = self.threads.get_mut(&process).unwrap();
+        *leader = Thread {
+            process,
+            memory,
+            steps: steps.iter().copied().collect(),
+            run: Run::Ready,
+            traced,
+            report: None,
+            end: None,
+            event_about: id,
+            interrupted: leader.interrupted,
+            trapped: None,
+            system_call: 0,
+        };
+        self.release(process);
+        self.stop(process, Status::Event(libc::PTRACE_EVENT_EXEC));
     }
 
     /// What may happen next.
