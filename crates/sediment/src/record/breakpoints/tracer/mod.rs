@@ -13,6 +13,7 @@
 
 mod joining;
 #[cfg(test)]
+#[path = "../../../../tests/tracer_model/mod.rs"]
 mod model;
 
 use super::budget::Budget;
