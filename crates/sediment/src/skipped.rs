@@ -152,6 +152,7 @@ macro_rules! coded {
         }
     };
 }
+pub(crate) use coded;
 
 /// The codes (0) or texts (1) in one.
 pub(crate) fn joined(words: &[[&'static str; 2]], which: usize, between: &str) -> String {

@@ -13,6 +13,7 @@ mod dot;
 mod hashing;
 pub mod knowledge;
 pub mod merge;
+pub mod source;
 pub mod split;
 pub mod submissions;
 pub mod text;

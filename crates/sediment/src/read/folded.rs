@@ -14,6 +14,10 @@ use super::input::Lines;
 use super::stacks::{self, Frame};
 use super::{Input, Place, Reader, Recording, Settings, Spot, StackOrder};
 use crate::error::{Error, Result};
+use crate::profile::source::{
+    Source,
+    Unknown::{CallCounts, SharedLibraries, TimeOrder},
+};
 use crate::skipped::{Nowhere, Reason};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -124,7 +128,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let outermost_first = settings.stacks != Some(StackOrder::CalleeFirst);
     let first = FirstPass::of(input, outermost_first)?;
     let mut recording = Recording {
-        source: "folded stacks without call counts or time order or shared libraries".to_owned(),
+        source: Source::new("folded stacks", "", &[CallCounts, TimeOrder, SharedLibraries]),
         seen: format!("{} stacks", first.lines),
         ..Recording::default()
     };

@@ -18,6 +18,10 @@ use super::{
     DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input,
 };
 use crate::error::{Error, Result};
+use crate::profile::source::{
+    Source,
+    Unknown::{SharedLibraries, TimeOrder},
+};
 use crate::skipped::{Amount, Nowhere, Reason};
 use memchr::memmem;
 use std::collections::{HashMap, HashSet};
@@ -214,7 +218,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         return Err(Error::failed("all of its functions are named by hashes alone, which cannot be undone")
             .with_hint("write the profile anew without --use-md5"));
     }
-    recording.source = "LLVM sample profile without time order or shared libraries".to_owned();
+    recording.source = Source::new("LLVM sample profile", "", &[TimeOrder, SharedLibraries]);
     recording.seen = format!("{functions} functions{}", if contexts { " by context" } else { "" });
     Ok(recording)
 }

@@ -15,6 +15,7 @@ use super::{
     DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input,
 };
 use crate::error::{Error, Result};
+use crate::profile::source::Source;
 use crate::skipped::{Amount, Nowhere, Reason};
 use memchr::memchr;
 use names::{Function, Functions, Names};
@@ -434,7 +435,7 @@ impl<'a> Parser<'a> {
             .with_hint("record with: valgrind --tool=callgrind --demangle=no PROGRAM"));
         }
         let mut recording = Recording {
-            source: format!("valgrind callgrind ({})", String::from_utf8_lossy(event)),
+            source: Source::new("valgrind callgrind", &String::from_utf8_lossy(event), &[]),
             total: calls.iter().map(|calls| u128::from(calls.count)).sum(),
             seen: format!("{} pairs of caller and callee", calls.len()),
             ..Recording::default()

@@ -14,6 +14,7 @@ mod table;
 use super::numbers::decimal;
 use super::{Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input};
 use crate::error::{Error, Result};
+use crate::profile::source::Source;
 use crate::skipped::Reason;
 use memchr::memmem;
 use objects::{FullNames, Object, object};
@@ -149,7 +150,7 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
 
     let rows: usize = chosen.iter().map(|table| table.rows.len()).sum();
     let mut recording = Recording {
-        source: source(event),
+        source: Source::new("perf branch records", &String::from_utf8_lossy(event), &[]),
         arch: report.arch.clone(),
         seen: format!("{rows} rows"),
         ..Recording::default()
@@ -178,14 +179,6 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
             .with_hint("run perf report where the programs and their debug symbols are installed"));
     }
     Ok(recording)
-}
-
-fn source(event: &[u8]) -> String {
-    if event.is_empty() {
-        "perf branch records".to_owned()
-    } else {
-        format!("perf branch records ({})", String::from_utf8_lossy(event))
-    }
 }
 
 impl<'a> Report<'a> {

@@ -17,6 +17,10 @@ use super::numbers::decimal;
 use super::stacks::{self, Frame};
 use super::{Input, Place, Reader, RecordedDso, Recording, Settings, Spot, StackOrder, input};
 use crate::error::{Error, Result};
+use crate::profile::source::{
+    Source,
+    Unknown::{CallCounts, TimeOrder},
+};
 use crate::skipped::{Nowhere, Reason};
 use memchr::memmem;
 use std::collections::{BTreeMap, HashMap};
@@ -266,12 +270,9 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let bytes = &*input::whole(input)?;
     let mut report = Report::parse(bytes)?;
     let order = report.order(settings)?;
-    let event = match report.event {
-        b"" => String::new(),
-        event => format!(" ({})", String::from_utf8_lossy(event)),
-    };
+    let event = String::from_utf8_lossy(report.event);
     let recording = Recording {
-        source: format!("perf call stacks{event} without call counts or time order"),
+        source: Source::new("perf call stacks", &event, &[CallCounts, TimeOrder]),
         arch: report.arch.clone(),
         ..Recording::default()
     };

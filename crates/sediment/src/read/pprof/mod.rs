@@ -14,6 +14,10 @@ mod wire;
 use super::stacks::add_stack;
 use super::{Input, Reader, Recording, Settings, input};
 use crate::error::{Error, Result};
+use crate::profile::source::{
+    Source,
+    Unknown::{CallCounts, TimeOrder},
+};
 use crate::skipped::Reason;
 use tables::{Budget, Tables};
 use unpack::{Content, GZIP, Messages};
@@ -164,7 +168,7 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     if recording.places().is_empty() {
         return Err(nothing_named(&recording));
     }
-    recording.source = format!("pprof call stacks ({what}) without call counts or time order");
+    recording.source = Source::new("pprof call stacks", &what, &[CallCounts, TimeOrder]);
     recording.seen = format!("{samples} stacks, {sum} {what}");
     Ok(recording)
 }
