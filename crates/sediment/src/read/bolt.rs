@@ -245,7 +245,7 @@ impl Reading {
             Some((caller, callee)) => recording.add_transfer(caller, callee, TransferKind::Call, count),
             None => {
                 let known = from.symbol.or(to.symbol).unwrap_or_default();
-                recording.losses.add(Reason::BoltOutside, count, &String::from_utf8_lossy(known));
+                recording.losses.add(Reason::BoltOutside, count, known);
             }
         }
     }
@@ -266,7 +266,7 @@ impl Reading {
             if *self.numbers.entry(place).or_insert(number) != number
                 && recording.losses.items(Reason::NumberedName) == 0
             {
-                recording.losses.add(Reason::NumberedName, 0, &String::from_utf8_lossy(&self.name));
+                recording.losses.add(Reason::NumberedName, 0, &self.name);
             }
         }
         place

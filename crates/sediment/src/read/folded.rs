@@ -175,8 +175,8 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         stacks::add_stack(&mut recording, &frames, count);
     }
     recording.losses.add_many(Reason::InlinedFrame, inlined, 0, "");
-    let example = first.processes.first().map_or("".into(), |name| String::from_utf8_lossy(name));
-    recording.losses.add_many(Reason::ProcessName, process_names, 0, &example);
+    let example = first.processes.first().map_or(&[][..], Vec::as_slice);
+    recording.losses.add_many(Reason::ProcessName, process_names, 0, example);
     if recording.places().is_empty() {
         return Err(Error::failed("no frame of these stacks is a function that could be ordered").with_hint(
             "are they of an interpreted program, or recorded without symbols? then there is nothing to order in it",

@@ -276,11 +276,8 @@ impl Reading {
                     return;
                 };
                 if !self.code.holds(from) {
-                    self.recording.losses.add(
-                        Reason::CallFromOutside,
-                        count,
-                        &format!("{from:#x} -> {to:#x}"),
-                    );
+                    let example = format!("{from:#x} -> {to:#x}");
+                    self.recording.losses.add(Reason::CallFromOutside, count, example);
                     return;
                 }
                 match self.end(from) {

@@ -374,12 +374,12 @@ impl<'a> Text<'a> {
             let (calls, time) = (u128::from(row.calls), self.cost(row.time));
             let cost = if alone && !timed { calls } else { time };
             if row.name.starts_with(b"<") {
-                recording.losses.add(Reason::TimeOfNoFunction, cost, &String::from_utf8_lossy(row.name));
+                recording.losses.add(Reason::TimeOfNoFunction, cost, row.name);
                 continue;
             }
             if alone && calls > 0 {
                 recording.total = recording.total.saturating_add(calls);
-                recording.losses.add(Reason::CallerlessCall, calls, &String::from_utf8_lossy(row.name));
+                recording.losses.add(Reason::CallerlessCall, calls, row.name);
             }
             if cost > 0 || calls > 0 {
                 let nameless = Function { name: row.name, file: None, time: 0 };

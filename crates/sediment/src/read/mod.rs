@@ -31,11 +31,10 @@ pub mod temporal_profile;
 pub mod uftrace;
 
 use crate::profile::source::Source;
-use crate::skipped::Skipped;
 pub use input::Input;
 pub use replay::{Listener, Step};
 
-use crate::error::{Error, Result};
+use crate::{Error, Result, Skipped};
 use hashbrown::HashTable;
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};

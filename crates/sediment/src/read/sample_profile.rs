@@ -182,11 +182,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
                 let place = names.place(name, &mut recording);
                 match place {
                     Some(place) => recording.add_samples(place, total.into()),
-                    None => recording.losses.add(
-                        Nowhere::Hashed.of(Amount::OwnCost),
-                        total.into(),
-                        &String::from_utf8_lossy(name),
-                    ),
+                    None => recording.losses.add(Nowhere::Hashed.of(Amount::OwnCost), total.into(), name),
                 }
                 caller = Some(place);
             }
@@ -202,9 +198,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
                     recording.total = recording.total.saturating_add(count);
                     match caller.flatten().zip(callee) {
                         Some((from, to)) => recording.add_transfer(from, to, TransferKind::Call, count),
-                        None => {
-                            recording.losses.add(Reason::HashedEnd, count, &String::from_utf8_lossy(name))
-                        }
+                        None => recording.losses.add(Reason::HashedEnd, count, name),
                     }
                 }
             }

@@ -440,12 +440,7 @@ impl<'a> Parser<'a> {
             seen: format!("{} pairs of caller and callee", calls.len()),
             ..Recording::default()
         };
-        recording.losses.add_many(
-            Reason::UnknownLine,
-            self.unknown_lines,
-            0,
-            &String::from_utf8_lossy(self.unknown_example),
-        );
+        recording.losses.add_many(Reason::UnknownLine, self.unknown_lines, 0, self.unknown_example);
         if !self.by_callgrind {
             recording.losses.add_many(Reason::UncountedCall, self.uncounted, 0, "");
         }

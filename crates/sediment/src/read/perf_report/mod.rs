@@ -166,13 +166,12 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
         reading.add(table);
     }
     let addresses: Vec<_> = reading.addresses.iter().copied().collect();
-    let example = addresses.first().map_or("".into(), |(_, address)| String::from_utf8_lossy(address));
-    recording.losses.add_many(Reason::UnresolvedAddress, addresses.len() as u64, 0, &example);
+    let example = addresses.first().map_or(&b""[..], |(_, address)| address);
+    recording.losses.add_many(Reason::UnresolvedAddress, addresses.len() as u64, 0, example);
     recording.losses.add_many(Reason::CallTree, report.tree_lines, 0, "");
     recording.losses.add_many(Reason::GroupCount, report.group_counts, 0, "");
     for table in others {
-        let example = String::from_utf8_lossy(table.event);
-        recording.losses.add_many(Reason::LaterEventRow, table.rows.len() as u64, 0, &example);
+        recording.losses.add_many(Reason::LaterEventRow, table.rows.len() as u64, 0, table.event);
     }
     if recording.places().is_empty() {
         return Err(Error::failed("no row of this perf report names a function that could be ordered")

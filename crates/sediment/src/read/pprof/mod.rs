@@ -140,11 +140,8 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
         let value = sample.values[counted] as i64;
         let weight = u128::from(value.unsigned_abs());
         if value <= 0 {
-            recording.losses.add(
-                if value == 0 { Reason::ZeroSample } else { Reason::NegativeSample },
-                weight,
-                "",
-            );
+            let reason = if value == 0 { Reason::ZeroSample } else { Reason::NegativeSample };
+            recording.losses.add(reason, weight, "");
             continue;
         }
         sum += weight;

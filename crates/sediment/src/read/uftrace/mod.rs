@@ -394,12 +394,7 @@ impl Reading {
         recording.seen = format!("{} entries of functions", self.entries);
         let losses = &mut recording.losses;
         losses.add_many(Reason::NoFunctionRecord, aside.events, 0, "");
-        losses.add_many(
-            Reason::RecordlessLine,
-            aside.other_lines,
-            0,
-            &String::from_utf8_lossy(&aside.other_line),
-        );
+        losses.add_many(Reason::RecordlessLine, aside.other_lines, 0, &aside.other_line);
         Ok(recording)
     }
 }
