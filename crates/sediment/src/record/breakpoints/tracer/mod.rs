@@ -572,11 +572,8 @@ impl<'a> Tracer<'a> {
             Err(error) => {
                 // Not known any more, it is detached: the new program has no breakpoints.
                 let path = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
-                self.modules.losses.add(
-                    Reason::UnreadableProgram,
-                    0,
-                    &format!("{} ({error})", path.display()),
-                );
+                let example = format!("{} ({error})", path.display());
+                self.modules.losses.add(Reason::UnreadableProgram, 0, example);
                 return Ok(());
             }
         };
@@ -659,11 +656,8 @@ impl Drop for Tracer<'_> {
 
 fn told_of_less_memory(modules: &mut Modules<'_>, left: u64, budget: u64) {
     const MIB: u64 = 1 << 20;
-    modules.losses.add(
-        Reason::LittleMemory,
-        0,
-        &format!("{} MiB left, {} MiB for breakpoints", left / MIB, budget / MIB),
-    );
+    let example = format!("{} MiB left, {} MiB for breakpoints", left / MIB, budget / MIB);
+    modules.losses.add(Reason::LittleMemory, 0, example);
 }
 
 /// A thread that is gone, killed while it was stopped, is none to ask: its end is told next.
