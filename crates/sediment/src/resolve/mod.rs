@@ -389,7 +389,7 @@ fn add_transfers(
                 _ => continue,
             };
             let amount = if kind == TransferKind::Near { Amount::NearPairs } else { Amount::Calls };
-            losses.add(why.of(amount), count, &dsos.example(&recording.places()[place.0 as usize]));
+            losses.add(why.of(amount), count, dsos.example(&recording.places()[place.0 as usize]));
             continue;
         };
         // Whoever called the stub called what it leads to: the passage between the two is no second call.

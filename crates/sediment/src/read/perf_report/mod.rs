@@ -410,17 +410,17 @@ impl<'a> Reading<'a, '_> {
         match (from, to) {
             (Ok(from), Ok(to)) if from == to && self.all_branches => {
                 self.recording.add_samples(from, 0);
-                self.recording.losses.add(Reason::InnerBranch, count, &example(row));
+                self.recording.losses.add(Reason::InnerBranch, count, example(row));
             }
             (Ok(from), Ok(to)) => self.recording.add_transfer(from, to, TransferKind::Call, count),
             (Ok(named), Err(why)) | (Err(why), Ok(named)) => {
                 self.recording.add_samples(named, 0);
-                self.recording.losses.add(why, count, &example(row));
+                self.recording.losses.add(why, count, example(row));
             }
             (Err(first), Err(second)) => {
                 // What lies outside of programs is no failure to find a symbol.
                 let why = if first == Reason::UnresolvedEnd { second } else { first };
-                self.recording.losses.add(why, count, &example(row));
+                self.recording.losses.add(why, count, example(row));
             }
         }
     }

@@ -13,6 +13,7 @@
 
 mod joining;
 #[cfg(test)]
+#[path = "../../../../tests/tracer_model/mod.rs"]
 mod model;
 
 use super::budget::Budget;
@@ -272,13 +273,13 @@ impl<'a> Tracer<'a> {
                 None => match self.new_space(process, child) {
                     Ok(mut space) => {
                         if let Err(error) = space.find_breakpoints(child, &mut self.modules) {
-                            self.modules.losses.add(Reason::LeftProcess, 0, &error.to_string());
+                            self.modules.losses.add(Reason::LeftProcess, 0, error.to_string());
                         }
                         space.let_go(&self.modules);
                         self.add_space(space)
                     }
                     Err(error) => {
-                        self.modules.losses.add(Reason::LeftProcess, 0, &error.to_string());
+                        self.modules.losses.add(Reason::LeftProcess, 0, error.to_string());
                         self.tasks.abandon(child);
                         let _ = self.kernel.resume(child, Resume::Detach, 0);
                         continue;
@@ -360,7 +361,7 @@ impl<'a> Tracer<'a> {
 
     /// Ends the recording of one address space: takes its breakpoints out and lets its threads go.
     fn give_up(&mut self, id: u32, error: &Error) {
-        self.modules.losses.add(Reason::LeftProcess, 0, &error.to_string());
+        self.modules.losses.add(Reason::LeftProcess, 0, error.to_string());
         self.let_space_go(id);
     }
 
@@ -549,7 +550,7 @@ impl<'a> Tracer<'a> {
             self.kernel.close_memory(child)
         });
         if let Err(error) = freed {
-            self.modules.losses.add(Reason::UnfreedProcess, 0, &error.to_string());
+            self.modules.losses.add(Reason::UnfreedProcess, 0, error.to_string());
         }
         self.tasks.forget(child);
         let _ = self.kernel.resume(child, Resume::Detach, 0);
@@ -588,7 +589,7 @@ impl<'a> Tracer<'a> {
         let executable = PathBuf::from(format!("/proc/{process}/exe"));
         if has_other_rights(&executable) && !nix::unistd::geteuid().is_root() {
             let path = std::fs::read_link(&executable).unwrap_or_default();
-            self.modules.losses.add(Reason::OtherRights, 0, &path.display().to_string());
+            self.modules.losses.add(Reason::OtherRights, 0, path.display().to_string());
         }
         Ok(())
     }
