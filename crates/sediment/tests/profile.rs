@@ -11,6 +11,8 @@ mod generated;
 mod knowledge;
 #[path = "profile/properties.rs"]
 mod properties;
+#[path = "profile/source.rs"]
+mod source;
 #[path = "profile/submissions.rs"]
 mod submissions;
 #[allow(unreachable_pub)] // shared by several test programs

@@ -12,6 +12,7 @@ pub mod difference;
 mod dot;
 pub mod knowledge;
 pub mod merge;
+pub mod source;
 pub mod split;
 pub mod submissions;
 pub mod text;

@@ -2,6 +2,7 @@
 //! What the sources of a profile know.
 
 use sediment::profile::knowledge::{NotKnown, interpreter, not_known};
+use sediment::profile::source::Unknown;
 use sediment::profile::{FunctionKey, Profile};
 
 fn profile(sources: &[&str], functions: &[(&str, u128)]) -> Profile {
@@ -19,13 +20,13 @@ fn profile(sources: &[&str], functions: &[(&str, u128)]) -> Profile {
 #[test]
 fn what_one_source_lacks_is_said_by_it_and_by_what_is_not_there() {
     let one = profile(&["perf call stacks (cycles:u) without callers or time order"], &[("x", 1)]);
-    let what = vec!["call counts", "time order", "sizes", "callers"];
+    let what = vec![Unknown::CallCounts, Unknown::TimeOrder, Unknown::Sizes, Unknown::Callers];
     assert_eq!(not_known(&one), [NotKnown { source: Some("perf call stacks (cycles:u)".into()), what }]);
 
     // Words of a stranger are not taken for what is known to be lacking.
     let odd = profile(&["a tool without mercy or sizes"], &[("x", 1)]);
     assert_eq!(not_known(&odd)[0].source.as_deref(), Some("a tool without mercy or sizes"));
-    assert_eq!(not_known(&odd)[0].what, ["call counts", "time order", "sizes"]);
+    assert_eq!(not_known(&odd)[0].what, [Unknown::CallCounts, Unknown::TimeOrder, Unknown::Sizes]);
 
     let mut whole = profile(&["x"], &[("x", 1)]);
     let function = whole.functions()[0];
@@ -37,8 +38,9 @@ fn what_one_source_lacks_is_said_by_it_and_by_what_is_not_there() {
 #[test]
 fn of_several_sources_each_says_its_own() {
     let two = profile(&["gprof without own cost", "valgrind callgrind (Ir)"], &[("x", 1)]);
-    let of_gprof = NotKnown { source: Some("gprof".into()), what: vec!["own cost"] };
-    let of_all = NotKnown { source: None, what: vec!["call counts", "time order", "sizes"] };
+    let of_gprof = NotKnown { source: Some("gprof".into()), what: vec![Unknown::OwnCost] };
+    let of_all =
+        NotKnown { source: None, what: vec![Unknown::CallCounts, Unknown::TimeOrder, Unknown::Sizes] };
     assert_eq!(not_known(&two), [of_gprof, of_all]);
 }
 

@@ -247,30 +247,29 @@ impl World {
                     self.wrong.push(format!("{id} called what is not mapped: the model is wrong"));
                 }
             }
-            Load | Unload => return self.map(id, step == Load),
-            Fork(steps) | Vfork(steps) | Spawn(steps) => return self.bear(id, step, steps),
-            Exec(steps) => return self.exec(id, steps),
+            Load | Unload => {
+                let space = Rc::clone(&self.memories[memory]);
+                let mapped = space.borrow().contains_key(&LIBRARY);
+                if step == Load && !mapped {
+                    space.borrow_mut().extend(code_at(LIBRARY));
+                } else if step == Unload && mapped {
+                    space.borrow_mut().retain(|address, _| *address < LIBRARY);
+                }
+                let debug_state = PROGRAM + DEBUG_STATE;
+                let thread = self.threads.get_mut(&id).unwrap();
+                thread.steps.pop_front();
+                thread.steps.push_front(Call(debug_state));
+                return;
+            }
+            Fork(steps) | Vfork(steps) | Spawn(steps) => return self.give_birth(id, step, steps),
+            Exec(steps) => return self.become_program(id, steps),
             Exit => return self.end(id, Status::Exited(0)),
         }
         self.threads.get_mut(&id).unwrap().steps.pop_front();
     }
 
-    /// The library comes or goes; the loader's function for debuggers is called next.
-    fn map(&mut self, id: i32, loads: bool) {
-        let thread = self.threads.get_mut(&id).unwrap();
-        let space = &self.memories[thread.memory];
-        let mapped = space.borrow().contains_key(&LIBRARY);
-        if loads && !mapped {
-            space.borrow_mut().extend(code_at(LIBRARY));
-        } else if !loads && mapped {
-            space.borrow_mut().retain(|address, _| *address < LIBRARY);
-        }
-        thread.steps.pop_front();
-        thread.steps.push_front(Call(PROGRAM + DEBUG_STATE));
-    }
-
-    /// A thread has a child: a process with its memory or a copy of it, or a thread.
-    fn bear(&mut self, id: i32, step: Step, steps: &'static [Step]) {
+    /// A thread makes another, of its own process or of a new one.
+    fn give_birth(&mut self, id: i32, step: Step, steps: &'static [Step]) {
         let thread = self.threads.get_mut(&id).unwrap();
         let (process, memory, traced) = (thread.process, thread.memory, thread.traced);
         thread.system_call = match step {
@@ -287,7 +286,8 @@ impl World {
             Vfork(_) => self.add(None, memory, steps),
             _ => self.add(Some(process), memory, steps),
         };
-        self.threads.get_mut(&child).unwrap().traced = traced;
+        let born = self.threads.get_mut(&child).unwrap();
+        born.traced = traced;
         self.stop(child, Status::Trapped);
         let thread = self.threads.get_mut(&id).unwrap();
         thread.steps.pop_front();
@@ -298,11 +298,13 @@ impl World {
         self.stop(id, Status::Event(libc::PTRACE_EVENT_FORK));
     }
 
-    /// A thread becomes another program, and the leader of its process; the others end.
-    fn exec(&mut self, id: i32, steps: &'static [Step]) {
-        let Thread { process, traced, .. } = self.threads[&id];
-        let of_process = self.threads.iter().filter(|(_, one)| one.process == process).map(|(id, _)| *id);
-        for other in of_process.filter(|other| *other != process).collect::<Vec<_>>() {
+    /// The process of a thread becomes another program.
+    fn become_program(&mut self, id: i32, steps: &'static [Step]) {
+        let process = self.threads[&id].process;
+        let of_process: Vec<i32> =
+            self.threads.iter().filter(|(_, one)| one.process == process).map(|(id, _)| *id).collect();
+        let traced = self.threads[&id].traced;
+        for other in of_process.into_iter().filter(|other| *other != process) {
             self.end(other, Status::Exited(0));
             // The one that became the program is not told to have ended under its own id.
             if other == id {
