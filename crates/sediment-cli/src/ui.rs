@@ -3,7 +3,7 @@
 //! terminal alone. Text that may come from a stranger's file is made safe here.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use sediment::{Error, Losses, escape};
+use sediment::{Error, Skipped, escape};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ impl Ui {
     }
 
     /// Says what a step left out, a line for each reason.
-    pub(crate) fn losses(&self, step: &str, losses: &Losses) {
+    pub(crate) fn losses(&self, step: &str, losses: &Skipped) {
         for (reason, loss) in losses.iter() {
             let weight = if loss.weight > 0 { format!(", weight {}", loss.weight) } else { String::new() };
             let example = loss.example.as_ref().map_or_else(String::new, |e| format!(", such as {e}"));

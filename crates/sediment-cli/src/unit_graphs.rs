@@ -6,8 +6,9 @@ use crate::ui::Ui;
 use sediment::binary::{Binary, SymbolSource};
 use sediment::profile::{EdgeFacts, Profile, text};
 use sediment::read::Input;
+use sediment::skipped::{Reason, Skipped};
 use sediment::static_graph::{self, UNIT_READERS, Unit, estimate};
-use sediment::{Error, ErrorKind, Losses, Result};
+use sediment::{Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -25,7 +26,7 @@ pub(crate) struct Found {
 /// Where some are such and others are not: they cannot be imported together.
 pub(crate) fn find(paths: &[PathBuf], ui: &Ui) -> Result<Option<Vec<Found>>> {
     let mut found = Vec::new();
-    let mut losses = Losses::default();
+    let mut losses = Skipped::default();
     let mut other = None;
     for path in paths {
         let before = found.len();
@@ -68,7 +69,7 @@ fn is_recording(folder: &Path) -> bool {
 }
 
 /// Adds the files of units below a folder, by path; links are not followed. Files that are named as such and are none are lost.
-fn search(folder: &Path, found: &mut Vec<Found>, losses: &mut Losses) -> Result<()> {
+fn search(folder: &Path, found: &mut Vec<Found>, losses: &mut Skipped) -> Result<()> {
     for (path, kind) in entries(folder).map_err(|error| {
         Error::failed(format!("this folder cannot be searched: {error}")).with_input(files::display(folder))
     })? {
@@ -79,9 +80,7 @@ fn search(folder: &Path, found: &mut Vec<Found>, losses: &mut Losses) -> Result<
         } else if kind.is_file() && ends_as_one {
             match is_unit(&path)? {
                 true => found.push(Found { path, named: false }),
-                false => {
-                    losses.add("files named as graphs of units that are none", 0, &files::display(&path))
-                }
+                false => losses.add(Reason::NoUnitGraph, 0, &files::display(&path)),
             }
         }
     }
@@ -111,7 +110,7 @@ fn is_unit(path: &Path) -> Result<bool> {
 /// Reads the units, joins those of the binary, and estimates how often its functions run. `map`: what the linker wrote of which
 /// objects it took.
 pub(crate) fn import(found: &[Found], binary: &Path, map: Option<&Path>, ui: &Ui) -> Result<Profile> {
-    let mut losses = Losses::default();
+    let mut losses = Skipped::default();
     let mut units: Vec<Unit> = Vec::with_capacity(found.len());
     for Found { path, named } in found {
         let name = files::display(path);
@@ -119,13 +118,13 @@ pub(crate) fn import(found: &[Found], binary: &Path, map: Option<&Path>, ui: &Ui
         let unit = static_graph::read_unit(&name, &bytes, &mut losses);
         // Build trees hold broken objects, too: tests of what reads objects need them.
         if unit.is_err() && !named && path.extension().is_some_and(|end| end == "o") {
-            losses.add("object files that cannot be read", 0, &name);
+            losses.add(Reason::UnreadableObject, 0, &name);
             continue;
         }
         // What an import before this one wrote.
         let is_profile = || text::parse(&bytes).is_ok_and(|(profile, _)| !profile.clusters().is_empty());
         if unit.is_err() && !named && is_profile() {
-            losses.add("profiles of linked programs", 0, &name);
+            losses.add(Reason::LinkedProfile, 0, &name);
             continue;
         }
         let unit = unit.map_err(|error| error.with_input(name))?;

@@ -11,7 +11,9 @@ use support::root;
 /// The rooms of the library, left to right. A room may use those before it and never those behind it.
 const LINE: &[&str] = &[
     "error",
+    "skipped",
     "escape",
+    "isa",
     "counts",
     "random",
     "ascending",

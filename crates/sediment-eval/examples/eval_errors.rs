@@ -6,7 +6,8 @@
 #[path = "../tests/support/simulated.rs"]
 mod simulated;
 
-use sediment_eval::verdict::{Gate, Verdict, gate};
+use sediment_eval::gate::{Gate, gate};
+use sediment_eval::verdict::Verdict;
 use sediment_eval::{Budget, NextStep, analyse, plan_next};
 use simulated::World;
 use std::process::ExitCode;

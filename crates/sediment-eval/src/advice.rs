@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a workload's figures come to in words: warnings for the reader, and one recommendation.
 
-use super::analysis::{WorkloadAnalysis, in_words};
 use super::comparison::{Comparison, Design, Scale, percent};
 use super::data::{Direction, Experiment, MetricKind};
+use super::findings::WorkloadAnalysis;
+use super::needed::{in_per_cent, needed};
 use super::samples;
 use super::statistics::{drift, power};
-use super::stopping::{in_per_cent, needed};
 use super::verdict::{Verdict, short_p};
 
 /// Relative spread above which pyperf's `check` calls a benchmark unstable.
@@ -240,4 +240,9 @@ fn more_runs(whole: &Experiment, found: &WorkloadAnalysis, comparison: &Comparis
         Design::Unpaired { runs: (one, other) } => runs_of_each(one as f64, other as f64),
         Design::Summarised { runs: (one, other) } => runs_of_each(one as f64, other as f64),
     }
+}
+
+/// A change in per cent as sentences name it, with the direction in words.
+fn in_words(log_ratio: f64, verdict: Verdict) -> String {
+    format!("{:.1} % {}", percent(log_ratio).abs(), verdict.word())
 }

@@ -2,90 +2,17 @@
 //! From an [`Experiment`] to an [`Analysis`]: every metric of every build described and compared with the baseline, a verdict
 //! on the headline, and what a reader must know before the figures.
 
-use super::comparison::{Comparison, Manner, Scale, common_blocks, compare, links, percent};
-use super::data::{Experiment, Metric, MetricKind, Probe, Variant};
+use super::comparison::{Comparison, Manner, Scale, common_blocks, compare, links, scale};
+use super::data::{Experiment, Metric, MetricKind, Probe};
 use super::derive::{derive, explains_only, per_work};
-use super::factors::{FactorEffect, factor_effects};
+use super::factors::factor_effects;
+use super::findings::{Analysis, MetricAnalysis, WorkloadAnalysis};
 use super::samples::{self, Group};
 use super::statistics::components::{Components, components};
 use super::statistics::drift::{Run, Steadiness, steadiness};
-use super::statistics::{Description, Interval, multiplicity};
-use super::verdict::{Judgement, Rule, Verdict, judge};
+use super::statistics::{Interval, multiplicity};
+use super::verdict::{Judgement, NoiseFloor, Rule, judge};
 use sediment::error::{Error, ErrorKind, Result};
-
-/// What follows from an experiment.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Analysis {
-    /// The builds, as in the experiment.
-    pub variants: Vec<Variant>,
-    /// Index of the baseline.
-    pub baseline: usize,
-    /// The metrics that were read, and behind them those that follow.
-    pub metrics: Vec<Metric>,
-    /// Relative difference below which builds count as equivalent.
-    pub margin: f64,
-    /// Confidence of the intervals.
-    pub confidence: f64,
-    /// Workload by workload, in the order of the experiment.
-    pub workloads: Vec<WorkloadAnalysis>,
-    /// What a reader must know before the figures, each a sentence without a full stop.
-    pub warnings: Vec<String>,
-}
-
-/// One workload.
-#[derive(Debug, Clone, PartialEq)]
-pub struct WorkloadAnalysis {
-    /// Its name.
-    pub name: String,
-    /// The metric that decides, as an index: the primary one, per unit of work where that is counted. None where it is absent.
-    pub headline: Option<usize>,
-    /// Every metric, in the order of [`Analysis::metrics`].
-    pub metrics: Vec<MetricAnalysis>,
-    /// A verdict for every build but the baseline and the probes.
-    pub judgements: Vec<Judgement>,
-    /// By how much builds of the same thing differed on the headline; None without probes.
-    pub noise_floor: Option<NoiseFloor>,
-    /// The split of the headline's variance between links and runs; None unless there are layout replicas.
-    pub components: Option<Components>,
-    /// Whether the machine stood still, by the headline.
-    pub steadiness: Option<Steadiness>,
-    /// On the headline, every two builds but those with the baseline; p-values are adjusted over these, after Holm.
-    pub pairs: Vec<Comparison>,
-    /// Effects of the factors on the headline; None without factors, or why there are none.
-    pub factors: Option<std::result::Result<Vec<FactorEffect>, String>>,
-    /// What a reader must know, each a sentence without a full stop.
-    pub warnings: Vec<String>,
-    /// What to do, as one or more sentences.
-    pub recommendation: String,
-}
-
-/// One metric in one workload.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MetricAnalysis {
-    /// What its comparisons are measured in.
-    pub scale: Scale,
-    /// Its values by build; None where it was not read.
-    pub groups: Vec<Option<Description>>,
-    /// Its comparison with the baseline by build; None for the baseline, and where it was not read of both.
-    pub comparisons: Vec<Option<Comparison>>,
-}
-
-/// By how much builds of the same thing differed.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NoiseFloor {
-    /// The largest of the estimates, as the size of a log-ratio.
-    pub size: f64,
-    /// Every probe, with its interval.
-    pub probes: Vec<(usize, Interval)>,
-}
-
-impl WorkloadAnalysis {
-    /// A build beside the baseline on the headline.
-    #[must_use]
-    pub fn headline_comparison(&self, variant: usize) -> Option<&Comparison> {
-        self.metrics.get(self.headline?)?.comparisons.get(variant)?.as_ref()
-    }
-}
 
 /// Analyses an experiment.
 ///
@@ -182,7 +109,7 @@ fn analyse_workload(whole: &Experiment, workload: usize) -> WorkloadAnalysis {
 
 fn analyse_metric(whole: &Experiment, workload: usize, metric: &Metric, is_headline: bool) -> MetricAnalysis {
     let groups = samples::groups(whole, workload, &metric.name);
-    let scale = samples::scale(&groups);
+    let scale = scale(&groups);
     let base = &groups[whole.baseline];
     let comparisons = whole
         .variants
@@ -348,11 +275,6 @@ fn steady(scale: Scale, groups: &[Group]) -> Option<Steadiness> {
     }
     runs.sort_by(|a, b| a.at.total_cmp(&b.at).then(a.slot.cmp(&b.slot)).then(a.link.cmp(&b.link)));
     steadiness(&runs)
-}
-
-/// A change in per cent as sentences name it, with the direction in words.
-pub(super) fn in_words(log_ratio: f64, verdict: Verdict) -> String {
-    format!("{:.1} % {}", percent(log_ratio).abs(), verdict.word())
 }
 
 /// What a probe is called in sentences.

@@ -276,6 +276,11 @@ fn scaled(scale: Scale, samples: &[Sample]) -> Vec<f64> {
     samples.iter().map(|sample| scale.of(sample.value)).collect()
 }
 
+/// Logarithms where every value of every build has one.
+pub(super) fn scale(groups: &[Group]) -> Scale {
+    if groups.iter().all(Group::all_positive) { Scale::Logarithm } else { Scale::Plain }
+}
+
 impl Scale {
     pub(super) fn of(self, value: f64) -> f64 {
         match self {

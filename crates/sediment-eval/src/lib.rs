@@ -16,9 +16,12 @@ pub mod comparison;
 pub mod data;
 pub mod derive;
 pub mod factors;
+pub mod findings;
+pub mod gate;
 pub mod import;
 pub mod measure;
 pub mod metrics;
+mod needed;
 pub mod plan;
 pub mod report;
 pub mod run;
@@ -27,9 +30,10 @@ pub mod statistics;
 pub mod stopping;
 pub mod verdict;
 
-pub use analysis::{Analysis, analyse};
+pub use analysis::analyse;
 pub use data::{
     Direction, Experiment, Factor, GroupSummary, Metric, MetricKind, Observation, Phase, Probe, Summary,
     Variant, Workload,
 };
+pub use findings::Analysis;
 pub use stopping::{Budget, NextStep, plan_next};

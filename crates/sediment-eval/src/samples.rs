@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The measured runs of an experiment, by workload, metric and build; and what is wrong with an experiment.
 
-use super::comparison::Scale;
 use super::data::{Experiment, Phase, Summary};
 use super::statistics::{Description, Moments};
 use sediment::error::{Error, ErrorKind, Result};
@@ -47,7 +46,7 @@ impl Group {
         }
     }
 
-    fn all_positive(&self) -> bool {
+    pub(super) fn all_positive(&self) -> bool {
         match self {
             Group::Nothing => true,
             Group::Samples(samples) => samples.iter().all(|sample| sample.value > 0.0),
@@ -87,11 +86,6 @@ pub(super) fn coverage(experiment: &Experiment, workload: usize, metric: &str) -
         counts[run.variant].1 += 1;
     }
     counts
-}
-
-/// Logarithms where every value of every build has one.
-pub(super) fn scale(groups: &[Group]) -> Scale {
-    if groups.iter().all(Group::all_positive) { Scale::Logarithm } else { Scale::Plain }
 }
 
 /// Refuses what no statistics can be made of.

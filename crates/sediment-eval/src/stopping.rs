@@ -9,11 +9,12 @@
 //! between links is estimated from a few of them: that blocks cannot help is believed only where an F test shows that links differ
 //! at all, which says nothing of builds.
 
-use super::analysis::{Analysis, WorkloadAnalysis, analyse};
+use super::analysis::analyse;
 use super::comparison::{Comparison, Design, Scale};
 use super::data::{Experiment, Phase};
-use super::statistics::components::Components;
-use super::statistics::{distribution, power};
+use super::findings::{Analysis, WorkloadAnalysis};
+use super::needed::{Blocks, Needed, in_per_cent, needed};
+use super::statistics::power;
 use sediment::error::{Error, ErrorKind, Result};
 
 /// No experiment ends on precision before this many blocks, nor because links differ too much, if its budget allows them.
@@ -77,63 +78,6 @@ pub enum NextStep {
 struct Wish {
     half_width: f64,
     needed: Needed,
-}
-
-/// More is not counted.
-const MANY: u32 = 1 << 20;
-
-/// Level at which links count as shown to differ.
-const LEVEL: f64 = 0.05;
-
-/// What would bring the interval of a comparison to a half-width.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Needed {
-    pub(super) blocks: Blocks,
-    /// Links of each build, with the blocks that there are; None where there are no replicas, or no number below [`MANY`] does.
-    pub(super) links: Option<u32>,
-}
-
-/// How many blocks in all, up to [`MANY`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Blocks {
-    /// As runs and links are estimated to vary.
-    About(u32),
-    /// If links did not differ. As estimated they differ too much for any number of blocks, but not even that they differ is shown.
-    AtLeast(u32),
-    /// Links are shown to differ, and as estimated too much for any number of blocks.
-    NoNumber,
-    /// Links have no blocks in common that would tell.
-    Unknown,
-}
-
-impl Blocks {
-    fn count(self) -> Option<u32> {
-        match self {
-            Self::About(count) | Self::AtLeast(count) => Some(count),
-            Self::NoNumber | Self::Unknown => None,
-        }
-    }
-
-    /// The number in words, where there is one.
-    pub(super) fn in_words(self) -> Option<String> {
-        let count = self.count()?;
-        Some(match self {
-            _ if count >= MANY => "more than a million".to_owned(),
-            Self::AtLeast(_) => format!("at least {count}"),
-            _ => format!("about {count}"),
-        })
-    }
-
-    /// After how many blocks in all to ask again. What is not known is asked again when there is twice as much to tell it from.
-    fn next_look(self, done: u32) -> Option<u32> {
-        let twice = if matches!(self, Self::AtLeast(_)) { done.saturating_mul(2) } else { 0 };
-        Some(self.count()?.max(twice))
-    }
-}
-
-/// A share in per cent, with the digits that it has.
-pub(super) fn in_per_cent(share: f64) -> String {
-    format!("{}", (share * 1e8).round() / 1e6)
 }
 
 /// What the runner does after the blocks recorded so far.
@@ -246,50 +190,4 @@ fn wish(
     }
     let needed = needed(split, comparison, budget.precision, analysis.confidence)?;
     Some(Wish { half_width: effect.interval.half_width(), needed })
-}
-
-/// What a comparison needs for an interval of this half-width; None of runs without blocks. With replicas the variance is that of
-/// all builds of the workload, so that one number of links is advised for all.
-pub(super) fn needed(
-    split: Option<&Components>,
-    comparison: &Comparison,
-    precision: f64,
-    confidence: f64,
-) -> Option<Needed> {
-    let effect = comparison.effect?;
-    match comparison.design {
-        Design::Paired { blocks } => {
-            let deviation = effect.standard_error * (blocks as f64).sqrt();
-            let blocks = power::count_for_half_width(deviation, precision, confidence);
-            Some(Needed { blocks: Blocks::About(blocks.unwrap_or(MANY)), links: None })
-        }
-        Design::Replicated { blocks: blocks_done, links: (one, other) } => {
-            let share = 1.0 / one as f64 + 1.0 / other as f64;
-            let (blocks, per_link) = match split {
-                Some(split) => {
-                    let t = distribution::student_quantile(confidence, effect.freedom);
-                    // Half-width² = t² · share · (links² + runs² / blocks).
-                    let most = (precision / t).powi(2) / share;
-                    let count = |room: f64| {
-                        (split.within_links.powi(2) / room).clamp(1.0, f64::from(MANY)).ceil() as u32
-                    };
-                    let room = most - split.between_links.powi(2);
-                    let blocks = if room > 0.0 {
-                        Blocks::About(count(room))
-                    } else if split.p < LEVEL {
-                        Blocks::NoNumber
-                    } else {
-                        Blocks::AtLeast(count(most))
-                    };
-                    let per_link =
-                        split.between_links.powi(2) + split.within_links.powi(2) / blocks_done as f64;
-                    (blocks, per_link.sqrt())
-                }
-                None => (Blocks::Unknown, effect.standard_error / share.sqrt()),
-            };
-            let links = power::count_for_half_width(per_link * 2.0_f64.sqrt(), precision, confidence);
-            Some(Needed { blocks, links })
-        }
-        Design::Unpaired { .. } | Design::Summarised { .. } => None,
-    }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Verdicts on builds, in four words, and the gate.
+//! Verdicts on builds, in four words.
 //!
 //! In this order, on the headline metric, with p-values adjusted after Holm over the builds of a workload:
 //!
@@ -10,10 +10,9 @@
 //! 4. The difference is not zero, and larger than what two files of one build differed by: `faster` or `slower`.
 //! 5. Else `inconclusive`. A difference that is not shown is not "no difference".
 
-use super::analysis::{Analysis, NoiseFloor};
 use super::comparison::{Comparison, Design, Scale, percent};
 use super::data::Direction;
-use super::statistics::power;
+use super::statistics::{Interval, power};
 
 /// What an experiment says about a build, beside the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +51,15 @@ pub struct Judgement {
     pub reason: String,
     /// Whether too few runs were made for any answer; then how many a build are needed at least.
     pub needed: Option<usize>,
+}
+
+/// By how much builds of the same thing differed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NoiseFloor {
+    /// The largest of the estimates, as the size of a log-ratio.
+    pub size: f64,
+    /// Every probe, with its interval.
+    pub probes: Vec<(usize, Interval)>,
 }
 
 /// What verdicts are measured by.
@@ -173,64 +181,5 @@ pub fn short_p(p: f64) -> String {
         format!("{p:.3}")
     } else {
         format!("{p:.2}")
-    }
-}
-
-/// What a gate in CI answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gate {
-    /// No regression is shown, and none beyond the margin is left open.
-    Pass,
-    /// A build is slower: its interval clears margin and noise floor. Exit code 3.
-    Regression,
-    /// No regression is shown, but one beyond the margin is not excluded. Exit code 4 when a conclusive answer was asked for,
-    /// else 0.
-    Inconclusive,
-}
-
-/// The gate's answer over all workloads and builds.
-#[must_use]
-pub fn gate(analysis: &Analysis) -> Gate {
-    gate_reasons(analysis).0
-}
-
-/// The gate's answer, and for every build that did not pass why, each as a sentence without a full stop.
-#[must_use]
-pub fn gate_reasons(analysis: &Analysis) -> (Gate, Vec<String>) {
-    let (mut regressions, mut open) = (Vec::new(), Vec::new());
-    for workload in &analysis.workloads {
-        for judgement in &workload.judgements {
-            let who = format!("{}, {}", workload.name, analysis.variants[judgement.variant].name);
-            let comparison = workload.headline_comparison(judgement.variant);
-            let effect =
-                comparison.filter(|found| found.scale == Scale::Logarithm).and_then(|found| found.effect);
-            let (Some(effect), None) = (effect, judgement.needed) else {
-                open.push(format!("{who}: {}", judgement.reason));
-                continue;
-            };
-            let direction =
-                workload.headline.map_or(Direction::LowerIsBetter, |at| analysis.metrics[at].direction);
-            // Losses as positive numbers.
-            let (least_loss, most_loss) = match direction {
-                Direction::LowerIsBetter => (effect.interval.lower, effect.interval.upper),
-                Direction::HigherIsBetter => (-effect.interval.upper, -effect.interval.lower),
-            };
-            let margin = analysis.margin.ln_1p();
-            let floor = workload.noise_floor.as_ref().map_or(0.0, |floor| floor.size);
-            if judgement.verdict == Verdict::Slower && least_loss > margin.max(floor) {
-                regressions.push(format!("{who}: {}", judgement.reason));
-            } else if matches!(judgement.verdict, Verdict::Inconclusive | Verdict::Slower)
-                && most_loss > margin
-            {
-                open.push(format!("{who}: {}", judgement.reason));
-            }
-        }
-    }
-    if !regressions.is_empty() {
-        (Gate::Regression, regressions)
-    } else if !open.is_empty() || analysis.workloads.iter().all(|workload| workload.judgements.is_empty()) {
-        (Gate::Inconclusive, open)
-    } else {
-        (Gate::Pass, Vec::new())
     }
 }

@@ -7,7 +7,8 @@ mod simulated;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 
-use sediment_eval::verdict::{Gate, Verdict, gate};
+use sediment_eval::gate::{Gate, gate};
+use sediment_eval::verdict::Verdict;
 use sediment_eval::{Analysis, Budget, NextStep, analyse, plan_next};
 use simulated::World;
 

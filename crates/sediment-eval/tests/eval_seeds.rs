@@ -8,8 +8,9 @@ mod seeds;
 mod support;
 
 use sediment_eval::comparison::Comparison;
+use sediment_eval::gate::{Gate, gate};
 use sediment_eval::report::{Style, style};
-use sediment_eval::verdict::{Gate, Verdict, gate};
+use sediment_eval::verdict::Verdict;
 use sediment_eval::{Analysis, Experiment, analyse};
 use seeds::{
     LTO, PERF_STAT, PERF_STAT_DERIVED, POSTGRESQL, WELCH, half_digit, lto, number, perf_stat, postgresql,

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One error for the whole library, and the ledger of what was lost without being an error.
-//!
-//! An [`Error`] says what is wrong, where (file, line or offset), quotes the offending bit, and offers a hint on what to do.
-//! A [`Losses`] ledger counts what a step left out and why, so that nothing disappears silently.
+//! One error for the whole library: what is wrong, where (file, line or offset), the offending bit, and a hint on what to do.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// The result of every fallible step of the library.
@@ -173,66 +169,3 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
-
-/// What a step left out, by reason: how many items, how much weight, and one example of each.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Losses(BTreeMap<String, Loss>);
-
-/// One line of a [`Losses`] ledger.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Loss {
-    /// How many items (rows, records, names, edges) were left out for this reason.
-    pub items: u64,
-    /// The weight they carried, in the unit of the step's input; 0 where items have none.
-    pub weight: u128,
-    /// The first item met, as an example; raw, to be escaped by whoever prints it.
-    pub example: Option<String>,
-}
-
-impl Losses {
-    /// Counts one item of the given weight under `reason`, which reads as "left out: {reason}".
-    pub fn add(&mut self, reason: &str, weight: u128, example: &str) {
-        self.add_many(reason, 1, weight, example);
-    }
-
-    /// Counts several items at once; `weight` is their sum. An empty example is none.
-    pub fn add_many(&mut self, reason: &str, items: u64, weight: u128, example: &str) {
-        if items == 0 {
-            return;
-        }
-        if !self.0.contains_key(reason) {
-            self.0.insert(reason.to_owned(), Loss::default());
-        }
-        if let Some(loss) = self.0.get_mut(reason) {
-            loss.items = loss.items.saturating_add(items);
-            loss.weight = loss.weight.saturating_add(weight);
-            if loss.example.is_none() && !example.is_empty() {
-                loss.example = Some(example.chars().take(200).collect());
-            }
-        }
-    }
-
-    /// Adds all of another ledger to this one.
-    pub fn append(&mut self, other: &Losses) {
-        for (reason, loss) in &other.0 {
-            self.add_many(reason, loss.items, loss.weight, loss.example.as_deref().unwrap_or(""));
-        }
-    }
-
-    /// The lines by reason, in the order of their texts.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Loss)> {
-        self.0.iter().map(|(reason, loss)| (reason.as_str(), loss))
-    }
-
-    /// How many items were left out for `reason`.
-    #[must_use]
-    pub fn items(&self, reason: &str) -> u64 {
-        self.0.get(reason).map_or(0, |loss| loss.items)
-    }
-
-    /// Whether nothing was lost.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}

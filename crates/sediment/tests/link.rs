@@ -8,7 +8,7 @@
 mod support;
 
 use proptest::prelude::*;
-use sediment::Losses;
+use sediment::Skipped;
 use sediment::binary::{Binary, BinaryFunction};
 use sediment::callgraph::{CallGraph, GroupKind, Order};
 use sediment::link::{self, LINKERS, Placement};
@@ -61,7 +61,7 @@ fn binary(symbols: &str) -> Binary {
     Binary { functions, ..Binary::default() }
 }
 
-fn place(asked: &[Asked], binary: Option<&Binary>) -> (Vec<Placement>, Losses) {
+fn place(asked: &[Asked], binary: Option<&Binary>) -> (Vec<Placement>, Skipped) {
     let keys = asked
         .iter()
         .map(|function| FunctionKey { dso: None, name: function.name.clone(), file: function.file.clone() })
@@ -70,11 +70,11 @@ fn place(asked: &[Asked], binary: Option<&Binary>) -> (Vec<Placement>, Losses) {
     let graph = CallGraph::new(vec![16; asked.len()], weights, Vec::new()).unwrap();
     let order = Order::of(GroupKind::Hot, graph.ids().collect());
     let built =
-        BuiltGraph { graph, table: FunctionTable { keys, aliases: Vec::new() }, losses: Losses::default() };
+        BuiltGraph { graph, table: FunctionTable { keys, aliases: Vec::new() }, losses: Skipped::default() };
     link::placements(&order, &built, binary, true)
 }
 
-fn ledger(losses: &Losses) -> String {
+fn ledger(losses: &Skipped) -> String {
     losses.iter().fold(String::new(), |mut text, (reason, loss)| {
         let example = loss.example.as_deref().unwrap_or_default().escape_debug();
         let _ = writeln!(text, "{reason}: {} (weight {}), such as {example}", loss.items, loss.weight);
@@ -83,7 +83,7 @@ fn ledger(losses: &Losses) -> String {
 }
 
 /// Checks what each dialect writes, and that each reads back what it wrote.
-fn check_written(case: &str, placements: &[Placement], mut losses: Losses) {
+fn check_written(case: &str, placements: &[Placement], mut losses: Skipped) {
     for linker in LINKERS {
         let (text, left_out) = (linker.write)(placements);
         let text = text.replace(env!("CARGO_PKG_VERSION"), "VERSION");

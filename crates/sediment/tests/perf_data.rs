@@ -15,6 +15,7 @@ mod evidence;
 use perf_data_writer::*;
 use proptest::prelude::*;
 use sediment::read::{Place, Recording, Spot, TransferKind};
+use sediment::skipped::Reason;
 use std::fmt::Write as _;
 
 const PROGRAM: &str = "/home/somebody/bin/program";
@@ -217,7 +218,7 @@ fn other_events_beside_the_one_with_branches_do_no_harm() {
     file.sample(10, 5, BASE, &[Branch::new(BASE, BASE + 0x10, CALL)]);
     let recording = read(&file.finish());
     assert_eq!((kept(&recording), recording.source.as_str()), (1, "perf branch records (branches:u)"));
-    assert_eq!(recording.losses.items("samples of other events"), 1);
+    assert_eq!(recording.losses.items(Reason::OtherEvent), 1);
 }
 
 #[test]

@@ -18,6 +18,7 @@ use perf_script_text::{
 };
 use proptest::prelude::*;
 use sediment::read::{self, READERS, Recording, Settings, StackOrder, Step, TransferKind};
+use sediment::skipped::Reason;
 use std::collections::BTreeMap;
 use support::read;
 
@@ -109,7 +110,7 @@ fn call_chains_read_as_what_they_were_printed_from() {
         assert_eq!(recording.total, truth.calls.values().sum::<u128>());
         let event = if form.event { " (cycles:u)" } else { "" };
         assert_eq!(recording.source, format!("perf call stacks{event} without call counts or time order"));
-        let inlined = recording.losses.items("frames that were inlined into their callers");
+        let inlined = recording.losses.items(Reason::InlinedFrame);
         assert_eq!(inlined > 0, form.inlined);
     }
 }
@@ -175,7 +176,7 @@ fn folded_stacks_read_as_what_they_were_printed_from() {
         let text = print_folded(&program, process);
         let recording = read(text.as_bytes()).unwrap();
         assert_eq!(read_truth(&recording), truth, "{text}");
-        let names = recording.losses.items("names of processes above the outermost frames");
+        let names = recording.losses.items(Reason::ProcessName);
         assert_eq!(names, if process.is_some() { 200 } else { 0 });
     }
     // The other way round, as was said.

@@ -14,6 +14,7 @@ use describe::place;
 use perf_script_text::{Program, Truth};
 use perf_tree_text::{Report, Shape, Stacks, print_report};
 use sediment::read::{self, Recording, Settings, StackOrder};
+use sediment::skipped::Reason;
 use std::time::Instant;
 use support::read;
 
@@ -27,8 +28,8 @@ const FOLDED: Report = Report {
     limit: 0,
     carriage_returns: false,
 };
-const LEFT_OUT: &str = "stacks that the report left out of its trees";
-const PERHAPS_CUT: &str = "stacks whose further frames the report may have left out of its trees";
+const LEFT_OUT: Reason = Reason::UnprintedStack;
+const PERHAPS_CUT: Reason = Reason::CutStack;
 
 /// Stacks of few functions, so that many end within others and many call themselves.
 fn stacks(functions: usize, samples: usize, seed: u64) -> Stacks {
@@ -52,8 +53,8 @@ fn truth(recording: &Recording) -> Truth {
     truth
 }
 
-fn weight(recording: &Recording, reason: &str) -> u128 {
-    recording.losses.iter().filter(|(why, _)| *why == reason).map(|(_, loss)| loss.weight).sum()
+fn weight(recording: &Recording, reason: Reason) -> u128 {
+    recording.losses.weight(|why| why == reason)
 }
 
 fn forms() -> Vec<Report> {

@@ -12,9 +12,10 @@ mod support;
 #[path = "profile/values.rs"]
 mod values;
 
-use sediment::error::Losses;
+use sediment::Skipped;
 use sediment::profile::merge::{Weight, merge};
-use sediment::profile::text::{NO_WEIGHTS, parse, print};
+use sediment::profile::text::{parse, print};
+use sediment::skipped::Reason;
 use std::collections::BTreeSet;
 use std::path::Path;
 use support::{golden, golden_cases};
@@ -42,7 +43,7 @@ fn sample_files_read_as_they_must() {
                     let (again, nothing) = parse(printed.as_bytes()).unwrap();
                     assert!(again == profile, "{name}/{input}: what is printed reads in as something else");
                     assert!(
-                        nothing.iter().all(|(reason, _)| reason == NO_WEIGHTS),
+                        nothing.iter().all(|(reason, _)| reason == Reason::NoWeights),
                         "{name}/{input}: {nothing:?}"
                     );
                     assert_eq!(print(&again), printed, "{name}/{input}");
@@ -113,7 +114,7 @@ fn merged(case: &Path, recipe: &str) -> (String, String) {
     (output, text)
 }
 
-fn ledger(losses: &Losses) -> String {
+fn ledger(losses: &Skipped) -> String {
     losses
         .iter()
         .map(|(reason, loss)| {

@@ -11,11 +11,14 @@ mod damage;
 mod describe;
 #[path = "support/perf_report_text.rs"]
 mod perf_report_text;
+#[path = "read/skipped.rs"]
+mod skipped;
 
 use describe::{describe, place};
 use perf_report_text::{Call, End, Field, Form, Name, Truth};
 use proptest::prelude::*;
 use sediment::read::{PlaceId, READERS, Recording, Settings, Spot};
+use sediment::skipped::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 use support::read;
 
@@ -179,23 +182,12 @@ fn every_form_of_a_perf_report_reads_as_what_it_was_printed_from() {
         assert_eq!(recording.source, "perf branch records (branches:u)");
         let with_objects = form.fields.contains(&Field::SourceObject);
         // The address marked H lies outside of programs whether or not its object is printed, as does the kernel's function.
-        assert_eq!(
-            recording.losses.items("calls from or to the kernel, a hypervisor or a guest"),
-            6,
-            "{form:?}"
-        );
-        assert_eq!(
-            recording.losses.items("calls from or to an address that perf found no symbol for"),
-            6,
-            "{form:?}"
-        );
-        let addresses = recording.losses.items("addresses that perf found no symbol for");
+        assert_eq!(recording.losses.items(Reason::KernelEnd), 6, "{form:?}");
+        assert_eq!(recording.losses.items(Reason::UnresolvedEnd), 6, "{form:?}");
+        let addresses = recording.losses.items(Reason::UnresolvedAddress);
         assert_eq!(addresses, 3, "{form:?} {with_objects}");
         if form.trees {
-            assert_eq!(
-                recording.losses.items("lines of call trees, which name no branches"),
-                3 * calls.len() as u64
-            );
+            assert_eq!(recording.losses.items(Reason::CallTree), 3 * calls.len() as u64);
         }
     }
 }
@@ -217,12 +209,7 @@ fn rounded_shares_come_back_as_counts_that_make_up_the_total() {
             "zero rows are kept"
         );
         assert_eq!(recording.total, u128::from(total));
-        let lost: u128 = recording
-            .losses
-            .iter()
-            .filter(|(why, _)| why.starts_with("calls"))
-            .map(|(_, loss)| loss.weight)
-            .sum();
+        let lost = recording.losses.weight(|why| !matches!(why, Reason::NoBranch | Reason::InnerBranch));
         let kept: u128 = is.calls.values().sum();
         assert!(kept + lost <= u128::from(total));
         let rows = |pair: &(String, String)| {
@@ -284,10 +271,7 @@ fn columns_that_were_made_narrow_are_still_told_apart() {
     // What fills a column that is narrower than its heading was cut, and no name of anything.
     let known = BTreeSet::from(["short:abcdef".to_owned(), "-:whole".to_owned()]);
     assert_eq!(read_truth(&recording).functions, known, "{text}");
-    assert_eq!(
-        recording.losses.items("calls from or to a name that was cut off at the width of its column"),
-        1
-    );
+    assert_eq!(recording.losses.items(Reason::CutEnd), 1);
 
     form.widths = vec![0, 0, 3, 8, 8, 8, 10];
     let text = perf_report_text::print("branches:u", &calls, &form);
@@ -306,7 +290,7 @@ fn the_same_event_adds_up_and_another_is_counted() {
     let doubled: BTreeMap<_, _> =
         read_truth(&once).calls.into_iter().map(|(pair, count)| (pair, 2 * count)).collect();
     assert_eq!(read_truth(&twice).calls, doubled);
-    assert_eq!(twice.losses.items("rows of another event than the first with branches"), calls.len() as u64);
+    assert_eq!(twice.losses.items(Reason::LaterEventRow), calls.len() as u64);
 }
 
 fn callgrind_forms() -> Vec<callgrind_text::Form> {

@@ -20,8 +20,9 @@ use reading::{calls, costs, places};
 use sample_profile_text::Body;
 use sediment::binary::NoFiles;
 use sediment::profile;
-use sediment::read::{self, PlaceId, Settings, Spot, Step, TransferKind, bolt, bolt_aggregated};
+use sediment::read::{self, PlaceId, Settings, Spot, Step, TransferKind};
 use sediment::resolve::resolve;
+use sediment::skipped::{NoCall, Reason};
 use std::collections::BTreeMap;
 use support::read;
 
@@ -40,7 +41,11 @@ fn fdata_reads_as_the_branches_it_was_printed_from() {
     assert_eq!(recording.total, program.total());
     assert_eq!(recording.source, "BOLT branches without time order or own cost or shared libraries");
     let seen = |why| recording.losses.items(why) > 0;
-    assert!(seen(bolt::INSIDE) && seen(bolt::INTO_THE_MIDDLE) && seen(bolt::OUTSIDE));
+    assert!(
+        seen(Reason::NoCall(NoCall::Inside))
+            && seen(Reason::NoCall(NoCall::IntoTheMiddle))
+            && seen(Reason::BoltOutside)
+    );
 }
 
 #[test]
@@ -99,7 +104,7 @@ fn pre_aggregated_branches_read_as_the_addresses_they_were_printed_from() {
         assert_eq!(recording.total, total + truth.values().sum::<u128>());
         let returns =
             program.events.iter().filter(|event| matches!(event, Event::Return { .. })).count() as u64;
-        assert_eq!(recording.losses.items(bolt_aggregated::RETURNS), if traces { returns } else { 0 });
+        assert_eq!(recording.losses.items(Reason::NoCall(NoCall::Return)), if traces { returns } else { 0 });
     }
 }
 

@@ -14,7 +14,7 @@ mod support;
 use pprof_writer::{Form, Function, Location, Mapping, Message, Profile, Sample, gzip, of_stacks};
 use proptest::prelude::*;
 use reading::{calls, costs, places};
-use sediment::read::pprof::{NEGATIVE, NO_STACK, ZERO};
+use sediment::skipped::{Amount, Nowhere, Reason};
 use std::collections::{BTreeMap, BTreeSet};
 use support::read;
 
@@ -133,29 +133,27 @@ fn what_is_no_file_goes_to_the_ledger() {
         profile.mappings.push(mapping);
         (profile.locations[2].mapping, profile.locations[2].address) = (2, address);
         let recording = read(&plain(&profile)).unwrap();
+        let compiled = recording.losses.weight(Reason::is_compiled_code);
         let said: Vec<String> = recording
             .losses
             .iter()
             .map(|(why, loss)| format!("{why}: {} {}", loss.items, loss.weight))
             .collect();
-        (said.join("; "), recording.total)
+        (said.join("; "), recording.total, compiled)
     };
     for path in ["[vdso]", "[vsyscall]", "[heap]", "//anon", "/memfd:jit (deleted)", "[anon:code]"] {
         let said = "calls in memory that is no part of a file: 2 10";
-        assert_eq!(elsewhere(path, 0x7fff_0000), (said.to_owned(), 15), "{path}");
+        assert_eq!(elsewhere(path, 0x7fff_0000), (said.to_owned(), 15, 10), "{path}");
     }
     for (path, address) in
         [("[kernel.kallsyms]", 1), ("[kernel.kallsyms]_text", 1), ("", 0xffff_ffff_8100_0000)]
     {
-        assert_eq!(elsewhere(path, address), (String::new(), 5), "{path}: the kernel is cut off");
+        assert_eq!(elsewhere(path, address), (String::new(), 5, 0), "{path}: the kernel is cut off");
     }
     assert_eq!(elsewhere("/usr/lib/libc.so.6", 0xffff_ffff_8100_0000).1, 15, "a file is a file");
     profile.functions[2].name = "n".repeat(5000);
     let recording = read(&plain(&profile)).unwrap();
-    assert_eq!(
-        recording.losses.items("calls in a function whose name is empty or longer than 4096 bytes"),
-        2
-    );
+    assert_eq!(recording.losses.items(Nowhere::UnacceptableLength.of(Amount::Calls)), 2);
 }
 
 #[test]
@@ -164,7 +162,8 @@ fn samples_that_say_nothing_are_counted() {
     profile.samples.push(Sample { locations: vec![], values: vec![4, 4] });
     let recording = read(&plain(&profile)).unwrap();
     assert_eq!(recording.total, 5);
-    for (why, weight) in [(ZERO, 0), (NEGATIVE, 7), (NO_STACK, 4)] {
+    for (why, weight) in [(Reason::ZeroSample, 0), (Reason::NegativeSample, 7), (Reason::StacklessSample, 4)]
+    {
         let loss = recording.losses.iter().find(|(reason, _)| *reason == why).unwrap().1;
         assert_eq!((loss.items, loss.weight), (1, weight), "{why}");
     }

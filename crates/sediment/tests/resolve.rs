@@ -5,11 +5,12 @@
 mod elf_writer;
 
 use elf_writer::{Elf, Function};
-use sediment::Losses;
+use sediment::Skipped;
 use sediment::binary::{Files, NoFiles};
 use sediment::profile::{FunctionKey, Profile};
 use sediment::read::{Place, PlaceId, RecordedDso, Recording, Spot, TransferKind};
 use sediment::resolve::{Settings, resolve, resolve_with};
+use sediment::skipped::{Amount, Nowhere, Reason};
 
 struct Binaries(Vec<(&'static str, Elf)>);
 
@@ -71,8 +72,8 @@ fn edges(profile: &Profile) -> Vec<String> {
         .collect()
 }
 
-fn ledger(losses: &Losses) -> Vec<(String, u64, u128)> {
-    losses.iter().map(|(reason, loss)| (reason.to_owned(), loss.items, loss.weight)).collect()
+fn ledger(losses: &Skipped) -> Vec<(Reason, u64, u128)> {
+    losses.iter().map(|(reason, loss)| (reason, loss.items, loss.weight)).collect()
 }
 
 #[test]
@@ -112,10 +113,7 @@ fn a_stub_is_the_function_in_the_one_dso_that_defines_it() {
     );
     assert_eq!(
         ledger(&losses),
-        [
-            ("calls in a linkage stub of an unknown function".to_owned(), 1, 11),
-            ("passages of a linkage stub to its own function".to_owned(), 4, 10),
-        ]
+        [(Nowhere::StubWithoutTarget.of(Amount::Calls), 1, 11), (Reason::StubPassage, 4, 10),]
     );
     assert_eq!(profile.total, 38, "all that was seen");
 }
@@ -162,7 +160,7 @@ fn names_of_another_program_are_refused() {
     // Every program has a main: one name alone shows nothing, but the others are counted.
     let of_another = calls(&[("/bin/p:main", "/bin/p:work", 2)]);
     let (_, losses) = resolve(&of_another, &Binaries(vec![("/bin/p", program())])).unwrap();
-    let unknown = "sizes of functions that the file at hand does not have by that name".to_owned();
+    let unknown = Reason::UnknownSize;
     assert_eq!(ledger(&losses), [(unknown, 1, 0)]);
 }
 
@@ -180,7 +178,7 @@ fn recursion_is_a_call_but_a_stub_of_its_own_function_is_not() {
     let recording = calls(&[("/bin/p:f", "/bin/p:f", 3), ("/bin/p:f", "/bin/p:f@plt", 4)]);
     let (profile, losses) = resolve(&recording, &NoFiles).unwrap();
     assert_eq!(edges(&profile), ["p:f -> p:f 3"]);
-    assert_eq!(losses.items("passages of a linkage stub to its own function"), 1);
+    assert_eq!(losses.items(Reason::StubPassage), 1);
 }
 
 #[test]
@@ -195,7 +193,7 @@ fn the_named_end_of_a_call_stays() {
         (functions(&profile), edges(&profile).len()),
         (vec!["p:alone".to_owned(), "p:main".to_owned()], 0)
     );
-    assert_eq!(ledger(&losses), [("calls at a place that the profiler had no name for".to_owned(), 3, 7)]);
+    assert_eq!(ledger(&losses), [(Nowhere::NoName.of(Amount::Calls), 3, 7)]);
 }
 
 #[test]
@@ -257,12 +255,7 @@ fn the_symbol_table_says_who_has_a_namesake_and_how_large_all_are() {
     );
     let sizes: Vec<Option<u64>> = profile.functions().into_iter().map(|f| profile.facts(f).size).collect();
     assert_eq!(sizes, [None, Some(20), Some(40), Some(9), Some(8), None, Some(30)]);
-    assert_eq!(
-        losses.items(
-            "which of several functions of one name in one DSO was meant, as the recording does not say"
-        ),
-        1
-    );
+    assert_eq!(losses.items(Reason::AmbiguousName), 1);
     assert_eq!(profile.clusters()["p"].build_id, Some("ab".repeat(20)));
 }
 
@@ -288,7 +281,7 @@ fn names_that_a_profile_cannot_hold_are_left_out_with_their_calls() {
     ]);
     let (profile, losses) = resolve(&recording, &NoFiles).unwrap();
     assert_eq!(functions(&profile), ["p:main"]);
-    assert_eq!(ledger(&losses), [("calls with a name or DSO that a profile cannot hold".to_owned(), 3, 12)]);
+    assert_eq!(ledger(&losses), [(Nowhere::Unacceptable.of(Amount::Calls), 3, 12)]);
 }
 
 #[test]

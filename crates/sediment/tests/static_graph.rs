@@ -2,9 +2,10 @@
 //! Graphs that compilers leave: what is read of each kind, how units are joined for a linked file, and what is estimated.
 
 use proptest::prelude::*;
-use sediment::Losses;
+use sediment::Skipped;
 use sediment::binary::{Binary, BinaryFunction, PltStub};
 use sediment::profile::{FunctionKey, Millionths, Profile, text};
+use sediment::skipped::Reason;
 use sediment::static_graph::{Unit, estimate::estimate, link_up, read_unit};
 use std::collections::BTreeSet;
 
@@ -29,7 +30,7 @@ fn unit(name: &str, lines: &str) -> Unit {
     let text = format!(
         "digraph Callgraph {{\n  graph [sediment=2, source=\"gcc call graphs of units\", total=0];\n{lines}}}\n"
     );
-    read_unit(name, text.as_bytes(), &mut Losses::default()).unwrap()
+    read_unit(name, text.as_bytes(), &mut Skipped::default()).unwrap()
 }
 
 fn runs(profile: &Profile, name: &str) -> f64 {
@@ -359,12 +360,12 @@ node: { title: \"__indirect_call\" label: \"Indirect Call Placeholder\" shape : 
 
 #[test]
 fn callgraph_info_counts_places_of_calls() {
-    let mut losses = Losses::default();
+    let mut losses = Skipped::default();
     let unit = read_unit("t.ci", CI.as_bytes(), &mut losses).unwrap();
     assert_eq!(calls(&unit.graph), [pair("leaf:t.c", "other"), pair("main", "leaf:t.c")]);
     let edges = unit.graph.edges();
     assert_eq!(edges[1].2.static_calls, Some(Millionths(2_000_000)));
-    assert_eq!(losses.items("calls through pointers, whose targets the file does not tell"), 1);
+    assert_eq!(losses.items(Reason::PointerCall), 1);
     let main = unit.graph.find(&FunctionKey { dso: None, name: "main".to_owned(), file: None }).unwrap();
     assert!(unit.graph.facts(main).entry);
 }
@@ -372,11 +373,11 @@ fn callgraph_info_counts_places_of_calls() {
 #[test]
 fn damaged_callgraph_info_is_an_error_with_its_line() {
     let cut = &CI[..CI.len() - 3];
-    assert!(read_unit("t.ci", cut.as_bytes(), &mut Losses::default()).is_err());
+    assert!(read_unit("t.ci", cut.as_bytes(), &mut Skipped::default()).is_err());
     let wrong = CI.replace("sourcename: \"main\"", "sourcename main");
-    let error = read_unit("t.ci", wrong.as_bytes(), &mut Losses::default()).unwrap_err();
+    let error = read_unit("t.ci", wrong.as_bytes(), &mut Skipped::default()).unwrap_err();
     assert!(error.to_string().contains("an edge without its ends"), "{error}");
-    let nothing = read_unit("x", b"hello", &mut Losses::default()).unwrap_err();
+    let nothing = read_unit("x", b"hello", &mut Skipped::default()).unwrap_err();
     assert!(nothing.to_string().contains("no call graph of a unit"), "{nothing}");
 }
 
@@ -387,7 +388,7 @@ proptest! {
     fn any_bytes_behind_a_known_beginning_are_an_error_or_a_unit(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         for beginning in [&b"graph: { title: \"t.c\"\n"[..], b"digraph G { graph [sediment=2, source=\"gcc call graph\"];\n", b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x01\0.llvm.call-graph-profile"] {
             let whole = [beginning, &bytes].concat();
-            let _ = read_unit("unit", &whole, &mut Losses::default());
+            let _ = read_unit("unit", &whole, &mut Skipped::default());
         }
     }
 

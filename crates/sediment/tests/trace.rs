@@ -171,7 +171,7 @@ proptest! {
     }
 }
 
-fn load(file: &[u8]) -> sediment::Result<(sediment::callgraph::Trace, sediment::Losses)> {
+fn load(file: &[u8]) -> sediment::Result<(sediment::callgraph::Trace, sediment::Skipped)> {
     let (profile, _) = profile();
     let keys = profile.functions().into_iter().map(|function| profile.key(function).clone()).collect();
     file::load(&file, &FunctionTable { keys, aliases: Vec::new() })

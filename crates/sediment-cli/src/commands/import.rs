@@ -8,6 +8,7 @@ use crate::unit_graphs;
 use clap::Args;
 use sediment::read::{self, Input, Recording, Settings, StackOrder, Step};
 use sediment::resolve::{self, Resolved, Stripped};
+use sediment::skipped::Reason;
 use sediment::trace::{Sequence, file::Writer};
 use sediment::{Error, ErrorKind, Result, profile};
 use std::collections::BTreeSet;
@@ -354,20 +355,15 @@ fn say_what_was_not_recorded(recording: &Recording, files: &SystemFiles, ui: &Ui
     }
 }
 
-/// Says when much of what ran was compiled while it ran: readers count it as code that no file holds.
+/// Says when much of what ran was compiled while it ran.
 fn say_what_was_compiled_while_running(recording: &Recording, ui: &Ui) {
-    const IN_NO_FILE: &str = "that no file holds";
-    let sum = |wanted: &dyn Fn(&str) -> bool| {
-        let losses = recording.losses.iter().filter(|(reason, _)| wanted(reason));
-        losses.fold(0u128, |sum, (_, loss)| sum.saturating_add(loss.weight))
-    };
-    let is_cost = |reason: &str| reason.starts_with("own cost");
+    let losses = &recording.losses;
     let kept = recording.samples().iter().fold(0u128, |sum, (_, cost)| sum.saturating_add(*cost));
-    let cost = sum(&|reason| is_cost(reason) && reason.contains(IN_NO_FILE));
-    let calls = sum(&|reason| !is_cost(reason) && reason.contains(IN_NO_FILE));
+    let compiled =
+        |of_cost: bool| losses.weight(|reason| reason.is_compiled_code() && reason.is_own_cost() == of_cost);
     for (what, part, all) in [
-        ("own cost", cost, kept.saturating_add(sum(&|reason| is_cost(reason)))),
-        ("calls", calls, recording.total),
+        ("own cost", compiled(true), kept.saturating_add(losses.weight(Reason::is_own_cost))),
+        ("calls", compiled(false), recording.total),
     ] {
         if part > all / 4 {
             // Only for the eye: the quotient of two floats is near enough.

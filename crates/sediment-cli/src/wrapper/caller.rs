@@ -5,13 +5,30 @@
 //! COMPILER_PATH, then its own, and passes nothing on. Whoever is no compiler (make, a shell) takes the first on PATH.
 
 use super::called_as;
-use super::linker::{folders, variable};
 use crate::files;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+
+/// A variable of the environment, if it is not empty.
+pub(super) fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The folders of a list such as PATH, each once; an empty one is the current folder.
+pub(super) fn folders(list: &OsStr) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for folder in std::env::split_paths(list) {
+        let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
+        // Paths are equal with a slash behind them and without.
+        if !folders.contains(&folder) {
+            folders.push(folder);
+        }
+    }
+    folders
+}
 
 /// What called the wrapper: the family of compilers decides where linkers are looked for.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The real linker: where it is, what it can do, and how it is run.
 
-use super::caller::Caller;
+use super::caller::{Caller, folders, variable};
 use crate::exit::ExitCode;
 use crate::files;
 use crate::ui::Ui;
@@ -21,24 +21,6 @@ use std::process::{Command, ExitStatus, Output};
 /// The name that GCC's collect2 looks for before all others, whichever linker was chosen. A configure script that asks GCC for `ld` is
 /// not told of it, so that no file of a package gets to know the wrapper.
 const REAL_LD: &str = "real-ld";
-
-/// A variable of the environment, if it is not empty.
-pub(super) fn variable(name: &str) -> Option<OsString> {
-    std::env::var_os(name).filter(|value| !value.is_empty())
-}
-
-/// The folders of a list such as PATH, each once; an empty one is the current folder.
-pub(super) fn folders(list: &OsStr) -> Vec<PathBuf> {
-    let mut folders: Vec<PathBuf> = Vec::new();
-    for folder in std::env::split_paths(list) {
-        let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
-        // Paths are equal with a slash behind them and without.
-        if !folders.contains(&folder) {
-            folders.push(folder);
-        }
-    }
-    folders
-}
 
 /// Where a program of this name may be on PATH.
 fn on_path(name: &OsStr) -> Vec<PathBuf> {

@@ -109,7 +109,9 @@ fn about(line: &LinkLine, order: &Ordered, file: &OrderFile, outcome: &str) -> V
     let left_out: Vec<Value> = order
         .losses
         .iter()
-        .map(|(reason, loss)| json!({ "reason": reason, "functions": loss.items, "weight": loss.weight.to_string() }))
+        .map(|(reason, loss)| {
+            json!({ "code": reason.code(), "reason": reason.to_string(), "functions": loss.items, "weight": loss.weight.to_string() })
+        })
         .collect();
     let mut entry = json!({
         "outcome": outcome,

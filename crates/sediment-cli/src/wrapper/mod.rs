@@ -56,7 +56,7 @@ pub(crate) fn called_as(arguments: &[OsString]) -> Option<String> {
 pub(crate) fn run(name: &str, arguments: &[OsString]) -> Result<ExitCode> {
     let called = arguments.first().cloned().unwrap_or_default();
     let arguments = arguments.get(1..).unwrap_or_default();
-    let Some(folder) = linker::variable("PROF_DIR") else {
+    let Some(folder) = caller::variable("PROF_DIR") else {
         // Nothing is read, but where the machine that is linked for decides which linker it is.
         let emulation = || command_line::read(arguments, &response).emulation;
         return Linker::find(name, &called, &emulation)?.take_over(arguments);
@@ -200,7 +200,7 @@ struct Ordered {
     text: String,
     /// How many functions it lists.
     functions: usize,
-    losses: sediment::Losses,
+    losses: sediment::Skipped,
     /// Functions that were followed to other names.
     renamed: Vec<Renaming>,
     /// The share of the calls into functions of its profile that go to functions that are there, in percent.

@@ -12,7 +12,7 @@ use sediment::binary::objects::{Finder, Objects};
 use sediment::matching::identity::{self, Rule};
 use sediment::matching::renamed::{self, Renaming};
 use sediment::profile::{FunctionKey, Profile, text};
-use sediment::{Error, Losses, Result};
+use sediment::{Error, Result, Skipped};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -39,7 +39,7 @@ struct Place {
 
 /// A profile, and what was left out of it. That is for the log alone: it was said when the profile was made, and a build has many
 /// links.
-type Read = Rc<(Profile, Losses)>;
+type Read = Rc<(Profile, Skipped)>;
 
 /// The most that is read of a profile, of all in files for several programs, and of the map: each link reads them.
 const LONGEST_PROFILE: u64 = 256 << 20;
@@ -112,7 +112,7 @@ impl Chosen {
     }
 
     /// What was left out when it was read.
-    pub(crate) fn losses(&self) -> &Losses {
+    pub(crate) fn losses(&self) -> &Skipped {
         &self.profile.1
     }
 }

@@ -14,8 +14,8 @@ use super::data::{Experiment, GroupSummary, Observation, Phase, Summary};
 use super::metrics;
 use super::plan::Plan;
 use super::run::{journal, set_fact};
-use crate::measure::perf_stat::{Count, scaled};
-use sediment::error::{Error, Losses, Result};
+use crate::measure::perf_stat::{Count, UnknownRows, scaled};
+use sediment::error::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A format that is read.
@@ -58,7 +58,7 @@ pub struct Imported {
     /// Metrics that were scaled up, as they were not counted all the time.
     pub scaled: BTreeSet<String>,
     /// Rows that are not understood.
-    pub losses: Losses,
+    pub unknown: UnknownRows,
 }
 
 /// Every format there is; the first that a text looks like is taken.
@@ -114,13 +114,13 @@ pub fn read(bytes: &[u8], label: Option<&str>) -> Result<Imported> {
     }
     let mut all = Imported::default();
     for table in chosen {
-        let Imported { runs, summaries, absent, units, scaled, losses } = table.imported;
+        let Imported { runs, summaries, absent, units, scaled, unknown } = table.imported;
         all.runs.extend(runs);
         all.summaries.extend(summaries);
         all.absent.extend(absent);
         all.units.extend(units);
         all.scaled.extend(scaled);
-        all.losses.append(&losses);
+        all.unknown.append(&unknown);
     }
     if all.runs.is_empty() && all.summaries.is_empty() {
         return Err(Error::failed(format!("no value in it ({})", importer.name)));

@@ -3,8 +3,7 @@
 //! with `-r` they are means with a standard error in per cent, of a number of runs that the file does not say.
 
 use super::{Importer, Table, is_interval, perf_runs};
-use crate::measure::perf_stat::{Row, UNKNOWN_ROW, is_comment, row};
-use sediment::error::Losses;
+use crate::measure::perf_stat::{Row, UnknownRows, is_comment, row};
 
 pub(super) const IMPORTER: Importer = Importer {
     name: "perf stat -x",
@@ -13,16 +12,16 @@ pub(super) const IMPORTER: Importer = Importer {
     looks_like: |text| separator(text).is_some(),
     read: |text| {
         let separator = separator(text).unwrap_or(',');
-        let (mut counts, mut losses) = (Vec::new(), Losses::default());
+        let (mut counts, mut unknown) = (Vec::new(), UnknownRows::default());
         for (line, number) in text.lines().zip(1u64..).filter(|(line, _)| !is_comment(line)) {
             match row(line, separator) {
                 Row::Count(count) => counts.push((number, count)),
                 Row::Metric => {}
                 Row::Interval => return Err(is_interval(number)),
-                Row::Unknown => losses.add(UNKNOWN_ROW, 0, line),
+                Row::Unknown => unknown.add(line),
             }
         }
-        let imported = super::Imported { losses, ..perf_runs(counts)? };
+        let imported = super::Imported { unknown, ..perf_runs(counts)? };
         Ok(vec![Table { label: String::new(), line: 1, imported }])
     },
 };

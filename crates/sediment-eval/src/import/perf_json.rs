@@ -2,8 +2,8 @@
 //! `perf stat -j`: a JSON object on a line for each event.
 
 use super::{Imported, Importer, Table, is_interval, perf_runs};
-use crate::measure::perf_stat::{Count, UNKNOWN_ROW, is_comment, new_count};
-use sediment::error::{Losses, Result};
+use crate::measure::perf_stat::{Count, UnknownRows, is_comment, new_count};
+use sediment::error::Result;
 use serde_json::Value;
 
 pub(super) const IMPORTER: Importer = Importer {
@@ -15,7 +15,7 @@ pub(super) const IMPORTER: Importer = Importer {
 };
 
 fn read(text: &str) -> Result<Vec<Table>> {
-    let (mut counts, mut losses) = (Vec::new(), Losses::default());
+    let (mut counts, mut unknown) = (Vec::new(), UnknownRows::default());
     for (line, number) in text.lines().zip(1u64..).filter(|(line, _)| !is_comment(line)) {
         let value: Value = serde_json::from_str(line).unwrap_or_default();
         // A metric that perf derives from other counts has no count of its own.
@@ -27,10 +27,10 @@ fn read(text: &str) -> Result<Vec<Table>> {
         }
         match count(&value) {
             Some(count) => counts.push((number, count)),
-            None => losses.add(UNKNOWN_ROW, 0, line),
+            None => unknown.add(line),
         }
     }
-    let imported = Imported { losses, ..perf_runs(counts)? };
+    let imported = Imported { unknown, ..perf_runs(counts)? };
     Ok(vec![Table { label: String::new(), line: 1, imported }])
 }
 

@@ -17,7 +17,7 @@
 
 use super::{Imported, Importer, Table, perf_metric};
 use crate::data::Summary;
-use crate::measure::perf_stat::{UNKNOWN_ROW, new_count, scaled};
+use crate::measure::perf_stat::{new_count, scaled};
 use sediment::error::{Error, Result};
 
 pub(super) const IMPORTER: Importer = Importer {
@@ -104,7 +104,7 @@ impl Open {
         let mut run = std::collections::BTreeMap::new();
         for text in &self.rows {
             let Some(row) = row_of(text) else {
-                imported.losses.add(UNKNOWN_ROW, 0, text);
+                imported.unknown.add(text);
                 continue;
             };
             let count =

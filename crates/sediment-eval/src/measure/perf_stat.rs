@@ -8,7 +8,7 @@
 //! What cannot be counted is named with the reason, once; it is never a zero.
 
 use core::time::Duration;
-use sediment::error::{Error, Losses, Result};
+use sediment::error::{Error, Result};
 use sediment_process::command::{Command, Stop, argument, run};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -77,7 +77,39 @@ pub struct Table {
     /// Its counts, in their order.
     pub counts: Vec<Count>,
     /// Rows that are not understood.
-    pub losses: Losses,
+    pub unknown: UnknownRows,
+}
+
+/// Rows of perf stat that are not understood.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UnknownRows {
+    /// How many.
+    pub count: u64,
+    /// The first of them.
+    pub first: String,
+}
+
+impl UnknownRows {
+    /// Counts one.
+    pub fn add(&mut self, row: &str) {
+        self.append(&Self { count: 1, first: row.chars().take(200).collect() });
+    }
+
+    /// Counts those of another table.
+    pub fn append(&mut self, other: &Self) {
+        if self.count == 0 {
+            self.first.clone_from(&other.first);
+        }
+        self.count += other.count;
+    }
+
+    /// How many rows were not understood, with the first of them; none where all were.
+    #[must_use]
+    pub fn told(&self) -> Option<String> {
+        let plural = if self.count == 1 { "row is" } else { "rows are" };
+        (self.count > 0)
+            .then(|| format!("{} {plural} not understood, such as \"{}\"", self.count, self.first))
+    }
 }
 
 /// One line of perf's table, as [`row`] reads it.
@@ -92,9 +124,6 @@ pub enum Row {
     /// Anything else.
     Unknown,
 }
-
-/// The reason under which rows are counted that are not understood.
-pub const UNKNOWN_ROW: &str = "rows of perf stat that are not understood";
 
 /// One count of perf's table.
 #[derive(Debug, Clone, PartialEq)]
@@ -176,7 +205,7 @@ fn try_out(asked: &[&'static Event], scratch: &Path, stop: &Stop) -> Result<Coun
                 match count(&spin, &[*event], scratch) {
                     Ok(one) => {
                         table.counts.extend(one.counts);
-                        table.losses.append(&one.losses);
+                        table.unknown.append(&one.unknown);
                     }
                     Err(error) => {
                         stop.check()?;
@@ -188,7 +217,7 @@ fn try_out(asked: &[&'static Event], scratch: &Path, stop: &Stop) -> Result<Coun
             table
         }
     };
-    let Table { counts, losses } = table;
+    let Table { counts, unknown } = table;
     // perf marks what it could count in user space only; such events of the kernel would be noughts that are none.
     found.user_space_only = counts.iter().any(|count| count.modifiers.contains('u'));
     let mut hardware = Vec::new();
@@ -211,7 +240,7 @@ fn try_out(asked: &[&'static Event], scratch: &Path, stop: &Stop) -> Result<Coun
             }
             Some(_) => software.push(*event),
             None => {
-                let why = told(&losses).map_or_else(
+                let why = unknown.told().map_or_else(
                     || "perf printed nothing of it".to_owned(),
                     |rows| format!("perf printed no row of it that is understood ({rows})"),
                 );
@@ -326,7 +355,7 @@ pub fn table(text: &str) -> Table {
         match row(line, ',') {
             Row::Count(count) => table.counts.push(count),
             Row::Metric => {}
-            Row::Interval | Row::Unknown => table.losses.add(UNKNOWN_ROW, 0, line),
+            Row::Interval | Row::Unknown => table.unknown.add(line),
         }
     }
     table
@@ -336,18 +365,6 @@ pub fn table(text: &str) -> Table {
 #[must_use]
 pub fn is_comment(line: &str) -> bool {
     line.trim().is_empty() || line.starts_with('#')
-}
-
-/// How many rows were not understood, with the first of them; none where all were.
-#[must_use]
-pub fn told(losses: &Losses) -> Option<String> {
-    let (_, loss) = losses.iter().find(|(reason, _)| *reason == UNKNOWN_ROW)?;
-    let plural = if loss.items == 1 { "row is" } else { "rows are" };
-    Some(format!(
-        "{} {plural} not understood, such as \"{}\"",
-        loss.items,
-        loss.example.as_deref().unwrap_or_default()
-    ))
 }
 
 /// Reads one row, with this separator. Fields, as perf's manual names them: with `-I` the time, value, unit, event, with `-r` the
@@ -465,8 +482,8 @@ mod tests {
 
     #[test]
     fn a_table_is_read_in_the_units_of_the_metrics() {
-        let Table { counts, losses } = table(WITHOUT_PMU);
-        assert!(losses.is_empty(), "{losses:?}");
+        let Table { counts, unknown } = table(WITHOUT_PMU);
+        assert_eq!(unknown.told(), None);
         assert_eq!(counts.len(), 5);
         assert_eq!(counts[0].value, Err("<not supported>".to_owned()));
         assert_eq!((counts[1].value.clone(), counts[1].unit.as_str()), (Ok(0.00137), "s"));
@@ -483,8 +500,8 @@ mod tests {
 
     #[test]
     fn metrics_between_the_counts_are_passed_over() {
-        let Table { counts, losses } = table(WITH_PMU);
-        assert!(losses.is_empty(), "{losses:?}");
+        let Table { counts, unknown } = table(WITH_PMU);
+        assert_eq!(unknown.told(), None);
         let read: Vec<_> =
             counts.iter().map(|count| (count.event.as_str(), count.value.is_ok(), scaled(count))).collect();
         let expected = [
@@ -499,11 +516,10 @@ mod tests {
 
     #[test]
     fn rows_that_are_not_understood_are_counted_and_the_first_is_named() {
-        let Table { counts, losses } =
+        let Table { counts, unknown } =
             table("nonsense\n5,,cycles,100,100.00,,\n,,,,,\n     0.100145580,7,,cycles,100,100.00,,\n,,x\n");
         assert_eq!(counts.len(), 1);
-        assert_eq!(told(&losses).unwrap(), "4 rows are not understood, such as \"nonsense\"");
-        assert_eq!(told(&Losses::default()), None);
+        assert_eq!(unknown.told().unwrap(), "4 rows are not understood, such as \"nonsense\"");
         assert_eq!(row("     0.100145580,7,,cycles,100,100.00,,", ','), Row::Interval);
         assert_eq!(row("     0.100145580,,,,,0.21,stalled cycles per insn", ','), Row::Interval);
     }

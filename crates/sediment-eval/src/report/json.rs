@@ -2,10 +2,10 @@
 //! An experiment as JSON: everything that was concluded, and every sample it was concluded from.
 
 use super::csv::kind_word;
-use crate::analysis::{MetricAnalysis, WorkloadAnalysis};
 use crate::comparison::{Comparison, Design, Scale};
+use crate::findings::{MetricAnalysis, WorkloadAnalysis};
+use crate::gate::{Gate, gate_reasons};
 use crate::statistics::{Description, Effect, Interval};
-use crate::verdict::{Gate, gate_reasons};
 use crate::{Analysis, Direction, Experiment, Phase, Probe};
 use serde_json::{Map, Value, json};
 

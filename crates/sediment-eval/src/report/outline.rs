@@ -4,10 +4,11 @@
 
 use super::document::{Part, Table};
 use super::figures::{NONE, difference, interval, interval_of, or_none, p_value, value};
-use crate::analysis::{WorkloadAnalysis, probe_name};
+use crate::analysis::probe_name;
 use crate::comparison::{Comparison, Design, Scale, percent};
+use crate::findings::WorkloadAnalysis;
+use crate::gate::{Gate, gate_reasons};
 use crate::statistics::Effect;
-use crate::verdict::{Gate, gate_reasons};
 use crate::{Analysis, Experiment, MetricKind};
 
 pub(super) fn outline(experiment: &Experiment, analysis: &Analysis) -> Vec<Part> {

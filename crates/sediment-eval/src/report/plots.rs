@@ -3,8 +3,8 @@
 //! Colours are classes, which the page's style gives for light, dark and print.
 
 use crate::Analysis;
-use crate::analysis::WorkloadAnalysis;
 use crate::comparison::{Comparison, Scale, percent};
+use crate::findings::WorkloadAnalysis;
 use sediment::escape;
 use std::fmt::Write as _;
 

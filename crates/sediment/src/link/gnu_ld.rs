@@ -6,7 +6,8 @@
 
 use super::sections::{self, Dialect};
 use super::{Linker, OrderedName, Placement, header};
-use crate::error::{Losses, Result};
+use crate::error::Result;
+use crate::skipped::Skipped;
 
 /// Its row in the table.
 pub const LINKER: Linker = Linker {
@@ -21,7 +22,7 @@ pub const LINKER: Linker = Linker {
     read,
 };
 
-fn write(placements: &[Placement]) -> (String, Losses) {
+fn write(placements: &[Placement]) -> (String, Skipped) {
     let (statements, losses) = sections::write(placements, "  ");
     (format!("/* {} */\n.text : {{\n{statements}}}\n", header(&LINKER)), losses)
 }

@@ -7,7 +7,8 @@
 
 use super::sections::{self, Dialect};
 use super::{Linker, OrderedName, Placement, header};
-use crate::error::{Losses, Result};
+use crate::error::Result;
+use crate::skipped::Skipped;
 
 /// Its row in the table.
 pub const LINKER: Linker = Linker {
@@ -24,7 +25,7 @@ pub const LINKER: Linker = Linker {
 /// The output section that holds what is listed.
 const OUTPUT_SECTION: &str = ".text.sediment";
 
-fn write(placements: &[Placement]) -> (String, Losses) {
+fn write(placements: &[Placement]) -> (String, Skipped) {
     let (statements, losses) = sections::write(placements, "    ");
     let text = format!(
         "/* {} */\nSECTIONS {{\n  {OUTPUT_SECTION} : {{\n{statements}  }}\n}} INSERT BEFORE .text;\n",

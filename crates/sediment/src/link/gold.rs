@@ -5,9 +5,10 @@
 //! what is listed nothing is told apart by file.
 
 use super::sections::{self, Asked};
-use super::{CLONES, Linker, OrderedName, Placement, UNWRITABLE, header, heaviest, repeated};
-use crate::error::{Losses, Result};
+use super::{CLONES, Linker, OrderedName, Placement, header, heaviest, repeated};
+use crate::error::Result;
 use crate::escape;
+use crate::skipped::{Reason, Skipped};
 use std::collections::HashSet;
 
 /// Its row in the table.
@@ -22,8 +23,8 @@ pub const LINKER: Linker = Linker {
     read,
 };
 
-fn write(placements: &[Placement]) -> (String, Losses) {
-    let mut losses = Losses::default();
+fn write(placements: &[Placement]) -> (String, Skipped) {
+    let mut losses = Skipped::default();
     // gold takes this line for a section that is not there.
     let mut text = format!("# {}\n", header(&LINKER));
     let mut sections: HashSet<&str> = HashSet::new();
@@ -40,7 +41,7 @@ fn write(placements: &[Placement]) -> (String, Losses) {
         }
         let lines: Option<Vec<String>> = placement.sections.iter().map(|section| line_of(section)).collect();
         let Some(lines) = lines.filter(|_| !placement.name.is_empty()) else {
-            losses.add(UNWRITABLE, 0, &placement.name);
+            losses.add(Reason::UnwritableName, 0, &placement.name);
             continue;
         };
         placement.sections.iter().zip(lines).for_each(|(section, line)| push(section, line));

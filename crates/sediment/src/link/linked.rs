@@ -17,8 +17,8 @@ use super::Placement;
 use crate::binary::objects::{Finder, ObjectPath};
 use crate::binary::{Binary, names};
 use crate::callgraph::{FunctionId, Order};
-use crate::error::Losses;
 use crate::order::BuiltGraph;
+use crate::skipped::{Reason, Skipped};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The functions of an order as a linker can know them, with their calls for the dialects that want them, and what could not be told
@@ -29,8 +29,8 @@ pub fn placements(
     built: &BuiltGraph,
     binary: Option<&Binary>,
     with_calls: bool,
-) -> (Vec<Placement>, Losses) {
-    let mut losses = Losses::default();
+) -> (Vec<Placement>, Skipped) {
+    let mut losses = Skipped::default();
     let weight_of = |id: FunctionId| built.graph.weights()[id.index()];
     let found = found(order, built, binary);
     let twins = binary.map(|binary| Twins::of(&found, built, binary)).unwrap_or_default();
@@ -50,8 +50,7 @@ pub fn placements(
     for (turn, (name, id)) in found.iter().copied().enumerate() {
         let file = twins.file_of(name, id, built);
         if file.is_none() && chosen.get(name) != Some(&id) {
-            let reason = "functions whose name a heavier or earlier one has: placed together with it";
-            losses.add(reason, u128::from(weight_of(id)), name);
+            losses.add(Reason::SharedName, u128::from(weight_of(id)), name);
             continue;
         }
         let is_split = split.as_ref().map(|split| split.contains(name));

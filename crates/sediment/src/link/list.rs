@@ -2,8 +2,9 @@
 //! A plain list: one symbol a line and nothing else, for people and other programs.
 
 use super::{Linker, OrderedName, Placement, looks_like_lines, read_lines, write_lines};
-use crate::error::{Losses, Result};
+use crate::error::Result;
 use crate::escape;
+use crate::skipped::Skipped;
 
 /// Its row in the table.
 pub const LINKER: Linker = Linker {
@@ -17,8 +18,8 @@ pub const LINKER: Linker = Linker {
     read,
 };
 
-fn write(placements: &[Placement]) -> (String, Losses) {
-    let mut losses = Losses::default();
+fn write(placements: &[Placement]) -> (String, Skipped) {
+    let mut losses = Skipped::default();
     let mut text = String::new();
     // The same lines mean the same to whatever skips `#` lines and trims.
     write_lines(placements, escape::lld, &mut text, &mut losses);

@@ -5,8 +5,9 @@
 //! name are all placed together. Cold parts are symbols of their own and are not listed unless they ran.
 
 use super::{Linker, MADE_BY, OrderedName, Placement, header, looks_like_lines, read_lines, write_lines};
-use crate::error::{Losses, Result};
+use crate::error::Result;
 use crate::escape;
+use crate::skipped::Skipped;
 
 /// Its row in the table.
 pub const LINKER: Linker = Linker {
@@ -21,8 +22,8 @@ pub const LINKER: Linker = Linker {
     read,
 };
 
-fn write(placements: &[Placement]) -> (String, Losses) {
-    let mut losses = Losses::default();
+fn write(placements: &[Placement]) -> (String, Skipped) {
+    let mut losses = Skipped::default();
     let mut text = format!("# {}\n", header(&LINKER));
     write_lines(placements, escape::lld, &mut text, &mut losses);
     (text, losses)

@@ -3,9 +3,10 @@
 //!
 //! It is no order: lld makes one itself, by `--call-graph-profile-sort`. For those who want lld's own layout of a sediment profile.
 
-use super::{Linker, MADE_BY, OrderedName, Placement, UNWRITABLE, header};
-use crate::error::{Error, Losses, Result};
+use super::{Linker, MADE_BY, OrderedName, Placement, header};
+use crate::error::{Error, Result};
 use crate::escape;
+use crate::skipped::{Reason, Skipped};
 use std::fmt::Write as _;
 
 /// Its row in the table.
@@ -20,14 +21,14 @@ pub const LINKER: Linker = Linker {
     read,
 };
 
-fn write(placements: &[Placement]) -> (String, Losses) {
-    let mut losses = Losses::default();
+fn write(placements: &[Placement]) -> (String, Skipped) {
+    let mut losses = Skipped::default();
     let mut text = format!("# {}\n", header(&LINKER));
     // lld parts a line at its blanks.
     let word = |name: &str| escape::lld(name).filter(|name| !name.contains(char::is_whitespace));
     for placement in placements {
         let Some(caller) = word(&placement.name) else {
-            losses.add(UNWRITABLE, 0, &placement.name);
+            losses.add(Reason::UnwritableName, 0, &placement.name);
             continue;
         };
         for (callee, count) in &placement.calls {
@@ -35,7 +36,7 @@ fn write(placements: &[Placement]) -> (String, Losses) {
                 Some(callee) => {
                     let _ = writeln!(text, "{caller} {callee} {count}");
                 }
-                None => losses.add(UNWRITABLE, 0, callee),
+                None => losses.add(Reason::UnwritableName, 0, callee),
             }
         }
     }

@@ -16,13 +16,14 @@ pub mod lld_call_graph;
 mod objects;
 mod sections;
 
+use crate::skipped::{Reason, Skipped};
 pub use align::aligned;
 pub use linked::placements;
 pub use objects::placements_in;
 
 use crate::binary::names;
 use crate::binary::objects::ObjectPath;
-use crate::error::{Error, Losses, Result};
+use crate::error::{Error, Result};
 use std::collections::{HashMap, HashSet};
 
 /// A function to be placed, and the names by which a linker can know it.
@@ -59,7 +60,7 @@ pub struct Linker {
     /// True if it writes calls, from which the linker makes an order: [`Placement::calls`].
     pub wants_calls: bool,
     /// Writes the placements; what the dialect cannot express is left out and counted.
-    pub write: fn(&[Placement]) -> (String, Losses),
+    pub write: fn(&[Placement]) -> (String, Skipped),
     /// Whether this text looks like the dialect.
     pub recognises: fn(&str) -> bool,
     /// The functions that such a text asks for, in order, as names; cold parts as `NAME.cold`.
@@ -137,9 +138,9 @@ fn heaviest(placements: &[Placement]) -> Vec<bool> {
 }
 
 /// Counts a placement whose name is listed already, unless it only says again what others say of single files.
-fn repeated(placement: &Placement, losses: &mut Losses) {
+fn repeated(placement: &Placement, losses: &mut Skipped) {
     if !placement.is_rest {
-        losses.add(REPEATED, u128::from(placement.weight), &placement.name);
+        losses.add(Reason::AlreadyListed, u128::from(placement.weight), &placement.name);
     }
 }
 
@@ -148,7 +149,7 @@ fn write_lines(
     placements: &[Placement],
     escape: fn(&str) -> Option<String>,
     text: &mut String,
-    losses: &mut Losses,
+    losses: &mut Skipped,
 ) {
     let kept = heaviest(placements);
     for (placement, kept) in placements.iter().zip(kept) {
@@ -158,7 +159,7 @@ fn write_lines(
             text.push_str(&line);
             text.push('\n');
         } else {
-            losses.add(UNWRITABLE, 0, &placement.name);
+            losses.add(Reason::UnwritableName, 0, &placement.name);
         }
     }
 }
@@ -187,7 +188,3 @@ fn ordered(name: &str, line: u64) -> OrderedName {
     let bare = std::str::from_utf8(names::symbol(name.as_bytes()).name).unwrap_or(name);
     OrderedName { name: bare.to_owned(), line, file: None }
 }
-
-/// Reasons for which names are left out of an ordering file.
-const REPEATED: &str = "functions that are listed already";
-const UNWRITABLE: &str = "functions whose names the linker's language cannot express";

@@ -9,14 +9,14 @@ use super::{CLONES, Placement};
 use crate::binary::names;
 use crate::binary::objects::{Finder, ObjectFunction, Objects};
 use crate::callgraph::Order;
-use crate::error::Losses;
 use crate::order::BuiltGraph;
+use crate::skipped::{Reason, Skipped};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The functions of an order as a linker can know them that is given these objects, and what could not be told apart.
 #[must_use]
-pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &Objects) -> (Vec<Placement>, Losses) {
-    let mut losses = Losses::default();
+pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &Objects) -> (Vec<Placement>, Skipped) {
+    let mut losses = Skipped::default();
     let keys = &built.table.keys;
     let finder = Finder::new(&objects.functions, keys.iter().map(|key| key.name.as_str()));
     let mut clones: HashMap<&str, usize> = HashMap::new();
@@ -35,7 +35,7 @@ pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &Objects) -> (V
         let weight = built.graph.weights()[id.index()];
         let found = finder.find(&key.name, key.file.as_deref());
         if found.is_empty() && objects.complete() {
-            losses.add("functions that no input defines", u128::from(weight), &key.name);
+            losses.add(Reason::NotInInputs, u128::from(weight), &key.name);
             continue;
         }
         for group in by_symbol(&found) {
@@ -45,7 +45,7 @@ pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &Objects) -> (V
                 .collect();
             let Some(first) = mine.first() else { continue };
             if names::function_of_section(&first.section).is_none() {
-                losses.add("functions without a section of their own", u128::from(weight), &key.name);
+                losses.add(Reason::NoOwnSection, u128::from(weight), &key.name);
                 continue;
             }
             let sections: Vec<String> = distinct(mine.iter().map(|found| found.section.as_str()));

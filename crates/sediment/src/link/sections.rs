@@ -5,17 +5,18 @@
 //! input statements with file patterns, KEEP, EXCLUDE_FILE and SORT_…, assignments, PROVIDE and other calls, comments. A pattern
 //! that is a real wildcard names no function and is passed over, such as the `*(.text.*)` at the end of the original's files.
 
-use super::{CLONES, OrderedName, Placement, UNWRITABLE, ordered, repeated};
+use super::{CLONES, OrderedName, Placement, ordered, repeated};
 use crate::binary::names::{self, SectionGroup};
 use crate::binary::objects::ObjectPath;
-use crate::error::{Error, Losses, Result};
+use crate::error::{Error, Result};
 use crate::escape;
+use crate::skipped::{Reason, Skipped};
 use std::collections::HashSet;
 
 /// Writes one statement for each section: first the functions, then what may be their cold parts. A section that only some files
 /// are asked for gets a statement for each of these.
-pub(super) fn write(placements: &[Placement], indent: &str) -> (String, Losses) {
-    let mut losses = Losses::default();
+pub(super) fn write(placements: &[Placement], indent: &str) -> (String, Skipped) {
+    let mut losses = Skipped::default();
     let mut text = String::new();
     let mut functions: HashSet<(&str, &[ObjectPath])> = HashSet::new();
     let mut statements: HashSet<String> = HashSet::new();
@@ -36,7 +37,7 @@ pub(super) fn write(placements: &[Placement], indent: &str) -> (String, Losses) 
         let Some(wanted) =
             statements_of(&placement.sections, &placement.files).filter(|_| !placement.name.is_empty())
         else {
-            losses.add(UNWRITABLE, 0, &placement.name);
+            losses.add(Reason::UnwritableName, 0, &placement.name);
             continue;
         };
         wanted.into_iter().for_each(&mut push);

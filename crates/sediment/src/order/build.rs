@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From a [`Profile`] to a [`CallGraph`], and the [`FunctionTable`] that says what its ids mean.
 
-use super::unprofiled;
 use crate::binary::objects::{Finder, ObjectFunction, Objects};
 use crate::binary::{Binary, BinaryFunction, SymbolSource};
 use crate::callgraph::{CallEdge, CallGraph, FunctionId};
-use crate::error::{Error, Losses, Result};
+use crate::error::{Error, Result};
 use crate::matching::identity;
 use crate::profile::{EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Heat, Profile};
+use crate::skipped::{Reason, Skipped};
 use std::collections::HashMap;
 
 /// Bytes that a function is taken to have where neither a binary nor the profile tells.
@@ -61,7 +61,7 @@ pub struct BuiltGraph {
     /// The functions, by id.
     pub table: FunctionTable,
     /// Functions and edges of the profile that are not in the graph, and why.
-    pub losses: Losses,
+    pub losses: Skipped,
 }
 
 /// Builds the graph of the selected functions.
@@ -77,7 +77,7 @@ pub struct BuiltGraph {
 /// # Errors
 /// When the selection holds no function: the programs that the profile does hold are named.
 pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph> {
-    let mut losses = Losses::default();
+    let mut losses = Skipped::default();
     let nodes = select(profile, selection, &mut losses)?;
     let mut ids: Vec<Option<FunctionId>> = vec![None; profile.function_count()];
     let mut aliases = Vec::new();
@@ -100,7 +100,7 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
             _ => {}
         }
     }
-    losses.add_many("calls that leave the functions to be ordered", outside.0, outside.1, "");
+    losses.add_many(Reason::CallOutside, outside.0, outside.1, "");
     let near = near_pairs(&edges_of_profile, &ids);
     let shift = shift_for(&calls);
     let mut weights = vec![0u64; nodes.len()];
@@ -116,7 +116,7 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
         // What is called through pointers alone is called by nobody here.
         for (weight, node) in weights.iter_mut().zip(&nodes) {
             for &function in node.aliases.iter().chain([&node.function]) {
-                *weight = (*weight).max(unprofiled::estimated_runs(profile.facts(function)));
+                *weight = (*weight).max(estimated_runs(profile.facts(function)));
             }
         }
     }
@@ -176,6 +176,27 @@ pub fn is_estimated(profile: &Profile) -> bool {
     Evidence::of(profile) == Evidence::Estimates
 }
 
+/// A thousandth of a call for one start of the program, in millionths of millionths: beside what estimates are compressed.
+const THOUSANDTH: u128 = 1_000_000_000;
+
+/// The logarithm of 1 + value / unit to base 2 in millionths or so (2^-20), straight between powers of two: integers alone, the same on
+/// every machine. Above 0 where the value is.
+pub(super) fn compressed(value: u128, unit: u128) -> u64 {
+    const PLACES: u32 = 20;
+    let logarithm = |number: u128| {
+        let whole = number.max(1).ilog2();
+        let mantissa = if whole > PLACES { number >> (whole - PLACES) } else { number << (PLACES - whole) };
+        (u64::from(whole) << PLACES) + (mantissa as u64 & ((1 << PLACES) - 1))
+    };
+    (logarithm(unit.saturating_add(value)) - logarithm(unit)).max(u64::from(value > 0))
+}
+
+/// How often a function runs by a compiler's estimate, compressed; an error path never.
+fn estimated_runs(facts: &FunctionFacts) -> u64 {
+    let runs = facts.static_calls.filter(|_| facts.heat != Some(Heat::Cold));
+    runs.map_or(0, |runs| compressed(runs.0.saturating_mul(1_000_000), THOUSANDTH))
+}
+
 /// Which attribute of a profile's edges says how often a call is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Evidence {
@@ -209,7 +230,7 @@ impl Evidence {
             Self::Estimates => {
                 let runs = caller.static_calls.map_or(1_000_000, |runs| runs.0);
                 let calls = facts.static_calls.map_or(0, |calls| calls.0);
-                unprofiled::compressed(runs.saturating_mul(calls), unprofiled::THOUSANDTH).into()
+                compressed(runs.saturating_mul(calls), THOUSANDTH).into()
             }
             Self::Nothing => 1,
         }
@@ -224,7 +245,7 @@ struct Node {
     size: u64,
 }
 
-fn select(profile: &Profile, selection: &Selection<'_>, losses: &mut Losses) -> Result<Vec<Node>> {
+fn select(profile: &Profile, selection: &Selection<'_>, losses: &mut Skipped) -> Result<Vec<Node>> {
     let node = |function: FunctionIndex| Node {
         function,
         aliases: Vec::new(),
@@ -259,7 +280,7 @@ fn select_of_objects(
     profile: &Profile,
     objects: &Objects,
     label: Option<&str>,
-    losses: &mut Losses,
+    losses: &mut Skipped,
 ) -> Result<Vec<Node>> {
     let functions = profile.functions();
     let cluster = || functions.iter().map(|function| profile.key(*function));
@@ -277,7 +298,7 @@ fn select_of_objects(
         let there = there.filter(|there| in_cluster || there.name == key.name);
         if there.is_none() && (objects.complete() || !in_cluster) {
             if in_cluster {
-                losses.add("functions that no input defines", 0, &key.name);
+                losses.add(Reason::NotInInputs, 0, &key.name);
             }
             continue;
         }
@@ -317,7 +338,7 @@ fn select_of_binary(
     profile: &Profile,
     binary: &Binary,
     file_name: &str,
-    losses: &mut Losses,
+    losses: &mut Skipped,
 ) -> Result<Vec<Node>> {
     let label = identity::cluster_of(profile, binary, file_name).map(|found| found.label);
     let by_name = by_name(binary);
@@ -345,7 +366,7 @@ fn select_of_binary(
                 let size = size.unwrap_or(UNKNOWN_SIZE);
                 found.push((there.address, Node { function, aliases: Vec::new(), size }));
             }
-            None if in_cluster => losses.add("functions that the binary does not have", 0, &key.name),
+            None if in_cluster => losses.add(Reason::NotInBinary, 0, &key.name),
             None => {}
         }
     }

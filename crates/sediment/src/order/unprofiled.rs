@@ -6,18 +6,15 @@
 //! the estimates themselves, their square roots and 1 by replays of PostgreSQL, SQLite's shell and perl.
 
 use super::algorithms::{Options, cdsort};
-use super::build::{Evidence, FunctionTable};
+use super::build::{Evidence, FunctionTable, compressed};
 use crate::callgraph::{CallEdge, CallGraph, FunctionId};
 use crate::error::Result;
-use crate::profile::{FunctionFacts, FunctionIndex, Heat, Profile};
+use crate::profile::{FunctionIndex, Heat, Profile};
 use crate::static_graph::estimate::expected;
 
 /// What expected calls are counted in: shares of all that were seen, and beside which of them they are compressed.
 const SHARES: f64 = 1e15;
 const LEAST: u128 = 1_000_000;
-
-/// A thousandth of a call for one start of the program, in millionths of millionths: beside what estimates are compressed.
-pub(super) const THOUSANDTH: u128 = 1_000_000_000;
 
 /// How much is to be expected of a function that no run saw, most first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -107,24 +104,6 @@ pub fn unseen(profile: &Profile, graph: &CallGraph, table: &FunctionTable) -> Re
         }
     }
     Ok(Some(Unseen { graph: CallGraph::new(sizes, weights, edges)?, standing }))
-}
-
-/// The logarithm of 1 + value / unit to base 2 in millionths or so (2^-20), straight between powers of two: integers alone, the same on
-/// every machine. Above 0 where the value is.
-pub(super) fn compressed(value: u128, unit: u128) -> u64 {
-    const PLACES: u32 = 20;
-    let logarithm = |number: u128| {
-        let whole = number.max(1).ilog2();
-        let mantissa = if whole > PLACES { number >> (whole - PLACES) } else { number << (PLACES - whole) };
-        (u64::from(whole) << PLACES) + (mantissa as u64 & ((1 << PLACES) - 1))
-    };
-    (logarithm(unit.saturating_add(value)) - logarithm(unit)).max(u64::from(value > 0))
-}
-
-/// How often a function runs by a compiler's estimate, compressed; an error path never.
-pub(super) fn estimated_runs(facts: &FunctionFacts) -> u64 {
-    let runs = facts.static_calls.filter(|_| facts.heat != Some(Heat::Cold));
-    runs.map_or(0, |runs| compressed(runs.0.saturating_mul(1_000_000), THOUSANDTH))
 }
 
 /// The same sequence, in which what no run saw comes last, by its standing and within that as CDSort has it.

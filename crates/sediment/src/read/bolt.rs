@@ -16,6 +16,7 @@ use super::numbers::decimal;
 use super::{DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind};
 use crate::binary::names::split_from;
 use crate::error::{Error, Result};
+use crate::skipped::{NoCall, Reason};
 use std::collections::HashMap;
 
 /// Its row in the table.
@@ -26,24 +27,6 @@ pub const READER: Reader = Reader {
     read,
     replay: None,
 };
-
-/// Calls that enter or leave the program.
-pub const OUTSIDE: &str = "calls from or to a place outside of the program, of which BOLT keeps no name";
-/// Branches that stay where they are.
-pub const INSIDE: &str = "branches that are no calls: inside one function";
-/// Loops over the whole function look the same.
-pub const TO_ITSELF: &str = "branches from a function to its own first byte: calls of itself, or loops";
-/// Returns, above all.
-pub const INTO_THE_MIDDLE: &str = "branches that are no calls: into the middle of a function";
-/// What the compiler split off and put elsewhere.
-pub const COLD_PART: &str = "branches that are no calls: between a function and its cold part";
-/// Own cost of what lies outside.
-pub const OUTSIDE_COST: &str = "samples outside of the program";
-/// Lines of the types 3 to 5.
-pub const MEMORY: &str = "accesses to memory, which are no calls";
-/// Local functions that differ by their number alone.
-pub const NUMBERED: &str =
-    "which of several local functions of one name was meant, as BOLT tells them by number alone";
 
 const CUT_OFF: &str = "is the file cut off? copy it again, or write it again with perf2bolt";
 const BOLTED: &[u8] = b"boltedcollection";
@@ -228,12 +211,12 @@ struct Reading {
 impl Reading {
     fn row(&mut self, row: Row<'_>, recording: &mut Recording) {
         match row {
-            Row::Memory { count } => recording.losses.add(MEMORY, count.into(), ""),
+            Row::Memory { count } => recording.losses.add(Reason::MemoryAccess, count.into(), ""),
             Row::Sample { at: Location { symbol: Some(name), .. }, count } => {
                 let place = self.place(name, recording);
                 recording.add_samples(place, count.into());
             }
-            Row::Sample { count, .. } => recording.losses.add(OUTSIDE_COST, count.into(), ""),
+            Row::Sample { count, .. } => recording.losses.add(Reason::BoltSampleOutside, count.into(), ""),
             Row::Branch { from, to, count } => self.branch(from, to, count.into(), recording),
         }
     }
@@ -242,11 +225,11 @@ impl Reading {
         let caller = from.symbol.map(|name| self.place(name, recording));
         let callee = to.symbol.map(|name| self.place(name, recording));
         let no_call = if from.symbol.is_some() && from.symbol == to.symbol {
-            Some(if to.offset == 0 { TO_ITSELF } else { INSIDE })
+            Some(if to.offset == 0 { Reason::BoltToItself } else { Reason::NoCall(NoCall::Inside) })
         } else if to.offset != 0 {
-            Some(INTO_THE_MIDDLE)
+            Some(Reason::NoCall(NoCall::IntoTheMiddle))
         } else if from.symbol.zip(to.symbol).is_some_and(|(from, to)| parts_of_one(from, to)) {
-            Some(COLD_PART)
+            Some(Reason::NoCall(NoCall::ColdPart))
         } else {
             None
         };
@@ -259,7 +242,7 @@ impl Reading {
             Some((caller, callee)) => recording.add_transfer(caller, callee, TransferKind::Call, count),
             None => {
                 let known = from.symbol.or(to.symbol).unwrap_or_default();
-                recording.losses.add(OUTSIDE, count, &String::from_utf8_lossy(known));
+                recording.losses.add(Reason::BoltOutside, count, &String::from_utf8_lossy(known));
             }
         }
     }
@@ -277,9 +260,10 @@ impl Reading {
         let spot = Spot::Symbol { name, file: file.map(<[u8]>::to_vec) };
         let place = recording.place(Place { dso: self.program, spot });
         if let Some(number) = numbered {
-            if *self.numbers.entry(place).or_insert(number) != number && recording.losses.items(NUMBERED) == 0
+            if *self.numbers.entry(place).or_insert(number) != number
+                && recording.losses.items(Reason::NumberedName) == 0
             {
-                recording.losses.add(NUMBERED, 0, &String::from_utf8_lossy(&self.name));
+                recording.losses.add(Reason::NumberedName, 0, &String::from_utf8_lossy(&self.name));
             }
         }
         place

@@ -12,6 +12,7 @@ use super::input::Lines;
 use super::numbers::decimal;
 use super::{DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind};
 use crate::error::{Error, Result};
+use crate::skipped::{NoCall, Reason};
 
 /// Its row in the table.
 pub const READER: Reader = Reader {
@@ -21,19 +22,6 @@ pub const READER: Reader = Reader {
     read,
     replay: None,
 };
-
-/// Branches with an end that lies nowhere.
-pub const OUTSIDE: &str = "calls from or to an unknown program";
-/// Traces that begin at a return.
-pub const RETURNS: &str = "branches that are no calls: returns";
-/// What ran on from a branch to the next.
-pub const RANGES: &str = "stretches of code that ran without a branch, of which only their function is kept";
-/// The same, of which not even the function is known.
-pub const RANGES_OUTSIDE: &str = "stretches of code that ran without a branch in an unknown program";
-/// Samples of further events cannot be added to those of the first.
-pub const OTHER_EVENTS: &str = "samples of another event than the first";
-/// Samples that lie nowhere.
-pub const SAMPLES_OUTSIDE: &str = "samples in an unknown program";
 
 /// What newer perf2bolt writes to be read again by itself: the output of perf script, several times over.
 const PERF_TEXT: &[u8] = b"PERFTEXT;";
@@ -174,26 +162,30 @@ impl Reading {
                 self.event = Some(name);
             }
             Row::Sample { count, .. } if self.event != self.first_event => {
-                recording.losses.add(OTHER_EVENTS, count.into(), "");
+                recording.losses.add(Reason::LaterEvent, count.into(), "");
             }
             Row::Sample { at, count } => match self.place(at, recording) {
                 Some(place) => recording.add_samples(place, count.into()),
-                None => recording.losses.add(SAMPLES_OUTSIDE, count.into(), ""),
+                None => recording.losses.add(Reason::UnknownProgramSample, count.into(), ""),
             },
             Row::Range { start, count } => {
-                let why = if self.place(start, recording).is_some() { RANGES } else { RANGES_OUTSIDE };
+                let why = if self.place(start, recording).is_some() {
+                    Reason::BranchlessRange
+                } else {
+                    Reason::UnknownProgramRange
+                };
                 recording.losses.add(why, count.into(), "");
             }
             Row::Branch { from, to, count, is_return } => {
                 let (from, to) = (self.place(from, recording), self.place(to, recording));
                 if is_return {
-                    recording.losses.add(RETURNS, count.into(), "");
+                    recording.losses.add(Reason::NoCall(NoCall::Return), count.into(), "");
                     return;
                 }
                 recording.total = recording.total.saturating_add(count.into());
                 match from.zip(to) {
                     Some((from, to)) => recording.add_transfer(from, to, TransferKind::Branch, count.into()),
-                    None => recording.losses.add(OUTSIDE, count.into(), ""),
+                    None => recording.losses.add(Reason::UnknownProgramEnd, count.into(), ""),
                 }
             }
         }

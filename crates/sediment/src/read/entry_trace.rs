@@ -21,6 +21,7 @@ use super::{
     DsoId, Input, Listener, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step,
 };
 use crate::error::{Error, Result};
+use crate::skipped::Reason;
 use std::collections::HashMap;
 
 /// Its row in the table.
@@ -31,9 +32,6 @@ pub const READER: Reader = Reader {
     read,
     replay: Some(Replay { whole: true, steps }),
 };
-
-/// Functions beyond those that memory in proportion to the file holds.
-pub const TOO_MANY: &str = "entries of functions beyond those that memory in proportion to the file holds";
 
 /// A small file may have as many functions.
 const MOST_FUNCTIONS: usize = 1 << 16;
@@ -199,7 +197,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     if count == 0 {
         return Err(Error::failed("there is no entry in this trace").with_hint(HOW));
     }
-    recording.losses.add_many(TOO_MANY, left_out, 0, "");
+    recording.losses.add_many(Reason::EntryBeyondMemory, left_out, 0, "");
     recording.seen = format!("{count} entries of {} functions", known.len());
     Ok(recording)
 }

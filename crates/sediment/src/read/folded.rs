@@ -14,6 +14,7 @@ use super::input::Lines;
 use super::stacks::{self, Frame};
 use super::{Input, Place, Reader, Recording, Settings, Spot, StackOrder};
 use crate::error::{Error, Result};
+use crate::skipped::{Nowhere, Reason};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Its row in the table.
@@ -25,14 +26,6 @@ pub const READER: Reader = Reader {
     replay: None,
 };
 
-/// Roots that are no functions.
-pub const PROCESS_NAMES: &str = "names of processes above the outermost frames";
-/// Frames of functions that have no code of their own.
-pub const INLINED: &str = "frames that were inlined into their callers";
-
-const NO_SYMBOL: &str = "at a place that the profiler had no name for";
-const COMPILED: &str = "in code that no file holds (compiled while running)";
-const INTERPRETED: &str = "of an interpreted program";
 const LOOKED_AT: usize = 1000;
 
 fn recognises(head: &[u8]) -> bool {
@@ -177,9 +170,9 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         }
         stacks::add_stack(&mut recording, &frames, count);
     }
-    recording.losses.add_many(INLINED, inlined, 0, "");
+    recording.losses.add_many(Reason::InlinedFrame, inlined, 0, "");
     let example = first.processes.first().map_or("".into(), |name| String::from_utf8_lossy(name));
-    recording.losses.add_many(PROCESS_NAMES, process_names, 0, &example);
+    recording.losses.add_many(Reason::ProcessName, process_names, 0, &example);
     if recording.places().is_empty() {
         return Err(Error::failed("no frame of these stacks is a function that could be ordered").with_hint(
             "are they of an interpreted program, or recorded without symbols? then there is nothing to order in it",
@@ -204,11 +197,11 @@ fn frame(recording: &mut Recording, name: &[u8]) -> Option<Frame> {
     Some(match mark {
         b'k' | b'g' => Frame::System,
         b'i' => return None,
-        b'j' => Frame::Unknown(COMPILED),
+        b'j' => Frame::Unknown(Nowhere::CompiledCode),
         _ if plain.ends_with(b" (inlined)") => return None,
         _ if enters_kernel(plain) => Frame::System,
-        _ if is_interpreted(plain) => Frame::Unknown(INTERPRETED),
-        _ if is_no_symbol(plain) => Frame::Unknown(NO_SYMBOL),
+        _ if is_interpreted(plain) => Frame::Unknown(Nowhere::Interpreted),
+        _ if is_no_symbol(plain) => Frame::Unknown(Nowhere::NoName),
         _ => {
             let spot = Spot::Symbol { name: plain.to_vec(), file: None };
             Frame::Known(recording.place(Place { dso: None, spot }))

@@ -16,6 +16,7 @@ use super::{
     DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input,
 };
 use crate::error::{Error, Result};
+use crate::skipped::Reason;
 
 /// Its row in the table.
 pub const READER: Reader = Reader {
@@ -25,16 +26,6 @@ pub const READER: Reader = Reader {
     read,
     replay: None,
 };
-
-/// Calls from code that is not the program's, such as call-backs from a library.
-pub const FROM_OUTSIDE: &str = "calls from outside of the program's own code";
-/// Records of a kind that says nothing of functions.
-pub const BLOCKS: &str = "counts of basic blocks, which tell of no calls";
-/// Ticks of which the place was rounded, because there were too many places.
-pub const ROUNDED: &str = "how ticks spread over neighbouring bytes, as there were too many places to keep";
-
-/// Arcs between places beyond those that memory in proportion to the file holds.
-pub const TOO_MANY: &str = "calls at places beyond those that memory in proportion to the file holds";
 
 const MAGIC: &[u8] = b"gmon";
 const HEADER: usize = 20;
@@ -277,19 +268,25 @@ impl Reading {
                 let count = u128::from(count);
                 self.recording.total = self.recording.total.saturating_add(count);
                 let Some(callee) = self.end(to) else {
-                    self.recording.losses.add(TOO_MANY, count, "");
+                    self.recording.losses.add(Reason::CallBeyondMemory, count, "");
                     return;
                 };
                 if !self.code.holds(from) {
-                    self.recording.losses.add(FROM_OUTSIDE, count, &format!("{from:#x} -> {to:#x}"));
+                    self.recording.losses.add(
+                        Reason::CallFromOutside,
+                        count,
+                        &format!("{from:#x} -> {to:#x}"),
+                    );
                     return;
                 }
                 match self.end(from) {
                     Some(caller) => self.recording.add_transfer(caller, callee, TransferKind::Call, count),
-                    None => self.recording.losses.add(TOO_MANY, count, ""),
+                    None => self.recording.losses.add(Reason::CallBeyondMemory, count, ""),
                 }
             }
-            Record::Blocks { count } => self.recording.losses.add_many(BLOCKS, count.max(1), 0, ""),
+            Record::Blocks { count } => {
+                self.recording.losses.add_many(Reason::BlockCount, count.max(1), 0, "")
+            }
         }
     }
 
@@ -322,7 +319,7 @@ impl Reading {
             self.ticks_at(middle(low, high, last.heaviest, number), last.ticks);
         }
         if shift > 0 {
-            self.recording.losses.add(ROUNDED, 0, "");
+            self.recording.losses.add(Reason::RoundedTick, 0, "");
         }
     }
 
@@ -408,7 +405,7 @@ mod tests {
         assert!(kept.len() <= MOST_BUCKETS && kept.len() >= MOST_BUCKETS / 2);
         let ticks: u128 = kept.iter().map(|(_, ticks)| ticks).sum();
         assert_eq!(ticks, (0..buckets).map(|bucket| 1 + bucket as u128 % 4).sum());
-        assert_eq!(recording.losses.items(ROUNDED), 1);
+        assert_eq!(recording.losses.items(Reason::RoundedTick), 1);
         // Of four buckets with 1, 2, 3 and 4 ticks, the last has the most.
         assert_eq!(recording.places()[0].spot, Spot::Address(0x1000 + 3 * 4 + 2));
     }

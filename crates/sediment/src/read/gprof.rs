@@ -11,6 +11,7 @@
 use super::numbers::decimal;
 use super::{DsoId, Input, Place, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input};
 use crate::error::{Error, Result};
+use crate::skipped::Reason;
 use std::collections::{BTreeMap, HashMap};
 
 /// Its row in the table.
@@ -21,11 +22,6 @@ pub const READER: Reader = Reader {
     read,
     replay: None,
 };
-
-/// Calls in a flat profile, where no call graph stands beside it.
-pub const NO_CALLER: &str = "calls whose caller the flat profile does not name";
-/// Time in `<locore>` and the like.
-pub const NO_FUNCTION: &str = "time that gprof gives to no function";
 
 /// No profile holds longer ones, and comparing them at each bracket of a line could take long.
 const LONGEST_NAME: usize = 4096;
@@ -373,12 +369,12 @@ impl<'a> Text<'a> {
             let (calls, time) = (u128::from(row.calls), self.cost(row.time));
             let cost = if alone && !timed { calls } else { time };
             if row.name.starts_with(b"<") {
-                recording.losses.add(NO_FUNCTION, cost, &String::from_utf8_lossy(row.name));
+                recording.losses.add(Reason::TimeOfNoFunction, cost, &String::from_utf8_lossy(row.name));
                 continue;
             }
             if alone && calls > 0 {
                 recording.total = recording.total.saturating_add(calls);
-                recording.losses.add(NO_CALLER, calls, &String::from_utf8_lossy(row.name));
+                recording.losses.add(Reason::CallerlessCall, calls, &String::from_utf8_lossy(row.name));
             }
             if cost > 0 || calls > 0 {
                 let nameless = Function { name: row.name, file: None, time: 0 };

@@ -30,10 +30,11 @@ mod stacks;
 pub mod temporal_profile;
 pub mod uftrace;
 
+use crate::skipped::Skipped;
 pub use input::Input;
 pub use replay::{Listener, Step};
 
-use crate::error::{Error, Losses, Result};
+use crate::error::{Error, Result};
 use hashbrown::HashTable;
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -268,7 +269,7 @@ pub struct Recording {
     /// All calls that were seen, also those that could not be kept.
     pub total: u128,
     /// What could not be kept, and why.
-    pub losses: Losses,
+    pub losses: Skipped,
     /// The target of every call is the address that the call returns to by which the callee announced itself:
     /// [`crate::resolve`] can tell by them whether a binary is the one that ran.
     pub return_addresses: bool,

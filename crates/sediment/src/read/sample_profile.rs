@@ -18,6 +18,7 @@ use super::{
     DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input,
 };
 use crate::error::{Error, Result};
+use crate::skipped::{Amount, Nowhere, Reason};
 use memchr::memmem;
 use std::collections::{HashMap, HashSet};
 
@@ -29,11 +30,6 @@ pub const READER: Reader = Reader {
     read,
     replay: None,
 };
-
-/// Functions whose name was replaced by a number.
-pub const HASHED: &str = "calls from or to a function that is named by a hash alone";
-/// The same, of own cost.
-pub const HASHED_COST: &str = "own cost of a function that is named by a hash alone";
 
 const CUT_OFF: &str =
     "is the file cut off? copy it again, or write it again: llvm-profdata merge --sample --text";
@@ -182,7 +178,11 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
                 let place = names.place(name, &mut recording);
                 match place {
                     Some(place) => recording.add_samples(place, total.into()),
-                    None => recording.losses.add(HASHED_COST, total.into(), &String::from_utf8_lossy(name)),
+                    None => recording.losses.add(
+                        Nowhere::Hashed.of(Amount::OwnCost),
+                        total.into(),
+                        &String::from_utf8_lossy(name),
+                    ),
                 }
                 caller = Some(place);
             }
@@ -198,7 +198,9 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
                     recording.total = recording.total.saturating_add(count);
                     match caller.flatten().zip(callee) {
                         Some((from, to)) => recording.add_transfer(from, to, TransferKind::Call, count),
-                        None => recording.losses.add(HASHED, count, &String::from_utf8_lossy(name)),
+                        None => {
+                            recording.losses.add(Reason::HashedEnd, count, &String::from_utf8_lossy(name))
+                        }
                     }
                 }
             }

@@ -15,21 +15,18 @@
 //! Pairs are pairs of places. Where places are addresses, two call sites of one function are two places.
 
 use super::{PlaceId, Recording, TransferKind};
+use crate::skipped::{Amount, Nowhere};
 
 /// One frame of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Frame {
     /// A place of the recording.
     Known(PlaceId),
-    /// Something that was called but cannot be named, with the reason in words that continue "calls …" and "own cost …",
-    /// such as `in code that was compiled while running`.
-    Unknown(&'static str),
+    /// Something that was called but cannot be named.
+    Unknown(Nowhere),
     /// The kernel, a hypervisor or a guest system.
     System,
 }
-
-/// The ledger's words for own cost that was spent in the kernel.
-pub(super) const SYSTEM_COST: &str = "own cost in the kernel, a hypervisor or a guest";
 
 /// Adds one stack that was seen `count` times: `frames` outermost caller first, and `count` in the source's own unit
 /// (samples, or the event that was sampled).
@@ -39,8 +36,8 @@ pub(super) fn add_stack(recording: &mut Recording, frames: &[Frame], count: u128
     let Some(innermost) = frames.last() else { return };
     match *innermost {
         Frame::Known(place) => recording.add_samples(place, count),
-        Frame::Unknown(why) => recording.losses.add(&format!("own cost {why}"), count, ""),
-        Frame::System => recording.losses.add(SYSTEM_COST, count, ""),
+        Frame::Unknown(why) => recording.losses.add(why.of(Amount::OwnCost), count, ""),
+        Frame::System => recording.losses.add(Nowhere::System.of(Amount::OwnCost), count, ""),
     }
     let pairs = frames.windows(2).map(|pair| (pair[0], pair[1]));
     let mut pairs: Vec<(Frame, Frame)> =
@@ -54,7 +51,7 @@ pub(super) fn add_stack(recording: &mut Recording, frames: &[Frame], count: u128
                 recording.add_transfer(from, to, TransferKind::Call, count);
             }
             (Frame::Unknown(why), _) | (_, Frame::Unknown(why)) => {
-                recording.losses.add(&format!("calls {why}"), count, "");
+                recording.losses.add(why.of(Amount::Calls), count, "");
             }
             _ => {}
         }
@@ -73,7 +70,7 @@ mod tests {
             let frames: Vec<Frame> = stack
                 .bytes()
                 .map(|name| match name {
-                    b'?' => Frame::Unknown("nowhere"),
+                    b'?' => Frame::Unknown(Nowhere::NoName),
                     b'k' => Frame::System,
                     _ => {
                         let spot = Spot::Symbol { name: vec![name], file: None };
@@ -124,7 +121,12 @@ mod tests {
         let seen = recording(&[("a??bc", 3), ("a?", 2)]);
         assert_eq!(
             said(&seen),
-            ["bc Call 3", "c 3", "calls nowhere: 4 11", "own cost nowhere: 1 2"],
+            [
+                "bc Call 3",
+                "c 3",
+                "calls at a place that the profiler had no name for: 4 11",
+                "own cost at a place that the profiler had no name for: 1 2"
+            ],
             "into it, within it, out of it; into it again"
         );
         assert_eq!(seen.total, 14);
@@ -133,7 +135,7 @@ mod tests {
     #[test]
     fn the_kernel_is_cut_off() {
         let seen = recording(&[("abkkk", 3), ("k", 1)]);
-        assert_eq!(said(&seen), ["ab Call 3", &format!("{SYSTEM_COST}: 2 4")]);
+        assert_eq!(said(&seen), ["ab Call 3", "own cost in the kernel, a hypervisor or a guest: 2 4"]);
         assert_eq!(seen.total, 3);
     }
 

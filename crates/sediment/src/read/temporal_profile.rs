@@ -16,6 +16,7 @@ use super::{
 };
 use crate::affinity::Window;
 use crate::error::{Error, Result};
+use crate::skipped::Reason;
 
 /// Its row in the table.
 pub const READER: Reader = Reader {
@@ -25,9 +26,6 @@ pub const READER: Reader = Reader {
     read,
     replay: Some(Replay { whole: true, steps }),
 };
-
-/// What the text says beside the traces.
-pub const COUNTERS: &str = "counters of functions, which say nothing of callers or order";
 
 const RECORD: &str = "build with clang -fprofile-generate -mllvm -pgo-temporal-instrumentation, run, and print the traces: \
                       llvm-profdata merge *.profraw -o p.profdata; llvm-profdata show --temporal-profile-traces p.profdata";
@@ -90,7 +88,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
                 recording.add_transfer(PlaceId(other), place, TransferKind::Near, weight);
             });
         }
-        Word::Counters => recording.losses.add(COUNTERS, 0, ""),
+        Word::Counters => recording.losses.add(Reason::FunctionCounter, 0, ""),
     })?;
     if recording.places().is_empty() {
         return Err(Error::failed("there is no temporal profile trace in it").with_hint(RECORD));

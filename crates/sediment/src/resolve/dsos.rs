@@ -2,40 +2,15 @@
 //! The DSOs of a recording: their labels, the binaries that are at hand, and what those say of an address or a name.
 
 use super::Settings;
-use super::instructions::{Flow, flow};
 use crate::binary::{
     AddressIndex, Beside, Binary, BinaryFunction, Files, SymbolSource, file_evidence, names, same_build_id,
 };
-use crate::error::{Error, Losses, Result};
+use crate::error::{Error, Result};
+use crate::isa::{Flow, Isa, LONGEST_CALL};
 use crate::profile::acceptable;
 use crate::read::{DsoId, Place, RecordedDso, Recording, Spot};
+use crate::skipped::{Nowhere, Reason, Skipped};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-/// Why a place is no function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lost {
-    NotAtHand,
-    NotLoaded,
-    NoFunction,
-    StubWithoutTarget,
-    NoName,
-    Unacceptable,
-}
-
-impl Lost {
-    /// The reason in a ledger, for `what` was lost.
-    pub(super) fn reason(self, what: &str) -> String {
-        let why = match self {
-            Lost::NotAtHand => "at an address in a program or library that is not at hand",
-            Lost::NotLoaded => "at an address that no segment of the file loads",
-            Lost::NoFunction => "at an address that no function symbol covers",
-            Lost::StubWithoutTarget => "in a linkage stub of an unknown function",
-            Lost::NoName => "at a place that the profiler had no name for",
-            Lost::Unacceptable => "with a name or DSO that a profile cannot hold",
-        };
-        format!("{what} {why}")
-    }
-}
 
 /// A binary that is at hand.
 pub(super) struct Loaded {
@@ -49,14 +24,14 @@ pub(super) fn load(
     recording: &Recording,
     files: &dyn Files,
     settings: Settings,
-    losses: &mut Losses,
+    losses: &mut Skipped,
 ) -> Result<Vec<Option<Loaded>>> {
     let used = used(recording);
     let load_one = |(index, dso): (usize, &RecordedDso)| {
         let Some(bytes) = files.binary(&dso.path, dso.build_id.as_deref()) else { return Ok(None) };
         match load_one(dso, bytes, files, settings) {
             Err(_) if used[index] && settings.skip_other_builds => {
-                losses.add("files that are not those recorded any more", 0, base_name(&dso.path));
+                losses.add(Reason::ReplacedFile, 0, base_name(&dso.path));
                 Ok(None)
             }
             Err(error) if used[index] => Err(error.with_input(base_name(&dso.path))),
@@ -244,7 +219,7 @@ impl<'a> Dsos<'a> {
         };
         let code =
             offset.and_then(|offset| view.bytes.get(usize::try_from(offset).ok()?..)).unwrap_or_default();
-        view.binary.arch.as_deref().map_or(Flow::Other, |arch| flow(arch, code))
+        (Isa::of(view.binary.arch.as_deref()).flow)(code)
     }
 
     /// A place as the example of a loss.
@@ -297,11 +272,11 @@ impl<'a> View<'a> {
         }
     }
 
-    pub(super) fn at_file_offset(&self, offset: u64) -> std::result::Result<At<'a>, Lost> {
-        self.at_address(self.binary.address_of_file_offset(offset).ok_or(Lost::NotLoaded)?)
+    pub(super) fn at_file_offset(&self, offset: u64) -> std::result::Result<At<'a>, Nowhere> {
+        self.at_address(self.binary.address_of_file_offset(offset).ok_or(Nowhere::NotLoaded)?)
     }
 
-    pub(super) fn at_address(&self, address: u64) -> std::result::Result<At<'a>, Lost> {
+    pub(super) fn at_address(&self, address: u64) -> std::result::Result<At<'a>, Nowhere> {
         if let Some(stub) = self.binary.plt_stub_at(address) {
             return Ok(At::Stub { target: &stub.target, first_byte: stub.address == address });
         }
@@ -311,8 +286,8 @@ impl<'a> View<'a> {
                 file: self.telling_file(function),
                 first_byte: function.address == address || self.is_local_entry(address - function.address),
             }),
-            None if self.binary.in_plt(address) => Err(Lost::StubWithoutTarget),
-            None => Err(Lost::NoFunction),
+            None if self.binary.in_plt(address) => Err(Nowhere::StubWithoutTarget),
+            None => Err(Nowhere::NoFunction),
         }
     }
 
@@ -322,22 +297,12 @@ impl<'a> View<'a> {
         inside == 8 && self.binary.arch.as_deref() == Some("ppc64le")
     }
 
-    /// Whether an instruction that calls ends right before this address: a call of a given address (`e8`), or of one in a
-    /// register or in memory (`ff /2`). None where it cannot be told: on x86 alone, and where the file has the code.
+    /// Whether a call ends right before this address. None where it cannot be told: on x86 alone, and where the file has the code.
     pub(super) fn follows_call(&self, address: u64) -> Option<bool> {
-        const LONGEST: u64 = 7;
-        if !matches!(self.binary.arch.as_deref(), Some("x86_64" | "i686")) {
-            return None;
-        }
-        let before = address
-            .checked_sub(LONGEST)
-            .and_then(|start| self.binary.file_offset_of_address(start))
-            .and_then(|offset| {
-                self.bytes.get(usize::try_from(offset).ok()?..)?.first_chunk::<{ LONGEST as usize }>()
-            });
-        let before = before?;
-        let indirect = |at: usize| before[at] == 0xff && before[at + 1] >> 3 & 7 == 2;
-        Some(before[2] == 0xe8 || (0..=5).any(indirect))
+        let arch = self.binary.arch.as_deref().filter(|arch| matches!(*arch, "x86_64" | "i686"));
+        let start = self.binary.file_offset_of_address(address.checked_sub(LONGEST_CALL)?)?;
+        let before = self.bytes.get(usize::try_from(start).ok()?..)?.get(..LONGEST_CALL as usize)?;
+        Some((Isa::of(Some(arch?)).call_before)(before, address).is_some())
     }
 
     /// Whether only the functions that it exports are known.

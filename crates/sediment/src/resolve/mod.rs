@@ -8,18 +8,18 @@
 //! file where a local function has a namesake in the DSO. Everything else of the recording (addresses, paths) ends here.
 
 mod dsos;
-mod instructions;
 mod return_addresses;
 mod stripped;
 
+use crate::skipped::{Amount, NoCall, Nowhere, Reason, Skipped};
 pub use stripped::{Stripped, stripped};
 
 use crate::binary::{Files, names};
-use crate::error::{Error, Losses, Result};
+use crate::error::{Error, Result};
+use crate::isa::Flow;
 use crate::profile::{CallKind, FunctionIndex, FunctionKey, Profile, Unit, acceptable};
 use crate::read::{Place, PlaceId, Recording, Spot, TransferKind};
-use dsos::{Dsos, Lost};
-use instructions::Flow;
+use dsos::Dsos;
 use std::collections::{BTreeSet, HashMap};
 
 /// How [`resolve_with`] goes about it.
@@ -36,7 +36,7 @@ pub struct Settings {
 ///
 /// # Errors
 /// As [`resolve_with`].
-pub fn resolve(recording: &Recording, files: &dyn Files) -> Result<(Profile, Losses)> {
+pub fn resolve(recording: &Recording, files: &dyn Files) -> Result<(Profile, Skipped)> {
     let Resolved { profile, losses, .. } = resolve_with(recording, files, Settings::default())?;
     Ok((profile, losses))
 }
@@ -49,7 +49,7 @@ pub struct Resolved {
     /// The function of each place, by [`PlaceId`]; None for places that are no function.
     pub functions: Vec<Option<FunctionIndex>>,
     /// What was lost here, not what the reader lost before; weights are calls.
-    pub losses: Losses,
+    pub losses: Skipped,
     /// The DSOs in which something was lost because they are stripped.
     pub stripped: Vec<Stripped>,
 }
@@ -66,7 +66,7 @@ pub struct Resolved {
 /// When a binary at hand is damaged, not the one that was recorded, or without any of the recorded names, and when nothing of
 /// the recording can be resolved, with what was missing.
 pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: Settings) -> Result<Resolved> {
-    let mut losses = Losses::default();
+    let mut losses = Skipped::default();
     let loaded = dsos::load(recording, files, settings, &mut losses)?;
     let dsos = Dsos::new(recording, &loaded);
     if recording.return_addresses && !settings.ignore_build_id {
@@ -99,7 +99,7 @@ enum End {
     /// A stub that leads to the function of this name.
     Stub { name: String, first_byte: Option<bool> },
     /// Nothing that can be named.
-    Lost(Lost),
+    Lost(Nowhere),
 }
 
 impl End {
@@ -118,7 +118,7 @@ struct Ends {
 }
 
 impl Ends {
-    fn new(recording: &Recording, dsos: &Dsos, losses: &mut Losses) -> Self {
+    fn new(recording: &Recording, dsos: &Dsos, losses: &mut Skipped) -> Self {
         let namesakes = Namesakes::of(recording, dsos);
         let ends: Vec<End> =
             recording.places().iter().map(|place| end_of(place, dsos, &namesakes, losses)).collect();
@@ -149,11 +149,7 @@ impl Ends {
                 if definers.len() == 1 { definers.first().map(|label| (*label).to_owned()) } else { None };
             let size = dso.as_ref().and_then(|label| dsos.global_size(label, name));
             if dso.as_ref().is_some_and(|label| dsos.is_indirect(label, name)) {
-                losses.add(
-                    "which variant of an indirect function ran, for calls seen at a linkage stub",
-                    0,
-                    name,
-                );
+                losses.add(Reason::IndirectVariant, 0, name);
             }
             let key = FunctionKey { dso, name: name.clone(), file: None };
             stub_targets.insert(name.clone(), (key, size));
@@ -226,11 +222,11 @@ impl Namesakes {
     }
 }
 
-fn end_of(place: &Place, dsos: &Dsos, namesakes: &Namesakes, losses: &mut Losses) -> End {
+fn end_of(place: &Place, dsos: &Dsos, namesakes: &Namesakes, losses: &mut Skipped) -> End {
     let label = match place.dso.map(|id| dsos.label(id)) {
         None => None,
         Some(Some(label)) => Some(label.to_owned()),
-        Some(None) => return End::Lost(Lost::Unacceptable),
+        Some(None) => return End::Lost(Nowhere::Unacceptable),
     };
     match &place.spot {
         Spot::FileOffset(_) | Spot::Address(_) => end_at_address(place, label.as_deref(), dsos),
@@ -241,17 +237,17 @@ fn end_of(place: &Place, dsos: &Dsos, namesakes: &Namesakes, losses: &mut Losses
 }
 
 fn end_at_address(place: &Place, label: Option<&str>, dsos: &Dsos) -> End {
-    let Some(view) = place.dso.and_then(|id| dsos.view(id)) else { return End::Lost(Lost::NotAtHand) };
+    let Some(view) = place.dso.and_then(|id| dsos.view(id)) else { return End::Lost(Nowhere::NotAtHand) };
     let found = match place.spot {
         Spot::Address(number) => view.at_address(number),
         Spot::FileOffset(number) => view.at_file_offset(number),
-        Spot::Symbol { .. } => return End::Lost(Lost::NoName),
+        Spot::Symbol { .. } => return End::Lost(Nowhere::NoName),
     };
     match found {
         Err(lost) => End::Lost(lost),
         Ok(dsos::At::Stub { target, first_byte }) => match acceptable(target.as_bytes()) {
             Some(name) => End::Stub { name: name.to_owned(), first_byte: Some(first_byte) },
-            None => End::Lost(Lost::Unacceptable),
+            None => End::Lost(Nowhere::Unacceptable),
         },
         Ok(dsos::At::Function { function, file, first_byte }) => {
             let name = function.name.as_bytes();
@@ -262,7 +258,7 @@ fn end_at_address(place: &Place, label: Option<&str>, dsos: &Dsos) -> End {
                     first_byte: Some(first_byte),
                     local: function.local,
                 },
-                None => End::Lost(Lost::Unacceptable),
+                None => End::Lost(Nowhere::Unacceptable),
             }
         }
     }
@@ -274,17 +270,17 @@ fn end_of_symbol(
     label: Option<&str>,
     dsos: &Dsos,
     namesakes: &Namesakes,
-    losses: &mut Losses,
+    losses: &mut Skipped,
 ) -> End {
     let symbol = names::symbol(printed);
     if symbol.unresolved && symbol.plt {
-        return End::Lost(Lost::StubWithoutTarget);
+        return End::Lost(Nowhere::StubWithoutTarget);
     }
     if symbol.unresolved || dsos::is_no_name(symbol.name) {
-        return End::Lost(Lost::NoName);
+        return End::Lost(Nowhere::NoName);
     }
     let Some(mut key) = FunctionKey::new(label.map(str::as_bytes), symbol.name, None) else {
-        return End::Lost(Lost::Unacceptable);
+        return End::Lost(Nowhere::Unacceptable);
     };
     if symbol.plt {
         return End::Stub { name: key.name, first_byte: None };
@@ -298,14 +294,10 @@ fn end_of_symbol(
     if let Some(view) = dso.and_then(|id| dsos.view(id)) {
         match view.by_name(&key.name, source_file.as_deref()) {
             dsos::Named::Unknown if view.is_stripped() => {
-                losses.add("sizes of functions of stripped programs and libraries", 0, &key.name);
+                losses.add(Reason::StrippedSize, 0, &key.name);
             }
             dsos::Named::Unknown => {
-                losses.add(
-                    "sizes of functions that the file at hand does not have by that name",
-                    0,
-                    &key.name,
-                );
+                losses.add(Reason::UnknownSize, 0, &key.name);
             }
             // Tracers name what a program calls by the stub in the program.
             dsos::Named::Import => return End::Stub { name: key.name, first_byte: None },
@@ -314,11 +306,7 @@ fn end_of_symbol(
                 size = (function.size > 0).then_some(function.size);
                 local = function.local;
             }
-            dsos::Named::Ambiguous => losses.add(
-                "which of several functions of one name in one DSO was meant, as the recording does not say",
-                0,
-                &key.name,
-            ),
+            dsos::Named::Ambiguous => losses.add(Reason::AmbiguousName, 0, &key.name),
         }
     } else if namesakes.several(&key) {
         key.file = source_file;
@@ -326,12 +314,12 @@ fn end_of_symbol(
     End::Function { key, size, first_byte: None, local }
 }
 
-fn begin(recording: &Recording, dsos: &Dsos, losses: &mut Losses) -> Profile {
+fn begin(recording: &Recording, dsos: &Dsos, losses: &mut Skipped) -> Profile {
     let mut profile = Profile::default();
     profile.unit = Unit::Calls;
     match acceptable(recording.source.as_bytes()) {
         Some(source) => drop(profile.source.insert(source.to_owned())),
-        None => losses.add("what recorded it, as a profile cannot hold the text", 0, &recording.source),
+        None => losses.add(Reason::UnacceptableSource, 0, &recording.source),
     }
     let recorded_arch =
         recording.arch.as_deref().and_then(|arch| acceptable(arch.as_bytes())).map(str::to_owned);
@@ -340,7 +328,7 @@ fn begin(recording: &Recording, dsos: &Dsos, losses: &mut Losses) -> Profile {
 }
 
 /// Adds every function that was seen, by place; None for places that are no function.
-fn add_functions(profile: &mut Profile, ends: &Ends, losses: &mut Losses) -> Vec<Option<FunctionIndex>> {
+fn add_functions(profile: &mut Profile, ends: &Ends, losses: &mut Skipped) -> Vec<Option<FunctionIndex>> {
     let mut functions = Vec::with_capacity(ends.ends.len());
     for end in &ends.ends {
         let Some((key, size)) = ends.function(end) else {
@@ -350,7 +338,7 @@ fn add_functions(profile: &mut Profile, ends: &Ends, losses: &mut Losses) -> Vec
         let function = profile.function(key.clone());
         let known = &mut profile.facts_mut(function).size;
         if known.is_some() && size.is_some() && *known != size {
-            losses.add("the smaller of two sizes that one function was found with", 0, &key.name);
+            losses.add(Reason::SmallerSize, 0, &key.name);
         }
         *known = (*known).max(size);
         functions.push(Some(function));
@@ -365,7 +353,7 @@ fn add_transfers(
     dsos: &Dsos,
     ends: &Ends,
     functions: &[Option<FunctionIndex>],
-    losses: &mut Losses,
+    losses: &mut Skipped,
 ) -> u128 {
     let mut no_calls: u128 = 0;
     for (from, to, kind, count) in recording.transfers() {
@@ -377,30 +365,30 @@ fn add_transfers(
             // What a linkage stub jumps to was called by whoever called the stub.
             let through_stub = matches!(source, End::Stub { .. });
             let why = if flow == Flow::Return {
-                Some("branches that are no calls: returns")
+                Some(NoCall::Return)
             } else if same {
-                Some("branches that are no calls: inside one function")
+                Some(NoCall::Inside)
             } else if target.first_byte() == Some(false) {
-                Some("branches that are no calls: into the middle of a function")
+                Some(NoCall::IntoTheMiddle)
             } else if flow == Flow::Jump && !through_stub {
-                Some("branches that are no calls: tail jumps to another function")
+                Some(NoCall::TailJump)
             } else {
                 None
             };
             if let Some(why) = why {
                 no_calls = no_calls.saturating_add(count);
-                losses.add(why, count, "");
+                losses.add(Reason::NoCall(why), count, "");
                 continue;
             }
         }
         let (Some(caller), Some(callee)) = (caller, callee) else {
-            let (lost, place) = match (source, target) {
-                (End::Lost(lost), _) => (lost, from),
-                (_, End::Lost(lost)) => (lost, to),
+            let (why, place) = match (source, target) {
+                (End::Lost(why), _) => (why, from),
+                (_, End::Lost(why)) => (why, to),
                 _ => continue,
             };
-            let what = if kind == TransferKind::Near { "pairs near in time" } else { "calls" };
-            losses.add(&lost.reason(what), count, &dsos.example(&recording.places()[place.0 as usize]));
+            let amount = if kind == TransferKind::Near { Amount::NearPairs } else { Amount::Calls };
+            losses.add(why.of(amount), count, &dsos.example(&recording.places()[place.0 as usize]));
             continue;
         };
         // Whoever called the stub called what it leads to: the passage between the two is no second call.
@@ -410,7 +398,7 @@ fn add_transfers(
             if kind == TransferKind::Branch {
                 no_calls = no_calls.saturating_add(count);
             }
-            losses.add("passages of a linkage stub to its own function", count, &profile.key(callee).name);
+            losses.add(Reason::StubPassage, count, &profile.key(callee).name);
             continue;
         }
         let facts = profile.edge_mut(caller, callee);
@@ -434,7 +422,7 @@ fn add_samples(
     recording: &Recording,
     ends: &Ends,
     functions: &[Option<FunctionIndex>],
-    losses: &mut Losses,
+    losses: &mut Skipped,
 ) {
     for (place, cost) in recording.samples() {
         match (functions[place.0 as usize], ends.of(place)) {
@@ -442,7 +430,7 @@ fn add_samples(
                 let samples = &mut profile.facts_mut(function).samples;
                 *samples = Some(samples.unwrap_or(0).saturating_add(cost));
             }
-            (None, End::Lost(lost)) => losses.add(&lost.reason("own cost"), cost, ""),
+            (None, End::Lost(why)) => losses.add(why.of(Amount::OwnCost), cost, ""),
             (None, _) => {}
         }
     }
@@ -465,12 +453,12 @@ fn refuse_beyond_unit(profile: &Profile) -> Result<()> {
 }
 
 /// Gives each cluster its build-id.
-fn describe_clusters(profile: &mut Profile, dsos: &Dsos, losses: &mut Losses) {
+fn describe_clusters(profile: &mut Profile, dsos: &Dsos, losses: &mut Skipped) {
     let labels: Vec<String> = profile.clusters().keys().cloned().collect();
     for label in &labels {
         let build_ids = dsos.build_ids(label);
         if build_ids.len() > 1 {
-            losses.add("the build-id of a DSO that was recorded with several", 0, label);
+            losses.add(Reason::SeveralBuildIds, 0, label);
         } else if let Some(build_id) = build_ids.into_iter().next() {
             profile.cluster_mut(label).build_id = Some(build_id);
         }
@@ -507,7 +495,7 @@ fn check_names(recording: &Recording, dsos: &Dsos) -> Result<()> {
     }
 }
 
-fn nothing_resolved(recording: &Recording, dsos: &Dsos, losses: &Losses) -> Error {
+fn nothing_resolved(recording: &Recording, dsos: &Dsos, losses: &Skipped) -> Error {
     if recording.places().is_empty() {
         let reasons: Vec<String> =
             recording.losses.iter().map(|(reason, loss)| format!("{} {reason}", loss.items)).collect();
@@ -526,7 +514,7 @@ fn nothing_resolved(recording: &Recording, dsos: &Dsos, losses: &Losses) -> Erro
     let missing = dsos.missing();
     let count = recording.places().len();
     if missing.is_empty() {
-        let reasons: Vec<&str> = losses.iter().map(|(reason, _)| reason).collect();
+        let reasons: Vec<String> = losses.iter().map(|(reason, _)| reason.to_string()).collect();
         return Error::failed(format!(
             "none of the {count} places of the recording lies in a known function"
         ))

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is lost because a program or library is stripped, so that whoever asks can be told where to find its symbols.
 
-use super::dsos::{self, Dsos, Lost};
+use super::dsos::{self, Dsos};
 use super::{End, Ends, Settings};
 use crate::binary::Files;
-use crate::error::{Losses, Result};
+use crate::error::Result;
 use crate::read::{PlaceId, Recording, TransferKind};
+use crate::skipped::{Nowhere, Skipped};
 use std::collections::BTreeMap;
 
 /// A DSO that is at hand but stripped, and what lies in code of it that no symbol covers.
@@ -27,16 +28,18 @@ pub struct Stripped {
 /// # Errors
 /// When a binary at hand is damaged or not the one that was recorded.
 pub fn stripped(recording: &Recording, files: &dyn Files, settings: Settings) -> Result<Vec<Stripped>> {
-    let loaded = dsos::load(recording, files, settings, &mut Losses::default())?;
+    let loaded = dsos::load(recording, files, settings, &mut Skipped::default())?;
     let dsos = Dsos::new(recording, &loaded);
-    let ends = Ends::new(recording, &dsos, &mut Losses::default());
+    let ends = Ends::new(recording, &dsos, &mut Skipped::default());
     Ok(lost_in(recording, &dsos, &ends))
 }
 
 pub(super) fn lost_in(recording: &Recording, dsos: &Dsos, ends: &Ends) -> Vec<Stripped> {
     let mut by_dso: BTreeMap<_, (u128, u128)> = BTreeMap::new();
     let lost = |place: PlaceId| match ends.of(place) {
-        End::Lost(Lost::NoFunction | Lost::NoName) => dsos.stripped(&recording.places()[place.0 as usize]),
+        End::Lost(Nowhere::NoFunction | Nowhere::NoName) => {
+            dsos.stripped(&recording.places()[place.0 as usize])
+        }
         _ => None,
     };
     for (from, to, kind, count) in recording.transfers() {

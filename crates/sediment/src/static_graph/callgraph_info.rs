@@ -6,7 +6,8 @@
 
 use super::{Unit, UnitReader, add_call, add_function};
 use crate::profile::{CallKind, EdgeFacts, FunctionFacts, Millionths, Profile};
-use crate::{Error, Losses, Result};
+use crate::skipped::{Reason, Skipped};
+use crate::{Error, Result};
 use std::borrow::Cow;
 
 pub(super) const READER: UnitReader = UnitReader {
@@ -25,7 +26,7 @@ fn recognises(bytes: &[u8]) -> bool {
     bytes.starts_with(b"graph: { title:")
 }
 
-fn read(name: &str, bytes: &[u8], losses: &mut Losses) -> Result<Unit> {
+fn read(name: &str, bytes: &[u8], losses: &mut Skipped) -> Result<Unit> {
     let mut graph = Profile::default();
     graph.source.insert("gcc call sites without frequencies or targets of pointers".to_owned());
     let mut ended = false;
@@ -64,7 +65,7 @@ fn damaged(line: u64, found: &[u8], what: &str) -> Error {
     Error::at_line(line, what).with_found(found).with_hint("compile the unit again")
 }
 
-fn node(graph: &mut Profile, title: &[u8], line: &[u8], losses: &mut Losses) {
+fn node(graph: &mut Profile, title: &[u8], line: &[u8], losses: &mut Skipped) {
     if title == INDIRECT {
         return;
     }
@@ -76,13 +77,9 @@ fn node(graph: &mut Profile, title: &[u8], line: &[u8], losses: &mut Losses) {
     }
 }
 
-fn edge(graph: &mut Profile, caller: &[u8], callee: &[u8], losses: &mut Losses) {
+fn edge(graph: &mut Profile, caller: &[u8], callee: &[u8], losses: &mut Skipped) {
     if callee == INDIRECT {
-        losses.add(
-            "calls through pointers, whose targets the file does not tell",
-            0,
-            &String::from_utf8_lossy(caller),
-        );
+        losses.add(Reason::PointerCall, 0, &String::from_utf8_lossy(caller));
         return;
     }
     let [caller, callee] = [caller, callee].map(|title| {

@@ -3,7 +3,8 @@
 
 use super::{HEAD, Unit, UnitReader};
 use crate::profile::text;
-use crate::{Error, Losses, Result};
+use crate::skipped::Skipped;
+use crate::{Error, Result};
 
 pub(super) const READER: UnitReader = UnitReader {
     name: "gcc-plugin",
@@ -23,7 +24,7 @@ fn recognises(bytes: &[u8]) -> bool {
         && memchr::memmem::find(head, format!("source=\"{SOURCE}").as_bytes()).is_some()
 }
 
-fn read(name: &str, bytes: &[u8], losses: &mut Losses) -> Result<Unit> {
+fn read(name: &str, bytes: &[u8], losses: &mut Skipped) -> Result<Unit> {
     let (graph, lost) = text::parse(bytes)?;
     losses.append(&lost);
     if !graph.clusters().is_empty() {

@@ -14,15 +14,10 @@
 use super::{Unit, least};
 use crate::binary::{Binary, BinaryFunction};
 use crate::profile::{CallKind, EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Profile};
-use crate::{Error, Losses, Result};
+use crate::skipped::{Reason, Skipped};
+use crate::{Error, Result};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-
-const ABSENT: &str = "functions that the linked file does not have, with their calls";
-const OTHER_UNITS: &str = "units that are not in the linked file";
-const RIVALS: &str = "units that claim functions of others, of which more is in the linked file";
-const CONTESTED: &str = "functions that a unit has of which more is in the linked file";
-const OLDER: &str = "functions of units that the graph of the whole program tells more of";
 
 /// A profile of the linked file.
 #[derive(Debug, Clone)]
@@ -32,7 +27,7 @@ pub struct Linked {
     /// How many units are in it.
     pub units: usize,
     /// What was left out, and why.
-    pub losses: Losses,
+    pub losses: Skipped,
 }
 
 /// Joins the graphs of units into one profile of `binary`, whose DSO is called `label`. `objects` are the paths of the objects that
@@ -47,7 +42,7 @@ pub fn link_up(
     objects: Option<&BTreeSet<String>>,
 ) -> Result<Linked> {
     let symbols = Symbols::new(binary, label);
-    let mut losses = Losses::default();
+    let mut losses = Skipped::default();
     let mut members: Vec<Member> = Vec::new();
     for unit in units {
         let member = Member::new(unit, &symbols);
@@ -57,7 +52,7 @@ pub fn link_up(
         if named && member.present > 0 {
             members.push(member);
         } else {
-            losses.add(OTHER_UNITS, 0, &unit.name);
+            losses.add(Reason::OtherUnit, 0, &unit.name);
         }
     }
     leave_out_rivals(&mut members, &symbols, &mut losses);
@@ -236,7 +231,7 @@ impl<'u> Member<'u> {
             .then(share(self, other).cmp(&share(other, self)))
     }
 
-    fn put_into(&self, profile: &mut Profile, seen_whole: &HashSet<&FunctionKey>, losses: &mut Losses) {
+    fn put_into(&self, profile: &mut Profile, seen_whole: &HashSet<&FunctionKey>, losses: &mut Skipped) {
         let graph = &self.unit.graph;
         profile.source.extend(graph.source.iter().cloned());
         profile.total = profile.total.saturating_add(graph.total);
@@ -256,7 +251,7 @@ impl<'u> Member<'u> {
             };
             // Its own calls of a local function are not those of another unit's.
             if self.lost[at] {
-                losses.add(CONTESTED, 0, &key.name);
+                losses.add(Reason::ContestedFunction, 0, &key.name);
                 ids[at] = (!self.local[at]).then(|| profile.function(place));
                 continue;
             }
@@ -265,7 +260,7 @@ impl<'u> Member<'u> {
             describe(profile.facts_mut(known), graph.facts(function));
         }
         for name in absent {
-            losses.add(ABSENT, 0, name);
+            losses.add(Reason::AbsentFunction, 0, name);
         }
         for (caller, callee, facts) in graph.edges() {
             let (Some(from), Some(to)) = (ids[caller.index()], ids[callee.index()]) else { continue };
@@ -275,7 +270,7 @@ impl<'u> Member<'u> {
             let older = !self.unit.whole_program
                 && self.found[caller.index()].as_ref().is_some_and(|key| seen_whole.contains(key));
             if older {
-                losses.add(OLDER, 0, &graph.key(caller).name);
+                losses.add(Reason::OlderUnit, 0, &graph.key(caller).name);
                 continue;
             }
             join(profile.edge_mut(from, to), facts);
@@ -304,7 +299,7 @@ fn join(known: &mut EdgeFacts, more: &EdgeFacts) {
 
 /// Of units that claim one function, those have it of which most is in the linked file: as many as it has of that name and file. Units
 /// that define nothing else are left out.
-fn leave_out_rivals(members: &mut Vec<Member<'_>>, symbols: &Symbols<'_>, losses: &mut Losses) {
+fn leave_out_rivals(members: &mut Vec<Member<'_>>, symbols: &Symbols<'_>, losses: &mut Skipped) {
     let mut claims: BTreeMap<(bool, &FunctionKey), Vec<(usize, usize)>> = BTreeMap::new();
     for (at, member) in members.iter().enumerate() {
         for (function, key) in member.claims() {
@@ -330,7 +325,7 @@ fn leave_out_rivals(members: &mut Vec<Member<'_>>, symbols: &Symbols<'_>, losses
     members.retain(|member| {
         let is_left = !member.lost.contains(&true) || member.defined().any(|(at, _)| !member.lost[at]);
         if !is_left {
-            losses.add(RIVALS, 0, &member.unit.name);
+            losses.add(Reason::RivalUnit, 0, &member.unit.name);
         }
         is_left
     });

@@ -8,7 +8,8 @@
 
 use super::{Unit, UnitReader, add_call, add_function};
 use crate::profile::{EdgeFacts, Profile};
-use crate::{Error, Losses, Result};
+use crate::skipped::Skipped;
+use crate::{Error, Result};
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
 
 pub(super) const READER: UnitReader = UnitReader {
@@ -28,7 +29,7 @@ fn recognises(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF") && matches!(bytes.get(16..18), Some([1, 0] | [0, 1]))
 }
 
-fn read(name: &str, bytes: &[u8], losses: &mut Losses) -> Result<Unit> {
+fn read(name: &str, bytes: &[u8], losses: &mut Skipped) -> Result<Unit> {
     let file = object::File::parse(bytes)
         .map_err(|error| Error::failed(format!("this object file cannot be read: {error}")))?;
     let mut graph = Profile::default();

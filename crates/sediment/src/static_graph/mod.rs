@@ -10,10 +10,11 @@ mod gcc_plugin;
 mod link_up;
 mod llvm_section;
 
+use crate::skipped::{Reason, Skipped};
 pub use link_up::{Linked, link_up};
 
 use crate::profile::{EdgeFacts, FunctionIndex, FunctionKey, Profile};
-use crate::{Error, Losses, Result};
+use crate::{Error, Result};
 
 /// What a compiler says of one unit, or of the whole of a program where it saw that.
 #[derive(Debug, Clone)]
@@ -38,7 +39,7 @@ pub struct UnitReader {
     /// Whether content that begins so is of this kind; [`HEAD`] bytes are enough.
     pub recognises: fn(&[u8]) -> bool,
     /// Reads it; `name` is what the unit is to be called.
-    pub read: fn(&str, &[u8], &mut Losses) -> Result<Unit>,
+    pub read: fn(&str, &[u8], &mut Skipped) -> Result<Unit>,
 }
 
 /// The kinds of files.
@@ -48,7 +49,7 @@ pub const UNIT_READERS: &[UnitReader] = &[gcc_plugin::READER, callgraph_info::RE
 ///
 /// # Errors
 /// Where the content is none of [`UNIT_READERS`], or damaged.
-pub fn read_unit(name: &str, bytes: &[u8], losses: &mut Losses) -> Result<Unit> {
+pub fn read_unit(name: &str, bytes: &[u8], losses: &mut Skipped) -> Result<Unit> {
     let reader = UNIT_READERS.iter().find(|reader| (reader.recognises)(bytes)).ok_or_else(|| {
         let kinds: Vec<&str> = UNIT_READERS.iter().map(|reader| reader.summary).collect();
         Error::failed("this is no call graph of a unit").with_hint(format!("known are: {}", kinds.join("; ")))
@@ -70,12 +71,12 @@ fn add_function(
     graph: &mut Profile,
     name: &[u8],
     file: Option<&[u8]>,
-    losses: &mut Losses,
+    losses: &mut Skipped,
 ) -> Option<FunctionIndex> {
     match FunctionKey::new(None, name, file) {
         Some(key) => Some(graph.function(key)),
         None => {
-            losses.add("functions whose names cannot be written", 0, &String::from_utf8_lossy(name));
+            losses.add(Reason::UnwritableFunction, 0, &String::from_utf8_lossy(name));
             None
         }
     }

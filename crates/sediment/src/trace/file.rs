@@ -7,10 +7,11 @@
 //! other, and [`load`] makes a [`Trace`] of those functions that a [`FunctionTable`] has.
 
 use crate::callgraph::{FunctionId, Trace};
-use crate::error::{Error, Losses, Result};
+use crate::error::{Error, Result};
 use crate::order::FunctionTable;
 use crate::profile::{FunctionIndex, FunctionKey, LONGEST_NAME, Profile};
 use crate::read::{Input, Step, input};
+use crate::skipped::{Reason, Skipped};
 use std::collections::HashMap;
 use std::io::Write;
 
@@ -422,7 +423,7 @@ impl<'a> Records<'a> {
 ///
 /// # Errors
 /// As [`Records::of`] and [`Records::next`].
-pub fn load(input: &dyn Input, table: &FunctionTable) -> Result<(Trace, Losses)> {
+pub fn load(input: &dyn Input, table: &FunctionTable) -> Result<(Trace, Skipped)> {
     load_as(input, table, Others::LeftOut)
 }
 
@@ -442,7 +443,7 @@ enum Others {
     Numbered,
 }
 
-fn load_as(input: &dyn Input, table: &FunctionTable, others: Others) -> Result<(Trace, Losses)> {
+fn load_as(input: &dyn Input, table: &FunctionTable, others: Others) -> Result<(Trace, Skipped)> {
     let by_key: HashMap<&FunctionKey, FunctionId> = table.names().collect();
     let mut records = Records::of(input)?;
     let mut ids: Vec<Option<FunctionId>> = Vec::new();
@@ -479,7 +480,7 @@ fn load_as(input: &dyn Input, table: &FunctionTable, others: Others) -> Result<(
             },
         }
     }
-    let mut losses = Losses::default();
-    losses.add_many("runs of functions that are not among those to be ordered", left_out.0, 0, &left_out.1);
+    let mut losses = Skipped::default();
+    losses.add_many(Reason::RunOutside, left_out.0, 0, &left_out.1);
     Ok((trace, losses))
 }

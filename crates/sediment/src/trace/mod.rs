@@ -16,9 +16,9 @@ pub mod file;
 
 use crate::affinity::Window;
 use crate::counts::Counts;
-use crate::error::Losses;
 use crate::profile::{FunctionIndex, Profile};
 use crate::read::{Listener, Step};
+use crate::skipped::{Reason, Skipped};
 use std::collections::HashMap;
 
 /// How many pairs that ran near a profile is given for each of its functions that ran, and at least so many in all.
@@ -160,7 +160,7 @@ impl<'a> Sequence<'a> {
     /// Who runs at random through much code has nearly as many pairs as runs, each an edge. So of more than 2^18 pairs, and
     /// more than 32 for each function that ran, those that came most often are put in, as many as that allows; pairs that came
     /// equally often all or none. What is left out is in the ledger that is returned: weights are how often they ran near.
-    pub fn put_into(mut self, profile: &mut Profile, whole: bool) -> Losses {
+    pub fn put_into(mut self, profile: &mut Profile, whole: bool) -> Skipped {
         let mut near = vec![std::mem::take(&mut self.near)];
         for mut worker in std::mem::take(&mut self.by_workers) {
             near.push(std::mem::take(&mut worker.near));
@@ -173,10 +173,10 @@ impl<'a> Sequence<'a> {
         }
         let limit = PAIRS_AT_LEAST.max(PAIRS_OF_FUNCTION.saturating_mul(self.next_rank as usize));
         let rarest = rarest_kept(&pairs, limit);
-        let mut losses = Losses::default();
+        let mut losses = Skipped::default();
         let left_out = || pairs.iter().filter(|(_, count)| *count < rarest);
         let weight = left_out().map(|(_, count)| u128::from(*count)).sum();
-        losses.add_many(RARE_PAIRS, left_out().count() as u64, weight, "");
+        losses.add_many(Reason::RarePair, left_out().count() as u64, weight, "");
         for (pair, count) in pairs.into_iter().filter(|(_, count)| *count >= rarest) {
             let (from, to) = Counts::of_pair(pair);
             if let (Some(from), Some(to)) = (by_index[from as usize], by_index[to as usize]) {
@@ -196,9 +196,6 @@ impl<'a> Sequence<'a> {
         losses
     }
 }
-
-/// What the ledger calls pairs that are too many.
-const RARE_PAIRS: &str = "near in time too rarely to be kept: pairs of functions";
 
 /// The least count of pairs that are kept, so that no more than `limit` are.
 fn rarest_kept(pairs: &[(u64, u64)], limit: usize) -> u64 {

@@ -138,7 +138,7 @@ fn said_by_us(recording: &Recording) -> Said {
         losses: recording
             .losses
             .iter()
-            .map(|(reason, loss)| (reason.to_owned(), (loss.items, loss.weight)))
+            .map(|(reason, loss)| (reason.to_string(), (loss.items, loss.weight)))
             .collect(),
     }
 }

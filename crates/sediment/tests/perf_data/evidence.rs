@@ -4,6 +4,7 @@
 use super::*;
 use sediment::profile::{FunctionKey, Profile};
 use sediment::read::{Settings, Step, replay};
+use sediment::skipped::{Amount, NoCall, Nowhere, Reason, Side};
 use sediment::trace::Sequence;
 use std::collections::BTreeMap;
 
@@ -49,8 +50,8 @@ fn call_chains_are_calls_from_the_byte_before_the_one_they_return_to() {
     assert_eq!(recording.source, "perf call stacks (cycles:u) without call counts or time order");
     let own: Vec<u128> = recording.samples().into_iter().map(|(_, cost)| cost).collect();
     assert_eq!(own.iter().sum::<u128>(), 3000);
-    assert_eq!(recording.losses.items("own cost in the kernel, a hypervisor or a guest"), 1);
-    assert_eq!(recording.losses.items("calls at an address that was not mapped when it ran (from there)"), 1);
+    assert_eq!(recording.losses.items(Nowhere::System.of(Amount::OwnCost)), 1);
+    assert_eq!(recording.losses.items(Reason::Nowhere(Amount::Calls, Nowhere::Unmapped, Side::From)), 1);
 }
 
 /// From a known sequence of calls and returns: after each step, what a profiler of stacks and one of branches would see.
@@ -252,7 +253,7 @@ fn places_alone_are_own_cost_alone() {
     assert_eq!((recording.total, recording.samples().len()), (0, 1));
     let source = "perf samples (cpu-clock:u) without callers or call counts or time order";
     assert_eq!(recording.source, source);
-    assert_eq!(recording.losses.items("samples of a guest system"), 1);
+    assert_eq!(recording.losses.items(Reason::GuestSample), 1);
 }
 
 #[test]
@@ -297,7 +298,7 @@ fn of_several_events_the_best_is_read_and_unlike_ones_are_not_added() {
     let recording = read(&file.finish());
     assert_eq!(passages(&recording), BTreeMap::from([((0x24, 0x30), 1000), ((0x25, 0x30), 1000)]));
     assert!(recording.source.starts_with("perf call stacks (cpu_core/cycles/u+cpu_atom/cycles/u) without"));
-    assert_eq!(recording.losses.items("samples of other events"), 2);
+    assert_eq!(recording.losses.items(Reason::OtherEvent), 2);
 }
 
 #[test]
@@ -307,6 +308,6 @@ fn what_the_processor_gave_up_did_not_happen() {
     file.sample(10, 5, BASE, &[real, Branch { wrong_path: true, ..real }]);
     let recording = read(&file.finish());
     assert_eq!(recording.total, 1);
-    let lost = "branches that are no calls: on a path that the processor tried and gave up";
+    let lost = Reason::NoCall(NoCall::WrongPath);
     assert_eq!(recording.losses.items(lost), 1);
 }

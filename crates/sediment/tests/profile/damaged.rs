@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Damaged, hostile and huge input: an error with its line, never a panic, never more memory than the input is worth.
 
-use sediment::profile::text::{UNACCEPTABLE_NAME, parse};
+use sediment::profile::text::parse;
+use sediment::skipped::Reason;
 
 fn error(text: &str) -> String {
     match parse(text.as_bytes()) {
@@ -131,7 +132,7 @@ fn a_label_of_ten_megabytes_is_read_once_however_many_edges_have_it() {
     let (profile, _) = parse(text.as_bytes()).unwrap();
     assert_eq!(profile.edge_count(), 20_000);
     let (profile, losses) = parse(format!("digraph {{ a -> b -> \"{long}\" }}").as_bytes()).unwrap();
-    assert_eq!((profile.function_count(), losses.items(UNACCEPTABLE_NAME)), (2, 1));
+    assert_eq!((profile.function_count(), losses.items(Reason::UnacceptableName)), (2, 1));
 }
 
 #[test]

@@ -5,8 +5,9 @@ use sediment::ErrorKind;
 use sediment::profile::alike::alike;
 use sediment::profile::merge::{Weight, merge};
 use sediment::profile::split::split;
-use sediment::profile::text::{NO_WEIGHTS, PERCENTAGE, parse, print};
+use sediment::profile::text::{parse, print};
 use sediment::profile::{FunctionKey, Profile, SHARE_TOTAL, Unit};
+use sediment::skipped::Reason;
 
 fn read(text: &str) -> Profile {
     parse(text.as_bytes()).unwrap().0
@@ -49,7 +50,7 @@ fn labels_of_version_1_are_exact_shares() {
 fn percentages_without_counts_are_no_weights() {
     let (profile, losses) = parse(br#"digraph { a -> b [label="12.5%"]; b -> c [label="7%"]; }"#).unwrap();
     assert_eq!((profile.total, count(&profile, "a", "b")), (0, None));
-    assert_eq!((losses.items(PERCENTAGE), losses.items(NO_WEIGHTS)), (2, 2));
+    assert_eq!((losses.items(Reason::Percentage), losses.items(Reason::NoWeights)), (2, 2));
 }
 
 #[test]

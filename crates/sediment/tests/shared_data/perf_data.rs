@@ -4,6 +4,7 @@
 use crate::support::{Need, case, shared_data};
 use libtest_mimic::Trial;
 use sediment::binary::NoFiles;
+use sediment::skipped::{Amount, Reason};
 
 const BRANCHES: &str = "propeller_sample_1.perf.data";
 const NO_BRANCHES: &str = "ro_sample.perf.data";
@@ -24,12 +25,8 @@ fn every_branch() {
     let bytes = std::fs::read(shared_data(BRANCHES)).unwrap();
     let recording = crate::support::read(&bytes).unwrap();
     let kept: u128 = recording.transfers().iter().map(|(.., count)| count).sum();
-    let lost: u128 = recording
-        .losses
-        .iter()
-        .filter(|(reason, _)| reason.starts_with("branches "))
-        .map(|(_, loss)| loss.weight)
-        .sum();
+    let is_branches = |reason| matches!(reason, Reason::Nowhere(Amount::Branches, ..) | Reason::NoCall(_));
+    let lost = recording.losses.weight(is_branches);
     assert_eq!((kept + lost, recording.total), (119_424, 119_424));
     assert_eq!(recording.seen, "3740 samples, 119424 branches");
     assert!(kept > 119_000, "{kept}");
@@ -50,12 +47,7 @@ fn no_branches() {
     assert_eq!(recording.source, "perf samples (cycles:u) without callers or call counts or time order");
     assert_eq!((recording.total, recording.transfers().len()), (0, 0));
     let kept: u128 = recording.samples().iter().map(|(_, cost)| cost).sum();
-    let lost: u128 = recording
-        .losses
-        .iter()
-        .filter(|(reason, _)| reason.starts_with("own cost"))
-        .map(|(_, loss)| loss.weight)
-        .sum();
+    let lost: u128 = recording.losses.weight(Reason::is_own_cost);
     assert_eq!((kept, lost), (480_068, 47_289));
     assert!(recording.dsos().iter().any(|dso| dso.path.ends_with("/libro_sample.so")));
 }

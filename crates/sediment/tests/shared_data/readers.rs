@@ -4,6 +4,7 @@
 use crate::support::{Need, case, read, shared_data};
 use libtest_mimic::Trial;
 use sediment::read::{Place, Spot, TransferKind};
+use sediment::skipped::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) fn cases() -> Vec<Trial> {
@@ -30,8 +31,8 @@ fn postgresql(bytes: &[u8]) {
     assert_eq!(recording.source, "perf branch records (branches:u)");
     assert_eq!(recording.total, 34_734_089);
     assert_eq!(recording.places().len(), 1_691, "named symbols, those beside unresolved ends among them");
-    assert_eq!(recording.losses.items("calls from or to an address that perf found no symbol for"), 311);
-    assert_eq!(recording.losses.items("addresses that perf found no symbol for"), 369);
+    assert_eq!(recording.losses.items(Reason::UnresolvedEnd), 311);
+    assert_eq!(recording.losses.items(Reason::UnresolvedAddress), 369);
     assert_eq!(recording.losses.iter().count(), 2, "nothing else is lost");
 
     let name = |place: &Place| {

@@ -13,6 +13,7 @@ use sediment::binary::{self, Binary, Files, NoFiles};
 use sediment::order::FunctionTable;
 use sediment::profile::Profile;
 use sediment::read::{HEAD, Input, PlaceId, READERS, Reader, Recording, Settings, StackOrder, Step};
+use sediment::skipped::Reason;
 use sediment::trace::file::{Record, Records, Writer};
 use sediment::{Result, link, profile, resolve, trace};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -152,7 +153,7 @@ fn profile_text(bytes: &[u8]) -> bool {
     let (again, losses) = profile::text::parse(text.as_bytes())
         .unwrap_or_else(|error| panic!("what was printed cannot be read: {error}\n{text}"));
     assert_eq!(profile::text::print(&again), text, "parse and print do not end");
-    let lost = losses.iter().find(|(reason, _)| *reason != profile::text::NO_WEIGHTS);
+    let lost = losses.iter().find(|(reason, _)| *reason != Reason::NoWeights);
     assert!(lost.is_none(), "what was printed is not all read: {lost:?}\n{text}");
     true
 }

@@ -7,7 +7,7 @@
 use super::hostile_link;
 use super::support::{Need, case, linker_folder};
 use libtest_mimic::Trial;
-use sediment::Losses;
+use sediment::Skipped;
 use sediment::binary::{Binary, BinaryFunction, NoFiles};
 use sediment::callgraph::{CallGraph, GroupKind, Order};
 use sediment::link::{self, OrderedName};
@@ -244,12 +244,12 @@ fn listed(mode: &Mode) -> Vec<String> {
     names
 }
 
-pub(crate) fn order_text(dialect: &str, names: &[String], binary: Option<&Binary>) -> (String, Losses) {
+pub(crate) fn order_text(dialect: &str, names: &[String], binary: Option<&Binary>) -> (String, Skipped) {
     let keys = names.iter().map(|name| FunctionKey { dso: None, name: name.clone(), file: None }).collect();
     let graph = CallGraph::new(vec![16; names.len()], vec![1; names.len()], Vec::new()).unwrap();
     let order = Order::of(GroupKind::Hot, graph.ids().collect());
     let built =
-        BuiltGraph { graph, table: FunctionTable { keys, aliases: Vec::new() }, losses: Losses::default() };
+        BuiltGraph { graph, table: FunctionTable { keys, aliases: Vec::new() }, losses: Skipped::default() };
     let linker = link::linker(dialect).unwrap();
     let (placements, mut losses) = link::placements(&order, &built, binary, linker.wants_calls);
     let (text, left_out) = (linker.write)(&placements);

@@ -4,6 +4,7 @@
 use crate::support::{Need, case, read};
 use libtest_mimic::Trial;
 use sediment::read::{Recording, Spot};
+use sediment::skipped::Reason;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -73,7 +74,7 @@ impl Known {
     }
 }
 
-const LEFT_OUT: &str = "stacks that the report left out of its trees";
+const LEFT_OUT: Reason = Reason::UnprintedStack;
 
 fn perf(folder: &Path, arguments: &[&str]) -> Vec<u8> {
     let mut command = Command::new("perf");

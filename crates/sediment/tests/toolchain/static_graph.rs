@@ -3,7 +3,7 @@
 
 use crate::support::{Need, case};
 use libtest_mimic::Trial;
-use sediment::Losses;
+use sediment::Skipped;
 use sediment::profile::Profile;
 use sediment::static_graph::read_unit;
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ fn sources() -> tempfile::TempDir {
 
 fn unit(folder: &Path, name: &str) -> Profile {
     let bytes = std::fs::read(folder.join(name)).unwrap();
-    read_unit(name, &bytes, &mut Losses::default()).unwrap().graph
+    read_unit(name, &bytes, &mut Skipped::default()).unwrap().graph
 }
 
 /// What LLVM's own reader prints of the section, as calls and their counts.

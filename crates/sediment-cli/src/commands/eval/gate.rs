@@ -8,7 +8,7 @@ use crate::ui::Ui;
 use clap::Args;
 use sediment::Result;
 use sediment_eval::analyse;
-use sediment_eval::verdict::{Gate, gate};
+use sediment_eval::gate::{Gate, gate};
 use std::path::PathBuf;
 
 /// Exit with 3 where an experiment shows a regression

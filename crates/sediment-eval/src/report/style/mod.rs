@@ -7,8 +7,8 @@ mod side_by_side;
 mod welch;
 
 use super::figures::NONE;
-use crate::analysis::{MetricAnalysis, WorkloadAnalysis};
 use crate::comparison::Design;
+use crate::findings::{MetricAnalysis, WorkloadAnalysis};
 use crate::statistics::Moments;
 use crate::{Analysis, Experiment};
 use sediment::error::{Error, ErrorKind, Result};

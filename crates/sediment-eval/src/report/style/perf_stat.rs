@@ -8,7 +8,7 @@ use super::super::text::aligned;
 use super::{
     builds, change, find, moments, name, nothing, per_cent, printed_p, unpaired_note, verdict_lines,
 };
-use crate::analysis::WorkloadAnalysis;
+use crate::findings::WorkloadAnalysis;
 use crate::statistics::multiplicity::benjamini_hochberg;
 use crate::statistics::{Effect, Moments};
 use crate::{Analysis, Experiment, MetricKind};

@@ -8,7 +8,7 @@ use super::super::document::Table;
 use super::super::figures::{NONE, p_value};
 use super::super::text::aligned;
 use super::{builds, change, find, moments, name, nothing, per_cent, verdict_lines};
-use crate::analysis::WorkloadAnalysis;
+use crate::findings::WorkloadAnalysis;
 use crate::{Analysis, MetricKind};
 use sediment::error::{Error, ErrorKind, Result};
 use sediment::escape;

@@ -5,7 +5,7 @@ use super::super::document::Table;
 use super::super::figures::{NONE, value};
 use super::super::text::aligned;
 use super::{builds, change, moments, name, nothing, per_cent, printed_p, unpaired_note, verdict_lines};
-use crate::analysis::WorkloadAnalysis;
+use crate::findings::WorkloadAnalysis;
 use crate::statistics::multiplicity::holm;
 use crate::{Analysis, MetricKind};
 use sediment::error::Result;

@@ -11,40 +11,24 @@ mod version2;
 mod words;
 mod write;
 
+use crate::skipped::{Reason, Skipped};
 pub use write::print;
 
 use super::dot::{self, Value};
 use super::{FunctionIndex, FunctionKey, LONGEST_NAME, Profile, acceptable};
-use crate::error::{Losses, Result};
+use crate::error::Result;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// The version that is written.
 pub const VERSION: u32 = 2;
 
-/// A function, or a cluster, whose name, DSO or file cannot stand in a profile. Its edges are counted apart.
-pub const UNACCEPTABLE_NAME: &str = "names that cannot stand in a profile";
-/// An edge with an end that was left out.
-pub const EDGE_WITHOUT_END: &str = "edges of functions that were left out";
-/// An attribute, given once or as a default, that a profile does not have.
-pub const FOREIGN_ATTRIBUTE: &str = "attributes that are no part of a profile";
-/// An attribute that a profile has, with a text that cannot stand in one.
-pub const UNACCEPTABLE_TEXT: &str = "attributes whose text cannot stand in a profile";
-/// A stub of the procedure linkage table that has no name.
-pub const UNRESOLVED_STUB: &str = "PLT stubs without a name";
-/// An edge between a function and the stub that leads to it.
-pub const STUB_OF_ITSELF: &str = "calls from a PLT stub to its own function";
-/// The share of the running time on an edge that gprof2dot wrote.
-pub const PERCENTAGE: &str = "percentages of running time";
-/// No loss, but to be said: no edge has a weight, so that all count the same.
-pub const NO_WEIGHTS: &str = "weights: this is a static graph that has none, and its edges are kept without";
-
-/// Reads a profile file of version 1 or 2. The ledger says what was left out, and [`NO_WEIGHTS`] where it applies.
+/// Reads a profile file of version 1 or 2. The ledger says what was left out, and [`Reason::NoWeights`] where it applies.
 ///
 /// # Errors
 /// With the line of what is no DOT, not directed, a number that is negative or none, an edge without a weight among others
 /// that have one, or a version that is newer than [`VERSION`].
-pub fn parse(bytes: &[u8]) -> Result<(Profile, Losses)> {
+pub fn parse(bytes: &[u8]) -> Result<(Profile, Skipped)> {
     let graph = dot::read(bytes, |value| version(value).map(|_| ()))?;
     let named = graph.of_graph(dot::Graphs::Sediment).map(version).transpose();
     match named.map_err(crate::Error::failed)? {
@@ -92,10 +76,10 @@ fn base_name(path: &[u8]) -> &[u8] {
 }
 
 /// A text that may stand in a profile; what may not is counted.
-fn accepted(text: &[u8], losses: &mut Losses) -> Option<String> {
+fn accepted(text: &[u8], losses: &mut Skipped) -> Option<String> {
     let kept = acceptable(text).map(str::to_owned);
     if kept.is_none() {
-        losses.add(UNACCEPTABLE_TEXT, 0, &example(text));
+        losses.add(Reason::UnacceptableText, 0, &example(text));
     }
     kept
 }

@@ -4,14 +4,12 @@
 //! The id of a node is its name with `@VERSION` behind it, the label of its first cluster its DSO, and the label of an edge its
 //! weight: a decimal share, or the lines of gprof2dot, `12.34%` and `567×`. PLT stubs stand in for what they lead to.
 
-use super::{
-    EDGE_WITHOUT_END, FOREIGN_ATTRIBUTE, NO_WEIGHTS, PERCENTAGE, Reading, STUB_OF_ITSELF, UNACCEPTABLE_NAME,
-    UNRESOLVED_STUB, base_name, example,
-};
-use crate::error::{Error, Losses, Result};
+use super::{Reading, base_name, example};
+use crate::error::{Error, Result};
 use crate::profile::arithmetic::{NumberFault, decimal, integer};
 use crate::profile::dot::{Edge, Edges, Graph, Graphs, Node, Nodes, Value};
 use crate::profile::{FunctionIndex, FunctionKey, Profile, SHARE_TOTAL, Unit, acceptable};
+use crate::skipped::{Reason, Skipped};
 use std::collections::HashMap;
 
 /// Decimal places of a share.
@@ -19,8 +17,8 @@ const PLACES: i64 = 15;
 const STUB: &[u8] = b"@plt";
 const UNRESOLVED: &[u8] = b"offset_0x";
 
-pub(super) fn read(graph: &Graph) -> Result<(Profile, Losses)> {
-    let (mut profile, mut losses) = (Profile::default(), Losses::default());
+pub(super) fn read(graph: &Graph) -> Result<(Profile, Skipped)> {
+    let (mut profile, mut losses) = (Profile::default(), Skipped::default());
     if graph.nodes.is_empty() {
         return Err(Error::at_line(1, "the graph has no functions").with_hint(
             "a profile without functions and without the attribute `sediment` is taken for damage",
@@ -38,7 +36,7 @@ pub(super) fn read(graph: &Graph) -> Result<(Profile, Losses)> {
         };
     } else if let Some(first) = graph.edges.first() {
         let name = example(&graph.nodes[first.tail as usize].id);
-        losses.add_many(NO_WEIGHTS, graph.edges.len() as u64, 0, &name);
+        losses.add_many(Reason::NoWeights, graph.edges.len() as u64, 0, &name);
     }
     profile.reserve_edges(graph.edges.len());
     for (number, edge) in graph.edges.iter().enumerate() {
@@ -46,12 +44,12 @@ pub(super) fn read(graph: &Graph) -> Result<(Profile, Losses)> {
         let amount = weight.unwrap_or(0);
         let (tail, head) = (&readings[edge.tail as usize], &readings[edge.head as usize]);
         let (Some(caller), Some(callee)) = (end(tail, &mut profile), end(head, &mut profile)) else {
-            losses.add(EDGE_WITHOUT_END, amount, &example(&graph.nodes[edge.tail as usize].id));
+            losses.add(Reason::EdgeWithoutEnd, amount, &example(&graph.nodes[edge.tail as usize].id));
             continue;
         };
         let through_stub = matches!(tail, Reading::Stub(_)) || matches!(head, Reading::Stub(_));
         if through_stub && caller == callee {
-            losses.add(STUB_OF_ITSELF, amount, &profile.key(caller).name);
+            losses.add(Reason::StubOfItself, amount, &profile.key(caller).name);
             continue;
         }
         profile.add_edge(caller, callee);
@@ -68,8 +66,8 @@ pub(super) fn read(graph: &Graph) -> Result<(Profile, Losses)> {
 }
 
 /// What a later version would keep is as foreign here as what no version knows.
-fn count_foreign(graph: &Graph, losses: &mut Losses) {
-    losses.add_many(FOREIGN_ATTRIBUTE, graph.foreign, 0, &example(&graph.first_foreign));
+fn count_foreign(graph: &Graph, losses: &mut Skipped) {
+    losses.add_many(Reason::ForeignAttribute, graph.foreign, 0, &example(&graph.first_foreign));
     let given = [
         (
             &graph.given_to_nodes[..],
@@ -85,7 +83,7 @@ fn count_foreign(graph: &Graph, losses: &mut Losses) {
     ];
     for (counts, own, spelling) in given {
         for (place, count) in counts.iter().enumerate().filter(|(place, _)| !own.contains(place)) {
-            losses.add_many(FOREIGN_ATTRIBUTE, *count, 0, spelling(place));
+            losses.add_many(Reason::ForeignAttribute, *count, 0, spelling(place));
         }
     }
 }
@@ -94,7 +92,7 @@ fn count_foreign(graph: &Graph, losses: &mut Losses) {
 fn read_clusters<'g>(
     graph: &'g Graph,
     profile: &mut Profile,
-    losses: &mut Losses,
+    losses: &mut Skipped,
 ) -> HashMap<u32, Option<&'g [u8]>> {
     let mut dsos = HashMap::new();
     for cluster in graph.clusters() {
@@ -104,7 +102,7 @@ fn read_clusters<'g>(
             Some(text) => {
                 profile.cluster_mut(text);
             }
-            None => losses.add(UNACCEPTABLE_NAME, 0, &example(dso)),
+            None => losses.add(Reason::UnacceptableName, 0, &example(dso)),
         }
         dsos.insert(cluster, acceptable(dso).map(|_| dso));
     }
@@ -115,7 +113,7 @@ fn read_nodes(
     graph: &Graph,
     dsos: &HashMap<u32, Option<&[u8]>>,
     profile: &mut Profile,
-    losses: &mut Losses,
+    losses: &mut Skipped,
 ) -> Vec<Reading> {
     // The one DSO that defines a name; None where several do.
     let mut defining: HashMap<&[u8], Option<&[u8]>> = HashMap::new();
@@ -142,8 +140,8 @@ fn read_nodes(
                 readings.push(Reading::Function(profile.function(key)));
             }
             None => {
-                let example = graph.lost_name(name, node.offset, losses.items(UNACCEPTABLE_NAME));
-                losses.add(UNACCEPTABLE_NAME, 0, &example);
+                let example = graph.lost_name(name, node.offset, losses.items(Reason::UnacceptableName));
+                losses.add(Reason::UnacceptableName, 0, &example);
                 readings.push(Reading::LeftOut);
             }
         }
@@ -151,12 +149,12 @@ fn read_nodes(
     for (node, reading) in graph.nodes.iter().zip(&mut readings).filter(|(node, _)| is_stub(node)) {
         let name = name_of(node);
         if name.starts_with(UNRESOLVED) {
-            losses.add(UNRESOLVED_STUB, 0, &example(name));
+            losses.add(Reason::UnresolvedStub, 0, &example(name));
             continue;
         }
         match FunctionKey::new(defining.get(name).copied().flatten(), name, None) {
             Some(key) => *reading = Reading::Stub(Box::new(key)),
-            None => losses.add(UNACCEPTABLE_NAME, 0, &example(name)),
+            None => losses.add(Reason::UnacceptableName, 0, &example(name)),
         }
     }
     readings
@@ -189,7 +187,7 @@ struct Weights {
     of_edges: Vec<u128>,
 }
 
-fn read_weights(graph: &Graph, losses: &mut Losses) -> Result<Weights> {
+fn read_weights(graph: &Graph, losses: &mut Skipped) -> Result<Weights> {
     let mut weights = Weights { unit: None, sum: 0, of_edges: Vec::new() };
     let mut bare: Option<&Edge> = None;
     for edge in &graph.edges {
@@ -217,7 +215,7 @@ fn read_weights(graph: &Graph, losses: &mut Losses) -> Result<Weights> {
 }
 
 /// The weight that an edge's label gives, if the label gives more than a percentage.
-fn read_label(graph: &Graph, label: &Value, losses: &mut Losses) -> Result<Option<(Unit, u128)>> {
+fn read_label(graph: &Graph, label: &Value, losses: &mut Skipped) -> Result<Option<(Unit, u128)>> {
     let fault = |fault: NumberFault| {
         graph.error(label.offset, format!("the label of an edge {}", fault.message())).with_found(&label.text)
     };
@@ -230,7 +228,7 @@ fn read_label(graph: &Graph, label: &Value, losses: &mut Losses) -> Result<Optio
     for line in lines(&label.text).filter(|line| !line.is_empty()) {
         if let Some(percentage) = line.strip_suffix(b"%") {
             decimal(percentage, 0).map_err(fault)?;
-            losses.add(PERCENTAGE, 0, &example(line));
+            losses.add(Reason::Percentage, 0, &example(line));
         } else if let (Some(calls), None) = (calls_of(line), count) {
             count = Some(integer(calls).map_err(fault)?);
         } else {

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Version 2: identity and weights stand in attributes, and an id is never taken apart.
 
-use super::{
-    EDGE_WITHOUT_END, FOREIGN_ATTRIBUTE, LIST_SEPARATOR, NO_WEIGHTS, UNACCEPTABLE_NAME, UNACCEPTABLE_TEXT,
-    accepted, base_name, example, words,
-};
-use crate::error::{Error, Losses, Result};
+use super::{LIST_SEPARATOR, accepted, base_name, example, words};
+use crate::error::{Error, Result};
 use crate::profile::arithmetic::{NumberFault, decimal, integer, scaled};
 use crate::profile::dot::{Edge, Edges, Graph, Graphs, Node, Nodes, Value};
 use crate::profile::{
     EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Millionths, Profile, Unit, acceptable,
 };
+use crate::skipped::{Reason, Skipped};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
@@ -20,9 +18,9 @@ const PLACES: i64 = 6;
 const SHARE_PLACES: i64 = 15;
 const SHARE: u128 = crate::profile::SHARE_TOTAL;
 
-pub(super) fn read(graph: &Graph) -> Result<(Profile, Losses)> {
-    let mut losses = Losses::default();
-    losses.add_many(FOREIGN_ATTRIBUTE, graph.foreign, 0, &example(&graph.first_foreign));
+pub(super) fn read(graph: &Graph) -> Result<(Profile, Skipped)> {
+    let mut losses = Skipped::default();
+    losses.add_many(Reason::ForeignAttribute, graph.foreign, 0, &example(&graph.first_foreign));
     let reader = Reader { graph };
     let mut profile = reader.header(&mut losses)?;
     reader.clusters(&mut profile, &mut losses)?;
@@ -104,12 +102,12 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn header(&self, losses: &mut Losses) -> Result<Profile> {
+    fn header(&self, losses: &mut Skipped) -> Result<Profile> {
         let given = |attribute| self.graph.of_graph(attribute);
         // On the graph itself these are a title; clusters inherit them.
         for attribute in [Graphs::Label, Graphs::BuildId, Graphs::Package] {
             if given(attribute).is_some() {
-                losses.add(FOREIGN_ATTRIBUTE, 0, Graphs::spelling(attribute as usize));
+                losses.add(Reason::ForeignAttribute, 0, Graphs::spelling(attribute as usize));
             }
         }
         let mut list = |value: Option<&Value>| -> BTreeSet<String> {
@@ -141,11 +139,11 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn clusters(&self, profile: &mut Profile, losses: &mut Losses) -> Result<()> {
+    fn clusters(&self, profile: &mut Profile, losses: &mut Skipped) -> Result<()> {
         for number in self.graph.clusters() {
             let label = self.label(number);
             let Some(dso) = acceptable(&label) else {
-                losses.add(UNACCEPTABLE_NAME, 0, &example(&label));
+                losses.add(Reason::UnacceptableName, 0, &example(&label));
                 continue;
             };
             let cluster = profile.cluster_mut(dso);
@@ -153,7 +151,7 @@ impl Reader<'_, '_> {
             if let Some(value) = given(Graphs::BuildId) {
                 match build_id(&value.text) {
                     Some(id) => agree(self, &mut cluster.build_id, id, value, "build_id")?,
-                    None => losses.add(UNACCEPTABLE_TEXT, 0, &example(&value.text)),
+                    None => losses.add(Reason::UnacceptableText, 0, &example(&value.text)),
                 }
             }
             if let Some(value) = given(Graphs::Package) {
@@ -165,7 +163,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    fn nodes(&self, profile: &mut Profile, losses: &mut Losses) -> Result<Vec<Option<FunctionIndex>>> {
+    fn nodes(&self, profile: &mut Profile, losses: &mut Skipped) -> Result<Vec<Option<FunctionIndex>>> {
         let labels: HashMap<u32, Cow<[u8]>> =
             self.graph.clusters().map(|cluster| (cluster, self.label(cluster))).collect();
         let mut functions = Vec::with_capacity(self.graph.nodes.len());
@@ -184,8 +182,8 @@ impl Reader<'_, '_> {
                 (None, listed) => listed.map(|label| &**label),
             };
             let Some(key) = FunctionKey::new(dso, name, file) else {
-                let example = self.graph.lost_name(name, node.offset, losses.items(UNACCEPTABLE_NAME));
-                losses.add(UNACCEPTABLE_NAME, facts.samples.unwrap_or(0), &example);
+                let example = self.graph.lost_name(name, node.offset, losses.items(Reason::UnacceptableName));
+                losses.add(Reason::UnacceptableName, facts.samples.unwrap_or(0), &example);
                 functions.push(None);
                 continue;
             };
@@ -206,7 +204,7 @@ impl Reader<'_, '_> {
         Ok(functions)
     }
 
-    fn facts(&self, node: &Node, unit: Unit, losses: &mut Losses) -> Result<FunctionFacts> {
+    fn facts(&self, node: &Node, unit: Unit, losses: &mut Skipped) -> Result<FunctionFacts> {
         let given = |attribute| self.graph.of_node(node, attribute);
         Ok(FunctionFacts {
             size: self.small_integer(given(Nodes::Size), "size")?,
@@ -224,7 +222,7 @@ impl Reader<'_, '_> {
         &self,
         functions: &[Option<FunctionIndex>],
         profile: &mut Profile,
-        losses: &mut Losses,
+        losses: &mut Skipped,
     ) -> Result<()> {
         profile.reserve_edges(self.graph.edges.len());
         let mut bare = None;
@@ -242,7 +240,7 @@ impl Reader<'_, '_> {
             let (tail, head) = (functions[edge.tail as usize], functions[edge.head as usize]);
             let (Some(caller), Some(callee)) = (tail, head) else {
                 let name = example(&self.graph.nodes[edge.tail as usize].id);
-                losses.add(EDGE_WITHOUT_END, facts.count.unwrap_or(0), &name);
+                losses.add(Reason::EdgeWithoutEnd, facts.count.unwrap_or(0), &name);
                 continue;
             };
             let unit = profile.unit;
@@ -260,7 +258,7 @@ impl Reader<'_, '_> {
             (Some(edge), _) if labelled => Err(without_weight(self.graph, edge)),
             (_, Some(first)) if !weighted => {
                 let name = example(&self.graph.nodes[first.tail as usize].id);
-                losses.add_many(NO_WEIGHTS, self.graph.edges.len() as u64, 0, &name);
+                losses.add_many(Reason::NoWeights, self.graph.edges.len() as u64, 0, &name);
                 Ok(())
             }
             _ => Ok(()),

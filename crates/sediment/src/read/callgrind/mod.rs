@@ -15,6 +15,7 @@ use super::{
     DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input,
 };
 use crate::error::{Error, Result};
+use crate::skipped::{Amount, Nowhere, Reason};
 use memchr::memchr;
 use names::{Function, Functions, Names};
 use tally::{Calls, Tally};
@@ -27,20 +28,6 @@ pub const READER: Reader = Reader {
     read,
     replay: None,
 };
-
-/// Calls or costs of code that has no symbol: a stripped object, a stub, generated code.
-pub const NO_SYMBOL: &str = "calls from or to code without a symbol";
-/// The frames under main, to which valgrind gives one name for all.
-pub const BELOW_MAIN: &str = "calls from or to \"(below main)\", which is no function";
-/// The own cost of both.
-pub const COST_WITHOUT_FUNCTION: &str = "own cost of code that has no name of a function";
-/// Objects whose path is not UTF-8.
-pub const NOT_UTF8: &str = "calls from or to an object whose path is not UTF-8";
-/// Lines `word=…` that are no part of the format.
-pub const UNKNOWN_LINES: &str = "lines of a kind that the callgrind format does not know";
-
-/// `calls=0`.
-pub const UNCOUNTED: &str = "calls that are counted as 0";
 
 const SIBLINGS: &str = "valgrind may have written the profile to files beside this one: NAME.1, NAME.2 for dumps, \
                         NAME-01, NAME-02 for threads; import those instead";
@@ -453,13 +440,13 @@ impl<'a> Parser<'a> {
             ..Recording::default()
         };
         recording.losses.add_many(
-            UNKNOWN_LINES,
+            Reason::UnknownLine,
             self.unknown_lines,
             0,
             &String::from_utf8_lossy(self.unknown_example),
         );
         if !self.by_callgrind {
-            recording.losses.add_many(UNCOUNTED, self.uncounted, 0, "");
+            recording.losses.add_many(Reason::UncountedCall, self.uncounted, 0, "");
         }
         let places = Places::of(&self.functions, &self.objects, &self.files, &mut recording);
         places.add_costs(&self.functions, &mut recording);
@@ -473,7 +460,7 @@ impl<'a> Parser<'a> {
 }
 
 /// The place of each function that ran, or why it has none.
-struct Places(Vec<std::result::Result<PlaceId, &'static str>>);
+struct Places(Vec<std::result::Result<PlaceId, Reason>>);
 
 impl Places {
     fn of<'a>(
@@ -482,7 +469,7 @@ impl Places {
         files: &Names<'a>,
         recording: &mut Recording,
     ) -> Self {
-        let dsos: Vec<std::result::Result<Option<DsoId>, &'static str>> = objects
+        let dsos: Vec<std::result::Result<Option<DsoId>, Reason>> = objects
             .texts()
             .iter()
             .map(|path| match (known(path), std::str::from_utf8(path)) {
@@ -490,7 +477,7 @@ impl Places {
                 (true, Ok(path)) => {
                     Ok(Some(recording.dso(RecordedDso { path: path.to_owned(), build_id: None })))
                 }
-                (true, Err(_)) => Err(NOT_UTF8),
+                (true, Err(_)) => Err(Reason::NotUtf8End),
             })
             .collect();
         let count = functions.all().len();
@@ -501,17 +488,23 @@ impl Places {
         let mut place_of = |function: &Function<'_>| {
             let name = names::function_name(function.name);
             if names::is_below_main(name) {
-                return Err(BELOW_MAIN);
+                return Err(Reason::BelowMain);
             }
             if !known(name) || names::is_address(name) {
-                return Err(NO_SYMBOL);
+                return Err(Reason::NamelessEnd);
             }
             let dso = dsos[function.object as usize]?;
             let file = base_names[function.file as usize].map(<[u8]>::to_vec);
             Ok(recording.place(Place { dso, spot: Spot::Symbol { name: name.to_vec(), file } }))
         };
         // A name that was only mentioned as the aim of a jump is no place.
-        Self(functions.all().iter().map(|f| if f.ran { place_of(f) } else { Err(NO_SYMBOL) }).collect())
+        Self(
+            functions
+                .all()
+                .iter()
+                .map(|f| if f.ran { place_of(f) } else { Err(Reason::NamelessEnd) })
+                .collect(),
+        )
     }
 
     fn add_costs(&self, functions: &Functions<'_>, recording: &mut Recording) {
@@ -520,7 +513,7 @@ impl Places {
                 Ok(place) => recording.add_samples(*place, function.cost),
                 Err(_) => {
                     let example = format!("{} in line {}", example(function.name), function.line);
-                    recording.losses.add(COST_WITHOUT_FUNCTION, function.cost, &example);
+                    recording.losses.add(Nowhere::Nameless.of(Amount::OwnCost), function.cost, &example);
                 }
             }
         }

@@ -18,6 +18,7 @@ use super::{
     TransferKind,
 };
 use crate::error::{Error, Result};
+use crate::skipped::Reason;
 use blocks::Blocks;
 use log::Event;
 use objects::{Found, Objects};
@@ -31,15 +32,6 @@ pub const READER: Reader = Reader {
     read,
     replay: Some(Replay { whole: true, steps }),
 };
-
-/// Blocks of code that belongs to no file: made while the program ran, or valgrind's own.
-pub const NO_OBJECT: &str = "blocks at an address of no program or library that the log names";
-/// Blocks of files whose path is not UTF-8.
-pub const NOT_UTF8: &str = "blocks of a program or library whose path is not UTF-8";
-/// Logs that were recorded with valgrind's own default.
-pub const CHASED: &str = "runs of small functions, as valgrind joined their blocks to their callers' (record with --vex-guest-chase=no)";
-/// Logs of programs that were killed.
-pub const NO_END: &str = "the end of the run, as the log says no exit code";
 
 /// How to record what this reads.
 const COMMAND: &str = "valgrind --tool=lackey --trace-superblocks=yes --vex-guest-chase=no --trace-sched=yes -v -v \
@@ -72,11 +64,13 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     recording.arch = known.arch;
     recording.total = u128::from(runs.saturating_sub(blocks.starts()));
     recording.seen = format!("{runs} blocks run, {} different", recording.places().len());
-    for (reason, count) in [(NO_OBJECT, unplaced.no_object), (NOT_UTF8, unplaced.not_utf8)] {
+    for (reason, count) in
+        [(Reason::UnnamedBlock, unplaced.no_object), (Reason::NotUtf8Block, unplaced.not_utf8)]
+    {
         recording.losses.add_many(reason, count, u128::from(count), "");
     }
-    recording.losses.add_many(CHASED, u64::from(known.chased), 0, "");
-    recording.losses.add_many(NO_END, u64::from(!known.ended), 0, "");
+    recording.losses.add_many(Reason::ChasedRun, u64::from(known.chased), 0, "");
+    recording.losses.add_many(Reason::NoEnd, u64::from(!known.ended), 0, "");
     blocks.put_into(&mut recording);
     if recording.places().is_empty() {
         return Err(Error::failed(
@@ -236,11 +230,8 @@ impl Blocks {
             }
             match (place(from), place(to)) {
                 (Ok(from), Ok(to)) => recording.add_transfer(from, to, TransferKind::Branch, count),
-                _ => recording.losses.add(LOST_PASSAGES, count, ""),
+                _ => recording.losses.add(Reason::UnnamedPassage, count, ""),
             }
         }
     }
 }
-
-/// Passages with an end that is no place.
-pub const LOST_PASSAGES: &str = "passages from or to blocks of no known program or library";

@@ -4,13 +4,14 @@
 //! once for each.
 
 use super::attribute::{Attribute, Evidence};
-use super::mappings::{Nowhere, SpaceId, Where};
-use super::records::{Branch, BranchType, Mode, Sample, When, Words, kind};
+use super::mappings::{SpaceId, When, Where};
+use super::records::{Branch, BranchType, Mode, Sample, Words, kind};
 use super::stream::{Batch, on_all_cores, workers};
 use super::survey::Survey;
 use super::table::{Key, Kind, Table};
 use crate::error::Result;
 use crate::read::{DsoId, Input, Place, PlaceId, RecordedDso, Recording, Spot, TransferKind};
+use crate::skipped::{Amount, Nowhere, Reason, both};
 
 /// What was met of the samples.
 #[derive(Debug, Default)]
@@ -68,18 +69,13 @@ impl Seen {
     }
 
     fn tell_losses(&self, recording: &mut Recording) {
-        for (kind, name) in BranchType::NO_CALLS {
+        for (kind, why) in BranchType::NO_CALLS {
             let count = self.no_calls[kind as usize];
-            recording.losses.add_many(
-                &format!("branches that are no calls: {name}"),
-                count,
-                u128::from(count),
-                "",
-            );
+            recording.losses.add_many(Reason::NoCall(why), count, u128::from(count), "");
         }
-        recording.losses.add_many("samples of a guest system", self.of_guests, 0, "");
+        recording.losses.add_many(Reason::GuestSample, self.of_guests, 0, "");
         let (samples, cost) = self.system;
-        recording.losses.add_many("own cost in the kernel, a hypervisor or a guest", samples, cost, "");
+        recording.losses.add_many(Nowhere::System.of(Amount::OwnCost), samples, cost, "");
     }
 }
 
@@ -225,7 +221,7 @@ struct Places<'a> {
 }
 
 /// What an address is, or why it is nothing.
-type Found = std::result::Result<PlaceId, &'static str>;
+type Found = std::result::Result<PlaceId, Nowhere>;
 
 /// The DSO that a mapped file is: its build-id comes with the mapping or from the table of the file.
 pub(super) fn recorded_dso(survey: &Survey, file: super::mappings::FileId) -> Option<RecordedDso> {
@@ -260,7 +256,7 @@ impl<'a> Places<'a> {
                 addresses.iter().map(|address| self.find(space, *address, recording)).collect();
             let at = |address: u64| match addresses.binary_search(&address) {
                 Ok(index) => found[index],
-                Err(_) => Err(Nowhere::Unmapped.reason()),
+                Err(_) => Err(Nowhere::Unmapped),
             };
             for (key, count) in of_space {
                 self.settle_one(*key, *count, &at, recording);
@@ -272,17 +268,17 @@ impl<'a> Places<'a> {
     fn find(&mut self, space: SpaceId, address: u64, recording: &mut Recording) -> Found {
         // Branches without one end have 0 there; nothing is ever mapped so low.
         if address == 0 {
-            return Err("without an address");
+            return Err(Nowhere::NoAddress);
         }
         let (file, offset) = match self.survey.spaces.find(space, address) {
             Where::File { file, offset } => (file, offset),
-            Where::Nowhere(why) => return Err(why.reason()),
+            Where::Nowhere(why) => return Err(why),
         };
         let slot = &mut self.dsos[file.index()];
         if slot.is_none() {
             *slot = recorded_dso(self.survey, file).map(|dso| recording.dso(dso));
         }
-        let Some(dso) = *slot else { return Err("in a file whose name is not UTF-8") };
+        let Some(dso) = *slot else { return Err(Nowhere::NotUtf8) };
         Ok(recording.place(Place { dso: Some(dso), spot: Spot::FileOffset(offset) }))
     }
 
@@ -292,7 +288,7 @@ impl<'a> Places<'a> {
             Kind::Own => {
                 match at(key.from) {
                     Ok(place) => recording.add_samples(place, weight),
-                    Err(why) => recording.losses.add(&format!("own cost of samples {why}"), weight, ""),
+                    Err(why) => recording.losses.add(why.of(Amount::SampleCost), weight, ""),
                 }
                 return;
             }
@@ -303,16 +299,15 @@ impl<'a> Places<'a> {
         };
         recording.total = recording.total.saturating_add(weight);
         // A call in a stack weighs its samples' periods, and how many there were is not kept.
-        let (what, items) = match self.survey.evidence {
-            Evidence::BranchStacks | Evidence::SingleBranches => ("branches", count),
-            _ => ("calls", 1),
+        let (amount, items) = match self.survey.evidence {
+            Evidence::BranchStacks | Evidence::SingleBranches => (Amount::Branches, count),
+            _ => (Amount::Calls, 1),
         };
-        let lost = match (at(key.from), at(key.to)) {
-            _ if key.from == 0 || key.to == 0 => format!("{what} without an address"),
-            (Ok(from), Ok(to)) => return recording.add_transfer(from, to, kind, weight),
-            (Err(why), _) => format!("{what} {why} (from there)"),
-            (_, Err(why)) => format!("{what} {why} (to there)"),
+        let reason = match both(amount, at(key.from), at(key.to)) {
+            _ if key.from == 0 || key.to == 0 => Nowhere::NoAddress.of(amount),
+            Ok((from, to)) => return recording.add_transfer(from, to, kind, weight),
+            Err(reason) => reason,
         };
-        recording.losses.add_many(&lost, items, weight, "");
+        recording.losses.add_many(reason, items, weight, "");
     }
 }

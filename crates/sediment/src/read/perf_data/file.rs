@@ -4,7 +4,7 @@
 
 use super::attribute::Attribute;
 use super::cursor::Cursor;
-use super::records::{Record, id_of, kind};
+use super::records::{Events, Record, build_id, kind};
 use super::stream::{Batch, Stream};
 use crate::error::{Error, Result};
 use crate::read::{Input, input};
@@ -27,30 +27,6 @@ mod feature {
 /// Whether this is a perf.data file of either byte order.
 pub(super) fn recognises(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC_LITTLE_ENDIAN) || bytes.starts_with(MAGIC_BIG_ENDIAN)
-}
-
-/// The events of a recording.
-#[derive(Debug, Default)]
-pub(super) struct Events {
-    pub(super) attributes: Vec<Attribute>,
-    /// Which event a record's id belongs to, as an index into `attributes`.
-    by_id: HashMap<u64, usize>,
-}
-
-impl Events {
-    /// The index of the event that a record belongs to.
-    pub(super) fn index_of(&self, kind: u32, body: Cursor) -> usize {
-        if self.attributes.len() == 1 {
-            return 0;
-        }
-        let id = id_of(&self.attributes[0], kind, body);
-        id.and_then(|id| self.by_id.get(&id)).copied().unwrap_or(0)
-    }
-
-    /// The event that a record belongs to.
-    pub(super) fn of(&self, kind: u32, body: Cursor) -> &Attribute {
-        &self.attributes[self.index_of(kind, body)]
-    }
 }
 
 /// A perf.data file, its records still to be read.
@@ -336,35 +312,4 @@ fn string<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8]> {
     let offset = cursor.offset();
     let bytes = cursor.bytes(u64::from(length), "a string")?;
     Ok(Cursor::new(bytes, offset, false).rest_as_string())
-}
-
-/// A build-id in hex. Without a size it fills 20 bytes, and a shorter one (MD5, or 8 bytes) is followed by zeros.
-pub(super) fn build_id(bytes: &[u8], size: Option<u8>) -> Option<String> {
-    let known = match size {
-        Some(size) => bytes.get(..usize::from(size).min(bytes.len()))?,
-        None => {
-            let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-            let length = [8, 16].into_iter().find(|length| used <= *length).unwrap_or(bytes.len());
-            bytes.get(..length)?
-        }
-    };
-    let says_something = known.iter().any(|byte| *byte != 0);
-    says_something.then(|| known.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::build_id;
-
-    #[test]
-    fn build_ids_lose_what_fills_them_up() {
-        let mut bytes = [0u8; 20];
-        assert_eq!(build_id(&bytes, None), None);
-        bytes[..8].copy_from_slice(&[0x57, 0x2a, 0xc7, 0x24, 0x87, 0xae, 0x19, 0x66]);
-        assert_eq!(build_id(&bytes, None).as_deref(), Some("572ac72487ae1966"));
-        assert_eq!(build_id(&bytes, Some(8)).as_deref(), Some("572ac72487ae1966"));
-        assert_eq!(build_id(&bytes, Some(255)).map(|id| id.len()), Some(40));
-        bytes[19] = 1;
-        assert_eq!(build_id(&bytes, None).map(|id| id.len()), Some(40));
-    }
 }

@@ -10,8 +10,8 @@
 //! unmapping. Neither a fork nor a new space copies anything: what both have in common becomes a layer under each. Layers of
 //! like size are made one, as in a log-structured merge tree, so that an address is found through few of them.
 
-use super::records::When;
 use crate::error::{Error, Result};
+use crate::skipped::Nowhere;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -19,6 +19,13 @@ use std::sync::Arc;
 /// harm, in which every one of thousands of processes forks from a pile of its own, needs more.
 const COPIES: usize = 1 << 19;
 const COPIES_PER_MAPPING: usize = 24;
+
+/// When a record was written: by its time (0 where it has none), then by its place among the records.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct When {
+    pub(super) time: u64,
+    pub(super) sequence: u64,
+}
 
 /// A file as it was mapped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -80,29 +87,6 @@ pub(super) enum Where {
         offset: u64,
     },
     Nowhere(Nowhere),
-}
-
-/// Why an address is no byte of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Nowhere {
-    Kernel,
-    /// Code that the kernel maps into every process.
-    Vdso,
-    /// Code that was made while the program ran, or other memory that no file holds.
-    NoFile,
-    Unmapped,
-}
-
-impl Nowhere {
-    /// The reason in a ledger.
-    pub(super) fn reason(self) -> &'static str {
-        match self {
-            Nowhere::Kernel => "in the kernel",
-            Nowhere::Vdso => "in the [vdso], which belongs to the kernel",
-            Nowhere::NoFile => "in code that no file holds (compiled while running, or anonymous)",
-            Nowhere::Unmapped => "at an address that was not mapped when it ran",
-        }
-    }
 }
 
 /// The address spaces of all processes.
@@ -222,7 +206,7 @@ impl Spaces {
         match self.files.kinds[visible.file.index()] {
             FileKind::File => Where::File { file: visible.file, offset: address.wrapping_add(visible.shift) },
             FileKind::Vdso => Where::Nowhere(Nowhere::Vdso),
-            FileKind::None => Where::Nowhere(Nowhere::NoFile),
+            FileKind::None => Where::Nowhere(Nowhere::AnonymousCode),
         }
     }
 

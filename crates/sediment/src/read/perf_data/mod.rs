@@ -24,6 +24,7 @@ mod unpack;
 
 use super::{Input, Reader, Recording, Replay, Settings};
 use crate::error::{Error, Result};
+use crate::skipped::Reason;
 use attribute::Evidence;
 use survey::Survey;
 
@@ -58,7 +59,7 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     let seen = count::count(&survey, input, &mut recording)?;
     if seen.passages == 0 && survey.evidence == Evidence::CallChains && !recording.samples().is_empty() {
         (what, unknown) = ("samples", " without callers or call counts or time order");
-        recording.losses.add_many(NO_CALLERS, seen.samples, 0, "");
+        recording.losses.add_many(Reason::NoCallers, seen.samples, 0, "");
     } else if seen.passages == 0 && survey.evidence != Evidence::Places {
         return Err(Error::failed(format!(
             "none of the {} samples of this perf.data holds a {}",
@@ -67,19 +68,15 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
         ))
         .with_hint(HOW_TO_RECORD));
     }
-    recording.losses.add_many("records that the kernel had no room for", survey.lost, 0, "");
+    recording.losses.add_many(Reason::LostRecord, survey.lost, 0, "");
     for (name, samples) in survey.not_read() {
-        recording.losses.add_many("samples of other events", samples, 0, name);
+        recording.losses.add_many(Reason::OtherEvent, samples, 0, name);
     }
     recording.source = format!("perf {what} ({}){unknown}", survey.event_names());
     recording.arch = survey.file.arch.clone();
     recording.seen = format!("{} samples, {} {passages}", seen.samples, seen.passages);
     Ok(recording)
 }
-
-/// Where no call stack holds a caller.
-const NO_CALLERS: &str = "callers, as no call stack holds one: the program keeps no frame pointers; compile it with \
-                          -fno-omit-frame-pointer, or record with --call-graph dwarf and import what perf script prints";
 
 const HOW_TO_RECORD: &str = "record with: perf record -e branches:u -j any_call,u -- PROGRAM; where the machine has no branch \
                              records (most virtual machines), with: perf record -e cpu-clock:u --call-graph fp -- PROGRAM, or \

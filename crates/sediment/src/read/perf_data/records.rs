@@ -3,9 +3,10 @@
 
 use super::attribute::{Attribute, branch_sample_type, sample_type};
 use super::cursor::Cursor;
-use super::file::{Events, build_id};
 use super::mappings::{Change, MappedFile, Mapping};
 use crate::error::{Error, Result};
+use crate::skipped::NoCall;
+use std::collections::HashMap;
 
 /// PERF_RECORD_*: those of the kernel below 64, those of perf itself from 64 on.
 pub(super) mod kind {
@@ -24,13 +25,6 @@ pub(super) mod kind {
     pub(crate) const HEADER_FEATURE: u32 = 80;
     pub(crate) const COMPRESSED: u32 = 81;
     pub(crate) const COMPRESSED2: u32 = 83;
-}
-
-/// When a record was written: by its time (0 where it has none), then by its place among the records.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct When {
-    pub(super) time: u64,
-    pub(super) sequence: u64,
 }
 
 /// Size in bytes of the head of a record.
@@ -156,8 +150,32 @@ const MODE_HYPERVISOR: u16 = 3;
 const MODE_GUEST_KERNEL: u16 = 4;
 const MODE_GUEST_USER: u16 = 5;
 
+/// The events of a recording.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    pub(super) attributes: Vec<Attribute>,
+    /// Which event a record's id belongs to, as an index into `attributes`.
+    pub(super) by_id: HashMap<u64, usize>,
+}
+
+impl Events {
+    /// The index of the event that a record belongs to.
+    pub(super) fn index_of(&self, kind: u32, body: Cursor) -> usize {
+        if self.attributes.len() == 1 {
+            return 0;
+        }
+        let id = id_of(&self.attributes[0], kind, body);
+        id.and_then(|id| self.by_id.get(&id)).copied().unwrap_or(0)
+    }
+
+    /// The event that a record belongs to.
+    pub(super) fn of(&self, kind: u32, body: Cursor) -> &Attribute {
+        &self.attributes[self.index_of(kind, body)]
+    }
+}
+
 /// The event that a record belongs to, by the id in it. perf gives all events an id at the same place when there are several.
-pub(super) fn id_of(first: &Attribute, kind: u32, body: Cursor) -> Option<u64> {
+fn id_of(first: &Attribute, kind: u32, body: Cursor) -> Option<u64> {
     let sample = kind == kind::SAMPLE;
     if first.has(sample_type::IDENTIFIER) {
         if sample { body.clone().u64("").ok() } else { word_before_end(body, 1) }
@@ -332,17 +350,17 @@ pub(super) enum BranchType {
 impl BranchType {
     pub(super) const COUNT: usize = 11;
 
-    /// All that are no calls, with their names in the ledger.
-    pub(super) const NO_CALLS: [(Self, &'static str); 9] = [
-        (Self::ConditionalJump, "conditional jumps"),
-        (Self::Jump, "jumps"),
-        (Self::IndirectJump, "indirect jumps"),
-        (Self::Return, "returns"),
-        (Self::SystemCall, "system calls and returns from them"),
-        (Self::Interrupt, "interrupts, faults and returns from them"),
-        (Self::Aborted, "transaction aborts"),
-        (Self::WrongPath, "on a path that the processor tried and gave up"),
-        (Self::Other, "of another type"),
+    /// All that are no calls, with the reason in the ledger.
+    pub(super) const NO_CALLS: [(Self, NoCall); 9] = [
+        (Self::ConditionalJump, NoCall::ConditionalJump),
+        (Self::Jump, NoCall::Jump),
+        (Self::IndirectJump, NoCall::IndirectJump),
+        (Self::Return, NoCall::Return),
+        (Self::SystemCall, NoCall::SystemCall),
+        (Self::Interrupt, NoCall::Interrupt),
+        (Self::Aborted, NoCall::Aborted),
+        (Self::WrongPath, NoCall::WrongPath),
+        (Self::Other, NoCall::Other),
     ];
 
     /// PERF_BR_*. What lies beyond 15 (faults, the debug state) stands in a field of its own and is never a call.
@@ -420,5 +438,36 @@ impl<'a> Branches<'a> {
                 Branch { from: u64::from_le_bytes(from), to: u64::from_le_bytes(to), kind }
             })
         })
+    }
+}
+
+/// A build-id in hex. Without a size it fills 20 bytes, and a shorter one (MD5, or 8 bytes) is followed by zeros.
+pub(super) fn build_id(bytes: &[u8], size: Option<u8>) -> Option<String> {
+    let known = match size {
+        Some(size) => bytes.get(..usize::from(size).min(bytes.len()))?,
+        None => {
+            let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            let length = [8, 16].into_iter().find(|length| used <= *length).unwrap_or(bytes.len());
+            bytes.get(..length)?
+        }
+    };
+    let says_something = known.iter().any(|byte| *byte != 0);
+    says_something.then(|| known.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::build_id;
+
+    #[test]
+    fn build_ids_lose_what_fills_them_up() {
+        let mut bytes = [0u8; 20];
+        assert_eq!(build_id(&bytes, None), None);
+        bytes[..8].copy_from_slice(&[0x57, 0x2a, 0xc7, 0x24, 0x87, 0xae, 0x19, 0x66]);
+        assert_eq!(build_id(&bytes, None).as_deref(), Some("572ac72487ae1966"));
+        assert_eq!(build_id(&bytes, Some(8)).as_deref(), Some("572ac72487ae1966"));
+        assert_eq!(build_id(&bytes, Some(255)).map(|id| id.len()), Some(40));
+        bytes[19] = 1;
+        assert_eq!(build_id(&bytes, None).map(|id| id.len()), Some(40));
     }
 }

@@ -6,8 +6,8 @@
 
 use super::attribute::Evidence;
 use super::count::recorded_dso;
-use super::mappings::{SpaceId, Where};
-use super::records::{Mode, Record, Sample, When, kind};
+use super::mappings::{SpaceId, When, Where};
+use super::records::{Mode, Record, Sample, kind};
 use super::stream::in_order;
 use super::survey::Survey;
 use crate::counts::written_table;

@@ -5,8 +5,8 @@
 use super::attribute::Evidence;
 use super::cursor::Cursor;
 use super::file::PerfFile;
-use super::mappings::{Change, Spaces};
-use super::records::{Record, When, kind};
+use super::mappings::{Change, Spaces, When};
+use super::records::{Record, kind};
 use super::stream::{Batch, on_all_cores, workers};
 use crate::error::{Error, Result};
 use crate::read::Input;

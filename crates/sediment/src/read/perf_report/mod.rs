@@ -14,6 +14,7 @@ mod table;
 use super::numbers::decimal;
 use super::{Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input};
 use crate::error::{Error, Result};
+use crate::skipped::Reason;
 use memchr::memmem;
 use objects::{FullNames, Object, object};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,29 +28,6 @@ pub const READER: Reader = Reader {
     read,
     replay: None,
 };
-
-/// Rows with an end that perf printed as an address.
-pub const UNRESOLVED: &str = "calls from or to an address that perf found no symbol for";
-/// How many different addresses those were.
-pub const ADDRESSES: &str = "addresses that perf found no symbol for";
-/// Rows with an end outside of user programs.
-pub const KERNEL: &str = "calls from or to the kernel, a hypervisor or a guest";
-/// Rows with an end on the heap or in code that was compiled at run time.
-pub const MEMORY: &str = "calls from or to memory that is no part of a file";
-/// Rows whose object has a name that is no path.
-pub const NO_PATH: &str = "calls from or to an object whose name is not UTF-8, or longer than a path can be";
-/// Rows with a name that was cut off because its column was made narrower than its heading.
-pub const CUT: &str = "calls from or to a name that was cut off at the width of its column";
-/// Rows of samples without a branch.
-pub const NO_BRANCH: &str = "rows of samples without a branch";
-/// Branches from a function to itself, where the header says that jumps were recorded too.
-pub const INSIDE: &str = "branches within one function, in a recording of all branches";
-/// Tables of further events.
-pub const OTHER_EVENTS: &str = "rows of another event than the first with branches";
-/// Counts of further events in the same row.
-pub const GROUP: &str = "counts of the other events of a group, in rows of the first";
-/// Lines below rows.
-pub const TREES: &str = "lines of call trees, which name no branches";
 
 const COMMANDS: &str = "record calls with `perf record -e branches:u -j any_call,u -- COMMAND` and print them with \
      `perf report -b --stdio --no-demangle -n -F +period --percent-limit 0 \
@@ -188,12 +166,12 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     }
     let addresses: Vec<_> = reading.addresses.iter().copied().collect();
     let example = addresses.first().map_or("".into(), |(_, address)| String::from_utf8_lossy(address));
-    recording.losses.add_many(ADDRESSES, addresses.len() as u64, 0, &example);
-    recording.losses.add_many(TREES, report.tree_lines, 0, "");
-    recording.losses.add_many(GROUP, report.group_counts, 0, "");
+    recording.losses.add_many(Reason::UnresolvedAddress, addresses.len() as u64, 0, &example);
+    recording.losses.add_many(Reason::CallTree, report.tree_lines, 0, "");
+    recording.losses.add_many(Reason::GroupCount, report.group_counts, 0, "");
     for table in others {
         let example = String::from_utf8_lossy(table.event);
-        recording.losses.add_many(OTHER_EVENTS, table.rows.len() as u64, 0, &example);
+        recording.losses.add_many(Reason::LaterEventRow, table.rows.len() as u64, 0, &example);
     }
     if recording.places().is_empty() {
         return Err(Error::failed("no row of this perf report names a function that could be ordered")
@@ -440,7 +418,7 @@ impl<'a> Reading<'a, '_> {
         match (from, to) {
             (Ok(from), Ok(to)) if from == to && self.all_branches => {
                 self.recording.add_samples(from, 0);
-                self.recording.losses.add(INSIDE, count, &example(row));
+                self.recording.losses.add(Reason::InnerBranch, count, &example(row));
             }
             (Ok(from), Ok(to)) => self.recording.add_transfer(from, to, TransferKind::Call, count),
             (Ok(named), Err(why)) | (Err(why), Ok(named)) => {
@@ -449,38 +427,38 @@ impl<'a> Reading<'a, '_> {
             }
             (Err(first), Err(second)) => {
                 // What lies outside of programs is no failure to find a symbol.
-                let why = if first == UNRESOLVED { second } else { first };
+                let why = if first == Reason::UnresolvedEnd { second } else { first };
                 self.recording.losses.add(why, count, &example(row));
             }
         }
     }
 
     /// The place of an end, or why it has none.
-    fn place(&mut self, end: &End<'a>) -> std::result::Result<PlaceId, &'static str> {
+    fn place(&mut self, end: &End<'a>) -> std::result::Result<PlaceId, Reason> {
         let (name, mark) = match end.symbol {
-            Symbol::Nothing => return Err(NO_BRANCH),
+            Symbol::Nothing => return Err(Reason::NoBranch),
             Symbol::Address(address, mark) => {
                 let object_name = end.object.map(|name| self.full.of_name(name));
                 self.addresses.insert((object_name.unwrap_or_default(), address));
                 return Err(match object(object_name, mark) {
-                    Object::Kernel => KERNEL,
-                    Object::Memory => MEMORY,
-                    Object::Unknown if objects::is_kernel_address(address) => KERNEL,
-                    Object::File(_) | Object::Unknown => UNRESOLVED,
+                    Object::Kernel => Reason::KernelEnd,
+                    Object::Memory => Reason::MemoryEnd,
+                    Object::Unknown if objects::is_kernel_address(address) => Reason::KernelEnd,
+                    Object::File(_) | Object::Unknown => Reason::UnresolvedEnd,
                 });
             }
-            Symbol::Named(_, _) if end.symbol_cut => return Err(CUT),
+            Symbol::Named(_, _) if end.symbol_cut => return Err(Reason::CutEnd),
             Symbol::Named(name, mark) => (name, mark),
         };
         let complete = |name| !end.object_cut || self.full.of_name(name) != name;
         let printed =
             end.object.filter(|name| complete(*name)).or_else(|| self.owners.0.get(name).copied().flatten());
         let dso = match object(printed.map(|name| self.full.of_name(name)), mark) {
-            Object::Kernel => return Err(KERNEL),
-            Object::Memory => return Err(MEMORY),
+            Object::Kernel => return Err(Reason::KernelEnd),
+            Object::Memory => return Err(Reason::MemoryEnd),
             Object::Unknown => None,
             Object::File(path) => {
-                let path = path_of(path).ok_or(NO_PATH)?.to_owned();
+                let path = path_of(path).ok_or(Reason::PathlessEnd)?.to_owned();
                 Some(self.recording.dso(RecordedDso { path, build_id: None }))
             }
         };

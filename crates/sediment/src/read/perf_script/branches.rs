@@ -6,8 +6,9 @@
 //! objects may hold blanks and slashes, so an entry is found by its flags: how it was predicted (`M`, `P`, `-`), whether it lies
 //! in a transaction (`X`, `-`), and whether that was aborted (`A`, `-`).
 
-use super::lines::{Frame, cut, frame, hex};
+use super::frames::{Frame, cut, frame, hex, object_start};
 use crate::read::TransferKind;
+use crate::skipped::NoCall;
 
 /// The two ends of an entry may take so many bytes together; names of templates take a few thousand.
 const LONGEST: usize = 1 << 14;
@@ -38,8 +39,8 @@ pub(super) enum End<'a> {
 pub(super) enum Kind {
     /// To be counted, as a call or as what may be one.
     Passage(TransferKind),
-    /// No call, with its name for the ledger.
-    Other(&'static str),
+    /// No call.
+    Other(NoCall),
 }
 
 /// One entry.
@@ -206,7 +207,7 @@ fn kind_and_rest(text: &[u8]) -> Option<(Kind, &[u8])> {
     let end = rest.iter().position(|b| *b == b' ').unwrap_or(rest.len());
     let (fields, rest) = (&rest[..end], &rest[end..]);
     if aborted {
-        return Some((Kind::Other("transaction aborts"), rest));
+        return Some((Kind::Other(NoCall::Aborted), rest));
     }
     let cycles = fields.iter().position(|b| *b == b'/').unwrap_or(fields.len());
     let kind = match fields.get(cycles + 1..) {
@@ -221,14 +222,14 @@ fn kind_of(name: &[u8]) -> Kind {
     match name {
         b"CALL" | b"IND_CALL" | b"COND_CALL" => Kind::Passage(TransferKind::Call),
         b"" | b"-" | b"N/A" | b"N" | b"UNKNOWN" => Kind::Passage(TransferKind::Branch),
-        b"RET" | b"COND_RET" => Kind::Other("returns"),
-        b"COND" => Kind::Other("conditional jumps"),
-        b"UNCOND" => Kind::Other("jumps"),
-        b"IND" => Kind::Other("indirect jumps"),
-        b"SYSCALL" | b"SYSRET" | b"ERET" => Kind::Other("system calls and their returns"),
-        b"IRQ" | b"SERROR" => Kind::Other("interrupts"),
-        b"NO_TX" => Kind::Other("branches outside of a transaction"),
-        _ => Kind::Other("branches of another type"),
+        b"RET" | b"COND_RET" => Kind::Other(NoCall::Return),
+        b"COND" => Kind::Other(NoCall::ConditionalJump),
+        b"UNCOND" => Kind::Other(NoCall::Jump),
+        b"IND" => Kind::Other(NoCall::IndirectJump),
+        b"SYSCALL" | b"SYSRET" | b"ERET" => Kind::Other(NoCall::PrintedSystemCall),
+        b"IRQ" | b"SERROR" => Kind::Other(NoCall::PrintedInterrupt),
+        b"NO_TX" => Kind::Other(NoCall::OutsideTransaction),
+        _ => Kind::Other(NoCall::PrintedOther),
     }
 }
 
@@ -275,51 +276,6 @@ fn object_start_glued(text: &[u8]) -> Option<usize> {
     })
 }
 
-/// Where the object behind a symbol begins: ` (/path)` or ` ([name])`, else the last parenthesis.
-pub(super) fn object_start(text: &[u8]) -> Option<usize> {
-    let path = memchr::memmem::find(text, b" (/");
-    let name = memchr::memmem::find(text, b" ([");
-    match (path, name) {
-        (Some(path), Some(name)) => Some(path.min(name)),
-        (None, None) => {
-            let text = text.strip_suffix(b" (deleted))").unwrap_or(text);
-            memchr::memmem::rfind(text, b" (")
-        }
-        (path, name) => path.or(name),
-    }
-}
-
-/// What a frame says of the function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Symbol<'a> {
-    /// A name, empty where none was printed, and the object that it is in.
-    Of { name: &'a [u8], object: Option<&'a [u8]> },
-    /// One that was inlined into the frame behind it.
-    Inlined,
-    /// Nothing that can be relied on: the line ends within the object.
-    CutOff,
-}
-
-/// Takes `symbol+0xoffset (object)` of a frame apart.
-pub(super) fn symbol_and_object(text: &[u8]) -> Symbol<'_> {
-    if text.ends_with(b" (inlined)") {
-        return Symbol::Inlined;
-    }
-    let (symbol, object) = match (text.ends_with(b")"), object_start(text)) {
-        (true, Some(open)) => (&text[..open], Some(&text[open + 2..text.len() - 1])),
-        // No symbol has a path or the name of a mapping in parentheses.
-        (false, Some(open)) if matches!(text.get(open + 2), Some(b'/' | b'[')) => return Symbol::CutOff,
-        // An object alone.
-        _ if text.starts_with(b"(") && text.ends_with(b")") => (&b""[..], Some(&text[1..text.len() - 1])),
-        _ => (text, None),
-    };
-    let name = match memchr::memmem::rfind(symbol, b"+0x") {
-        Some(plus) if plus > 0 && hex(&symbol[plus + 3..]).is_some() => &symbol[..plus],
-        _ => symbol,
-    };
-    Symbol::Of { name, object }
-}
-
 /// Whether a text has an entry of a branch stack somewhere.
 pub(super) fn has_entry(text: &[u8]) -> bool {
     find_flags(text).is_some_and(|at| {
@@ -351,7 +307,7 @@ mod tests {
                 let kind = match branch.kind {
                     Kind::Passage(TransferKind::Call) => "C",
                     Kind::Passage(_) => "B",
-                    Kind::Other(name) => name,
+                    Kind::Other(why) => &why.to_string(),
                 };
                 format!("{}>{} {kind}", end(branch.from), end(branch.to))
             }
@@ -397,30 +353,6 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(said(text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn frames_are_taken_apart_from_the_right() {
-        let of = |name: &'static str, object: &'static str| Symbol::Of {
-            name: name.as_bytes(),
-            object: (!object.is_empty()).then_some(object.as_bytes()),
-        };
-        let cases = [
-            ("leaf+0x11 (/tmp/my prog)", of("leaf", "/tmp/my prog")),
-            ("leaf (/tmp/my prog (deleted))", of("leaf", "/tmp/my prog (deleted)")),
-            ("operator new (unsigned long)+0x1 (/x)", of("operator new (unsigned long)", "/x")),
-            ("f (inlined)", Symbol::Inlined),
-            ("[unknown] ([unknown])", of("[unknown]", "[unknown]")),
-            ("leaf", of("leaf", "")),
-            ("(/x)", of("", "/x")),
-            ("leaf+0x1 (prog)", of("leaf", "prog")),
-            ("leaf+0x1 (/lib/x86_64-lin", Symbol::CutOff),
-            ("leaf ([kernel.kal", Symbol::CutOff),
-            ("f((anonymous namespace)::g) const", of("f((anonymous namespace)::g) const", "")),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(symbol_and_object(text.as_bytes()), expected, "{text}");
         }
     }
 }

@@ -6,6 +6,8 @@
 //! text was copied, with blanks or with nothing: then a line tells by its place behind a sample that it is a frame. A
 //! command may hold blanks, so the fields before the time are read from its end.
 
+use super::branches;
+use super::frames::{Frame, cut, frame, hex};
 use crate::read::numbers::decimal;
 
 /// A line, classified.
@@ -57,14 +59,6 @@ pub(super) struct Sample<'a> {
     pub(super) rest: &'a [u8],
 }
 
-/// One frame of a call chain, or the place that was sampled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Frame<'a> {
-    pub(super) address: u64,
-    /// `symbol+0xoffset (object)`, whatever of it was printed.
-    pub(super) text: &'a [u8],
-}
-
 impl Sample<'_> {
     /// Whether nothing but the place, or its branches, was printed.
     pub(super) fn has_no_fields(&self) -> bool {
@@ -91,16 +85,6 @@ impl<'a> Line<'a> {
             }
         }
     }
-}
-
-/// An address, and the rest of the line.
-pub(super) fn frame(line: &[u8]) -> Option<Frame<'_>> {
-    let line = line.trim_ascii_start();
-    let end = line.iter().position(|b| !b.is_ascii_hexdigit()).unwrap_or(line.len());
-    if end < line.len() && line[end] != b' ' {
-        return None;
-    }
-    Some(Frame { address: hex(&line[..end])?, text: line[end..].trim_ascii() })
 }
 
 fn record(text: &[u8]) -> Line<'_> {
@@ -210,7 +194,7 @@ fn sample(line: &[u8]) -> Option<Sample<'_>> {
     if let Some((thread, end)) = single {
         return Some(after_time(line, end, None, Some(thread)));
     }
-    if super::branches::has_entry(line) {
+    if branches::has_entry(line) {
         return Some(Sample { rest: line, ..Sample::default() });
     }
     // A chain's first line with command and thread alone.
@@ -302,22 +286,6 @@ fn process_and_thread(word: &[u8]) -> Option<(u32, u64)> {
 
 fn first_word(text: &[u8]) -> &[u8] {
     text.split(|b| *b == b' ').next().unwrap_or_default()
-}
-
-pub(super) fn cut<'a>(text: &'a [u8], mark: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
-    let at = memchr::memmem::find(text, mark)?;
-    Some((&text[..at], &text[at + mark.len()..]))
-}
-
-pub(super) fn hex(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || digits.len() > 16 {
-        return None;
-    }
-    let mut number = 0;
-    for digit in digits {
-        number = number << 4 | u64::from((*digit as char).to_digit(16)?);
-    }
-    Some(number)
 }
 
 /// `0x1000`, or `0` as perf prints it.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text of perf script: branch stacks, call chains or plain samples, of whichever fields were printed.
 //!
-//! [`choice`] decides which event is read, [`lines`] says what a line is, [`branches`] reads the entries of a branch stack, [`mappings`] follows which file was mapped
-//! where. A first look at the beginning of the file chooses what to read: the first event with branch stacks, else with call
+//! [`choice`] decides which event is read, [`lines`] says what a line is, [`branches`] reads the entries of a branch stack, [`frames`] those of a
+//! call chain, [`mappings`] follows which file was mapped where. A first look at the beginning of the file chooses what to read: the first event with branch stacks, else with call
 //! chains, else with samples. Then the file is read once, line by line, and takes no more memory than it names different
 //! places and passages.
 //!
@@ -10,6 +10,7 @@
 
 mod branches;
 mod choice;
+mod frames;
 mod lines;
 mod mappings;
 
@@ -22,8 +23,10 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::read::input::Lines;
-use branches::{End, Kind, Rest, Symbol};
+use crate::skipped::{Amount, NoCall, Nowhere, Reason, both};
+use branches::{End, Kind, Rest};
 use choice::{Choice, What};
+use frames::Symbol;
 use lines::{Line, Sample};
 use mappings::{Processes, Where};
 use std::collections::{BTreeMap, HashMap};
@@ -36,26 +39,6 @@ pub const READER: Reader = Reader {
     read,
     replay: Some(Replay { whole: false, steps }),
 };
-
-/// Samples of further events.
-pub const OTHER_EVENTS: &str = "samples of another event than the one that is read";
-/// Lines that perf script was asked for and that say nothing here.
-pub const STRAY: &str = "lines of perf script that are no samples";
-/// Frames of functions that have no code of their own.
-pub const INLINED: &str = "frames that were inlined into their callers";
-/// Entries that were damaged.
-pub const UNREADABLE: &str = "branches that cannot be read";
-
-const NO_SYMBOL: &str = "at an address that perf found no symbol for";
-const NO_FILE: &str = "in code that no file holds (compiled while running, [vdso], anonymous)";
-const UNMAPPED: &str = "at an address that was not mapped when it ran";
-const SEVERAL: &str = "at an address of several processes, as no process was printed";
-const BLURRED: &str = "that perf printed together with the sampled place";
-const RENAMED: &str = "in a function that perf took for an inlined one (--no-inline names it)";
-const CUT_OFF: &str = "in a frame whose line is cut off";
-const INTERPRETED: &str = "of an interpreted program";
-const NO_TEXT: &str = "in a file whose name is not UTF-8";
-const IN_KERNEL: &str = "in the kernel";
 
 const COMMAND: &str = "print it with: perf script --no-demangle --show-mmap-events --show-task-events \
      -F comm,pid,tid,time,event,ip,brstack > script.txt";
@@ -89,7 +72,7 @@ fn recognises(head: &[u8]) -> bool {
             }
             Line::Sample(sample) if branches::has_entry(sample.rest) => return true,
             Line::Sample(sample) => {
-                let place = lines::frame(sample.rest);
+                let place = frames::frame(sample.rest);
                 let address = place.is_some_and(|place| place.address > 0xfff);
                 if of_event && address && sample.has_no_fields() {
                     return true;
@@ -152,11 +135,7 @@ struct Reading<'c> {
     by_name: HashMap<Box<[u8]>, Option<PlaceId>>,
     /// Branches of addresses since the mappings last changed.
     pending: HashMap<Passage, u64>,
-    no_calls: BTreeMap<&'static str, u64>,
     other_events: BTreeMap<Vec<u8>, u64>,
-    inlined: u64,
-    unreadable: u64,
-    stray: u64,
 }
 
 impl<'c> Reading<'c> {
@@ -179,11 +158,7 @@ impl<'c> Reading<'c> {
             by_text: HashMap::new(),
             by_name: HashMap::new(),
             pending: HashMap::new(),
-            no_calls: BTreeMap::new(),
             other_events: BTreeMap::new(),
-            inlined: 0,
-            unreadable: 0,
-            stray: 0,
         }
     }
 
@@ -215,7 +190,7 @@ impl<'c> Reading<'c> {
                 self.processes.fork(parent, child);
             }
             Line::Lost(count) => {
-                self.recording.losses.add_many("records that the kernel had no room for", count, 0, "");
+                self.recording.losses.add_many(Reason::LostRecord, count, 0, "");
             }
             Line::Comment(text) => {
                 if let Some(arch) = text.trim_ascii_start().strip_prefix(b"arch :") {
@@ -225,7 +200,7 @@ impl<'c> Reading<'c> {
                 }
             }
             Line::Record => {}
-            Line::Stray => self.stray += 1,
+            Line::Stray => self.recording.losses.add(Reason::StrayLine, 0, ""),
         }
         Ok(())
     }
@@ -247,7 +222,7 @@ impl<'c> Reading<'c> {
     }
 
     /// A frame of the open chain that is indented by blanks or by nothing, as terminals and editors leave it.
-    fn frame_without_tab<'a>(&self, sample: &Sample<'a>) -> Option<lines::Frame<'a>> {
+    fn frame_without_tab<'a>(&self, sample: &Sample<'a>) -> Option<frames::Frame<'a>> {
         let in_chain = (self.open.is_some() || self.passing_over) && sample.has_no_fields();
         let place = Rest::of(sample.rest).place.filter(|_| in_chain)?;
         Rest::of(sample.rest).branches().next().is_none().then_some(place)
@@ -270,7 +245,7 @@ impl<'c> Reading<'c> {
         let weight = u128::from(sample.period.unwrap_or(1).max(1));
         let rest = Rest::of(sample.rest);
         if let Some(place) = rest.place {
-            let frame = self.frame_of(place.address, place.text).unwrap_or(Frame::Unknown(NO_SYMBOL));
+            let frame = self.frame_of(place.address, place.text).unwrap_or(Frame::Unknown(Nowhere::NoSymbol));
             let frame = match frame {
                 Frame::Unknown(_) => self.raw_frame(sample.process, place.address, frame),
                 frame => frame,
@@ -296,7 +271,7 @@ impl<'c> Reading<'c> {
             self.branches += 1;
             match branch {
                 Some(branch) => self.branch(process, &branch),
-                None => self.unreadable += 1,
+                None => self.recording.losses.add(Reason::UnreadableBranch, 0, ""),
             }
         }
         if self.pending.len() > PENDING {
@@ -315,14 +290,14 @@ impl<'c> Reading<'c> {
         }
     }
 
-    fn frame(&mut self, frame: &lines::Frame) {
+    fn frame(&mut self, frame: &frames::Frame) {
         if self.open.is_none() {
             // No field was asked for, so that a chain has no line before it; or it is of an event that is not read.
             if self.passing_over {
                 return;
             }
             if !self.choice.event.is_empty() {
-                self.stray += 1;
+                self.recording.losses.add(Reason::StrayLine, 0, "");
                 return;
             }
             self.samples += 1;
@@ -340,7 +315,7 @@ impl<'c> Reading<'c> {
                 self.chain.push(known);
             }
             None => {
-                self.inlined += 1;
+                self.recording.losses.add(Reason::InlinedFrame, 0, "");
                 self.inlined_at = Some(frame.address);
             }
         }
@@ -351,7 +326,7 @@ impl<'c> Reading<'c> {
     fn settle_inlined(&mut self, next: Option<u64>) {
         if self.inlined_at.is_some_and(|address| Some(address) != next) {
             self.inlined_at = None;
-            self.chain.push(Frame::Unknown(RENAMED));
+            self.chain.push(Frame::Unknown(Nowhere::NotInlined));
         }
     }
 
@@ -372,25 +347,25 @@ impl<'c> Reading<'c> {
     }
 
     fn new_frame(&mut self, text: &[u8]) -> Option<Frame> {
-        let (symbol, object) = match branches::symbol_and_object(text) {
+        let (symbol, object) = match frames::symbol_and_object(text) {
             Symbol::Inlined => return None,
-            Symbol::CutOff => return Some(Frame::Unknown(CUT_OFF)),
+            Symbol::CutOff => return Some(Frame::Unknown(Nowhere::CutOff)),
             Symbol::Of { name, object } => (name, object),
         };
         if is_interpreted(symbol) {
-            return Some(Frame::Unknown(INTERPRETED));
+            return Some(Frame::Unknown(Nowhere::Interpreted));
         }
         let no_symbol = symbol.is_empty() || symbol == b"[unknown]";
         let dso = match object {
             Some(object) if is_kernel_object(object) => return Some(Frame::System),
-            Some(b"[unknown]") => return Some(Frame::Unknown(NO_SYMBOL)),
+            Some(b"[unknown]") => return Some(Frame::Unknown(Nowhere::NoSymbol)),
             Some(object) if !is_linked_file(object) && object != b"[vdso]" => {
-                return Some(Frame::Unknown(NO_FILE));
+                return Some(Frame::Unknown(Nowhere::AnonymousOrVdso));
             }
-            _ if no_symbol => return Some(Frame::Unknown(NO_SYMBOL)),
+            _ if no_symbol => return Some(Frame::Unknown(Nowhere::NoSymbol)),
             Some(object) => match self.dso_of(object) {
                 Some(dso) => Some(dso),
-                None => return Some(Frame::Unknown(NO_TEXT)),
+                None => return Some(Frame::Unknown(Nowhere::NotUtf8)),
             },
             None => None,
         };
@@ -419,7 +394,7 @@ impl<'c> Reading<'c> {
         let kind = match branch.kind {
             Kind::Passage(kind) => kind,
             Kind::Other(why) => {
-                *self.no_calls.entry(why).or_default() += 1;
+                self.recording.losses.add(Reason::NoCall(why), 1, "");
                 return;
             }
         };
@@ -437,8 +412,8 @@ impl<'c> Reading<'c> {
         if let (TransferKind::Branch, End::Symbol { name, offset, object }) = (kind, to) {
             let same = matches!(from, End::Symbol { name: caller, object: of, .. } if caller == name && of == object);
             if same || *offset > 0 {
-                let why = if same { "inside one function" } else { "into the middle of a function" };
-                *self.no_calls.entry(why).or_default() += 1;
+                let why = if same { NoCall::Inside } else { NoCall::IntoTheMiddle };
+                self.recording.losses.add(Reason::NoCall(why), 1, "");
                 return;
             }
         }
@@ -448,25 +423,24 @@ impl<'c> Reading<'c> {
         };
         self.recording.total += 1;
         let (source, target) = (self.end(process, from), self.end(process, to));
-        match (source, target) {
-            (Ok(from), Ok(to)) => self.recording.add_transfer(from, to, kind, 1),
-            (Err(why), _) => self.recording.losses.add(&format!("branches {why} (from there)"), 1, ""),
-            (_, Err(why)) => self.recording.losses.add(&format!("branches {why} (to there)"), 1, ""),
+        match both(Amount::Branches, source, target) {
+            Ok((from, to)) => self.recording.add_transfer(from, to, kind, 1),
+            Err(reason) => self.recording.losses.add(reason, 1, ""),
         }
     }
 
-    fn end(&mut self, process: Option<u32>, end: &End) -> std::result::Result<PlaceId, &'static str> {
+    fn end(&mut self, process: Option<u32>, end: &End) -> std::result::Result<PlaceId, Nowhere> {
         match *end {
-            End::Unknown => Err(NO_SYMBOL),
-            End::Blurred => Err(BLURRED),
+            End::Unknown => Err(Nowhere::NoSymbol),
+            End::Blurred => Err(Nowhere::Blurred),
             End::Address { address, object } => self.address(process, address, object),
             End::Symbol { name, object, .. } => {
                 if object.is_some_and(is_kernel_object) {
-                    return Err(IN_KERNEL);
+                    return Err(Nowhere::Kernel);
                 }
                 let key = [name, b"\0", object.unwrap_or_default()].concat();
                 if let Some(known) = self.by_name.get(key.as_slice()) {
-                    return known.ok_or(NO_FILE);
+                    return known.ok_or(Nowhere::AnonymousOrVdso);
                 }
                 let place = match object {
                     None => Some(None),
@@ -480,7 +454,7 @@ impl<'c> Reading<'c> {
                     self.recording.place(Place { dso, spot })
                 });
                 self.by_name.insert(key.into(), place);
-                place.ok_or(NO_FILE)
+                place.ok_or(Nowhere::AnonymousOrVdso)
             }
         }
     }
@@ -491,19 +465,19 @@ impl<'c> Reading<'c> {
         process: Option<u32>,
         address: u64,
         object: Option<&[u8]>,
-    ) -> std::result::Result<PlaceId, &'static str> {
+    ) -> std::result::Result<PlaceId, Nowhere> {
         if address >= KERNEL {
-            return Err(IN_KERNEL);
+            return Err(Nowhere::Kernel);
         }
         let (dso, offset) = match (self.processes.find(process, address), object) {
             (Where::File(dso, offset), _) => (dso, offset),
             (_, Some(object)) if is_linked_file(object) => match self.dso_of(object) {
                 Some(dso) => (dso, address),
-                None => return Err(NO_TEXT),
+                None => return Err(Nowhere::NotUtf8),
             },
-            (Where::NoFile, _) | (_, Some(_)) => return Err(NO_FILE),
-            (Where::Unmapped, None) => return Err(UNMAPPED),
-            (Where::Several, None) => return Err(SEVERAL),
+            (Where::NoFile, _) | (_, Some(_)) => return Err(Nowhere::AnonymousOrVdso),
+            (Where::Unmapped, None) => return Err(Nowhere::Unmapped),
+            (Where::Several, None) => return Err(Nowhere::SeveralProcesses),
         };
         Ok(self.recording.place(Place { dso: Some(dso), spot: Spot::FileOffset(offset) }))
     }
@@ -519,15 +493,11 @@ impl<'c> Reading<'c> {
         for ((process, from, to, kind), count) in pending {
             let weight = u128::from(count);
             self.recording.total += weight;
-            let lost = match (self.address(process, from, None), self.address(process, to, None)) {
-                (Ok(from), Ok(to)) => {
-                    self.recording.add_transfer(from, to, kind, weight);
-                    continue;
-                }
-                (Err(why), _) => format!("branches {why} (from there)"),
-                (_, Err(why)) => format!("branches {why} (to there)"),
-            };
-            self.recording.losses.add_many(&lost, count, weight, "");
+            let ends = (self.address(process, from, None), self.address(process, to, None));
+            match both(Amount::Branches, ends.0, ends.1) {
+                Ok((from, to)) => self.recording.add_transfer(from, to, kind, weight),
+                Err(reason) => self.recording.losses.add_many(reason, count, weight, ""),
+            }
         }
     }
 
@@ -541,16 +511,9 @@ impl<'c> Reading<'c> {
             What::Branches => format!("{} samples, {} branches", self.samples, self.branches),
             _ => format!("{} samples", self.samples),
         };
-        for (why, count) in self.no_calls {
-            let reason = format!("branches that are no calls: {why}");
-            recording.losses.add_many(&reason, count, u128::from(count), "");
-        }
         for (event, count) in self.other_events {
-            recording.losses.add_many(OTHER_EVENTS, count, 0, &String::from_utf8_lossy(&event));
+            recording.losses.add_many(Reason::UnreadEvent, count, 0, &String::from_utf8_lossy(&event));
         }
-        recording.losses.add_many(INLINED, self.inlined, 0, "");
-        recording.losses.add_many(UNREADABLE, self.unreadable, 0, "");
-        recording.losses.add_many(STRAY, self.stray, 0, "");
         if recording.places().is_empty() {
             if self.kernel && !self.program {
                 return Err(Error::failed(
@@ -596,7 +559,7 @@ fn steps(input: &dyn Input, _: &Settings, recording: &Recording, listener: &mut 
     }
     let mut reading = Reading::new(input, &choice);
     let mut lines = Lines::of(input);
-    let mut ends: Vec<std::result::Result<PlaceId, &'static str>> = Vec::new();
+    let mut ends: Vec<std::result::Result<PlaceId, Nowhere>> = Vec::new();
     let (mut process, mut thread, mut chosen) = (None, 0, choice.event.is_empty());
     while let Some(line) = lines.next()? {
         let Line::Sample(sample) = Line::of(line) else {
@@ -619,7 +582,7 @@ fn steps(input: &dyn Input, _: &Settings, recording: &Recording, listener: &mut 
                 Some(branch) => {
                     ends.extend([reading.end(process, &branch.to), reading.end(process, &branch.from)])
                 }
-                None => ends.push(Err(NO_SYMBOL)),
+                None => ends.push(Err(Nowhere::NoSymbol)),
             }
         }
         listener.step(Step::Gap { thread });

@@ -17,6 +17,7 @@ use super::numbers::decimal;
 use super::stacks::{self, Frame};
 use super::{Input, Place, Reader, RecordedDso, Recording, Settings, Spot, StackOrder, input};
 use crate::error::{Error, Result};
+use crate::skipped::{Nowhere, Reason};
 use memchr::memmem;
 use std::collections::{BTreeMap, HashMap};
 use tree::{Numbers, Trees};
@@ -30,21 +31,6 @@ pub const READER: Reader = Reader {
     replay: None,
 };
 
-/// Stacks of further events.
-pub const OTHER_EVENTS: &str = "stacks of another event than the first";
-/// Stacks of the kernel in which no function is known to lead into it.
-pub const KERNEL_STACKS: &str = "stacks of the kernel that do not show where it was entered";
-/// Below a row of a tree, all that is known of them being how many they are.
-pub const LEFT_OUT: &str = "stacks that the report left out of its trees";
-/// A tree does not tell whether they ended before others did, or were cut.
-pub const PERHAPS_CUT: &str = "stacks whose further frames the report may have left out of its trees";
-/// Frames of functions that have no code of their own.
-pub const INLINED: &str = "frames that were inlined into their callers";
-
-const NO_SYMBOL: &str = "at an address that perf found no symbol for";
-const NO_FILE: &str = "in code that no file holds (compiled while running, anonymous)";
-const CUT: &str = "in what the report left out of its trees";
-const INTERPRETED: &str = "of an interpreted program";
 const COMMAND: &str = "print the report with `perf report --stdio --no-children --no-demangle --no-inline \
      -g folded,count,caller,0 > stacks.txt`";
 const LONGEST_START: usize = 1 << 16;
@@ -304,7 +290,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let Adding { mut recording, stacks, .. } = adding;
     recording.seen = format!("{stacks} stacks");
     for (event, count) in &report.other_events {
-        recording.losses.add_many(OTHER_EVENTS, *count, 0, &String::from_utf8_lossy(event));
+        recording.losses.add_many(Reason::LaterEventStack, *count, 0, &String::from_utf8_lossy(event));
     }
     if recording.places().is_empty() {
         return Err(Error::failed("no stack of this perf report names a function that could be ordered")
@@ -328,14 +314,18 @@ impl<'a> Adding<'a> {
         self.stacks += 1;
         let entered = names.iter().any(|&name| is_system(name, self.object(name)));
         if row.system && !entered && !cut {
-            self.recording.losses.add(KERNEL_STACKS, u128::from(count), &String::from_utf8_lossy(row.symbol));
+            self.recording.losses.add(
+                Reason::KernelStack,
+                u128::from(count),
+                &String::from_utf8_lossy(row.symbol),
+            );
             return;
         }
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
         for &name in names {
             if name.ends_with(b" (inlined)") {
-                self.recording.losses.add(INLINED, 0, "");
+                self.recording.losses.add(Reason::InlinedFrame, 0, "");
                 continue;
             }
             if name == b"0" || name == b"0x0" {
@@ -351,7 +341,7 @@ impl<'a> Adding<'a> {
         }
         if cut && !entered {
             let own = if row.system { Frame::System } else { self.frame(row.symbol) };
-            frames.extend([Frame::Unknown(CUT), own]);
+            frames.extend([Frame::Unknown(Nowhere::Unprinted), own]);
         }
         stacks::add_stack(&mut self.recording, &frames, u128::from(count));
         self.frames = frames;
@@ -367,10 +357,10 @@ impl<'a> Adding<'a> {
         let (left_out, bare_weight) = report.trees.settle(bare.1).map_err(refused)?;
         for (row, count) in left_out {
             let symbol = String::from_utf8_lossy(rows[row as usize].symbol);
-            self.recording.losses.add(LEFT_OUT, u128::from(count), &symbol);
+            self.recording.losses.add(Reason::UnprintedStack, u128::from(count), &symbol);
         }
         if bare.0 > 0 {
-            self.recording.losses.add_many(LEFT_OUT, bare.0, bare_weight.into(), "");
+            self.recording.losses.add_many(Reason::UnprintedStack, bare.0, bare_weight.into(), "");
         }
         let mut outward = Vec::new();
         let mut add = |row: u32, names: &[&'a [u8]], count: u64, goes_on: bool| {
@@ -390,7 +380,7 @@ impl<'a> Adding<'a> {
             }
             if perhaps {
                 let symbol = String::from_utf8_lossy(row.symbol);
-                self.recording.losses.add(PERHAPS_CUT, u128::from(count), &symbol);
+                self.recording.losses.add(Reason::CutStack, u128::from(count), &symbol);
             }
             self.add(row, &outward, count, cut);
         };
@@ -419,14 +409,14 @@ fn is_system(name: &[u8], object: Option<&[u8]>) -> bool {
 /// What a frame is, with the object of its namesakes among the rows.
 fn frame(recording: &mut Recording, name: &[u8], object: Option<&[u8]>) -> Frame {
     if is_interpreted(name) {
-        return Frame::Unknown(INTERPRETED);
+        return Frame::Unknown(Nowhere::Interpreted);
     }
     if is_no_symbol(name) {
-        return Frame::Unknown(NO_SYMBOL);
+        return Frame::Unknown(Nowhere::NoSymbol);
     }
     let object = object.filter(|object| *object != b"[unknown]");
     if object.is_some_and(|object| !is_linked_file(object) && object != b"[vdso]") {
-        return Frame::Unknown(NO_FILE);
+        return Frame::Unknown(Nowhere::AnonymousObject);
     }
     let dso = object
         .and_then(|object| std::str::from_utf8(object).ok())

@@ -14,6 +14,7 @@ mod wire;
 use super::stacks::add_stack;
 use super::{Input, Reader, Recording, Settings, input};
 use crate::error::{Error, Result};
+use crate::skipped::Reason;
 use tables::{Budget, Tables};
 use unpack::{Content, GZIP, Messages};
 use wire::{Damage, Fields, Value};
@@ -26,13 +27,6 @@ pub const READER: Reader = Reader {
     read,
     replay: None,
 };
-
-/// Samples of which the value that is counted is nought.
-pub const ZERO: &str = "samples with the value 0";
-/// Differences of two profiles have them.
-pub const NEGATIVE: &str = "samples with a negative value";
-/// Samples that say a value and no stack.
-pub const NO_STACK: &str = "samples without a call stack";
 
 /// Five words of eight bytes.
 const GPERFTOOLS_HEAD: usize = 40;
@@ -142,12 +136,16 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
         let value = sample.values[counted] as i64;
         let weight = u128::from(value.unsigned_abs());
         if value <= 0 {
-            recording.losses.add(if value == 0 { ZERO } else { NEGATIVE }, weight, "");
+            recording.losses.add(
+                if value == 0 { Reason::ZeroSample } else { Reason::NegativeSample },
+                weight,
+                "",
+            );
             continue;
         }
         sum += weight;
         if sample.locations.is_empty() {
-            recording.losses.add(NO_STACK, weight, "");
+            recording.losses.add(Reason::StacklessSample, weight, "");
             continue;
         }
         frames.clear();

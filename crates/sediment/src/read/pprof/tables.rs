@@ -6,15 +6,7 @@ use super::super::{DsoId, Place, RecordedDso, Recording, Spot};
 use super::unpack::{Content, Messages};
 use super::wire::{Damage, Fields, Value};
 use crate::error::{Error, Result};
-
-/// An address that lies in no mapping, or in one that names no file.
-pub(super) const NO_FILE: &str = "at an address that the profile maps to no file";
-/// What is mapped, but from no file: stacks, heaps, code that was compiled while running, the kernel's page for fast system calls.
-pub(super) const MEMORY: &str = "in memory that is no part of a file";
-/// Files whose path is no text.
-pub(super) const NOT_UTF8: &str = "in a file whose path is not UTF-8";
-/// Functions that a profile cannot hold, and sediment with them.
-pub(super) const NO_NAME: &str = "in a function whose name is empty or longer than 4096 bytes";
+use crate::skipped::Nowhere;
 
 const LONGEST_NAME: usize = 4096;
 const LONGEST_BUILD_ID: usize = 64;
@@ -222,7 +214,7 @@ impl Tables {
             return Ok(Frame::System);
         }
         if pseudo.iter().any(|name| path.starts_with(name)) {
-            return Ok(Frame::Unknown(MEMORY));
+            return Ok(Frame::Unknown(Nowhere::Memory));
         }
         let spot = match location.function {
             0 => None,
@@ -237,11 +229,11 @@ impl Tables {
         };
         let spot = match (spot, mapping) {
             (Some(spot), _) => spot,
-            (None, _) if location.function != 0 => return Ok(Frame::Unknown(NO_NAME)),
+            (None, _) if location.function != 0 => return Ok(Frame::Unknown(Nowhere::UnacceptableLength)),
             (None, Some(mapping)) if dso.is_some() && mapping.holds(location.address) => {
                 Spot::FileOffset((location.address - mapping.start).wrapping_add(mapping.file_offset))
             }
-            _ => return Ok(Frame::Unknown(NO_FILE)),
+            _ => return Ok(Frame::Unknown(Nowhere::NoMapping)),
         };
         budget.take(place_cost(&spot))?;
         let dso: Option<DsoId> = dso.map(|dso| recording.dso(dso));
@@ -274,7 +266,7 @@ impl Tables {
         &self,
         mapping: &Mapping,
         path: &[u8],
-    ) -> Result<std::result::Result<Option<RecordedDso>, &'static str>> {
+    ) -> Result<std::result::Result<Option<RecordedDso>, Nowhere>> {
         let build_id = self.string(mapping.build_id)?;
         // Go's own is no hexadecimal number, and stands in no ELF note.
         let build_id = std::str::from_utf8(build_id).ok().filter(|id| {
@@ -284,9 +276,9 @@ impl Tables {
                 && id.bytes().all(|b| b.is_ascii_hexdigit())
         });
         if path.len() > LONGEST_NAME {
-            return Ok(Err(NOT_UTF8));
+            return Ok(Err(Nowhere::PathNotUtf8));
         }
-        let Ok(path) = std::str::from_utf8(path) else { return Ok(Err(NOT_UTF8)) };
+        let Ok(path) = std::str::from_utf8(path) else { return Ok(Err(Nowhere::PathNotUtf8)) };
         let path = if path.is_empty() { build_id.unwrap_or_default() } else { path };
         if path.is_empty() {
             return Ok(Ok(None));

@@ -17,6 +17,7 @@ use super::{
     TransferKind, input,
 };
 use crate::error::{Error, Result};
+use crate::skipped::Reason;
 use std::collections::HashMap;
 
 /// Its row in the table.
@@ -27,20 +28,6 @@ pub const READER: Reader = Reader {
     read,
     replay: Some(Replay { whole: true, steps }),
 };
-
-/// Entries whose caller was not traced: the start of a thread, call-backs from a library.
-pub const FROM_OUTSIDE: &str = "calls from code that uftrace did not trace, such as the start of a thread";
-/// Entries that uftrace could only print an address for.
-pub const UNNAMED: &str = "calls from or to code that uftrace had no symbol for";
-/// Functions beyond those that memory in proportion to the text holds.
-pub const TOO_MANY: &str = "functions beyond those that memory in proportion to the text holds";
-/// What is recorded beside functions of programs.
-pub const NO_FUNCTION: &str =
-    "records of the kernel, of perf events or of other events, which are no functions";
-/// Entries or returns that never reached uftrace's files.
-pub const LOST: &str = "places where uftrace lost records";
-/// Lines between the records.
-pub const OTHER_LINES: &str = "lines that uftrace prints no records in";
 
 /// A small text may have as many functions.
 const MOST_FUNCTIONS: usize = 1 << 16;
@@ -323,14 +310,8 @@ struct Reading {
     /// When something happened last in each thread.
     times: HashMap<u64, u64>,
     entries: u128,
-    outside: u64,
-    outside_weight: u128,
-    unnamed: u64,
-    unnamed_weight: u128,
-    lost: u64,
-    /// How many functions there is room for, and how often another was met.
+    /// How many functions there is room for.
     most: usize,
-    too_many: u64,
 }
 
 impl Reading {
@@ -342,13 +323,7 @@ impl Reading {
             stacks: Stacks::default(),
             times: HashMap::new(),
             entries: 0,
-            outside: 0,
-            outside_weight: 0,
-            unnamed: 0,
-            unnamed_weight: 0,
-            lost: 0,
             most: MOST_FUNCTIONS,
-            too_many: 0,
         }
     }
 
@@ -357,7 +332,7 @@ impl Reading {
             return *known;
         }
         if self.places.len() >= self.most {
-            self.too_many += 1;
+            self.recording.losses.add(Reason::FunctionBeyondMemory, 0, "");
             return None;
         }
         let place = self.naming.add(&mut self.recording, printed);
@@ -383,7 +358,7 @@ impl Reading {
                 self.stacks.leave(thread, event.depth);
             }
             What::Lost => {
-                self.lost += 1;
+                self.recording.losses.add(Reason::UftraceLoss, 0, "");
                 self.stacks.forget(thread);
                 self.times.remove(&thread);
             }
@@ -397,14 +372,8 @@ impl Reading {
             (Caller::Known(from), Some(to)) => {
                 self.recording.add_transfer(from, to, TransferKind::Call, count)
             }
-            (Caller::Outside, Some(_)) => {
-                self.outside += 1;
-                self.outside_weight = self.outside_weight.saturating_add(count);
-            }
-            (Caller::Unnamed, _) | (_, None) => {
-                self.unnamed += 1;
-                self.unnamed_weight = self.unnamed_weight.saturating_add(count);
-            }
+            (Caller::Outside, Some(_)) => self.recording.losses.add(Reason::UntracedCaller, count, ""),
+            (Caller::Unnamed, _) | (_, None) => self.recording.losses.add(Reason::UntracedEnd, count, ""),
         }
     }
 
@@ -420,12 +389,13 @@ impl Reading {
         recording.total = self.entries;
         recording.seen = format!("{} entries of functions", self.entries);
         let losses = &mut recording.losses;
-        losses.add_many(FROM_OUTSIDE, self.outside, self.outside_weight, "");
-        losses.add_many(UNNAMED, self.unnamed, self.unnamed_weight, "");
-        losses.add_many(TOO_MANY, self.too_many, 0, "");
-        losses.add_many(LOST, self.lost, 0, "");
-        losses.add_many(NO_FUNCTION, aside.events, 0, "");
-        losses.add_many(OTHER_LINES, aside.other_lines, 0, &String::from_utf8_lossy(&aside.other_line));
+        losses.add_many(Reason::NoFunctionRecord, aside.events, 0, "");
+        losses.add_many(
+            Reason::RecordlessLine,
+            aside.other_lines,
+            0,
+            &String::from_utf8_lossy(&aside.other_line),
+        );
         Ok(recording)
     }
 }

@@ -3,9 +3,10 @@
 
 use super::mappings::{status_field, threads};
 use super::refusal;
-use super::start::FOLLOW;
+use super::system::FOLLOW;
 use super::tracer::Tracer;
 use crate::error::{Error, Result};
+use crate::skipped::Reason;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
@@ -36,8 +37,7 @@ pub(super) fn join(ids: &[i32], tracer: &mut Tracer<'_>) -> Result<()> {
             }
             if let Err(why) = join_one(process, tracer) {
                 if !ended(process) {
-                    let what = "running processes below those given that may not be traced, not recorded";
-                    tracer.modules.losses.add(what, 0, &why.to_string());
+                    tracer.modules.losses.add(Reason::UntraceableProcess, 0, &why.to_string());
                 }
             }
         }

@@ -117,7 +117,7 @@ impl Kernel for Linux {
     }
 
     fn seize(&self, thread: Pid) -> Result<(), Errno> {
-        ptrace::seize(thread, super::start::FOLLOW)
+        ptrace::seize(thread, system::FOLLOW)
     }
 
     fn event_about(&self, thread: Pid) -> Result<Pid, Errno> {

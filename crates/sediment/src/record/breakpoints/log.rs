@@ -7,6 +7,7 @@ use super::machine::ARCH;
 use super::modules::{Calls, Modules, base_name};
 use super::space::{Site, Space};
 use crate::read::{Place, PlaceId, RecordedDso, Recording, Spot, Step, TransferKind};
+use crate::skipped::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The shortest time between two calls that can be told, in nanoseconds.
@@ -210,8 +211,7 @@ impl Log {
                 None => {
                     let example =
                         format!("{} at {:#x}", base_name(&modules.get(site.module).path), address_of(*site));
-                    let reason = "callers that cannot be told, as what is returned to is no code of a file";
-                    recording.losses.add(reason, count, &example);
+                    recording.losses.add(Reason::UnknownCaller, count, &example);
                 }
             }
         }

@@ -5,12 +5,13 @@
 
 use super::memory::Memory;
 use nix::errno::Errno;
+use nix::libc;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 
 /// The registers of a stopped thread.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Registers(nix::libc::user_regs_struct);
+pub(super) struct Registers(libc::user_regs_struct);
 
 /// A system call that begins or has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,14 +24,50 @@ pub(super) struct SystemCall {
     pub(super) ended: bool,
 }
 
-/// `clone`'s flag for a child in the same address space.
-pub(super) const CLONE_VM: u64 = 0x100;
+impl SystemCall {
+    /// Whether it may map code.
+    pub(super) fn maps_code(self) -> bool {
+        let executable = self.arguments[2] & libc::PROT_EXEC as u64 != 0;
+        executable && matches!(self.number as i64, libc::SYS_mmap | libc::SYS_mprotect)
+    }
 
-fn path_of_exec(call: SystemCall, execve: u64, execveat: u64) -> Option<u64> {
-    match call.number {
-        number if number == execve => Some(call.arguments[0]),
-        number if number == execveat => Some(call.arguments[1]),
-        _ => None,
+    /// Where the path stands of the program that the process becomes by it.
+    pub(super) fn becomes(self) -> Option<u64> {
+        match self.number as i64 {
+            libc::SYS_execve => Some(self.arguments[0]),
+            libc::SYS_execveat => Some(self.arguments[1]),
+            _ => None,
+        }
+    }
+
+    /// Whether it may change who may read the memory of the process.
+    pub(super) fn changes_rights(self) -> bool {
+        let user = [libc::SYS_setuid, libc::SYS_setreuid, libc::SYS_setresuid, libc::SYS_setfsuid];
+        let group = [libc::SYS_setgid, libc::SYS_setregid, libc::SYS_setresgid, libc::SYS_setfsgid];
+        let other =
+            [libc::SYS_setgroups, libc::SYS_capset, libc::SYS_prctl, libc::SYS_unshare, libc::SYS_setns];
+        let number = self.number as i64;
+        user.contains(&number) || group.contains(&number) || other.contains(&number)
+    }
+
+    /// The descriptor that it writes to, if it writes. splice is left out: its second end is the third argument.
+    pub(super) fn writes_to(self) -> Option<u64> {
+        let files = [libc::SYS_write, libc::SYS_writev, libc::SYS_pwrite64, libc::SYS_pwritev];
+        let others = [libc::SYS_sendto, libc::SYS_sendmsg, libc::SYS_sendfile];
+        let number = self.number as i64;
+        (files.contains(&number) || others.contains(&number)).then_some(self.arguments[0])
+    }
+
+    /// For a system call that makes a process or thread: whether it shares the address space.
+    pub(super) fn shares_memory(self, memory: &dyn Memory) -> bool {
+        let flags = match self.number as i64 {
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_vfork => return true,
+            libc::SYS_clone => Some(self.arguments[0]),
+            libc::SYS_clone3 => memory.number(self.arguments[0]),
+            _ => None,
+        };
+        flags.is_some_and(|flags| flags & libc::CLONE_VM as u64 != 0)
     }
 }
 
@@ -46,7 +83,8 @@ impl Registers {
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
-    use super::{CLONE_VM, Memory, Registers, SystemCall, path_of_exec};
+    use super::{Memory, Registers, SystemCall};
+    pub(in super::super) use crate::isa::X86_64 as ISA;
     use nix::errno::Errno;
     use nix::libc;
     use nix::sys::ptrace;
@@ -57,20 +95,12 @@ mod x86_64 {
     pub(in super::super) const ARCH: &str = "x86_64";
     /// `int3`.
     pub(in super::super) const TRAP: [u8; 1] = [0xcc];
-    /// `endbr64`, which may stand at a function's first byte and does nothing there.
-    pub(in super::super) const LANDING: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
-    /// Functions that do nothing but return.
-    pub(in super::super) const RETURNS: [&[u8]; 2] = [&[0xc3], &[0xf3, 0xc3]];
-    /// Whether an instruction may begin at this address.
-    pub(in super::super) fn may_begin_instruction(_: u64) -> bool {
-        true
-    }
 
     impl Registers {
         /// Those of a thread that stands here, behind this system call.
         #[cfg(test)]
         pub(in super::super) fn standing_at(program_counter: u64, system_call: u64) -> Self {
-            let mut registers = Self(nix::libc::user_regs_struct {
+            let mut registers = Self(libc::user_regs_struct {
                 r15: 0,
                 r14: 0,
                 r13: 0,
@@ -156,55 +186,14 @@ mod x86_64 {
             }
         }
     }
-
-    impl SystemCall {
-        /// Whether it may map code.
-        pub(in super::super) fn maps_code(self) -> bool {
-            const MMAP: u64 = 9;
-            const MPROTECT: u64 = 10;
-            const EXECUTABLE: u64 = 4;
-            matches!(self.number, MMAP | MPROTECT) && self.arguments[2] & EXECUTABLE != 0
-        }
-
-        /// Where the path stands of the program that the process becomes by it.
-        pub(in super::super) fn becomes(self) -> Option<u64> {
-            const EXECVE: u64 = 59;
-            const EXECVEAT: u64 = 322;
-            path_of_exec(self, EXECVE, EXECVEAT)
-        }
-
-        /// Whether it may change who may read the memory of the process.
-        pub(in super::super) fn changes_rights(self) -> bool {
-            // setuid, setgid, setreuid, setregid, setgroups, setresuid, setresgid, setfsuid, setfsgid, capset, prctl, unshare, setns.
-            matches!(self.number, 105 | 106 | 113 | 114 | 116 | 117 | 119 | 122 | 123 | 126 | 157 | 272 | 308)
-        }
-
-        /// The descriptor that it writes to, if it writes.
-        pub(in super::super) fn writes_to(self) -> Option<u64> {
-            // write, pwrite64, writev, sendto, sendmsg, sendfile, pwritev, splice is left out: its second end is the third argument.
-            matches!(self.number, 1 | 18 | 20 | 44 | 46 | 40 | 296).then_some(self.arguments[0])
-        }
-
-        /// For a system call that makes a process or thread: whether it shares the address space.
-        pub(in super::super) fn shares_memory(self, memory: &dyn Memory) -> bool {
-            const CLONE: u64 = 56;
-            const VFORK: u64 = 58;
-            const CLONE3: u64 = 435;
-            match self.number {
-                VFORK => true,
-                CLONE => self.arguments[0] & CLONE_VM != 0,
-                CLONE3 => memory.number(self.arguments[0]).is_some_and(|flags| flags & CLONE_VM != 0),
-                _ => false,
-            }
-        }
-    }
 }
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86_64::{ARCH, LANDING, RETURNS, TRAP, may_begin_instruction};
+pub(super) use x86_64::{ARCH, ISA, TRAP};
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64 {
-    use super::{CLONE_VM, Memory, Registers, SystemCall, path_of_exec};
+    use super::{Memory, Registers, SystemCall};
+    pub(in super::super) use crate::isa::AARCH64 as ISA;
     use nix::errno::Errno;
     use nix::unistd::Pid;
 
@@ -212,14 +201,6 @@ mod aarch64 {
     pub(in super::super) const ARCH: &str = "aarch64";
     /// `brk #0`.
     pub(in super::super) const TRAP: [u8; 4] = [0x00, 0x00, 0x20, 0xd4];
-    /// `bti c`, which may stand at a function's first byte and does nothing there.
-    pub(in super::super) const LANDING: &[u8] = &[0x5f, 0x24, 0x03, 0xd5];
-    /// Functions that do nothing but return.
-    pub(in super::super) const RETURNS: [&[u8]; 1] = [&[0xc0, 0x03, 0x5f, 0xd6]];
-    /// Whether an instruction may begin at this address.
-    pub(in super::super) fn may_begin_instruction(address: u64) -> bool {
-        address & 3 == 0
-    }
 
     impl Registers {
         /// Where the trap is that stopped the thread: `brk` has not run.
@@ -267,46 +248,6 @@ mod aarch64 {
             }
         }
     }
-
-    impl SystemCall {
-        /// Whether it may map code.
-        pub(in super::super) fn maps_code(self) -> bool {
-            const MMAP: u64 = 222;
-            const MPROTECT: u64 = 226;
-            const EXECUTABLE: u64 = 4;
-            matches!(self.number, MMAP | MPROTECT) && self.arguments[2] & EXECUTABLE != 0
-        }
-
-        /// Where the path stands of the program that the process becomes by it.
-        pub(in super::super) fn becomes(self) -> Option<u64> {
-            const EXECVE: u64 = 221;
-            const EXECVEAT: u64 = 281;
-            path_of_exec(self, EXECVE, EXECVEAT)
-        }
-
-        /// Whether it may change who may read the memory of the process.
-        pub(in super::super) fn changes_rights(self) -> bool {
-            // setregid, setgid, setreuid, setuid, setresuid, setresgid, setfsuid, setfsgid, setgroups, capset, unshare, prctl, setns.
-            matches!(self.number, 91 | 97 | 143..=147 | 149 | 151 | 152 | 159 | 167 | 268)
-        }
-
-        /// The descriptor that it writes to, if it writes.
-        pub(in super::super) fn writes_to(self) -> Option<u64> {
-            // write, writev, pwrite64, pwritev, sendfile, sendto, sendmsg.
-            matches!(self.number, 64 | 66 | 68 | 70 | 71 | 206 | 211).then_some(self.arguments[0])
-        }
-
-        /// For a system call that makes a process or thread: whether it shares the address space.
-        pub(in super::super) fn shares_memory(self, memory: &dyn Memory) -> bool {
-            const CLONE: u64 = 220;
-            const CLONE3: u64 = 435;
-            match self.number {
-                CLONE => self.arguments[0] & CLONE_VM != 0,
-                CLONE3 => memory.number(self.arguments[0]).is_some_and(|flags| flags & CLONE_VM != 0),
-                _ => false,
-            }
-        }
-    }
 }
 #[cfg(target_arch = "aarch64")]
-pub(super) use aarch64::{ARCH, LANDING, RETURNS, TRAP, may_begin_instruction};
+pub(super) use aarch64::{ARCH, ISA, TRAP};

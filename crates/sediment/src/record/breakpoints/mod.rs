@@ -6,7 +6,7 @@
 //! [`Rates`], it arms some of the functions again in short windows, which estimates how often they are called, for a share of the
 //! program's time that is given beforehand.
 //!
-//! - what is asked of the system: `kernel`, on `system`, `waiting`, `mappings` and `memory`; `machine` and `code` know the processor
+//! - what is asked of the system: `kernel`, on `system`, `waiting`, `mappings` and `memory`; `machine` knows the processor
 //! - what is mapped and armed: `modules` are files, `image` one of them at one place, `space` an address space, `budget` its cost
 //! - who is traced: `tasks` has the states of threads, `tracer` follows them, `join` attaches, `start` starts, `apart` has the two processes
 //! - what was seen: `rates` opens windows, `log` keeps what was met
@@ -15,7 +15,6 @@
 
 pub mod apart;
 mod budget;
-mod code;
 mod image;
 mod join;
 mod kernel;

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files whose code processes run, and which of their functions a trap may stand at.
 
-use super::code::{Before, before_return_address, begins_with_code, whole_instructions};
-use super::machine::{ARCH, LANDING, RETURNS, TRAP, may_begin_instruction};
+use super::machine::{ARCH, ISA, TRAP};
 use super::mappings::{LARGEST_FILE, Mapping};
 use crate::binary::{Beside, Binary, Files};
-use crate::error::Losses;
+use crate::isa::{Flow, LONGEST_CALL, Reference};
+use crate::skipped::{Reason, Skipped};
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::Read as _;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-
-/// Bytes before a return address that may belong to the call.
-const LONGEST_CALL: u64 = 7;
 
 /// What the C library calls the system calls that make another program of a process, or change who may read it.
 const CHANGES: [&str; 18] = [
@@ -88,7 +85,7 @@ impl Module {
         bytes: &[u8],
         files: &dyn Files,
         excluded: &BTreeSet<String>,
-        losses: &mut Losses,
+        losses: &mut Skipped,
     ) -> Option<Self> {
         let binary = Binary::parse(bytes, files).ok()?;
         let armed = !excluded.contains(base_name(path))
@@ -124,7 +121,7 @@ impl Module {
         };
         module.debug_state = debug_state.filter(|address| module.only_returns(*address));
         if binary.arch.as_deref() != Some(ARCH) {
-            losses.add("programs of another architecture than this machine's, not recorded", 0, path);
+            losses.add(Reason::OtherArchitecture, 0, path);
         } else if armed {
             module.find_entries(&binary, losses);
         }
@@ -149,7 +146,7 @@ impl Module {
         }
     }
 
-    fn find_entries(&mut self, binary: &Binary, losses: &mut Losses) {
+    fn find_entries(&mut self, binary: &Binary, losses: &mut Skipped) {
         let mut last = None;
         let (mut sizeless, mut data, mut inside) = ((0, ""), (0, ""), (0, ""));
         let mut around = Around::default();
@@ -172,7 +169,7 @@ impl Module {
                 Some(_) if !begins => {
                     inside = (inside.0 + 1, function.name.as_str());
                 }
-                Some(&original) if may_begin_instruction(address) && begins_with_code(code) => {
+                Some(&original) if address % ISA.alignment == 0 && (ISA.begins_with_code)(code) => {
                     self.entries.push(Entry { address, original });
                     last = Some(address);
                 }
@@ -180,22 +177,21 @@ impl Module {
             }
         }
         let base = |name: &str| format!("{name} of {}", base_name(&self.path));
-        losses.add_many("functions without a size, not recorded", sizeless.0, 0, &base(sizeless.1));
-        losses.add_many("function symbols that do not lie at code, not recorded", data.0, 0, &base(data.1));
-        let reason = "function symbols inside of an instruction of another function, not recorded";
-        losses.add_many(reason, inside.0, 0, &base(inside.1));
+        losses.add_many(Reason::SizelessFunction, sizeless.0, 0, &base(sizeless.1));
+        losses.add_many(Reason::FunctionOutsideCode, data.0, 0, &base(data.1));
+        losses.add_many(Reason::FunctionInsideInstruction, inside.0, 0, &base(inside.1));
     }
 
     /// Whether a function does nothing but return.
     fn only_returns(&self, address: u64) -> bool {
         let code = self.bytes_at(address).unwrap_or_default();
-        let code = code.strip_prefix(LANDING).unwrap_or(code);
-        RETURNS.iter().any(|returns| code.starts_with(returns))
+        (ISA.flow)(code.strip_prefix(ISA.landing_pad).unwrap_or(code)) == Flow::Return
     }
 
     /// Where a function goes on behind the marker that it begins with for indirect calls; None where it begins otherwise.
     pub(super) fn behind_landing(&self, address: u64) -> Option<u64> {
-        self.bytes_at(address)?.starts_with(LANDING).then_some(address + LANDING.len() as u64)
+        let pad = ISA.landing_pad;
+        self.bytes_at(address)?.starts_with(pad).then_some(address + pad.len() as u64)
     }
 
     /// Where the dynamic linker calls a function for debuggers, if this is one.
@@ -241,11 +237,11 @@ impl Module {
         let start = return_address.saturating_sub(LONGEST_CALL);
         let Some(code) = self.bytes_at(start) else { return Calls::Not };
         let length = (return_address - start) as usize;
-        match before_return_address(&code[..length.min(code.len())], return_address) {
-            Before::IndirectCall => Calls::There,
-            Before::CallOf(target) if Some(target) == callee || self.is_stub(target) => Calls::There,
-            Before::CallOf(target) if self.entry_at(target).is_some() => Calls::Jumped(target),
-            Before::CallOf(target) if self.bytes_at(target).is_some() => Calls::There,
+        match (ISA.call_before)(&code[..length.min(code.len())], return_address) {
+            Some(Reference::IndirectCall) => Calls::There,
+            Some(Reference::Call(target)) if Some(target) == callee || self.is_stub(target) => Calls::There,
+            Some(Reference::Call(target)) if self.entry_at(target).is_some() => Calls::Jumped(target),
+            Some(Reference::Call(target)) if self.bytes_at(target).is_some() => Calls::There,
             _ => Calls::Not,
         }
     }
@@ -267,7 +263,7 @@ impl Around {
         }
         let known = self.instruction.and_then(|start| {
             let inside = usize::try_from(address.checked_sub(start)?).ok()?;
-            Some(start + whole_instructions(module.bytes_at(start)?, inside)? as u64)
+            Some(start + (ISA.whole_instructions)(module.bytes_at(start)?, inside)? as u64)
         });
         self.instruction = known;
         known == Some(address)
@@ -300,8 +296,8 @@ pub(super) struct Modules<'a> {
     all: Vec<Module>,
     by_file: HashMap<PathAndInode, Option<u32>>,
     /// Files that may be met, and what was lost in reading them.
-    beforehand: HashMap<PathAndInode, (Module, Losses)>,
-    pub(super) losses: Losses,
+    beforehand: HashMap<PathAndInode, (Module, Skipped)>,
+    pub(super) losses: Skipped,
 }
 
 impl<'a> Modules<'a> {
@@ -312,7 +308,7 @@ impl<'a> Modules<'a> {
             all: Vec::new(),
             by_file: HashMap::new(),
             beforehand: HashMap::new(),
-            losses: Losses::default(),
+            losses: Skipped::default(),
         }
     }
 
@@ -337,8 +333,7 @@ impl<'a> Modules<'a> {
             (self.all.len() - 1) as u32
         });
         if id.is_none() {
-            let reason = "mapped files that are no programs or cannot be read, not recorded";
-            self.losses.add(reason, 0, &mapping.path);
+            self.losses.add(Reason::UnreadableMapping, 0, &mapping.path);
         }
         self.by_file.insert(file, id);
         id
@@ -365,9 +360,9 @@ impl<'a> Modules<'a> {
         self.by_file.insert((path.to_owned(), inode), Some((self.all.len() - 1) as u32));
     }
 
-    fn read(&self, path: &str, bytes: &[u8]) -> Option<(Module, Losses)> {
+    fn read(&self, path: &str, bytes: &[u8]) -> Option<(Module, Skipped)> {
         let beside = Beside { files: self.files, path };
-        let mut losses = Losses::default();
+        let mut losses = Skipped::default();
         Some((Module::new(path, bytes, &beside, self.excluded, &mut losses)?, losses))
     }
 

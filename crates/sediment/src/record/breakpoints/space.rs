@@ -15,6 +15,7 @@ use super::machine::TRAP;
 use super::mappings::Mapping;
 use super::memory::Memory;
 use super::modules::{Module, Modules, base_name};
+use crate::skipped::Reason;
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
 use std::io;
@@ -247,8 +248,7 @@ impl Space {
                 let mut image = Image::new(module, bias, entries.len());
                 if settable.len() < executable.len() {
                     let name = base_name(path).to_owned();
-                    let reason = "files whose code is mapped writable, not recorded there";
-                    modules.losses.add(reason, 0, &name);
+                    modules.losses.add(Reason::WritableCode, 0, &name);
                 }
                 image.is_mapped_at(settable, &executable);
                 new(self, image, modules);
@@ -273,14 +273,12 @@ impl Space {
         }
         let name = base_name(&module.path).to_owned();
         if !image.agrees(module, &*self.memory) {
-            let reason = "files whose code is not that of the memory, not recorded";
-            modules.losses.add(reason, 0, &name);
+            modules.losses.add(Reason::ChangedCode, 0, &name);
             return;
         }
         let entries = 0..module.entries.len();
         let missing = image.arm(module, &*self.memory, (&mut self.pages, Purpose::FirstUse), entries, |_| {});
-        let reason = "functions beyond the memory that breakpoints may cost (--max-memory), not recorded";
-        modules.losses.add_many(reason, missing as u64, 0, &name);
+        modules.losses.add_many(Reason::FunctionBeyondBudget, missing as u64, 0, &name);
     }
 
     /// The image and entry whose first byte is at this address.

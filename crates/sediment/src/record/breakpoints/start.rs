@@ -8,13 +8,13 @@ use super::mappings::mappings;
 use super::modules::Modules;
 use super::refusal;
 use super::rights::has_other_rights;
-use super::system;
+use super::system::{self, FOLLOW_AND_END};
 use super::tracer::{Ending, Tracer};
 use crate::binary::{Files, NoFiles};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Job, Kept, Progress, Recorded, Settings, Target};
 use nix::errno::Errno;
-use nix::sys::ptrace::{self, Options};
+use nix::sys::ptrace;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use sediment_process::command::Outcome;
@@ -59,16 +59,6 @@ pub(super) fn available() -> Result<()> {
     };
     record(&mut job).map(drop)
 }
-
-/// For a running process: all that it makes is traced too.
-pub(super) const FOLLOW: Options = Options::PTRACE_O_TRACECLONE
-    .union(Options::PTRACE_O_TRACEFORK)
-    .union(Options::PTRACE_O_TRACEVFORK)
-    .union(Options::PTRACE_O_TRACEEXEC)
-    .union(Options::PTRACE_O_TRACESYSGOOD);
-
-/// For a program that was started: it ends should we be killed.
-const FOLLOW_AND_END: Options = FOLLOW.union(Options::PTRACE_O_EXITKILL);
 
 fn record_here(
     target: &Target,

@@ -10,7 +10,7 @@ use super::machine::Registers;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::libc;
-use nix::sys::ptrace;
+use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::{SaFlags, SigAction, SigEvent, SigHandler, SigSet, SigevNotify, Signal, sigaction};
 use nix::sys::time::TimeSpec;
 use nix::sys::timer::{Expiration, Timer, TimerSetTimeFlags};
@@ -28,6 +28,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+/// Options to trace a running process with: all that it makes is traced too.
+pub(super) const FOLLOW: Options = Options::PTRACE_O_TRACECLONE
+    .union(Options::PTRACE_O_TRACEFORK)
+    .union(Options::PTRACE_O_TRACEVFORK)
+    .union(Options::PTRACE_O_TRACEEXEC)
+    .union(Options::PTRACE_O_TRACESYSGOOD);
+
+/// The same for a program that was started: it ends should we be killed.
+pub(super) const FOLLOW_AND_END: Options = FOLLOW.union(Options::PTRACE_O_EXITKILL);
 
 /// Makes the process of a new, stopped thread readable to who may trace it, or unreadable, by a system call of its own.
 pub(super) fn set_dumpable(thread: Pid, dumpable: bool) -> io::Result<()> {

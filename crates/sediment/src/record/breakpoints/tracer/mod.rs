@@ -26,6 +26,7 @@ use super::system::{Resume, Status};
 use super::tasks::{AtStop, State, Tasks};
 use crate::error::{Error, Result};
 use crate::record::{Progress, Settings, Until};
+use crate::skipped::Reason;
 use nix::errno::Errno;
 use nix::libc;
 use nix::unistd::Pid;
@@ -271,13 +272,13 @@ impl<'a> Tracer<'a> {
                 None => match self.new_space(process, child) {
                     Ok(mut space) => {
                         if let Err(error) = space.find_breakpoints(child, &mut self.modules) {
-                            self.modules.losses.add(LEFT, 0, &error.to_string());
+                            self.modules.losses.add(Reason::LeftProcess, 0, &error.to_string());
                         }
                         space.let_go(&self.modules);
                         self.add_space(space)
                     }
                     Err(error) => {
-                        self.modules.losses.add(LEFT, 0, &error.to_string());
+                        self.modules.losses.add(Reason::LeftProcess, 0, &error.to_string());
                         self.tasks.abandon(child);
                         let _ = self.kernel.resume(child, Resume::Detach, 0);
                         continue;
@@ -359,7 +360,7 @@ impl<'a> Tracer<'a> {
 
     /// Ends the recording of one address space: takes its breakpoints out and lets its threads go.
     fn give_up(&mut self, id: u32, error: &Error) {
-        self.modules.losses.add(LEFT, 0, &error.to_string());
+        self.modules.losses.add(Reason::LeftProcess, 0, &error.to_string());
         self.let_space_go(id);
     }
 
@@ -548,9 +549,7 @@ impl<'a> Tracer<'a> {
             self.kernel.close_memory(child)
         });
         if let Err(error) = freed {
-            let reason =
-                "new processes from which breakpoints could not be taken out, as they may not be read";
-            self.modules.losses.add(reason, 0, &error.to_string());
+            self.modules.losses.add(Reason::UnfreedProcess, 0, &error.to_string());
         }
         self.tasks.forget(child);
         let _ = self.kernel.resume(child, Resume::Detach, 0);
@@ -572,9 +571,12 @@ impl<'a> Tracer<'a> {
             Ok(space) => space,
             Err(error) => {
                 // Not known any more, it is detached: the new program has no breakpoints.
-                let reason = "programs that may not be read, not recorded";
                 let path = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
-                self.modules.losses.add(reason, 0, &format!("{} ({error})", path.display()));
+                self.modules.losses.add(
+                    Reason::UnreadableProgram,
+                    0,
+                    &format!("{} ({error})", path.display()),
+                );
                 return Ok(());
             }
         };
@@ -589,11 +591,7 @@ impl<'a> Tracer<'a> {
         let executable = PathBuf::from(format!("/proc/{process}/exe"));
         if has_other_rights(&executable) && !nix::unistd::geteuid().is_root() {
             let path = std::fs::read_link(&executable).unwrap_or_default();
-            self.modules.losses.add(
-                "the rights of another user (setuid) that programs have when they are not traced",
-                0,
-                &path.display().to_string(),
-            );
+            self.modules.losses.add(Reason::OtherRights, 0, &path.display().to_string());
         }
         Ok(())
     }
@@ -659,13 +657,13 @@ impl Drop for Tracer<'_> {
     }
 }
 
-/// Reason for the processes whose recording ended before they did.
-const LEFT: &str = "processes that could not be followed to their end, not recorded from then on";
-
 fn told_of_less_memory(modules: &mut Modules<'_>, left: u64, budget: u64) {
     const MIB: u64 = 1 << 20;
-    let reason = "control groups with little memory left, whose breakpoints may cost less";
-    modules.losses.add(reason, 0, &format!("{} MiB left, {} MiB for breakpoints", left / MIB, budget / MIB));
+    modules.losses.add(
+        Reason::LittleMemory,
+        0,
+        &format!("{} MiB left, {} MiB for breakpoints", left / MIB, budget / MIB),
+    );
 }
 
 /// A thread that is gone, killed while it was stopped, is none to ask: its end is told next.

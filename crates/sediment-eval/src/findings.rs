@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`Analysis`]: what follows from an experiment, workload by workload.
+
+use super::comparison::{Comparison, Scale};
+use super::data::{Metric, Variant};
+use super::factors::FactorEffect;
+use super::statistics::Description;
+use super::statistics::components::Components;
+use super::statistics::drift::Steadiness;
+use super::verdict::{Judgement, NoiseFloor};
+
+/// All that follows from an experiment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Analysis {
+    /// The builds, as in the experiment.
+    pub variants: Vec<Variant>,
+    /// Index of the baseline.
+    pub baseline: usize,
+    /// The metrics that were read, and behind them those that follow.
+    pub metrics: Vec<Metric>,
+    /// Relative difference below which builds count as equivalent.
+    pub margin: f64,
+    /// Confidence of the intervals.
+    pub confidence: f64,
+    /// Workload by workload, in the order of the experiment.
+    pub workloads: Vec<WorkloadAnalysis>,
+    /// What a reader must know before the figures, each a sentence without a full stop.
+    pub warnings: Vec<String>,
+}
+
+/// One workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkloadAnalysis {
+    /// Its name.
+    pub name: String,
+    /// The metric that decides, as an index: the primary one, per unit of work where that is counted. None where it is absent.
+    pub headline: Option<usize>,
+    /// Every metric, in the order of [`Analysis::metrics`].
+    pub metrics: Vec<MetricAnalysis>,
+    /// A verdict for every build but the baseline and the probes.
+    pub judgements: Vec<Judgement>,
+    /// By how much builds of the same thing differed on the headline; None without probes.
+    pub noise_floor: Option<NoiseFloor>,
+    /// The split of the headline's variance between links and runs; None unless there are layout replicas.
+    pub components: Option<Components>,
+    /// Whether the machine stood still, by the headline.
+    pub steadiness: Option<Steadiness>,
+    /// On the headline, every two builds but those with the baseline; p-values are adjusted over these, after Holm.
+    pub pairs: Vec<Comparison>,
+    /// Effects of the factors on the headline; None without factors, or why there are none.
+    pub factors: Option<std::result::Result<Vec<FactorEffect>, String>>,
+    /// What a reader must know, each a sentence without a full stop.
+    pub warnings: Vec<String>,
+    /// What to do, as one or more sentences.
+    pub recommendation: String,
+}
+
+/// One metric in one workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetricAnalysis {
+    /// What its comparisons are measured in.
+    pub scale: Scale,
+    /// Its values by build; None where it was not read.
+    pub groups: Vec<Option<Description>>,
+    /// Its comparison with the baseline by build; None for the baseline, and where it was not read of both.
+    pub comparisons: Vec<Option<Comparison>>,
+}
+
+impl WorkloadAnalysis {
+    /// A build beside the baseline on the headline.
+    #[must_use]
+    pub fn headline_comparison(&self, variant: usize) -> Option<&Comparison> {
+        self.metrics.get(self.headline?)?.comparisons.get(variant)?.as_ref()
+    }
+}

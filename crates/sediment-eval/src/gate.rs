@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The gate of CI: whether any build is slower than it may be.
+
+use super::comparison::Scale;
+use super::data::Direction;
+use super::findings::Analysis;
+use super::verdict::Verdict;
+
+/// Answer of a gate in CI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gate {
+    /// No regression is shown, and none beyond the margin is left open.
+    Pass,
+    /// A build is slower: its interval clears margin and noise floor. Exit code 3.
+    Regression,
+    /// No regression is shown, but one beyond the margin is not excluded. Exit code 4 when a conclusive answer was asked for,
+    /// else 0.
+    Inconclusive,
+}
+
+/// The gate's answer over all workloads and builds.
+#[must_use]
+pub fn gate(analysis: &Analysis) -> Gate {
+    gate_reasons(analysis).0
+}
+
+/// The gate's answer, and for every build that did not pass why, each as a sentence without a full stop.
+#[must_use]
+pub fn gate_reasons(analysis: &Analysis) -> (Gate, Vec<String>) {
+    let (mut regressions, mut open) = (Vec::new(), Vec::new());
+    for workload in &analysis.workloads {
+        for judgement in &workload.judgements {
+            let who = format!("{}, {}", workload.name, analysis.variants[judgement.variant].name);
+            let comparison = workload.headline_comparison(judgement.variant);
+            let effect =
+                comparison.filter(|found| found.scale == Scale::Logarithm).and_then(|found| found.effect);
+            let (Some(effect), None) = (effect, judgement.needed) else {
+                open.push(format!("{who}: {}", judgement.reason));
+                continue;
+            };
+            let direction =
+                workload.headline.map_or(Direction::LowerIsBetter, |at| analysis.metrics[at].direction);
+            // Losses as positive numbers.
+            let (least_loss, most_loss) = match direction {
+                Direction::LowerIsBetter => (effect.interval.lower, effect.interval.upper),
+                Direction::HigherIsBetter => (-effect.interval.upper, -effect.interval.lower),
+            };
+            let margin = analysis.margin.ln_1p();
+            let floor = workload.noise_floor.as_ref().map_or(0.0, |floor| floor.size);
+            if judgement.verdict == Verdict::Slower && least_loss > margin.max(floor) {
+                regressions.push(format!("{who}: {}", judgement.reason));
+            } else if matches!(judgement.verdict, Verdict::Inconclusive | Verdict::Slower)
+                && most_loss > margin
+            {
+                open.push(format!("{who}: {}", judgement.reason));
+            }
+        }
+    }
+    if !regressions.is_empty() {
+        (Gate::Regression, regressions)
+    } else if !open.is_empty() || analysis.workloads.iter().all(|workload| workload.judgements.is_empty()) {
+        (Gate::Inconclusive, open)
+    } else {
+        (Gate::Pass, Vec::new())
+    }
+}

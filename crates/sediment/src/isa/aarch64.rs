@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A64.
+
+use super::{Believed, Flow, Isa, Reference, Way, signed, word};
+
+/// A64. Instructions are little-endian also where data is not.
+pub(crate) const AARCH64: Isa = Isa {
+    archs: &["aarch64", "aarch64_be"],
+    alignment: 4,
+    landing_pad: &[0x5f, 0x24, 0x03, 0xd5], // bti c
+    flow,
+    stub,
+    each_reference: Some(each_reference),
+    call_before,
+    begins_with_code,
+    whole_instructions: |code, most| (most <= code.len()).then_some(most & !3),
+    ..Isa::UNKNOWN
+};
+
+/// `b` and `bl`, by their 26 bits of distance in instructions.
+fn branch(word: u32, address: u64) -> Option<Reference> {
+    let target = address.wrapping_add_signed(4 * signed(word, 26));
+    match word >> 26 {
+        0b00_0101 => Some(Reference::Jump(target)),
+        0b10_0101 => Some(Reference::Call(target)),
+        _ => None,
+    }
+}
+
+/// Flow of branches to an address in a register, authenticated or not: `br` 0, `blr` 1, `ret` 2.
+fn through_register(word: u32) -> Option<u32> {
+    let plain = word & 0xff9f_fc1f == 0xd61f_0000;
+    // Those that authenticate take a modifier from a register, or none, as returns do.
+    let authenticated = word & 0xfe9f_f800 == 0xd61f_0800;
+    (plain || authenticated).then_some(word >> 21 & 3)
+}
+
+fn each_reference(code: &[u8], start: u64, believed: &mut Believed) {
+    for (index, bytes) in code.chunks_exact(4).enumerate() {
+        let address = start.wrapping_add(4 * index as u64);
+        if let Some(reference) = word(bytes).and_then(|word| branch(word, address)) {
+            believed(address, reference);
+        }
+    }
+}
+
+fn call_before(before: &[u8], return_address: u64) -> Option<Reference> {
+    let word = word(before.last_chunk::<4>()?)?;
+    match branch(word, return_address.wrapping_sub(4)) {
+        Some(Reference::Jump(_)) => None,
+        None if through_register(word) == Some(1) => Some(Reference::IndirectCall),
+        call => call,
+    }
+}
+
+/// Not one of the encodings that are no instruction, nor a trap.
+fn begins_with_code(function: &[u8]) -> bool {
+    // Bits 28 to 25 zero: reserved, and SVE's where not all are zero above.
+    word(function).is_some_and(|word| word >> 25 & 0xf != 0 && word & 0xffe0_001f != 0xd420_0000)
+}
+
+fn flow(code: &[u8]) -> Flow {
+    let Some(word) = word(code) else { return Flow::Other };
+    let jump = matches!(branch(word, 0), Some(Reference::Jump(_)))
+        || word & 0xff00_0000 == 0x5400_0000 // b.cond, bc.cond
+        || word & 0x7c00_0000 == 0x3400_0000; // cbz, cbnz, tbz, tbnz
+    match through_register(word) {
+        Some(2) => Flow::Return,
+        Some(0) => Flow::Jump,
+        _ if jump => Flow::Jump,
+        _ => Flow::Other,
+    }
+}
+
+/// `[bti c]`, `adrp x16`, `ldr x17, [x16, …]`, and on to `br x17`, up to three instructions later.
+fn stub(code: &[u8], address: u64, _: u64) -> Option<(Way, usize)> {
+    const JUMP: u32 = 0xd61f_0220;
+    let pad = if code.starts_with(AARCH64.landing_pad) { 4 } else { 0 };
+    let (page, load) = (word(code.get(pad..)?)?, word(code.get(pad + 4..)?)?);
+    if page & 0x9f00_001f != 0x9000_0010 || load & 0xffc0_03ff != 0xf940_0211 {
+        return None;
+    }
+    let pages = signed((page >> 5 & 0x7_ffff) << 2 | page >> 29 & 3, 21) << 12;
+    let base = (address.wrapping_add(pad as u64) & !0xfff).wrapping_add_signed(pages);
+    let slot = base.wrapping_add(u64::from(load >> 10 & 0xfff) * 8);
+    let jump = (2..6).find(|nth| code.get(pad + 4 * nth..).and_then(word) == Some(JUMP))?;
+    Some((Way::Slot(slot), pad + 4 * (jump + 1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callers_are_told_by_their_calls() {
+        use Reference::{Call, IndirectCall};
+        let before = |word: u32| call_before(&word.to_le_bytes(), 0x1004);
+        assert_eq!(before(0x9400_0002), Some(Call(0x1008)));
+        assert_eq!(before(0x97ff_ffff), Some(Call(0xffc)));
+        assert_eq!(before(0xd63f_0060), Some(IndirectCall), "blr x3");
+        assert_eq!(before(0xd73f_0862), Some(IndirectCall), "blraa x3, x2");
+        assert_eq!(before(0xd65f_03c0), None, "ret");
+        assert_eq!(before(0x1400_0001), None, "b");
+    }
+
+    #[test]
+    fn traps_and_reserved_words_are_no_code() {
+        for (word, code) in [(0xd503_233fu32, true), (0xa9bf_7bfd, true), (0, false), (0xd420_0000, false)] {
+            assert_eq!(begins_with_code(&word.to_le_bytes()), code, "{word:08x}");
+        }
+        assert!(!begins_with_code(&[0x3f, 0x23]));
+    }
+}

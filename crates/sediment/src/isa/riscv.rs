@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! RISC-V.
+
+use super::{Flow, Isa, Way, signed, word};
+
+/// RISC-V of 32 and 64 bits.
+pub(crate) const RISCV: Isa =
+    Isa { archs: &["riscv64", "riscv32"], alignment: 2, flow, stub, ..Isa::UNKNOWN };
+
+fn flow(code: &[u8]) -> Flow {
+    /// Registers that hold return addresses.
+    const LINKS: [u32; 2] = [1, 5];
+    let Some(half) = code.first_chunk::<2>().map(|half| u32::from(u16::from_le_bytes(*half))) else {
+        return Flow::Other;
+    };
+    let through = |register: u32| if LINKS.contains(&register) { Flow::Return } else { Flow::Jump };
+    if half & 3 != 3 {
+        return match (half & 0xe003, half & 0xf07f) {
+            (_, 0x8002) if half >> 7 & 31 != 0 => through(half >> 7 & 31), // c.jr
+            (0xa001 | 0xc001 | 0xe001, _) => Flow::Jump,                   // c.j, c.beqz, c.bnez
+            _ => Flow::Other,
+        };
+    }
+    let Some(word) = word(code) else { return Flow::Other };
+    match (word & 0x7f, word >> 7 & 31) {
+        (0x67, 0) => through(word >> 15 & 31), // jalr x0
+        (0x6f, 0) | (0x63, _) => Flow::Jump,   // jal x0; branches
+        _ => Flow::Other,
+    }
+}
+
+/// `auipc t3, …`, `ld t3, …(t3)` (`lw` of 32 bits), `jalr t1, t3`, `nop`.
+fn stub(code: &[u8], address: u64, _: u64) -> Option<(Way, usize)> {
+    let (upper, load, jump) = (word(code)?, word(code.get(4..)?)?, word(code.get(8..)?)?);
+    let wide = match load & 0xf_ffff {
+        0xe_3e03 => true,
+        0xe_2e03 => false,
+        _ => return None,
+    };
+    if upper & 0xfff != 0xe17 || jump != 0x000e_0367 {
+        return None;
+    }
+    let slot = address
+        .wrapping_add_signed(i64::from((upper & 0xffff_f000) as i32))
+        .wrapping_add_signed(signed(load >> 20, 12));
+    Some((Way::Slot(if wide { slot } else { slot & 0xffff_ffff }), 16))
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Frames of call chains as perf script prints them: an address, and `symbol+0xoffset (object)`.
+
+/// One frame of a call chain, or the place that was sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Frame<'a> {
+    pub(super) address: u64,
+    /// `symbol+0xoffset (object)`, whatever of it was printed.
+    pub(super) text: &'a [u8],
+}
+
+/// An address, and the rest of the line.
+pub(super) fn frame(line: &[u8]) -> Option<Frame<'_>> {
+    let line = line.trim_ascii_start();
+    let end = line.iter().position(|b| !b.is_ascii_hexdigit()).unwrap_or(line.len());
+    if end < line.len() && line[end] != b' ' {
+        return None;
+    }
+    Some(Frame { address: hex(&line[..end])?, text: line[end..].trim_ascii() })
+}
+
+/// Where the object behind a symbol begins: ` (/path)` or ` ([name])`, else the last parenthesis.
+pub(super) fn object_start(text: &[u8]) -> Option<usize> {
+    let path = memchr::memmem::find(text, b" (/");
+    let name = memchr::memmem::find(text, b" ([");
+    match (path, name) {
+        (Some(path), Some(name)) => Some(path.min(name)),
+        (None, None) => {
+            let text = text.strip_suffix(b" (deleted))").unwrap_or(text);
+            memchr::memmem::rfind(text, b" (")
+        }
+        (path, name) => path.or(name),
+    }
+}
+
+/// What a frame says of the function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Symbol<'a> {
+    /// A name, empty where none was printed, and the object that it is in.
+    Of { name: &'a [u8], object: Option<&'a [u8]> },
+    /// One that was inlined into the frame behind it.
+    Inlined,
+    /// Nothing that can be relied on: the line ends within the object.
+    CutOff,
+}
+
+/// Takes `symbol+0xoffset (object)` of a frame apart.
+pub(super) fn symbol_and_object(text: &[u8]) -> Symbol<'_> {
+    if text.ends_with(b" (inlined)") {
+        return Symbol::Inlined;
+    }
+    let (symbol, object) = match (text.ends_with(b")"), object_start(text)) {
+        (true, Some(open)) => (&text[..open], Some(&text[open + 2..text.len() - 1])),
+        // No symbol has a path or the name of a mapping in parentheses.
+        (false, Some(open)) if matches!(text.get(open + 2), Some(b'/' | b'[')) => return Symbol::CutOff,
+        // An object alone.
+        _ if text.starts_with(b"(") && text.ends_with(b")") => (&b""[..], Some(&text[1..text.len() - 1])),
+        _ => (text, None),
+    };
+    let name = match memchr::memmem::rfind(symbol, b"+0x") {
+        Some(plus) if plus > 0 && hex(&symbol[plus + 3..]).is_some() => &symbol[..plus],
+        _ => symbol,
+    };
+    Symbol::Of { name, object }
+}
+
+pub(super) fn cut<'a>(text: &'a [u8], mark: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+    let at = memchr::memmem::find(text, mark)?;
+    Some((&text[..at], &text[at + mark.len()..]))
+}
+
+pub(super) fn hex(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || digits.len() > 16 {
+        return None;
+    }
+    let mut number = 0;
+    for digit in digits {
+        number = number << 4 | u64::from((*digit as char).to_digit(16)?);
+    }
+    Some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_taken_apart_from_the_right() {
+        let of = |name: &'static str, object: &'static str| Symbol::Of {
+            name: name.as_bytes(),
+            object: (!object.is_empty()).then_some(object.as_bytes()),
+        };
+        let cases = [
+            ("leaf+0x11 (/tmp/my prog)", of("leaf", "/tmp/my prog")),
+            ("leaf (/tmp/my prog (deleted))", of("leaf", "/tmp/my prog (deleted)")),
+            ("operator new (unsigned long)+0x1 (/x)", of("operator new (unsigned long)", "/x")),
+            ("f (inlined)", Symbol::Inlined),
+            ("[unknown] ([unknown])", of("[unknown]", "[unknown]")),
+            ("leaf", of("leaf", "")),
+            ("(/x)", of("", "/x")),
+            ("leaf+0x1 (prog)", of("leaf", "prog")),
+            ("leaf+0x1 (/lib/x86_64-lin", Symbol::CutOff),
+            ("leaf ([kernel.kal", Symbol::CutOff),
+            ("f((anonymous namespace)::g) const", of("f((anonymous namespace)::g) const", "")),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(symbol_and_object(text.as_bytes()), expected, "{text}");
+        }
+    }
+}
