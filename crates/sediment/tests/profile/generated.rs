@@ -99,6 +99,7 @@ fn function_facts(unit: Unit) -> impl Strategy<Value = FunctionFacts> {
     let numbers = (option::of(0..1000u64), option::of(amount(unit)), option::of(0..50u64), estimate());
     (numbers, option::of(heats), option::of(text()), any::<bool>(), any::<bool>()).prop_map(
         |((size, samples, first, static_calls), heat, alias, taken, entry)| FunctionFacts {
+            blocks: None,
             size,
             samples,
             first,

@@ -8,14 +8,17 @@
 //!
 //! Source: valgrind's manual, "Callgrind Format Specification", and what valgrind 3.19 writes (docs/formats/callgrind.md).
 
+mod instructions;
 mod names;
 mod tally;
 
 use super::{
-    DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input,
+    DsoId, Executed, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind,
+    input,
 };
 use crate::error::{Error, Result};
 use crate::skipped::{Amount, Nowhere, Reason};
+use instructions::Instructions;
 use memchr::memchr;
 use names::{Function, Functions, Names};
 use tally::{Calls, Tally};
@@ -110,6 +113,8 @@ struct Parser<'a> {
     callee: Callee,
     /// The file that `jfi=` named for the next jump.
     jump_file: Option<u32>,
+    /// Where positions are instructions, and costs say how often they ran.
+    instructions: Option<Instructions>,
 }
 
 impl<'a> Parser<'a> {
@@ -140,6 +145,7 @@ impl<'a> Parser<'a> {
             function: None,
             callee: Callee::default(),
             jump_file: None,
+            instructions: None,
         }
     }
 
@@ -185,6 +191,9 @@ impl<'a> Parser<'a> {
         if self.event.is_none() {
             let found = self.take_line();
             return Err(self.error("cost line before any events:", found).with_hint(CUT_OFF));
+        }
+        if self.instructions.is_some() {
+            self.executions(function);
         }
         let (bytes, columns) = (self.bytes, self.position_columns);
         let mut at = self.at;
@@ -241,6 +250,17 @@ impl<'a> Parser<'a> {
         self.at = at;
         self.open_part = true;
         Ok(())
+    }
+
+    /// The lines of costs that stand together, instruction by instruction; they are read for their costs once more.
+    fn executions(&mut self, function: u32) {
+        let Some(instructions) = &mut self.instructions else { return };
+        let mut rest = &self.bytes[self.at..];
+        while matches!(rest.first(), Some(b'0'..=b'9' | b'+' | b'-' | b'*')) {
+            let end = memchr(b'\n', rest).unwrap_or(rest.len());
+            instructions.ran(function, &rest[..end], self.position_columns);
+            rest = rest.get(end + 1..).unwrap_or_default();
+        }
     }
 
     fn bad_cost(&mut self, start: usize) -> Error {
@@ -307,6 +327,9 @@ impl<'a> Parser<'a> {
             b"positions:" => {
                 self.position_columns =
                     rest.split(|b| *b == b' ').filter(|word| !word.is_empty()).count().max(1);
+                if rest.starts_with(b"instr") {
+                    self.instructions.get_or_insert_default();
+                }
             }
             b"totals:" => {
                 self.open_part = false;
@@ -365,8 +388,11 @@ impl<'a> Parser<'a> {
     fn line_after(&mut self, line: &'a [u8]) -> Result<()> {
         match self.bytes.get(self.at) {
             Some(b'0'..=b'9' | b'+' | b'-' | b'*') => {
-                self.take_line();
+                let found = self.take_line();
                 self.line += 1;
+                if let Some(instructions) = &mut self.instructions {
+                    instructions.at(found);
+                }
                 Ok(())
             }
             _ => Err(self
@@ -451,6 +477,9 @@ impl<'a> Parser<'a> {
         let places = Places::of(&self.functions, &self.objects, &self.files, &mut recording);
         places.add_costs(&self.functions, &mut recording);
         places.add_calls(&self.functions, &calls, &mut recording);
+        if let Some(instructions) = self.instructions.filter(|_| event == b"Ir") {
+            places.add_executed(instructions, &mut recording);
+        }
         if recording.places().is_empty() && !nothing {
             return Err(Error::failed("no function in this file has a name that could be ordered")
                 .with_hint("install the debug symbols of the program, then record it again"));
@@ -517,6 +546,14 @@ impl Places {
                 }
             }
         }
+    }
+
+    fn add_executed(&self, instructions: Instructions, recording: &mut Recording) {
+        let places = instructions.0.into_iter().filter_map(|(function, address, count)| {
+            let function = self.0[function as usize].ok()?;
+            Some(Executed { function, address, count: u128::from(count) })
+        });
+        recording.add_executed(places);
     }
 
     fn add_calls(&self, functions: &Functions<'_>, calls: &[Calls], recording: &mut Recording) {
