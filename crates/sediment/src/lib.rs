@@ -19,6 +19,7 @@
 pub mod advise;
 pub mod affinity;
 mod ascending;
+pub mod blocks;
 pub mod binary;
 pub mod callgraph;
 mod counts;

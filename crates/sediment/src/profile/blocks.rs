@@ -79,6 +79,11 @@ impl Blocks {
         graphs
     }
 
+    /// The largest count.
+    pub(crate) fn largest(&self) -> u128 {
+        self.0.values().flat_map(|graph| &graph.seen).map(|(_, count)| *count).max().unwrap_or(0)
+    }
+
     /// Whether no graph is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -86,7 +91,7 @@ impl Blocks {
     }
 
     /// The same with each count changed; the first error ends it.
-    pub(super) fn scaled<E>(&self, scale: impl Fn(u128) -> Result<u128, E>) -> Result<Self, E> {
+    pub(crate) fn scaled<E>(&self, scale: impl Fn(u128) -> Result<u128, E>) -> Result<Self, E> {
         let graph = |(hash, counts): (&u32, &GraphCounts)| {
             let seen = counts.seen.iter().map(|(block, count)| Ok((*block, scale(*count)?)));
             Ok((
@@ -98,7 +103,7 @@ impl Blocks {
     }
 
     /// Takes in what else is known of the same function; None beyond 128 bits.
-    pub(super) fn absorb(&mut self, other: &Self) -> Option<()> {
+    pub(crate) fn absorb(&mut self, other: &Self) -> Option<()> {
         other.0.iter().try_for_each(|(hash, counts)| self.add(*hash, counts.clone()))
     }
 
@@ -137,20 +142,23 @@ impl Blocks {
 impl fmt::Display for Blocks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (hash, counts)) in self.graphs().into_iter().enumerate() {
-            write!(f, "{}{hash:08x}:", if place > 0 { "; " } else { "" })?;
-            let mut unknown = counts.unknown.iter().copied().peekable();
-            let mut between = "";
-            for (block, count) in &counts.seen {
-                while let Some(number) = unknown.next_if(|number| number < block) {
-                    write!(f, "{between}{number}=?")?;
-                    between = " ";
-                }
-                write!(f, "{between}{block}={count}")?;
-                between = " ";
-            }
-            for number in unknown {
-                write!(f, "{between}{number}=?")?;
-                between = " ";
+            write!(f, "{}{hash:08x}:{counts}", if place > 0 { "; " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for GraphCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seen = self.seen.iter().map(|(block, count)| (*block, Some(*count)));
+        let mut blocks: Vec<(u32, Option<u128>)> =
+            seen.chain(self.unknown.iter().map(|block| (*block, None))).collect();
+        blocks.sort_unstable_by_key(|(block, _)| *block);
+        for (place, (block, count)) in blocks.into_iter().enumerate() {
+            let between = if place > 0 { " " } else { "" };
+            match count {
+                Some(count) => write!(f, "{between}{block}={count}")?,
+                None => write!(f, "{between}{block}=?")?,
             }
         }
         Ok(())

@@ -51,7 +51,7 @@ pub(super) fn add(
             let blocks = &mut profile.facts_mut(function).blocks;
             let added = blocks.get_or_insert_with(|| Box::new(Blocks::default())).add(hash, graph);
             if added.is_none() {
-                losses.add(Reason::UnknownBias, 0, &key.name);
+                losses.add(Reason::BlocksBeyond, 0, &key.name);
             }
         }
     }
