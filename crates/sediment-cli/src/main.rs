@@ -12,6 +12,7 @@ mod demo;
 mod distribution;
 mod exit;
 mod files;
+mod inputs;
 mod older;
 mod packages;
 mod recording;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment advise inline`: which calls are worth inlining by hand.
 
-use super::read_profile;
 use crate::files::{self, SystemFiles};
+use crate::inputs::read_profile;
 use crate::ui::Ui;
 use clap::{Args, Subcommand};
 use sediment::advise::compiler_notes::CompilerNotes;

@@ -5,10 +5,10 @@ use crate::demo::program::{self, SourceFile};
 use crate::demo::report::{self, Comparison, Findings};
 use crate::demo::toolchain::Toolchain;
 use crate::files::{self, SystemFiles};
+use crate::inputs::read_binary;
 use crate::ui::Ui;
 use clap::Args;
 use indicatif::ProgressBar;
-use sediment::binary::Binary;
 use sediment::callgraph::GroupKind;
 use sediment::order::{self, Ordering, Request, Selection};
 use sediment::profile::Profile;
@@ -244,11 +244,6 @@ impl Stage<'_> {
         let pairs = pairs::run(&serve(before), &serve(after), PAIRS, |_| progress.step())?;
         Ok(pairs::ratios(&pairs, |usage| usage.user))
     }
-}
-
-fn read_binary(path: &Path) -> Result<Binary> {
-    Binary::parse(&files::read(path)?, &SystemFiles::default())
-        .map_err(|error| error.with_input(files::display(path)))
 }
 
 /// How far the demo is: one step for each file compiled, each meter, each pair, and each of the other things it does.

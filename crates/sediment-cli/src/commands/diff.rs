@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment diff`: in what two profiles differ, in words; of one profile, a text that git can compare by lines.
 
-use super::read_profile;
 use crate::files;
+use crate::inputs::read_profile;
 use crate::ui::Ui;
 use clap::Args;
 use sediment::Result;

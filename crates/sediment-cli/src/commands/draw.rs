@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment draw`: the most frequent calls of a profile as a picture, by Graphviz' `dot`.
 
-use super::read_profile;
 use crate::files;
+use crate::inputs::read_profile;
 use crate::ui::Ui;
 use clap::Args;
 use sediment::profile::{self, Profile};

@@ -8,7 +8,7 @@ mod diff;
 mod doctor;
 mod draw;
 mod eval;
-pub(crate) mod import;
+mod import;
 mod legacy;
 mod manual;
 mod merge;
@@ -16,23 +16,17 @@ mod order;
 mod package;
 mod predict;
 mod record;
-mod renamed;
 mod report;
-mod rpm_macros;
-mod settings;
 mod show;
 mod split;
 mod verify;
-mod weights;
 
 use crate::exit::ExitCode;
 use crate::ui::Ui;
 use clap::error::ContextValue;
 use clap::{Parser, Subcommand};
 use sediment::Result;
-use sediment::order::Selection;
 use std::ffi::OsString;
-use std::path::Path;
 
 /// Makes native programs start faster, use less memory and miss the instruction TLB less, by reordering their functions at
 /// link time from profiles of real use.
@@ -117,85 +111,5 @@ fn usage(error: &clap::Error, ui: &Ui) -> Result<ExitCode> {
     } else {
         ui.result(&error.render().to_string())?;
         Ok(ExitCode::SUCCESS)
-    }
-}
-
-/// Reads a profile, says what was left out of it, and names it in errors.
-fn read_profile(path: &Path, ui: &Ui) -> Result<sediment::profile::Profile> {
-    let name = crate::files::display(path);
-    let bytes = crate::files::read(path)?;
-    let (profile, losses) =
-        sediment::profile::text::parse(&bytes).map_err(|error| error.with_input(name.clone()))?;
-    ui.losses(&name, &losses);
-    Ok(profile)
-}
-
-/// Reads an ELF file with its symbols, from its debug file where it is stripped.
-fn read_binary(path: &Path) -> Result<sediment::binary::Binary> {
-    read_binary_below(None, path)
-}
-
-/// The same, of a file below the root of a system, whose debug files lie there, too.
-fn read_binary_below(root: Option<&Path>, path: &Path) -> Result<sediment::binary::Binary> {
-    let root = root.map(Path::to_path_buf);
-    let files = crate::files::SystemFiles::new(root, std::slice::from_ref(&path.to_path_buf()))?;
-    let bytes = crate::files::read(path)?;
-    sediment::binary::Binary::parse(&bytes, &files)
-        .map_err(|error| error.with_input(crate::files::display(path)))
-}
-
-/// Which functions of a profile are meant: those of a binary that is at hand, of a DSO by its label, or all.
-fn selection<'a>(
-    binary: Option<&'a sediment::binary::Binary>,
-    file_name: &'a str,
-    dso: Option<&'a str>,
-) -> Selection<'a> {
-    match (binary, dso) {
-        (Some(binary), _) => Selection::Binary { binary, file_name },
-        (None, Some(label)) => Selection::Dso(label),
-        (None, None) => Selection::Everything,
-    }
-}
-
-/// Says when functions have names that only people use: no linker will find them.
-fn say_what_is_demangled<'a>(names: impl Iterator<Item = &'a str>, ui: &Ui) {
-    let demangled: Vec<&str> = names.filter(|name| sediment::binary::names::is_demangled(name)).collect();
-    if let Some(example) = demangled.first() {
-        ui.note(&format!(
-            "{} functions have demangled names, such as {example}: no linker knows a function by them; \
-             print or record again with --no-demangle (perf report and script, gprof), --demangle=no (callgrind, uftrace)",
-            demangled.len()
-        ));
-    }
-}
-
-/// What a profile cannot tell, and whose program it is of, a line each.
-pub(crate) fn what_it_cannot_tell(profile: &sediment::profile::Profile) -> Vec<String> {
-    use sediment::profile::knowledge::{interpreter, not_known};
-    let several = profile.source.len() > 1;
-    let from = |source: Option<String>| match source {
-        Some(source) if several => source,
-        None if several => "any source".to_owned(),
-        _ => "this source".to_owned(),
-    };
-    let mut lines: Vec<String> = not_known(profile)
-        .into_iter()
-        .map(|entry| format!("not known from {}: {}", from(entry.source), entry.what.join("; ")))
-        .collect();
-    if let Some(found) = interpreter(profile) {
-        // Only for the eye: the quotient of two floats is near enough.
-        let share = 100.0 * found.weight.0 as f64 / found.weight.1 as f64;
-        let (label, runs) = (&found.label, found.runs);
-        lines.push(format!(
-            "{share:.0}% of what ran is {label}: you are ordering {label}, not the {runs} program that it ran"
-        ));
-    }
-    lines
-}
-
-/// Says which DSOs of a profile look like one library under two names; they are never joined unasked.
-fn say_what_looks_alike(profile: &sediment::profile::Profile, ui: &Ui) {
-    for (one, other) in sediment::profile::alike::alike(profile) {
-        ui.note(&format!("{one} and {other} look like one library; they are kept apart"));
     }
 }

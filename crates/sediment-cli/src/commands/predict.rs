@@ -2,9 +2,9 @@
 //! `sediment predict`: what the orders should do, before anything is linked.
 
 use super::order::{ENGINE, read_trace};
-use super::settings;
-use super::{read_binary, read_profile};
 use crate::files;
+use crate::inputs::settings;
+use crate::inputs::{self, read_binary, read_profile};
 use crate::ui::Ui;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let profile = read_profile(&arguments.profile, ui)?;
     let binary = arguments.binary.as_deref().map(read_binary).transpose()?;
     let file_name = arguments.binary.as_deref().map(files::base_name).unwrap_or_default();
-    let selection = super::selection(binary.as_ref(), &file_name, arguments.dso.as_deref());
+    let selection = inputs::selection(binary.as_ref(), &file_name, arguments.dso.as_deref());
     let core = core_of(&arguments.core)
         .ok_or_else(|| Error::new(ErrorKind::Usage, format!("no core is called {}", arguments.core)))?;
     let built = order::build(&profile, &selection)

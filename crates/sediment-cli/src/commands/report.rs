@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment report`: a layout before and after as a picture.
 
-use super::{read_binary, read_profile};
 use crate::files;
+use crate::inputs::{read_binary, read_profile};
 use crate::ui::Ui;
 use clap::Args;
 use sediment::callgraph::GroupKind;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment split`: a profile into one file for each program and library.
 
-use super::read_profile;
 use crate::files;
+use crate::inputs::read_profile;
 use crate::ui::Ui;
 use clap::Args;
 use sediment::profile::{Profile, split, text};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One recording, from the choice of the means to the profile, for the commands that make one.
 
-use crate::commands::import;
 use crate::exit::ExitCode;
 use crate::files::{SystemFiles, Workshop};
+use crate::inputs::{self, recordings};
 use crate::ui::Ui;
 use clap::Args;
 use sediment::read::{self, Recording};
@@ -105,7 +105,7 @@ impl Options {
             Kept::Here(recording, steps) => {
                 // A file that was replaced while it was recorded, as by an upgrade, is lost, and no other.
                 let settings = resolve::Settings { skip_other_builds: true, ..Default::default() };
-                let mut resolved = import::resolve(&recording, &files, settings, ui)?;
+                let mut resolved = recordings::resolve(&recording, &files, settings, ui)?;
                 if !steps.is_empty() {
                     let mut sequence = Sequence::new(&resolved.functions);
                     sequence.steps(&steps);
@@ -115,10 +115,10 @@ impl Options {
             }
             Kept::Files(paths) => {
                 let settings = read::Settings::default();
-                import::Inputs::open(&paths, ui)?.resolve(&settings, &files, false, None, ui)?
+                recordings::Inputs::open(&paths, ui)?.resolve(&settings, &files, false, None, ui)?
             }
         };
-        for line in crate::commands::what_it_cannot_tell(&resolved.profile) {
+        for line in inputs::what_it_cannot_tell(&resolved.profile) {
             ui.note(&line);
         }
         Ok(Side::Recorder(Box::new(Made { recording, resolved, outcome: recorded.outcome })))

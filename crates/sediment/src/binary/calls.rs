@@ -148,7 +148,7 @@ pub fn instructions_per_call(bytes: &[u8], binary: &Binary, function: &BinaryFun
     let prologue = Isa::of(binary.arch.as_deref()).prologue?;
     let mut code = code_at(bytes, binary, function.address, function.size)?;
     let mut count = CALL_AND_RETURN;
-    while let Some((length, instructions)) = prologue(code) {
+    while let Some((instructions, length)) = prologue(code) {
         count += instructions;
         code = &code[length..];
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A64.
 
-use super::{Believed, Flow, Isa, Reference, Way, signed, word};
+use super::{Beginning, Believed, Flow, Isa, Reference, Way, signed, word};
 
 /// A64. Instructions are little-endian also where data is not.
 pub(crate) const AARCH64: Isa = Isa {
@@ -73,7 +73,7 @@ fn flow(code: &[u8]) -> Flow {
 }
 
 /// `[bti c]`, `adrp x16`, `ldr x17, [x16, …]`, and on to `br x17`, up to three instructions later.
-fn stub(code: &[u8], address: u64, _: u64) -> Option<(Way, usize)> {
+fn stub(code: &[u8], address: u64, _: u64) -> Beginning<Way> {
     const JUMP: u32 = 0xd61f_0220;
     let pad = if code.starts_with(AARCH64.landing_pad) { 4 } else { 0 };
     let (page, load) = (word(code.get(pad..)?)?, word(code.get(pad + 4..)?)?);

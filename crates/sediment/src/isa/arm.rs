@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A32.
 
-use super::{Isa, Way, word};
+use super::{Beginning, Isa, Way, word};
 
 /// A32, with the stubs that Thumb code enters.
 pub(crate) const ARM: Isa = Isa { alignment: 2, stub, ..Isa::UNKNOWN };
 
 /// `[bx pc; nop]` for callers in Thumb code, `add ip, pc, …`, one or two `add ip, ip, …`, `ldr pc, [ip, …]!`.
-fn stub(code: &[u8], address: u64, _: u64) -> Option<(Way, usize)> {
+fn stub(code: &[u8], address: u64, _: u64) -> Beginning<Way> {
     const FROM_THUMB: &[u8] = b"\x78\x47\xc0\x46";
     let immediate = |word: u32| (word & 0xff).rotate_right((word >> 8 & 0xf) * 2);
     let start = if code.starts_with(FROM_THUMB) { 4 } else { 0 };

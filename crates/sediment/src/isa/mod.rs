@@ -30,15 +30,15 @@ pub(crate) struct Isa {
     /// Architectures that have it, as `uname -m` spells them.
     archs: &'static [&'static str],
     /// Instructions begin at multiples of this many bytes.
-    pub(crate) alignment: u64,
+    alignment: u64,
     /// Instruction that functions and stubs may begin with, as a target of indirect jumps; it does nothing else.
     pub(crate) landing_pad: &'static [u8],
     /// Flow of the instruction that code begins with.
     pub(crate) flow: fn(code: &[u8]) -> Flow,
     /// Linkage stubs begin at multiples of this many bytes, from the beginning of their section.
     pub(crate) stub_step: usize,
-    /// Stub of the procedure linkage table that code at an address begins with: the way to its target, and how many bytes it has.
-    pub(crate) stub: fn(code: &[u8], address: u64, got: u64) -> Option<(Way, usize)>,
+    /// Stub of the procedure linkage table that code at an address begins with: the way to its target.
+    pub(crate) stub: fn(code: &[u8], address: u64, got: u64) -> Beginning<Way>,
     /// Finds the direct calls and jumps in the code at an address, and the addresses of functions that it takes, and goes on
     /// behind each that `believed` confirms. None where they are not known.
     pub(crate) each_reference: Option<fn(code: &[u8], address: u64, believed: &mut Believed)>,
@@ -48,9 +48,9 @@ pub(crate) struct Isa {
     pub(crate) begins_with_code: fn(function: &[u8]) -> bool,
     /// Bytes of the whole instructions among the first `most` bytes of this code; None if not all are instructions.
     pub(crate) whole_instructions: fn(code: &[u8], most: usize) -> Option<usize>,
-    /// First instruction of this code, if it prepares a function's frame or moves an argument: its length, and how many
-    /// instructions it and its counterpart before the return are, none for a move. None where prologues are not known.
-    pub(crate) prologue: Option<fn(code: &[u8]) -> Option<(usize, u32)>>,
+    /// Instruction that code begins with, if it prepares a function's frame or moves an argument: how many instructions it and its
+    /// counterpart before the return are, none for a move. None where prologues are not known.
+    pub(crate) prologue: Option<Prologue>,
 }
 
 impl Isa {
@@ -74,7 +74,17 @@ impl Isa {
         let named = |isa: &&Self| arch.is_some_and(|arch| isa.archs.contains(&arch));
         ISAS.into_iter().find(named).unwrap_or(&Self::UNKNOWN)
     }
+
+    /// Whether an instruction may begin at this address.
+    pub(crate) fn may_begin_at(&self, address: u64) -> bool {
+        address % self.alignment == 0
+    }
 }
+
+/// What code begins with, and how many bytes that has.
+pub(crate) type Beginning<T> = Option<(T, usize)>;
+
+pub(crate) type Prologue = fn(code: &[u8]) -> Beginning<u32>;
 
 /// Decides whether there is a reference at an address; other bytes may look like one.
 pub(crate) type Believed<'a> = dyn FnMut(u64, Reference) -> bool + 'a;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! RISC-V.
 
-use super::{Flow, Isa, Way, signed, word};
+use super::{Beginning, Flow, Isa, Way, signed, word};
 
 /// RISC-V of 32 and 64 bits.
 pub(crate) const RISCV: Isa =
@@ -30,7 +30,7 @@ fn flow(code: &[u8]) -> Flow {
 }
 
 /// `auipc t3, …`, `ld t3, …(t3)` (`lw` of 32 bits), `jalr t1, t3`, `nop`.
-fn stub(code: &[u8], address: u64, _: u64) -> Option<(Way, usize)> {
+fn stub(code: &[u8], address: u64, _: u64) -> Beginning<Way> {
     let (upper, load, jump) = (word(code)?, word(code.get(4..)?)?, word(code.get(8..)?)?);
     let wide = match load & 0xf_ffff {
         0xe_3e03 => true,

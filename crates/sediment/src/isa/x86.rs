@@ -5,7 +5,7 @@
 //! Intel's manual (volume 2, appendix A), to their lengths alone. Whatever no compiler puts at a function's beginning (privileged
 //! instructions, traps, zeros) counts as data.
 
-use super::{Believed, Flow, Isa, LONGEST_CALL, Reference, Way, word};
+use super::{Beginning, Believed, Flow, Isa, LONGEST_CALL, Reference, Way, word};
 
 /// x86-64.
 pub(crate) const X86_64: Isa = Isa {
@@ -284,7 +284,7 @@ fn flow(code: &[u8], long_mode: bool) -> Flow {
 }
 
 /// What an entry of the linkage table says, on x86-64, or on i386 with the address of its global offset table.
-fn stub(code: &[u8], address: u64, got: Option<u64>) -> Option<(Way, usize)> {
+fn stub(code: &[u8], address: u64, got: Option<u64>) -> Beginning<Way> {
     let pad = if got.is_some() { I386.landing_pad } else { X86_64.landing_pad };
     let mut at = if code.starts_with(pad) { pad.len() } else { 0 };
     if code.get(at) == Some(&0x68) {
@@ -307,16 +307,16 @@ fn stub(code: &[u8], address: u64, got: Option<u64>) -> Option<(Way, usize)> {
 }
 
 /// Landing pads, pushes, the frame pointer, room on the stack, and the moves of arguments that stand between them.
-fn prologue(code: &[u8]) -> Option<(usize, u32)> {
+fn prologue(code: &[u8]) -> Beginning<u32> {
     Some(match code {
-        [0xf3, 0x0f, 0x1e, 0xfa, ..] => (4, 1), // endbr64
-        [0x50..=0x57, ..] => (1, 2),            // push, and the pop for it
+        [0xf3, 0x0f, 0x1e, 0xfa, ..] => (1, 4), // endbr64
+        [0x50..=0x57, ..] => (2, 1),            // push, and the pop for it
         [0x41, 0x50..=0x57, ..] => (2, 2),      // the same for r8 to r15
-        [0x48, 0x89, 0xe5, ..] => (3, 1),       // mov rbp, rsp
-        [0x48, 0x83, 0xec, _, ..] => (4, 2),    // sub rsp, and the add for it
-        [0x48, 0x81, 0xec, _, _, _, _, ..] => (7, 2),
-        [0x41 | 0x44 | 0x45 | 0x48 | 0x49 | 0x4c | 0x4d, 0x89, 0xc0..=0xff, ..] => (3, 0),
-        [0x89, 0xc0..=0xff, ..] => (2, 0),
+        [0x48, 0x89, 0xe5, ..] => (1, 3),       // mov rbp, rsp
+        [0x48, 0x83, 0xec, _, ..] => (2, 4),    // sub rsp, and the add for it
+        [0x48, 0x81, 0xec, _, _, _, _, ..] => (2, 7),
+        [0x41 | 0x44 | 0x45 | 0x48 | 0x49 | 0x4c | 0x4d, 0x89, 0xc0..=0xff, ..] => (0, 3),
+        [0x89, 0xc0..=0xff, ..] => (0, 2),
         _ => return None,
     })
 }

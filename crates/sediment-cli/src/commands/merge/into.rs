@@ -3,8 +3,8 @@
 
 use super::{Arguments, Options};
 use crate::commands::diff::parts;
-use crate::commands::{read_binary, read_profile, say_what_looks_alike};
 use crate::files;
+use crate::inputs::{read_binary, read_profile, say_what_looks_alike};
 use crate::ui::Ui;
 use sediment::binary::names;
 use sediment::matching::identity;

@@ -3,9 +3,9 @@
 
 mod into;
 
-use super::read_profile;
-use super::weights::{Weighable, Weighed};
 use crate::files;
+use crate::inputs::weights::{Weighable, Weighed};
+use crate::inputs::{self, read_profile};
 use crate::ui::Ui;
 use clap::Args;
 use sediment::profile::merge::{self, Weight};
@@ -107,6 +107,6 @@ pub(crate) fn merge_files(
         .collect::<Result<Vec<_>>>()?;
     let borrowed: Vec<_> = profiles.iter().map(|(profile, weight)| (profile, *weight)).collect();
     let merged = merge::merge(&borrowed, normalize)?;
-    super::say_what_looks_alike(&merged, ui);
+    inputs::say_what_looks_alike(&merged, ui);
     files::write(output, profile::text::print(&merged).as_bytes(), ui)
 }

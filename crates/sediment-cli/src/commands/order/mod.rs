@@ -7,10 +7,10 @@ mod keeping;
 mod serving;
 mod workloads;
 
-use super::settings::{Known, Settings};
-use super::weights::{Weighable, Weighed};
-use super::{read_binary, read_profile, renamed};
 use crate::files;
+use crate::inputs::settings::{Known, Settings};
+use crate::inputs::weights::{Weighable, Weighed};
+use crate::inputs::{self, read_binary, read_profile, renamed};
 use crate::older;
 use crate::ui::Ui;
 use clap::Args;
@@ -154,7 +154,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         })
         .collect::<Result<Vec<Input>>>()?;
     let file_name = options.binary.as_deref().map(files::base_name).unwrap_or_default();
-    let selection = super::selection(binary.as_ref(), &file_name, options.dso.as_deref());
+    let selection = inputs::selection(binary.as_ref(), &file_name, options.dso.as_deref());
     let text = match inputs.as_slice() {
         [only] => order_text(&only.profile, &selection, &how, ui),
         several => order_text_of_several(several, &selection, &how, ui),
@@ -311,7 +311,7 @@ fn order_text_of_several(
     let weighed: Vec<(&Profile, Weight)> =
         inputs.iter().map(|input| (&input.profile, input.weight)).collect();
     let merged = merge::merge(&weighed, false)?;
-    super::say_what_looks_alike(&merged, ui);
+    inputs::say_what_looks_alike(&merged, ui);
     let ordering = ordering_of(&merged, selection, how, ui)?;
     workloads::say_how_each_fares(inputs, &ordering, selection, how, ui)?;
     text_of(&ordering, selection, how, ui)
@@ -321,7 +321,7 @@ fn order_text_of_several(
 fn ordering_of(profile: &Profile, selection: &Selection<'_>, how: &How<'_>, ui: &Ui) -> Result<Ordering> {
     let built = order::build(profile, selection)?;
     ui.losses("graph", &built.losses);
-    super::say_what_is_demangled(built.table.keys.iter().map(|key| key.name.as_str()), ui);
+    inputs::say_what_is_demangled(built.table.keys.iter().map(|key| key.name.as_str()), ui);
     let traces =
         how.traces.iter().map(|(path, _)| read_trace(path, &built)).collect::<Result<Vec<Trace>>>()?;
     let older = |(path, threshold)| older::read(path, &files::read(path)?, threshold);

@@ -8,8 +8,8 @@ mod diff;
 mod rpm;
 mod spec;
 
-use super::read_profile;
 use crate::files;
+use crate::inputs::read_profile;
 use crate::ui::Ui;
 use crate::wrapper::settings as package_settings;
 use clap::{Args, Subcommand};

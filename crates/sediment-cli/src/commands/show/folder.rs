@@ -2,8 +2,8 @@
 //! `sediment show FOLDER`: the profiles that builds are ordered by, a line for each file; and which file counts where several have a
 //! profile of one program.
 
-use crate::commands::read_profile;
 use crate::files;
+use crate::inputs::read_profile;
 use crate::ui::Ui;
 use crate::wrapper::{Profiles, settings};
 use sediment::{Error, Result};

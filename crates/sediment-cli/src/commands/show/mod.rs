@@ -4,8 +4,8 @@
 mod cross_dso;
 mod folder;
 
-use super::read_profile;
 use crate::files;
+use crate::inputs::{self, read_profile};
 use crate::ui::Ui;
 use clap::Args;
 use sediment::profile::{FunctionIndex, Millionths, Profile, Unit, knowledge};
@@ -137,7 +137,7 @@ impl<'a> Summary<'a> {
         );
         let _ = writeln!(text, "  machines    {}", join(&profile.arch));
         let _ = writeln!(text, "  recordings  {}", profile.inputs.unwrap_or(1));
-        for line in super::what_it_cannot_tell(profile) {
+        for line in inputs::what_it_cannot_tell(profile) {
             let _ = writeln!(text, "  {line}");
         }
         let _ = writeln!(

@@ -8,10 +8,10 @@ mod installed;
 mod log;
 mod same;
 
-use super::{read_binary_below, read_profile, renamed};
 use crate::exit::BELOW_FLOOR;
 use crate::exit::ExitCode;
 use crate::files;
+use crate::inputs::{read_binary_below, read_profile, renamed};
 use crate::ui::Ui;
 use clap::Args;
 use sediment::binary::SymbolSource;

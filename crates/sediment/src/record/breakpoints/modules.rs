@@ -169,7 +169,7 @@ impl Module {
                 Some(_) if !begins => {
                     inside = (inside.0 + 1, function.name.as_str());
                 }
-                Some(&original) if address % ISA.alignment == 0 && (ISA.begins_with_code)(code) => {
+                Some(&original) if ISA.may_begin_at(address) && (ISA.begins_with_code)(code) => {
                     self.entries.push(Entry { address, original });
                     last = Some(address);
                 }

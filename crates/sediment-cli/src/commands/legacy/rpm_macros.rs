@@ -110,7 +110,7 @@ fn text(macros: &BTreeMap<String, String>, linker: &Linker) -> String {
         text += &definition(flags, &format!("{} {}", body(flags), when(COMPILER)));
     }
     text += ORDER;
-    let (option, make) = if linker.name == super::legacy::GV2LINK.name {
+    let (option, make) = if linker.name == super::GV2LINK.name {
         let option = "-Wl,\"--section-ordering-file,%{__global_link_order}\"".to_owned();
         (option, " gv2link < %{call_graph} > %{__global_link_order} ".to_owned())
     } else {

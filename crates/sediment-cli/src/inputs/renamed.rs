@@ -15,7 +15,7 @@ use std::path::Path;
 const SHOWN: usize = 3;
 
 /// Gives them the names that they have there, and says which; `root` is where the file's system is, if not here.
-pub(super) fn follow(
+pub(crate) fn follow(
     profile: &mut Profile,
     binary: &Binary,
     path: &Path,

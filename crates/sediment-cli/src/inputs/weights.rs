@@ -68,7 +68,7 @@ impl<O: Weighable> Args for Weighed<O> {
 }
 
 /// Pairs each file with the last weight given before it. Both lists hold the position of each on the command line.
-pub(super) fn pair(
+pub(crate) fn pair(
     weights: &[(usize, String)],
     files: &[(usize, PathBuf)],
 ) -> Result<Vec<(PathBuf, Weight)>> {
@@ -86,7 +86,7 @@ pub(super) fn pair(
 }
 
 /// The values of an argument with their positions on the command line.
-pub(super) fn positioned<T: Clone + Send + Sync + 'static>(
+pub(crate) fn positioned<T: Clone + Send + Sync + 'static>(
     matches: &ArgMatches,
     argument: &str,
 ) -> Vec<(usize, T)> {

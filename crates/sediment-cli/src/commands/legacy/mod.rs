@@ -2,10 +2,13 @@
 //! The original's commands, with its arguments: `perf2gv`, `gv2link`, `gen_profiles`, `gen_profile_merge`, `gen_link_order`, `make_sediment_rpmmacros`. They are names of this program, or
 //! its first word.
 
-use super::{collect, import, merge, order, rpm_macros, weights};
+mod rpm_macros;
+
+use super::{collect, merge, order};
 use crate::demo::toolchain;
 use crate::exit::ExitCode;
 use crate::files::{self, SystemFiles};
+use crate::inputs::{self, recordings, settings, weights};
 use crate::packages::Package;
 use crate::ui::Ui;
 use crate::wrapper::{Profiles, cluster_in};
@@ -88,9 +91,9 @@ fn perf2gv_command() -> Command {
 }
 
 fn perf2gv(matches: &ArgMatches, ui: &Ui) -> Result<()> {
-    let inputs = import::Inputs::open(&inputs(matches), ui)?;
+    let inputs = recordings::Inputs::open(&inputs(matches), ui)?;
     let recording = inputs.read(&sediment::read::Settings::default(), ui)?;
-    let resolved = import::resolve(&recording, &SystemFiles::new(None, &[])?, Default::default(), ui)?;
+    let resolved = recordings::resolve(&recording, &SystemFiles::new(None, &[])?, Default::default(), ui)?;
     ui.raw_result(profile::text::print(&resolved.profile).as_bytes())
 }
 
@@ -111,7 +114,7 @@ fn gv2link(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let (profile, losses) =
         profile::text::parse(&text).map_err(|error| error.with_input(files::display(&inputs(matches)[0])))?;
     ui.losses("reading", &losses);
-    let settings = super::settings::Settings::default();
+    let settings = settings::Settings::default();
     let how = order::How::by_default(GV2LINK, &settings);
     let order = order::order_text(&profile, &Selection::Everything, &how, ui)?;
     ui.raw_result(order.as_bytes())
@@ -143,7 +146,7 @@ fn gen_profiles(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let output: &PathBuf = matches.get_one("output").ok_or_else(missing)?;
     let package = Package::find(matches.get_one::<String>("package").ok_or_else(missing)?, None)?;
     let settings = sediment::read::Settings::default();
-    let inputs = import::Inputs::open(&inputs(matches), ui)?;
+    let inputs = recordings::Inputs::open(&inputs(matches), ui)?;
     let files = SystemFiles::new(None, &[])?;
     let (recording, resolved) = inputs.resolve(&settings, &files, false, None, ui)?;
     let kept = collect::of_package(&recording, &resolved.profile, &package, &files, ui)?;
@@ -241,7 +244,7 @@ fn gen_link_order(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     };
     let text = match profile_for(&name, matches.get_one("profile"), ui)? {
         Some((profile, label)) => {
-            let settings = super::settings::Settings::default();
+            let settings = settings::Settings::default();
             let how = order::How::by_default(linker, &settings);
             let selection = label.as_deref().map_or(Selection::Everything, Selection::Dso);
             order::order_text(&profile, &selection, &how, ui)?
@@ -266,7 +269,7 @@ fn profile_for(
     ui: &Ui,
 ) -> Result<Option<(profile::Profile, Option<String>)>> {
     if let Some(path) = given {
-        let profile = super::read_profile(path, ui)?;
+        let profile = inputs::read_profile(path, ui)?;
         let label = cluster_in(&profile, name).map_err(|error| error.with_input(files::display(path)))?;
         return Ok(Some((profile, label)));
     }

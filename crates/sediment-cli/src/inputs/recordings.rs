@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Recordings: opened, read, resolved and followed in their order, and what was lost on the way told.
+
+use crate::distribution;
+use crate::files::{self, Audience, Output, Source, SystemFiles};
+use crate::ui::Ui;
+use sediment::read::{self, Input, Recording, Settings, Step};
+use sediment::resolve::{self, Resolved, Stripped};
+use sediment::skipped::Reason;
+use sediment::trace::{Sequence, file::Writer};
+use sediment::{Error, Result};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// The parts of one recording, opened.
+#[derive(Debug)]
+pub(crate) struct Inputs(Vec<(PathBuf, Source)>);
+
+impl Inputs {
+    /// Opens them. A file that callgrind left empty stands for the parts that it wrote beside it.
+    pub(crate) fn open(paths: &[PathBuf], ui: &Ui) -> Result<Self> {
+        let mut inputs: Vec<(PathBuf, Source)> = Vec::new();
+        for path in paths {
+            let source = Source::open(path)?;
+            let siblings = if source.length() == 0 { files::siblings(path) } else { Vec::new() };
+            if siblings.is_empty() {
+                inputs.push((path.clone(), source));
+                continue;
+            }
+            let new: Vec<&PathBuf> = siblings.iter().filter(|sibling| !paths.contains(sibling)).collect();
+            let names: Vec<String> = siblings.iter().map(|sibling| files::base_name(sibling)).collect();
+            ui.note(&format!("{} is empty: read instead: {}", files::display(path), names.join(", ")));
+            for sibling in new {
+                inputs.push((sibling.clone(), Source::open(sibling)?));
+            }
+        }
+        Ok(Self(inputs))
+    }
+
+    /// Reads them into one recording.
+    pub(crate) fn read(&self, settings: &Settings, ui: &Ui) -> Result<Recording> {
+        let settings = Settings { part: self.0.len() > 1, ..settings.clone() };
+        let mut whole: Option<Recording> = None;
+        for (path, source) in &self.0 {
+            let named = |error: Error| error.with_input(files::display(path));
+            let watched = Watched::new(source, path, "reading", ui);
+            let part = read::read(&watched, &settings).map_err(named)?;
+            match &mut whole {
+                None => whole = Some(part),
+                Some(sum) => sum.append(&part).map_err(named)?,
+            }
+        }
+        whole.ok_or_else(|| Error::failed("no recording was given"))
+    }
+
+    /// Reads them, resolves what was recorded, and puts in what the order of the run tells; the run itself goes to `trace`.
+    pub(crate) fn resolve(
+        &self,
+        settings: &Settings,
+        files: &SystemFiles,
+        ignore_build_id: bool,
+        trace: Option<&Path>,
+        ui: &Ui,
+    ) -> Result<(Recording, Resolved)> {
+        let recording = self.read(settings, ui)?;
+        let settings_of_resolve = resolve::Settings { ignore_build_id, ..Default::default() };
+        let mut resolved = resolve(&recording, files, settings_of_resolve, ui)?;
+        self.replay(settings, &recording, &mut resolved, trace, ui)?;
+        Ok((recording, resolved))
+    }
+
+    /// Whether the format of any of them tells in which order things ran.
+    pub(crate) fn any_knows_the_order(&self, settings: &Settings) -> Result<bool> {
+        for (path, source) in &self.0 {
+            let reader =
+                read::find(source, settings).map_err(|error| error.with_input(files::display(path)))?;
+            if reader.replay.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Puts into the profile what the order of the run tells, where the formats know it, and writes the run to `trace`.
+    fn replay(
+        &self,
+        settings: &Settings,
+        recording: &Recording,
+        resolved: &mut Resolved,
+        trace: Option<&Path>,
+        ui: &Ui,
+    ) -> Result<()> {
+        let Resolved { profile, functions, .. } = resolved;
+        let output = trace.map(|path| Output::create(path, Audience::Owner)).transpose()?;
+        let mut output = output.zip(trace);
+        let mut writer = output.as_mut().map(|(output, _)| Writer::new(output, profile, functions));
+        let mut told: Vec<(Sequence<'_>, bool)> = Vec::new();
+        for (path, source) in &self.0 {
+            let named = |error: Error| error.with_input(files::display(path));
+            let Some(replay) = read::find(source, settings).map_err(named)?.replay else { continue };
+            let mut sequence = Sequence::new(functions);
+            let watched = Watched::new(source, path, "following the run in", ui);
+            match &mut writer {
+                // Alone it may count on all cores.
+                None => (replay.steps)(&watched, settings, recording, &mut sequence),
+                Some(writer) => {
+                    let mut both = |step: Step| {
+                        sequence.step(step);
+                        writer.step(step);
+                    };
+                    let told = (replay.steps)(&watched, settings, recording, &mut both);
+                    writer.begin_part();
+                    told
+                }
+            }
+            .map_err(named)?;
+            told.push((sequence, replay.whole));
+        }
+        let runs = writer.map(Writer::finish).transpose();
+        if let Some((output, path)) = output {
+            let runs = runs.map_err(|error| output.failed(&error))?.unwrap_or_default();
+            if runs == 0 {
+                return Err(no_order());
+            }
+            output.keep()?;
+            ui.note(&format!(
+                "the run, {runs} times that a function began or went on, is in {}",
+                files::display(path)
+            ));
+        }
+        if !recording.tells_order() {
+            for (sequence, whole) in told {
+                ui.losses("following the run", &sequence.put_into(profile, whole));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A file whose reading is shown.
+struct Watched<'a> {
+    source: &'a Source,
+    bar: indicatif::ProgressBar,
+}
+
+impl<'a> Watched<'a> {
+    fn new(source: &'a Source, path: &Path, doing: &str, ui: &Ui) -> Self {
+        let bar = ui.progress_of_bytes(source.length(), &format!("{doing} {}", files::display(path)));
+        Self { source, bar }
+    }
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Input for Watched<'_> {
+    fn length(&self) -> u64 {
+        self.source.length()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.source.read_at(offset, buffer)?;
+        self.bar.set_position(offset + count as u64);
+        Ok(count)
+    }
+
+    fn bytes(&self) -> Option<&[u8]> {
+        self.source.bytes()
+    }
+}
+
+pub(crate) fn no_order() -> Error {
+    let known: Vec<&str> =
+        read::READERS.iter().filter(|reader| reader.replay.is_some()).map(|reader| reader.name).collect();
+    Error::failed("none of these files tells in which order functions ran: there is no trace to write")
+        .with_hint(format!(
+            "formats that tell it: {}; see docs/formats for how to record them",
+            known.join(", ")
+        ))
+}
+
+/// Resolves a recording, telling what was lost on the way.
+pub(crate) fn resolve(
+    recording: &Recording,
+    files: &SystemFiles,
+    settings: resolve::Settings,
+    ui: &Ui,
+) -> Result<Resolved> {
+    ui.note(&format!("read: {} ({}); {} calls in all", recording.seen, recording.source, recording.total));
+    ui.losses("reading", &recording.losses);
+    say_what_was_not_recorded(recording, files, ui);
+    let resolved = resolve::resolve_with(recording, files, settings).inspect_err(|_| {
+        if let Ok(stripped) = resolve::stripped(recording, files, settings) {
+            say_what_is_stripped(&stripped, recording, files, ui);
+        }
+    })?;
+    let profile = &resolved.profile;
+    ui.losses("resolving", &resolved.losses);
+    say_what_is_stripped(&resolved.stripped, recording, files, ui);
+    super::say_what_looks_alike(profile, ui);
+    say_what_was_compiled_while_running(recording, ui);
+    let functions = profile.functions();
+    super::say_what_is_demangled(functions.iter().map(|function| profile.key(*function).name.as_str()), ui);
+    Ok(resolved)
+}
+
+/// Says which of the binaries that the user named are none of those that were recorded.
+fn say_what_was_not_recorded(recording: &Recording, files: &SystemFiles, ui: &Ui) {
+    const SAID: usize = 5;
+    let recorded: BTreeSet<&str> = recording.dsos().iter().map(|dso| dso.path.as_str()).collect();
+    let mut list = recorded.iter().take(SAID).copied().collect::<Vec<_>>().join(", ");
+    if recorded.len() > SAID {
+        list.push_str(&format!(" and {} more", recorded.len() - SAID));
+    } else if recorded.is_empty() {
+        list.push_str("functions of no known program");
+    }
+    for path in files.not_recorded(recording.dsos()) {
+        let path = files::display(path);
+        ui.note(&format!(
+            "{path} is not used: no program or library of its name or build-id was recorded, but {list}"
+        ));
+    }
+}
+
+/// Says when much of what ran was compiled while it ran.
+fn say_what_was_compiled_while_running(recording: &Recording, ui: &Ui) {
+    let losses = &recording.losses;
+    let kept = recording.samples().iter().fold(0u128, |sum, (_, cost)| sum.saturating_add(*cost));
+    let compiled =
+        |of_cost: bool| losses.weight(|reason| reason.is_compiled_code() && reason.is_own_cost() == of_cost);
+    for (what, part, all) in [
+        ("own cost", compiled(true), kept.saturating_add(losses.weight(Reason::is_own_cost))),
+        ("calls", compiled(false), recording.total),
+    ] {
+        if part > all / 4 {
+            // Only for the eye: the quotient of two floats is near enough.
+            let share = (100.0 * part as f64 / all as f64).min(100.0);
+            ui.note(&format!(
+                "{share:.0}% of the {what} is in code that was compiled while running: you are ordering the compiler and its \
+                 libraries, not the program that it ran; no link order reaches that"
+            ));
+        }
+    }
+}
+
+/// Says what lies in code without symbols, and how to get these here.
+fn say_what_is_stripped(stripped: &[Stripped], recording: &Recording, files: &SystemFiles, ui: &Ui) {
+    const SAID: usize = 5;
+    let os_release = files.os_release();
+    // Only for the eye: the quotient of two floats is near enough.
+    let share = |part: u128, all: u128| 100.0 * part as f64 / all.max(1) as f64;
+    let all_cost = recording.samples().iter().fold(0u128, |sum, (_, cost)| sum.saturating_add(*cost));
+    for dso in stripped.iter().take(SAID) {
+        let what = if dso.calls > 0 {
+            format!("{:.1}% of the calls", share(dso.calls, recording.total))
+        } else {
+            format!("{:.1}% of the own cost", share(dso.cost, all_cost))
+        };
+        ui.note(&format!("{} is stripped: {what} cannot be named there", dso.path));
+        let how = distribution::debug_symbols(os_release.as_deref(), &dso.path, dso.build_id.as_deref());
+        if !how.is_empty() {
+            ui.note(&format!("  for its symbols: {how}"));
+        }
+    }
+    if stripped.len() > SAID {
+        ui.note(&format!(
+            "{} more programs and libraries are stripped, with less in them",
+            stripped.len() - SAID
+        ));
+    }
+}
