@@ -19,8 +19,8 @@
 pub mod advise;
 pub mod affinity;
 mod ascending;
-pub mod blocks;
 pub mod binary;
+pub mod blocks;
 pub mod callgraph;
 mod counts;
 pub mod error;
