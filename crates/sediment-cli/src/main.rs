@@ -19,6 +19,7 @@ mod recording;
 mod start;
 mod ui;
 mod unit_graphs;
+mod values;
 mod wrapper;
 
 use exit::ExitCode;

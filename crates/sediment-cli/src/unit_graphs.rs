@@ -80,7 +80,7 @@ fn search(folder: &Path, found: &mut Vec<Found>, losses: &mut Skipped) -> Result
         } else if kind.is_file() && ends_as_one {
             match is_unit(&path)? {
                 true => found.push(Found { path, named: false }),
-                false => losses.add(Reason::NoUnitGraph, 0, &files::display(&path)),
+                false => losses.add(Reason::NoUnitGraph, 0, files::display(&path)),
             }
         }
     }

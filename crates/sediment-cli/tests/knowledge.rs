@@ -44,6 +44,7 @@ fn import_and_show_say_what_the_source_did_not_see() {
     let json: serde_json::Value =
         serde_json::from_slice(&sediment(folder, &["show", "stacks.gv", "--json"]).stdout).unwrap();
     assert_eq!(json["not_known"][0]["what"][0], "call counts");
+    assert_eq!(json["not_known"][0]["codes"], serde_json::json!(["call-counts", "time-order", "own-cost"]));
     assert_eq!(json["interpreter"], serde_json::Value::Null);
 }
 

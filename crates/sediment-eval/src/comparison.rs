@@ -18,14 +18,17 @@ use super::statistics::mann_whitney::{MannWhitney, mann_whitney};
 use super::statistics::signed_rank::{SignedRank, signed_rank};
 use super::statistics::spread::{self, SpreadTest};
 use super::statistics::{Effect, Interval, Moments, bootstrap, equivalence, student, welch};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What an effect is measured in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Scale {
     /// Natural logarithm of the ratio to the baseline; [`percent`] shows it.
+    #[serde(rename = "log-ratio")]
     Logarithm,
     /// The metric's own unit, as some value is zero or negative.
+    #[serde(rename = "difference")]
     Plain,
 }
 
@@ -36,7 +39,8 @@ pub fn percent(log_ratio: f64) -> f64 {
 }
 
 /// What the samples allow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Design {
     /// Runs of one block side by side, one link of each build.
     Paired {

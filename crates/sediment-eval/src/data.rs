@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The values that flow from a run, or from an imported file, to the statistics and the reports.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Which way a metric is better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Direction {
     /// Less is better: time, cycles, misses.
+    #[serde(rename = "lower")]
     LowerIsBetter,
     /// More is better: transactions per second, instructions per cycle.
+    #[serde(rename = "higher")]
     HigherIsBetter,
 }
 
@@ -46,7 +49,8 @@ pub struct Factor {
 }
 
 /// Why a variant is no other build, but the baseline once more: what differs between the two is noise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Probe {
     /// A/A: the very same file as the baseline's first link.
     SameFile,
@@ -78,7 +82,8 @@ pub struct Workload {
 }
 
 /// What a run was for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// Recorded, and left out of every estimate.
     WarmUp,
@@ -87,7 +92,7 @@ pub enum Phase {
 }
 
 /// One run of one variant.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
     /// Index into [`Experiment::workloads`].
     pub workload: usize,
@@ -110,7 +115,7 @@ pub struct Observation {
 }
 
 /// A group of samples of which only these figures are known, as old tables print them.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// How many samples.
     pub count: u64,
@@ -121,7 +126,7 @@ pub struct Summary {
 }
 
 /// A [`Summary`] and whose it is; for imported tables that kept no samples.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupSummary {
     /// Index into [`Experiment::workloads`].
     pub workload: usize,
@@ -131,6 +136,7 @@ pub struct GroupSummary {
     pub metric: String,
     /// Its figures. `perf stat -r` prints the standard error of the mean, in per cent: times mean, times the root of the
     /// count, it is the deviation.
+    #[serde(flatten)]
     pub summary: Summary,
 }
 

@@ -9,10 +9,11 @@ use super::data::Experiment;
 use super::samples::Group;
 use super::statistics::factorial::{Contrast, Incomplete, Term, contrasts};
 use super::statistics::{Effect, Moments, student, welch};
+use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// What one change of a factor, or two together, do to the headline.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FactorEffect {
     /// `lto: on instead of off`, or `lto on × inline on`.
     pub name: String,

@@ -6,7 +6,7 @@ mod support;
 
 use sediment::{Error, ErrorKind, Result};
 use sediment_eval::import::IMPORTERS;
-use sediment_eval::plan::{self, KEYS, Plan};
+use sediment_eval::plan::{self, Plan};
 use sediment_eval::run::schedule::{self, Visit};
 use sediment_eval::run::{self, Hands, Journal, Progress, Taken, Watcher, journal};
 use sediment_eval::{Phase, Probe};
@@ -267,7 +267,7 @@ fn what_is_wrong_with_a_plan_is_said_with_its_line() {
         (format!("{base}{work}"), "compares two or more variants; this one has 0"),
         (format!("{base}{two}{two}{work}"), "line 9: the name a is taken"),
         (format!("{base}baseline = \"c\"\n{two}{work}"), "line 2: there is no variant c"),
-        (format!("{base}margin = \"much\"\n{two}{work}"), "line 2: margin is a number (found \"string\")"),
+        (format!("{base}margin = \"much\"\n{two}{work}"), "line 2: margin is a number, not string \"much\""),
         (format!("{base}margin = -1\n{two}{work}"), "line 2: margin is a number above 0 and below 1"),
         (format!("{base}margin = nan\n{two}{work}"), "line 2: margin is a number above 0 and below 1"),
         (
@@ -311,6 +311,42 @@ fn what_is_wrong_with_a_plan_is_said_with_its_line() {
             format!("{base}{two}[[workload]]\nname = \"w\"\nimport = {{ c = [\"f\"] }}\n"),
             "imports for c, which is no variant",
         ),
+        (
+            format!("{base}[run]\nblocks = 0\n{two}{work}"),
+            "line 3: blocks is a whole number from 1 to 100000",
+        ),
+        (
+            format!("{base}[run]\nblocks = -1\n{two}{work}"),
+            "line 3: blocks is a whole number, not integer `-1`",
+        ),
+        (format!("{base}[run]\ncold = 1\n{two}{work}"), "line 3: cold is true or false, not integer `1`"),
+        (format!("{base}{two}{work}folder = 3\n"), "line 11: folder is a text in quotes, not integer `3`"),
+        (format!("{base}{two}{work}folder = \"a\\u0000\"\n"), "line 11: folder holds a NUL character"),
+        (
+            format!("{base}{two}{work}prepare = []\n"),
+            "line 11: prepare is a text for the shell, or a list of a program and its arguments",
+        ),
+        (format!("{base}run = 3\n{two}{work}"), "line 2: run is a table, not integer `3`"),
+        (
+            format!("{base}[variant]\nname = \"a\"\n{work}"),
+            "line 2: variant is written as [[variant]], not map",
+        ),
+        (format!("{base}{two}[[workload]]\ncommand = \"x\"\n"), "line 8: name is missing or empty"),
+        (
+            format!(
+                "{base}{two}[[workload]]\nname = \"w\"\nserver = \"s\"\nready = {{ log = \"x\", port = \"y\" }}\n"
+            ),
+            "line 11: ready is one of command, port, socket and log",
+        ),
+        (
+            format!("{base}{two}[[workload]]\nname = \"w\"\nserver = \"s\"\nready = {{ logg = \"x\" }}\n"),
+            "line 11: unknown key logg in [workload.ready]",
+        ),
+        (
+            format!("{base}{two}{work}[[metric]]\nname = \"m\"\nbetter = \"more\"\n"),
+            "line 13: better is lower or higher, not more",
+        ),
+        (format!("{base}{two}{work}[[metric]]\nunit = \"m\"\n"), "line 11: name is missing or empty"),
     ];
     for (text, expected) in rows {
         let error = plan::read(text).unwrap_err().to_string();
@@ -368,26 +404,71 @@ fn the_example_is_a_plan() {
     assert_eq!(plan.variants.iter().filter(|variant| variant.probe.is_none()).count(), 8);
 }
 
-/// docs/evaluation.md holds the keys of the code, table by table; `SEDIMENT_BLESS=1` rewrites them.
+/// A plan with all tables, and one line more in one of them.
+fn plan_with(place: &str, line: &str) -> String {
+    let tables = [
+        ("top", "sediment-eval = 1"),
+        ("[run]", "[run]"),
+        ("[build]", "[build]\nlink = \"cc\""),
+        ("[[factor]]", "[[factor]]\nname = \"f\"\nlevels = [\"x\", \"y\"]"),
+        ("[[variant]]", "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\""),
+        ("[[workload]]", "[[workload]]\nname = \"w\"\nserver = \"s\"\ndrive = \"d\""),
+        ("workload.ready", "[workload.ready]\nport = \"host:1\""),
+        ("workload.work", "[workload.work]\nregex = \"([0-9])\""),
+        ("[[metric]]", "[[metric]]\nname = \"m\""),
+    ];
+    assert!(tables.iter().any(|(name, _)| *name == place), "{place}");
+    tables.map(|(name, text)| format!("{text}\n{}\n", if name == place { line } else { "" })).concat()
+}
+
+/// docs/evaluation.md lists the keys that the reader knows, and what holds without them.
 #[test]
-fn the_document_lists_every_key_and_importer() {
+fn the_document_lists_every_key_and_its_default() {
+    let settled = |text: &str| Plan { text: String::new(), ..plan::read(text).unwrap() };
+    let text = std::fs::read_to_string(root().join("docs/evaluation.md")).unwrap();
+    let mut defaults = 0;
+    for table in text.split("<!-- table ").skip(1) {
+        let (title, rows) = table.split_once(" -->").unwrap();
+        if title == "imports" {
+            continue;
+        }
+        let rows = rows.split("<!-- end -->").next().unwrap().lines().skip(3);
+        let rows: Vec<Vec<&str>> = rows.map(|row| row.split(" | ").collect()).collect();
+        let key = |row: &[&str]| row[0].trim_matches(['|', ' ', '`']).to_owned();
+        let listed: BTreeSet<String> = rows.iter().map(|row| key(row)).collect();
+        // Of these keys a plan has one.
+        let asked = plan_with(title, "no-such-key = 1")
+            .replace("[workload.ready]\nport = \"host:1\"\nno", "[workload.ready]\nno");
+        let refused = plan::read(&asked).unwrap_err();
+        let known = refused.hint().unwrap().strip_prefix("known are: ").unwrap();
+        let tables = ["run", "build", "variant", "factor", "workload", "metric"];
+        let known = known.split(", ").filter(|key| title != "top" || !tables.contains(key));
+        assert_eq!(known.map(str::to_owned).collect::<BTreeSet<_>>(), listed, "{title}");
+        for row in rows {
+            let default = match row[2] {
+                "TERM" | "unit of work" | ".text.sediment_eval_padding" => format!("{:?}", row[2]),
+                other if other == "true" || other == "false" || other.parse::<f64>().is_ok() => {
+                    other.to_owned()
+                }
+                _ => continue,
+            };
+            let said = plan_with(title, &format!("{} = {default}", key(&row)));
+            assert_eq!(
+                format!("{:?}", settled(&said)),
+                format!("{:?}", settled(&plan_with(title, ""))),
+                "{said}"
+            );
+            defaults += 1;
+        }
+    }
+    assert!(defaults > 15, "{defaults}");
+}
+
+/// docs/evaluation.md holds the importers of the code; `SEDIMENT_BLESS=1` rewrites them.
+#[test]
+fn the_document_lists_every_importer() {
     let path = root().join("docs/evaluation.md");
     let mut text = std::fs::read_to_string(&path).unwrap();
-    let mut tables: Vec<&str> = KEYS.iter().map(|key| key.table).collect();
-    tables.dedup();
-    for table in tables {
-        let title = match table {
-            "" => "top".to_owned(),
-            "run" | "build" => format!("[{table}]"),
-            name if name.contains('.') => name.to_owned(),
-            name => format!("[[{name}]]"),
-        };
-        let mut rows = String::from("| key | value | without it | says |\n|---|---|---|---|\n");
-        for key in KEYS.iter().filter(|key| key.table == table) {
-            rows += &format!("| `{}` | {} | {} | {} |\n", key.name, key.value, key.default, key.summary);
-        }
-        hold(&mut text, &title, &rows);
-    }
     let mut rows = String::from("| format | written by |\n|---|---|\n");
     for importer in IMPORTERS {
         rows += &format!("| {} | {} |\n", importer.name, importer.summary);

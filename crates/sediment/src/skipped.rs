@@ -21,20 +21,22 @@ pub struct Tally {
 
 impl Skipped {
     /// Counts one item of the given weight.
-    pub fn add(&mut self, reason: Reason, weight: u128, example: &str) {
+    pub fn add(&mut self, reason: Reason, weight: u128, example: impl AsRef<[u8]>) {
         self.add_many(reason, 1, weight, example);
     }
 
     /// Counts several items at once; `weight` is their sum. An empty example is none.
-    pub fn add_many(&mut self, reason: Reason, items: u64, weight: u128, example: &str) {
+    pub fn add_many(&mut self, reason: Reason, items: u64, weight: u128, example: impl AsRef<[u8]>) {
         if items == 0 {
             return;
         }
         let tally = self.0.entry(reason).or_default();
         tally.items = tally.items.saturating_add(items);
         tally.weight = tally.weight.saturating_add(weight);
+        let example = example.as_ref();
         if tally.example.is_none() && !example.is_empty() {
-            tally.example = Some(example.chars().take(200).collect());
+            let beginning = String::from_utf8_lossy(&example[..example.len().min(800)]);
+            tally.example = Some(beginning.chars().take(200).collect());
         }
     }
 
@@ -152,6 +154,7 @@ macro_rules! coded {
         }
     };
 }
+pub(crate) use coded;
 
 /// The codes (0) or texts (1) in one.
 pub(crate) fn joined(words: &[[&'static str; 2]], which: usize, between: &str) -> String {

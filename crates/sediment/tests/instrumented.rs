@@ -19,6 +19,7 @@ use proptest::prelude::*;
 use run_text::{FUNCTION, Gmon, Run, Truth};
 use sediment::Result;
 use sediment::binary::{Binary, Files};
+use sediment::profile::source::Unknown;
 use sediment::read::{self, READERS, Reader, Recording, Settings, Spot, Step};
 use sediment::resolve::{self, resolve, resolve_with};
 use std::collections::BTreeMap;
@@ -190,7 +191,12 @@ fn every_form_of_uftrace_reads_as_the_run_that_it_was_printed_of() {
         let found = truth_of(&recording, &run, 0);
         assert_eq!((&found.calls, found.starts), (&truth.calls, truth.starts), "{form}");
         assert_eq!(found.own, if timed { truth.own.clone() } else { BTreeMap::new() }, "{form}");
-        assert_eq!(recording.source.contains("own cost"), !timed, "{form}: {}", recording.source);
+        assert_eq!(
+            recording.source.unknown.contains(&Unknown::OwnCost),
+            !timed,
+            "{form}: {}",
+            recording.source
+        );
         let steps = steps(text.as_bytes(), &run, &recording);
         match form {
             "graphviz" => assert!(steps.is_empty()),

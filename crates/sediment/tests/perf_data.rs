@@ -150,9 +150,12 @@ fn a_processor_that_was_told_to_record_calls_recorded_calls() {
     file.sample(10, 5, BASE, &[Branch::new(BASE, BASE + 0x10, UNTYPED)]);
     let recording = read(&file.finish());
     assert_eq!(recording.transfers()[0].2, TransferKind::Call);
-    assert_eq!(recording.source, "perf branch records (branches:u)");
+    assert_eq!(recording.source.to_string(), "perf branch records (branches:u)");
     file.events[0].branch_sample_type = DIRECT_CALL | 1;
-    assert_eq!(read(&file.finish()).source, "perf branch records (branches:u) without indirect calls");
+    assert_eq!(
+        read(&file.finish()).source.to_string(),
+        "perf branch records (branches:u) without indirect calls"
+    );
 }
 
 #[test]
@@ -217,7 +220,10 @@ fn other_events_beside_the_one_with_branches_do_no_harm() {
     file.sample_of(1, 2, 10, 4, BASE, &[]);
     file.sample(10, 5, BASE, &[Branch::new(BASE, BASE + 0x10, CALL)]);
     let recording = read(&file.finish());
-    assert_eq!((kept(&recording), recording.source.as_str()), (1, "perf branch records (branches:u)"));
+    assert_eq!(
+        (kept(&recording), recording.source.to_string()),
+        (1, "perf branch records (branches:u)".to_owned())
+    );
     assert_eq!(recording.losses.items(Reason::OtherEvent), 1);
 }
 

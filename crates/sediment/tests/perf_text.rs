@@ -109,7 +109,10 @@ fn call_chains_read_as_what_they_were_printed_from() {
         assert_eq!(read_truth(&recording), truth, "{form:?}\n{text}");
         assert_eq!(recording.total, truth.calls.values().sum::<u128>());
         let event = if form.event { " (cycles:u)" } else { "" };
-        assert_eq!(recording.source, format!("perf call stacks{event} without call counts or time order"));
+        assert_eq!(
+            recording.source.to_string(),
+            format!("perf call stacks{event} without call counts or time order")
+        );
         let inlined = recording.losses.items(Reason::InlinedFrame);
         assert_eq!(inlined > 0, form.inlined);
     }

@@ -7,6 +7,8 @@ mod damaged;
 mod generated;
 #[path = "profile/properties.rs"]
 mod properties;
+#[path = "profile/source.rs"]
+mod source;
 #[allow(unreachable_pub)] // shared by several test programs
 mod support;
 #[path = "profile/values.rs"]

@@ -179,7 +179,7 @@ fn every_form_of_a_perf_report_reads_as_what_it_was_printed_from() {
         let recording = read(text.as_bytes()).unwrap_or_else(|error| panic!("{form:?}: {error}\n{text}"));
         assert_eq!(read_truth(&recording), perf_report_text::truth(&calls, &form), "{form:?}\n{text}");
         assert_eq!(recording.total, total, "{form:?}");
-        assert_eq!(recording.source, "perf branch records (branches:u)");
+        assert_eq!(recording.source.to_string(), "perf branch records (branches:u)");
         let with_objects = form.fields.contains(&Field::SourceObject);
         // The address marked H lies outside of programs whether or not its object is printed, as does the kernel's function.
         assert_eq!(recording.losses.items(Reason::KernelEnd), 6, "{form:?}");
@@ -323,7 +323,7 @@ fn every_form_of_callgrind_reads_as_what_it_was_printed_from() {
         assert_eq!(read_truth(&recording).calls, truth.calls, "{form:?}");
         assert_eq!(recording.total, truth.calls.values().sum::<u128>(), "{form:?}");
         assert!(recording.losses.is_empty());
-        assert_eq!(recording.source, "valgrind callgrind (Ir)");
+        assert_eq!(recording.source.to_string(), "valgrind callgrind (Ir)");
     }
 }
 

@@ -39,7 +39,10 @@ fn fdata_reads_as_the_branches_it_was_printed_from() {
     let recording = read(program.fdata().as_bytes()).unwrap();
     assert_eq!(calls(&recording), program.calls());
     assert_eq!(recording.total, program.total());
-    assert_eq!(recording.source, "BOLT branches without time order or own cost or shared libraries");
+    assert_eq!(
+        recording.source.to_string(),
+        "BOLT branches without time order or own cost or shared libraries"
+    );
     let seen = |why| recording.losses.items(why) > 0;
     assert!(
         seen(Reason::NoCall(NoCall::Inside))

@@ -43,7 +43,7 @@ fn named(recording: &mut Recording, text: &str) -> PlaceId {
 /// A recording of calls by name: `from -> to`, as many as are listed.
 fn calls(list: &[(&str, &str, u128)]) -> Recording {
     let mut recording = Recording::default();
-    recording.source = "test".to_owned();
+    recording.source = "test".into();
     for (from, to, count) in list {
         let (from, to) = (named(&mut recording, from), named(&mut recording, to));
         recording.add_transfer(from, to, TransferKind::Call, *count);

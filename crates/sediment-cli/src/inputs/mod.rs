@@ -71,7 +71,10 @@ pub(crate) fn what_it_cannot_tell(profile: &sediment::profile::Profile) -> Vec<S
     };
     let mut lines: Vec<String> = not_known(profile)
         .into_iter()
-        .map(|entry| format!("not known from {}: {}", from(entry.source), entry.what.join("; ")))
+        .map(|entry| {
+            let what: Vec<String> = entry.what.iter().map(ToString::to_string).collect();
+            format!("not known from {}: {}", from(entry.source), what.join("; "))
+        })
         .collect();
     if let Some(found) = interpreter(profile) {
         // Only for the eye: the quotient of two floats is near enough.

@@ -5,13 +5,14 @@ use crate::exit::ExitCode;
 use crate::files::{SystemFiles, Workshop};
 use crate::inputs::{self, recordings};
 use crate::ui::Ui;
+use crate::values;
 use clap::Args;
+use sediment::Result;
 use sediment::read::{self, Recording};
 use sediment::record::breakpoints::{Rates, apart};
 use sediment::record::{self, Job, Kept, Progress, RECORDERS, Recorder, Settings, Target, Until};
 use sediment::resolve::{self, Resolved};
 use sediment::trace::Sequence;
-use sediment::{Error, ErrorKind, Result};
 use sediment_process::command::Outcome;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ mod front;
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// End the recording after so many seconds; recorded by breakpoints, the program runs on
-    #[arg(long, value_name = "SECONDS", conflicts_with = "until", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", conflicts_with = "until", value_parser = values::duration)]
     seconds: Option<Duration>,
     /// When the recording ends: with the program, at its first output, or after so many seconds
     #[arg(long, value_name = "EXIT|OUTPUT|SECONDS", value_parser = until)]
@@ -30,10 +31,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "METHOD", value_parser = methods())]
     method: Option<String>,
     /// The share of the program's time that estimates of call rates may cost, for breakpoints
-    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = values::overhead)]
     overhead: f64,
     /// The memory that breakpoints may cost, as K, M or G: pages of code with one become copies of each process's own
-    #[arg(long, value_name = "BYTES", default_value = "32M", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "32M", value_parser = values::bytes)]
     max_memory: u64,
     /// Leave this program or library alone, for code that looks at its own bytes; may be given again
     #[arg(long, value_name = "DSO")]
@@ -162,37 +163,10 @@ fn methods() -> Vec<&'static str> {
     RECORDERS.iter().map(|recorder| recorder.name).collect()
 }
 
-fn seconds(text: &str) -> Result<Duration> {
-    let wrong = || Error::new(ErrorKind::Usage, "this is no number of seconds");
-    let number: f64 = text.strip_suffix('s').unwrap_or(text).parse().map_err(|_| wrong())?;
-    Duration::try_from_secs_f64(number).ok().filter(|time| !time.is_zero()).ok_or_else(wrong)
-}
-
-fn until(text: &str) -> Result<Until> {
+fn until(text: &str) -> std::result::Result<Until, String> {
     match text {
         "exit" | "EXIT" => Ok(Until::Exit),
         "output" | "OUTPUT" => Ok(Until::Output),
-        _ => seconds(text).map(Until::After),
+        _ => values::duration(text).map(Until::After),
     }
-}
-
-/// A number of bytes, with a suffix for powers of 1024.
-fn bytes(text: &str) -> Result<u64> {
-    let (number, shift) = match text.char_indices().last() {
-        Some((end, 'k' | 'K')) => (&text[..end], 10),
-        Some((end, 'm' | 'M')) => (&text[..end], 20),
-        Some((end, 'g' | 'G')) => (&text[..end], 30),
-        _ => (text, 0),
-    };
-    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
-    bytes.ok_or_else(|| Error::new(ErrorKind::Usage, "a number of bytes is wanted, such as 33554432 or 32M"))
-}
-
-/// A share of what is written in percent.
-fn percent(text: &str) -> Result<f64> {
-    let number: f64 = text.strip_suffix('%').unwrap_or(text).parse().unwrap_or(f64::NAN);
-    if number > 0.0 && number <= 90.0 {
-        return Ok(number / 100.0);
-    }
-    Err(Error::new(ErrorKind::Usage, "a percentage above 0 and up to 90 is wanted"))
 }

@@ -21,7 +21,7 @@ const LINES: &[(&str, &str)] = &[
     ),
     (
         "sediment-cli",
-        "exit ui files start older distribution packages unit_graphs inputs recording demo wrapper commands",
+        "exit ui files values start older distribution packages unit_graphs inputs recording demo wrapper commands",
     ),
 ];
 
@@ -76,6 +76,11 @@ fn parts(folder: &Path) -> BTreeSet<String> {
 
 #[test]
 fn data_flows_left_to_right() {
+    let crates = std::fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    for path in crates.filter(|path| path.join("src").is_dir()) {
+        let listed = LINES.iter().any(|(name, _)| path.ends_with(name));
+        assert!(listed, "{} has no line", relative(&path));
+    }
     for (name, line) in LINES {
         let line: Vec<&str> = line.split_whitespace().collect();
         let listed: BTreeSet<String> = line.iter().map(|&part| part.to_owned()).collect();

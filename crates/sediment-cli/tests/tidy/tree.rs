@@ -20,7 +20,7 @@ pub fn files_below(folder: &Path, ending: &str) -> Vec<PathBuf> {
 }
 
 fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
-    const NOT_OURS: [&str; 3] = [".git", ".cache", "target"];
+    const NOT_OURS: [&str; 4] = [".git", ".cache", "target", "__pycache__"];
     let mut entries: Vec<_> =
         std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap()).collect();
     entries.sort_by_key(std::fs::DirEntry::path);

@@ -14,7 +14,7 @@ use super::data::{Experiment, GroupSummary, Observation, Phase, Summary};
 use super::metrics;
 use super::plan::Plan;
 use super::run::{journal, set_fact};
-use crate::measure::perf_stat::{Count, UnknownRows, scaled};
+use crate::measure::perf_stat::{Count, scaled};
 use sediment::error::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,7 +58,7 @@ pub struct Imported {
     /// Metrics that were scaled up, as they were not counted all the time.
     pub scaled: BTreeSet<String>,
     /// Rows that are not understood.
-    pub unknown: UnknownRows,
+    pub unknown: Vec<String>,
 }
 
 /// Every format there is; the first that a text looks like is taken.
@@ -120,7 +120,7 @@ pub fn read(bytes: &[u8], label: Option<&str>) -> Result<Imported> {
         all.absent.extend(absent);
         all.units.extend(units);
         all.scaled.extend(scaled);
-        all.unknown.append(&unknown);
+        all.unknown.extend(unknown);
     }
     if all.runs.is_empty() && all.summaries.is_empty() {
         return Err(Error::failed(format!("no value in it ({})", importer.name)));

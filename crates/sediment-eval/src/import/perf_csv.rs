@@ -3,7 +3,7 @@
 //! with `-r` they are means with a standard error in per cent, of a number of runs that the file does not say.
 
 use super::{Importer, Table, is_interval, perf_runs};
-use crate::measure::perf_stat::{Row, UnknownRows, is_comment, row};
+use crate::measure::perf_stat::{Row, is_comment, row};
 
 pub(super) const IMPORTER: Importer = Importer {
     name: "perf stat -x",
@@ -12,13 +12,13 @@ pub(super) const IMPORTER: Importer = Importer {
     looks_like: |text| separator(text).is_some(),
     read: |text| {
         let separator = separator(text).unwrap_or(',');
-        let (mut counts, mut unknown) = (Vec::new(), UnknownRows::default());
+        let (mut counts, mut unknown) = (Vec::new(), Vec::new());
         for (line, number) in text.lines().zip(1u64..).filter(|(line, _)| !is_comment(line)) {
             match row(line, separator) {
                 Row::Count(count) => counts.push((number, count)),
                 Row::Metric => {}
                 Row::Interval => return Err(is_interval(number)),
-                Row::Unknown => unknown.add(line),
+                Row::Unknown => unknown.push(line.to_owned()),
             }
         }
         let imported = super::Imported { unknown, ..perf_runs(counts)? };

@@ -2,7 +2,7 @@
 //! `perf stat -j`: a JSON object on a line for each event.
 
 use super::{Imported, Importer, Table, is_interval, perf_runs};
-use crate::measure::perf_stat::{Count, UnknownRows, is_comment, new_count};
+use crate::measure::perf_stat::{Count, is_comment, new_count};
 use sediment::error::Result;
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ pub(super) const IMPORTER: Importer = Importer {
 };
 
 fn read(text: &str) -> Result<Vec<Table>> {
-    let (mut counts, mut unknown) = (Vec::new(), UnknownRows::default());
+    let (mut counts, mut unknown) = (Vec::new(), Vec::new());
     for (line, number) in text.lines().zip(1u64..).filter(|(line, _)| !is_comment(line)) {
         let value: Value = serde_json::from_str(line).unwrap_or_default();
         // A metric that perf derives from other counts has no count of its own.
@@ -27,7 +27,7 @@ fn read(text: &str) -> Result<Vec<Table>> {
         }
         match count(&value) {
             Some(count) => counts.push((number, count)),
-            None => unknown.add(line),
+            None => unknown.push(line.to_owned()),
         }
     }
     let imported = Imported { unknown, ..perf_runs(counts)? };

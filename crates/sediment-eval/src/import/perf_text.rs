@@ -104,7 +104,7 @@ impl Open {
         let mut run = std::collections::BTreeMap::new();
         for text in &self.rows {
             let Some(row) = row_of(text) else {
-                imported.unknown.add(text);
+                imported.unknown.push(text.to_owned());
                 continue;
             };
             let count =

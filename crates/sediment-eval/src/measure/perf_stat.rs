@@ -77,39 +77,7 @@ pub struct Table {
     /// Its counts, in their order.
     pub counts: Vec<Count>,
     /// Rows that are not understood.
-    pub unknown: UnknownRows,
-}
-
-/// Rows of perf stat that are not understood.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct UnknownRows {
-    /// How many.
-    pub count: u64,
-    /// The first of them.
-    pub first: String,
-}
-
-impl UnknownRows {
-    /// Counts one.
-    pub fn add(&mut self, row: &str) {
-        self.append(&Self { count: 1, first: row.chars().take(200).collect() });
-    }
-
-    /// Counts those of another table.
-    pub fn append(&mut self, other: &Self) {
-        if self.count == 0 {
-            self.first.clone_from(&other.first);
-        }
-        self.count += other.count;
-    }
-
-    /// How many rows were not understood, with the first of them; none where all were.
-    #[must_use]
-    pub fn told(&self) -> Option<String> {
-        let plural = if self.count == 1 { "row is" } else { "rows are" };
-        (self.count > 0)
-            .then(|| format!("{} {plural} not understood, such as \"{}\"", self.count, self.first))
-    }
+    pub unknown: Vec<String>,
 }
 
 /// One line of perf's table, as [`row`] reads it.
@@ -205,7 +173,7 @@ fn try_out(asked: &[&'static Event], scratch: &Path, stop: &Stop) -> Result<Coun
                 match count(&spin, &[*event], scratch) {
                     Ok(one) => {
                         table.counts.extend(one.counts);
-                        table.unknown.append(&one.unknown);
+                        table.unknown.extend(one.unknown);
                     }
                     Err(error) => {
                         stop.check()?;
@@ -240,7 +208,7 @@ fn try_out(asked: &[&'static Event], scratch: &Path, stop: &Stop) -> Result<Coun
             }
             Some(_) => software.push(*event),
             None => {
-                let why = unknown.told().map_or_else(
+                let why = told(&unknown).map_or_else(
                     || "perf printed nothing of it".to_owned(),
                     |rows| format!("perf printed no row of it that is understood ({rows})"),
                 );
@@ -355,7 +323,7 @@ pub fn table(text: &str) -> Table {
         match row(line, ',') {
             Row::Count(count) => table.counts.push(count),
             Row::Metric => {}
-            Row::Interval | Row::Unknown => table.unknown.add(line),
+            Row::Interval | Row::Unknown => table.unknown.push(line.to_owned()),
         }
     }
     table
@@ -365,6 +333,14 @@ pub fn table(text: &str) -> Table {
 #[must_use]
 pub fn is_comment(line: &str) -> bool {
     line.trim().is_empty() || line.starts_with('#')
+}
+
+/// How many rows were not understood, with the first of them; none where all were.
+#[must_use]
+pub fn told(unknown: &[String]) -> Option<String> {
+    let first: String = unknown.first()?.chars().take(200).collect();
+    let plural = if unknown.len() == 1 { "row is" } else { "rows are" };
+    Some(format!("{} {plural} not understood, such as \"{first}\"", unknown.len()))
 }
 
 /// Reads one row, with this separator. Fields, as perf's manual names them: with `-I` the time, value, unit, event, with `-r` the
@@ -483,7 +459,7 @@ mod tests {
     #[test]
     fn a_table_is_read_in_the_units_of_the_metrics() {
         let Table { counts, unknown } = table(WITHOUT_PMU);
-        assert_eq!(unknown.told(), None);
+        assert_eq!(told(&unknown), None);
         assert_eq!(counts.len(), 5);
         assert_eq!(counts[0].value, Err("<not supported>".to_owned()));
         assert_eq!((counts[1].value.clone(), counts[1].unit.as_str()), (Ok(0.00137), "s"));
@@ -501,7 +477,7 @@ mod tests {
     #[test]
     fn metrics_between_the_counts_are_passed_over() {
         let Table { counts, unknown } = table(WITH_PMU);
-        assert_eq!(unknown.told(), None);
+        assert_eq!(told(&unknown), None);
         let read: Vec<_> =
             counts.iter().map(|count| (count.event.as_str(), count.value.is_ok(), scaled(count))).collect();
         let expected = [
@@ -519,7 +495,7 @@ mod tests {
         let Table { counts, unknown } =
             table("nonsense\n5,,cycles,100,100.00,,\n,,,,,\n     0.100145580,7,,cycles,100,100.00,,\n,,x\n");
         assert_eq!(counts.len(), 1);
-        assert_eq!(unknown.told().unwrap(), "4 rows are not understood, such as \"nonsense\"");
+        assert_eq!(told(&unknown).unwrap(), "4 rows are not understood, such as \"nonsense\"");
         assert_eq!(row("     0.100145580,7,,cycles,100,100.00,,", ','), Row::Interval);
         assert_eq!(row("     0.100145580,,,,,0.21,stalled cycles per insn", ','), Row::Interval);
     }

@@ -3,14 +3,26 @@
 
 use sediment::error::{Error, Result};
 use sediment::escape;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 /// A command as a plan writes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "a text for the shell, or a list of a program and its arguments")]
 pub enum CommandLine {
     /// A program and its arguments.
-    Words(Vec<String>),
+    Words(#[serde(deserialize_with = "program_and_arguments")] Vec<String>),
     /// A text for `sh -c`.
     Shell(String),
+}
+
+fn program_and_arguments<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Vec<String>, D::Error> {
+    let words = Vec::<String>::deserialize(from)?;
+    if words.first().is_none_or(String::is_empty) {
+        Err(D::Error::custom("names no program"))
+    } else {
+        Ok(words)
+    }
 }
 
 /// What `{name}` stands for in a command: one word, or for some names a list of words.

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Plan`]: what is compared, on what, and how; read from TOML whose keys stand in [`KEYS`].
+//! [`Plan`]: what is compared, on what, and how; read from TOML whose keys stand in docs/evaluation.md.
 
 mod command_line;
-pub mod keys;
+mod file;
 mod read;
-mod reading;
 mod work;
 
 pub use command_line::{CommandLine, Placeholders};
-pub use keys::{KEYS, Key};
 pub use read::read;
 pub use work::Extraction;
 
 use super::data::{Direction, Factor, Probe};
+use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
@@ -49,34 +48,64 @@ pub struct Plan {
 }
 
 /// How runs are made.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RunPlan {
     /// Most blocks.
+    #[serde(deserialize_with = "file::whole::<_, _, 1, 100_000>")]
     pub blocks: u32,
     /// Least blocks.
+    #[serde(deserialize_with = "file::whole::<_, _, 1, 1000>")]
     pub pilot: u32,
     /// Seconds after which no block begins.
+    #[serde(deserialize_with = "file::seconds_or_none")]
     pub time: Option<f64>,
     /// Half-width of the primary metric's interval at which to stop, relative.
+    #[serde(deserialize_with = "file::share")]
     pub precision: f64,
     /// Uncounted runs of each link.
+    #[serde(deserialize_with = "file::whole::<_, _, 0, 1000>")]
     pub warm_ups: u32,
     /// Seed, where the plan says so.
+    #[serde(deserialize_with = "file::whole::<_, _, 0, { i64::MAX as u64 }>")]
     pub seed: Option<u64>,
     /// Whether each run begins with its files dropped from the page cache.
     pub cold: bool,
     /// Processors to run on; empty for all.
     pub pin: Vec<u64>,
     /// Most bytes of environment padding.
+    #[serde(deserialize_with = "file::whole::<_, _, 0, 100_000>")]
     pub padding: u64,
     /// Seconds that a run may take.
+    #[serde(deserialize_with = "file::seconds")]
     pub time_limit: f64,
     /// Metrics to count by perf; None for all there are.
     pub counters: Option<Vec<String>>,
     /// Meters that run apart.
     pub meters: Vec<String>,
     /// Blocks in which they run; 0 for all.
+    #[serde(deserialize_with = "file::whole::<_, _, 0, 100_000>")]
     pub meter_blocks: u32,
+}
+
+impl Default for RunPlan {
+    fn default() -> Self {
+        Self {
+            blocks: 40,
+            pilot: 7,
+            time: None,
+            precision: 0.005,
+            warm_ups: 1,
+            seed: None,
+            cold: false,
+            pin: Vec::new(),
+            padding: 4096,
+            time_limit: 600.0,
+            counters: None,
+            meters: Vec::new(),
+            meter_blocks: 3,
+        }
+    }
 }
 
 /// A build.
@@ -135,7 +164,7 @@ pub struct PlannedWorkload {
     /// Runs before each run.
     pub prepare: Option<CommandLine>,
     /// Variables of its commands.
-    pub environment: Vec<(String, String)>,
+    pub environment: BTreeMap<String, String>,
     /// Where its commands run, relative to the plan's folder.
     pub folder: String,
     /// The work that it counts: what a unit is called, and where its number stands.
@@ -178,7 +207,8 @@ pub struct ServerPlan {
 }
 
 /// How to know that a server takes work.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ReadyPlan {
     /// A command exits with 0.
     Command(CommandLine),

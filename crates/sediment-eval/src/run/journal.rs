@@ -3,12 +3,13 @@
 //! that the file alone can be reported on and gone on with; a last line that was torn by a crash is left out.
 
 use super::{add_scaled, begin, set_fact, settle_primary};
-use crate::data::{Experiment, GroupSummary, Observation, Phase, Summary};
+use crate::data::{Experiment, GroupSummary, Observation};
 use crate::measure::machine::Warning;
 use crate::metrics;
 use crate::plan::{self, Plan};
 use sediment::error::{Error, Result};
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Version of this format.
@@ -43,20 +44,10 @@ pub fn header(plan: &Plan, folder: &str, seed: u64) -> String {
 /// A run.
 #[must_use]
 pub fn run(observation: &Observation, padding: u64, scaled: &BTreeSet<String>) -> String {
-    let mut run = json!({
-        "workload": observation.workload,
-        "variant": observation.variant,
-        "replica": observation.replica,
-        "block": observation.block,
-        "slot": observation.slot,
-        "at": observation.at,
-        "phase": match observation.phase { Phase::WarmUp => "warm-up", Phase::Measured => "measured" },
-        "padding": padding,
-        "work": observation.work,
-        "values": observation.values,
-    });
-    if let (false, Some(run)) = (scaled.is_empty(), run.as_object_mut()) {
-        run.insert("scaled".to_owned(), json!(scaled));
+    let mut run = json!(observation);
+    run["padding"] = json!(padding);
+    if !scaled.is_empty() {
+        run["scaled"] = json!(scaled);
     }
     json!({ "run": run }).to_string()
 }
@@ -64,11 +55,7 @@ pub fn run(observation: &Observation, padding: u64, scaled: &BTreeSet<String>) -
 /// A group that is known by its summary alone.
 #[must_use]
 pub fn summary(group: &GroupSummary) -> String {
-    json!({ "summary": {
-        "workload": group.workload, "variant": group.variant, "metric": group.metric,
-        "count": group.summary.count, "mean": group.summary.mean, "deviation": group.summary.deviation,
-    }})
-    .to_string()
+    json!({ "summary": group }).to_string()
 }
 
 /// A program that was built or found.
@@ -141,15 +128,14 @@ pub fn read(bytes: &[u8]) -> Result<Recorded> {
         _ => return Err(no_experiment()),
     }
     let damaged = |line, what: &str| Error::at_line(line, format!("damaged: {what}"));
-    let plan_text = head["plan"].as_str().ok_or_else(|| damaged(1, "no plan"))?;
-    let plan = plan::read(plan_text).map_err(|error| error.with_input("the plan in line 1"))?;
-    if head["plan_sha256"].as_str() != Some(plan.hash().as_str()) {
+    let head = Header::deserialize(head).map_err(|error| damaged(1, &error.to_string()))?;
+    let plan = plan::read(&head.plan).map_err(|error| error.with_input("the plan in line 1"))?;
+    if head.plan_sha256 != plan.hash() {
         return Err(damaged(1, "the plan is not the one that was run"));
     }
-    let seed = head["seed"].as_u64().ok_or_else(|| damaged(1, "no seed"))?;
     let mut recorded = Recorded {
-        folder: head["folder"].as_str().unwrap_or(".").to_owned(),
-        experiment: begin(&plan, seed),
+        folder: head.folder,
+        experiment: begin(&plan, head.seed),
         plan,
         programs: BTreeMap::new(),
         notes: Vec::new(),
@@ -157,11 +143,10 @@ pub fn read(bytes: &[u8]) -> Result<Recorded> {
     };
     for (line, number) in lines {
         let whole = line.ends_with('\n');
-        match serde_json::from_str::<Value>(line) {
+        match serde_json::from_str::<Line>(line) {
             // A line without its end may be cut where it still happens to parse.
-            Ok(_) if !whole => break,
-            Ok(value) => recorded.add(&value).ok_or_else(|| damaged(number, "not what such a line holds"))?,
-            Err(_) if !whole => break,
+            _ if !whole => break,
+            Ok(line) => recorded.add(line).ok_or_else(|| damaged(number, "not what such a line holds"))?,
             Err(error) => return Err(damaged(number, &error.to_string())),
         }
         recorded.whole += line.len();
@@ -170,55 +155,81 @@ pub fn read(bytes: &[u8]) -> Result<Recorded> {
     Ok(recorded)
 }
 
+/// What the first line says.
+#[derive(Deserialize)]
+struct Header {
+    plan_sha256: String,
+    seed: u64,
+    #[serde(default = "here")]
+    folder: String,
+    plan: String,
+}
+
+fn here() -> String {
+    ".".to_owned()
+}
+
+/// A line: one of these. What a later program says beside them is not needed here.
+#[derive(Deserialize)]
+struct Line {
+    run: Option<Run>,
+    summary: Option<GroupSummary>,
+    program: Option<Program>,
+    #[serde(default)]
+    facts: Vec<(String, String)>,
+    #[serde(default)]
+    absent: BTreeMap<String, String>,
+    precision: Option<f64>,
+    #[serde(default)]
+    units: BTreeMap<String, String>,
+    note: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Run {
+    #[serde(flatten)]
+    observation: Observation,
+    #[serde(default)]
+    scaled: BTreeSet<String>,
+}
+
+#[derive(Deserialize)]
+struct Program {
+    variant: usize,
+    replica: u32,
+    sha256: String,
+}
+
 impl Recorded {
-    fn add(&mut self, line: &Value) -> Option<()> {
-        let (kind, value) = line.as_object()?.iter().next()?;
-        match kind.as_str() {
-            "run" => self.add_run(value.as_object()?),
-            "summary" => self.add_summary(value),
-            "program" => {
-                let replica = u32::try_from(value["replica"].as_u64()?).ok()?;
-                let variant = usize::try_from(value["variant"].as_u64()?).ok()?;
-                self.programs.insert((variant, replica), value["sha256"].as_str()?.to_owned());
-                Some(())
-            }
-            "facts" => {
-                for fact in value.as_array()? {
-                    set_fact(&mut self.experiment, fact[0].as_str()?, fact[1].as_str()?.to_owned());
-                }
-                Some(())
-            }
-            "absent" => {
-                for (name, why) in value.as_object()? {
-                    self.experiment.absent.insert(name.clone(), why.as_str()?.to_owned());
-                }
-                Some(())
-            }
-            "precision" => {
-                self.experiment.precision = value.as_f64().filter(|share| *share > 0.0 && *share < 1.0)?;
-                Some(())
-            }
-            "units" => {
-                for (name, unit) in value.as_object()? {
-                    let unit = unit.as_str()?;
-                    self.meet(name);
-                    let metric = self.experiment.metrics.iter_mut().find(|metric| metric.name == *name)?;
-                    unit.clone_into(&mut metric.unit);
-                }
-                Some(())
-            }
-            "note" => {
-                let text = value.as_str()?.to_owned();
-                if !self.notes.contains(&text) {
-                    let name = format!("note {}", self.notes.len() + 1);
-                    set_fact(&mut self.experiment, &name, text.clone());
-                    self.notes.push(text);
-                }
-                Some(())
-            }
-            // Of a later program: it says something that is not needed here.
-            _ => Some(()),
+    fn add(&mut self, line: Line) -> Option<()> {
+        if let Some(run) = line.run {
+            self.add_run(run)?;
         }
+        if let Some(group) = line.summary {
+            self.known(group.workload, group.variant)?;
+            self.meet(&group.metric);
+            self.experiment.summaries.push(group);
+        }
+        if let Some(Program { variant, replica, sha256 }) = line.program {
+            self.programs.insert((variant, replica), sha256);
+        }
+        for (name, value) in line.facts {
+            set_fact(&mut self.experiment, &name, value);
+        }
+        self.experiment.absent.extend(line.absent);
+        if let Some(precision) = line.precision {
+            self.experiment.precision = Some(precision).filter(|share| *share > 0.0 && *share < 1.0)?;
+        }
+        for (name, unit) in line.units {
+            self.meet(&name);
+            self.experiment.metrics.iter_mut().find(|metric| metric.name == name)?.unit = unit;
+        }
+        if let Some(text) = line.note.filter(|text| !self.notes.contains(text)) {
+            let name = format!("note {}", self.notes.len() + 1);
+            set_fact(&mut self.experiment, &name, text.clone());
+            self.notes.push(text);
+        }
+        Some(())
     }
 
     fn meet(&mut self, name: &str) {
@@ -227,61 +238,21 @@ impl Recorded {
         }
     }
 
-    /// Index of an item that the plan has.
-    fn index(value: &Value, count: usize) -> Option<usize> {
-        usize::try_from(value.as_u64()?).ok().filter(|index| *index < count)
+    /// Whether the plan has such a workload and variant.
+    fn known(&self, workload: usize, variant: usize) -> Option<()> {
+        (workload < self.plan.workloads.len() && variant < self.plan.variants.len()).then_some(())
     }
 
-    fn add_run(&mut self, run: &Map<String, Value>) -> Option<()> {
-        let mut values = BTreeMap::new();
-        for (name, value) in run.get("values")?.as_object()? {
-            values.insert(name.clone(), value.as_f64()?);
-        }
-        let observation = Observation {
-            workload: Self::index(run.get("workload")?, self.plan.workloads.len())?,
-            variant: Self::index(run.get("variant")?, self.plan.variants.len())?,
-            replica: u32::try_from(run.get("replica")?.as_u64()?).ok()?,
-            block: match run.get("block")? {
-                Value::Null => None,
-                block => Some(u32::try_from(block.as_u64()?).ok()?),
-            },
-            slot: u32::try_from(run.get("slot")?.as_u64()?).ok()?,
-            at: run.get("at")?.as_f64()?,
-            phase: match run.get("phase")?.as_str()? {
-                "warm-up" => Phase::WarmUp,
-                "measured" => Phase::Measured,
-                _ => return None,
-            },
-            work: run.get("work").and_then(Value::as_f64),
-            values,
-        };
+    fn add_run(&mut self, Run { observation, scaled }: Run) -> Option<()> {
+        self.known(observation.workload, observation.variant)?;
         if observation.replica >= self.plan.variants[observation.variant].replicas {
             return None;
         }
         for name in observation.values.keys() {
             self.meet(name);
         }
-        let scaled = run.get("scaled").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let scaled: BTreeSet<String> = scaled.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         add_scaled(&mut self.experiment, &scaled);
         self.experiment.observations.push(observation);
-        Some(())
-    }
-
-    fn add_summary(&mut self, value: &Value) -> Option<()> {
-        let metric = value["metric"].as_str()?.to_owned();
-        let group = GroupSummary {
-            workload: Self::index(&value["workload"], self.plan.workloads.len())?,
-            variant: Self::index(&value["variant"], self.plan.variants.len())?,
-            metric: metric.clone(),
-            summary: Summary {
-                count: value["count"].as_u64()?,
-                mean: value["mean"].as_f64()?,
-                deviation: value["deviation"].as_f64(),
-            },
-        };
-        self.meet(&metric);
-        self.experiment.summaries.push(group);
         Some(())
     }
 }

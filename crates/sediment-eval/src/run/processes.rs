@@ -469,7 +469,7 @@ fn with_log(error: Error, server: &Background) -> Error {
 const ROWS: &str = "rows of perf stat";
 
 fn add_counts(table: &perf_stat::Table, events: &[&Event], taken: &mut Taken) {
-    if let Some(rows) = table.unknown.told() {
+    if let Some(rows) = perf_stat::told(&table.unknown) {
         taken.left_out.insert(ROWS.to_owned(), rows);
     }
     for event in events {

@@ -5,6 +5,7 @@
 //! away. Differences of consecutive runs would measure the slot effect instead wherever the first run of a block is slower.
 
 use super::{Effect, distribution};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// One run, as these flags see it.
@@ -21,11 +22,12 @@ pub struct Run {
 }
 
 /// What the residuals tell.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Steadiness {
     /// Change for each hour, as the values are (on logarithms: relative).
     pub drift_per_hour: f64,
     /// Hours from the first run to the last.
+    #[serde(skip)]
     pub hours: f64,
     /// Two-sided p-value of no drift.
     pub drift_p: f64,

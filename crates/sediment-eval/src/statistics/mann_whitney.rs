@@ -5,12 +5,13 @@
 //! corrected for ties and continuity.
 
 use super::{distribution, signed_rank::doubled_ranks};
+use serde::Serialize;
 
 /// Up to so many values in each group all arrangements are counted out.
 pub const LARGEST_EXACT: usize = 25;
 
 /// The test's result.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct MannWhitney {
     /// Pairs in which the first group's value is the larger; equal ones count half.
     pub u: f64,

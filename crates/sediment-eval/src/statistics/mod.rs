@@ -4,6 +4,8 @@
 //! A function that lacks the values it needs answers None; what it is given must be finite, which
 //! [`super::analyse`] sees to.
 
+use serde::Serialize;
+
 pub mod bootstrap;
 pub mod components;
 pub mod distribution;
@@ -22,7 +24,7 @@ pub mod welch;
 pub use moments::{Description, Moments};
 
 /// An estimate and where the truth may lie.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
     /// The estimate.
     pub estimate: f64,
@@ -47,9 +49,10 @@ impl Interval {
 }
 
 /// A difference with its standard error, judged by Student's t.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Effect {
     /// The difference with its interval.
+    #[serde(flatten)]
     pub interval: Interval,
     /// Its standard error.
     pub standard_error: f64,

@@ -9,12 +9,13 @@
 //! interval is cut from those means where the exact or approximate distribution without ties says.
 
 use super::{Interval, distribution};
+use serde::Serialize;
 
 /// Up to so many differences the distribution is counted out.
 pub const LARGEST_EXACT: usize = 60;
 
 /// What the ranks say of paired differences.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SignedRank {
     /// The Hodges–Lehmann estimate and its interval. With few pairs the interval is the widest there is, and holds the truth
     /// less often than asked for.

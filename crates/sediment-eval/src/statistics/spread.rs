@@ -10,9 +10,10 @@
 
 use super::moments::{Moments, median};
 use super::{distribution, student};
+use serde::Serialize;
 
 /// The test's result.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SpreadTest {
     /// The F statistic.
     pub f: f64,

@@ -15,6 +15,7 @@ use crate::binary::source_lines::{CompilationUnit, SourceLine, SourceLines};
 use crate::binary::{Binary, BinaryFunction};
 use crate::error::{Error, Result};
 use crate::matching::identity;
+use crate::profile::source::Source;
 use crate::profile::{CallKind, FunctionIndex, FunctionKey, Profile, Unit};
 use std::collections::BTreeMap;
 
@@ -359,7 +360,7 @@ fn instructions(profile: &Profile) -> Option<u128> {
     let counts_instructions = profile.unit == Unit::Calls
         && profile.source.len() == 1
         && profile.source.iter().all(|source| {
-            ["(Ir)", "(instructions)", "(instructions:u)"].iter().any(|event| source.contains(event))
+            ["Ir", "instructions", "instructions:u"].contains(&Source::from(source.as_str()).event.as_str())
         });
     let sum = || {
         let own = profile.functions().into_iter().filter_map(|function| profile.facts(function).samples);

@@ -27,7 +27,8 @@ pub(super) fn functions(
         }
     }
     if let Some((name, crc)) = image.debug_link {
-        if let Some(bytes) = files.debug_file_by_link(name, crc).filter(|bytes| crc32(bytes) == crc) {
+        let same = |bytes: &Vec<u8>| crc32fast::hash(bytes) == crc;
+        if let Some(bytes) = files.debug_file_by_link(name, crc).filter(same) {
             let debug = elf::read(&bytes).map_err(of_debug_file)?;
             if !debug.symbols.is_empty() {
                 return Ok((debug.symbols, SymbolSource::DebugFile));
@@ -48,32 +49,4 @@ pub(super) fn functions(
         }
     }
     Ok((exported, SymbolSource::DynamicSymbols))
-}
-
-/// The CRC-32 of `.gnu_debuglink` (polynomial 0x04c11db7, reflected, inverted at both ends).
-pub(super) fn crc32(bytes: &[u8]) -> u32 {
-    const TABLE: [u32; 256] = {
-        let mut table = [0u32; 256];
-        let mut byte = 0;
-        while byte < 256 {
-            let mut value = byte as u32;
-            let mut bit = 0;
-            while bit < 8 {
-                value = if value & 1 == 1 { (value >> 1) ^ 0xedb8_8320 } else { value >> 1 };
-                bit += 1;
-            }
-            table[byte] = value;
-            byte += 1;
-        }
-        table
-    };
-    !bytes.iter().fold(!0, |crc, byte| (crc >> 8) ^ TABLE[((crc ^ u32::from(*byte)) & 0xff) as usize])
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn crc_is_that_of_the_check_string() {
-        assert_eq!(super::crc32(b"123456789"), 0xcbf4_3926);
-    }
 }

@@ -58,7 +58,7 @@ pub fn same_build_id(a: &str, b: &str) -> bool {
 /// The checksum by which `.gnu_debuglink` knows its debug file.
 #[must_use]
 pub fn debug_link_checksum(bytes: &[u8]) -> u32 {
-    debug_data::crc32(bytes)
+    crc32fast::hash(bytes)
 }
 
 /// No further files.

@@ -6,8 +6,7 @@
 
 use super::sections::{self, Dialect};
 use super::{Linker, OrderedName, Placement, header};
-use crate::error::Result;
-use crate::skipped::Skipped;
+use crate::{Result, Skipped};
 
 /// Its row in the table.
 pub const LINKER: Linker = Linker {

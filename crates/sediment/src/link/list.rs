@@ -2,9 +2,8 @@
 //! A plain list: one symbol a line and nothing else, for people and other programs.
 
 use super::{Linker, OrderedName, Placement, looks_like_lines, read_lines, write_lines};
-use crate::error::Result;
 use crate::escape;
-use crate::skipped::Skipped;
+use crate::{Result, Skipped};
 
 /// Its row in the table.
 pub const LINKER: Linker = Linker {

@@ -5,9 +5,8 @@
 //! name are all placed together. Cold parts are symbols of their own and are not listed unless they ran.
 
 use super::{Linker, MADE_BY, OrderedName, Placement, header, looks_like_lines, read_lines, write_lines};
-use crate::error::Result;
 use crate::escape;
-use crate::skipped::Skipped;
+use crate::{Result, Skipped};
 
 /// Its row in the table.
 pub const LINKER: Linker = Linker {

@@ -94,10 +94,9 @@ impl Blocks {
     pub(crate) fn scaled<E>(&self, scale: impl Fn(u128) -> Result<u128, E>) -> Result<Self, E> {
         let graph = |(hash, counts): (&u32, &GraphCounts)| {
             let seen = counts.seen.iter().map(|(block, count)| Ok((*block, scale(*count)?)));
-            Ok((
-                *hash,
-                GraphCounts { seen: seen.collect::<Result<_, E>>()?, unknown: counts.unknown.clone() },
-            ))
+            let mut seen = seen.collect::<Result<Vec<_>, E>>()?;
+            seen.retain(|(_, count)| *count > 0);
+            Ok((*hash, GraphCounts { seen, unknown: counts.unknown.clone() }))
         };
         self.0.iter().map(graph).collect::<Result<_, E>>().map(Self)
     }

@@ -2,61 +2,45 @@
 //! What a profile cannot tell: what its sources did not see, and whose program it is that ran.
 
 use super::Profile;
+use super::source::{Source, Unknown};
 use std::collections::BTreeMap;
-
-/// What a source may be unable to see. A source says so in its own words: `perf call stacks (cycles:u) without call counts or
-/// time order`.
-pub const MAY_LACK: [&str; 7] =
-    ["call counts", "time order", "sizes", "indirect calls", "shared libraries", "callers", "own cost"];
 
 /// What is not known, and from which source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotKnown {
     /// The source, without what it says it lacks; None for the profile as a whole.
     pub source: Option<String>,
-    /// What it does not know, each one of [`MAY_LACK`].
-    pub what: Vec<&'static str>,
+    /// What it does not know.
+    pub what: Vec<Unknown>,
 }
 
-/// What the sources of a profile say that they do not know, and what nothing in it tells, in the order of [`MAY_LACK`].
+/// What the sources of a profile say that they do not know, and what nothing in it tells, in the order of [`Unknown::ALL`].
 ///
 /// A profile of one source has at most one entry, which is both. One of several has an entry for each that lacks something,
 /// and one for what the whole of it lacks.
 #[must_use]
 pub fn not_known(profile: &Profile) -> Vec<NotKnown> {
     let absent = absent(profile);
-    let in_order = |lacks: &dyn Fn(&&str) -> bool| MAY_LACK.into_iter().filter(|word| lacks(word)).collect();
-    if profile.source.len() <= 1 {
-        let source = profile.source.first().map(|source| said_by(source));
-        let what: Vec<_> = in_order(&|word| {
-            absent.contains(word) || source.as_ref().is_some_and(|(_, said)| said.contains(word))
-        });
-        let one = NotKnown { source: source.map(|(name, _)| name.to_owned()), what };
-        return Some(one).filter(|one| !one.what.is_empty()).into_iter().collect();
-    }
     let mut all: Vec<NotKnown> = Vec::new();
     for source in &profile.source {
-        let (name, said) = said_by(source);
-        all.push(NotKnown { source: Some(name.to_owned()), what: in_order(&|word| said.contains(word)) });
+        let mut source = Source::from(source.as_str());
+        let mut what = std::mem::take(&mut source.unknown);
+        what.extend(if profile.source.len() == 1 { absent.as_slice() } else { &[] });
+        all.push(NotKnown { source: Some(source.to_string()), what });
     }
-    all.push(NotKnown { source: None, what: in_order(&|word| absent.contains(word)) });
+    if profile.source.len() != 1 {
+        all.push(NotKnown { source: None, what: absent });
+    }
+    for entry in &mut all {
+        entry.what.sort_unstable();
+        entry.what.dedup();
+    }
     all.retain(|entry| !entry.what.is_empty());
     all
 }
 
-/// A source's name, and what it says it lacks.
-fn said_by(source: &str) -> (&str, Vec<&str>) {
-    // What follows is taken for a list only where every word of it is known.
-    match source.rsplit_once(" without ") {
-        Some((name, list)) if list.split(" or ").all(|word| MAY_LACK.contains(&word)) => {
-            (name, list.split(" or ").collect())
-        }
-        _ => (source, Vec::new()),
-    }
-}
-
 /// What no function and no edge of a profile has.
-fn absent(profile: &Profile) -> Vec<&'static str> {
+fn absent(profile: &Profile) -> Vec<Unknown> {
     let functions = profile.functions();
     let of_functions = |has: &dyn Fn(&super::FunctionFacts) -> bool| {
         functions.iter().any(|function| has(profile.facts(*function)))
@@ -64,13 +48,13 @@ fn absent(profile: &Profile) -> Vec<&'static str> {
     let edges = profile.edges();
     let near = edges.iter().any(|(_, _, facts)| facts.near.is_some());
     [
-        ("call counts", edges.iter().any(|(_, _, facts)| facts.count.is_some())),
-        ("time order", near || of_functions(&|facts| facts.first.is_some())),
-        ("sizes", of_functions(&|facts| facts.size.is_some())),
-        ("own cost", of_functions(&|facts| facts.samples.is_some())),
+        (Unknown::CallCounts, edges.iter().any(|(_, _, facts)| facts.count.is_some())),
+        (Unknown::TimeOrder, near || of_functions(&|facts| facts.first.is_some())),
+        (Unknown::Sizes, of_functions(&|facts| facts.size.is_some())),
+        (Unknown::OwnCost, of_functions(&|facts| facts.samples.is_some())),
     ]
     .into_iter()
-    .filter_map(|(word, known)| (!known).then_some(word))
+    .filter_map(|(unknown, known)| (!known).then_some(unknown))
     .collect()
 }
 
@@ -183,13 +167,8 @@ mod tests {
     #[test]
     fn what_one_source_lacks_is_said_by_it_and_by_what_is_not_there() {
         let one = profile(&["perf call stacks (cycles:u) without callers or time order"], &[("x", 1)]);
-        let what = vec!["call counts", "time order", "sizes", "callers"];
+        let what = vec![Unknown::CallCounts, Unknown::TimeOrder, Unknown::Sizes, Unknown::Callers];
         assert_eq!(not_known(&one), [NotKnown { source: Some("perf call stacks (cycles:u)".into()), what }]);
-
-        // Words of a stranger are not taken for what is known to be lacking.
-        let odd = profile(&["a tool without mercy or sizes"], &[("x", 1)]);
-        assert_eq!(not_known(&odd)[0].source.as_deref(), Some("a tool without mercy or sizes"));
-        assert_eq!(not_known(&odd)[0].what, ["call counts", "time order", "sizes"]);
 
         let mut whole = profile(&["x"], &[("x", 1)]);
         let function = whole.functions()[0];
@@ -201,8 +180,9 @@ mod tests {
     #[test]
     fn of_several_sources_each_says_its_own() {
         let two = profile(&["gprof without own cost", "valgrind callgrind (Ir)"], &[("x", 1)]);
-        let of_gprof = NotKnown { source: Some("gprof".into()), what: vec!["own cost"] };
-        let of_all = NotKnown { source: None, what: vec!["call counts", "time order", "sizes"] };
+        let of_gprof = NotKnown { source: Some("gprof".into()), what: vec![Unknown::OwnCost] };
+        let what = vec![Unknown::CallCounts, Unknown::TimeOrder, Unknown::Sizes];
+        let of_all = NotKnown { source: None, what };
         assert_eq!(not_known(&two), [of_gprof, of_all]);
     }
 

@@ -11,17 +11,17 @@ mod arithmetic;
 pub mod blocks;
 pub mod difference;
 mod dot;
-mod hashing;
 pub mod knowledge;
 pub mod merge;
+pub mod source;
 pub mod split;
 pub mod submissions;
 pub mod text;
 
 use blocks::{BlockUnit, Blocks};
+use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use hashing::RandomHashing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher as _;
 
@@ -229,7 +229,7 @@ pub struct Profile {
     edges: Vec<Edge>,
     /// Edges by their ends.
     by_ends: HashTable<u32>,
-    hashing: RandomHashing,
+    hashing: RandomState,
 }
 
 /// An edge, in the order of adding.

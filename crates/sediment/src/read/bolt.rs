@@ -16,6 +16,10 @@ use super::numbers::decimal;
 use super::{DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind};
 use crate::binary::names::split_from;
 use crate::error::{Error, Result};
+use crate::profile::source::{
+    Source,
+    Unknown::{Callers, OwnCost, SharedLibraries, TimeOrder},
+};
 use crate::skipped::{NoCall, Reason};
 use std::collections::HashMap;
 
@@ -176,12 +180,11 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     }
     match events {
         Some(events) => {
-            recording.source =
-                format!("BOLT samples ({events}) without callers or time order or shared libraries");
+            recording.source = Source::new("BOLT samples", &events, &[Callers, TimeOrder, SharedLibraries]);
             recording.seen = format!("{rows} sampled places");
         }
         None => {
-            recording.source = "BOLT branches without time order or own cost or shared libraries".to_owned();
+            recording.source = Source::new("BOLT branches", "", &[TimeOrder, OwnCost, SharedLibraries]);
             recording.seen = format!("{rows} branches by their ends");
         }
     }
@@ -242,7 +245,7 @@ impl Reading {
             Some((caller, callee)) => recording.add_transfer(caller, callee, TransferKind::Call, count),
             None => {
                 let known = from.symbol.or(to.symbol).unwrap_or_default();
-                recording.losses.add(Reason::BoltOutside, count, &String::from_utf8_lossy(known));
+                recording.losses.add(Reason::BoltOutside, count, known);
             }
         }
     }
@@ -263,7 +266,7 @@ impl Reading {
             if *self.numbers.entry(place).or_insert(number) != number
                 && recording.losses.items(Reason::NumberedName) == 0
             {
-                recording.losses.add(Reason::NumberedName, 0, &String::from_utf8_lossy(&self.name));
+                recording.losses.add(Reason::NumberedName, 0, &self.name);
             }
         }
         place

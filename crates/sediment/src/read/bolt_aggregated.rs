@@ -12,6 +12,10 @@ use super::input::Lines;
 use super::numbers::decimal;
 use super::{DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind};
 use crate::error::{Error, Result};
+use crate::profile::source::{
+    Source,
+    Unknown::{Callers, OwnCost, TimeOrder},
+};
 use crate::skipped::{NoCall, Reason};
 
 /// Its row in the table.
@@ -137,11 +141,11 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         return Err(Error::failed("there is no branch and no sample in it")
             .with_hint("did the tool that wrote it see the program run?"));
     }
-    let event = reading.first_event.map(|event| format!(" ({event})")).unwrap_or_default();
+    let event = reading.first_event.unwrap_or_default();
     recording.source = match (branches, samples) {
-        (0, _) => format!("BOLT samples by address{event} without callers or time order"),
-        (_, 0) => format!("BOLT branches by address{event} without time order or own cost"),
-        _ => format!("BOLT branches by address{event} without time order"),
+        (0, _) => Source::new("BOLT samples by address", &event, &[Callers, TimeOrder]),
+        (_, 0) => Source::new("BOLT branches by address", &event, &[TimeOrder, OwnCost]),
+        _ => Source::new("BOLT branches by address", &event, &[TimeOrder]),
     };
     recording.seen = format!("{branches} branches and {samples} sampled places by their addresses");
     Ok(recording)

@@ -21,6 +21,10 @@ use super::{
     DsoId, Input, Listener, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step,
 };
 use crate::error::{Error, Result};
+use crate::profile::source::{
+    Source,
+    Unknown::{CallCounts, Callers},
+};
 use crate::skipped::Reason;
 use std::collections::HashMap;
 
@@ -165,7 +169,7 @@ fn entries(input: &dyn Input, mut hand_on: impl FnMut(&[u8], Entry<'_>, u64) -> 
 
 fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let mut recording = Recording {
-        source: "entry trace (entries) without call counts or callers".to_owned(),
+        source: Source::new("entry trace", "entries", &[CallCounts, Callers]),
         ..Recording::default()
     };
     let program = program(settings);

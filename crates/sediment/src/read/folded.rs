@@ -14,6 +14,10 @@ use super::input::Lines;
 use super::stacks::{self, Frame};
 use super::{Input, Place, Reader, Recording, Settings, Spot, StackOrder};
 use crate::error::{Error, Result};
+use crate::profile::source::{
+    Source,
+    Unknown::{CallCounts, SharedLibraries, TimeOrder},
+};
 use crate::skipped::{Nowhere, Reason};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -124,7 +128,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let outermost_first = settings.stacks != Some(StackOrder::CalleeFirst);
     let first = FirstPass::of(input, outermost_first)?;
     let mut recording = Recording {
-        source: "folded stacks without call counts or time order or shared libraries".to_owned(),
+        source: Source::new("folded stacks", "", &[CallCounts, TimeOrder, SharedLibraries]),
         seen: format!("{} stacks", first.lines),
         ..Recording::default()
     };
@@ -171,8 +175,8 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         stacks::add_stack(&mut recording, &frames, count);
     }
     recording.losses.add_many(Reason::InlinedFrame, inlined, 0, "");
-    let example = first.processes.first().map_or("".into(), |name| String::from_utf8_lossy(name));
-    recording.losses.add_many(Reason::ProcessName, process_names, 0, &example);
+    let example = first.processes.first().map_or(&[][..], Vec::as_slice);
+    recording.losses.add_many(Reason::ProcessName, process_names, 0, example);
     if recording.places().is_empty() {
         return Err(Error::failed("no frame of these stacks is a function that could be ordered").with_hint(
             "are they of an interpreted program, or recorded without symbols? then there is nothing to order in it",

@@ -16,6 +16,10 @@ use super::{
     DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input,
 };
 use crate::error::{Error, Result};
+use crate::profile::source::{
+    Source,
+    Unknown::{SharedLibraries, TimeOrder},
+};
 use crate::skipped::Reason;
 
 /// Its row in the table.
@@ -48,7 +52,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
             .with_hint("name the program that ran: --binary PROGRAM"));
     };
     let mut recording = Recording {
-        source: "gprof gmon.out (ticks) without time order or shared libraries".to_owned(),
+        source: Source::new("gprof gmon.out", "ticks", &[TimeOrder, SharedLibraries]),
         return_addresses: true,
         ..Recording::default()
     };
@@ -272,11 +276,8 @@ impl Reading {
                     return;
                 };
                 if !self.code.holds(from) {
-                    self.recording.losses.add(
-                        Reason::CallFromOutside,
-                        count,
-                        &format!("{from:#x} -> {to:#x}"),
-                    );
+                    let example = format!("{from:#x} -> {to:#x}");
+                    self.recording.losses.add(Reason::CallFromOutside, count, example);
                     return;
                 }
                 match self.end(from) {

@@ -11,6 +11,10 @@
 use super::numbers::decimal;
 use super::{DsoId, Input, Place, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input};
 use crate::error::{Error, Result};
+use crate::profile::source::{
+    Source,
+    Unknown::{Callers, OwnCost, SharedLibraries, TimeOrder},
+};
 use crate::skipped::Reason;
 use std::collections::{BTreeMap, HashMap};
 
@@ -30,7 +34,6 @@ const LONGEST_NAME: usize = 4096;
 const NARROWEST: usize = 48;
 const SMALL: usize = 1 << 15;
 const CUT_OFF: &str = "is the file cut off? print it again: gprof -b --no-demangle PROGRAM gmon.out";
-const WITHOUT: &str = "time order or shared libraries";
 
 fn recognises(head: &[u8]) -> bool {
     let mut lines = head.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
@@ -309,10 +312,12 @@ impl<'a> Text<'a> {
         let timed = self.functions.iter().any(|function| function.time > 0)
             || self.rows.iter().any(|row| row.time > 0);
         let source = match (self.records > 0, timed) {
-            (true, true) => format!("gprof call graph ({unit}) without {WITHOUT}"),
-            (true, false) => format!("gprof call graph without own cost or {WITHOUT}"),
-            (false, true) => format!("gprof flat profile ({unit}) without callers or {WITHOUT}"),
-            (false, false) => format!("gprof flat profile (calls) without callers or own cost or {WITHOUT}"),
+            (true, true) => Source::new("gprof call graph", unit, &[TimeOrder, SharedLibraries]),
+            (true, false) => Source::new("gprof call graph", "", &[OwnCost, TimeOrder, SharedLibraries]),
+            (false, true) => Source::new("gprof flat profile", unit, &[Callers, TimeOrder, SharedLibraries]),
+            (false, false) => {
+                Source::new("gprof flat profile", "calls", &[Callers, OwnCost, TimeOrder, SharedLibraries])
+            }
         };
         let seen = match (self.records, self.rows.len()) {
             (records, 0) => format!("{records} records"),
@@ -369,12 +374,12 @@ impl<'a> Text<'a> {
             let (calls, time) = (u128::from(row.calls), self.cost(row.time));
             let cost = if alone && !timed { calls } else { time };
             if row.name.starts_with(b"<") {
-                recording.losses.add(Reason::TimeOfNoFunction, cost, &String::from_utf8_lossy(row.name));
+                recording.losses.add(Reason::TimeOfNoFunction, cost, row.name);
                 continue;
             }
             if alone && calls > 0 {
                 recording.total = recording.total.saturating_add(calls);
-                recording.losses.add(Reason::CallerlessCall, calls, &String::from_utf8_lossy(row.name));
+                recording.losses.add(Reason::CallerlessCall, calls, row.name);
             }
             if cost > 0 || calls > 0 {
                 let nameless = Function { name: row.name, file: None, time: 0 };

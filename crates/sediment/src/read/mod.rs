@@ -30,11 +30,11 @@ mod stacks;
 pub mod temporal_profile;
 pub mod uftrace;
 
-use crate::skipped::Skipped;
+use crate::profile::source::Source;
 pub use input::Input;
 pub use replay::{Listener, Step};
 
-use crate::error::{Error, Result};
+use crate::{Error, Result, Skipped};
 use hashbrown::HashTable;
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -271,8 +271,8 @@ pub struct Executed {
 /// What one profiler saw.
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
-    /// What recorded it, in words, such as `perf branch records (branches:u)`.
-    pub source: String,
+    /// What recorded it.
+    pub source: Source,
     /// Architecture as `uname -m` spells it, where recorded.
     pub arch: Option<String>,
     /// What was read, for a person to compare with what the profiler said: `3740 samples, 119424 branches`.

@@ -18,6 +18,10 @@ use super::{
     DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input,
 };
 use crate::error::{Error, Result};
+use crate::profile::source::{
+    Source,
+    Unknown::{SharedLibraries, TimeOrder},
+};
 use crate::skipped::{Amount, Nowhere, Reason};
 use memchr::memmem;
 use std::collections::{HashMap, HashSet};
@@ -178,11 +182,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
                 let place = names.place(name, &mut recording);
                 match place {
                     Some(place) => recording.add_samples(place, total.into()),
-                    None => recording.losses.add(
-                        Nowhere::Hashed.of(Amount::OwnCost),
-                        total.into(),
-                        &String::from_utf8_lossy(name),
-                    ),
+                    None => recording.losses.add(Nowhere::Hashed.of(Amount::OwnCost), total.into(), name),
                 }
                 caller = Some(place);
             }
@@ -198,9 +198,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
                     recording.total = recording.total.saturating_add(count);
                     match caller.flatten().zip(callee) {
                         Some((from, to)) => recording.add_transfer(from, to, TransferKind::Call, count),
-                        None => {
-                            recording.losses.add(Reason::HashedEnd, count, &String::from_utf8_lossy(name))
-                        }
+                        None => recording.losses.add(Reason::HashedEnd, count, name),
                     }
                 }
             }
@@ -214,7 +212,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         return Err(Error::failed("all of its functions are named by hashes alone, which cannot be undone")
             .with_hint("write the profile anew without --use-md5"));
     }
-    recording.source = "LLVM sample profile without time order or shared libraries".to_owned();
+    recording.source = Source::new("LLVM sample profile", "", &[TimeOrder, SharedLibraries]);
     recording.seen = format!("{functions} functions{}", if contexts { " by context" } else { "" });
     Ok(recording)
 }

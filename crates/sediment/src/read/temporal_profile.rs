@@ -16,6 +16,10 @@ use super::{
 };
 use crate::affinity::Window;
 use crate::error::{Error, Result};
+use crate::profile::source::{
+    Source,
+    Unknown::{CallCounts, Callers, OwnCost},
+};
 use crate::skipped::Reason;
 
 /// Its row in the table.
@@ -93,7 +97,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     if recording.places().is_empty() {
         return Err(Error::failed("there is no temporal profile trace in it").with_hint(RECORD));
     }
-    recording.source = "LLVM temporal profile traces without callers or call counts or own cost".to_owned();
+    recording.source = Source::new("LLVM temporal profile traces", "", &[Callers, CallCounts, OwnCost]);
     recording.seen = format!("{} functions in {traces} traces", recording.places().len());
     Ok(recording)
 }

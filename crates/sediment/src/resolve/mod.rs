@@ -319,9 +319,10 @@ fn end_of_symbol(
 fn begin(recording: &Recording, dsos: &Dsos, losses: &mut Skipped) -> Profile {
     let mut profile = Profile::default();
     profile.unit = Unit::Calls;
-    match acceptable(recording.source.as_bytes()) {
-        Some(source) => drop(profile.source.insert(source.to_owned())),
-        None => losses.add(Reason::UnacceptableSource, 0, &recording.source),
+    let source = recording.source.to_string();
+    match acceptable(source.as_bytes()) {
+        Some(_) => drop(profile.source.insert(source)),
+        None => losses.add(Reason::UnacceptableSource, 0, &source),
     }
     let recorded_arch =
         recording.arch.as_deref().and_then(|arch| acceptable(arch.as_bytes())).map(str::to_owned);
@@ -390,7 +391,7 @@ fn add_transfers(
                 _ => continue,
             };
             let amount = if kind == TransferKind::Near { Amount::NearPairs } else { Amount::Calls };
-            losses.add(why.of(amount), count, &dsos.example(&recording.places()[place.0 as usize]));
+            losses.add(why.of(amount), count, dsos.example(&recording.places()[place.0 as usize]));
             continue;
         };
         // Whoever called the stub called what it leads to: the passage between the two is no second call.

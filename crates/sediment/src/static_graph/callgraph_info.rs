@@ -79,7 +79,7 @@ fn node(graph: &mut Profile, title: &[u8], line: &[u8], losses: &mut Skipped) {
 
 fn edge(graph: &mut Profile, caller: &[u8], callee: &[u8], losses: &mut Skipped) {
     if callee == INDIRECT {
-        losses.add(Reason::PointerCall, 0, &String::from_utf8_lossy(caller));
+        losses.add(Reason::PointerCall, 0, caller);
         return;
     }
     let [caller, callee] = [caller, callee].map(|title| {

@@ -7,6 +7,7 @@
 //! their graph is empty.
 
 use super::{Unit, UnitReader, add_call, add_function};
+use crate::profile::source::{Source, Unknown::TimeOrder};
 use crate::profile::{EdgeFacts, Profile};
 use crate::skipped::Skipped;
 use crate::{Error, Result};
@@ -33,7 +34,7 @@ fn read(name: &str, bytes: &[u8], losses: &mut Skipped) -> Result<Unit> {
     let file = object::File::parse(bytes)
         .map_err(|error| Error::failed(format!("this object file cannot be read: {error}")))?;
     let mut graph = Profile::default();
-    graph.source.insert("clang call counts of units without time order".to_owned());
+    graph.source.insert(Source::new("clang call counts of units", "", &[TimeOrder]).to_string());
     let unit = file.symbols().find(|symbol| symbol.kind() == SymbolKind::File);
     let unit = unit.and_then(|symbol| symbol.name_bytes().ok());
     if let Some(section) = file.section_by_name(SECTION) {

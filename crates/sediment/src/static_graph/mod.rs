@@ -76,7 +76,7 @@ fn add_function(
     match FunctionKey::new(None, name, file) {
         Some(key) => Some(graph.function(key)),
         None => {
-            losses.add(Reason::UnwritableFunction, 0, &String::from_utf8_lossy(name));
+            losses.add(Reason::UnwritableFunction, 0, name);
             None
         }
     }

@@ -207,7 +207,7 @@ fn another_reader_of_the_container_agrees() {
         assert!(samples.iter().all(|one| one.0 == one.1 as usize % 2 && one.2 == 10 + one.1 as u32 % 2));
         if !pipe {
             assert_eq!(names, [Some("branches:u".to_owned()), Some("cycles:u".to_owned())]);
-            assert_eq!(ours.source, "perf branch records (branches:u+cycles:u)");
+            assert_eq!(ours.source.to_string(), "perf branch records (branches:u+cycles:u)");
         }
     }
 }

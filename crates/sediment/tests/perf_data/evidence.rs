@@ -47,7 +47,7 @@ fn call_chains_are_calls_from_the_byte_before_the_one_they_return_to() {
     let expected = [((0x24, 0x30), 2000), ((0x14, 0x24), 2000), ((0x24, 0x31), 1000), ((0x40, 0x40), 1000)];
     assert_eq!(passages(&recording), BTreeMap::from(expected));
     assert_eq!(recording.total, 7000);
-    assert_eq!(recording.source, "perf call stacks (cycles:u) without call counts or time order");
+    assert_eq!(recording.source.to_string(), "perf call stacks (cycles:u) without call counts or time order");
     let own: Vec<u128> = recording.samples().into_iter().map(|(_, cost)| cost).collect();
     assert_eq!(own.iter().sum::<u128>(), 3000);
     assert_eq!(recording.losses.items(Nowhere::System.of(Amount::OwnCost)), 1);
@@ -161,7 +161,7 @@ proptest! {
         };
         prop_assert_eq!(by_function(&by_branch.0), calls.clone());
         prop_assert_eq!(by_branch.0.total, calls.values().sum::<u128>());
-        prop_assert_eq!(&by_branch.0.source, "perf branch records (branches:u)");
+        prop_assert_eq!(by_branch.0.source.to_string(), "perf branch records (branches:u)");
         prop_assert_eq!(by_branch.0.arch.as_deref(), Some("x86_64"));
         // In a stack of several calls between the same two functions from the same place, addresses cannot tell more.
         let (chain, lbr) = (by_function(&by_chain.0), by_function(&by_lbr.0));
@@ -240,7 +240,7 @@ fn lbr_call_stacks_of_the_kernel_begin_where_the_program_entered_it() {
     let expected = [((0x10, 0x140), 1000), ((0x10, 0x100), 1000), ((0x20, 0x10), 2000)];
     assert_eq!(passages(&recording), BTreeMap::from(expected));
     let source = "perf call stacks from branch records (cycles) without call counts or time order";
-    assert_eq!(recording.source, source);
+    assert_eq!(recording.source.to_string(), source);
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn places_alone_are_own_cost_alone() {
     let recording = read(&file.finish());
     assert_eq!((recording.total, recording.samples().len()), (0, 1));
     let source = "perf samples (cpu-clock:u) without callers or call counts or time order";
-    assert_eq!(recording.source, source);
+    assert_eq!(recording.source.to_string(), source);
     assert_eq!(recording.losses.items(Reason::GuestSample), 1);
 }
 
@@ -297,7 +297,12 @@ fn of_several_events_the_best_is_read_and_unlike_ones_are_not_added() {
     }
     let recording = read(&file.finish());
     assert_eq!(passages(&recording), BTreeMap::from([((0x24, 0x30), 1000), ((0x25, 0x30), 1000)]));
-    assert!(recording.source.starts_with("perf call stacks (cpu_core/cycles/u+cpu_atom/cycles/u) without"));
+    assert!(
+        recording
+            .source
+            .to_string()
+            .starts_with("perf call stacks (cpu_core/cycles/u+cpu_atom/cycles/u) without")
+    );
     assert_eq!(recording.losses.items(Reason::OtherEvent), 2);
 }
 

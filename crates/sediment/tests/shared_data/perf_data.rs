@@ -30,7 +30,7 @@ fn every_branch() {
     assert_eq!((kept + lost, recording.total), (119_424, 119_424));
     assert_eq!(recording.seen, "3740 samples, 119424 branches");
     assert!(kept > 119_000, "{kept}");
-    assert_eq!(recording.source, "perf branch records (cycles:u)");
+    assert_eq!(recording.source.to_string(), "perf branch records (cycles:u)");
     assert_eq!(recording.arch.as_deref(), Some("x86_64"));
     let program = recording.dsos().iter().find(|dso| dso.path.ends_with(".bin.gen")).unwrap();
     assert_eq!(program.build_id.as_deref(), Some("572ac72487ae1966"));
@@ -44,7 +44,10 @@ fn every_branch() {
 fn no_branches() {
     let bytes = std::fs::read(shared_data(NO_BRANCHES)).unwrap();
     let recording = crate::support::read(&bytes).unwrap();
-    assert_eq!(recording.source, "perf samples (cycles:u) without callers or call counts or time order");
+    assert_eq!(
+        recording.source.to_string(),
+        "perf samples (cycles:u) without callers or call counts or time order"
+    );
     assert_eq!((recording.total, recording.transfers().len()), (0, 0));
     let kept: u128 = recording.samples().iter().map(|(_, cost)| cost).sum();
     let lost: u128 = recording.losses.weight(Reason::is_own_cost);

@@ -28,7 +28,7 @@ fn postgresql(bytes: &[u8]) {
     assert_eq!(rows.iter().filter(|row| row[0] == "0.00%").count(), 2_326);
 
     let recording = read(bytes).unwrap();
-    assert_eq!(recording.source, "perf branch records (branches:u)");
+    assert_eq!(recording.source.to_string(), "perf branch records (branches:u)");
     assert_eq!(recording.total, 34_734_089);
     assert_eq!(recording.places().len(), 1_691, "named symbols, those beside unresolved ends among them");
     assert_eq!(recording.losses.items(Reason::UnresolvedEnd), 311);

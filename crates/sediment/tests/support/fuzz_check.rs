@@ -90,7 +90,7 @@ fn check_reader(reader: &Reader, bytes: &[u8], settings: &[Settings]) -> bool {
                     "an empty success: nothing was read and nothing is said to be lost"
                 );
                 assert!(
-                    !recording.source.is_empty() && !recording.seen.is_empty(),
+                    !recording.source.name.is_empty() && !recording.seen.is_empty(),
                     "nothing says what was read"
                 );
                 ids_are_those_of_the_recording(&recording);

@@ -83,7 +83,8 @@ fn calls(recording: &Recording) -> (Vec<String>, Vec<String>) {
 fn expect_callers(bytes: &[u8]) {
     let recording = read(&bytes, &Settings::default()).unwrap();
     assert_eq!(
-        recording.source, "perf call stacks (cpu-clock:u) without call counts or time order",
+        recording.source.to_string(),
+        "perf call stacks (cpu-clock:u) without call counts or time order",
         "{}",
         recording.seen
     );
@@ -107,7 +108,7 @@ fn call_chains() {
     let recording = read(&bytes, &Settings::default()).unwrap();
     let (calls, own) = calls(&recording);
     assert!(calls.is_empty() && own.contains(&"spin".to_owned()), "{calls:?} {own:?}");
-    assert!(recording.source.starts_with("perf samples (cpu-clock:u) without callers"));
+    assert!(recording.source.to_string().starts_with("perf samples (cpu-clock:u) without callers"));
 }
 
 fn compressed_and_piped() {

@@ -3,6 +3,7 @@
 
 use crate::support::{Need, case, read};
 use libtest_mimic::Trial;
+use sediment::profile::source::Unknown;
 use sediment::read::{Recording, Spot};
 use sediment::skipped::Reason;
 use std::collections::BTreeMap;
@@ -117,7 +118,7 @@ fn call_stacks() {
     for script in scripts {
         let text = perf(folder, &[&["script", "-i", "perf.data"], script].concat());
         let recording = read(&text).unwrap_or_else(|error| panic!("{script:?}: {error}"));
-        assert!(recording.source.starts_with("perf call stacks"), "{script:?}: {}", recording.source);
+        assert!(recording.source.name == "perf call stacks", "{script:?}: {}", recording.source);
         let known = Known::of(&recording);
         known.check(&format!("{script:?}"));
         assert_eq!(recording.arch.is_some(), script.contains(&"--header"));
@@ -127,7 +128,7 @@ fn call_stacks() {
     // Without frames there is no call.
     let text = perf(folder, &["script", "-i", "perf.data", "-G", "-F", "comm,pid,tid,event,ip,sym,dso"]);
     let recording = read(&text).unwrap();
-    assert!(recording.transfers().is_empty() && recording.source.contains("without callers"));
+    assert!(recording.transfers().is_empty() && recording.source.unknown.contains(&Unknown::Callers));
     let samples = Known::of(&recording);
 
     let reports: [&[&str]; 4] = [

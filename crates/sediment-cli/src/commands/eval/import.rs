@@ -4,6 +4,7 @@
 use super::output::Output;
 use super::session;
 use crate::ui::Ui;
+use crate::values;
 use clap::Args;
 use sediment::escape::toml;
 use sediment::{Error, ErrorKind, Result};
@@ -25,7 +26,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "METRIC")]
     primary: Option<String>,
     /// Difference below which builds count as equivalent, in per cent
-    #[arg(long, value_name = "PERCENT", value_parser = super::percent, default_value = "1")]
+    #[arg(long, value_name = "PERCENT", value_parser = values::share, default_value = "1")]
     margin: f64,
     /// More is better of this metric
     #[arg(long, value_name = "METRIC")]

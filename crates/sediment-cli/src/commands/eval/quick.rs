@@ -2,9 +2,10 @@
 //! `sediment eval quick`: commands against each other, without a plan.
 
 use super::output::Output;
-use super::{Limits, percent, session};
+use super::{Limits, session};
 use crate::files::{self, TemporaryFolder};
 use crate::ui::Ui;
+use crate::values;
 use clap::Args;
 use sediment::escape::toml;
 use sediment::{Error, ErrorKind, Result};
@@ -29,7 +30,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "METRIC")]
     primary: Option<String>,
     /// Difference below which commands count as equivalent, in per cent
-    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "1")]
+    #[arg(long, value_name = "PERCENT", value_parser = values::share, default_value = "1")]
     margin: f64,
     /// Finds the work done in the output: a regular expression whose first group is a number
     #[arg(long, value_name = "REGEX", value_parser = work)]
@@ -53,7 +54,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     noise_floor: bool,
     /// End a run after so many seconds
-    #[arg(long, value_name = "TIME", value_parser = super::duration, default_value = "600")]
+    #[arg(long, value_name = "TIME", value_parser = values::seconds, default_value = "600")]
     time_limit: f64,
     /// Keep the runs in this file; without it they are kept only where the experiment breaks off
     #[arg(short, long, value_name = "FILE")]

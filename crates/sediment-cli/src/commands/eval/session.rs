@@ -246,7 +246,7 @@ fn import_files(
                 };
                 let imported = import::read(&files::read(&path)?, label)
                     .map_err(|error| error.with_input(files::display(&path)))?;
-                if let Some(rows) = imported.unknown.told() {
+                if let Some(rows) = perf_stat::told(&imported.unknown) {
                     let text = format!("{}: {rows}", files::display(&path));
                     ui.note(&text);
                     file.append(&journal::note(&text))?;

@@ -13,6 +13,7 @@ use crate::inputs::weights::{Weighable, Weighed};
 use crate::inputs::{self, read_binary, read_profile, renamed};
 use crate::older;
 use crate::ui::Ui;
+use crate::values;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use sediment::binary::Binary;
@@ -78,7 +79,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PERCENT", default_value = "2", value_parser = percent, requires = "keep")]
     keep_below: u64,
     /// Let the hot block begin at a multiple of so many bytes, such as 4K or 2M; for the linkers that can be told
-    #[arg(long, value_name = "BYTES", value_parser = alignment)]
+    #[arg(long, value_name = "BYTES", value_parser = values::alignment)]
     align_hot: Option<u64>,
     /// Say on standard error why this function is where it is; may be given again
     #[arg(long, value_name = "FUNCTION")]
@@ -191,19 +192,6 @@ fn how_by(options: &Options) -> Result<Option<&'static Engine>> {
 }
 
 /// A number of bytes, with K, M or G behind it for 2^10, 2^20 or 2^30.
-fn alignment(text: &str) -> std::result::Result<u64, String> {
-    let (digits, shift) = match text.as_bytes().last() {
-        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
-        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
-        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
-        _ => (text, 0),
-    };
-    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
-    bytes
-        .filter(|bytes| bytes.is_power_of_two() && (16..=1 << 30).contains(bytes))
-        .ok_or_else(|| "an alignment is a power of two from 16 to 1G, such as 4K or 2M".to_owned())
-}
-
 fn aim(name: &str) -> Option<Aim> {
     AIMS.iter().find(|(_, known, _)| *known == name).map(|(aim, _, _)| *aim)
 }

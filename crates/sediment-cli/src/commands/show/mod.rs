@@ -8,6 +8,7 @@ use crate::files;
 use crate::inputs::{self, read_profile};
 use crate::ui::Ui;
 use clap::Args;
+use sediment::profile::source::Unknown;
 use sediment::profile::{FunctionIndex, Millionths, Profile, Unit, knowledge};
 use sediment::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
@@ -197,7 +198,7 @@ impl<'a> Summary<'a> {
     }
 
     fn lacks_call_counts(&self) -> bool {
-        let lacks = |entry: &knowledge::NotKnown| entry.what.contains(&"call counts");
+        let lacks = |entry: &knowledge::NotKnown| entry.what.contains(&Unknown::CallCounts);
         knowledge::not_known(self.profile).iter().any(lacks)
     }
 
@@ -237,7 +238,9 @@ impl<'a> Summary<'a> {
             "arch": profile.arch,
             "inputs": profile.inputs.unwrap_or(1),
             "not_known": knowledge::not_known(profile).iter().map(|entry| json!({
-                "source": entry.source, "what": entry.what,
+                "source": entry.source,
+                "what": entry.what.iter().map(Unknown::to_string).collect::<Vec<_>>(),
+                "codes": entry.what.iter().map(|unknown| unknown.code()).collect::<Vec<_>>(),
             })).collect::<Vec<_>>(),
             "interpreter": knowledge::interpreter(profile).map(|found| json!({
                 "dso": found.label, "runs": found.runs,

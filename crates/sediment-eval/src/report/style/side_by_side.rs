@@ -117,8 +117,7 @@ fn rows(analysis: &Analysis, workload: &WorkloadAnalysis) -> Vec<usize> {
     let measured =
         (0..analysis.metrics.len()).filter(|at| analysis.metrics[*at].kind == MetricKind::Measured);
     order.extend(measured);
-    let spent = (0..analysis.metrics.len()).filter(|at| analysis.metrics[*at].name.contains(" per "));
-    order.extend(spent.filter(|at| {
+    order.extend((0..analysis.metrics.len()).filter(|at| {
         analysis.metrics[*at].unit.contains('/') && analysis.metrics[*at].kind == MetricKind::Derived
     }));
     let mut seen = Vec::new();

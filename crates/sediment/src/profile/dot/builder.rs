@@ -9,8 +9,8 @@ use super::graph::{Graph, NONE, Node, Slot, Slots, SlotsOf, Subgraph, Value};
 use super::lexer::{Id, Keyword, Lexer, Token, undirected};
 use super::vocabulary::{Edges, Graphs, Nodes};
 use crate::error::{Error, Result};
-use crate::profile::hashing::RandomHashing;
 use crate::profile::push;
+use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use std::borrow::Cow;
@@ -126,7 +126,7 @@ pub(super) struct Builder<'a, 'c> {
     pub(super) assignments: Vec<Assignment<'a>>,
     /// Nodes by id: the table holds their numbers alone.
     nodes_by_id: HashTable<u32>,
-    hashing: RandomHashing,
+    hashing: RandomState,
     last_tail: u32,
     subgraphs_by_name: HashMap<(u32, Cow<'a, [u8]>), u32>,
     /// Edges that a later statement can name again, with their keys: all of a strict graph, by nodes; elsewhere those that
@@ -170,7 +170,7 @@ impl<'a, 'c> Builder<'a, 'c> {
             defaults: vec![Defaults::NOTHING],
             assignments: Vec::new(),
             nodes_by_id: HashTable::new(),
-            hashing: RandomHashing::default(),
+            hashing: RandomState::default(),
             last_tail: NONE,
             subgraphs_by_name: HashMap::new(),
             edges_by_key: HashMap::new(),

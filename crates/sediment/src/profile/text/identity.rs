@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The ids of functions in a file: as short as tells them apart.
 
-use crate::profile::hashing::RandomHashing;
 use crate::profile::{FunctionIndex, FunctionKey, Profile};
+use foldhash::fast::RandomState;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
@@ -14,8 +14,8 @@ use std::collections::{HashMap, HashSet};
 /// without a file, has none in its id.
 pub(super) fn ids(profile: &Profile) -> Vec<(Cow<'_, str>, FunctionIndex)> {
     let functions = profile.functions();
-    let mut names: HashMap<&str, u32, RandomHashing> = HashMap::default();
-    let mut names_in_dsos: HashMap<(&str, Option<&str>), u32, RandomHashing> = HashMap::default();
+    let mut names: HashMap<&str, u32, RandomState> = HashMap::default();
+    let mut names_in_dsos: HashMap<(&str, Option<&str>), u32, RandomState> = HashMap::default();
     for &function in &functions {
         let FunctionKey { dso, name, .. } = profile.key(function);
         *names.entry(name).or_default() += 1;

@@ -15,9 +15,8 @@ use crate::skipped::{Reason, Skipped};
 pub use write::print;
 
 use super::dot::{self, Value};
-use super::{FunctionIndex, FunctionKey, LONGEST_NAME, Profile, acceptable};
+use super::{FunctionIndex, FunctionKey, Profile, acceptable};
 use crate::error::Result;
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// The newest version.
@@ -65,11 +64,6 @@ enum Reading {
     LeftOut,
 }
 
-/// As much of a text as an example needs.
-fn example(text: &[u8]) -> Cow<'_, str> {
-    String::from_utf8_lossy(&text[..text.len().min(LONGEST_NAME)])
-}
-
 /// What follows the last `/`: a DSO or file is never a path.
 fn base_name(path: &[u8]) -> &[u8] {
     memchr::memrchr(b'/', path).map_or(path, |slash| &path[slash + 1..])
@@ -79,7 +73,7 @@ fn base_name(path: &[u8]) -> &[u8] {
 fn accepted(text: &[u8], losses: &mut Skipped) -> Option<String> {
     let kept = acceptable(text).map(str::to_owned);
     if kept.is_none() {
-        losses.add(Reason::UnacceptableText, 0, &example(text));
+        losses.add(Reason::UnacceptableText, 0, text);
     }
     kept
 }

@@ -4,7 +4,7 @@
 //! The id of a node is its name with `@VERSION` behind it, the label of its first cluster its DSO, and the label of an edge its
 //! weight: a decimal share, or the lines of gprof2dot, `12.34%` and `567×`. PLT stubs stand in for what they lead to.
 
-use super::{Reading, base_name, example};
+use super::{Reading, base_name};
 use crate::error::{Error, Result};
 use crate::profile::arithmetic::{NumberFault, decimal, integer};
 use crate::profile::dot::{Edge, Edges, Graph, Graphs, Node, Nodes, Value};
@@ -35,8 +35,8 @@ pub(super) fn read(graph: &Graph) -> Result<(Profile, Skipped)> {
             Unit::Calls => weights.sum,
         };
     } else if let Some(first) = graph.edges.first() {
-        let name = example(&graph.nodes[first.tail as usize].id);
-        losses.add_many(Reason::NoWeights, graph.edges.len() as u64, 0, &name);
+        let name = &graph.nodes[first.tail as usize].id;
+        losses.add_many(Reason::NoWeights, graph.edges.len() as u64, 0, name);
     }
     profile.reserve_edges(graph.edges.len());
     for (number, edge) in graph.edges.iter().enumerate() {
@@ -44,7 +44,7 @@ pub(super) fn read(graph: &Graph) -> Result<(Profile, Skipped)> {
         let amount = weight.unwrap_or(0);
         let (tail, head) = (&readings[edge.tail as usize], &readings[edge.head as usize]);
         let (Some(caller), Some(callee)) = (end(tail, &mut profile), end(head, &mut profile)) else {
-            losses.add(Reason::EdgeWithoutEnd, amount, &example(&graph.nodes[edge.tail as usize].id));
+            losses.add(Reason::EdgeWithoutEnd, amount, &graph.nodes[edge.tail as usize].id);
             continue;
         };
         let through_stub = matches!(tail, Reading::Stub(_)) || matches!(head, Reading::Stub(_));
@@ -67,7 +67,7 @@ pub(super) fn read(graph: &Graph) -> Result<(Profile, Skipped)> {
 
 /// What a later version would keep is as foreign here as what no version knows.
 fn count_foreign(graph: &Graph, losses: &mut Skipped) {
-    losses.add_many(Reason::ForeignAttribute, graph.foreign, 0, &example(&graph.first_foreign));
+    losses.add_many(Reason::ForeignAttribute, graph.foreign, 0, &graph.first_foreign);
     let given = [
         (
             &graph.given_to_nodes[..],
@@ -102,7 +102,7 @@ fn read_clusters<'g>(
             Some(text) => {
                 profile.cluster_mut(text);
             }
-            None => losses.add(Reason::UnacceptableName, 0, &example(dso)),
+            None => losses.add(Reason::UnacceptableName, 0, dso),
         }
         dsos.insert(cluster, acceptable(dso).map(|_| dso));
     }
@@ -149,12 +149,12 @@ fn read_nodes(
     for (node, reading) in graph.nodes.iter().zip(&mut readings).filter(|(node, _)| is_stub(node)) {
         let name = name_of(node);
         if name.starts_with(UNRESOLVED) {
-            losses.add(Reason::UnresolvedStub, 0, &example(name));
+            losses.add(Reason::UnresolvedStub, 0, name);
             continue;
         }
         match FunctionKey::new(defining.get(name).copied().flatten(), name, None) {
             Some(key) => *reading = Reading::Stub(Box::new(key)),
-            None => losses.add(Reason::UnacceptableName, 0, &example(name)),
+            None => losses.add(Reason::UnacceptableName, 0, name),
         }
     }
     readings
@@ -228,7 +228,7 @@ fn read_label(graph: &Graph, label: &Value, losses: &mut Skipped) -> Result<Opti
     for line in lines(&label.text).filter(|line| !line.is_empty()) {
         if let Some(percentage) = line.strip_suffix(b"%") {
             decimal(percentage, 0).map_err(fault)?;
-            losses.add(Reason::Percentage, 0, &example(line));
+            losses.add(Reason::Percentage, 0, line);
         } else if let (Some(calls), None) = (calls_of(line), count) {
             count = Some(integer(calls).map_err(fault)?);
         } else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Versions 2 and 3: identity and weights stand in attributes, and an id is never taken apart.
 
-use super::{LIST_SEPARATOR, accepted, base_name, example, words};
+use super::{LIST_SEPARATOR, accepted, base_name, words};
 use crate::error::{Error, Result};
 use crate::profile::arithmetic::{NumberFault, decimal, integer, scaled};
 use crate::profile::blocks::Blocks;
@@ -21,7 +21,7 @@ const SHARE: u128 = crate::profile::SHARE_TOTAL;
 
 pub(super) fn read(graph: &Graph) -> Result<(Profile, Skipped)> {
     let mut losses = Skipped::default();
-    losses.add_many(Reason::ForeignAttribute, graph.foreign, 0, &example(&graph.first_foreign));
+    losses.add_many(Reason::ForeignAttribute, graph.foreign, 0, &graph.first_foreign);
     let reader = Reader { graph };
     let mut profile = reader.header(&mut losses)?;
     reader.clusters(&mut profile, &mut losses)?;
@@ -32,7 +32,10 @@ pub(super) fn read(graph: &Graph) -> Result<(Profile, Skipped)> {
 
 /// The error for an edge that says nothing where others do.
 pub(super) fn without_weight(graph: &Graph, edge: &Edge) -> Error {
-    let name = |node: u32| example(&graph.nodes[node as usize].id).chars().take(60).collect::<String>();
+    let name = |node: u32| {
+        let id = &graph.nodes[node as usize].id;
+        String::from_utf8_lossy(&id[..id.len().min(4 * 60)]).chars().take(60).collect::<String>()
+    };
     let (tail, head) = (name(edge.tail), name(edge.head));
     graph
         .error(
@@ -155,7 +158,7 @@ impl Reader<'_, '_> {
         for number in self.graph.clusters() {
             let label = self.label(number);
             let Some(dso) = acceptable(&label) else {
-                losses.add(Reason::UnacceptableName, 0, &example(&label));
+                losses.add(Reason::UnacceptableName, 0, &label);
                 continue;
             };
             let cluster = profile.cluster_mut(dso);
@@ -163,7 +166,7 @@ impl Reader<'_, '_> {
             if let Some(value) = given(Graphs::BuildId) {
                 match build_id(&value.text) {
                     Some(id) => agree(self, &mut cluster.build_id, id, value, "build_id")?,
-                    None => losses.add(Reason::UnacceptableText, 0, &example(&value.text)),
+                    None => losses.add(Reason::UnacceptableText, 0, &value.text),
                 }
             }
             if let Some(value) = given(Graphs::Package) {
@@ -252,8 +255,8 @@ impl Reader<'_, '_> {
             }
             let (tail, head) = (functions[edge.tail as usize], functions[edge.head as usize]);
             let (Some(caller), Some(callee)) = (tail, head) else {
-                let name = example(&self.graph.nodes[edge.tail as usize].id);
-                losses.add(Reason::EdgeWithoutEnd, facts.count.unwrap_or(0), &name);
+                let name = &self.graph.nodes[edge.tail as usize].id;
+                losses.add(Reason::EdgeWithoutEnd, facts.count.unwrap_or(0), name);
                 continue;
             };
             let unit = profile.unit;
@@ -270,8 +273,8 @@ impl Reader<'_, '_> {
         match (bare, self.graph.edges.first()) {
             (Some(edge), _) if labelled => Err(without_weight(self.graph, edge)),
             (_, Some(first)) if !weighted => {
-                let name = example(&self.graph.nodes[first.tail as usize].id);
-                losses.add_many(Reason::NoWeights, self.graph.edges.len() as u64, 0, &name);
+                let name = &self.graph.nodes[first.tail as usize].id;
+                losses.add_many(Reason::NoWeights, self.graph.edges.len() as u64, 0, name);
                 Ok(())
             }
             _ => Ok(()),

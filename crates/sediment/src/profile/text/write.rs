@@ -105,7 +105,8 @@ impl<'t> Attributes<'t> {
 
 fn graph_attributes(text: &mut String, profile: &Profile) {
     let mut attributes = Attributes::new(text);
-    let has_blocks = profile.facts.iter().flatten().any(|facts| facts.blocks.is_some());
+    let has_blocks =
+        profile.blocks_total > 0 || profile.facts.iter().flatten().any(|facts| facts.blocks.is_some());
     attributes.word("sediment", if has_blocks { 3 } else { 2 });
     list(&mut attributes, "source", &profile.source);
     attributes.word("unit", words::spelling(&words::UNITS, profile.unit));

@@ -17,6 +17,7 @@ use super::{
     input,
 };
 use crate::error::{Error, Result};
+use crate::profile::source::Source;
 use crate::skipped::{Amount, Nowhere, Reason};
 use instructions::Instructions;
 use memchr::memchr;
@@ -460,17 +461,12 @@ impl<'a> Parser<'a> {
             .with_hint("record with: valgrind --tool=callgrind --demangle=no PROGRAM"));
         }
         let mut recording = Recording {
-            source: format!("valgrind callgrind ({})", String::from_utf8_lossy(event)),
+            source: Source::new("valgrind callgrind", &String::from_utf8_lossy(event), &[]),
             total: calls.iter().map(|calls| u128::from(calls.count)).sum(),
             seen: format!("{} pairs of caller and callee", calls.len()),
             ..Recording::default()
         };
-        recording.losses.add_many(
-            Reason::UnknownLine,
-            self.unknown_lines,
-            0,
-            &String::from_utf8_lossy(self.unknown_example),
-        );
+        recording.losses.add_many(Reason::UnknownLine, self.unknown_lines, 0, self.unknown_example);
         if !self.by_callgrind {
             recording.losses.add_many(Reason::UncountedCall, self.uncounted, 0, "");
         }

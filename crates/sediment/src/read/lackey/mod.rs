@@ -18,6 +18,7 @@ use super::{
     TransferKind,
 };
 use crate::error::{Error, Result};
+use crate::profile::source::Source;
 use crate::skipped::Reason;
 use blocks::Blocks;
 use log::Event;
@@ -43,7 +44,7 @@ const RUNS_PER_BLOCK: u64 = 8;
 
 fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     let mut recording =
-        Recording { source: "valgrind lackey (superblocks)".to_owned(), ..Recording::default() };
+        Recording { source: Source::new("valgrind lackey", "superblocks", &[]), ..Recording::default() };
     let mut walk = Walk::default();
     let known = log::each(input, &mut |event, line| {
         walk.event(event, line, |objects, address| place_of(objects.at(address), &mut recording))?;

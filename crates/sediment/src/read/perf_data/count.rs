@@ -11,7 +11,7 @@ use super::survey::Survey;
 use super::table::{Key, Kind, Table};
 use crate::error::Result;
 use crate::read::{DsoId, Input, Place, PlaceId, RecordedDso, Recording, Spot, TransferKind};
-use crate::skipped::{Amount, Nowhere, Reason, both};
+use crate::skipped::{Amount, NoCall, Nowhere, Reason, Skipped, both};
 
 /// What was met of the samples.
 #[derive(Debug, Default)]
@@ -19,11 +19,10 @@ pub(super) struct Seen {
     pub(super) samples: u64,
     /// Branches, or calls that lasted in stacks.
     pub(super) passages: u64,
-    of_guests: u64,
-    /// Branches that are no calls, by [`BranchType`].
-    no_calls: [u64; BranchType::COUNT],
-    /// Own cost of samples that were taken in the kernel.
-    system: (u64, u128),
+    /// Branches that are no calls, by [`NoCall`].
+    no_calls: [u64; NoCall::ALL.len()],
+    /// Samples of guests and in the kernel.
+    skipped: Skipped,
 }
 
 /// One worker's counts.
@@ -63,19 +62,15 @@ impl Seen {
     fn add(&mut self, other: &Self) {
         self.samples += other.samples;
         self.passages += other.passages;
-        self.of_guests += other.of_guests;
         self.no_calls.iter_mut().zip(other.no_calls).for_each(|(sum, more)| *sum += more);
-        self.system = (self.system.0 + other.system.0, self.system.1.saturating_add(other.system.1));
+        self.skipped.append(&other.skipped);
     }
 
     fn tell_losses(&self, recording: &mut Recording) {
-        for (kind, why) in BranchType::NO_CALLS {
-            let count = self.no_calls[kind as usize];
-            recording.losses.add_many(Reason::NoCall(why), count, u128::from(count), "");
+        for (why, count) in NoCall::ALL.iter().zip(self.no_calls) {
+            recording.losses.add_many(Reason::NoCall(*why), count, u128::from(count), "");
         }
-        recording.losses.add_many(Reason::GuestSample, self.of_guests, 0, "");
-        let (samples, cost) = self.system;
-        recording.losses.add_many(Nowhere::System.of(Amount::OwnCost), samples, cost, "");
+        recording.losses.append(&self.skipped);
     }
 }
 
@@ -102,7 +97,7 @@ impl Counts<'_> {
     fn sample(&mut self, attribute: &Attribute, sample: &Sample, sequence: u64) {
         self.seen.samples += 1;
         if sample.mode == Mode::Guest {
-            self.seen.of_guests += 1;
+            self.seen.skipped.add(Reason::GuestSample, 0, "");
             return;
         }
         let space = self.survey.spaces.at(sample.process, When { time: sample.time, sequence });
@@ -146,8 +141,7 @@ impl Counts<'_> {
     fn own_cost(&mut self, space: SpaceId, sample: &Sample) {
         let Some(address) = sample.address else { return };
         if sample.mode == Mode::System || address >> 63 == 1 {
-            self.seen.system.0 += 1;
-            self.seen.system.1 = self.seen.system.1.saturating_add(u128::from(sample.period));
+            self.seen.skipped.add(Nowhere::System.of(Amount::OwnCost), sample.period.into(), "");
         } else {
             self.table.add(Key::new(space, Kind::Own, address, 0), sample.period);
         }
@@ -157,10 +151,10 @@ impl Counts<'_> {
         let kind = match branch.kind {
             BranchType::Call => Kind::Call,
             BranchType::Untyped => untyped,
-            other => {
-                self.seen.no_calls[other as usize] += 1;
-                match other {
-                    BranchType::Return | BranchType::Jump | BranchType::IndirectJump => Kind::Passed,
+            BranchType::No(why) => {
+                self.seen.no_calls[why as usize] += 1;
+                match why {
+                    NoCall::Return | NoCall::Jump | NoCall::IndirectJump => Kind::Passed,
                     _ => return,
                 }
             }

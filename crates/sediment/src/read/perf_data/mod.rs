@@ -24,6 +24,10 @@ mod unpack;
 
 use super::{Input, Reader, Recording, Replay, Settings};
 use crate::error::{Error, Result};
+use crate::profile::source::{
+    Source,
+    Unknown::{CallCounts, Callers, IndirectCalls, TimeOrder},
+};
 use crate::skipped::Reason;
 use attribute::Evidence;
 use survey::Survey;
@@ -39,16 +43,16 @@ pub const READER: Reader = Reader {
 
 fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     let survey = Survey::of(input)?;
-    let (mut what, mut unknown, passages) = match survey.evidence {
+    let of_samples = ("perf samples", &[Callers, CallCounts, TimeOrder][..]);
+    let of_stacks = &[CallCounts, TimeOrder][..];
+    let ((mut what, mut unknown), passages) = match survey.evidence {
         Evidence::BranchStacks if survey.no_indirect_calls() => {
-            ("branch records", " without indirect calls", "branches")
+            (("perf branch records", &[IndirectCalls][..]), "branches")
         }
-        Evidence::BranchStacks | Evidence::SingleBranches => ("branch records", "", "branches"),
-        Evidence::BranchesAsStack => {
-            ("call stacks from branch records", " without call counts or time order", "calls in stacks")
-        }
-        Evidence::CallChains => ("call stacks", " without call counts or time order", "calls in stacks"),
-        Evidence::Places => ("samples", " without callers or call counts or time order", "calls"),
+        Evidence::BranchStacks | Evidence::SingleBranches => (("perf branch records", &[][..]), "branches"),
+        Evidence::BranchesAsStack => (("perf call stacks from branch records", of_stacks), "calls in stacks"),
+        Evidence::CallChains => (("perf call stacks", of_stacks), "calls in stacks"),
+        Evidence::Places => (of_samples, "calls"),
         Evidence::StackCopies => return Err(stack_copies()),
         Evidence::Nothing => {
             return Err(Error::failed("the samples of this perf.data do not say where the program was")
@@ -58,7 +62,7 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     let mut recording = Recording::default();
     let seen = count::count(&survey, input, &mut recording)?;
     if seen.passages == 0 && survey.evidence == Evidence::CallChains && !recording.samples().is_empty() {
-        (what, unknown) = ("samples", " without callers or call counts or time order");
+        (what, unknown) = of_samples;
         recording.losses.add_many(Reason::NoCallers, seen.samples, 0, "");
     } else if seen.passages == 0 && survey.evidence != Evidence::Places {
         return Err(Error::failed(format!(
@@ -72,7 +76,7 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     for (name, samples) in survey.not_read() {
         recording.losses.add_many(Reason::OtherEvent, samples, 0, name);
     }
-    recording.source = format!("perf {what} ({}){unknown}", survey.event_names());
+    recording.source = Source::new(what, &survey.event_names(), unknown);
     recording.arch = survey.file.arch.clone();
     recording.seen = format!("{} samples, {} {passages}", seen.samples, seen.passages);
     Ok(recording)

@@ -331,65 +331,40 @@ pub(super) struct Branch {
 
 /// What the processor, or the kernel after it, said of a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
 pub(super) enum BranchType {
     Untyped,
     Call,
-    ConditionalJump,
-    Jump,
-    IndirectJump,
-    Return,
-    SystemCall,
-    Interrupt,
-    Aborted,
-    /// On a path that the processor tried and gave up: it did not happen.
-    WrongPath,
-    Other,
+    No(NoCall),
 }
 
 impl BranchType {
-    pub(super) const COUNT: usize = 11;
-
-    /// All that are no calls, with the reason in the ledger.
-    pub(super) const NO_CALLS: [(Self, NoCall); 9] = [
-        (Self::ConditionalJump, NoCall::ConditionalJump),
-        (Self::Jump, NoCall::Jump),
-        (Self::IndirectJump, NoCall::IndirectJump),
-        (Self::Return, NoCall::Return),
-        (Self::SystemCall, NoCall::SystemCall),
-        (Self::Interrupt, NoCall::Interrupt),
-        (Self::Aborted, NoCall::Aborted),
-        (Self::WrongPath, NoCall::WrongPath),
-        (Self::Other, NoCall::Other),
-    ];
-
     /// PERF_BR_*. What lies beyond 15 (faults, the debug state) stands in a field of its own and is never a call.
     const OF_NUMBER: [Self; 16] = [
         Self::Untyped,
-        Self::ConditionalJump,
-        Self::Jump,
-        Self::IndirectJump,
+        Self::No(NoCall::ConditionalJump),
+        Self::No(NoCall::Jump),
+        Self::No(NoCall::IndirectJump),
         Self::Call,
         Self::Call,
-        Self::Return,
-        Self::SystemCall,
-        Self::SystemCall,
+        Self::No(NoCall::Return),
+        Self::No(NoCall::SystemCall),
+        Self::No(NoCall::SystemCall),
         Self::Call,
-        Self::Return,
-        Self::Interrupt,
-        Self::Interrupt,
-        Self::Interrupt,
-        Self::Other,
-        Self::Other,
+        Self::No(NoCall::Return),
+        Self::No(NoCall::Interrupt),
+        Self::No(NoCall::Interrupt),
+        Self::No(NoCall::Interrupt),
+        Self::No(NoCall::Other),
+        Self::No(NoCall::Other),
     ];
 
     /// What the flags of an entry say, those of a big-endian file already the other way round.
     fn of_flags(flags: impl Fn(u32, u32) -> u64) -> Self {
         const WRONG_PATH: u64 = 1;
         if flags(3, 1) == 1 {
-            Self::Aborted
+            Self::No(NoCall::Aborted)
         } else if flags(24, 2) == WRONG_PATH {
-            Self::WrongPath
+            Self::No(NoCall::WrongPath)
         } else {
             Self::OF_NUMBER[flags(20, 4) as usize]
         }

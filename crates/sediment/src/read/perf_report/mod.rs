@@ -14,6 +14,7 @@ mod table;
 use super::numbers::decimal;
 use super::{Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input};
 use crate::error::{Error, Result};
+use crate::profile::source::Source;
 use crate::skipped::Reason;
 use memchr::memmem;
 use objects::{FullNames, Object, object};
@@ -149,7 +150,7 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
 
     let rows: usize = chosen.iter().map(|table| table.rows.len()).sum();
     let mut recording = Recording {
-        source: source(event),
+        source: Source::new("perf branch records", &String::from_utf8_lossy(event), &[]),
         arch: report.arch.clone(),
         seen: format!("{rows} rows"),
         ..Recording::default()
@@ -165,27 +166,18 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
         reading.add(table);
     }
     let addresses: Vec<_> = reading.addresses.iter().copied().collect();
-    let example = addresses.first().map_or("".into(), |(_, address)| String::from_utf8_lossy(address));
-    recording.losses.add_many(Reason::UnresolvedAddress, addresses.len() as u64, 0, &example);
+    let example = addresses.first().map_or(&b""[..], |(_, address)| address);
+    recording.losses.add_many(Reason::UnresolvedAddress, addresses.len() as u64, 0, example);
     recording.losses.add_many(Reason::CallTree, report.tree_lines, 0, "");
     recording.losses.add_many(Reason::GroupCount, report.group_counts, 0, "");
     for table in others {
-        let example = String::from_utf8_lossy(table.event);
-        recording.losses.add_many(Reason::LaterEventRow, table.rows.len() as u64, 0, &example);
+        recording.losses.add_many(Reason::LaterEventRow, table.rows.len() as u64, 0, table.event);
     }
     if recording.places().is_empty() {
         return Err(Error::failed("no row of this perf report names a function that could be ordered")
             .with_hint("run perf report where the programs and their debug symbols are installed"));
     }
     Ok(recording)
-}
-
-fn source(event: &[u8]) -> String {
-    if event.is_empty() {
-        "perf branch records".to_owned()
-    } else {
-        format!("perf branch records ({})", String::from_utf8_lossy(event))
-    }
 }
 
 impl<'a> Report<'a> {
@@ -418,17 +410,17 @@ impl<'a> Reading<'a, '_> {
         match (from, to) {
             (Ok(from), Ok(to)) if from == to && self.all_branches => {
                 self.recording.add_samples(from, 0);
-                self.recording.losses.add(Reason::InnerBranch, count, &example(row));
+                self.recording.losses.add(Reason::InnerBranch, count, example(row));
             }
             (Ok(from), Ok(to)) => self.recording.add_transfer(from, to, TransferKind::Call, count),
             (Ok(named), Err(why)) | (Err(why), Ok(named)) => {
                 self.recording.add_samples(named, 0);
-                self.recording.losses.add(why, count, &example(row));
+                self.recording.losses.add(why, count, example(row));
             }
             (Err(first), Err(second)) => {
                 // What lies outside of programs is no failure to find a symbol.
                 let why = if first == Reason::UnresolvedEnd { second } else { first };
-                self.recording.losses.add(why, count, &example(row));
+                self.recording.losses.add(why, count, example(row));
             }
         }
     }

@@ -4,6 +4,10 @@
 use super::branches::Rest;
 use super::lines::Line;
 use crate::error::Result;
+use crate::profile::source::{
+    Source,
+    Unknown::{CallCounts, Callers, TimeOrder},
+};
 use crate::read::input::{Input, Lines};
 
 /// So much is looked at to choose what to read.
@@ -68,15 +72,12 @@ impl Choice {
         Ok(best)
     }
 
-    pub(super) fn source(&self) -> String {
-        let event = match self.event.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", String::from_utf8_lossy(&self.event)),
-        };
+    pub(super) fn source(&self) -> Source {
+        let event = String::from_utf8_lossy(&self.event);
         match self.what {
-            What::Branches => format!("perf branch records{event}"),
-            What::Chains => format!("perf call stacks{event} without call counts or time order"),
-            _ => format!("perf samples{event} without callers or call counts or time order"),
+            What::Branches => Source::new("perf branch records", &event, &[]),
+            What::Chains => Source::new("perf call stacks", &event, &[CallCounts, TimeOrder]),
+            _ => Source::new("perf samples", &event, &[Callers, CallCounts, TimeOrder]),
         }
     }
 }

@@ -512,7 +512,7 @@ impl<'c> Reading<'c> {
             _ => format!("{} samples", self.samples),
         };
         for (event, count) in self.other_events {
-            recording.losses.add_many(Reason::UnreadEvent, count, 0, &String::from_utf8_lossy(&event));
+            recording.losses.add_many(Reason::UnreadEvent, count, 0, &event);
         }
         if recording.places().is_empty() {
             if self.kernel && !self.program {

@@ -17,6 +17,10 @@ use super::numbers::decimal;
 use super::stacks::{self, Frame};
 use super::{Input, Place, Reader, RecordedDso, Recording, Settings, Spot, StackOrder, input};
 use crate::error::{Error, Result};
+use crate::profile::source::{
+    Source,
+    Unknown::{CallCounts, TimeOrder},
+};
 use crate::skipped::{Nowhere, Reason};
 use memchr::memmem;
 use std::collections::{BTreeMap, HashMap};
@@ -266,12 +270,9 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let bytes = &*input::whole(input)?;
     let mut report = Report::parse(bytes)?;
     let order = report.order(settings)?;
-    let event = match report.event {
-        b"" => String::new(),
-        event => format!(" ({})", String::from_utf8_lossy(event)),
-    };
+    let event = String::from_utf8_lossy(report.event);
     let recording = Recording {
-        source: format!("perf call stacks{event} without call counts or time order"),
+        source: Source::new("perf call stacks", &event, &[CallCounts, TimeOrder]),
         arch: report.arch.clone(),
         ..Recording::default()
     };
@@ -290,7 +291,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let Adding { mut recording, stacks, .. } = adding;
     recording.seen = format!("{stacks} stacks");
     for (event, count) in &report.other_events {
-        recording.losses.add_many(Reason::LaterEventStack, *count, 0, &String::from_utf8_lossy(event));
+        recording.losses.add_many(Reason::LaterEventStack, *count, 0, event);
     }
     if recording.places().is_empty() {
         return Err(Error::failed("no stack of this perf report names a function that could be ordered")
@@ -314,11 +315,7 @@ impl<'a> Adding<'a> {
         self.stacks += 1;
         let entered = names.iter().any(|&name| is_system(name, self.object(name)));
         if row.system && !entered && !cut {
-            self.recording.losses.add(
-                Reason::KernelStack,
-                u128::from(count),
-                &String::from_utf8_lossy(row.symbol),
-            );
+            self.recording.losses.add(Reason::KernelStack, u128::from(count), row.symbol);
             return;
         }
         let mut frames = std::mem::take(&mut self.frames);
@@ -356,8 +353,7 @@ impl<'a> Adding<'a> {
         let bare = report.bare.get(event).copied().unwrap_or_default();
         let (left_out, bare_weight) = report.trees.settle(bare.1).map_err(refused)?;
         for (row, count) in left_out {
-            let symbol = String::from_utf8_lossy(rows[row as usize].symbol);
-            self.recording.losses.add(Reason::UnprintedStack, u128::from(count), &symbol);
+            self.recording.losses.add(Reason::UnprintedStack, count.into(), rows[row as usize].symbol);
         }
         if bare.0 > 0 {
             self.recording.losses.add_many(Reason::UnprintedStack, bare.0, bare_weight.into(), "");
@@ -379,8 +375,7 @@ impl<'a> Adding<'a> {
                 perhaps = false;
             }
             if perhaps {
-                let symbol = String::from_utf8_lossy(row.symbol);
-                self.recording.losses.add(Reason::CutStack, u128::from(count), &symbol);
+                self.recording.losses.add(Reason::CutStack, count.into(), row.symbol);
             }
             self.add(row, &outward, count, cut);
         };

@@ -14,6 +14,10 @@ mod wire;
 use super::stacks::add_stack;
 use super::{Input, Reader, Recording, Settings, input};
 use crate::error::{Error, Result};
+use crate::profile::source::{
+    Source,
+    Unknown::{CallCounts, TimeOrder},
+};
 use crate::skipped::Reason;
 use tables::{Budget, Tables};
 use unpack::{Content, GZIP, Messages};
@@ -136,11 +140,8 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
         let value = sample.values[counted] as i64;
         let weight = u128::from(value.unsigned_abs());
         if value <= 0 {
-            recording.losses.add(
-                if value == 0 { Reason::ZeroSample } else { Reason::NegativeSample },
-                weight,
-                "",
-            );
+            let reason = if value == 0 { Reason::ZeroSample } else { Reason::NegativeSample };
+            recording.losses.add(reason, weight, "");
             continue;
         }
         sum += weight;
@@ -164,7 +165,7 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     if recording.places().is_empty() {
         return Err(nothing_named(&recording));
     }
-    recording.source = format!("pprof call stacks ({what}) without call counts or time order");
+    recording.source = Source::new("pprof call stacks", &what, &[CallCounts, TimeOrder]);
     recording.seen = format!("{samples} stacks, {sum} {what}");
     Ok(recording)
 }

@@ -17,6 +17,10 @@ use super::{
     TransferKind, input,
 };
 use crate::error::{Error, Result};
+use crate::profile::source::{
+    Source,
+    Unknown::{OwnCost, SharedLibraries, TimeOrder},
+};
 use crate::skipped::Reason;
 use std::collections::HashMap;
 
@@ -141,11 +145,11 @@ fn tell(input: &dyn Input, form: Form, in_order: bool, listener: EventListener<'
 fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let form = form_of(input)?;
     let source = match form {
-        Form::Dump | Form::Chrome => "uftrace function trace (ns) without shared libraries",
-        Form::Replay => "uftrace function trace without own cost or shared libraries",
-        Form::Graphviz => "uftrace call graph without time order or own cost or shared libraries",
+        Form::Dump | Form::Chrome => Source::new("uftrace function trace", "ns", &[SharedLibraries]),
+        Form::Replay => Source::new("uftrace function trace", "", &[OwnCost, SharedLibraries]),
+        Form::Graphviz => Source::new("uftrace call graph", "", &[TimeOrder, OwnCost, SharedLibraries]),
     };
-    let recording = Recording { source: source.to_owned(), ..Recording::default() };
+    let recording = Recording { source, ..Recording::default() };
     let mut reading = Reading::new(recording, settings, form);
     reading.most = MOST_FUNCTIONS + usize::try_from(input.length() / 80).unwrap_or(usize::MAX / 2);
     let aside = match form {
@@ -390,12 +394,7 @@ impl Reading {
         recording.seen = format!("{} entries of functions", self.entries);
         let losses = &mut recording.losses;
         losses.add_many(Reason::NoFunctionRecord, aside.events, 0, "");
-        losses.add_many(
-            Reason::RecordlessLine,
-            aside.other_lines,
-            0,
-            &String::from_utf8_lossy(&aside.other_line),
-        );
+        losses.add_many(Reason::RecordlessLine, aside.other_lines, 0, &aside.other_line);
         Ok(recording)
     }
 }

@@ -6,6 +6,7 @@ use super::image::Image;
 use super::machine::ARCH;
 use super::modules::{Calls, Modules, base_name};
 use super::space::{Site, Space};
+use crate::profile::source::Source;
 use crate::read::{Place, PlaceId, RecordedDso, Recording, Spot, Step, TransferKind};
 use crate::skipped::Reason;
 use std::collections::{BTreeMap, BTreeSet};
@@ -174,10 +175,10 @@ impl Log {
     }
 
     /// The recording, and the steps of what ran in short times.
-    pub(super) fn recording(&self, modules: &Modules<'_>, source: &str) -> (Recording, Vec<Step>) {
+    pub(super) fn recording(&self, modules: &Modules<'_>, source: Source) -> (Recording, Vec<Step>) {
         let of_a_step = self.calls_of_a_step();
         let mut recording = Recording::default();
-        recording.source = source.to_owned();
+        recording.source = source;
         recording.arch = Some(ARCH.to_owned());
         recording.losses.append(&modules.losses);
         let dsos: Vec<_> = modules

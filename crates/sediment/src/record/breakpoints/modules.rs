@@ -177,9 +177,9 @@ impl Module {
             }
         }
         let base = |name: &str| format!("{name} of {}", base_name(&self.path));
-        losses.add_many(Reason::SizelessFunction, sizeless.0, 0, &base(sizeless.1));
-        losses.add_many(Reason::FunctionOutsideCode, data.0, 0, &base(data.1));
-        losses.add_many(Reason::FunctionInsideInstruction, inside.0, 0, &base(inside.1));
+        losses.add_many(Reason::SizelessFunction, sizeless.0, 0, base(sizeless.1));
+        losses.add_many(Reason::FunctionOutsideCode, data.0, 0, base(data.1));
+        losses.add_many(Reason::FunctionInsideInstruction, inside.0, 0, base(inside.1));
     }
 
     /// Whether a function does nothing but return.

@@ -12,6 +12,10 @@ use super::system::{self, FOLLOW_AND_END};
 use super::tracer::{Ending, Tracer};
 use crate::binary::{Files, NoFiles};
 use crate::error::{Error, ErrorKind, Result};
+use crate::profile::source::{
+    Source,
+    Unknown::{CallCounts, OwnCost},
+};
 use crate::record::{Job, Kept, Progress, Recorded, Settings, Target};
 use nix::errno::Errno;
 use nix::sys::ptrace;
@@ -82,8 +86,8 @@ fn record_here(
         Target::System => None,
     };
     let source = match settings.rates {
-        Some(_) => "breakpoints (call rates) without own cost",
-        None => "breakpoints (first uses) without call counts or own cost",
+        Some(_) => Source::new("breakpoints", "call rates", &[OwnCost]),
+        None => Source::new("breakpoints", "first uses", &[CallCounts, OwnCost]),
     };
     let (mut recording, steps) = tracer.log.recording(&tracer.modules, source);
     let breakpoints: usize = tracer.modules.all().iter().map(|module| module.entries.len()).sum();

@@ -13,6 +13,7 @@
 
 mod joining;
 #[cfg(test)]
+#[path = "../../../../tests/tracer_model/mod.rs"]
 mod model;
 
 use super::budget::Budget;
@@ -272,13 +273,13 @@ impl<'a> Tracer<'a> {
                 None => match self.new_space(process, child) {
                     Ok(mut space) => {
                         if let Err(error) = space.find_breakpoints(child, &mut self.modules) {
-                            self.modules.losses.add(Reason::LeftProcess, 0, &error.to_string());
+                            self.modules.losses.add(Reason::LeftProcess, 0, error.to_string());
                         }
                         space.let_go(&self.modules);
                         self.add_space(space)
                     }
                     Err(error) => {
-                        self.modules.losses.add(Reason::LeftProcess, 0, &error.to_string());
+                        self.modules.losses.add(Reason::LeftProcess, 0, error.to_string());
                         self.tasks.abandon(child);
                         let _ = self.kernel.resume(child, Resume::Detach, 0);
                         continue;
@@ -360,7 +361,7 @@ impl<'a> Tracer<'a> {
 
     /// Ends the recording of one address space: takes its breakpoints out and lets its threads go.
     fn give_up(&mut self, id: u32, error: &Error) {
-        self.modules.losses.add(Reason::LeftProcess, 0, &error.to_string());
+        self.modules.losses.add(Reason::LeftProcess, 0, error.to_string());
         self.let_space_go(id);
     }
 
@@ -549,7 +550,7 @@ impl<'a> Tracer<'a> {
             self.kernel.close_memory(child)
         });
         if let Err(error) = freed {
-            self.modules.losses.add(Reason::UnfreedProcess, 0, &error.to_string());
+            self.modules.losses.add(Reason::UnfreedProcess, 0, error.to_string());
         }
         self.tasks.forget(child);
         let _ = self.kernel.resume(child, Resume::Detach, 0);
@@ -572,11 +573,8 @@ impl<'a> Tracer<'a> {
             Err(error) => {
                 // Not known any more, it is detached: the new program has no breakpoints.
                 let path = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
-                self.modules.losses.add(
-                    Reason::UnreadableProgram,
-                    0,
-                    &format!("{} ({error})", path.display()),
-                );
+                let example = format!("{} ({error})", path.display());
+                self.modules.losses.add(Reason::UnreadableProgram, 0, example);
                 return Ok(());
             }
         };
@@ -591,7 +589,7 @@ impl<'a> Tracer<'a> {
         let executable = PathBuf::from(format!("/proc/{process}/exe"));
         if has_other_rights(&executable) && !nix::unistd::geteuid().is_root() {
             let path = std::fs::read_link(&executable).unwrap_or_default();
-            self.modules.losses.add(Reason::OtherRights, 0, &path.display().to_string());
+            self.modules.losses.add(Reason::OtherRights, 0, path.display().to_string());
         }
         Ok(())
     }
@@ -659,11 +657,8 @@ impl Drop for Tracer<'_> {
 
 fn told_of_less_memory(modules: &mut Modules<'_>, left: u64, budget: u64) {
     const MIB: u64 = 1 << 20;
-    modules.losses.add(
-        Reason::LittleMemory,
-        0,
-        &format!("{} MiB left, {} MiB for breakpoints", left / MIB, budget / MIB),
-    );
+    let example = format!("{} MiB left, {} MiB for breakpoints", left / MIB, budget / MIB);
+    modules.losses.add(Reason::LittleMemory, 0, example);
 }
 
 /// A thread that is gone, killed while it was stopped, is none to ask: its end is told next.

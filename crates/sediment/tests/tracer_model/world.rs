@@ -261,72 +261,75 @@ impl World {
                 thread.steps.push_front(Call(debug_state));
                 return;
             }
-            Fork(steps) | Vfork(steps) | Spawn(steps) => {
-                let (process, traced) = (thread.process, thread.traced);
-                thread.system_call = match step {
-                    Fork(_) => FORK,
-                    Vfork(_) => VFORK,
-                    _ => 0,
-                };
-                let child = match step {
-                    Fork(_) => {
-                        let copy = self.memories[memory].borrow().clone();
-                        self.memories.push(Rc::new(RefCell::new(copy)));
-                        self.add(None, self.memories.len() - 1, steps)
-                    }
-                    Vfork(_) => self.add(None, memory, steps),
-                    _ => self.add(Some(process), memory, steps),
-                };
-                let born = self.threads.get_mut(&child).unwrap();
-                born.traced = traced;
-                self.stop(child, Status::Trapped);
-                let thread = self.threads.get_mut(&id).unwrap();
-                thread.steps.pop_front();
-                thread.event_about = child;
-                if let Vfork(_) = step {
-                    thread.run = Run::Waits(child);
-                }
-                return self.stop(id, Status::Event(libc::PTRACE_EVENT_FORK));
-            }
-            Exec(steps) => {
-                let process = thread.process;
-                let of_process: Vec<i32> = self
-                    .threads
-                    .iter()
-                    .filter(|(_, one)| one.process == process)
-                    .map(|(id, _)| *id)
-                    .collect();
-                let traced = self.threads[&id].traced;
-                for other in of_process.into_iter().filter(|other| *other != process) {
-                    self.end(other, Status::Exited(0));
-                    // The one that became the program is not told to have ended under its own id.
-                    if other == id {
-                        let thread = self.threads.get_mut(&other).unwrap();
-                        (thread.report, thread.end, thread.traced) = (None, None, false);
-                    }
-                }
-                self.memories.push(Rc::new(RefCell::new(code_at(PROGRAM).collect())));
-                let memory = self.memories.len() - 1;
-                let leader = self.threads.get_mut(&process).unwrap();
-                *leader = Thread {
-                    process,
-                    memory,
-                    steps: steps.iter().copied().collect(),
-                    run: Run::Ready,
-                    traced,
-                    report: None,
-                    end: None,
-                    event_about: id,
-                    interrupted: leader.interrupted,
-                    trapped: None,
-                    system_call: 0,
-                };
-                self.release(process);
-                return self.stop(process, Status::Event(libc::PTRACE_EVENT_EXEC));
-            }
+            Fork(steps) | Vfork(steps) | Spawn(steps) => return self.give_birth(id, step, steps),
+            Exec(steps) => return self.become_program(id, steps),
             Exit => return self.end(id, Status::Exited(0)),
         }
         self.threads.get_mut(&id).unwrap().steps.pop_front();
+    }
+
+    /// A thread makes another, of its own process or of a new one.
+    fn give_birth(&mut self, id: i32, step: Step, steps: &'static [Step]) {
+        let thread = self.threads.get_mut(&id).unwrap();
+        let (process, memory, traced) = (thread.process, thread.memory, thread.traced);
+        thread.system_call = match step {
+            Fork(_) => FORK,
+            Vfork(_) => VFORK,
+            _ => 0,
+        };
+        let child = match step {
+            Fork(_) => {
+                let copy = self.memories[memory].borrow().clone();
+                self.memories.push(Rc::new(RefCell::new(copy)));
+                self.add(None, self.memories.len() - 1, steps)
+            }
+            Vfork(_) => self.add(None, memory, steps),
+            _ => self.add(Some(process), memory, steps),
+        };
+        let born = self.threads.get_mut(&child).unwrap();
+        born.traced = traced;
+        self.stop(child, Status::Trapped);
+        let thread = self.threads.get_mut(&id).unwrap();
+        thread.steps.pop_front();
+        thread.event_about = child;
+        if let Vfork(_) = step {
+            thread.run = Run::Waits(child);
+        }
+        self.stop(id, Status::Event(libc::PTRACE_EVENT_FORK));
+    }
+
+    /// The process of a thread becomes another program.
+    fn become_program(&mut self, id: i32, steps: &'static [Step]) {
+        let process = self.threads[&id].process;
+        let of_process: Vec<i32> =
+            self.threads.iter().filter(|(_, one)| one.process == process).map(|(id, _)| *id).collect();
+        let traced = self.threads[&id].traced;
+        for other in of_process.into_iter().filter(|other| *other != process) {
+            self.end(other, Status::Exited(0));
+            // The one that became the program is not told to have ended under its own id.
+            if other == id {
+                let thread = self.threads.get_mut(&other).unwrap();
+                (thread.report, thread.end, thread.traced) = (None, None, false);
+            }
+        }
+        self.memories.push(Rc::new(RefCell::new(code_at(PROGRAM).collect())));
+        let memory = self.memories.len() - 1;
+        let leader = self.threads.get_mut(&process).unwrap();
+        *leader = Thread {
+            process,
+            memory,
+            steps: steps.iter().copied().collect(),
+            run: Run::Ready,
+            traced,
+            report: None,
+            end: None,
+            event_about: id,
+            interrupted: leader.interrupted,
+            trapped: None,
+            system_call: 0,
+        };
+        self.release(process);
+        self.stop(process, Status::Event(libc::PTRACE_EVENT_EXEC));
     }
 
     /// What may happen next.

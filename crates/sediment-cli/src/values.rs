@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Times, percentages and sizes on the command line.
+
+use std::time::Duration;
+
+type Read<T> = Result<T, String>;
+
+/// The number in front of one of these letters, times what the letter stands for; a number alone is taken as it is.
+fn with_unit<N: std::str::FromStr>(
+    text: &str,
+    units: &[(char, N)],
+    times: impl Fn(N, &N) -> Option<N>,
+) -> Option<N> {
+    for (letter, scale) in units {
+        if let Some(number) = text.strip_suffix([*letter, letter.to_ascii_uppercase()]) {
+            return times(number.parse().ok()?, scale);
+        }
+    }
+    text.parse().ok()
+}
+
+/// A time in seconds, or with s, m or h behind it.
+fn time(text: &str) -> Read<Duration> {
+    let units = [('s', 1.0), ('m', 60.0), ('h', 3600.0)];
+    with_unit(text, &units, |number: f64, scale| Some(number * scale))
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| format!("{text} is no time; write 90s, 10m or 2h"))
+}
+
+/// A time above 0.
+pub(crate) fn duration(text: &str) -> Read<Duration> {
+    let time = time(text)?;
+    if time.is_zero() { Err("a time above 0 is wanted".to_owned()) } else { Ok(time) }
+}
+
+/// A time in seconds that an experiment may take.
+pub(crate) fn seconds(text: &str) -> Read<f64> {
+    let seconds = time(text)?.as_secs_f64();
+    if seconds < 1e7 { Ok(seconds) } else { Err(format!("{text} is too long")) }
+}
+
+/// A number of bytes, with a suffix for powers of 1024.
+pub(crate) fn bytes(text: &str) -> Read<u64> {
+    let units = [('k', 1 << 10), ('m', 1 << 20), ('g', 1 << 30)];
+    with_unit(text, &units, |number: u64, scale| number.checked_mul(*scale))
+        .ok_or_else(|| "a number of bytes is wanted, such as 33554432 or 32M".to_owned())
+}
+
+/// A power of two for the start of something in memory.
+pub(crate) fn alignment(text: &str) -> Read<u64> {
+    bytes(text)
+        .ok()
+        .filter(|bytes| bytes.is_power_of_two() && (16..=1 << 30).contains(bytes))
+        .ok_or_else(|| "an alignment is a power of two from 16 to 1G, such as 4K or 2M".to_owned())
+}
+
+/// The number of a percentage, with or without its sign.
+fn percentage(text: &str) -> f64 {
+    text.trim_end_matches('%').parse().unwrap_or(f64::NAN)
+}
+
+/// A share written in per cent, above 0 and below 100.
+pub(crate) fn share(text: &str) -> Read<f64> {
+    let share = percentage(text) / 100.0;
+    let fits = share > 0.0 && share < 1.0;
+    fits.then_some(share).ok_or_else(|| format!("{text} is no percentage above 0 and below 100"))
+}
+
+/// A share of time that recording may take, written in per cent.
+pub(crate) fn overhead(text: &str) -> Read<f64> {
+    let share = share(text).ok().filter(|share| *share <= 0.9);
+    share.ok_or_else(|| "a percentage above 0 and up to 90 is wanted".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_as_people_write_them() {
+        assert_eq!((seconds("90"), seconds("1.5m"), seconds("2h")), (Ok(90.0), Ok(90.0), Ok(7200.0)));
+        assert_eq!(duration("0.25s"), Ok(Duration::from_millis(250)));
+        assert_eq!((bytes("33554432"), bytes("32M"), bytes("1g")), (Ok(32 << 20), Ok(32 << 20), Ok(1 << 30)));
+        assert_eq!((alignment("4K"), alignment("2m")), (Ok(4096), Ok(2 << 20)));
+        assert_eq!((share("0.5"), share("2%"), overhead("90%")), (Ok(0.005), Ok(0.02), Ok(0.9)));
+    }
+
+    #[test]
+    fn what_is_none_is_refused() {
+        for text in ["", "-1s", "nan", "inf", "x", "1d", "s"] {
+            assert!(seconds(text).is_err() && duration(text).is_err(), "{text}");
+        }
+        assert!(
+            duration("0").is_err()
+                && bytes("-1").is_err()
+                && bytes("99999999999g").is_err()
+                && bytes("1.5m").is_err()
+        );
+        assert!(alignment("3K").is_err() && alignment("8").is_err() && alignment("2G").is_err());
+        for text in ["0", "100", "101", "nan", "x", "", "-3"] {
+            assert!(share(text).is_err() && overhead(text).is_err(), "{text}");
+        }
+        assert!(overhead("90.1").is_err());
+    }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What recorded a profile, and what that cannot know. Its text, an entry of the profile's `source`, is written and read here alone.
+
+use crate::skipped::coded;
+use std::fmt;
+
+coded! {
+    /// What a source may be unable to know.
+    Unknown {
+        CallCounts "call-counts" "call counts",
+        TimeOrder "time-order" "time order",
+        Sizes "sizes" "sizes",
+        IndirectCalls "indirect-calls" "indirect calls",
+        SharedLibraries "shared-libraries" "shared libraries",
+        Callers "callers" "callers",
+        OwnCost "own-cost" "own cost",
+    }
+}
+
+/// What recorded a profile: `perf call stacks (cycles:u) without call counts or time order`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Source {
+    /// Profiler and kind of its recording.
+    pub name: String,
+    /// The event that was counted; empty where none is told.
+    pub event: String,
+    /// What it does not know, in the order in which it says so.
+    pub unknown: Vec<Unknown>,
+}
+
+impl Source {
+    /// A source by its parts.
+    #[must_use]
+    pub fn new(name: &str, event: &str, unknown: &[Unknown]) -> Self {
+        Self { name: name.to_owned(), event: event.to_owned(), unknown: unknown.to_vec() }
+    }
+}
+
+impl From<&str> for Source {
+    /// Reads an entry of a profile. What follows `without` is taken for a list only where every word of it is known.
+    fn from(text: &str) -> Self {
+        let word = |word: &str| Unknown::ALL.iter().copied().find(|unknown| unknown.to_string() == word);
+        let all = |list: &str| list.split(" or ").map(word).collect::<Option<Vec<_>>>();
+        let list = text.rsplit_once(" without ").and_then(|(text, list)| Some((text, all(list)?)));
+        let (text, unknown) = list.unwrap_or((text, Vec::new()));
+        let event = text.strip_suffix(')').and_then(|text| text.rsplit_once(" ("));
+        let (name, event) = event.filter(|(_, event)| !event.is_empty()).unwrap_or((text, ""));
+        Self::new(name, event, &unknown)
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        if !self.event.is_empty() {
+            write!(f, " ({})", self.event)?;
+        }
+        let between = std::iter::once(" without ").chain(std::iter::repeat(" or "));
+        between.zip(&self.unknown).try_for_each(|(between, unknown)| write!(f, "{between}{unknown}"))
+    }
+}
