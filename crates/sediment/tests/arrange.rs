@@ -3,6 +3,10 @@
 
 #[path = "support/graphs.rs"]
 mod graphs;
+#[path = "arrange/groups.rs"]
+mod groups;
+#[path = "arrange/keeping.rs"]
+mod keeping;
 mod support;
 
 use graphs::Shape;

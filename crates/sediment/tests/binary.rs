@@ -3,6 +3,8 @@
 
 #[path = "support/elf_writer.rs"]
 mod elf_writer;
+#[path = "binary/names.rs"]
+mod names;
 
 use elf_writer::{CODE_ADDRESS, CODE_OFFSET, Elf, Function, STUB};
 use proptest::prelude::*;

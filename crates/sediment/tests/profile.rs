@@ -3,12 +3,18 @@
 
 #[path = "profile/damaged.rs"]
 mod damaged;
+#[path = "profile/difference.rs"]
+mod difference;
 #[path = "profile/generated.rs"]
 mod generated;
+#[path = "profile/knowledge.rs"]
+mod knowledge;
 #[path = "profile/properties.rs"]
 mod properties;
 #[path = "profile/source.rs"]
 mod source;
+#[path = "profile/submissions.rs"]
+mod submissions;
 #[allow(unreachable_pub)] // shared by several test programs
 mod support;
 #[path = "profile/values.rs"]

@@ -451,70 +451,6 @@ pub fn signal_in_words(last_words: &str, program: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    // From a virtual machine without counters, perf 6.1.
-    const WITHOUT_PMU: &str = "# started on Sat Nov 21 23:48:29 2026\n\n<not supported>,,cycles,0,100.00,,\n\
-        1.37,msec,task-clock,1372461,100.00,0.442,CPUs utilized\n48,,minor-faults,1372461,100.00,34.974,K/sec\n\
-        3104391,ns,duration_time,3104391,100.00,2.262,G/sec\n<not counted>,ns,user_time,0,100.00,,\n";
-
-    #[test]
-    fn a_table_is_read_in_the_units_of_the_metrics() {
-        let Table { counts, unknown } = table(WITHOUT_PMU);
-        assert_eq!(told(&unknown), None);
-        assert_eq!(counts.len(), 5);
-        assert_eq!(counts[0].value, Err("<not supported>".to_owned()));
-        assert_eq!((counts[1].value.clone(), counts[1].unit.as_str()), (Ok(0.00137), "s"));
-        assert_eq!(counts[2].value, Ok(48.0));
-        assert_eq!(counts[3].value, Ok(0.003104391));
-        assert_eq!(counts[4].value, Err("<not counted>".to_owned()));
-    }
-
-    // A processor with counters, fewer than were asked for.
-    const WITH_PMU: &str = "# started on Sat Nov 21 23:48:29 2026\n\n18.12,msec,task-clock,18122597,100.00,0.497,CPUs utilized\n\
-        5000000,,cycles:u,3328545,18.00,3.743,GHz\n,,,,0.22,stalled cycles per insn\n\
-        8000000,,instructions:u,9200393,50.00,1.60,insn per cycle\n,,,,,0.22,stalled cycles per insn\n\
-        ,,,,,,0.4,retiring\n<not supported>,,LLC-loads,0,100.00,,\n<not counted>,,iTLB-loads,0,0.00,,\n";
-
-    #[test]
-    fn metrics_between_the_counts_are_passed_over() {
-        let Table { counts, unknown } = table(WITH_PMU);
-        assert_eq!(told(&unknown), None);
-        let read: Vec<_> =
-            counts.iter().map(|count| (count.event.as_str(), count.value.is_ok(), scaled(count))).collect();
-        let expected = [
-            ("task-clock", true, false),
-            ("cycles", true, true),
-            ("instructions", true, true),
-            ("LLC-loads", false, false),
-            ("iTLB-loads", false, false),
-        ];
-        assert_eq!(read, expected);
-    }
-
-    #[test]
-    fn rows_that_are_not_understood_are_counted_and_the_first_is_named() {
-        let Table { counts, unknown } =
-            table("nonsense\n5,,cycles,100,100.00,,\n,,,,,\n     0.100145580,7,,cycles,100,100.00,,\n,,x\n");
-        assert_eq!(counts.len(), 1);
-        assert_eq!(told(&unknown).unwrap(), "4 rows are not understood, such as \"nonsense\"");
-        assert_eq!(row("     0.100145580,7,,cycles,100,100.00,,", ','), Row::Interval);
-        assert_eq!(row("     0.100145580,,,,,0.21,stalled cycles per insn", ','), Row::Interval);
-    }
-
-    #[test]
-    fn user_space_only_and_scaled_counts_are_marked() {
-        let read = |line| match row(line, ',') {
-            Row::Count(count) => count,
-            other => panic!("{line}: {other:?}"),
-        };
-        let count = read("8885976365,,cycles:u,2500000000,62.51,2.351,GHz");
-        assert_eq!((count.event.as_str(), count.modifiers.as_str()), ("cycles", "u"));
-        assert!(scaled(&count));
-        let repeated = read("0.82,msec,task-clock,5.81%,824989,100.00,0.376,CPUs utilized");
-        assert_eq!((repeated.error_percent, repeated.running), (Some(5.81), 100.0));
-        let raw = read("12,,cpu/event=0x3c/,100,100.00,,");
-        assert_eq!(raw.event, "cpu/event=0x3c/");
-    }
-
     #[test]
     fn hardware_events_are_spread_over_passes_and_the_kernels_go_with_the_first() {
         let hardware: Vec<&Event> = EVENTS.iter().filter(|event| event.hardware).collect();
@@ -524,12 +460,5 @@ mod tests {
         assert_eq!(split.concat().len(), EVENTS.len());
         assert_eq!(passes(&[], &software, 4), std::slice::from_ref(&software));
         assert!(passes(&[], &[], 4).is_empty());
-    }
-
-    #[test]
-    fn the_end_by_a_signal_shows_in_perfs_last_words() {
-        assert_eq!(signal_in_words("sh: Killed", "sh").as_deref(), Some("Killed"));
-        assert_eq!(signal_in_words("sh: not found", "sh"), None);
-        assert_eq!(signal_in_words("", "sh"), None);
     }
 }

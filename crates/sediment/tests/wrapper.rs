@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the wrapper of a linker reads and decides.
+
+#[path = "wrapper/build_log.rs"]
+mod build_log;
+#[path = "wrapper/command_line.rs"]
+mod command_line;
+#[path = "wrapper/plan.rs"]
+mod plan;
