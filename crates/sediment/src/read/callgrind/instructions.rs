@@ -9,6 +9,11 @@ use super::{first_number, number};
 pub(super) struct Instructions(pub(super) Vec<(u32, u64, u64)>, u64);
 
 impl Instructions {
+    /// None where the first position of lines is none of an instruction.
+    pub(super) fn of(positions: &[u8]) -> Option<Self> {
+        positions.starts_with(b"instr").then(Self::default)
+    }
+
     /// Follows the address of a line.
     pub(super) fn at(&mut self, line: &[u8]) {
         let position = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
