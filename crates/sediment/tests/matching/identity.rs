@@ -3,7 +3,7 @@
 
 use sediment::binary::{Binary, BinaryFunction, SymbolSource};
 use sediment::matching::identity::Rule::{self, FileName, Functions, NameWithoutVersion, Soname};
-use sediment::matching::identity::{Match, by_map, by_name, cluster_of, only, read_map};
+use sediment::matching::identity::{Match, by_map, by_name, cluster_of, read_map};
 use sediment::profile::{FunctionKey, Profile};
 
 fn binary(soname: Option<&str>, build_id: Option<&str>, functions: &[&str]) -> Binary {
