@@ -19,9 +19,7 @@ fn metric(name: &str, unit: &str, kind: MetricKind) -> Metric {
     Metric { name: name.to_owned(), unit: unit.to_owned(), direction: Direction::LowerIsBetter, kind }
 }
 
-/// Four builds of two factors with two links each, an A/A and an A/A′ pair; ordering helps by 4 %, LTO by 1 %, with some loss
-/// where both meet.
-fn experiment() -> Experiment {
+fn builds() -> Vec<Variant> {
     let build = |name: &str, lto: &str, order: &str, replicas, probe| Variant {
         name: name.to_owned(),
         factors: [("lto", lto), ("order", order)]
@@ -30,15 +28,18 @@ fn experiment() -> Experiment {
         replicas,
         probe,
     };
-    let variants = vec![
+    vec![
         build("base", "off", "off", 2, None),
         build("lto", "on", "off", 2, None),
         build("ordered", "off", "on", 2, None),
         build("lto and ordered", "on", "on", 2, None),
         build("base again", "off", "off", 1, Some(Probe::SameFile)),
         build("base relinked", "off", "off", 1, Some(Probe::Relinked)),
-    ];
-    let metrics = vec![
+    ]
+}
+
+fn metrics() -> Vec<Metric> {
+    vec![
         metric("cycles", "count", MetricKind::Measured),
         metric("instructions", "count", MetricKind::Measured),
         metric("iTLB-load-misses", "count", MetricKind::Measured),
@@ -47,7 +48,13 @@ fn experiment() -> Experiment {
         metric("elapsed", "s", MetricKind::Measured),
         metric("max-rss", "bytes", MetricKind::Measured),
         metric("iTLB misses (simulated by cachegrind)", "count", MetricKind::Simulated),
-    ];
+    ]
+}
+
+/// Four builds of two factors with two links each, an A/A and an A/A′ pair; ordering helps by 4 %, LTO by 1 %, with some loss
+/// where both meet.
+fn experiment() -> Experiment {
+    let variants = builds();
     let mut numbers = Generator::new(42);
     let effects = [0.0, -0.01, -0.04, -0.045, 0.0, 0.0];
     let misses = [1.0, 0.98, 0.70, 0.69, 1.0, 1.01];
@@ -94,7 +101,7 @@ fn experiment() -> Experiment {
         variants,
         baseline: 0,
         workloads: vec![Workload { name: "pgbench".to_owned(), work: Some("transaction".to_owned()) }],
-        metrics,
+        metrics: metrics(),
         primary: "cycles".to_owned(),
         margin: 0.01,
         confidence: 0.95,

@@ -64,10 +64,10 @@ fn share(count: u64) -> f64 {
     count as f64 / EXPERIMENTS as f64 * 100.0
 }
 
-fn main() -> ExitCode {
+fn worlds() -> [(&'static str, World); 10] {
     let unsteady = World::UNSTEADY;
     let lucky = World { link: 0.008, replicas: 3, ..unsteady };
-    let worlds = [
+    [
         ("no difference", unsteady),
         ("no difference, no probes", World { probes: false, ..unsteady }),
         ("no difference, interruptions", World { interrupted_one_in: 50, ..unsteady }),
@@ -78,7 +78,11 @@ fn main() -> ExitCode {
         ("no difference, 3 links", lucky),
         ("no difference, 3 links that are alike", World { link: 0.0, ..lucky }),
         ("no difference, 1 link, lucky ones", World { replicas: 1, probes: false, ..lucky }),
-    ];
+    ]
+}
+
+fn main() -> ExitCode {
+    let worlds = worlds();
     let budget = Budget::default();
     println!(
         "{EXPERIMENTS} experiments each, seed {SEED}: two builds, with an A/A and an A/A′ pair unless it says otherwise, in randomised"

@@ -179,6 +179,27 @@ impl Elf {
         (table, strings, locals)
     }
 
+    fn relocations(&self) -> Vec<u8> {
+        let mut relocations = Vec::new();
+        for index in 0..self.imports.len() as u64 {
+            relocations.extend((GOT + 8 * index).to_le_bytes());
+            relocations.extend(((index + 1) << 32 | 7).to_le_bytes());
+            relocations.extend(0u64.to_le_bytes());
+        }
+        relocations
+    }
+
+    fn build_id_note(&self) -> Vec<u8> {
+        let mut note = Vec::new();
+        for word in [4, self.build_id.len() as u32, 3] {
+            note.extend(word.to_le_bytes());
+        }
+        note.extend(b"GNU\0");
+        note.extend(&self.build_id);
+        note.resize(note.len().next_multiple_of(4), 0);
+        note
+    }
+
     /// The bytes of the file.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut sections = vec![Section::new("", 0, Vec::new())];
@@ -213,17 +234,11 @@ impl Elf {
             ..Section::new(".dynsym", 11, dynsym)
         });
         sections.push(Section::new(".dynstr", 3, dynstr));
-        let mut relocations = Vec::new();
-        for index in 0..self.imports.len() as u64 {
-            relocations.extend((GOT + 8 * index).to_le_bytes());
-            relocations.extend(((index + 1) << 32 | 7).to_le_bytes());
-            relocations.extend(0u64.to_le_bytes());
-        }
         sections.push(Section {
             flags: ALLOC,
             link: dynsym_index,
             entry_size: 24,
-            ..Section::new(".rela.plt", 4, relocations)
+            ..Section::new(".rela.plt", 4, self.relocations())
         });
         let mut dynamic = Vec::new();
         if self.soname.is_some() {
@@ -237,14 +252,7 @@ impl Elf {
             ..Section::new(".dynamic", 6, dynamic)
         });
         if !self.build_id.is_empty() {
-            let mut note = Vec::new();
-            for word in [4, self.build_id.len() as u32, 3] {
-                note.extend(word.to_le_bytes());
-            }
-            note.extend(b"GNU\0");
-            note.extend(&self.build_id);
-            note.resize(note.len().next_multiple_of(4), 0);
-            sections.push(Section::new(".note.gnu.build-id", 7, note));
+            sections.push(Section::new(".note.gnu.build-id", 7, self.build_id_note()));
         }
         if let Some(symbols) = &self.symbols {
             let (symtab, strtab, locals) = self.symbol_table(symbols, &[], text_section);

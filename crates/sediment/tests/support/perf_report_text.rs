@@ -140,21 +140,43 @@ pub fn share(count: u64, total: u64) -> String {
     format!("{}.{:02}%", hundredths / 100, hundredths % 100)
 }
 
-/// The text of a report; rows in the order given.
-pub fn print(event: &str, calls: &[Call], form: &Form) -> String {
-    let total: u64 = calls.iter().map(|call| call.count).sum();
-    let cell = |field: Field, call: &Call, width: Option<usize>| match field {
+fn cell(field: Field, call: &Call, total: u64, verbose: bool, width: Option<usize>) -> String {
+    match field {
         Field::Overhead => share(call.count, total),
         Field::Samples | Field::Period => call.count.to_string(),
         Field::Command => call.command.clone(),
         Field::SourceObject => call.from.object.clone(),
         Field::TargetObject => call.to.object.clone(),
-        Field::SourceSymbol => symbol_cell(&call.from, form.verbose, width),
-        Field::TargetSymbol => symbol_cell(&call.to, form.verbose, width),
+        Field::SourceSymbol => symbol_cell(&call.from, verbose, width),
+        Field::TargetSymbol => symbol_cell(&call.to, verbose, width),
         Field::Ipc if call.count % 7 == 0 => "-".into(),
         Field::Ipc => "0.00  [  0.0%]".into(),
         Field::Cycles => (call.count % 5 + 1).to_string(),
+    }
+}
+
+/// A cell as wide as its column.
+fn padded(cell: String, field: Field, width: usize, separator: Option<&str>) -> String {
+    let cell = match separator {
+        Some(separator) => cell.replace(&separator[..1], "."),
+        None => cell,
     };
+    // Bytes, not characters.
+    let padding = " ".repeat(width.saturating_sub(cell.len()));
+    let symbol = matches!(field, Field::SourceSymbol | Field::TargetSymbol);
+    if field.is_number() {
+        if separator.is_some() { format!(" {cell} ") } else { padding + &cell }
+    } else if symbol || cell.len() <= width {
+        cell + &padding
+    } else {
+        String::from_utf8_lossy(&cell.as_bytes()[..width]).into_owned()
+    }
+}
+
+/// The text of a report; rows in the order given.
+pub fn print(event: &str, calls: &[Call], form: &Form) -> String {
+    let total: u64 = calls.iter().map(|call| call.count).sum();
+    let cell = |field: Field, call: &Call, width| cell(field, call, total, form.verbose, width);
     let width = |number: usize, field: Field| match form.widths.get(number) {
         Some(width) if *width > 0 && !field.is_number() => *width,
         _ => {
@@ -181,28 +203,9 @@ pub fn print(event: &str, calls: &[Call], form: &Form) -> String {
 
     let between = form.separator.unwrap_or("  ");
     let row = |cells: Vec<String>| -> String {
-        let padded: Vec<String> = cells
-            .into_iter()
-            .zip(&form.fields)
-            .zip(&widths)
-            .map(|((cell, field), width)| {
-                let cell = match form.separator {
-                    Some(separator) => cell.replace(&separator[..1], "."),
-                    None => cell,
-                };
-                // Bytes, not characters.
-                let padding = " ".repeat(width.saturating_sub(cell.len()));
-                let symbol = matches!(field, Field::SourceSymbol | Field::TargetSymbol);
-                if field.is_number() {
-                    if form.separator.is_some() { format!(" {cell} ") } else { padding + &cell }
-                } else if symbol || cell.len() <= *width {
-                    cell + &padding
-                } else {
-                    String::from_utf8_lossy(&cell.as_bytes()[..*width]).into_owned()
-                }
-            })
-            .collect();
-        padded.join(between)
+        let cells = cells.into_iter().zip(&form.fields).zip(&widths);
+        let padded = cells.map(|((cell, field), width)| padded(cell, *field, *width, form.separator));
+        padded.collect::<Vec<_>>().join(between)
     };
     let mut lines = vec![
         "# To display the perf.data header info, please use --header/--header-only options.".to_owned(),

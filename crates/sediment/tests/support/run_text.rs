@@ -295,97 +295,108 @@ impl Run {
         truth.own.get(&function).map_or(0, |own| (own / 1000).min(60_000) as u64)
     }
 
+    fn calls(truth: &Truth, wanted: impl Fn(usize, usize) -> bool) -> u128 {
+        truth.calls.iter().filter(|((from, to), _)| wanted(*from, *to)).map(|(_, count)| count).sum()
+    }
+
     /// gprof's text. Every fifth function is said to be in a cycle.
     pub fn gprof(&self, flat: bool, graph: bool, explained: bool) -> String {
         let truth = self.truth();
-        let seconds = |ticks: u64| format!("{}.{:02}", ticks / 100, ticks % 100);
-        let calls = |wanted: &dyn Fn(usize, usize) -> bool| -> u128 {
-            truth.calls.iter().filter(|((from, to), _)| wanted(*from, *to)).map(|(_, count)| count).sum()
-        };
+        let flat = if flat { self.flat_profile(&truth, explained) } else { String::new() };
+        flat + &if graph { self.call_graph(&truth, explained) } else { String::new() }
+    }
+
+    fn flat_profile(&self, truth: &Truth, explained: bool) -> String {
         let mut text = String::new();
-        if flat {
-            text += "Flat profile:\n\nEach sample counts as 0.01 seconds.\n  %   cumulative   self              self     total           \n time   seconds   seconds    calls  ms/call  ms/call  name    \n";
-            for (function, name) in self.names.iter().enumerate() {
-                let count = calls(&|from, to| to == function && from != to);
-                let time = seconds(Self::ticks(&truth, function));
-                let counted =
-                    if count > 0 { format!("{count:8} {:8.2} {:8.2}  ", 0.1, 0.25) } else { " ".repeat(28) };
-                writeln!(text, "{:6.2} {time:>9} {time:>8} {counted}{name}", 1.5).unwrap();
-            }
-            text += "\n";
-            if explained {
-                text += " %         the percentage of the total running time of the\ntime       program used by this function.\n\n";
-            }
-            text += "\x0c\n";
+        text += "Flat profile:\n\nEach sample counts as 0.01 seconds.\n  %   cumulative   self              self     total           \n time   seconds   seconds    calls  ms/call  ms/call  name    \n";
+        for (function, name) in self.names.iter().enumerate() {
+            let count = Self::calls(truth, |from, to| to == function && from != to);
+            let time = in_seconds(Self::ticks(truth, function));
+            let counted =
+                if count > 0 { format!("{count:8} {:8.2} {:8.2}  ", 0.1, 0.25) } else { " ".repeat(28) };
+            writeln!(text, "{:6.2} {time:>9} {time:>8} {counted}{name}", 1.5).unwrap();
         }
-        if graph {
-            text +=
-                if explained { "\t\t     Call graph (explanation follows)\n" } else { "\t\t\tCall graph\n" };
-            text += "\n\ngranularity: each sample hit covers 2 byte(s) for 6.66% of 0.15 seconds\n\n";
-            text += "index % time    self  children    called     name\n";
-            let printed = |function: usize| {
-                let cycle = if function % 5 == 0 { " <cycle 1>" } else { "" };
-                format!("{}{cycle} [{}]", self.names[function], function + 1)
-            };
-            let other = |count: u128, own: bool, function: usize| {
-                let counts = if own {
-                    format!("{:21}{count:7}{:13}", "", "")
-                } else {
-                    format!("{:16}{:4.2} {:7.2} {count:7}/{:<7}    ", "", 0.15, 1.25, 12345)
-                };
-                format!("{counts}{}\n", printed(function))
-            };
-            for function in 0..self.names.len() {
-                let (mut above, mut below) = (String::new(), String::new());
-                for ((from, to), count) in &truth.calls {
-                    let own = from == to || from % 5 == 0 && to % 5 == 0;
-                    if *to == function {
-                        above += &other(*count, own, *from);
-                    }
-                    if *from == function {
-                        below += &other(*count, own, *to);
-                    }
-                }
-                let time = seconds(Self::ticks(&truth, function));
-                let (own, others) =
-                    (calls(&|f, t| f == t && t == function), calls(&|f, t| f != t && t == function));
-                let called = match (others, own) {
-                    (0, 0) => String::new(),
-                    (others, 0) => others.to_string(),
-                    (others, own) => format!("{others}+{own}"),
-                };
-                if above.is_empty() {
-                    above = format!("{:49}<spontaneous>\n", "");
-                }
-                let index = format!("[{}]", function + 1);
-                writeln!(
-                    text,
-                    "{above}{index:6} {:5.1} {time:>7} {:7.2} {called:>7}         {}",
-                    100.0,
-                    0.0,
-                    printed(function)
-                )
-                .unwrap();
-                writeln!(text, "{below}-----------------------------------------------").unwrap();
-            }
-            text += "[99]     0.0    0.00    0.00       2+17      <cycle 1 as a whole> [99]\n                0.00    0.00      10             main <cycle 1> [1]\n-----------------------------------------------\n";
-            text += "\n";
-            if explained {
-                text += " This table describes the call tree of the program, and was sorted by\n the total amount of time spent in each function and its children.\n\n";
-            }
-            text += "\x0c\nIndex by function name\n\n";
-            for (function, name) in self.names.iter().enumerate() {
-                let file = if function % 4 == 1 { " (local.c)" } else { "" };
-                write!(
-                    text,
-                    "  [{}] {name}{file}{}",
-                    function + 1,
-                    if function % 2 == 1 { "\n" } else { "     " }
-                )
-                .unwrap();
-            }
-            text += "\n";
+        text += "\n";
+        if explained {
+            text += " %         the percentage of the total running time of the\ntime       program used by this function.\n\n";
         }
+        text += "\x0c\n";
         text
     }
+
+    fn call_graph(&self, truth: &Truth, explained: bool) -> String {
+        let mut text = String::new();
+        text += if explained { "\t\t     Call graph (explanation follows)\n" } else { "\t\t\tCall graph\n" };
+        text += "\n\ngranularity: each sample hit covers 2 byte(s) for 6.66% of 0.15 seconds\n\n";
+        text += "index % time    self  children    called     name\n";
+        let printed = |function: usize| {
+            let cycle = if function % 5 == 0 { " <cycle 1>" } else { "" };
+            format!("{}{cycle} [{}]", self.names[function], function + 1)
+        };
+        let other = |count: u128, own: bool, function: usize| {
+            let counts = if own {
+                format!("{:21}{count:7}{:13}", "", "")
+            } else {
+                format!("{:16}{:4.2} {:7.2} {count:7}/{:<7}    ", "", 0.15, 1.25, 12345)
+            };
+            format!("{counts}{}\n", printed(function))
+        };
+        for function in 0..self.names.len() {
+            let (mut above, mut below) = (String::new(), String::new());
+            for ((from, to), count) in &truth.calls {
+                let own = from == to || from % 5 == 0 && to % 5 == 0;
+                if *to == function {
+                    above += &other(*count, own, *from);
+                }
+                if *from == function {
+                    below += &other(*count, own, *to);
+                }
+            }
+            let time = in_seconds(Self::ticks(truth, function));
+            let (own, others) = (
+                Self::calls(truth, |f, t| f == t && t == function),
+                Self::calls(truth, |f, t| f != t && t == function),
+            );
+            let called = match (others, own) {
+                (0, 0) => String::new(),
+                (others, 0) => others.to_string(),
+                (others, own) => format!("{others}+{own}"),
+            };
+            if above.is_empty() {
+                above = format!("{:49}<spontaneous>\n", "");
+            }
+            let index = format!("[{}]", function + 1);
+            writeln!(
+                text,
+                "{above}{index:6} {:5.1} {time:>7} {:7.2} {called:>7}         {}",
+                100.0,
+                0.0,
+                printed(function)
+            )
+            .unwrap();
+            writeln!(text, "{below}-----------------------------------------------").unwrap();
+        }
+        text += "[99]     0.0    0.00    0.00       2+17      <cycle 1 as a whole> [99]\n                0.00    0.00      10             main <cycle 1> [1]\n-----------------------------------------------\n";
+        text += "\n";
+        if explained {
+            text += " This table describes the call tree of the program, and was sorted by\n the total amount of time spent in each function and its children.\n\n";
+        }
+        text += "\x0c\nIndex by function name\n\n";
+        for (function, name) in self.names.iter().enumerate() {
+            let file = if function % 4 == 1 { " (local.c)" } else { "" };
+            write!(
+                text,
+                "  [{}] {name}{file}{}",
+                function + 1,
+                if function % 2 == 1 { "\n" } else { "     " }
+            )
+            .unwrap();
+        }
+        text += "\n";
+        text
+    }
+}
+
+fn in_seconds(ticks: u64) -> String {
+    format!("{}.{:02}", ticks / 100, ticks % 100)
 }

@@ -86,9 +86,7 @@ fn perf(folder: &Path, arguments: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-fn call_stacks() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+fn record_call_stacks(folder: &Path) {
     std::fs::write(folder.join("program.c"), PROGRAM).unwrap();
     let mut cc = Command::new("cc");
     cc.args([
@@ -103,7 +101,19 @@ fn call_stacks() {
     let record =
         ["record", "-q", "-e", "cpu-clock:u", "-F", "1999", "-g", "-o", "perf.data", "--", "./my program"];
     perf(folder, &record);
+}
 
+fn call_stacks() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    record_call_stacks(folder);
+    let samples = scripts_agree(folder);
+    reports_agree(folder, &samples);
+    reports_that_lack_counts_are_refused(folder);
+}
+
+/// What perf script prints in all its forms; the samples without callers.
+fn scripts_agree(folder: &Path) -> Known {
     let fields = "comm,pid,tid,time,period,event,ip,sym,symoff,dso";
     let scripts: [&[&str]; 7] = [
         &[],
@@ -129,8 +139,10 @@ fn call_stacks() {
     let text = perf(folder, &["script", "-i", "perf.data", "-G", "-F", "comm,pid,tid,event,ip,sym,dso"]);
     let recording = read(&text).unwrap();
     assert!(recording.transfers().is_empty() && recording.source.unknown.contains(&Unknown::Callers));
-    let samples = Known::of(&recording);
+    Known::of(&recording)
+}
 
+fn reports_agree(folder: &Path, samples: &Known) {
     let reports: [&[&str]; 4] = [
         &["-g", "folded,count,caller,0"],
         &["-g", "folded,count,callee,0"],
@@ -175,7 +187,9 @@ fn call_stacks() {
     let (known, whole) = (Known::of(&cut), Known::of(&folded[0]));
     assert!(known.calls.iter().all(|(call, count)| whole.calls.get(call).is_some_and(|all| all >= count)));
     assert!(cut.losses.items(LEFT_OUT) > 0, "{:?}", cut.losses);
+}
 
+fn reports_that_lack_counts_are_refused(folder: &Path) {
     let refused: [&[&str]; 5] = [
         &["--no-children", "-g", "caller"],
         &["--no-children", "-n", "--sort", "sym", "-g", "caller,count"],

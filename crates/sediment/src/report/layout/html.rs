@@ -11,34 +11,7 @@ use crate::escape;
 use crate::report::page::page;
 use std::fmt::Write as _;
 
-const STYLE: &str = "\
-:root{color-scheme:light dark;--ink:#1c2330;--soft:#5a6475;--paper:#fff;--line:#d5dae2;--cold:#dde2e9;--even:#2457a6;
---h1:#fbe6bd;--h2:#f8c870;--h3:#f09a45;--h4:#dc6237;--h5:#b02f3d;--h6:#650e38}
-@media(prefers-color-scheme:dark){:root{--ink:#e4e8ef;--soft:#a3adbd;--paper:#14181f;--line:#343c49;--cold:#2a313d;
---even:#8ab4ff;--h1:#49335f;--h2:#743a74;--h3:#a8456e;--h4:#dc5c58;--h5:#f79145;--h6:#ffe07a}}
-*{box-sizing:border-box}
-body{margin:0 auto;padding:1.5rem;max-width:78rem;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
-h1{font-size:1.6rem;line-height:1.25;overflow-wrap:anywhere}
-h2{font-size:1.3rem;margin-top:2.2rem;border-bottom:1px solid var(--line)}
-h3{font-size:1.05rem;margin:.6rem 0 .2rem;overflow-wrap:anywhere}p{max-width:60rem;overflow-wrap:anywhere}
-.sides{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,30rem),1fr));gap:1.5rem}
-.scroll{overflow-x:auto}
-table{border-collapse:collapse;font-size:.9rem;margin:.5rem 0}
-th,td{padding:.25rem .7rem;border-bottom:1px solid var(--line);text-align:right;font-variant-numeric:tabular-nums}
-th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:left}
-svg{width:100%;height:auto;font:11px system-ui,sans-serif}.wide svg{max-width:60rem}
-text{fill:var(--ink)}.tick{fill:var(--soft)}.on{fill:var(--soft);font-size:9px}
-.h1{fill:var(--h1)}.h2{fill:var(--h2)}.h3{fill:var(--h3)}.h4{fill:var(--h4)}.h5{fill:var(--h5)}.h6{fill:var(--h6)}
-.c{fill:var(--cold)}.paper{fill:none;stroke:var(--line);stroke-width:.5}
-rect:hover{stroke:var(--ink);stroke-width:1.2}.paper:hover{stroke:var(--line);stroke-width:.5}
-.huge{stroke:var(--soft);stroke-dasharray:4 3}.gap{stroke:var(--soft);stroke-dasharray:1 4}
-.grid{stroke:var(--line)}.entries{stroke:var(--soft);stroke-dasharray:2 4}
-polyline{fill:none;stroke-width:2.2;stroke-linejoin:round}.before{stroke:var(--soft);stroke-dasharray:6 4}.after{stroke:var(--even)}
-.key{fill:var(--paper);fill-opacity:.85}
-.legend{display:flex;flex-wrap:wrap;gap:.3rem 1.2rem;list-style:none;padding:0;font-size:.85rem;color:var(--soft)}
-.legend svg{width:1rem;height:1rem;vertical-align:-.15rem;margin-right:.4rem}
-@media print{body{padding:0;max-width:none;font-size:11px}svg{break-inside:avoid}h2,h3{break-after:avoid}}
-";
+const STYLE: &str = include_str!("layout.css");
 
 /// The shares of all calls that pages are counted for.
 const SHARES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
