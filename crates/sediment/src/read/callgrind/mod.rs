@@ -322,11 +322,7 @@ impl<'a> Parser<'a> {
                 self.event = Some(rest.split(|b| *b == b' ').next().unwrap_or_default());
                 self.begin_part();
             }
-            b"positions:" => {
-                self.position_columns =
-                    rest.split(|b| *b == b' ').filter(|word| !word.is_empty()).count().max(1);
-                self.instructions = self.instructions.take().or_else(|| Instructions::of(rest));
-            }
+            b"positions:" => self.positions(rest),
             b"totals:" => {
                 self.open_part = false;
                 self.closed = true;
@@ -395,6 +391,12 @@ impl<'a> Parser<'a> {
                 .error("the line of positions and costs that belongs to this one is missing", line)
                 .with_hint(CUT_OFF)),
         }
+    }
+
+    fn positions(&mut self, names: &[u8]) {
+        let words = names.split(|b| *b == b' ').filter(|word| !word.is_empty());
+        self.position_columns = words.count().max(1);
+        self.instructions = self.instructions.take().or_else(|| Instructions::of(names));
     }
 
     fn begin_part(&mut self) {
