@@ -29,17 +29,6 @@ unit_of (tree decl)
   return in_lto_p || !main_input_filename ? std::string () : base_name (main_input_filename);
 }
 
-Identity
-identity_of (cgraph_node *node)
-{
-  const char *name = node->asm_name ();
-  // A star in front says that the name is to be taken as it is.
-  Identity identity { *name == '*' ? name + 1 : name, "" };
-  if (!TREE_PUBLIC (node->decl))
-    identity.file = unit_of (node->decl);
-  return identity;
-}
-
 // Names that stay inside the assembler are no symbols: the aliases that thunks call.
 bool
 is_label (cgraph_node *node)
@@ -140,6 +129,17 @@ add_indirect (Graph &graph, const Identity &caller, cgraph_edge *edge)
 }
 
 } // namespace
+
+Identity
+identity_of (cgraph_node *node)
+{
+  const char *name = node->asm_name ();
+  // A star in front says that the name is to be taken as it is.
+  Identity identity { *name == '*' ? name + 1 : name, "" };
+  if (!TREE_PUBLIC (node->decl))
+    identity.file = unit_of (node->decl);
+  return identity;
+}
 
 Graph
 collect ()

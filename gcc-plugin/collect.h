@@ -7,6 +7,9 @@
 
 namespace sediment {
 
+// How a function is told from others, now and in profiles.
+Identity identity_of (cgraph_node *node);
+
 // The functions and calls that GCC knows of at this moment: of a unit, or at link time of the whole program.
 Graph collect ();
 

@@ -7,6 +7,7 @@
 
 #include "gcc-headers.h"
 
+#include "blocks.h"
 #include "collect.h"
 
 #include <algorithm>
@@ -25,10 +26,23 @@ namespace {
 // Where the files go; empty: beside the object.
 std::string folder;
 
+// Whether the blocks of functions are to be told in the line table.
+bool marks_blocks;
+// The counts that functions are compiled by; null: none.
+const sediment::Counts *counts;
+// Whether the call graph is written.
+bool writes_graph = true;
+
 void
 note (const std::string &what)
 {
   inform (UNKNOWN_LOCATION, "sediment: no call graph of this unit: %s", what.c_str ());
+}
+
+void
+note_without_counts (const std::string &what)
+{
+  inform (UNKNOWN_LOCATION, "sediment: this unit is compiled without its profile: %s", what.c_str ());
 }
 
 // A link for link-time optimisation that is neither cut into partitions nor one of them.
@@ -192,25 +206,76 @@ public:
   unsigned int execute (function *) final override { return behind_inliner (); }
 };
 
+const pass_data block_pass = { RTL_PASS, "sediment_blocks", OPTGROUP_NONE, TV_NONE, 0, 0, 0, 0, 0 };
+
+// In front of the pass that parts hot blocks from cold ones.
+class BlockPass : public rtl_opt_pass
+{
+public:
+  explicit BlockPass (gcc::context *context) : rtl_opt_pass (block_pass, context) {}
+  // GCC has bbpart in several lists of passes.
+  opt_pass *clone () final override { return new BlockPass (m_ctxt); }
+  bool gate (function *) final override { return optimize > 0; }
+  unsigned int execute (function *) final override
+  {
+    try
+      {
+	if (counts)
+	  sediment::apply_counts (*counts);
+	if (marks_blocks)
+	  sediment::mark_blocks ();
+      }
+    catch (...)
+      {
+	note_without_counts ("out of memory");
+      }
+    return 0;
+  }
+};
+
+// Counts that cannot be read are none.
+void
+open_counts (const char *path)
+{
+  static sediment::Counts opened;
+  std::string why;
+  if (opened.open (path, why))
+    counts = &opened;
+  else
+    note_without_counts (std::string (path) + ": " + why);
+}
+
 bool
 read_arguments (const plugin_name_args *plugin)
 {
+  bool is_for_counts = false;
   if (const char *set = getenv ("SEDIMENT_GV_DIR"))
     folder = set;
   for (int at = 0; at < plugin->argc; ++at)
     {
-      if (strcmp (plugin->argv[at].key, "folder"))
+      std::string key = plugin->argv[at].key;
+      const char *value = plugin->argv[at].value;
+      if (key == "blocks")
+	marks_blocks = true;
+      else if (key != "folder" && key != "profile")
 	{
-	  note (std::string ("the plugin has no argument `") + plugin->argv[at].key + "`; it has folder=DIR");
+	  note ("the plugin has no argument `" + key + "`; it has blocks, folder=DIR and profile=FILE");
 	  return false;
 	}
-      if (!plugin->argv[at].value)
+      else if (!value)
 	{
-	  note ("the plugin's argument `folder` names no folder; it is folder=DIR");
+	  note ("the plugin's argument `" + key + "` has no value; it is folder=DIR or profile=FILE");
 	  return false;
 	}
-      folder = plugin->argv[at].value;
+      else if (key == "folder")
+	folder = value;
+      else
+	{
+	  open_counts (value);
+	  is_for_counts = true;
+	}
     }
+  writes_graph = !folder.empty () || !(marks_blocks || is_for_counts);
   return true;
 }
 
@@ -260,6 +325,13 @@ plugin_init (plugin_name_args *plugin, plugin_gcc_version *version)
     return 0;
   static plugin_info info = { "1", "writes the call graph of the unit beside its object; argument: folder=DIR" };
   register_callback (plugin->base_name, PLUGIN_INFO, NULL, &info);
+  if (counts || marks_blocks)
+    {
+      register_pass_info before { new BlockPass (g), "bbpart", 0, PASS_POS_INSERT_BEFORE };
+      register_callback (plugin->base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &before);
+    }
+  if (!writes_graph)
+    return 0;
   register_pass_info placed = { new Pass (g), "inline", 1, PASS_POS_INSERT_AFTER };
   register_callback (plugin->base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &placed);
   register_callback (plugin->base_name, PLUGIN_ALL_IPA_PASSES_END, at_end, NULL);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The plugin for GCC, built and used as a packager would: what it writes, what becomes of it, and that it changes no object.
 
+#[path = "gcc_plugin/blocks.rs"]
+mod blocks;
 #[path = "gcc_plugin/compilers.rs"]
 mod compilers;
 mod running;
@@ -58,16 +60,26 @@ const OF_ALL: &[Case] = &[
     ("objects_stay_the_same", objects_stay_the_same),
     ("pipes_and_standard_streams", pipes_and_standard_streams),
     ("a_problem_is_a_note", a_problem_is_a_note),
+    ("numbers_of_blocks_change_no_code", blocks::numbers_change_no_code),
 ];
 
 /// Its name, what it does, and what it needs beside the compiler.
 type OfOne = (&'static str, fn(&'static Compiler), &'static [Need]);
+
+const VALGRIND: &[Need] = &[Need::Program("valgrind"), Need::Program("nm")];
 
 /// With this system's.
 const OF_ONE: &[OfOne] = &[
     ("counts_of_a_profile", counts_of_a_profile, &[]),
     ("names_at_the_limit", names_at_the_limit, &[]),
     ("a_tree_with_more_than_the_program", a_tree_with_more_than_the_program, &[]),
+    ("blocks_that_did_not_run_are_split_off", blocks::what_did_not_run_is_split_off, VALGRIND),
+    ("exceptions_pass_through_cold_parts", blocks::exceptions_pass_through_cold_parts, VALGRIND),
+    (
+        "whatever_counts_say_the_program_is_the_same",
+        blocks::whatever_a_profile_says_the_program_is_the_same,
+        VALGRIND,
+    ),
     ("fortran", fortran, &[Need::Program("gfortran")]),
     ("parallel_make_and_one_folder", parallel_make_and_one_folder, &[]),
     ("ccache_keeps_no_graph_unless_told_to_compile", ccache, &[Need::Program("ccache")]),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many blocks, or links, bring the interval of a comparison to a half-width.
+//! Numbers of blocks, or links, that bring the interval of a comparison to a half-width.
 
 use super::comparison::{Comparison, Design};
 use super::statistics::components::Components;

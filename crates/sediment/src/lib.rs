@@ -20,6 +20,7 @@ pub mod advise;
 pub mod affinity;
 mod ascending;
 pub mod binary;
+pub mod blocks;
 pub mod callgraph;
 mod counts;
 pub mod error;

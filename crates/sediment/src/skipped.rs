@@ -250,6 +250,8 @@ coded! {
         AmbiguousName "ambiguous-name" "which of several functions of one name in one DSO was meant, as the recording does not say",
         UnacceptableSource "unacceptable-source" "what recorded it, as a profile cannot hold the text",
         StubPassage "stub-passage" "passages of a linkage stub to its own function",
+        BlocksBeyond "blocks-beyond" "counts of blocks that add up to more than 128 bits hold",
+        UnknownBias "unknown-bias" "counts of blocks: where the file was loaded cannot be told",
         SeveralBuildIds "several-build-ids" "the build-id of a DSO that was recorded with several",
         // Graphs of compilers
         NoUnitGraph "no-unit-graph" "files named as graphs of units that are none",

@@ -8,6 +8,7 @@ mod diff;
 mod doctor;
 mod draw;
 mod eval;
+mod export;
 mod import;
 mod legacy;
 mod manual;
@@ -57,6 +58,7 @@ enum Command {
     Verify(verify::Arguments),
     Package(package::Arguments),
     Advise(advise::Arguments),
+    Export(export::Arguments),
     Eval(eval::Arguments),
     Demo(demo::Arguments),
     Doctor(doctor::Arguments),
@@ -88,6 +90,7 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
         Command::Verify(arguments) => return verify::run(&arguments, ui),
         Command::Package(arguments) => package::run(&arguments, ui),
         Command::Advise(arguments) => advise::run(&arguments, ui),
+        Command::Export(arguments) => export::run(&arguments, ui),
         Command::Eval(arguments) => return eval::run(&arguments, ui),
         Command::Demo(arguments) => demo::run(&arguments, ui),
         Command::Doctor(arguments) => doctor::run(&arguments, ui),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What commands are given: profiles, binaries and recordings, read and told of, and the options that several commands share.
+//! Inputs of commands: reads profiles, binaries and recordings and says what is to be known of them; options that several commands share.
 
 pub(crate) mod recordings;
 pub(crate) mod renamed;

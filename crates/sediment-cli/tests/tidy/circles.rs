@@ -12,7 +12,7 @@ type Module = Vec<String>;
 /// Which file or folder uses which beside it, by the folder that has both.
 pub type Uses = BTreeMap<Module, BTreeMap<String, BTreeSet<String>>>;
 
-/// What the modules of a crate use.
+/// Reads the modules of a crate.
 pub fn uses(source: &Path) -> Uses {
     let files = files_below(source, "rs");
     uses_of(&files.iter().map(|path| (module(source, path), code_of(&read(path)))).collect())
@@ -100,7 +100,7 @@ fn paths(code: &str, here: &[String]) -> Vec<Vec<String>> {
     leaves.filter_map(|leaf| absolute(&leaf, here)).collect()
 }
 
-/// What code mentions of another crate: the names right behind the crate's.
+/// Names of another crate that code mentions, right behind the crate's own.
 pub fn mentioned(code: &str, name: &str) -> BTreeSet<String> {
     let leaves = leaves_from(code, &format!("{name}::"));
     leaves.iter().filter_map(|leaf| leaf.get(1)).map(|&name| name.to_owned()).collect()

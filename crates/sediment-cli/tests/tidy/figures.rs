@@ -15,12 +15,12 @@ struct Figure<'a> {
 }
 
 impl Figure<'_> {
-    /// Whether it is worth a proof: with a unit of its own, a decimal point, or three digits and more.
+    /// Worth a proof: with a unit of its own, a decimal point, or three digits and more.
     fn is_quoted(&self) -> bool {
         self.unit == Some("%") || self.number.contains('.') || self.number.len() >= 3
     }
 
-    /// Whether a proof with these figures has it. In tables the unit may stand in the heading of the column.
+    /// Looks it up among the figures of a proof. In tables the unit may stand in the heading of the column.
     fn stands_in(&self, proven: &BTreeSet<Figure>) -> bool {
         let has = |unit| proven.contains(&Figure { number: self.number.clone(), unit });
         has(self.unit) || has(None)
@@ -76,7 +76,7 @@ fn proven(proof: &str) -> BTreeSet<Figure<'_>> {
     figures(proof.split("\n## Made with").next().unwrap_or_default()).into_iter().collect()
 }
 
-/// What a line quotes from neither of the proofs that are linked next before and behind it.
+/// Figures of a line that stand in neither of the proofs that are linked next before and behind them.
 fn unproven<'a>(line: &'a str, proofs: &BTreeMap<String, String>) -> Vec<(Figure<'a>, String)> {
     let mut parts: Vec<(Vec<Figure>, Option<&str>)> = Vec::new();
     let mut figures_before = Vec::new();

@@ -11,7 +11,7 @@ const LINES: &[(&str, &str)] = &[
     (
         "sediment",
         "error skipped escape isa counts random ascending unpack affinity callgraph profile binary matching read resolve \
-         static_graph model order trace link wrapper verify record advise report",
+         static_graph model blocks order trace link wrapper verify record advise report",
     ),
     ("sediment-process", "error command background inherited trace"),
     (

@@ -6,6 +6,7 @@
 //! what lies at an address.
 
 pub mod address_index;
+pub mod block_map;
 pub mod calls;
 pub mod code;
 mod debug_data;

@@ -51,51 +51,10 @@ impl SourceLines {
     /// # Errors
     /// When it is there and damaged, or compressed in a way that is not read here.
     pub fn read(bytes: &[u8], files: &dyn Files) -> Result<Option<Self>> {
-        if let Some(found) = Self::of(bytes)? {
-            return Ok(Some(found));
-        }
-        let build_id = elf::read(bytes)?.build_id;
-        let debug_file = build_id.as_deref().and_then(|id| files.debug_file_by_build_id(id));
-        debug_file
-            .map_or(Ok(None), |bytes| Self::of(&bytes).map_err(|error| error.with_input("the debug file")))
-    }
-
-    fn of(bytes: &[u8]) -> Result<Option<Self>> {
-        let damaged = |error: &dyn std::fmt::Display| {
-            Error::failed(format!("the debug information is damaged: {error}"))
-        };
-        let file = object::File::parse(bytes).map_err(|error| damaged(&error))?;
-        // Older tools name a section that they compressed .zdebug_NAME.
-        let section = |name: &str| {
-            let older = || file.section_by_name(&name.replacen(".debug_", ".zdebug_", 1));
-            file.section_by_name(name).or_else(older)
-        };
-        if section(".debug_info").is_none() {
-            return Ok(None);
-        }
-        let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-        let mut budget = unpack::DEBUG_SECTIONS.of(bytes.len() as u64);
-        let load = |id: gimli::SectionId| -> Result<Bytes> {
-            let Some(section) = section(id.name()) else {
-                return Ok(EndianRcSlice::new(Rc::from(Vec::new()), endian));
-            };
-            let found = section.compressed_data().map_err(|error| damaged(&error))?;
-            let data = match found.format {
-                CompressionFormat::None => budget.copy(found.data),
-                CompressionFormat::Zlib => budget.zlib(found.data, found.uncompressed_size),
-                _ => {
-                    return Err(Error::failed(format!(
-                        "{} is compressed in a way that is not read here",
-                        id.name()
-                    ))
-                    .with_hint("unpack it: objcopy --decompress-debug-sections FILE"));
-                }
-            };
-            Ok(EndianRcSlice::new(data.map_err(|error| error.with_input(id.name()))?, endian))
-        };
-        let dwarf = gimli::Dwarf::load(load)?;
-        let context = addr2line::Context::from_dwarf(dwarf).map_err(|error| damaged(&error))?;
-        Ok(Some(Self { context }))
+        let Some(dwarf) = dwarf_of_file(bytes, files)? else { return Ok(None) };
+        let damaged =
+            |error: gimli::Error| Error::failed(format!("the debug information is damaged: {error}"));
+        Ok(Some(Self { context: addr2line::Context::from_dwarf(dwarf).map_err(damaged)? }))
     }
 
     /// The line that the instruction at this address comes from.
@@ -123,4 +82,52 @@ impl SourceLines {
             name == "<artificial>" || producer.starts_with("GNU GIMPLE") || producer.contains(" -flto");
         Some(CompilationUnit { name, link_time_optimised })
     }
+}
+
+/// The debug information of an ELF file, or of its separate debug file; None where there is none.
+///
+/// # Errors
+/// When it is there and damaged, or compressed in a way that is not read here.
+pub(super) fn dwarf_of_file(bytes: &[u8], files: &dyn Files) -> Result<Option<gimli::Dwarf<Bytes>>> {
+    if let Some(found) = dwarf_of(bytes)? {
+        return Ok(Some(found));
+    }
+    let build_id = elf::read(bytes)?.build_id;
+    let debug_file = build_id.as_deref().and_then(|id| files.debug_file_by_build_id(id));
+    debug_file.map_or(Ok(None), |bytes| dwarf_of(&bytes).map_err(|error| error.with_input("the debug file")))
+}
+
+fn dwarf_of(bytes: &[u8]) -> Result<Option<gimli::Dwarf<Bytes>>> {
+    let damaged =
+        |error: &dyn std::fmt::Display| Error::failed(format!("the debug information is damaged: {error}"));
+    let file = object::File::parse(bytes).map_err(|error| damaged(&error))?;
+    // Older tools name a section that they compressed .zdebug_NAME.
+    let section = |name: &str| {
+        let older = || file.section_by_name(&name.replacen(".debug_", ".zdebug_", 1));
+        file.section_by_name(name).or_else(older)
+    };
+    if section(".debug_info").is_none() {
+        return Ok(None);
+    }
+    let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+    let mut budget = unpack::DEBUG_SECTIONS.of(bytes.len() as u64);
+    let load = |id: gimli::SectionId| -> Result<Bytes> {
+        let Some(section) = section(id.name()) else {
+            return Ok(EndianRcSlice::new(Rc::from(Vec::new()), endian));
+        };
+        let found = section.compressed_data().map_err(|error| damaged(&error))?;
+        let data = match found.format {
+            CompressionFormat::None => budget.copy(found.data),
+            CompressionFormat::Zlib => budget.zlib(found.data, found.uncompressed_size),
+            _ => {
+                return Err(Error::failed(format!(
+                    "{} is compressed in a way that is not read here",
+                    id.name()
+                ))
+                .with_hint("unpack it: objcopy --decompress-debug-sections FILE"));
+            }
+        };
+        Ok(EndianRcSlice::new(data.map_err(|error| error.with_input(id.name()))?, endian))
+    };
+    gimli::Dwarf::load(load).map(Some)
 }

@@ -44,7 +44,7 @@ pub(crate) struct Isa {
     pub(crate) each_reference: Option<fn(code: &[u8], address: u64, believed: &mut Believed)>,
     /// Call that ends at an address, of which these are the bytes before it.
     pub(crate) call_before: fn(before: &[u8], return_address: u64) -> Option<Reference>,
-    /// Whether a function of these bytes (or the first of them) begins with instructions that compilers put there.
+    /// Tells whether a function of these bytes (or the first of them) begins with instructions that compilers put there.
     pub(crate) begins_with_code: fn(function: &[u8]) -> bool,
     /// Bytes of the whole instructions among the first `most` bytes of this code; None if not all are instructions.
     pub(crate) whole_instructions: fn(code: &[u8], most: usize) -> Option<usize>,
@@ -75,13 +75,13 @@ impl Isa {
         ISAS.into_iter().find(named).unwrap_or(&Self::UNKNOWN)
     }
 
-    /// Whether an instruction may begin at this address.
+    /// Tells whether an instruction may begin at this address.
     pub(crate) fn may_begin_at(&self, address: u64) -> bool {
         address % self.alignment == 0
     }
 }
 
-/// What code begins with, and how many bytes that has.
+/// Beginning of code that was decoded, and its length in bytes.
 pub(crate) type Beginning<T> = Option<(T, usize)>;
 
 pub(crate) type Prologue = fn(code: &[u8]) -> Beginning<u32>;

@@ -36,7 +36,7 @@ pub(crate) const I386: Isa = Isa {
 
 /// Bytes of the longest instruction.
 const LONGEST: usize = 15;
-/// How many instructions must be ones, if the function has so many.
+/// Number of instructions that a function must begin with, if it has so many.
 const LOOKED_AT: usize = 4;
 
 fn begins_with_code(function: &[u8]) -> bool {
@@ -106,7 +106,7 @@ fn operation(modrm: u8) -> u8 {
     modrm >> 3 & 7
 }
 
-/// What follows an opcode.
+/// Operands behind an opcode.
 #[derive(Clone, Copy)]
 enum Form {
     Invalid,
@@ -283,7 +283,7 @@ fn flow(code: &[u8], long_mode: bool) -> Flow {
     }
 }
 
-/// What an entry of the linkage table says, on x86-64, or on i386 with the address of its global offset table.
+/// Entry of the linkage table, on x86-64, or on i386 with the address of its global offset table.
 fn stub(code: &[u8], address: u64, got: Option<u64>) -> Beginning<Way> {
     let pad = if got.is_some() { I386.landing_pad } else { X86_64.landing_pad };
     let mut at = if code.starts_with(pad) { pad.len() } else { 0 };

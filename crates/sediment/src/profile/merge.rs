@@ -103,6 +103,15 @@ pub fn merge(inputs: &[(&Profile, Weight)], normalize: bool) -> Result<Profile> 
 
 fn add(sum: &mut Profile, input: &Profile, weight: Weight, normalize: bool) -> Result<()> {
     let shares = Shares::of(input, weight, normalize)?;
+    if input.blocks_total > 0 {
+        if sum.blocks_total > 0 && sum.blocks_unit != input.blocks_unit {
+            return Err(Error::failed("one of the profiles counts executions of blocks, another samples")
+                .with_hint("merge each kind by itself"));
+        }
+        sum.blocks_unit = input.blocks_unit;
+        let total = shares.blocks.total(input.blocks_total)?;
+        sum.blocks_total = sum.blocks_total.checked_add(total).ok_or_else(too_large)?;
+    }
     sum.total = sum.total.checked_add(shares.total()?).ok_or_else(too_large)?;
     let recordings = sum.inputs.unwrap_or(0).checked_add(input.inputs.unwrap_or(1));
     sum.inputs = Some(recordings.ok_or_else(too_large)?);
@@ -120,7 +129,9 @@ fn add(sum: &mut Profile, input: &Profile, weight: Weight, normalize: bool) -> R
     for (function, facts) in functions.iter().zip(&input.facts) {
         let Some(facts) = facts.as_deref() else { continue };
         let samples = shares.samples.of(facts.samples)?;
-        let facts = FunctionFacts { samples, ..facts.clone() };
+        let scale = |count| shares.blocks.of(Some(count)).map(Option::unwrap_or_default);
+        let blocks = facts.blocks.as_ref().map(|blocks| blocks.scaled(scale).map(Box::new)).transpose()?;
+        let facts = FunctionFacts { samples, blocks, ..facts.clone() };
         sum.facts_mut(*function).absorb(&facts).ok_or_else(too_large)?;
     }
     sum.reserve_edges(input.edges.len().saturating_sub(sum.edges.len()));
@@ -139,6 +150,7 @@ struct Shares {
     count: Scale,
     near: Scale,
     samples: Scale,
+    blocks: Scale,
     total: u128,
 }
 
@@ -158,11 +170,14 @@ impl Shares {
             (Unit::Share, total) => ([None; 3], total),
         };
         let [count, mut near, mut samples] = over.map(|over| Scale { over, weight });
+        let in_shares = input.unit == Unit::Share && !normalize;
+        let blocks =
+            Scale { over: Some(input.blocks_total).filter(|total| *total > 0 && !in_shares), weight };
         if input.unit == Unit::Calls {
             near.over = Some(sum(&mut input.edges.iter().map(|edge| edge.facts().near))?);
             samples.over = Some(sum(&mut input.facts.iter().flatten().map(|facts| facts.samples))?);
         }
-        Ok(Self { count, near, samples, total })
+        Ok(Self { count, near, samples, blocks, total })
     }
 
     /// The input's part of the total.
@@ -181,6 +196,11 @@ struct Scale {
 }
 
 impl Scale {
+    /// What a total becomes; above 0 while the weight is.
+    fn total(&self, total: u128) -> Result<u128> {
+        Ok(self.of(Some(total))?.unwrap_or(0))
+    }
+
     fn of(&self, number: Option<u128>) -> Result<Option<u128>> {
         let Some(number) = number.filter(|number| *number > 0) else { return Ok(number) };
         let share = match self.over {
@@ -212,6 +232,11 @@ impl FunctionFacts {
         }
         self.taken |= other.taken;
         self.entry |= other.entry;
+        match (&mut self.blocks, &other.blocks) {
+            (Some(own), Some(other)) => own.absorb(other)?,
+            (own @ None, other) => own.clone_from(other),
+            (Some(_), None) => {}
+        }
         Some(())
     }
 }

@@ -2,12 +2,13 @@
 //! [`Profile`]: functions by (dso, name, file) with integer weights, and the calls between them.
 //!
 //! The value that travels: it holds no address, path, host, command line or user name. [`text`] is its file format
-//! (docs/profile-format.md), [`merge`](mod@merge) adds profiles up, [`split`](mod@split) takes one DSO's part,
+//! (docs/profile-format.md), [`mod@blocks`] what ran inside functions, [`merge`](mod@merge) adds profiles up, [`split`](mod@split) takes one DSO's part,
 //! [`alike`](mod@alike) finds labels that may be one library, [`knowledge`] says what a profile cannot tell, [`difference`](mod@difference)
 //! in what two differ, [`submissions`] adds what users send in.
 
 pub mod alike;
 mod arithmetic;
+pub mod blocks;
 pub mod difference;
 mod dot;
 pub mod knowledge;
@@ -17,6 +18,7 @@ pub mod split;
 pub mod submissions;
 pub mod text;
 
+use blocks::{BlockUnit, Blocks};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -155,6 +157,8 @@ pub struct FunctionFacts {
     pub taken: bool,
     /// It is exported, main or a constructor.
     pub entry: bool,
+    /// How often its blocks ran.
+    pub blocks: Option<Box<Blocks>>,
 }
 
 impl FunctionFacts {
@@ -167,6 +171,7 @@ impl FunctionFacts {
         alias: None,
         taken: false,
         entry: false,
+        blocks: None,
     };
 }
 
@@ -211,6 +216,10 @@ pub struct Profile {
     pub arch: BTreeSet<String>,
     /// How many recordings are in it; None counts as one.
     pub inputs: Option<u64>,
+    /// Unit of the counts of blocks.
+    pub blocks_unit: BlockUnit,
+    /// All executions or samples that the counts of blocks are a part of. Zero where none were counted.
+    pub blocks_total: u128,
     clusters: BTreeMap<String, Cluster>,
     keys: Vec<FunctionKey>,
     /// Facts of each function, on the heap: a graph may have many functions of which none are known.
@@ -408,7 +417,10 @@ impl Profile {
 
 impl PartialEq for Profile {
     fn eq(&self, other: &Self) -> bool {
-        let header = |p: &Self| (p.source.clone(), p.unit, p.total, p.arch.clone(), p.inputs);
+        let header = |p: &Self| {
+            let blocks = (p.blocks_unit, p.blocks_total);
+            (p.source.clone(), p.unit, p.total, p.arch.clone(), p.inputs, blocks)
+        };
         header(self) == header(other)
             && self.clusters == other.clusters
             && self.keys.len() == other.keys.len()

@@ -18,6 +18,8 @@ pub fn split(profile: &Profile, dso: &str) -> Profile {
         total: profile.total,
         arch: profile.arch.clone(),
         inputs: profile.inputs,
+        blocks_unit: profile.blocks_unit,
+        blocks_total: profile.blocks_total,
         ..Profile::default()
     };
     if let Some(cluster) = profile.clusters.get(dso) {
@@ -47,6 +49,8 @@ pub fn only(profile: &Profile, dsos: &BTreeSet<&str>) -> Profile {
         unit: profile.unit,
         arch: profile.arch.clone(),
         inputs: profile.inputs,
+        blocks_unit: profile.blocks_unit,
+        blocks_total: profile.blocks_total,
         ..Profile::default()
     };
     let within =

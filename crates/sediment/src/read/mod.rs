@@ -257,6 +257,17 @@ pub enum TransferKind {
     Near,
 }
 
+/// Executions of an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Executed {
+    /// The function that the profiler counts it to.
+    pub function: PlaceId,
+    /// Its address as the DSO was loaded, at a bias that the recording does not tell.
+    pub address: u64,
+    /// How often it ran.
+    pub count: u128,
+}
+
 /// What one profiler saw.
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
@@ -282,6 +293,7 @@ pub struct Recording {
     transfers: HashMap<(PlaceId, PlaceId, TransferKind), u128>,
     samples: HashMap<PlaceId, u128>,
     first: HashMap<PlaceId, u64>,
+    executed: Vec<Executed>,
 }
 
 impl Recording {
@@ -348,6 +360,17 @@ impl Recording {
         *kept = (*kept).min(rank);
     }
 
+    /// Adds executions of instructions.
+    pub fn add_executed(&mut self, executed: impl Iterator<Item = Executed>) {
+        self.executed.extend(executed);
+    }
+
+    /// Executions of instructions, in no order; one of several functions or parts stands there several times.
+    #[must_use]
+    pub fn executed(&self) -> &[Executed] {
+        &self.executed
+    }
+
     /// Whether near pairs or ranks of first use are in it already: then the reader told of the order itself, with weights
     /// that the steps of a replay do not carry.
     #[must_use]
@@ -393,6 +416,8 @@ impl Recording {
         for (place, rank) in part.first_uses() {
             self.set_first(here(place), rank);
         }
+        let executed = part.executed.iter().map(|one| Executed { function: here(one.function), ..*one });
+        self.executed.extend(executed);
         Ok(())
     }
 

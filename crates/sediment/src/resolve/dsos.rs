@@ -319,6 +319,24 @@ impl<'a> View<'a> {
         }
     }
 
+    /// The bytes of the file.
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The functions, with the file that tells one from its namesakes.
+    pub(super) fn functions(&self) -> impl Iterator<Item = (&'a BinaryFunction, Option<&'a str>)> {
+        self.binary.functions.iter().map(|function| (function, self.telling_file(function)))
+    }
+
+    /// The only function of this name.
+    pub(super) fn only(&self, name: &str) -> Option<&'a BinaryFunction> {
+        match self.by_name.get(name)?.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
     /// The function of this name, if need be told from its namesakes by the source file that was recorded.
     pub(super) fn by_name(&self, name: &str, file: Option<&str>) -> Named<'a> {
         let Some(candidates) = self.by_name.get(name) else {

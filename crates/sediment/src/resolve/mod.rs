@@ -7,6 +7,7 @@
 //! What makes a function the same everywhere is its identity (docs/profile-format.md): the label of its DSO, its name, and its
 //! file where a local function has a namesake in the DSO. Everything else of the recording (addresses, paths) ends here.
 
+mod blocks;
 mod dsos;
 mod return_addresses;
 mod stripped;
@@ -78,6 +79,7 @@ pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: Settings
     let ends = Ends::new(recording, &dsos, &mut losses);
     let mut profile = begin(recording, &dsos, &mut losses);
     let functions = add_functions(&mut profile, &ends, &mut losses);
+    blocks::add(&mut profile, recording, &dsos, files, &mut losses)?;
     let no_calls = add_transfers(&mut profile, recording, &dsos, &ends, &functions, &mut losses);
     profile.total = recording.total.saturating_sub(no_calls);
     add_samples(&mut profile, recording, &ends, &functions, &mut losses);

@@ -109,7 +109,7 @@ fn numbers_of_version_2_are_checked() {
 
 #[test]
 fn a_newer_version_names_the_version_that_reads_it() {
-    let expected = "line 1: a profile of version 7: it takes a sediment that reads version 7, this one reads 1 to 2 \
+    let expected = "line 1: a profile of version 7: it takes a sediment that reads version 7, this one reads 1 to 3 \
                     (found \"7 } anything\")";
     assert_eq!(error("digraph { sediment=7 } anything"), expected);
 }

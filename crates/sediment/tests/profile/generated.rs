@@ -4,6 +4,7 @@
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
+use sediment::profile::blocks::{Blocks, GraphCounts};
 use sediment::profile::{
     CallKind, Cluster, EdgeFacts, FunctionFacts, FunctionKey, Heat, Millionths, Profile, SHARE_TOTAL, Unit,
 };
@@ -46,6 +47,8 @@ impl Parts {
             let (key, facts) = &self.functions[position];
             let function = profile.function(key.clone());
             *profile.facts_mut(function) = facts.clone();
+            let blocks = facts.blocks.iter().flat_map(|blocks| blocks.graphs());
+            profile.blocks_total += blocks.map(|(_, graph)| graph.sum().unwrap()).sum::<u128>();
         }
         for position in turned(self.edges.len()) {
             let (caller, callee, facts) = &self.edges[position];
@@ -97,8 +100,10 @@ fn estimate() -> impl Strategy<Value = Option<Millionths>> {
 fn function_facts(unit: Unit) -> impl Strategy<Value = FunctionFacts> {
     let heats = prop::sample::select(vec![Heat::Hot, Heat::Startup, Heat::Exit, Heat::Cold]);
     let numbers = (option::of(0..1000u64), option::of(amount(unit)), option::of(0..50u64), estimate());
+    let numbers = (numbers, option::weighted(0.3, blocks()));
     (numbers, option::of(heats), option::of(text()), any::<bool>(), any::<bool>()).prop_map(
-        |((size, samples, first, static_calls), heat, alias, taken, entry)| FunctionFacts {
+        |(((size, samples, first, static_calls), blocks), heat, alias, taken, entry)| FunctionFacts {
+            blocks: blocks.map(Box::new),
             size,
             samples,
             first,
@@ -109,6 +114,18 @@ fn function_facts(unit: Unit) -> impl Strategy<Value = FunctionFacts> {
             entry,
         },
     )
+}
+
+/// Counts of one or two graphs.
+fn blocks() -> impl Strategy<Value = Blocks> {
+    let graph = (0..3u32, vec((1..9u32, 1..1000u128), 0..5), vec(1..9u32, 0..3));
+    vec(graph, 1..3).prop_map(|graphs| {
+        let mut blocks = Blocks::default();
+        for (hash, seen, unknown) in graphs {
+            blocks.add(hash, GraphCounts { seen, unknown }).unwrap();
+        }
+        blocks
+    })
 }
 
 fn edge_facts(unit: Unit) -> impl Strategy<Value = EdgeFacts> {

@@ -27,9 +27,9 @@ macro_rules! attributes {
 
 attributes! {
     /// Of a function. Its `label` is only drawn.
-    Nodes, 12:
+    Nodes, 13:
     Label = "label", Name = "name", Dso = "dso", File = "file", Size = "size", Samples = "samples", First = "first",
-    Static = "static", Heat = "heat", Alias = "alias", Taken = "taken", Entry = "entry",
+    Static = "static", Heat = "heat", Alias = "alias", Taken = "taken", Entry = "entry", Blocks = "blocks",
 }
 
 attributes! {
@@ -40,9 +40,10 @@ attributes! {
 
 attributes! {
     /// Of the graph and of clusters: the first three are a cluster's, the others the graph's.
-    Graphs, 9:
+    Graphs, 11:
     Label = "label", BuildId = "build_id", Package = "package",
     Sediment = "sediment", Source = "source", Unit = "unit", Total = "total", Arch = "arch", Inputs = "inputs",
+    BlocksUnit = "blocks_unit", BlocksTotal = "blocks_total",
 }
 
 impl Graphs {

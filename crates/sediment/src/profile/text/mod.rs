@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The profile file: [`parse`] reads versions 1 and 2, [`print()`] writes version 2 in its one order.
+//! The profile file: [`parse`] reads versions 1 to 3, [`print()`] writes version 2, or 3 where blocks are counted, in one order.
 //!
 //! A profile is a Graphviz digraph that people read, `dot` draws and source packages keep (docs/profile-format.md). Version 1
 //! is what the original sediment writes, a graph without the attribute `sediment`. Equal profiles are equal bytes, and
@@ -19,10 +19,10 @@ use super::{FunctionIndex, FunctionKey, Profile, acceptable};
 use crate::error::Result;
 use std::collections::BTreeSet;
 
-/// The version that is written.
-pub const VERSION: u32 = 2;
+/// The newest version.
+pub const VERSION: u32 = 3;
 
-/// Reads a profile file of version 1 or 2. The ledger says what was left out, and [`Reason::NoWeights`] where it applies.
+/// Reads a profile file of version 1 to 3. The ledger says what was left out, and [`Reason::NoWeights`] where it applies.
 ///
 /// # Errors
 /// With the line of what is no DOT, not directed, a number that is negative or none, an edge without a weight among others

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Version 2: identity and weights stand in attributes, and an id is never taken apart.
+//! Versions 2 and 3: identity and weights stand in attributes, and an id is never taken apart.
 
 use super::{LIST_SEPARATOR, accepted, base_name, words};
 use crate::error::{Error, Result};
 use crate::profile::arithmetic::{NumberFault, decimal, integer, scaled};
+use crate::profile::blocks::Blocks;
 use crate::profile::dot::{Edge, Edges, Graph, Graphs, Node, Nodes, Value};
 use crate::profile::{
     EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Millionths, Profile, Unit, acceptable,
@@ -87,6 +88,13 @@ impl Reader<'_, '_> {
         decimal(&value.text, PLACES).map(|number| Some(Millionths(number))).map_err(fault)
     }
 
+    fn blocks(&self, value: Option<&Value>) -> Result<Option<Box<Blocks>>> {
+        let Some(value) = value.filter(|value| !value.text.is_empty()) else { return Ok(None) };
+        Blocks::parse(&value.text)
+            .map(|blocks| Some(Box::new(blocks)))
+            .map_err(|what| self.fault(value, &what))
+    }
+
     fn word<T: Copy, const N: usize>(
         &self,
         value: Option<&Value>,
@@ -129,6 +137,10 @@ impl Reader<'_, '_> {
             unit: self.word(given(Graphs::Unit), "unit", &words::UNITS)?.unwrap_or_default(),
             total: self.integer(given(Graphs::Total), "total")?.unwrap_or(0),
             inputs: self.small_integer(given(Graphs::Inputs), "inputs")?,
+            blocks_unit: self
+                .word(given(Graphs::BlocksUnit), "blocks_unit", &words::BLOCK_UNITS)?
+                .unwrap_or_default(),
+            blocks_total: self.integer(given(Graphs::BlocksTotal), "blocks_total")?.unwrap_or(0),
             ..Profile::default()
         })
     }
@@ -218,6 +230,7 @@ impl Reader<'_, '_> {
             alias: given(Nodes::Alias).and_then(|value| accepted(&value.text, losses)),
             taken: self.flag(given(Nodes::Taken), "taken")?,
             entry: self.flag(given(Nodes::Entry), "entry")?,
+            blocks: self.blocks(given(Nodes::Blocks))?,
         })
     }
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The words that attributes of version 2 choose from.
 
+use crate::profile::blocks::BlockUnit;
 use crate::profile::{CallKind, Heat, Unit};
 
 /// Values with their spelling in a file.
 pub(super) type Words<T, const N: usize> = [(T, &'static str); N];
 
 pub(super) const UNITS: Words<Unit, 2> = [(Unit::Calls, "calls"), (Unit::Share, "share")];
+pub(super) const BLOCK_UNITS: Words<BlockUnit, 2> =
+    [(BlockUnit::Executions, "executions"), (BlockUnit::Samples, "samples")];
 pub(super) const HEATS: Words<Heat, 4> =
     [(Heat::Hot, "hot"), (Heat::Startup, "startup"), (Heat::Exit, "exit"), (Heat::Cold, "cold")];
 pub(super) const KINDS: Words<CallKind, 4> = [

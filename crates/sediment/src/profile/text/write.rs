@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Version 2 in its one order: clusters by label, functions by id, edges by the ids of their ends, attributes as listed.
+//! Versions 2 and 3 in their one order: clusters by label, functions by id, edges by the ids of their ends, attributes as listed.
 
-use super::{LIST_SEPARATOR, VERSION, entries, identity, words};
+use super::{LIST_SEPARATOR, entries, identity, words};
 use crate::escape;
 use crate::profile::arithmetic::scaled;
 use crate::profile::{EdgeFacts, FunctionIndex, FunctionKey, Millionths, Profile, acceptable};
@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Writes a profile as a version 2 file.
+/// Writes a profile as a file: of version 3 where it counts blocks, else of version 2.
 ///
 /// A function whose key was not made by [`FunctionKey::new`] and is not [`acceptable`] is left out, with its edges.
 #[must_use]
@@ -105,12 +105,18 @@ impl<'t> Attributes<'t> {
 
 fn graph_attributes(text: &mut String, profile: &Profile) {
     let mut attributes = Attributes::new(text);
-    attributes.word("sediment", VERSION);
+    let has_blocks =
+        profile.blocks_total > 0 || profile.facts.iter().flatten().any(|facts| facts.blocks.is_some());
+    attributes.word("sediment", if has_blocks { 3 } else { 2 });
     list(&mut attributes, "source", &profile.source);
     attributes.word("unit", words::spelling(&words::UNITS, profile.unit));
     attributes.word("total", profile.total);
     list(&mut attributes, "arch", &profile.arch);
     attributes.number("inputs", profile.inputs);
+    if has_blocks {
+        attributes.word("blocks_unit", words::spelling(&words::BLOCK_UNITS, profile.blocks_unit));
+        attributes.word("blocks_total", profile.blocks_total);
+    }
     attributes.end();
 }
 
@@ -180,6 +186,9 @@ fn node(text: &mut String, indent: &str, profile: &Profile, function: &Function)
     }
     attributes.flag("taken", facts.taken);
     attributes.flag("entry", facts.entry);
+    if let Some(blocks) = facts.blocks.as_ref().filter(|blocks| !blocks.is_empty()) {
+        attributes.quoted("blocks", &blocks.to_string());
+    }
     attributes.end();
     text.push_str(";\n");
 }

@@ -8,18 +8,20 @@
 //!
 //! Source: valgrind's manual, "Callgrind Format Specification", and what valgrind 3.19 writes (docs/formats/callgrind.md).
 
+mod instructions;
 mod names;
+mod places;
 mod tally;
 
-use super::{
-    DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input,
-};
+use super::{Input, Reader, Recording, Settings, input};
 use crate::error::{Error, Result};
 use crate::profile::source::Source;
-use crate::skipped::{Amount, Nowhere, Reason};
+use crate::skipped::Reason;
+use instructions::Instructions;
 use memchr::memchr;
-use names::{Function, Functions, Names};
-use tally::{Calls, Tally};
+use names::{Functions, Names};
+use places::Places;
+use tally::Tally;
 
 /// Its row in the table.
 pub const READER: Reader = Reader {
@@ -33,8 +35,6 @@ pub const READER: Reader = Reader {
 const SIBLINGS: &str = "valgrind may have written the profile to files beside this one: NAME.1, NAME.2 for dumps, \
                         NAME-01, NAME-02 for threads; import those instead";
 const CUT_OFF: &str = "is the file cut off? Let the program end, or copy the file again";
-/// No file system here has longer ones, and many functions may be said to be of one file.
-const LONGEST_FILE_NAME: usize = 255;
 const LONGEST_HEADER: usize = 1 << 16;
 
 fn recognises(bytes: &[u8]) -> bool {
@@ -111,6 +111,8 @@ struct Parser<'a> {
     callee: Callee,
     /// The file that `jfi=` named for the next jump.
     jump_file: Option<u32>,
+    /// Where positions are instructions, and costs say how often they ran.
+    instructions: Option<Instructions>,
 }
 
 impl<'a> Parser<'a> {
@@ -141,6 +143,7 @@ impl<'a> Parser<'a> {
             function: None,
             callee: Callee::default(),
             jump_file: None,
+            instructions: None,
         }
     }
 
@@ -186,6 +189,9 @@ impl<'a> Parser<'a> {
         if self.event.is_none() {
             let found = self.take_line();
             return Err(self.error("cost line before any events:", found).with_hint(CUT_OFF));
+        }
+        if self.instructions.is_some() {
+            self.executions(function);
         }
         let (bytes, columns) = (self.bytes, self.position_columns);
         let mut at = self.at;
@@ -242,6 +248,17 @@ impl<'a> Parser<'a> {
         self.at = at;
         self.open_part = true;
         Ok(())
+    }
+
+    /// The lines of costs that stand together, instruction by instruction; they are read for their costs once more.
+    fn executions(&mut self, function: u32) {
+        let Some(instructions) = &mut self.instructions else { return };
+        let mut rest = &self.bytes[self.at..];
+        while matches!(rest.first(), Some(b'0'..=b'9' | b'+' | b'-' | b'*')) {
+            let end = memchr(b'\n', rest).unwrap_or(rest.len());
+            instructions.ran(function, &rest[..end], self.position_columns);
+            rest = rest.get(end + 1..).unwrap_or_default();
+        }
     }
 
     fn bad_cost(&mut self, start: usize) -> Error {
@@ -305,10 +322,7 @@ impl<'a> Parser<'a> {
                 self.event = Some(rest.split(|b| *b == b' ').next().unwrap_or_default());
                 self.begin_part();
             }
-            b"positions:" => {
-                self.position_columns =
-                    rest.split(|b| *b == b' ').filter(|word| !word.is_empty()).count().max(1);
-            }
+            b"positions:" => self.positions(rest),
             b"totals:" => {
                 self.open_part = false;
                 self.closed = true;
@@ -366,14 +380,23 @@ impl<'a> Parser<'a> {
     fn line_after(&mut self, line: &'a [u8]) -> Result<()> {
         match self.bytes.get(self.at) {
             Some(b'0'..=b'9' | b'+' | b'-' | b'*') => {
-                self.take_line();
+                let found = self.take_line();
                 self.line += 1;
+                if let Some(instructions) = &mut self.instructions {
+                    instructions.at(found);
+                }
                 Ok(())
             }
             _ => Err(self
                 .error("the line of positions and costs that belongs to this one is missing", line)
                 .with_hint(CUT_OFF)),
         }
+    }
+
+    fn positions(&mut self, names: &[u8]) {
+        let words = names.split(|b| *b == b' ').filter(|word| !word.is_empty());
+        self.position_columns = words.count().max(1);
+        self.instructions = self.instructions.take().or_else(|| Instructions::of(names));
     }
 
     fn begin_part(&mut self) {
@@ -447,104 +470,15 @@ impl<'a> Parser<'a> {
         let places = Places::of(&self.functions, &self.objects, &self.files, &mut recording);
         places.add_costs(&self.functions, &mut recording);
         places.add_calls(&self.functions, &calls, &mut recording);
+        if let Some(instructions) = self.instructions.filter(|_| event == b"Ir") {
+            places.add_executed(instructions, &mut recording);
+        }
         if recording.places().is_empty() && !nothing {
             return Err(Error::failed("no function in this file has a name that could be ordered")
                 .with_hint("install the debug symbols of the program, then record it again"));
         }
         Ok(recording)
     }
-}
-
-/// The place of each function that ran, or why it has none.
-struct Places(Vec<std::result::Result<PlaceId, Reason>>);
-
-impl Places {
-    fn of<'a>(
-        functions: &Functions<'_>,
-        objects: &Names<'_>,
-        files: &Names<'a>,
-        recording: &mut Recording,
-    ) -> Self {
-        let dsos: Vec<std::result::Result<Option<DsoId>, Reason>> = objects
-            .texts()
-            .iter()
-            .map(|path| match (known(path), std::str::from_utf8(path)) {
-                (false, _) => Ok(None),
-                (true, Ok(path)) => {
-                    Ok(Some(recording.dso(RecordedDso { path: path.to_owned(), build_id: None })))
-                }
-                (true, Err(_)) => Err(Reason::NotUtf8End),
-            })
-            .collect();
-        let count = functions.all().len();
-        recording.reserve_places(count);
-        recording.samples.reserve(count);
-        let base_name = |path: &&'a [u8]| path.rsplit(|b| *b == b'/').next().filter(|name| can_be_file(name));
-        let base_names: Vec<Option<&[u8]>> = files.texts().iter().map(base_name).collect();
-        let mut place_of = |function: &Function<'_>| {
-            let name = names::function_name(function.name);
-            if names::is_below_main(name) {
-                return Err(Reason::BelowMain);
-            }
-            if !known(name) || names::is_address(name) {
-                return Err(Reason::NamelessEnd);
-            }
-            let dso = dsos[function.object as usize]?;
-            let file = base_names[function.file as usize].map(<[u8]>::to_vec);
-            Ok(recording.place(Place { dso, spot: Spot::Symbol { name: name.to_vec(), file } }))
-        };
-        // A name that was only mentioned as the aim of a jump is no place.
-        Self(
-            functions
-                .all()
-                .iter()
-                .map(|f| if f.ran { place_of(f) } else { Err(Reason::NamelessEnd) })
-                .collect(),
-        )
-    }
-
-    fn add_costs(&self, functions: &Functions<'_>, recording: &mut Recording) {
-        for (function, place) in functions.all().iter().zip(&self.0).filter(|(f, _)| f.cost > 0) {
-            match place {
-                Ok(place) => recording.add_samples(*place, function.cost),
-                Err(_) => {
-                    let example = format!("{} in line {}", example(function.name), function.line);
-                    recording.losses.add(Nowhere::Nameless.of(Amount::OwnCost), function.cost, &example);
-                }
-            }
-        }
-    }
-
-    fn add_calls(&self, functions: &Functions<'_>, calls: &[Calls], recording: &mut Recording) {
-        recording.transfers.reserve(calls.len());
-        for calls in calls {
-            let (caller, callee, count) = (calls.caller(), calls.callee(), u128::from(calls.count));
-            match (self.0[caller as usize], self.0[callee as usize]) {
-                (Ok(from), Ok(to)) => recording.add_transfer(from, to, TransferKind::Call, count),
-                (Err(why), _) | (_, Err(why)) => {
-                    let [from, to] = [caller, callee].map(|function| &functions.all()[function as usize]);
-                    // The caller is named before its calls: the later line is the nearer one.
-                    let line = from.line.max(to.line);
-                    let example = format!("{} -> {} in line {line}", example(from.name), example(to.name));
-                    recording.losses.add(why, count, &example);
-                }
-            }
-        }
-    }
-}
-
-/// The beginning of a name; a name may be long, and stand for many losses.
-fn example(name: &[u8]) -> std::borrow::Cow<'_, str> {
-    String::from_utf8_lossy(&name[..name.len().min(100)])
-}
-
-fn can_be_file(name: &[u8]) -> bool {
-    known(name) && name.len() <= LONGEST_FILE_NAME
-}
-
-/// Whether valgrind knew this name or path.
-fn known(name: &[u8]) -> bool {
-    !name.is_empty() && name != b"???"
 }
 
 /// The first cost of a line of positions and costs, and where the next line begins; None for lines that are not of the most

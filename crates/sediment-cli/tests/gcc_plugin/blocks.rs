@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Blocks: from a program whose line table numbers them, by a recording, to one whose blocks lie as they ran.
+
+use crate::compilers::Compiler;
+use crate::running::{done, err, sediment};
+use crate::{has, read};
+use std::fmt::Write as _;
+use std::process::Command;
+use tempfile::TempDir;
+
+/// Paths that GCC takes for likely, and that the work does not take; another that it takes for rare. Exceptions, computed jumps, a jump out
+/// of a function and an endless loop are there for what may be done wrong with them.
+const WORK: &str = r#"#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+static jmp_buf place;
+static int table[64];
+__attribute__((noinline)) static int never(int x) { return x * 31 + table[x & 63]; }
+__attribute__((noinline)) int work(int i, int unusual)
+{
+  int sum = i;
+  if (unusual == 0) {
+    for (int j = 0; j < 8; j++)
+      sum += never(j + i) ^ never(j * 3) ^ never(i ^ j);
+    table[sum & 63] = sum;
+  }
+  if (__builtin_expect(unusual, 0))
+    for (int j = 0; j < i % 9; j++)
+      sum += j * i;
+  switch (i % 7) {
+  case 0: sum ^= 5; break;
+  case 1: sum += 9; break;
+  case 2: sum *= 3; break;
+  case 6: return sum - 1;
+  }
+  return sum;
+}
+__attribute__((noinline)) int jumps(int x)
+{
+  static void *const to[] = { &&one, &&two, &&three };
+  goto *to[x % 3];
+one: x += 1;
+two: x += 2;
+three: return x;
+}
+__attribute__((noinline)) int leaves(int x)
+{
+  if (setjmp(place))
+    return x + 1;
+  if (x % 50 == 49)
+    longjmp(place, 1);
+  return x;
+}
+int main(int count, char **words)
+{
+  int unusual = count < 2 ? 1 : atoi(words[1]), sum = 0;
+  for (int i = 0; i < 2000; i++)
+    sum += work(i, unusual) + jumps(i) + leaves(i);
+  printf("%d\n", sum);
+  return 0;
+}
+"#;
+const THROWN: &str = r#"#include <stdexcept>
+#include <string>
+#include <vector>
+template <class T> __attribute__((noinline)) T at(const std::vector<T> &all, unsigned i)
+{
+  if (i >= all.size())
+    throw std::out_of_range("no " + std::to_string(i));
+  return all[i];
+}
+struct Counted { int &sum; Counted(int &sum) : sum(sum) { sum += 3; } ~Counted() { sum += 5; } };
+extern "C" int guarded(int i)
+{
+  static const std::vector<int> all { 1, 2, 3, 4 };
+  int sum = 0;
+  try { Counted counted(sum); sum += at(all, i); }
+  catch (const std::out_of_range &error) { sum += error.what()[3]; }
+  return sum;
+}
+int main(int count, char **) { int sum = 0; for (int i = 0; i < 200; i++) sum += guarded(i % (count > 1 ? 9 : 4)); return sum & 127; }
+"#;
+const FLAGS: [&str; 3] = ["-O2", "-g", "-ffunction-sections"];
+const MARKS: &str = "-fplugin-arg-sediment-blocks";
+const COUNTS: &str = "-fplugin-arg-sediment-profile=blocks";
+
+fn sources(gcc: &Compiler) -> TempDir {
+    let folder = gcc.folder();
+    std::fs::write(folder.path().join("work.c"), WORK).unwrap();
+    std::fs::write(folder.path().join("thrown.cc"), THROWN).unwrap();
+    folder
+}
+
+/// An object without its debug information.
+fn stripped(gcc: &Compiler, folder: &TempDir, source: &str, more: &[&str]) -> Vec<u8> {
+    let compiler = if source.ends_with(".cc") { gcc.cxx } else { gcc.c };
+    gcc.run(folder.path(), compiler, &[&FLAGS, more, &["-c", source, "-o", "object.o"]].concat());
+    let objcopy = if gcc.name.starts_with("aarch64") { "aarch64-linux-gnu-objcopy" } else { "objcopy" };
+    let status =
+        Command::new(objcopy).current_dir(folder.path()).args(["--strip-debug", "object.o"]).status();
+    assert!(status.unwrap().success());
+    std::fs::read(folder.path().join("object.o")).unwrap()
+}
+
+/// What a program says and how it ends.
+fn ran(folder: &TempDir, program: &str, arguments: &[&str]) -> (Vec<u8>, Option<i32>) {
+    let output = Command::new(folder.path().join(program)).args(arguments).output().unwrap();
+    (output.stdout, output.status.code())
+}
+
+pub fn numbers_change_no_code(gcc: &'static Compiler) {
+    let folder = sources(gcc);
+    for source in ["work.c", "thrown.cc"] {
+        let without = stripped(gcc, &folder, source, &[]);
+        assert!(stripped(gcc, &folder, source, &[&gcc.plugin(), MARKS]) == without, "{source}");
+        assert!(!folder.path().join("object.c.gv").exists());
+    }
+}
+
+/// The counts of a run of the program, as the plugin takes them.
+fn recorded(gcc: &Compiler, folder: &TempDir, source: &str) -> String {
+    let compiler = if source.ends_with(".cc") { gcc.cxx } else { gcc.c };
+    gcc.run(folder.path(), compiler, &[&FLAGS[..], &[&gcc.plugin(), MARKS, source, "-o", "train"]].concat());
+    let valgrind = Command::new("valgrind")
+        .current_dir(folder.path())
+        .args(["--tool=callgrind", "--dump-instr=yes", "--callgrind-out-file=recorded", "./train"])
+        .output();
+    assert!(valgrind.unwrap().status.code().is_some());
+    done(&sediment(folder.path(), &["import", "recorded", "--binary", "train", "-o", "p.gv"]));
+    has(&read(folder, "p.gv"), &["sediment=3", "blocks_unit=executions, blocks_total="]);
+    done(&sediment(folder.path(), &["export", "p.gv", "-o", "blocks"]));
+    read(folder, "blocks")
+}
+
+pub fn what_did_not_run_is_split_off(gcc: &'static Compiler) {
+    let folder = sources(gcc);
+    let counts = recorded(gcc, &folder, "work.c");
+    assert!(counts.lines().any(|line| line.starts_with("work\t\t")), "{counts}");
+    let build = |more: &[&str], program: &str| {
+        gcc.run(folder.path(), gcc.c, &[&FLAGS, more, &["work.c", "-o", program]].concat());
+        let symbols = Command::new("nm").arg(folder.path().join(program)).output().unwrap();
+        String::from_utf8(symbols.stdout).unwrap()
+    };
+    let plain = build(&[], "plain");
+    assert!(!plain.contains(" work.cold\n"), "{plain}");
+    let used = build(&[&gcc.plugin(), COUNTS], "used");
+    assert!(used.contains(" work.cold\n") && used.contains(" never\n"), "{used}");
+    for arguments in [&[][..], &["0"], &["7"]] {
+        assert_eq!(ran(&folder, "used", arguments), ran(&folder, "plain", arguments), "{arguments:?}");
+    }
+    // Two builds are one, with whatever else in the folder.
+    let object = || stripped(gcc, &folder, "work.c", &[&gcc.plugin(), COUNTS]);
+    assert!(object() == object());
+    assert!(!folder.path().join("object.c.gv").exists());
+}
+
+pub fn exceptions_pass_through_cold_parts(gcc: &'static Compiler) {
+    let folder = sources(gcc);
+    recorded(gcc, &folder, "thrown.cc");
+    let build = |more: &[&str], program: &str| {
+        gcc.run(folder.path(), gcc.cxx, &[&FLAGS, more, &["thrown.cc", "-o", program]].concat());
+    };
+    build(&[], "plain");
+    build(&[&gcc.plugin(), COUNTS], "used");
+    for arguments in [&[][..], &["thrown"]] {
+        assert_eq!(ran(&folder, "used", arguments), ran(&folder, "plain", arguments), "{arguments:?}");
+    }
+}
+
+/// Counts that contradict one another, of blocks that are not there, of other graphs, and files that are none.
+pub fn whatever_a_profile_says_the_program_is_the_same(gcc: &'static Compiler) {
+    let (folder, plugin) = (sources(gcc), gcc.plugin());
+    let counts = recorded(gcc, &folder, "work.c");
+    gcc.run(folder.path(), gcc.c, &[&FLAGS[..], &["work.c", "-o", "plain"]].concat());
+    let expected = [&[][..], &["0"]].map(|arguments| ran(&folder, "plain", arguments));
+    let mut odd = String::from("sediment-blocks 1\n");
+    for (line, text) in counts.lines().skip(1).enumerate() {
+        let (function, _) = text.rsplit_once('\t').unwrap();
+        let _ = write!(odd, "{function}\t");
+        for block in 0..60 {
+            let count = [0, 1, 7, u64::MAX, 1 << 62, 1000][(block * 7 + line * 5 + block * block) % 6];
+            let _ = write!(odd, "{block}={count} ");
+        }
+        odd += "4294967295=3 9=?\n";
+    }
+    let garbled = counts.replace("=", "=99999999999999999999999");
+    let shuffled: String = counts.lines().rev().map(|line| format!("{line}\n")).collect();
+    let cases = [odd, garbled, shuffled, counts.replace(':', ""), counts[..counts.len() / 2].to_owned()];
+    for text in &cases {
+        std::fs::write(folder.path().join("blocks"), text).unwrap();
+        let arguments = [&FLAGS[..], &[&plugin, COUNTS, "work.c", "-o", "used"]].concat();
+        let said = gcc.run(folder.path(), gcc.c, &arguments);
+        assert!(!err(&said).contains("internal compiler error"), "{}", err(&said));
+        let found = [&[][..], &["0"]].map(|arguments| ran(&folder, "used", arguments));
+        assert_eq!(found, expected, "{text}");
+    }
+    // What is no file of counts is one note, and the object as without.
+    let without = stripped(gcc, &folder, "work.c", &[]);
+    std::fs::write(folder.path().join("blocks"), "digraph { }\n").unwrap();
+    for file in ["blocks", "nowhere", "/dev/null"] {
+        let counts = format!("-fplugin-arg-sediment-profile={file}");
+        let arguments = [&FLAGS[..], &[&plugin, &counts, "-c", "work.c", "-o", "object.o"]].concat();
+        let said = gcc.run(folder.path(), gcc.c, &arguments);
+        assert_eq!(err(&said).matches("this unit is compiled without its profile").count(), 1, "{file}");
+        assert!(stripped(gcc, &folder, "work.c", &[&plugin, &counts]) == without, "{file}");
+    }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`BlockMap`]: which block of its function's control-flow graph the code at an address is of, by the line table of a program that was
+//! compiled with sediment's plugin for GCC (`-fplugin-arg-sediment-blocks`).
+//!
+//! There the discriminator of a row is the number of a block, from 1; at the first block of a function it is [`NAMES_GRAPH`] or more,
+//! and tells the hash of the graph. gcc-plugin/blocks.cc is the writer.
+
+use super::Files;
+use super::source_lines::dwarf_of_file;
+use crate::error::{Error, Result};
+
+/// Discriminators from here on are hashes of graphs.
+const NAMES_GRAPH: u64 = 1 << 30;
+
+/// Code from one address to the next row's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Row {
+    address: u64,
+    /// None behind the end of a sequence.
+    discriminator: Option<u64>,
+}
+
+/// Blocks by address.
+#[derive(Debug, Clone, Default)]
+pub struct BlockMap(Vec<Row>);
+
+impl BlockMap {
+    /// Reads the line table of an ELF file, or of its separate debug file; None where it names no graph.
+    ///
+    /// # Errors
+    /// When it is there and damaged, or compressed in a way that is not read here.
+    pub fn read(bytes: &[u8], files: &dyn Files) -> Result<Option<Self>> {
+        let Some(dwarf) = dwarf_of_file(bytes, files)? else { return Ok(None) };
+        let damaged = |error: gimli::Error| Error::failed(format!("the line table is damaged: {error}"));
+        let mut rows = Vec::new();
+        let mut units = dwarf.units();
+        while let Some(header) = units.next().map_err(damaged)? {
+            let unit = dwarf.unit(header).map_err(damaged)?;
+            let Some(program) = unit.line_program.clone() else { continue };
+            let mut lines = program.rows();
+            while let Some((_, row)) = lines.next_row().map_err(damaged)? {
+                let discriminator = (!row.end_sequence()).then(|| row.discriminator());
+                rows.push(Row { address: row.address(), discriminator });
+            }
+        }
+        if !rows.iter().any(|row| row.discriminator >= Some(NAMES_GRAPH)) {
+            return Ok(None);
+        }
+        // Of several rows of one address the last counts; the end of what lies before it is none.
+        rows.sort_by_key(|row| (row.address, row.discriminator.is_some()));
+        let mut kept: Vec<Row> = Vec::with_capacity(rows.len());
+        for row in rows {
+            match kept.last_mut().filter(|last| last.address == row.address) {
+                Some(last) => *last = row,
+                None => kept.push(row),
+            }
+        }
+        Ok(Some(Self(kept)))
+    }
+
+    /// The rows that begin within a stretch of code.
+    fn rows(&self, start: u64, end: u64) -> &[Row] {
+        let at = |address: u64| self.0.partition_point(|row| row.address < address);
+        &self.0[at(start)..at(end).max(at(start))]
+    }
+
+    /// The hash of the graph of the function whose code begins at `start` and ends before `end`.
+    #[must_use]
+    pub fn graph(&self, start: u64, end: u64) -> Option<u32> {
+        let hashes = self.rows(start, end).iter().filter_map(|row| row.discriminator);
+        hashes.filter_map(|hash| u32::try_from(hash.checked_sub(NAMES_GRAPH)?).ok()).next()
+    }
+
+    /// The numbers of the blocks that have code between the two, as far as rows tell.
+    pub fn blocks(&self, start: u64, end: u64) -> impl Iterator<Item = u32> {
+        self.rows(start, end).iter().filter_map(|row| number(row.discriminator?))
+    }
+
+    /// The number of the block that the code at an address is of. What stands in front of a function's first numbered row is its
+    /// prologue, and of its first block.
+    #[must_use]
+    pub fn block_at(&self, address: u64, is_cold_part: bool) -> Option<u32> {
+        let next = self.0.partition_point(|row| row.address <= address);
+        match self.0[next.checked_sub(1)?].discriminator? {
+            0 => (!is_cold_part).then_some(1),
+            discriminator => number(discriminator),
+        }
+    }
+}
+
+/// The block of a discriminator.
+fn number(discriminator: u64) -> Option<u32> {
+    match discriminator {
+        0 => None,
+        NAMES_GRAPH.. => Some(1),
+        number => u32::try_from(number).ok(),
+    }
+}

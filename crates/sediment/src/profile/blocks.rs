@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`Blocks`]: how often the basic blocks of a function ran, by the control-flow graph in which a compiler numbered them.
+//!
+//! One function may have several graphs, of builds that differ. Text of the attribute `blocks`: for each graph its hash in hexadecimal,
+//! a colon and its blocks, `3=120` for one that ran and `5=?` for one of which nothing can be known; `; ` between graphs, the
+//! heaviest first (docs/profile-format.md). A block that does not stand there was not seen.
+
+use super::arithmetic::integer;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Unit of the counts of blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BlockUnit {
+    /// Executions.
+    #[default]
+    Executions,
+    /// Samples of a profiler.
+    Samples,
+}
+
+/// Counts of the blocks of one control-flow graph.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GraphCounts {
+    /// Number and count, above 0, of blocks that ran; ascending.
+    pub seen: Vec<(u32, u128)>,
+    /// Numbers of blocks of which nothing can be known; ascending.
+    pub unknown: Vec<u32>,
+}
+
+impl GraphCounts {
+    /// Sum of the counts; None beyond 128 bits.
+    #[must_use]
+    pub fn sum(&self) -> Option<u128> {
+        self.seen.iter().try_fold(0u128, |sum, (_, count)| sum.checked_add(*count))
+    }
+
+    /// Brings what was added to its form: ascending, each number once, counts added up. None beyond 128 bits.
+    fn tidied(mut self) -> Option<Self> {
+        self.seen.sort_unstable();
+        let mut seen: Vec<(u32, u128)> = Vec::new();
+        for (block, count) in self.seen.into_iter().filter(|(_, count)| *count > 0) {
+            match seen.last_mut() {
+                Some((last, sum)) if *last == block => *sum = sum.checked_add(count)?,
+                _ => seen.push((block, count)),
+            }
+        }
+        self.unknown.sort_unstable();
+        self.unknown.dedup();
+        self.unknown.retain(|block| seen.binary_search_by_key(block, |(seen, _)| *seen).is_err());
+        Some(Self { seen, ..self })
+    }
+}
+
+/// Counts of a function's blocks, by the hash of their graph.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Blocks(BTreeMap<u32, GraphCounts>);
+
+impl Blocks {
+    /// Adds counts of a graph; None, and nothing is added, where a count leaves 128 bits. What one of two knows of a block is known.
+    pub fn add(&mut self, hash: u32, counts: GraphCounts) -> Option<()> {
+        let mut sum = self.0.get(&hash).cloned().unwrap_or_default();
+        sum.seen.extend(counts.seen);
+        let stays = |block: &u32| sum.unknown.binary_search(block).is_ok();
+        sum.unknown = match self.0.contains_key(&hash) {
+            true => counts.unknown.into_iter().filter(stays).collect(),
+            false => counts.unknown,
+        };
+        self.0.insert(hash, sum.tidied()?);
+        Some(())
+    }
+
+    /// The graphs by weight, the heaviest first, then by hash.
+    #[must_use]
+    pub fn graphs(&self) -> Vec<(u32, &GraphCounts)> {
+        let mut graphs: Vec<_> = self.0.iter().map(|(hash, counts)| (*hash, counts)).collect();
+        graphs.sort_by_key(|(hash, counts)| (Reverse(counts.sum()), *hash));
+        graphs
+    }
+
+    /// The largest count.
+    pub(crate) fn largest(&self) -> u128 {
+        self.0.values().flat_map(|graph| &graph.seen).map(|(_, count)| *count).max().unwrap_or(0)
+    }
+
+    /// Whether no graph is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The same with each count changed; the first error ends it.
+    pub(crate) fn scaled<E>(&self, scale: impl Fn(u128) -> Result<u128, E>) -> Result<Self, E> {
+        let graph = |(hash, counts): (&u32, &GraphCounts)| {
+            let seen = counts.seen.iter().map(|(block, count)| Ok((*block, scale(*count)?)));
+            let mut seen = seen.collect::<Result<Vec<_>, E>>()?;
+            seen.retain(|(_, count)| *count > 0);
+            Ok((*hash, GraphCounts { seen, unknown: counts.unknown.clone() }))
+        };
+        self.0.iter().map(graph).collect::<Result<_, E>>().map(Self)
+    }
+
+    /// Takes in what else is known of the same function; None beyond 128 bits.
+    pub(crate) fn absorb(&mut self, other: &Self) -> Option<()> {
+        other.0.iter().try_for_each(|(hash, counts)| self.add(*hash, counts.clone()))
+    }
+
+    /// Reads the text of the attribute; an error says what is wrong with it.
+    pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
+        let mut blocks = Self::default();
+        for graph in text.split(|byte| *byte == b';').map(<[u8]>::trim_ascii) {
+            let wrong = |what: &str| format!("`blocks` {what}");
+            let end = memchr::memchr(b':', graph).ok_or_else(|| wrong("has a graph without its hash"))?;
+            let hash = std::str::from_utf8(&graph[..end]).ok().filter(|hash| !hash.starts_with('+'));
+            let hash = hash.and_then(|hash| u32::from_str_radix(hash, 16).ok());
+            let hash = hash.ok_or_else(|| wrong("has a hash that is no number of 32 bits"))?;
+            let mut counts = GraphCounts::default();
+            for item in graph[end + 1..].split(|byte| *byte == b' ').filter(|item| !item.is_empty()) {
+                let pair = memchr::memchr(b'=', item).map(|equal| (&item[..equal], &item[equal + 1..]));
+                let (block, count) = pair.ok_or_else(|| wrong("has a block without a count"))?;
+                let block = integer(block).ok().and_then(|block| u32::try_from(block).ok());
+                let block = block.ok_or_else(|| wrong("has a block whose number is none of 32 bits"))?;
+                match count {
+                    b"?" => counts.unknown.push(block),
+                    count => {
+                        counts.seen.push((block, integer(count).map_err(|fault| wrong(fault.message()))?))
+                    }
+                }
+            }
+            if blocks.0.contains_key(&hash) {
+                return Err(wrong("has a graph twice"));
+            }
+            let counts = counts.tidied().ok_or_else(|| wrong("adds up to more than 128 bits hold"))?;
+            blocks.0.insert(hash, counts);
+        }
+        Ok(blocks)
+    }
+}
+
+impl fmt::Display for Blocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, (hash, counts)) in self.graphs().into_iter().enumerate() {
+            write!(f, "{}{hash:08x}:{counts}", if place > 0 { "; " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for GraphCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seen = self.seen.iter().map(|(block, count)| (*block, Some(*count)));
+        let mut blocks: Vec<(u32, Option<u128>)> =
+            seen.chain(self.unknown.iter().map(|block| (*block, None))).collect();
+        blocks.sort_unstable_by_key(|(block, _)| *block);
+        for (place, (block, count)) in blocks.into_iter().enumerate() {
+            let between = if place > 0 { " " } else { "" };
+            match count {
+                Some(count) => write!(f, "{between}{block}={count}")?,
+                None => write!(f, "{between}{block}=?")?,
+            }
+        }
+        Ok(())
+    }
+}

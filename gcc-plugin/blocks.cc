@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gcc-headers.h"
+
+#include "memmodel.h"
+#include "rtl.h"
+#include "emit-rtl.h"
+#include "cfgrtl.h"
+#include "predict.h"
+
+#include "blocks.h"
+#include "collect.h"
+#include "flow.h"
+
+#include <algorithm>
+
+namespace sediment {
+
+namespace {
+
+// Discriminators from here on name the graph; they stand at its first block.
+const uint32_t names_graph = 1u << 30;
+// As many bits as stand below.
+const uint32_t hash_bits = names_graph - 1;
+
+// The function's blocks in GCC's order; the number of a block is its place in it, from 1.
+std::vector<basic_block>
+blocks_of (function *own)
+{
+  std::vector<basic_block> blocks;
+  basic_block block;
+  FOR_EACH_BB_FN (block, own)
+    blocks.push_back (block);
+  return blocks;
+}
+
+// What ends a block; the same with and without debug information.
+enum class End { fall, jump, branch, table, call, back };
+
+End
+end_of (basic_block block)
+{
+  rtx_insn *last = BB_END (block);
+  while (last != BB_HEAD (block) && (NOTE_P (last) || DEBUG_INSN_P (last)))
+    last = PREV_INSN (last);
+  if (CALL_P (last))
+    return End::call;
+  if (!JUMP_P (last))
+    return End::fall;
+  return returnjump_p (last) ? End::back : any_condjump_p (last) ? End::branch : any_uncondjump_p (last) ? End::jump : End::table;
+}
+
+// FNV-1a over blocks, edges and what ends blocks, folded.
+uint32_t
+hash_of (function *own, const std::vector<basic_block> &blocks)
+{
+  std::map<int, uint32_t> number_of;
+  for (basic_block block : blocks)
+    number_of[block->index] = number_of.size () + 1;
+  uint64_t sum = 0xcbf29ce484222325u;
+  auto add = [&sum] (uint64_t value)
+  {
+    for (int byte = 0; byte < 4; ++byte, value >>= 8)
+      sum = (sum ^ (value & 0xff)) * 0x100000001b3u;
+  };
+  const int flags = EDGE_FALLTHRU | EDGE_ABNORMAL | EDGE_EH;
+  auto add_edges = [&] (basic_block block)
+  {
+    edge successor;
+    edge_iterator at;
+    add (EDGE_COUNT (block->succs));
+    FOR_EACH_EDGE (successor, at, block->succs)
+      {
+	auto found = number_of.find (successor->dest->index);
+	add (found == number_of.end () ? 0 : found->second);
+	add (successor->flags & flags);
+      }
+  };
+  add (blocks.size ());
+  add_edges (ENTRY_BLOCK_PTR_FOR_FN (own));
+  for (basic_block block : blocks)
+    {
+      add (uint64_t (end_of (block)));
+      add_edges (block);
+    }
+  return (sum ^ sum >> 30 ^ sum >> 60) & hash_bits;
+}
+
+#if GCCPLUGIN_VERSION < 13000
+
+void
+mark (basic_block block, uint32_t number)
+{
+  block->discriminator = number;
+}
+
+#else
+
+void
+mark (basic_block block, uint32_t number)
+{
+  rtx_insn *insn;
+  FOR_BB_INSNS (block, insn)
+    if (NONDEBUG_INSN_P (insn) && INSN_HAS_LOCATION (insn))
+      INSN_LOCATION (insn) = location_with_discriminator (INSN_LOCATION (insn), number);
+}
+
+#endif
+
+// The counts of the graph, by the place of a block, from 0; what is unknown counts as such.
+std::vector<Block>
+with_counts (const GraphCounts &counts, const std::vector<basic_block> &blocks)
+{
+  std::map<int, unsigned> place_of;
+  for (basic_block block : blocks)
+    place_of[block->index] = place_of.size ();
+  std::vector<Block> function;
+  for (unsigned place = 0; place < blocks.size (); ++place)
+    {
+      auto counted = counts.blocks.find (place + 1);
+      Block own { counted == counts.blocks.end () ? 0 : counted->second, true, false, {} };
+      edge successor;
+      edge_iterator at;
+      FOR_EACH_EDGE (successor, at, blocks[place]->succs)
+	{
+	  auto found = place_of.find (successor->dest->index);
+	  if (found != place_of.end ())
+	    own.successors.push_back (found->second);
+	  else
+	    own.leaves = true;
+	}
+      function.push_back (own);
+    }
+  for (uint32_t number : counts.unknown)
+    if (number >= 1 && number <= function.size ())
+      function[number - 1].known = false;
+  return function;
+}
+
+// Probabilities of a block's edges; the end of the function gets what the others leave.
+void
+set_probabilities (basic_block block, uint64_t all, const std::vector<uint64_t> &edges)
+{
+  if (EDGE_COUNT (block->succs) < 2)
+    return;
+  uint64_t left = all;
+  for (uint64_t count : edges)
+    left -= std::min (left, count);
+  edge successor;
+  edge_iterator at;
+  size_t place = 0;
+  FOR_EACH_EDGE (successor, at, block->succs)
+    {
+      bool leaves = successor->dest->index == EXIT_BLOCK || place == edges.size ();
+      uint64_t count = std::min (all, leaves ? left : edges[place++]);
+      successor->probability = profile_probability::probability_in_gcov_type (count, all).guessed ();
+    }
+  update_br_prob_note (block);
+}
+
+void
+set_flow (const std::vector<basic_block> &blocks, const Flow &flow)
+{
+  for (size_t place = 0; place < blocks.size (); ++place)
+    {
+      if (flow.blocks[place])
+	set_probabilities (blocks[place], flow.blocks[place], flow.edges[place]);
+      else
+	blocks[place]->count = profile_count::zero ();
+    }
+}
+
+} // namespace
+
+void
+mark_blocks ()
+{
+  std::vector<basic_block> blocks = blocks_of (cfun);
+  uint32_t number = 0;
+  for (basic_block block : blocks)
+    mark (block, ++number);
+  if (!blocks.empty () && blocks.size () < names_graph)
+    mark (blocks[0], names_graph | hash_of (cfun, blocks));
+}
+
+void
+apply_counts (const Counts &counts)
+{
+  cgraph_node *node = cgraph_node::get (current_function_decl);
+  if (!node)
+    return;
+  Identity identity = identity_of (node);
+  std::vector<GraphCounts> graphs = counts.of (identity.name, identity.file);
+  if (graphs.empty () && !identity.file.empty ())
+    // Of a name that stands once in its program, no file is told.
+    graphs = counts.of (identity.name, "");
+  if (graphs.empty ())
+    return;
+  std::vector<basic_block> blocks = blocks_of (cfun);
+  uint32_t hash = hash_of (cfun, blocks);
+  for (const GraphCounts &graph : graphs)
+    {
+      Flow flow;
+      if (graph.hash != hash || !infer_flow (with_counts (graph, blocks), flow))
+	continue;
+      // What never ran is no business of blocks: functions are placed by the linker.
+      if (flow.blocks[0])
+	set_flow (blocks, flow);
+      return;
+    }
+}
+
+} // namespace sediment

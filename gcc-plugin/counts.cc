@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "counts.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace sediment {
+
+namespace {
+
+const char header[] = "sediment-blocks 1\n";
+const size_t header_length = sizeof header - 1;
+
+// A number in front of `rest`, which is moved behind it.
+template <typename Number>
+bool
+number (const char *&rest, const char *end, int base, Number &value)
+{
+  const char *begin = rest;
+  Number sum = 0;
+  for (; rest < end; ++rest)
+    {
+      char c = *rest;
+      unsigned digit = c >= '0' && c <= '9' ? c - '0' : base == 16 && c >= 'a' && c <= 'f' ? c - 'a' + 10 : 99;
+      if (digit >= unsigned (base))
+	break;
+      if (sum > (Number (-1) - digit) / base)
+	return false;
+      sum = sum * base + digit;
+    }
+  value = sum;
+  return rest > begin;
+}
+
+// `HASH\tBLOCK=COUNT BLOCK=? …`
+bool
+read_counts (const char *rest, const char *end, GraphCounts &counts)
+{
+  if (!number (rest, end, 16, counts.hash) || rest == end || *rest++ != '\t')
+    return false;
+  while (rest < end)
+    {
+      uint32_t block;
+      uint64_t count;
+      if (!number (rest, end, 10, block) || rest == end || *rest++ != '=')
+	return false;
+      if (rest < end && *rest == '?')
+	{
+	  ++rest;
+	  counts.unknown.push_back (block);
+	}
+      else if (number (rest, end, 10, count))
+	counts.blocks[block] = count;
+      else
+	return false;
+      if (rest < end && *rest++ != ' ')
+	return false;
+    }
+  return true;
+}
+
+} // namespace
+
+bool
+Counts::open (const std::string &path, std::string &why)
+{
+  int file = ::open (path.c_str (), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat found;
+  if (file < 0 || fstat (file, &found))
+    {
+      why = strerror (errno);
+      if (file >= 0)
+	close (file);
+      return false;
+    }
+  void *mapped = MAP_FAILED;
+  if (S_ISREG (found.st_mode) && size_t (found.st_size) >= header_length)
+    mapped = mmap (nullptr, found.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+  close (file);
+  const char *begin = static_cast<const char *> (mapped);
+  if (mapped == MAP_FAILED || memcmp (begin, header, header_length))
+    {
+      if (mapped != MAP_FAILED)
+	munmap (mapped, found.st_size);
+      why = "it is no file of counts of blocks, or of another version";
+      return false;
+    }
+  begin_ = begin + header_length;
+  end_ = begin + found.st_size;
+  return true;
+}
+
+std::vector<GraphCounts>
+Counts::of (const std::string &name, const std::string &file) const
+{
+  std::string key = name + '\t' + file + '\t';
+  auto line_end = [this] (const char *at)
+  {
+    const void *found = at < end_ ? memchr (at, '\n', end_ - at) : nullptr;
+    return found ? static_cast<const char *> (found) : end_;
+  };
+  auto compare = [&] (const char *line, const char *end)
+  {
+    size_t length = end - line;
+    int order = memcmp (line, key.data (), length < key.size () ? length : key.size ());
+    return order || length >= key.size () ? order : -1;
+  };
+  // The first line that is not before the key.
+  const char *low = begin_, *high = end_;
+  while (low < high)
+    {
+      const char *middle = low + (high - low) / 2;
+      while (middle > low && middle[-1] != '\n')
+	--middle;
+      const char *end = line_end (middle);
+      if (compare (middle, end) < 0)
+	low = end < end_ ? end + 1 : end_;
+      else
+	high = middle;
+    }
+  std::vector<GraphCounts> all;
+  for (const char *line = low; line < end_;)
+    {
+      const char *end = line_end (line);
+      if (compare (line, end) != 0)
+	break;
+      GraphCounts counts;
+      if (read_counts (line + key.size (), end, counts))
+	all.push_back (counts);
+      line = end < end_ ? end + 1 : end_;
+    }
+  return all;
+}
+
+} // namespace sediment

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "flow.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace sediment {
+
+namespace {
+
+// Costs of one execution that was counted and is not in the flow, or the other way about.
+const int64_t less = 20, less_of_first = 10, more = 10, more_of_first = 40, more_of_zero = 11;
+// Of two ways without counts, the one with fewer edges.
+const int64_t per_edge = 1;
+const uint64_t unlimited = std::numeric_limits<uint64_t>::max () / 4;
+// Beyond these the time to find it would be felt.
+const size_t most_blocks = 4000;
+const size_t most_rounds = 20000;
+// A sum of these and of costs stays far from the ends of their types.
+const uint64_t largest_count = uint64_t (1) << 48;
+
+struct Arc
+{
+  unsigned to;
+  unsigned back;
+  uint64_t capacity;
+  int64_t cost;
+};
+
+// Minimum-cost maximum flow by shortest augmenting paths (Busacker and Gowen), found by label correction.
+class Network
+{
+public:
+  explicit Network (size_t nodes) : arcs_ (nodes) {}
+
+  size_t add (unsigned from, unsigned to, uint64_t capacity, int64_t cost)
+  {
+    arcs_[from].push_back ({ to, unsigned (arcs_[to].size ()), capacity, cost });
+    arcs_[to].push_back ({ from, unsigned (arcs_[from].size () - 1), 0, -cost });
+    return arcs_[from].size () - 1;
+  }
+
+  // What flows through an arc: the capacity of the one against it.
+  uint64_t through (unsigned from, size_t arc) const
+  {
+    const Arc &own = arcs_[from][arc];
+    return arcs_[own.to][own.back].capacity;
+  }
+
+  bool run (unsigned source, unsigned sink)
+  {
+    for (size_t round = 0; round < most_rounds; ++round)
+      {
+	if (!find_path (source, sink))
+	  return true;
+	uint64_t amount = unlimited;
+	for (unsigned node = sink; node != source; node = came_from_[node])
+	  amount = std::min (amount, arcs_[came_from_[node]][came_by_[node]].capacity);
+	for (unsigned node = sink; node != source; node = came_from_[node])
+	  {
+	    Arc &arc = arcs_[came_from_[node]][came_by_[node]];
+	    arc.capacity -= amount;
+	    arcs_[node][arc.back].capacity += amount;
+	  }
+      }
+    return false;
+  }
+
+private:
+  bool find_path (unsigned source, unsigned sink)
+  {
+    const int64_t far = std::numeric_limits<int64_t>::max ();
+    distance_.assign (arcs_.size (), far);
+    came_from_.assign (arcs_.size (), 0);
+    came_by_.assign (arcs_.size (), 0);
+    std::vector<char> waits (arcs_.size (), 0);
+    std::vector<unsigned> queue { source };
+    distance_[source] = 0;
+    for (size_t next = 0; next < queue.size (); ++next)
+      {
+	unsigned from = queue[next];
+	waits[from] = 0;
+	for (size_t at = 0; at < arcs_[from].size (); ++at)
+	  {
+	    const Arc &arc = arcs_[from][at];
+	    if (!arc.capacity || distance_[from] + arc.cost >= distance_[arc.to])
+	      continue;
+	    distance_[arc.to] = distance_[from] + arc.cost;
+	    came_from_[arc.to] = from;
+	    came_by_[arc.to] = at;
+	    if (!waits[arc.to])
+	      {
+		waits[arc.to] = 1;
+		queue.push_back (arc.to);
+	      }
+	  }
+      }
+    return distance_[sink] != far;
+  }
+
+  std::vector<std::vector<Arc>> arcs_;
+  std::vector<int64_t> distance_;
+  std::vector<unsigned> came_from_;
+  std::vector<size_t> came_by_;
+};
+
+} // namespace
+
+// Each block is two nodes, in and out. A count is a flow that is there from the start: what it brings to `out` comes from the source,
+// what it takes from `in` goes to the sink; undoing it costs `less`, adding to it `more`.
+bool
+infer_flow (const std::vector<Block> &function, Flow &flow)
+{
+  size_t count = function.size ();
+  if (!count || count > most_blocks)
+    return false;
+  unsigned source = 2 * count, sink = source + 1;
+  Network network (2 * count + 2);
+  auto in = [] (size_t block) { return unsigned (2 * block); };
+  auto out = [] (size_t block) { return unsigned (2 * block + 1); };
+  std::vector<size_t> added (count), undone (count);
+  std::vector<std::vector<size_t>> edges (count);
+  for (size_t block = 0; block < count; ++block)
+    {
+      const Block &own = function[block];
+      uint64_t known = own.known ? std::min (own.count, largest_count) : 0;
+      int64_t dearer = !own.known ? 0 : !known ? more_of_zero : block ? more : more_of_first;
+      added[block] = network.add (in (block), out (block), unlimited, dearer);
+      undone[block] = network.add (out (block), in (block), known, block ? less : less_of_first);
+      if (known)
+	{
+	  network.add (source, out (block), known, 0);
+	  network.add (in (block), sink, known, 0);
+	}
+      for (unsigned successor : own.successors)
+	edges[block].push_back (network.add (out (block), in (successor), unlimited, per_edge));
+      if (own.leaves || own.successors.empty ())
+	network.add (out (block), in (0), unlimited, 0);
+    }
+  if (!network.run (source, sink))
+    return false;
+  flow.blocks.resize (count);
+  flow.edges.assign (count, {});
+  for (size_t block = 0; block < count; ++block)
+    {
+      uint64_t known = function[block].known ? std::min (function[block].count, largest_count) : 0;
+      flow.blocks[block] = known + network.through (in (block), added[block])
+			   - network.through (out (block), undone[block]);
+      for (size_t edge : edges[block])
+	flow.edges[block].push_back (network.through (out (block), edge));
+    }
+  return true;
+}
+
+} // namespace sediment
