@@ -22,11 +22,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-const NODES: [&str; 12] =
-    ["label", "name", "dso", "file", "size", "samples", "first", "static", "heat", "alias", "taken", "entry"];
+const NODES: [&str; 13] = [
+    "label", "name", "dso", "file", "size", "samples", "first", "static", "heat", "alias", "taken", "entry",
+    "blocks",
+];
 const EDGES: [&str; 5] = ["label", "count", "near", "static", "kind"];
 const CLUSTERS: [&str; 3] = ["label", "build_id", "package"];
-const GRAPH: [&str; 6] = ["sediment", "source", "unit", "total", "arch", "inputs"];
+const GRAPH: [&str; 8] =
+    ["sediment", "source", "unit", "total", "arch", "inputs", "blocks_unit", "blocks_total"];
 
 /// A value, and whether it is HTML.
 type Value = (Vec<u8>, bool);

@@ -225,6 +225,8 @@ impl Writer {
             "file=\"a.c\"",
             "dso=\"lib.so\"",
             "size=-1",
+            "blocks=\"8f3a90c1:1=2 2=? 7=8; 1:1=1\"",
+            "blocks=\"1f:3=18 3=2\"",
         ]);
         self.put(attribute);
     }
