@@ -37,9 +37,18 @@ fn other_means_can_be_chosen() {
     let recorded = record("valgrind");
     assert_eq!((code(&recorded), recorded.stdout.ends_with(b"the end\n")), (7, true), "{}", err(&recorded));
     assert_eq!(calls(&shop.profile(), "work", "f17"), 20_000, "valgrind counts every call");
-    let recorded = record("perf-stacks");
-    assert_eq!((code(&recorded), recorded.stdout.ends_with(b"the end\n")), (7, true), "{}", err(&recorded));
-    assert!(calls(&shop.profile(), "main", "work") > 0);
+    // A run of some milliseconds may have few samples where much else runs.
+    let samples = || {
+        let recorded = record("perf-stacks");
+        assert_eq!(
+            (code(&recorded), recorded.stdout.ends_with(b"the end\n")),
+            (7, true),
+            "{}",
+            err(&recorded)
+        );
+        calls(&shop.profile(), "main", "work")
+    };
+    assert!((0..5).any(|_| samples() > 0));
     let doctor = sediment().arg("doctor").output().unwrap();
     let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
     assert!(said.contains("breakpoints: works"), "{said}");
