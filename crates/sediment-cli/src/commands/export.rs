@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     if text.lines().nth(1).is_none() {
         return Err(Error::failed("the profile has no counts of blocks")
             .with_input(files::display(&arguments.profile))
-            .with_hint("compile with sediment's plugin for GCC (-fplugin-arg-sediment-blocks), record with valgrind --tool=callgrind --dump-instr=yes, and import with that program: docs/blocks.md"));
+            .with_hint("compile with sediment's plugin for GCC (-fplugin-arg-sediment-blocks), record with valgrind --tool=callgrind --dump-instr=yes, and import with --blocks and that program: docs/blocks.md"));
     }
     files::write(&arguments.output, text.as_bytes(), ui)
 }

@@ -46,6 +46,9 @@ pub(crate) struct Arguments {
     /// Which end of a call stack stands first, for text that does not say it
     #[arg(long, value_name = "FIRST", value_parser = ["caller-first", "callee-first"])]
     stacks: Option<String>,
+    /// Count the blocks of functions, too, of a program that numbers them (docs/blocks.md)
+    #[arg(long)]
+    blocks: bool,
     /// Use a program's symbols although its build-id is not the recorded one
     #[arg(long)]
     ignore_build_id: bool,
@@ -111,6 +114,7 @@ impl Arguments {
             (self.symfs.is_some(), "--symfs"),
             (self.format.is_some(), "--format"),
             (self.stacks.is_some(), "--stacks"),
+            (self.blocks, "--blocks"),
             (self.ignore_build_id, "--ignore-build-id"),
         ];
         if let Some((_, option)) = others.iter().find(|(given, _)| *given) {
@@ -130,6 +134,7 @@ impl Arguments {
         Settings {
             format: self.format.clone(),
             program: self.binary.first().map(|path| path.to_string_lossy().into_owned()),
+            executions: self.blocks,
             stacks: self.stacks.as_deref().map(|first| match first {
                 "caller-first" => StackOrder::CallerFirst,
                 _ => StackOrder::CalleeFirst,

@@ -126,7 +126,7 @@ fn recorded(gcc: &Compiler, folder: &TempDir, source: &str) -> String {
         .args(["--tool=callgrind", "--dump-instr=yes", "--callgrind-out-file=recorded", "./train"])
         .output();
     assert!(valgrind.unwrap().status.code().is_some());
-    done(&sediment(folder.path(), &["import", "recorded", "--binary", "train", "-o", "p.gv"]));
+    done(&sediment(folder.path(), &["import", "--blocks", "recorded", "--binary", "train", "-o", "p.gv"]));
     has(&read(folder, "p.gv"), &["sediment=3", "blocks_unit=executions, blocks_total="]);
     done(&sediment(folder.path(), &["export", "p.gv", "-o", "blocks"]));
     read(folder, "blocks")

@@ -51,6 +51,8 @@ pub struct Settings {
     /// Whether this is one of several parts of a recording. A part may hold nothing, where a recording may not: the file of a
     /// thread that did nothing, say.
     pub part: bool,
+    /// Whether executions of instructions are kept, where the file counts them: [`Recording::executed`]. It takes time and memory.
+    pub executions: bool,
 }
 
 /// Which end of a call stack stands first.

@@ -64,6 +64,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let bytes = &*input::whole(input)?;
     let mut parser = Parser::new(bytes);
     parser.may_be_empty = settings.part;
+    parser.keeps_executions = settings.executions;
     while parser.at < bytes.len() {
         parser.line += 1;
         parser.read_line()?;
@@ -111,6 +112,7 @@ struct Parser<'a> {
     callee: Callee,
     /// The file that `jfi=` named for the next jump.
     jump_file: Option<u32>,
+    keeps_executions: bool,
     /// Where positions are instructions, and costs say how often they ran.
     instructions: Option<Instructions>,
 }
@@ -143,6 +145,7 @@ impl<'a> Parser<'a> {
             function: None,
             callee: Callee::default(),
             jump_file: None,
+            keeps_executions: false,
             instructions: None,
         }
     }
@@ -396,7 +399,9 @@ impl<'a> Parser<'a> {
     fn positions(&mut self, names: &[u8]) {
         let words = names.split(|b| *b == b' ').filter(|word| !word.is_empty());
         self.position_columns = words.count().max(1);
-        self.instructions = self.instructions.take().or_else(|| Instructions::of(names));
+        if self.keeps_executions {
+            self.instructions = self.instructions.take().or_else(|| Instructions::of(names));
+        }
     }
 
     fn begin_part(&mut self) {
