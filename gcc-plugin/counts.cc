@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "counts.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,6 +65,7 @@ read_counts (const char *rest, const char *end, GraphCounts &counts)
 
 } // namespace
 
+// It is read, not mapped: a file that is cut short while it is in use would end the compiler.
 bool
 Counts::open (const std::string &path, std::string &why)
 {
@@ -77,21 +78,22 @@ Counts::open (const std::string &path, std::string &why)
 	close (file);
       return false;
     }
-  void *mapped = MAP_FAILED;
-  if (S_ISREG (found.st_mode) && size_t (found.st_size) >= header_length)
-    mapped = mmap (nullptr, found.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+  if (S_ISREG (found.st_mode))
+    text_.resize (found.st_size);
+  size_t length = 0;
+  ssize_t more = 1;
+  while (length < text_.size () && more > 0)
+    if ((more = read (file, &text_[length], text_.size () - length)) > 0)
+      length += more;
+  if (more < 0)
+    why = strerror (errno);
   close (file);
-  const char *begin = static_cast<const char *> (mapped);
-  if (mapped == MAP_FAILED || memcmp (begin, header, header_length))
-    {
-      if (mapped != MAP_FAILED)
-	munmap (mapped, found.st_size);
-      why = "it is no file of counts of blocks, or of another version";
-      return false;
-    }
-  begin_ = begin + header_length;
-  end_ = begin + found.st_size;
-  return true;
+  text_.resize (length);
+  if (more >= 0 && text_.compare (0, header_length, header))
+    why = "it is no file of counts of blocks, or of another version";
+  begin_ = text_.data () + std::min (length, header_length);
+  end_ = text_.data () + length;
+  return why.empty ();
 }
 
 std::vector<GraphCounts>

@@ -23,12 +23,13 @@ struct GraphCounts
 class Counts
 {
 public:
-  // Maps the file. False: `why` says what is wrong.
+  // Reads the file. False: `why` says what is wrong.
   bool open (const std::string &path, std::string &why);
   // What is known of a function; of a local one by the file of its unit. A line that cannot be read is none.
   std::vector<GraphCounts> of (const std::string &name, const std::string &file) const;
 
 private:
+  std::string text_;
   const char *begin_ = nullptr;
   const char *end_ = nullptr;
 };

@@ -13,9 +13,8 @@ const int64_t less = 20, less_of_first = 10, more = 10, more_of_first = 40, more
 // Of two ways without counts, the one with fewer edges.
 const int64_t per_edge = 1;
 const uint64_t unlimited = std::numeric_limits<uint64_t>::max () / 4;
-// Beyond these the time to find it would be felt.
-const size_t most_blocks = 4000;
-const size_t most_rounds = 20000;
+// So many looks at arcs take half a second or so, whatever the counts are; the work in a usual function is a small part of that.
+const size_t most_looks = size_t (1) << 26;
 // A sum of these and of costs stays far from the ends of their types.
 const uint64_t largest_count = uint64_t (1) << 48;
 
@@ -49,10 +48,8 @@ public:
 
   bool run (unsigned source, unsigned sink)
   {
-    for (size_t round = 0; round < most_rounds; ++round)
+    while (find_path (source, sink))
       {
-	if (!find_path (source, sink))
-	  return true;
 	uint64_t amount = unlimited;
 	for (unsigned node = sink; node != source; node = came_from_[node])
 	  amount = std::min (amount, arcs_[came_from_[node]][came_by_[node]].capacity);
@@ -63,7 +60,7 @@ public:
 	    arcs_[node][arc.back].capacity += amount;
 	  }
       }
-    return false;
+    return looks_ < most_looks;
   }
 
 private:
@@ -73,13 +70,15 @@ private:
     distance_.assign (arcs_.size (), far);
     came_from_.assign (arcs_.size (), 0);
     came_by_.assign (arcs_.size (), 0);
+    looks_ += arcs_.size ();
     std::vector<char> waits (arcs_.size (), 0);
     std::vector<unsigned> queue { source };
     distance_[source] = 0;
-    for (size_t next = 0; next < queue.size (); ++next)
+    for (size_t next = 0; next < queue.size () && looks_ < most_looks; ++next)
       {
 	unsigned from = queue[next];
 	waits[from] = 0;
+	looks_ += arcs_[from].size ();
 	for (size_t at = 0; at < arcs_[from].size (); ++at)
 	  {
 	    const Arc &arc = arcs_[from][at];
@@ -95,13 +94,14 @@ private:
 	      }
 	  }
       }
-    return distance_[sink] != far;
+    return looks_ < most_looks && distance_[sink] != far;
   }
 
   std::vector<std::vector<Arc>> arcs_;
   std::vector<int64_t> distance_;
   std::vector<unsigned> came_from_;
   std::vector<size_t> came_by_;
+  size_t looks_ = 0;
 };
 
 } // namespace
@@ -112,7 +112,7 @@ bool
 infer_flow (const std::vector<Block> &function, Flow &flow)
 {
   size_t count = function.size ();
-  if (!count || count > most_blocks)
+  if (!count)
     return false;
   unsigned source = 2 * count, sink = source + 1;
   Network network (2 * count + 2);

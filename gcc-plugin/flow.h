@@ -26,7 +26,7 @@ struct Flow
   std::vector<std::vector<uint64_t>> edges;
 };
 
-// The flow that is nearest to the counts: what enters a block leaves it, and block 0 is entered from outside. Costs are those of He, Mestre, Pupyrev, Wang and Yu, "Profile inference revisited" (POPL 2022). False: the function is too large.
+// The flow that is nearest to the counts: what enters a block leaves it, and block 0 is entered from outside. Costs are those of He, Mestre, Pupyrev, Wang and Yu, "Profile inference revisited" (POPL 2022). False: it takes too long to find.
 bool infer_flow (const std::vector<Block> &function, Flow &flow);
 
 } // namespace sediment

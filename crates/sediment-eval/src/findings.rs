@@ -24,7 +24,7 @@ pub struct Analysis {
     pub confidence: f64,
     /// Workload by workload, in the order of the experiment.
     pub workloads: Vec<WorkloadAnalysis>,
-    /// What a reader must know before the figures, each a sentence without a full stop.
+    /// Warnings to be read before the figures, each a sentence without a full stop.
     pub warnings: Vec<String>,
 }
 

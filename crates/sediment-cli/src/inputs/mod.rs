@@ -60,7 +60,7 @@ pub(crate) fn say_what_is_demangled<'a>(names: impl Iterator<Item = &'a str>, ui
     }
 }
 
-/// What a profile cannot tell, and whose program it is of, a line each.
+/// Gaps in what a profile tells, and the interpreter that it is mostly of; a line each.
 pub(crate) fn what_it_cannot_tell(profile: &sediment::profile::Profile) -> Vec<String> {
     use sediment::profile::knowledge::{interpreter, not_known};
     let several = profile.source.len() > 1;

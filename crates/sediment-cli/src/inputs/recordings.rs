@@ -69,7 +69,7 @@ impl Inputs {
         Ok((recording, resolved))
     }
 
-    /// Whether the format of any of them tells in which order things ran.
+    /// True if the format of any of them tells in which order things ran.
     pub(crate) fn any_knows_the_order(&self, settings: &Settings) -> Result<bool> {
         for (path, source) in &self.0 {
             let reader =

@@ -102,7 +102,7 @@ fn stripped(gcc: &Compiler, folder: &TempDir, source: &str, more: &[&str]) -> Ve
     std::fs::read(folder.path().join("object.o")).unwrap()
 }
 
-/// What a program says and how it ends.
+/// Output and exit code of a program.
 fn ran(folder: &TempDir, program: &str, arguments: &[&str]) -> (Vec<u8>, Option<i32>) {
     let output = Command::new(folder.path().join(program)).args(arguments).output().unwrap();
     (output.stdout, output.status.code())

@@ -45,13 +45,13 @@ const STRANGERS: &[(&str, &[&str], &str)] = &[
     ("order/score", NAMES, "scores know ids and integers, no names"),
 ];
 
-/// What tells functions by name.
+/// Types that tell functions by name.
 const NAMES: &[&str] = &["FunctionTable", "FunctionKey", "BuiltGraph"];
 
 /// The library, which works on values: only these rooms may start processes or touch files.
 const MAY_TOUCH_THE_WORLD: &[&str] = &["record"];
 
-/// What experiments take from the library: they know no layout and no profile.
+/// Rooms of the library that experiments use: they know no layout and no profile.
 const KNOWN_TO_EXPERIMENTS: &[&str] = &["error", "escape", "random", "report"];
 
 /// Files in `commands` that are no command of their own: the original's commands, which are names of the program.

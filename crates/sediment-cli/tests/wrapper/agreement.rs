@@ -47,7 +47,7 @@ fn older() -> String {
     turns.chain(["all_b\nall_a\nmain\n".to_owned()]).collect()
 }
 
-/// What a profile may know.
+/// Contents that a profile may have.
 const PROFILES: &[(&str, &[&str])] = &[
     ("recording", &[RECORDED]),
     ("recording_and_compilers_graph", &[RECORDED, ESTIMATED]),

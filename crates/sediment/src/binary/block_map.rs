@@ -10,14 +10,16 @@ use super::source_lines::dwarf_of_file;
 use crate::error::{Error, Result};
 
 /// Discriminators from here on are hashes of graphs.
-const NAMES_GRAPH: u64 = 1 << 30;
+const NAMES_GRAPH: u32 = 1 << 30;
+/// Stands for the discriminator behind the end of a sequence; none is as large.
+const END: u32 = u32::MAX;
 
 /// Code from one address to the next row's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
     address: u64,
-    /// None behind the end of a sequence.
-    discriminator: Option<u64>,
+    /// [`END`] behind the end of a sequence.
+    discriminator: u32,
 }
 
 /// Blocks by address.
@@ -37,17 +39,23 @@ impl BlockMap {
         while let Some(header) = units.next().map_err(damaged)? {
             let unit = dwarf.unit(header).map_err(damaged)?;
             let Some(program) = unit.line_program.clone() else { continue };
+            let begin = rows.len();
             let mut lines = program.rows();
             while let Some((_, row)) = lines.next_row().map_err(damaged)? {
-                let discriminator = (!row.end_sequence()).then(|| row.discriminator());
+                let told = u32::try_from(row.discriminator()).map_or(END - 1, |told| told.min(END - 1));
+                let discriminator = if row.end_sequence() { END } else { told };
                 rows.push(Row { address: row.address(), discriminator });
             }
+            // Other units' discriminators are no blocks, and a program has many rows.
+            if !rows[begin..].iter().any(|row| hash(row.discriminator).is_some()) {
+                rows.truncate(begin);
+            }
         }
-        if !rows.iter().any(|row| row.discriminator >= Some(NAMES_GRAPH)) {
+        if rows.is_empty() {
             return Ok(None);
         }
         // Of several rows of one address the last counts; the end of what lies before it is none.
-        rows.sort_by_key(|row| (row.address, row.discriminator.is_some()));
+        rows.sort_by_key(|row| (row.address, row.discriminator != END));
         let mut kept: Vec<Row> = Vec::with_capacity(rows.len());
         for row in rows {
             match kept.last_mut().filter(|last| last.address == row.address) {
@@ -67,13 +75,12 @@ impl BlockMap {
     /// The hash of the graph of the function whose code begins at `start` and ends before `end`.
     #[must_use]
     pub fn graph(&self, start: u64, end: u64) -> Option<u32> {
-        let hashes = self.rows(start, end).iter().filter_map(|row| row.discriminator);
-        hashes.filter_map(|hash| u32::try_from(hash.checked_sub(NAMES_GRAPH)?).ok()).next()
+        self.rows(start, end).iter().find_map(|row| hash(row.discriminator))
     }
 
     /// The numbers of the blocks that have code between the two, as far as rows tell.
     pub fn blocks(&self, start: u64, end: u64) -> impl Iterator<Item = u32> {
-        self.rows(start, end).iter().filter_map(|row| number(row.discriminator?))
+        self.rows(start, end).iter().filter_map(|row| number(row.discriminator))
     }
 
     /// The number of the block that the code at an address is of. What stands in front of a function's first numbered row is its
@@ -81,18 +88,23 @@ impl BlockMap {
     #[must_use]
     pub fn block_at(&self, address: u64, is_cold_part: bool) -> Option<u32> {
         let next = self.0.partition_point(|row| row.address <= address);
-        match self.0[next.checked_sub(1)?].discriminator? {
+        match self.0[next.checked_sub(1)?].discriminator {
             0 => (!is_cold_part).then_some(1),
             discriminator => number(discriminator),
         }
     }
 }
 
+/// The hash of a graph that a discriminator names.
+fn hash(discriminator: u32) -> Option<u32> {
+    discriminator.checked_sub(NAMES_GRAPH).filter(|hash| *hash < NAMES_GRAPH)
+}
+
 /// The block of a discriminator.
-fn number(discriminator: u64) -> Option<u32> {
+fn number(discriminator: u32) -> Option<u32> {
     match discriminator {
         0 => None,
-        NAMES_GRAPH.. => Some(1),
-        number => u32::try_from(number).ok(),
+        1..NAMES_GRAPH => Some(discriminator),
+        _ => hash(discriminator).map(|_| 1),
     }
 }

@@ -38,18 +38,23 @@ impl GraphCounts {
 
     /// Brings what was added to its form: ascending, each number once, counts added up. None beyond 128 bits.
     fn tidied(mut self) -> Option<Self> {
+        self.seen.retain(|(_, count)| *count > 0);
         self.seen.sort_unstable();
-        let mut seen: Vec<(u32, u128)> = Vec::new();
-        for (block, count) in self.seen.into_iter().filter(|(_, count)| *count > 0) {
-            match seen.last_mut() {
-                Some((last, sum)) if *last == block => *sum = sum.checked_add(count)?,
-                _ => seen.push((block, count)),
+        let mut fits = true;
+        self.seen.dedup_by(|next, sum| {
+            let same = next.0 == sum.0;
+            if same {
+                let added = sum.1.checked_add(next.1);
+                fits &= added.is_some();
+                sum.1 = added.unwrap_or(u128::MAX);
             }
-        }
+            same
+        });
+        let seen = &self.seen;
         self.unknown.sort_unstable();
         self.unknown.dedup();
         self.unknown.retain(|block| seen.binary_search_by_key(block, |(seen, _)| *seen).is_err());
-        Some(Self { seen, ..self })
+        fits.then_some(self)
     }
 }
 
@@ -116,6 +121,7 @@ impl Blocks {
             let hash = hash.and_then(|hash| u32::from_str_radix(hash, 16).ok());
             let hash = hash.ok_or_else(|| wrong("has a hash that is no number of 32 bits"))?;
             let mut counts = GraphCounts::default();
+            counts.seen.reserve_exact(memchr::memchr_iter(b'=', &graph[end..]).count());
             for item in graph[end + 1..].split(|byte| *byte == b' ').filter(|item| !item.is_empty()) {
                 let pair = memchr::memchr(b'=', item).map(|equal| (&item[..equal], &item[equal + 1..]));
                 let (block, count) = pair.ok_or_else(|| wrong("has a block without a count"))?;

@@ -267,7 +267,7 @@ pub struct Executed {
     /// Its address as the DSO was loaded, at a bias that the recording does not tell.
     pub address: u64,
     /// How often it ran.
-    pub count: u128,
+    pub count: u64,
 }
 
 /// What one profiler saw.

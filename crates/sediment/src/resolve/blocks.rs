@@ -42,9 +42,13 @@ pub(super) fn add(
         let mut counts: BTreeMap<u64, u128> = BTreeMap::new();
         for executed in executed {
             let sum = counts.entry(executed.address.wrapping_sub(bias)).or_default();
-            *sum = sum.saturating_add(executed.count);
+            *sum = sum.saturating_add(u128::from(executed.count));
         }
         for (key, counted) in counted(view, label, &map, counts.into_iter()) {
+            if counted.is_sparse() {
+                losses.add(Reason::SparseBlocks, 0, &key.name);
+                continue;
+            }
             let Some((hash, graph)) = counted.graph() else { continue };
             let Some(function) = profile.find(&key) else { continue };
             profile.blocks_total = profile.blocks_total.saturating_add(graph.sum().unwrap_or(u128::MAX));
@@ -92,9 +96,19 @@ struct Counted {
 }
 
 impl Counted {
+    /// The largest number of a block.
+    fn last(&self) -> Option<u32> {
+        self.counts.keys().chain(&self.told).max().copied()
+    }
+
+    /// True if the numbers of blocks are so far apart that no compiler wrote them: most blocks have a line.
+    fn is_sparse(&self) -> bool {
+        self.last() > u32::try_from(1000 + 16 * (self.told.len() + self.counts.len())).ok()
+    }
+
     /// The hash of its graph and its counts; None where it did not run, or its graph is not known. What no row tells of cannot be known.
     fn graph(self) -> Option<(u32, GraphCounts)> {
-        let last = *self.counts.keys().chain(&self.told).max()?;
+        let last = self.last()?;
         let is_unknown = |block: &u32| !self.told.contains(block) && !self.counts.contains_key(block);
         let unknown = (1..=last).filter(is_unknown).collect();
         let graph = GraphCounts { seen: self.counts.iter().map(|(b, c)| (*b, *c)).collect(), unknown };

@@ -125,7 +125,7 @@ fn read_recipe(path: &Path) -> Result<String> {
         .map_err(|_| Error::failed("this is no text in UTF-8").with_input(files::display(path)))
 }
 
-/// What a package is to be built by, as files to put into it.
+/// Profiles and settings of a package, as files to put into it.
 struct Inputs {
     additions: Vec<Addition>,
     settings: Settings,

@@ -73,7 +73,7 @@ impl Places {
     pub(super) fn add_executed(&self, instructions: Instructions, recording: &mut Recording) {
         let places = instructions.0.into_iter().filter_map(|(function, address, count)| {
             let function = self.0[function as usize].ok()?;
-            Some(Executed { function, address, count: u128::from(count) })
+            Some(Executed { function, address, count })
         });
         recording.add_executed(places);
     }
