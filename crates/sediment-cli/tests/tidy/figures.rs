@@ -12,6 +12,8 @@ const UNITS: [&str; 13] = ["MB/s", "GB/s", "KiB", "MiB", "GiB", "kB", "MB", "GB"
 struct Figure<'a> {
     number: String,
     unit: Option<&'a str>,
+    /// A sign before it: then a change in per cent may stand for a ratio of the same line.
+    sign: Option<char>,
 }
 
 impl Figure<'_> {
@@ -22,8 +24,22 @@ impl Figure<'_> {
 
     /// Looks it up among the figures of a proof. In tables the unit may stand in the heading of the column.
     fn stands_in(&self, proven: &BTreeSet<Figure>) -> bool {
-        let has = |unit| proven.contains(&Figure { number: self.number.clone(), unit });
+        let has = |unit| proven.iter().any(|figure| figure.number == self.number && figure.unit == unit);
         has(self.unit) || has(None)
+    }
+
+    /// A signed change in per cent (`-70 %`) that follows from a ratio (`0.301`), rounded as it is written.
+    fn follows_from(&self, ratio: &Figure) -> bool {
+        let (Ok(change), Ok(value)) = (self.number.parse::<f64>(), ratio.number.parse::<f64>()) else {
+            return false;
+        };
+        let decimals = self.number.split_once('.').map_or(0, |(_, digits)| digits.len() as i32);
+        let signed = if self.sign == Some('+') { change } else { -change };
+        let is_ratio = ratio.unit.is_none() && ratio.number.contains('.');
+        self.unit == Some("%")
+            && self.sign.is_some()
+            && is_ratio
+            && ((value - 1.0) * 100.0 - signed).abs() <= 0.5 * 10_f64.powi(-decimals) + 1e-9
     }
 }
 
@@ -64,7 +80,8 @@ fn figures(text: &str) -> Vec<Figure<'_>> {
         if is_name || goes_on {
             end += behind.find(|c: char| !(c.is_alphanumeric() || "-_.".contains(c))).unwrap_or(behind.len());
         } else {
-            found.push(Figure { number: tail[..end].replace(',', ""), unit });
+            let sign = before.chars().next_back().filter(|c| "+-−".contains(*c));
+            found.push(Figure { number: tail[..end].replace(',', ""), unit, sign });
         }
         rest = &tail[end..];
     }
@@ -97,8 +114,12 @@ fn unproven<'a>(line: &'a str, proofs: &BTreeMap<String, String>) -> Vec<(Figure
     for (quoted, next) in parts {
         let beside: Vec<&str> = last.into_iter().chain(next).collect();
         if !beside.is_empty() {
+            let stands =
+                |figure: &Figure| beside.iter().any(|name| figure.stands_in(&proven(&proofs[*name])));
+            let ratios: Vec<Figure> = quoted.iter().filter(|figure| stands(figure)).cloned().collect();
             let missing = quoted.into_iter().filter(|figure| {
-                figure.is_quoted() && !beside.iter().any(|name| figure.stands_in(&proven(&proofs[*name])))
+                let derived = || ratios.iter().any(|ratio| figure.follows_from(ratio));
+                figure.is_quoted() && !stands(figure) && !derived()
             });
             found.extend(missing.map(|figure| (figure, beside.join(" and "))));
         }
@@ -152,6 +173,10 @@ fn wrong_figures_are_found() {
         ("0.301 ([one](proofs/one.md)), 7.25 ([two](proofs/two.md))", &[]),
         ("7.24 ([one](proofs/one.md)), 7.25, 11.5 ([two](proofs/two.md)), 0.301", &["7.24", "0.301"]),
         ("x86-64 of 2025-12-01, 4 of 12 ([one](proofs/one.md))", &[]),
+        ("-70 % (0.301), -69.9 % ([one](proofs/one.md))", &[]),
+        ("-70 % without its ratio ([one](proofs/one.md))", &["70"]),
+        ("-71 % (0.301), +70 %, -69.8 %, 70 % ([one](proofs/one.md))", &["71", "70", "69.8", "70"]),
+        ("-50 % (0.500; [one](proofs/one.md))", &["50", "0.500"]),
         ("0.999 without a proof", &[]),
     ];
     for (line, expected) in cases {
