@@ -33,13 +33,13 @@ pub(crate) const REGRESSION: u8 = 3;
 pub(crate) const INCONCLUSIVE: u8 = 4;
 
 /// A command ran, but a floor that the caller set was not reached.
-pub(crate) const BELOW_FLOOR: u8 = 5;
+pub(crate) const BELOW_THRESHOLD: u8 = 5;
 
 /// The exit code for a failure.
 pub(crate) fn code(kind: ErrorKind) -> ExitCode {
     ExitCode::from(match kind {
         ErrorKind::Usage => 2,
-        ErrorKind::BelowFloor => BELOW_FLOOR,
+        ErrorKind::BelowThreshold => BELOW_THRESHOLD,
         ErrorKind::Unsupported => 6,
         _ => 1,
     })

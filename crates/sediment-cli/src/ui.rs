@@ -68,11 +68,11 @@ impl Ui {
     }
 
     /// Says what a step left out, a line for each reason.
-    pub(crate) fn losses(&self, step: &str, losses: &Skipped) {
-        for (reason, loss) in losses.iter() {
-            let weight = if loss.weight > 0 { format!(", weight {}", loss.weight) } else { String::new() };
-            let example = loss.example.as_ref().map_or_else(String::new, |e| format!(", such as {e}"));
-            self.note(&format!("{step}: left out: {reason}: {}{weight}{example}", loss.items));
+    pub(crate) fn skipped(&self, step: &str, skipped: &Skipped) {
+        for (reason, entry) in skipped.iter() {
+            let weight = if entry.weight > 0 { format!(", weight {}", entry.weight) } else { String::new() };
+            let example = entry.example.as_ref().map_or_else(String::new, |e| format!(", such as {e}"));
+            self.note(&format!("{step}: left out: {reason}: {}{weight}{example}", entry.items));
         }
     }
 

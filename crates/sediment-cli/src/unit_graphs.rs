@@ -7,7 +7,7 @@ use sediment::binary::{Binary, SymbolSource};
 use sediment::profile::{EdgeFacts, Profile, text};
 use sediment::read::Input;
 use sediment::skipped::{Reason, Skipped};
-use sediment::static_graph::{self, UNIT_READERS, Unit, estimate};
+use sediment::static_graph::{self, UNIT_READERS, UnitGraph, estimate};
 use sediment::{Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -26,12 +26,12 @@ pub(crate) struct Found {
 /// Where some are such and others are not: they cannot be imported together.
 pub(crate) fn find(paths: &[PathBuf], ui: &Ui) -> Result<Option<Vec<Found>>> {
     let mut found = Vec::new();
-    let mut losses = Skipped::default();
+    let mut skipped = Skipped::default();
     let mut other = None;
     for path in paths {
         let before = found.len();
         if path.is_dir() {
-            search(path, &mut found, &mut losses)?;
+            search(path, &mut found, &mut skipped)?;
         } else if path.is_file() && is_unit(path)? {
             found.push(Found { path: path.clone(), named: true });
         }
@@ -44,7 +44,7 @@ pub(crate) fn find(paths: &[PathBuf], ui: &Ui) -> Result<Option<Vec<Found>>> {
     found.retain(|unit: &Found| seen.insert(unit.path.canonicalize().unwrap_or_else(|_| unit.path.clone())));
     match other {
         Some(folder) if found.is_empty() && folder.is_dir() && !is_recording(folder) => {
-            ui.losses("searching", &losses);
+            ui.skipped("searching", &skipped);
             Err(Error::failed("in this folder is no call graph of a unit")
                 .with_input(files::display(folder))
                 .with_hint(
@@ -54,7 +54,7 @@ pub(crate) fn find(paths: &[PathBuf], ui: &Ui) -> Result<Option<Vec<Found>>> {
         }
         _ if found.is_empty() => Ok(None),
         None => {
-            ui.losses("searching", &losses);
+            ui.skipped("searching", &skipped);
             Ok(Some(found))
         }
         Some(other) => Err(Error::new(ErrorKind::Usage, "this is no call graph of a unit, as others of the files are")
@@ -69,18 +69,18 @@ fn is_recording(folder: &Path) -> bool {
 }
 
 /// Adds the files of units below a folder, by path; links are not followed. Files that are named as such and are none are lost.
-fn search(folder: &Path, found: &mut Vec<Found>, losses: &mut Skipped) -> Result<()> {
+fn search(folder: &Path, found: &mut Vec<Found>, skipped: &mut Skipped) -> Result<()> {
     for (path, kind) in entries(folder).map_err(|error| {
         Error::failed(format!("this folder cannot be searched: {error}")).with_input(files::display(folder))
     })? {
         let ends_as_one =
             path.extension().is_some_and(|end| UNIT_READERS.iter().any(|reader| end == reader.extension));
         if kind.is_dir() {
-            search(&path, found, losses)?;
+            search(&path, found, skipped)?;
         } else if kind.is_file() && ends_as_one {
             match is_unit(&path)? {
                 true => found.push(Found { path, named: false }),
-                false => losses.add(Reason::NoUnitGraph, 0, files::display(&path)),
+                false => skipped.add(Reason::NoUnitGraph, 0, files::display(&path)),
             }
         }
     }
@@ -110,21 +110,21 @@ fn is_unit(path: &Path) -> Result<bool> {
 /// Reads the units, joins those of the binary, and estimates how often its functions run. `map`: what the linker wrote of which
 /// objects it took.
 pub(crate) fn import(found: &[Found], binary: &Path, map: Option<&Path>, ui: &Ui) -> Result<Profile> {
-    let mut losses = Skipped::default();
-    let mut units: Vec<Unit> = Vec::with_capacity(found.len());
+    let mut skipped = Skipped::default();
+    let mut units: Vec<UnitGraph> = Vec::with_capacity(found.len());
     for Found { path, named } in found {
         let name = files::display(path);
         let bytes = files::read(path)?;
-        let unit = static_graph::read_unit(&name, &bytes, &mut losses);
+        let unit = static_graph::read_unit(&name, &bytes, &mut skipped);
         // Build trees hold broken objects, too: tests of what reads objects need them.
         if unit.is_err() && !named && path.extension().is_some_and(|end| end == "o") {
-            losses.add(Reason::UnreadableObject, 0, &name);
+            skipped.add(Reason::UnreadableObject, 0, &name);
             continue;
         }
         // What an import before this one wrote.
-        let is_profile = || text::parse(&bytes).is_ok_and(|(profile, _)| !profile.clusters().is_empty());
+        let is_profile = || text::parse(&bytes).is_ok_and(|(profile, _)| !profile.dsos().is_empty());
         if unit.is_err() && !named && is_profile() {
-            losses.add(Reason::LinkedProfile, 0, &name);
+            skipped.add(Reason::LinkedProfile, 0, &name);
             continue;
         }
         let unit = unit.map_err(|error| error.with_input(name))?;
@@ -139,7 +139,7 @@ pub(crate) fn import(found: &[Found], binary: &Path, map: Option<&Path>, ui: &Ui
              compiled with a profile (docs/static-graphs.md)",
         ));
     }
-    ui.losses("reading", &losses);
+    ui.skipped("reading", &skipped);
     let system = SystemFiles::new(None, &[binary.to_path_buf()])?;
     let parsed = Binary::parse(&files::read(binary)?, &system)
         .map_err(|error| error.with_input(files::display(binary)))?;
@@ -152,8 +152,8 @@ pub(crate) fn import(found: &[Found], binary: &Path, map: Option<&Path>, ui: &Ui
     }
     let label = parsed.soname.clone().unwrap_or_else(|| files::base_name(binary));
     let objects = map.map(objects).transpose()?;
-    let linked = static_graph::link_up(&units, &parsed, &label, objects.as_ref())?;
-    ui.losses("linking up", &linked.losses);
+    let linked = static_graph::join_units(&units, &parsed, &label, objects.as_ref())?;
+    ui.skipped("linking up", &linked.skipped);
     let mut profile = linked.profile;
     let is_any = |has: fn(&EdgeFacts) -> bool| profile.edges().iter().any(|(_, _, facts)| has(facts));
     let is_estimated = is_any(|facts| facts.static_calls.is_some());

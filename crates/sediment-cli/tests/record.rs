@@ -227,7 +227,10 @@ fn rates_tell_frequent_from_rare() {
     assert!((10_000..90_000).contains(&often), "often: {often}");
     assert!((400..5_000).contains(&seldom), "seldom: {seldom}");
     assert!((6..80).contains(&(often / seldom)), "{often} to {seldom}");
-    assert!(profile.edges().iter().any(|(_, _, facts)| facts.near.is_some()), "bursts tell what runs near");
+    assert!(
+        profile.edges().iter().any(|(_, _, facts)| facts.affinity.is_some()),
+        "bursts tell what runs near"
+    );
 }
 
 fn libraries_loaded_late_are_recorded() {
@@ -474,7 +477,7 @@ fn a_compiler_is_recorded_through_its_driver() {
     assert_eq!(code(&recorded), 0, "{}", err(&recorded));
     let object = |name: &str| std::fs::read(shop.path().join(name)).unwrap();
     assert!(object("without.o") == object("recorded.o"), "the object files differ");
-    let clusters: Vec<String> = shop.profile().clusters().keys().cloned().collect();
+    let clusters: Vec<String> = shop.profile().dsos().keys().cloned().collect();
     let compiler = |name: &String| name == "cc1" || name.starts_with("clang");
     assert!(clusters.iter().any(compiler), "the compiler is not in {clusters:?}");
     assert!(

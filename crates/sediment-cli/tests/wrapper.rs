@@ -54,7 +54,7 @@ fn main() {
     type Row<'a> = (&'a str, &'a [Need], fn());
     let rows: &[Row<'_>] = &[
         ("without_a_profile_the_link_is_the_same", &[gcc], without_a_profile),
-        ("local_twins_are_told_apart", &[gcc], local_twins),
+        ("local_twins_are_told_apart", &[gcc], same_named_locals),
         ("what_configure_tries_is_left_alone", &[gcc], configure_tests),
         ("objects_are_left_alone", &[gcc], objects),
         ("a_linker_that_fails_is_run_again_without", &[gcc], failing_linker),
@@ -181,13 +181,14 @@ fn without_a_profile() {
     }
 }
 
-fn local_twins() {
+fn same_named_locals() {
     let build = Build::new();
     assert!(build.link_prog().status.success());
     let order = std::fs::read_to_string(build.last()["order"].as_str().unwrap()).unwrap();
-    let twins: Vec<&str> = order.lines().filter(|line| line.contains(".text.twin")).map(str::trim).collect();
-    assert_eq!(twins.len(), 2, "{order}");
-    assert!(twins.iter().all(|twin| twin.contains(".o\"(.text.twin)")), "{twins:?}");
+    let same_named_locals: Vec<&str> =
+        order.lines().filter(|line| line.contains(".text.twin")).map(str::trim).collect();
+    assert_eq!(same_named_locals.len(), 2, "{order}");
+    assert!(same_named_locals.iter().all(|twin| twin.contains(".o\"(.text.twin)")), "{same_named_locals:?}");
     assert!(build.placed() >= 99.0);
 }
 

@@ -28,7 +28,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// How long the pipes of a program that has ended may stay open, held by a process it left behind, before they are given up.
-const PATIENCE_WITH_PIPES: Duration = Duration::from_secs(1);
+const PIPE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Bytes of standard error that are kept for [`Ended::last_words`].
 const KEPT_OF_STANDARD_ERROR: usize = 64 * 1024;
@@ -599,7 +599,7 @@ impl Collector {
 
     /// What was kept, and how many bytes were not.
     pub fn finish(self) -> (Vec<u8>, u64) {
-        let _ = self.closed.recv_timeout(PATIENCE_WITH_PIPES);
+        let _ = self.closed.recv_timeout(PIPE_TIMEOUT);
         let mut store = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let (bytes, dropped) = &mut *store;
         (std::mem::take(bytes).into(), *dropped)

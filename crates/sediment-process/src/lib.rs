@@ -12,7 +12,7 @@ pub mod background;
 pub mod command;
 mod error;
 pub mod inherited;
-pub mod trace;
+pub mod ptrace;
 
 pub use command::{Command, Input, Stop};
 pub use error::{Error, ErrorKind, Result};

@@ -140,10 +140,10 @@ fn weighted(graph: &CallGraph, mut weight: impl FnMut(u64) -> u64) -> CallGraph 
 fn rebuilt(graph: &CallGraph, mut weight: impl FnMut(&CallEdge) -> u64) -> CallGraph {
     let mut other =
         |edges: &[CallEdge]| edges.iter().map(|edge| CallEdge { weight: weight(edge), ..*edge }).collect();
-    let (calls, near): (Vec<CallEdge>, Vec<CallEdge>) = (other(graph.edges()), other(graph.near()));
+    let (calls, affinity): (Vec<CallEdge>, Vec<CallEdge>) = (other(graph.edges()), other(graph.affinity()));
     let mut weights = vec![0; graph.len()];
     for call in &calls {
         weights[call.callee.index()] += call.weight;
     }
-    CallGraph::new(graph.sizes().to_vec(), weights, calls).unwrap().with_near(near).unwrap()
+    CallGraph::new(graph.sizes().to_vec(), weights, calls).unwrap().with_affinity(affinity).unwrap()
 }

@@ -46,18 +46,18 @@ const TOO_SLOW: u8 = 3;
 
 fn main() -> ExitCode {
     if let Some(which) = std::env::args().nth(1) {
-        let (shape, functions, calls, near) = GRAPHS[which.parse::<usize>().unwrap()];
-        return one(shape, functions, calls, near);
+        let (shape, functions, calls, affinity) = GRAPHS[which.parse::<usize>().unwrap()];
+        return one(shape, functions, calls, affinity);
     }
     println!(
         "| graph | functions | calls | near pairs | order begun with | time | peak memory | nearness | of |"
     );
     println!("|---|--:|--:|--:|---|--:|--:|--:|---|");
     let mut ends = Vec::new();
-    for (index, (shape, functions, calls, near)) in GRAPHS.iter().enumerate() {
+    for (index, (shape, functions, calls, affinity)) in GRAPHS.iter().enumerate() {
         let this = std::env::current_exe().unwrap();
         let end = Command::new(this).arg(index.to_string()).status().unwrap().code().unwrap_or(1);
-        ends.push((*shape, *functions, *calls, *near, end));
+        ends.push((*shape, *functions, *calls, *affinity, end));
     }
     println!("\n## What is wanted of the engine, and what came\n");
     for (shape, functions, calls, seconds, peer) in CLAIMS {
@@ -76,11 +76,11 @@ fn main() -> ExitCode {
     if wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-fn one(shape: Shape, functions: u32, calls: usize, near: usize) -> ExitCode {
+fn one(shape: Shape, functions: u32, calls: usize, affinity: usize) -> ExitCode {
     let mut graph = graph(shape, functions, calls, 1);
-    if near > 0 {
-        let pairs = graphs::graph(Shape::Program, functions, near, 2).edges().to_vec();
-        graph = graph.with_near(pairs).unwrap();
+    if affinity > 0 {
+        let pairs = graphs::graph(Shape::Program, functions, affinity, 2).edges().to_vec();
+        graph = graph.with_affinity(pairs).unwrap();
     }
     let mut fastest = f64::INFINITY;
     let mut outcome = None;
@@ -92,7 +92,8 @@ fn one(shape: Shape, functions: u32, calls: usize, near: usize) -> ExitCode {
     }
     let outcome = outcome.unwrap();
     let memory = peak_memory();
-    let claim = CLAIMS.iter().find(|claim| (claim.0, claim.1, claim.2, 0) == (shape, functions, calls, near));
+    let claim =
+        CLAIMS.iter().find(|claim| (claim.0, claim.1, claim.2, 0) == (shape, functions, calls, affinity));
     let peer = claim.map_or("cdsort", |claim| claim.4);
     let by_peer = claim.map(|_| (algorithms::algorithm(peer).unwrap().run)(&graph, &Options::default()));
     let nearness = |order: &[_]| score(&graph, order, &Geometry::default()).call_distance.nearness;
@@ -101,7 +102,7 @@ fn one(shape: Shape, functions: u32, calls: usize, near: usize) -> ExitCode {
     println!(
         "| {shape:?} | {functions} | {} | {} | {} | {fastest:.3} s | {} MB | {ours:.4} | {} |",
         graph.edges().len(),
-        graph.near().len(),
+        graph.affinity().len(),
         outcome.start.name,
         memory / 1_000_000,
         of_peer.map_or_else(String::new, |value| format!("{peer}: {value:.4}")),

@@ -35,9 +35,9 @@ fn profile() -> Profile {
     }
     for _ in 0..EDGES {
         let (caller, callee) = (random(FUNCTIONS), random(FUNCTIONS));
-        let (count, near) = (u128::from(random(100_000)), u128::from(random(100_000)));
+        let (count, affinity) = (u128::from(random(100_000)), u128::from(random(100_000)));
         *profile.edge_mut(functions[caller as usize], functions[callee as usize]) =
-            EdgeFacts { count: Some(count), near: Some(near), ..EdgeFacts::default() };
+            EdgeFacts { count: Some(count), affinity: Some(affinity), ..EdgeFacts::default() };
         profile.total += count;
     }
     profile

@@ -20,7 +20,7 @@ use divan::Bencher;
 use divan::counter::BytesCount;
 use perf_report_text::{Call, End, Field};
 use sediment::profile::{FunctionKey, Profile};
-use sediment::read::{PlaceId, Settings, Step, read, replay};
+use sediment::read::{AddressId, Settings, Step, read, replay};
 use sediment::trace::Sequence;
 
 const SIZE: usize = 100_000_000;
@@ -147,7 +147,7 @@ fn sequence_of_ten_million_steps(bencher: Bencher<'_, '_>) {
         } else {
             (place * 31 + numbers.below(3) * 7) % 4000
         };
-        steps.push(Step::Run { thread: 1, place: PlaceId(place as u32) });
+        steps.push(Step::Run { thread: 1, place: AddressId(place as u32) });
     }
     bencher.bench_local(|| {
         let mut sequence = Sequence::new(&functions);

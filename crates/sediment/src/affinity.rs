@@ -21,14 +21,14 @@ impl Window {
     /// A function begins to run: tells those that it is near to, the last first. False where it ran last: it goes on, and nothing is
     /// told.
     #[inline]
-    pub fn enter(&mut self, function: u32, mut near: impl FnMut(u32)) -> bool {
+    pub fn enter(&mut self, function: u32, mut affinity: impl FnMut(u32)) -> bool {
         let last = &mut self.0;
         if last[0] == function {
             return false;
         }
         let mut depth = 0;
         while depth < Self::LENGTH && last[depth] != function && last[depth] != NONE {
-            near(last[depth]);
+            affinity(last[depth]);
             depth += 1;
         }
         last.copy_within(..depth.min(Self::LENGTH - 1), 1);
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     /// Lists for each function of a run those that it is near to.
-    fn near(run: &[u32]) -> Vec<Vec<u32>> {
+    fn affinity(run: &[u32]) -> Vec<Vec<u32>> {
         let mut window = Window::default();
         let enter = |function: &u32| {
             let mut told = Vec::new();
@@ -60,13 +60,16 @@ mod tests {
 
     #[test]
     fn each_is_near_to_those_since_it_ran_last() {
-        assert_eq!(near(&[1, 2, 2, 3, 1, 2]), [vec![], vec![1], vec![], vec![2, 1], vec![3, 2], vec![1, 3]]);
+        assert_eq!(
+            affinity(&[1, 2, 2, 3, 1, 2]),
+            [vec![], vec![1], vec![], vec![2, 1], vec![3, 2], vec![1, 3]]
+        );
     }
 
     #[test]
     fn eight_are_remembered() {
         let run: Vec<u32> = (0..10).chain([0, 1]).collect();
-        let told = near(&run);
+        let told = affinity(&run);
         assert_eq!(told[9], [8, 7, 6, 5, 4, 3, 2, 1]);
         assert_eq!(told[10], [9, 8, 7, 6, 5, 4, 3, 2], "it is forgotten itself");
     }

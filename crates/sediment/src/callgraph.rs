@@ -40,7 +40,7 @@ pub struct CallGraph {
     sizes: Vec<u64>,
     weights: Vec<u64>,
     edges: Vec<CallEdge>,
-    near: Vec<CallEdge>,
+    affinity: Vec<CallEdge>,
 }
 
 impl CallGraph {
@@ -87,7 +87,7 @@ impl CallGraph {
             same
         });
         edges.retain(|edge| edge.weight > 0);
-        Ok(Self { sizes, weights, edges, near: Vec::new() })
+        Ok(Self { sizes, weights, edges, affinity: Vec::new() })
     }
 
     /// The same, and how often the second of two functions began to run while the first was among the last that ran. Pairs
@@ -95,11 +95,11 @@ impl CallGraph {
     ///
     /// # Errors
     /// When a pair names no function, or the weights pass [`Self::MAX_TOTAL_WEIGHT`].
-    pub fn with_near(mut self, near: Vec<CallEdge>) -> Result<Self> {
+    pub fn with_affinity(mut self, affinity: Vec<CallEdge>) -> Result<Self> {
         let unweighted = vec![0; self.sizes.len()];
-        let mut near = Self::new(unweighted.clone(), unweighted, near)?.edges;
-        near.retain(|pair| pair.caller != pair.callee);
-        self.near = near;
+        let mut affinity = Self::new(unweighted.clone(), unweighted, affinity)?.edges;
+        affinity.retain(|pair| pair.caller != pair.callee);
+        self.affinity = affinity;
         Ok(self)
     }
 
@@ -136,8 +136,8 @@ impl CallGraph {
     /// What runs near in time, where that is known: pairs, unique and sorted like the edges, whose weight says how often the
     /// second began to run while the first was among the last that ran.
     #[must_use]
-    pub fn near(&self) -> &[CallEdge] {
-        &self.near
+    pub fn affinity(&self) -> &[CallEdge] {
+        &self.affinity
     }
 
     /// All ids in ascending order.
@@ -156,7 +156,7 @@ pub enum GroupKind {
     /// Functions that were seen, but seldom.
     Warm,
     /// Functions of which nothing more than their existence is known.
-    Unseen,
+    Unprofiled,
 }
 
 /// A run of functions of an [`Order`] that are placed one after the other.
@@ -204,7 +204,7 @@ impl Trace {
     /// The functions that ran, each once, in the order of their first runs.
     #[must_use]
     pub fn first_uses(&self) -> Vec<FunctionId> {
-        let mut ran = HashSet::new();
-        self.functions.iter().copied().filter(|function| ran.insert(*function)).collect()
+        let mut executed = HashSet::new();
+        self.functions.iter().copied().filter(|function| executed.insert(*function)).collect()
     }
 }

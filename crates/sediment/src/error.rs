@@ -15,7 +15,7 @@ pub enum ErrorKind {
     /// The caller asked for something that makes no sense.
     Usage,
     /// A floor that the caller set (coverage, staleness) was not reached.
-    BelowFloor,
+    BelowThreshold,
     /// This machine, or a tool on it, cannot do what was asked.
     Unsupported,
     /// The user asked to stop.

@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 /// Whether a character acts without being seen: controls (Unicode category Cc), format characters (Cf) and line and
 /// paragraph separators (Zl, Zp), after the Unicode Character Database, version 16. Written out, so that the answer does not
 /// change with the compiler.
-fn unseen(c: char) -> bool {
+fn invisible(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}' | '\u{8e2}'
@@ -26,7 +26,7 @@ fn unseen(c: char) -> bool {
 }
 
 fn all_seen(text: &str) -> bool {
-    !text.chars().any(unseen)
+    !text.chars().any(invisible)
 }
 
 /// Letters, digits, `_`, `.` and `$`: what needs no quoting in any linker's language.
@@ -242,10 +242,10 @@ pub fn toml(text: &str) -> String {
                 quoted.push('\\');
                 quoted.push(c);
             }
-            _ if unseen(c) && u32::from(c) <= 0xffff => {
+            _ if invisible(c) && u32::from(c) <= 0xffff => {
                 let _ = write!(quoted, "\\u{:04X}", u32::from(c));
             }
-            _ if unseen(c) => {
+            _ if invisible(c) => {
                 let _ = write!(quoted, "\\U{:08X}", u32::from(c));
             }
             _ => quoted.push(c),
@@ -367,7 +367,7 @@ fn shown(text: &str, reference: impl Fn(char) -> Option<&'static str>) -> String
     for c in text.chars() {
         if let Some(written) = reference(c) {
             safe.push_str(written);
-        } else if unseen(c) {
+        } else if invisible(c) {
             let _ = write!(safe, "\\u{{{:x}}}", u32::from(c));
         } else {
             safe.push(c);

@@ -220,7 +220,7 @@ coded! {
         UntracedEnd "untraced-end" "calls from or to code that uftrace had no symbol for",
         FunctionBeyondMemory "function-beyond-memory" "functions beyond those that memory in proportion to the text holds",
         NoFunctionRecord "no-function-record" "records of the kernel, of perf events or of other events, which are no functions",
-        UftraceLoss "uftrace-loss" "places where uftrace lost records",
+        UftraceLost "uftrace-loss" "places where uftrace lost records",
         RecordlessLine "recordless-line" "lines that uftrace prints no records in",
         EntryBeyondMemory "entry-beyond-memory" "entries of functions beyond those that memory in proportion to the file holds",
         UnnamedBlock "unnamed-block" "blocks at an address of no program or library that the log names",
@@ -308,7 +308,7 @@ coded! {
         SampleCost "sample-cost" "own cost of samples",
         Calls "calls" "calls",
         Branches "branches" "branches",
-        NearPairs "near-pairs" "pairs near in time",
+        AffinityEdges "near-pairs" "pairs near in time",
     }
 }
 

@@ -13,7 +13,7 @@ use graphs::Shape;
 use proptest::prelude::*;
 use sediment::callgraph::FunctionId;
 use sediment::order::versions::{ENGINES, LATEST};
-use sediment::order::{AIMS, Evidence, arrange, keep};
+use sediment::order::{AIMS, GroupingInput, arrange, keep};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -50,7 +50,7 @@ proptest! {
         let graph = graphs::graph(Shape::Program, 40, 120, seed);
         let sequence: Vec<FunctionId> = graph.ids().collect();
         for (aim, _, _) in AIMS {
-            let order = arrange(&Evidence { graph: &graph, first: &known }, &sequence, *aim);
+            let order = arrange(&GroupingInput { graph: &graph, first: &known }, &sequence, *aim);
             let placed: Vec<FunctionId> = order.functions().collect();
             prop_assert_eq!(placed.len(), graph.len());
             prop_assert_eq!(placed.iter().collect::<BTreeSet<_>>().len(), graph.len());

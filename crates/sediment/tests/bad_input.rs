@@ -193,8 +193,8 @@ fn starts_and_contents_that_are_not_of_the_graph() {
     let graph = built(&[64; 5], &[1; 5], &[(0, 1, 1)]);
     let starts = [vec![9, 9, 4, 4, 2, u32::MAX, 4], vec![], vec![7; 50]]
         .map(|start| start.into_iter().map(FunctionId).collect::<Vec<_>>());
-    let contents = [vec![], vec![u64::MAX, 0], vec![0; 3]];
-    let options = Options { starts: &starts, contents: &contents, ..Options::default() };
+    let code_shingles = [vec![], vec![u64::MAX, 0], vec![0; 3]];
+    let options = Options { starts: &starts, code_shingles: &code_shingles, ..Options::default() };
     for name in ["first-use", "common-first", "neighbours", "balanced-partitioning"] {
         let order = (algorithm(name).unwrap().run)(&graph, &options);
         assert_eq!(order[..2], [4, 2].map(FunctionId), "{name}");

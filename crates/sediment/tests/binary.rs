@@ -81,7 +81,7 @@ fn functions_have_their_files_sections_and_plain_names() {
     assert_eq!(binary.arch.as_deref(), Some("x86_64"));
     assert!(binary.functions.iter().all(|function| function.section == ".text"));
     assert!(binary.functions[6].ifunc && !binary.functions[5].ifunc);
-    assert_eq!(binary.twins().into_iter().collect::<Vec<_>>(), ["twin", "versioned"]);
+    assert_eq!(binary.same_named_locals().into_iter().collect::<Vec<_>>(), ["twin", "versioned"]);
     assert_eq!(binary.address_of_file_offset(CODE_OFFSET + 5), Some(at(5)));
     assert_eq!(binary.address_of_file_offset(CODE_OFFSET - 1), None);
     assert_eq!(binary.address_of_file_offset(CODE_OFFSET + 0x100), None);

@@ -297,7 +297,7 @@ fn hub(functions: u32, descending: bool) -> CallGraph {
     };
     let pairs = (1..functions).map(pair).collect();
     let count = functions as usize;
-    CallGraph::new(vec![8; count], vec![1; count], Vec::new()).unwrap().with_near(pairs).unwrap()
+    CallGraph::new(vec![8; count], vec![1; count], Vec::new()).unwrap().with_affinity(pairs).unwrap()
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn functions_with_very_many_partners() {
     };
     let pairs = graphs::graph(graphs::Shape::Program, 20_000, 150_000, 1);
     let program = CallGraph::new(pairs.sizes().to_vec(), pairs.weights().to_vec(), Vec::new()).unwrap();
-    let usual = time(&program.with_near(pairs.edges().to_vec()).unwrap());
+    let usual = time(&program.with_affinity(pairs.edges().to_vec()).unwrap());
     // Without a bound the first takes a hundred times as long as that, the second minutes.
     for descending in [false, true] {
         let took = time(&hub(100_000, descending));

@@ -49,13 +49,13 @@ fn graph_of(run: &Trace, functions: u32, size: u64) -> CallGraph {
 }
 
 /// The graph of a run, and what runs near in it: each function that begins, and those of the last eight others.
-fn with_near(run: &Trace, functions: u32, size: u64) -> CallGraph {
-    let mut near: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+fn with_affinity(run: &Trace, functions: u32, size: u64) -> CallGraph {
+    let mut affinity: BTreeMap<(u32, u32), u64> = BTreeMap::new();
     let mut last: Vec<u32> = Vec::new();
     for &FunctionId(function) in run.functions.iter().filter(|function| function.0 < functions) {
         let since = last.iter().rposition(|other| *other == function);
         for &other in &last[since.map_or(0, |at| at + 1)..] {
-            *near.entry((other, function)).or_default() += 1;
+            *affinity.entry((other, function)).or_default() += 1;
         }
         last.retain(|other| *other != function);
         last.push(function);
@@ -63,7 +63,7 @@ fn with_near(run: &Trace, functions: u32, size: u64) -> CallGraph {
             last.remove(0);
         }
     }
-    graph_of(run, functions, size).with_near(graphs::edges(near)).unwrap()
+    graph_of(run, functions, size).with_affinity(graphs::edges(affinity)).unwrap()
 }
 
 fn alone(trace: &Trace) -> [Workload<'_>; 1] {
@@ -85,32 +85,33 @@ fn without_a_trace_it_is_the_best_of_the_classics() {
 #[test]
 fn what_runs_together_comes_to_lie_together() {
     let (functions, size) = (600, 800);
-    let learnt = jobs(functions, 12, 1_500, 1);
-    let graph = graph_of(&learnt, functions, size);
-    let outcome = order(&graph, &alone(&learnt));
+    let train = jobs(functions, 12, 1_500, 1);
+    let graph = graph_of(&train, functions, size);
+    let outcome = order(&graph, &alone(&train));
     assert!(outcome.cost < 0.97, "{}", outcome.cost);
     let classic = (algorithm("cdsort").unwrap().run)(&graph, &Options::default());
-    let unseen = jobs(functions, 12, 500, 99);
+    let held_out = jobs(functions, 12, 500, 99);
     for entries in [16, 32, 64] {
-        let [ours, theirs] = [&outcome.order, &classic].map(|order| misses(&unseen, &graph, order, entries));
+        let [ours, theirs] =
+            [&outcome.order, &classic].map(|order| misses(&held_out, &graph, order, entries));
         assert!(ours < theirs, "{entries} entries: {ours} against {theirs}");
     }
 }
 
 #[test]
-fn a_profile_with_near_pairs_is_enough() {
+fn a_profile_with_affinity_edges_is_enough() {
     let (functions, size) = (600, 800);
     // Misses on other runs of the same kind, over seeds and sizes of the TLB: of the order by the profile, and of each classic one.
     let mut sums = vec![0u64; 1 + CLASSICS.len()];
     for seed in 1..4 {
-        let graph = with_near(&jobs(functions, 12, 500, seed), functions, size);
+        let graph = with_affinity(&jobs(functions, 12, 500, seed), functions, size);
         let outcome = order(&graph, &[]);
         assert_eq!(outcome.start, TOGETHER);
         assert!(outcome.cost < 1.0, "{}", outcome.cost);
         let classics = CLASSICS.iter().map(|classic| (classic.run)(&graph, &Options::default()));
-        let unseen = jobs(functions, 12, 300, 98 + seed);
+        let held_out = jobs(functions, 12, 300, 98 + seed);
         for (sum, order) in sums.iter_mut().zip([outcome.order].into_iter().chain(classics)) {
-            *sum += [32, 64].map(|entries| misses(&unseen, &graph, &order, entries)).iter().sum::<u64>();
+            *sum += [32, 64].map(|entries| misses(&held_out, &graph, &order, entries)).iter().sum::<u64>();
         }
     }
     assert!(sums[1..].iter().all(|theirs| sums[0] < *theirs), "{sums:?}");
@@ -151,7 +152,7 @@ fn parts() -> impl Strategy<Value = (CallGraph, Trace)> {
                 .map(|pair| CallEdge { caller: FunctionId(pair[0]), callee: FunctionId(pair[1]), weight: 1 });
             let edges: Vec<CallEdge> = edges.collect();
             let graph = CallGraph::new(sizes, vec![0; functions], edges.clone()).unwrap();
-            let graph = if run.len() % 2 == 0 { graph } else { graph.with_near(edges).unwrap() };
+            let graph = if run.len() % 2 == 0 { graph } else { graph.with_affinity(edges).unwrap() };
             (graph, Trace { breaks, ..trace(run) })
         })
     })

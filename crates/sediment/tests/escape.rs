@@ -37,10 +37,10 @@ fn every_hostile_name_in_every_dialect() {
 
 #[test]
 fn no_dialect_lets_a_control_or_direction_character_through() {
-    let unseen = |c: &char| c.is_control() || ('\u{202a}'..='\u{202e}').contains(c) || *c == '\u{200b}';
+    let invisible = |c: &char| c.is_control() || ('\u{202a}'..='\u{202e}').contains(c) || *c == '\u{200b}';
     for (_, name) in names() {
         for (dialect, escape) in DIALECTS {
-            let found = escape(&name).and_then(|text| text.chars().find(unseen));
+            let found = escape(&name).and_then(|text| text.chars().find(invisible));
             // A profile must come back as it was from a language that has no escapes but one.
             let allowed = *dialect == "dot" && found.is_some_and(|c| !c.is_control());
             assert!(found.is_none() || allowed, "{dialect} lets {found:?} through in {name:?}");

@@ -71,7 +71,7 @@ fn run() -> Run {
 
 /// What a recording says, by the numbers of the run's functions.
 fn truth_of(recording: &Recording, run: &Run, base: u64) -> Truth {
-    let number = |place: read::PlaceId| match &recording.places()[place.0 as usize].spot {
+    let number = |place: read::AddressId| match &recording.addresses()[place.0 as usize].spot {
         Spot::Symbol { name, .. } => run.names.iter().position(|known| known.as_bytes() == name).unwrap(),
         Spot::Address(address) => ((address - base) / FUNCTION) as usize,
         Spot::FileOffset(_) => panic!("none of these formats has offsets"),
@@ -102,7 +102,7 @@ fn every_form_of_gmon_reads_as_the_run_that_it_was_written_of() {
         let recording = read_with(&file, &with_program()).unwrap();
         let expected = Truth { own: ticks(&run), starts: 0, steps: Vec::new(), ..run.truth() };
         assert_eq!(truth_of(&recording, &run, base), expected, "wide {wide}, little {little}");
-        assert!(recording.losses.is_empty());
+        assert!(recording.skipped.is_empty());
         assert_eq!(recording.dsos()[0].path, PROGRAM);
         let error = read_with(&file, &Settings::default()).unwrap_err();
         assert!(error.hint().unwrap().contains("--binary"), "{error}");
@@ -125,7 +125,7 @@ fn arcs_alone_have_the_width_that_makes_sense() {
         file.extend(2u32.to_le_bytes());
     }
     let recording = read_with(&file, &with_program()).unwrap();
-    assert_eq!((recording.total, recording.places().len()), (26, 14));
+    assert_eq!((recording.total, recording.addresses().len()), (26, 14));
 }
 
 #[test]
@@ -145,8 +145,8 @@ fn every_form_of_gprof_reads_as_the_run_that_it_was_printed_of() {
                 let not_own: u128 =
                     truth.calls.iter().filter(|((a, b), _)| a != b).map(|(_, count)| count).sum();
                 assert_eq!(found.starts, if graph { 0 } else { not_own });
-                let local = |place: &read::Place| matches!(&place.spot, Spot::Symbol { file: Some(f), .. } if f == b"local.c");
-                let locals = recording.places().iter().filter(|place| local(place)).count();
+                let local = |place: &read::RecordedAddress| matches!(&place.spot, Spot::Symbol { file: Some(f), .. } if f == b"local.c");
+                let locals = recording.addresses().iter().filter(|place| local(place)).count();
                 let ran = (0..run.names.len()).filter(|f| f % 4 == 1 && truth.own.contains_key(f)).count();
                 assert!(ran > 3);
                 assert_eq!(
@@ -165,7 +165,9 @@ fn steps(bytes: &[u8], run: &Run, recording: &Recording) -> Vec<(u64, Option<usi
     let known = read::replay(&bytes, &with_program(), recording, &mut |step: Step| {
         found.push(match step {
             Step::Run { thread, place } => {
-                let Spot::Symbol { name, .. } = &recording.places()[place.0 as usize].spot else { panic!() };
+                let Spot::Symbol { name, .. } = &recording.addresses()[place.0 as usize].spot else {
+                    panic!()
+                };
                 (thread, run.names.iter().position(|known| known.as_bytes() == name))
             }
             Step::Gap { thread } => (thread, None),
@@ -275,7 +277,7 @@ fn addresses_become_functions_of_the_binary_that_ran_and_of_no_other() {
     let run = run();
     let (elf, base) = program(run.names.len());
     let recording = read_with(&run.gmon(Gmon { wide: true, little: true, base }), &with_program()).unwrap();
-    let (profile, losses) = resolve(&recording, &One(elf)).unwrap();
+    let (profile, skipped) = resolve(&recording, &One(elf)).unwrap();
     let truth = run.truth();
     assert_eq!(profile.total, truth.calls.values().sum::<u128>());
     let calls: BTreeMap<(String, String), u128> = profile
@@ -288,7 +290,7 @@ fn addresses_become_functions_of_the_binary_that_ran_and_of_no_other() {
     let expected: BTreeMap<(String, String), u128> =
         truth.calls.iter().map(|((a, b), count)| ((format!("f{a}"), format!("f{b}")), *count)).collect();
     assert_eq!(calls, expected);
-    assert!(losses.is_empty(), "{losses:?}");
+    assert!(skipped.is_empty(), "{skipped:?}");
 
     // Another build: the same functions, four bytes further on.
     let (mut other, _) = program(run.names.len());
@@ -328,13 +330,16 @@ fn does_no_harm(bytes: &[u8]) {
         let settings = with_program();
         match (reader.read)(&bytes, &settings) {
             Ok(recording) => {
-                assert!(!recording.places().is_empty() || !recording.losses.is_empty(), "an empty success");
-                assert!(recording.places().len() <= bytes.len());
+                assert!(
+                    !recording.addresses().is_empty() || !recording.skipped.is_empty(),
+                    "an empty success"
+                );
+                assert!(recording.addresses().len() <= bytes.len());
                 if let Some(replay) = reader.replay {
-                    let places = recording.places().len();
+                    let addresses = recording.addresses().len();
                     (replay.steps)(&bytes, &settings, &recording, &mut |step: Step| {
                         if let Step::Run { place, .. } = step {
-                            assert!((place.0 as usize) < places);
+                            assert!((place.0 as usize) < addresses);
                         }
                     })
                     .unwrap();

@@ -70,25 +70,25 @@ fn place(asked: &[Asked], binary: Option<&Binary>) -> (Vec<Placement>, Skipped) 
     let graph = CallGraph::new(vec![16; asked.len()], weights, Vec::new()).unwrap();
     let order = Order::of(GroupKind::Hot, graph.ids().collect());
     let built =
-        BuiltGraph { graph, table: FunctionTable { keys, aliases: Vec::new() }, losses: Skipped::default() };
+        BuiltGraph { graph, table: FunctionTable { keys, aliases: Vec::new() }, skipped: Skipped::default() };
     link::placements(&order, &built, binary, true)
 }
 
-fn ledger(losses: &Skipped) -> String {
-    losses.iter().fold(String::new(), |mut text, (reason, loss)| {
-        let example = loss.example.as_deref().unwrap_or_default().escape_debug();
-        let _ = writeln!(text, "{reason}: {} (weight {}), such as {example}", loss.items, loss.weight);
+fn ledger(skipped: &Skipped) -> String {
+    skipped.iter().fold(String::new(), |mut text, (reason, entry)| {
+        let example = entry.example.as_deref().unwrap_or_default().escape_debug();
+        let _ = writeln!(text, "{reason}: {} (weight {}), such as {example}", entry.items, entry.weight);
         text
     })
 }
 
 /// Checks what each dialect writes, and that each reads back what it wrote.
-fn check_written(case: &str, placements: &[Placement], mut losses: Skipped) {
+fn check_written(case: &str, placements: &[Placement], mut skipped: Skipped) {
     for linker in LINKERS {
         let (text, left_out) = (linker.write)(placements);
         let text = text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
         support::golden(&format!("link/{case}/expected.{}", linker.name), &text);
-        losses.append(&left_out);
+        skipped.append(&left_out);
         if linker.name == "lld-call-graph" {
             assert!(link::read(&text).unwrap_err().to_string().contains("asks for no order"), "{case}");
             continue;
@@ -125,7 +125,7 @@ fn check_written(case: &str, placements: &[Placement], mut losses: Skipped) {
             );
         }
     }
-    support::golden(&format!("link/{case}/expected.losses"), &ledger(&losses));
+    support::golden(&format!("link/{case}/expected.losses"), &ledger(&skipped));
 }
 
 fn file(folder: &Path, name: &str) -> Option<String> {
@@ -138,8 +138,8 @@ fn every_case_is_written_in_every_dialect() {
         let case = folder.file_name().unwrap().to_str().unwrap().to_owned();
         if let Some(text) = file(&folder, "functions.txt") {
             let binary = file(&folder, "binary.txt").map(|symbols| binary(&symbols));
-            let (placements, losses) = place(&functions(&text), binary.as_ref());
-            check_written(&case, &placements, losses);
+            let (placements, skipped) = place(&functions(&text), binary.as_ref());
+            check_written(&case, &placements, skipped);
         }
     }
 }
@@ -151,8 +151,8 @@ fn hostile_names_are_written_exactly_or_left_out() {
         .filter(|(_, name)| name.len() < 1000) // the long one is only long
         .map(|(_, name)| Asked { name, weight: 1, file: None })
         .collect();
-    let (placements, losses) = place(&asked, None);
-    check_written("hostile-names", &placements, losses);
+    let (placements, skipped) = place(&asked, None);
+    check_written("hostile-names", &placements, skipped);
 }
 
 #[test]
@@ -235,9 +235,9 @@ proptest! {
             })
             .collect();
         for linker in LINKERS.iter().filter(|linker| linker.name != "lld-call-graph") {
-            let (text, losses) = (linker.write)(&placements);
+            let (text, skipped) = (linker.write)(&placements);
             let read: Vec<String> = (linker.read)(&text).unwrap().into_iter().map(|name| name.name).collect();
-            let left_out: u64 = losses.iter().map(|(_, loss)| loss.items).sum();
+            let left_out: u64 = skipped.iter().map(|(_, entry)| entry.items).sum();
             prop_assert!(left_out as usize <= names.len());
             // A version behind the name is not part of it, and a name like a group's may be taken for one.
             let plain = |name: &&String| !name.contains('@') && !name.starts_with('.');
@@ -283,8 +283,8 @@ fn names_of_one_address_are_ordered_as_one_function() {
     assert_eq!(order::first_uses(&profile, &built.table), [Some(1), None, None]);
     // Whichever of the names its section has, it is placed.
     let order = Order::of(GroupKind::Hot, built.graph.ids().collect());
-    let (placed, losses) = link::placements(&order, &built, Some(&binary), false);
-    assert!(losses.is_empty(), "{losses:?}");
+    let (placed, skipped) = link::placements(&order, &built, Some(&binary), false);
+    assert!(skipped.is_empty(), "{skipped:?}");
     let sections = &placed[0].sections;
     assert!(
         [".text.A", ".text.Aa"].iter().all(|name| sections.iter().any(|have| have == name)),

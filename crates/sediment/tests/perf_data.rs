@@ -9,12 +9,12 @@ mod support;
 
 #[path = "perf_data/container.rs"]
 mod container;
-#[path = "perf_data/evidence.rs"]
-mod evidence;
+#[path = "perf_data/samples.rs"]
+mod samples;
 
 use perf_data_writer::*;
 use proptest::prelude::*;
-use sediment::read::{Place, Recording, Spot, TransferKind};
+use sediment::read::{RecordedAddress, Recording, Spot, TransferKind};
 use sediment::skipped::Reason;
 use std::fmt::Write as _;
 
@@ -39,7 +39,7 @@ fn begin() -> PerfData {
     file
 }
 
-fn place(recording: &Recording, place: &Place) -> String {
+fn place(recording: &Recording, place: &RecordedAddress) -> String {
     let dso = place.dso.map_or("?", |id| &recording.dsos()[id.0 as usize].path);
     match &place.spot {
         Spot::FileOffset(offset) | Spot::Address(offset) => format!("{dso}+{offset:#x}"),
@@ -58,15 +58,15 @@ fn text(recording: &Recording) -> String {
     for dso in recording.dsos() {
         writeln!(text, "dso: {} {}", dso.path, dso.build_id.as_deref().unwrap_or("none")).unwrap();
     }
-    let at = |id: sediment::read::PlaceId| place(recording, &recording.places()[id.0 as usize]);
+    let at = |id: sediment::read::AddressId| place(recording, &recording.addresses()[id.0 as usize]);
     for (from, to, kind, count) in recording.transfers() {
         writeln!(text, "{kind:?}: {} -> {} {count}", at(from), at(to)).unwrap();
     }
     for (place, cost) in recording.samples() {
         writeln!(text, "samples: {} {cost}", at(place)).unwrap();
     }
-    for (reason, loss) in recording.losses.iter() {
-        writeln!(text, "left out: {} {} {reason}", loss.items, loss.weight).unwrap();
+    for (reason, entry) in recording.skipped.iter() {
+        writeln!(text, "left out: {} {} {reason}", entry.items, entry.weight).unwrap();
     }
     text
 }
@@ -176,7 +176,7 @@ fn addresses_mean_what_was_mapped_when_they_ran() {
         .transfers()
         .iter()
         .map(|(from, _, _, count)| {
-            format!("{} {count}", place(&recording, &recording.places()[from.0 as usize]))
+            format!("{} {count}", place(&recording, &recording.addresses()[from.0 as usize]))
         })
         .collect();
     assert_eq!(passages, [format!("{PROGRAM}+0x1000 3"), "/usr/bin/other+0x0 1".to_owned()]);
@@ -224,7 +224,7 @@ fn other_events_beside_the_one_with_branches_do_no_harm() {
         (kept(&recording), recording.source.to_string()),
         (1, "perf branch records (branches:u)".to_owned())
     );
-    assert_eq!(recording.losses.items(Reason::OtherEvent), 1);
+    assert_eq!(recording.skipped.items(Reason::OtherEvent), 1);
 }
 
 #[test]
@@ -468,19 +468,19 @@ mod resolved {
             }
             let recording = read(&file.finish());
             let files = Binaries([(PROGRAM.to_owned(), elf.bytes()), (LIBRARY.to_owned(), lib.bytes())].into());
-            let (profile, losses) = resolve(&recording, &files).unwrap();
+            let (profile, skipped) = resolve(&recording, &files).unwrap();
             prop_assert_eq!(edges(&profile), truth.clone());
             // Nothing is lost unseen: calls, what the reader left out, and what turned out to be none.
             let calls: u128 = truth.values().sum();
-            let no_calls: u128 = losses.iter().map(|(_, loss)| loss.weight).sum();
-            let left_out: u64 = recording.losses.iter().map(|(_, loss)| loss.items).sum();
+            let no_calls: u128 = skipped.iter().map(|(_, entry)| entry.weight).sum();
+            let left_out: u64 = recording.skipped.iter().map(|(_, entry)| entry.items).sum();
             prop_assert_eq!(calls + no_calls + u128::from(left_out), branches.len() as u128);
             prop_assert_eq!(profile.total, calls);
             let main = profile.find(&program_key(3)).unwrap();
             prop_assert_eq!(profile.facts(main).size, Some(32));
             prop_assert!(profile.facts(main).samples.is_some());
             prop_assert_eq!(profile.arch.first().map(String::as_str), Some("x86_64"));
-            prop_assert_eq!(profile.clusters()["program"].build_id.clone(), Some("aa".repeat(20)));
+            prop_assert_eq!(profile.dsos()["program"].build_id.clone(), Some("aa".repeat(20)));
         }
     }
 }

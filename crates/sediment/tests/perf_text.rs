@@ -113,7 +113,7 @@ fn call_chains_read_as_what_they_were_printed_from() {
             recording.source.to_string(),
             format!("perf call stacks{event} without call counts or time order")
         );
-        let inlined = recording.losses.items(Reason::InlinedFrame);
+        let inlined = recording.skipped.items(Reason::InlinedFrame);
         assert_eq!(inlined > 0, form.inlined);
     }
 }
@@ -131,11 +131,16 @@ fn branches_read_as_what_they_were_printed_from() {
             let text = print_branches(&program, form);
             let recording = read(text.as_bytes()).unwrap_or_else(|error| panic!("{form:?}: {error}\n{text}"));
             let truth = truth_of_branches(&program, form);
-            assert_eq!(read_truth(&recording).calls, truth, "{form:?}: {:?}", recording.losses);
+            assert_eq!(read_truth(&recording).calls, truth, "{form:?}: {:?}", recording.skipped);
             assert_eq!(recording.total, truth.values().sum::<u128>(), "{form:?}");
-            let ledger: u64 = recording.losses.iter().map(|(_, loss)| loss.items).sum();
+            let ledger: u64 = recording.skipped.iter().map(|(_, entry)| entry.items).sum();
             let all: usize = program.branches.iter().map(|sample| sample.branches.len()).sum();
-            assert_eq!(u128::from(ledger) + recording.total, all as u128, "{form:?}: {:?}", recording.losses);
+            assert_eq!(
+                u128::from(ledger) + recording.total,
+                all as u128,
+                "{form:?}: {:?}",
+                recording.skipped
+            );
         }
     }
 }
@@ -179,7 +184,7 @@ fn folded_stacks_read_as_what_they_were_printed_from() {
         let text = print_folded(&program, process);
         let recording = read(text.as_bytes()).unwrap();
         assert_eq!(read_truth(&recording), truth, "{text}");
-        let names = recording.losses.items(Reason::ProcessName);
+        let names = recording.skipped.items(Reason::ProcessName);
         assert_eq!(names, if process.is_some() { 200 } else { 0 });
     }
     // The other way round, as was said.
@@ -252,8 +257,8 @@ fn stays_in_proportion(bytes: &[u8]) {
         let _ = (reader.recognises)(bytes);
         match (reader.read)(&bytes, &Settings::default()) {
             Ok(recording) => {
-                assert!(!recording.places().is_empty(), "an empty success");
-                assert!(recording.places().len() + recording.transfers().len() <= bytes.len());
+                assert!(!recording.addresses().is_empty(), "an empty success");
+                assert!(recording.addresses().len() + recording.transfers().len() <= bytes.len());
                 if let Some(replay) = reader.replay {
                     let mut count = 0;
                     (replay.steps)(&bytes, &Settings::default(), &recording, &mut |_| count += 1).unwrap();

@@ -54,7 +54,7 @@ fn truth(recording: &Recording) -> Truth {
 }
 
 fn weight(recording: &Recording, reason: Reason) -> u128 {
-    recording.losses.weight(|why| why == reason)
+    recording.skipped.weight(|why| why == reason)
 }
 
 fn forms() -> Vec<Report> {
@@ -91,9 +91,9 @@ fn trees_say_what_folded_stacks_say() {
             assert_eq!(truth(&tree), truth(&folded), "{form:?}\n{text}");
             assert_eq!((tree.total, &tree.source), (folded.total, &folded.source), "{form:?}");
             assert_eq!(tree.seen, folded.seen, "{form:?}");
-            assert_eq!(tree.losses.items(LEFT_OUT), 0, "{form:?}");
+            assert_eq!(tree.skipped.items(LEFT_OUT), 0, "{form:?}");
             let of_callers = form.callers_first || form.shape == Shape::Flat;
-            assert!(!of_callers || tree.losses.items(PERHAPS_CUT) == 0, "{form:?}");
+            assert!(!of_callers || tree.skipped.items(PERHAPS_CUT) == 0, "{form:?}");
         }
     }
 }

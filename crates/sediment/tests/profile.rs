@@ -28,7 +28,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use support::{golden, golden_cases};
 
-/// Each folder of tests/golden/profile: `X.input.gv` reads in as `X.gv` with the ledger `X.losses`, or is the error `X.error`;
+/// Each folder of tests/golden/profile: `X.input.gv` reads in as `X.gv` with the ledger `X.skipped`, or is the error `X.error`;
 /// `merges` says which of those make others.
 #[test]
 fn sample_files_read_as_they_must() {
@@ -46,7 +46,7 @@ fn sample_files_read_as_they_must() {
                     let hint = error.hint().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
                     check(format!("{input}.error"), &format!("{error}\n{hint}"));
                 }
-                Ok((profile, losses)) => {
+                Ok((profile, skipped)) => {
                     let printed = print(&profile);
                     let (again, nothing) = parse(printed.as_bytes()).unwrap();
                     assert!(again == profile, "{name}/{input}: what is printed reads in as something else");
@@ -56,8 +56,8 @@ fn sample_files_read_as_they_must() {
                     );
                     assert_eq!(print(&again), printed, "{name}/{input}");
                     check(format!("{input}.gv"), &printed);
-                    if !losses.is_empty() {
-                        check(format!("{input}.losses"), &ledger(&losses));
+                    if !skipped.is_empty() {
+                        check(format!("{input}.losses"), &ledger(&skipped));
                     }
                 }
             }
@@ -90,8 +90,8 @@ fn the_documented_example_is_canonical() {
     let lines = page.lines().skip_while(|line| !line.starts_with("    digraph"));
     let example: String =
         lines.map_while(|line| line.strip_prefix("    ")).map(|line| format!("{line}\n")).collect();
-    let (profile, losses) = parse(example.as_bytes()).unwrap();
-    assert!(losses.is_empty(), "{losses:?}");
+    let (profile, skipped) = parse(example.as_bytes()).unwrap();
+    assert!(skipped.is_empty(), "{skipped:?}");
     assert_eq!(print(&profile), example);
 }
 
@@ -122,13 +122,14 @@ fn merged(case: &Path, recipe: &str) -> (String, String) {
     (output, text)
 }
 
-fn ledger(losses: &Skipped) -> String {
-    losses
+fn ledger(skipped: &Skipped) -> String {
+    skipped
         .iter()
-        .map(|(reason, loss)| {
-            let example: String = loss.example.iter().flat_map(|example| example.chars().take(60)).collect();
-            let weight = if loss.weight > 0 { format!(" of weight {}", loss.weight) } else { String::new() };
-            format!("{} {reason}{weight}, such as {:?}\n", loss.items, example)
+        .map(|(reason, entry)| {
+            let example: String = entry.example.iter().flat_map(|example| example.chars().take(60)).collect();
+            let weight =
+                if entry.weight > 0 { format!(" of weight {}", entry.weight) } else { String::new() };
+            format!("{} {reason}{weight}, such as {:?}\n", entry.items, example)
         })
         .collect()
 }

@@ -17,7 +17,7 @@ mod skipped;
 use describe::{describe, place};
 use perf_report_text::{Call, End, Field, Form, Name, Truth};
 use proptest::prelude::*;
-use sediment::read::{PlaceId, READERS, Recording, Settings, Spot};
+use sediment::read::{AddressId, READERS, Recording, Settings, Spot};
 use sediment::skipped::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 use support::read;
@@ -107,8 +107,8 @@ fn calls() -> Vec<Call> {
 
 fn read_truth(recording: &Recording) -> Truth {
     let mut truth = Truth::default();
-    for id in 0..recording.places().len() as u32 {
-        truth.functions.insert(place(recording, PlaceId(id)));
+    for id in 0..recording.addresses().len() as u32 {
+        truth.functions.insert(place(recording, AddressId(id)));
     }
     for (from, to, _, count) in recording.transfers() {
         *truth.calls.entry((place(recording, from), place(recording, to))).or_default() += count;
@@ -182,12 +182,12 @@ fn every_form_of_a_perf_report_reads_as_what_it_was_printed_from() {
         assert_eq!(recording.source.to_string(), "perf branch records (branches:u)");
         let with_objects = form.fields.contains(&Field::SourceObject);
         // The address marked H lies outside of programs whether or not its object is printed, as does the kernel's function.
-        assert_eq!(recording.losses.items(Reason::KernelEnd), 6, "{form:?}");
-        assert_eq!(recording.losses.items(Reason::UnresolvedEnd), 6, "{form:?}");
-        let addresses = recording.losses.items(Reason::UnresolvedAddress);
+        assert_eq!(recording.skipped.items(Reason::KernelEnd), 6, "{form:?}");
+        assert_eq!(recording.skipped.items(Reason::UnresolvedEnd), 6, "{form:?}");
+        let addresses = recording.skipped.items(Reason::UnresolvedAddress);
         assert_eq!(addresses, 3, "{form:?} {with_objects}");
         if form.trees {
-            assert_eq!(recording.losses.items(Reason::CallTree), 3 * calls.len() as u64);
+            assert_eq!(recording.skipped.items(Reason::CallTree), 3 * calls.len() as u64);
         }
     }
 }
@@ -209,7 +209,7 @@ fn rounded_shares_come_back_as_counts_that_make_up_the_total() {
             "zero rows are kept"
         );
         assert_eq!(recording.total, u128::from(total));
-        let lost = recording.losses.weight(|why| !matches!(why, Reason::NoBranch | Reason::InnerBranch));
+        let lost = recording.skipped.weight(|why| !matches!(why, Reason::NoBranch | Reason::InnerBranch));
         let kept: u128 = is.calls.values().sum();
         assert!(kept + lost <= u128::from(total));
         let rows = |pair: &(String, String)| {
@@ -271,7 +271,7 @@ fn columns_that_were_made_narrow_are_still_told_apart() {
     // What fills a column that is narrower than its heading was cut, and no name of anything.
     let known = BTreeSet::from(["short:abcdef".to_owned(), "-:whole".to_owned()]);
     assert_eq!(read_truth(&recording).functions, known, "{text}");
-    assert_eq!(recording.losses.items(Reason::CutEnd), 1);
+    assert_eq!(recording.skipped.items(Reason::CutEnd), 1);
 
     form.widths = vec![0, 0, 3, 8, 8, 8, 10];
     let text = perf_report_text::print("branches:u", &calls, &form);
@@ -290,7 +290,7 @@ fn the_same_event_adds_up_and_another_is_counted() {
     let doubled: BTreeMap<_, _> =
         read_truth(&once).calls.into_iter().map(|(pair, count)| (pair, 2 * count)).collect();
     assert_eq!(read_truth(&twice).calls, doubled);
-    assert_eq!(twice.losses.items(Reason::LaterEventRow), calls.len() as u64);
+    assert_eq!(twice.skipped.items(Reason::LaterEventRow), calls.len() as u64);
 }
 
 fn callgrind_forms() -> Vec<callgrind_text::Form> {
@@ -322,7 +322,7 @@ fn every_form_of_callgrind_reads_as_what_it_was_printed_from() {
         assert_eq!(costs, truth.costs, "{form:?}");
         assert_eq!(read_truth(&recording).calls, truth.calls, "{form:?}");
         assert_eq!(recording.total, truth.calls.values().sum::<u128>(), "{form:?}");
-        assert!(recording.losses.is_empty());
+        assert!(recording.skipped.is_empty());
         assert_eq!(recording.source.to_string(), "valgrind callgrind (Ir)");
     }
 }
@@ -368,7 +368,7 @@ fn a_long_name_that_is_repeated_by_its_id_takes_no_memory_each_time() {
     text += "totals: 1\n";
     let recording = read(text.as_bytes()).unwrap();
     assert_eq!(recording.transfers().len(), 19_997);
-    for place in recording.places() {
+    for place in recording.addresses() {
         assert!(matches!(&place.spot, Spot::Symbol { file: None, .. }), "no file has so long a name");
     }
 }
@@ -397,8 +397,11 @@ fn stays_in_proportion(bytes: &[u8]) {
         let _ = (reader.recognises)(bytes);
         match (reader.read)(&bytes, &Settings::default()) {
             Ok(recording) => {
-                assert!(!recording.places().is_empty() || !recording.losses.is_empty(), "an empty success");
-                assert!(recording.places().len() + recording.transfers().len() <= bytes.len());
+                assert!(
+                    !recording.addresses().is_empty() || !recording.skipped.is_empty(),
+                    "an empty success"
+                );
+                assert!(recording.addresses().len() + recording.transfers().len() <= bytes.len());
             }
             Err(error) => assert!(!error.to_string().is_empty()),
         }

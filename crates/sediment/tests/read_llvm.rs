@@ -16,11 +16,11 @@ mod support;
 
 use bolt_text::{Event, Program};
 use proptest::prelude::*;
-use reading::{calls, costs, places};
+use reading::{addresses, calls, costs};
 use sample_profile_text::Body;
 use sediment::binary::NoFiles;
 use sediment::profile;
-use sediment::read::{self, PlaceId, Settings, Spot, Step, TransferKind};
+use sediment::read::{self, AddressId, Settings, Spot, Step, TransferKind};
 use sediment::resolve::resolve;
 use sediment::skipped::{NoCall, Reason};
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ fn fdata_reads_as_the_branches_it_was_printed_from() {
         recording.source.to_string(),
         "BOLT branches without time order or own cost or shared libraries"
     );
-    let seen = |why| recording.losses.items(why) > 0;
+    let seen = |why| recording.skipped.items(why) > 0;
     assert!(
         seen(Reason::NoCall(NoCall::Inside))
             && seen(Reason::NoCall(NoCall::IntoTheMiddle))
@@ -63,7 +63,7 @@ fn the_program_that_was_recorded_can_be_named() {
         let bytes = text.as_bytes();
         assert_eq!(read::find(&bytes, &settings).unwrap().name, format);
         let recording = read::read(&bytes, &settings).unwrap();
-        assert!(places(&recording).iter().all(|place| place.starts_with("/usr/bin/prog")), "{format}");
+        assert!(addresses(&recording).iter().all(|place| place.starts_with("/usr/bin/prog")), "{format}");
         let mut runs = 0;
         read::replay(&bytes, &settings, &recording, &mut |step: Step| {
             runs += u32::from(matches!(step, Step::Run { .. }))
@@ -94,7 +94,7 @@ fn pre_aggregated_branches_read_as_the_addresses_they_were_printed_from() {
             };
             *truth.entry(pair).or_default() += u128::from(count);
         }
-        let address = |id: PlaceId| match recording.places()[id.0 as usize].spot {
+        let address = |id: AddressId| match recording.addresses()[id.0 as usize].spot {
             Spot::Address(address) => address,
             _ => panic!("an address"),
         };
@@ -107,7 +107,7 @@ fn pre_aggregated_branches_read_as_the_addresses_they_were_printed_from() {
         assert_eq!(recording.total, total + truth.values().sum::<u128>());
         let returns =
             program.events.iter().filter(|event| matches!(event, Event::Return { .. })).count() as u64;
-        assert_eq!(recording.losses.items(Reason::NoCall(NoCall::Return)), if traces { returns } else { 0 });
+        assert_eq!(recording.skipped.items(Reason::NoCall(NoCall::Return)), if traces { returns } else { 0 });
     }
 }
 
@@ -145,9 +145,9 @@ fn traces_become_a_profile_of_first_uses_and_nearness() {
     let text = ":temporal_prof_traces\n1\n1\n1\nmain,a.c;f,b.c;f,\n";
     let settings = Settings { program: Some("/usr/bin/prog".into()), ..Settings::default() };
     let recording = read::read(&text.as_bytes(), &settings).unwrap();
-    let (profile, losses) = resolve(&recording, &NoFiles).unwrap();
+    let (profile, skipped) = resolve(&recording, &NoFiles).unwrap();
     let printed = profile::text::print(&profile);
-    assert!(losses.is_empty(), "{losses:?}");
+    assert!(skipped.is_empty(), "{skipped:?}");
     for line in ["\"main\" [first=0];", "first=1", "\"main\" -> \"f@prog:a.c\" [label=0.000000, near=1];"] {
         assert!(printed.contains(line), "{line}: {printed}");
     }
@@ -184,24 +184,25 @@ fn traces_read_as_the_runs_they_were_printed_from() {
         names.iter().for_each(|name| shown += &format!("    {name}\n"));
         written += &format!("# Weight:\n{weight}\n{},\n", names.join(","));
     }
-    let mut near: BTreeMap<(String, String), u128> = BTreeMap::new();
+    let mut affinity: BTreeMap<(String, String), u128> = BTreeMap::new();
     for (weight, names) in &runs {
         for (at, name) in names.iter().enumerate() {
             for before in &names[at.saturating_sub(8)..at] {
-                *near.entry((format!("-:{before}"), format!("-:{name}"))).or_default() += u128::from(*weight);
+                *affinity.entry((format!("-:{before}"), format!("-:{name}"))).or_default() +=
+                    u128::from(*weight);
             }
         }
     }
     for text in [shown, written] {
         let recording = read(text.as_bytes()).unwrap();
-        assert_eq!(calls(&recording), near);
-        assert!(recording.transfers().iter().all(|(_, _, kind, _)| *kind == TransferKind::Near));
+        assert_eq!(calls(&recording), affinity);
+        assert!(recording.transfers().iter().all(|(_, _, kind, _)| *kind == TransferKind::Affinity));
         assert_eq!(recording.total, 0, "nothing is known of calls");
         let first: Vec<u64> = recording.first_uses().iter().map(|(_, rank)| *rank).collect();
         let mut expected: Vec<u64> = (0..30).chain([2]).collect();
         expected[9] = 0;
         assert_eq!(first, expected);
-        let mut threads: BTreeMap<u64, Vec<PlaceId>> = BTreeMap::new();
+        let mut threads: BTreeMap<u64, Vec<AddressId>> = BTreeMap::new();
         let told = read::replay(&text.as_bytes(), &Settings::default(), &recording, &mut |step: Step| {
             if let Step::Run { thread, place } = step {
                 threads.entry(thread).or_default().push(place);

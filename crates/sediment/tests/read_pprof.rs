@@ -13,7 +13,7 @@ mod support;
 
 use pprof_writer::{Form, Function, Location, Mapping, Message, Profile, Sample, gzip, of_stacks};
 use proptest::prelude::*;
-use reading::{calls, costs, places};
+use reading::{addresses, calls, costs};
 use sediment::skipped::{Amount, Nowhere, Reason};
 use std::collections::{BTreeMap, BTreeSet};
 use support::read;
@@ -67,7 +67,7 @@ fn every_form_reads_as_the_stacks_it_was_written_from() {
         assert_eq!(calls(&recording), known_calls, "{form:?}");
         assert_eq!(costs(&recording), known_costs, "{form:?}");
         assert_eq!(recording.total, known_calls.values().sum::<u128>());
-        assert!(recording.losses.is_empty());
+        assert!(recording.skipped.is_empty());
         assert_eq!(
             recording.source.to_string(),
             "pprof call stacks (samples/count) without call counts or time order"
@@ -105,7 +105,7 @@ fn inlined_functions_are_no_frames_and_linkage_names_come_first() {
     profile.functions[1].system_name = "_Z1fv".into();
     profile.locations[1].lines = vec![9, 9, 2];
     let recording = read(&plain(&profile)).unwrap();
-    assert_eq!(places(&recording), ["/usr/bin/program:_Z1fv (file.c)", "/usr/bin/program:main (file.c)"]);
+    assert_eq!(addresses(&recording), ["/usr/bin/program:_Z1fv (file.c)", "/usr/bin/program:main (file.c)"]);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn addresses_without_names_are_places_in_the_file() {
     profile.locations.iter_mut().for_each(|location| location.lines.clear());
     profile.mappings[0].file_offset = 0x1000;
     let recording = read(&plain(&profile)).unwrap();
-    assert_eq!(places(&recording), ["/usr/bin/program+0x1010", "/usr/bin/program+0x1020"]);
+    assert_eq!(addresses(&recording), ["/usr/bin/program+0x1010", "/usr/bin/program+0x1020"]);
 
     profile.mappings[0].limit = 0x40_0000;
     let error = read(&plain(&profile)).unwrap_err();
@@ -136,11 +136,11 @@ fn what_is_no_file_goes_to_the_ledger() {
         profile.mappings.push(mapping);
         (profile.locations[2].mapping, profile.locations[2].address) = (2, address);
         let recording = read(&plain(&profile)).unwrap();
-        let compiled = recording.losses.weight(Reason::is_compiled_code);
+        let compiled = recording.skipped.weight(Reason::is_compiled_code);
         let said: Vec<String> = recording
-            .losses
+            .skipped
             .iter()
-            .map(|(why, loss)| format!("{why}: {} {}", loss.items, loss.weight))
+            .map(|(why, entry)| format!("{why}: {} {}", entry.items, entry.weight))
             .collect();
         (said.join("; "), recording.total, compiled)
     };
@@ -156,7 +156,7 @@ fn what_is_no_file_goes_to_the_ledger() {
     assert_eq!(elsewhere("/usr/lib/libc.so.6", 0xffff_ffff_8100_0000).1, 15, "a file is a file");
     profile.functions[2].name = "n".repeat(5000);
     let recording = read(&plain(&profile)).unwrap();
-    assert_eq!(recording.losses.items(Nowhere::UnacceptableLength.of(Amount::Calls)), 2);
+    assert_eq!(recording.skipped.items(Nowhere::UnacceptableLength.of(Amount::Calls)), 2);
 }
 
 #[test]
@@ -167,8 +167,8 @@ fn samples_that_say_nothing_are_counted() {
     assert_eq!(recording.total, 5);
     for (why, weight) in [(Reason::ZeroSample, 0), (Reason::NegativeSample, 7), (Reason::StacklessSample, 4)]
     {
-        let loss = recording.losses.iter().find(|(reason, _)| *reason == why).unwrap().1;
-        assert_eq!((loss.items, loss.weight), (1, weight), "{why}");
+        let entry = recording.skipped.iter().find(|(reason, _)| *reason == why).unwrap().1;
+        assert_eq!((entry.items, entry.weight), (1, weight), "{why}");
     }
 }
 

@@ -6,7 +6,7 @@ mod support;
 use sediment::binary::{Binary, BinaryFunction};
 use sediment::callgraph::GroupKind;
 use sediment::profile::FunctionKey;
-use sediment::report::layout::{self, Heat, Seen};
+use sediment::report::layout::{self, Heat, ProfiledFunction};
 
 fn function(name: &str, address: u64, size: u64) -> BinaryFunction {
     BinaryFunction {
@@ -25,19 +25,19 @@ fn key(name: &str) -> FunctionKey {
     FunctionKey { dso: None, name: name.to_owned(), file: None }
 }
 
-fn seen(weight: u64) -> Seen {
-    Seen { weight, group: GroupKind::Hot, first: Some(weight) }
+fn seen(weight: u64) -> ProfiledFunction {
+    ProfiledFunction { weight, group: GroupKind::Hot, first: Some(weight) }
 }
 
 /// So many functions of 300 bytes, of which every tenth was called, the last most often.
-fn program(functions: u64) -> (Binary, Vec<(FunctionKey, Seen)>) {
+fn program(functions: u64) -> (Binary, Vec<(FunctionKey, ProfiledFunction)>) {
     let name = |at: u64| format!("function_with_a_name_of_usual_length_{at}");
     let binary = (0..functions).map(|at| function(&name(at), 0x40_1000 + 304 * at, 300)).collect();
     let heat = (0..functions).step_by(10).map(|at| (key(&name(at)), seen(1 + at * at))).collect();
     (Binary { functions: binary, ..Binary::default() }, heat)
 }
 
-fn drawn(binary: &Binary, heat: &[(FunctionKey, Seen)]) -> String {
+fn drawn(binary: &Binary, heat: &[(FunctionKey, ProfiledFunction)]) -> String {
     let heat_of = Heat::of(heat.iter().map(|(key, seen)| (key, *seen)));
     let before = layout::linked("before", binary, &heat_of);
     let mut order: Vec<_> = heat.iter().collect();

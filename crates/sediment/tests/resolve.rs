@@ -8,7 +8,7 @@ use elf_writer::{Elf, Function};
 use sediment::Skipped;
 use sediment::binary::{Files, NoFiles};
 use sediment::profile::{FunctionKey, Profile};
-use sediment::read::{Place, PlaceId, RecordedDso, Recording, Spot, TransferKind};
+use sediment::read::{AddressId, RecordedAddress, RecordedDso, Recording, Spot, TransferKind};
 use sediment::resolve::{Settings, resolve, resolve_with};
 use sediment::skipped::{Amount, Nowhere, Reason};
 
@@ -26,13 +26,13 @@ impl Files for Binaries {
     }
 }
 
-fn place(recording: &mut Recording, dso: Option<&str>, spot: Spot) -> PlaceId {
+fn place(recording: &mut Recording, dso: Option<&str>, spot: Spot) -> AddressId {
     let dso = dso.map(|path| recording.dso(RecordedDso { path: path.to_owned(), build_id: None }));
-    recording.place(Place { dso, spot })
+    recording.place(RecordedAddress { dso, spot })
 }
 
 /// `dso:name` or `dso:name:file`; `?` is no DSO.
-fn named(recording: &mut Recording, text: &str) -> PlaceId {
+fn named(recording: &mut Recording, text: &str) -> AddressId {
     let mut parts = text.splitn(3, ':');
     let dso = parts.next().filter(|dso| *dso != "?");
     let name = parts.next().unwrap().as_bytes().to_vec();
@@ -65,15 +65,15 @@ fn edges(profile: &Profile) -> Vec<String> {
     let edges = profile.edges().into_iter();
     edges
         .map(|(from, to, facts)| {
-            let near = facts.near.map(|near| format!(" near {near}")).unwrap_or_default();
+            let affinity = facts.affinity.map(|affinity| format!(" near {affinity}")).unwrap_or_default();
             let count = facts.count.map(|count| format!(" {count}")).unwrap_or_default();
-            format!("{} -> {}{count}{near}", show(profile.key(from)), show(profile.key(to)))
+            format!("{} -> {}{count}{affinity}", show(profile.key(from)), show(profile.key(to)))
         })
         .collect()
 }
 
-fn ledger(losses: &Skipped) -> Vec<(Reason, u64, u128)> {
-    losses.iter().map(|(reason, loss)| (reason, loss.items, loss.weight)).collect()
+fn ledger(skipped: &Skipped) -> Vec<(Reason, u64, u128)> {
+    skipped.iter().map(|(reason, entry)| (reason, entry.items, entry.weight)).collect()
 }
 
 #[test]
@@ -83,9 +83,9 @@ fn names_lose_versions_and_dsos_their_paths() {
         ("/usr/bin/prog:main", "/lib/libc.so.6:memcpy@GLIBC_2.2.5", 4),
         ("?:start", "/usr/bin/prog:main", 1),
     ]);
-    let (profile, losses) = resolve(&recording, &NoFiles).unwrap();
+    let (profile, skipped) = resolve(&recording, &NoFiles).unwrap();
     assert_eq!(edges(&profile), ["?:start -> prog:main 1", "prog:main -> libc.so.6:memcpy 7"]);
-    assert_eq!((profile.total, losses.is_empty()), (8, true), "{losses:?}");
+    assert_eq!((profile.total, skipped.is_empty()), (8, true), "{skipped:?}");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_stub_is_the_function_in_the_one_dso_that_defines_it() {
         ("/bin/p:chosen@plt", "/lib/libc.so.6:chosen_avx2", 3),
         ("/bin/p:main", "/bin/p:offset_0x2f0@plt", 11),
     ]);
-    let (profile, losses) = resolve(&recording, &NoFiles).unwrap();
+    let (profile, skipped) = resolve(&recording, &NoFiles).unwrap();
     assert_eq!(
         edges(&profile),
         [
@@ -112,7 +112,7 @@ fn a_stub_is_the_function_in_the_one_dso_that_defines_it() {
         ]
     );
     assert_eq!(
-        ledger(&losses),
+        ledger(&skipped),
         [(Nowhere::StubWithoutTarget.of(Amount::Calls), 1, 11), (Reason::StubPassage, 4, 10),]
     );
     assert_eq!(profile.total, 38, "all that was seen");
@@ -159,9 +159,9 @@ fn names_of_another_program_are_refused() {
     assert!(resolve(&demangled, &Binaries(vec![("/bin/p", program())])).is_ok());
     // Every program has a main: one name alone shows nothing, but the others are counted.
     let of_another = calls(&[("/bin/p:main", "/bin/p:work", 2)]);
-    let (_, losses) = resolve(&of_another, &Binaries(vec![("/bin/p", program())])).unwrap();
+    let (_, skipped) = resolve(&of_another, &Binaries(vec![("/bin/p", program())])).unwrap();
     let unknown = Reason::UnknownSize;
-    assert_eq!(ledger(&losses), [(unknown, 1, 0)]);
+    assert_eq!(ledger(&skipped), [(unknown, 1, 0)]);
 }
 
 #[test]
@@ -176,9 +176,9 @@ fn addresses_of_no_program_ask_for_it() {
 #[test]
 fn recursion_is_a_call_but_a_stub_of_its_own_function_is_not() {
     let recording = calls(&[("/bin/p:f", "/bin/p:f", 3), ("/bin/p:f", "/bin/p:f@plt", 4)]);
-    let (profile, losses) = resolve(&recording, &NoFiles).unwrap();
+    let (profile, skipped) = resolve(&recording, &NoFiles).unwrap();
     assert_eq!(edges(&profile), ["p:f -> p:f 3"]);
-    assert_eq!(losses.items(Reason::StubPassage), 1);
+    assert_eq!(skipped.items(Reason::StubPassage), 1);
 }
 
 #[test]
@@ -188,12 +188,12 @@ fn the_named_end_of_a_call_stays() {
         ("/bin/p:[unknown]", "/bin/p:alone", 2),
         ("/bin/p:???", "/bin/p:(below main)", 1),
     ]);
-    let (profile, losses) = resolve(&recording, &NoFiles).unwrap();
+    let (profile, skipped) = resolve(&recording, &NoFiles).unwrap();
     assert_eq!(
         (functions(&profile), edges(&profile).len()),
         (vec!["p:alone".to_owned(), "p:main".to_owned()], 0)
     );
-    assert_eq!(ledger(&losses), [(Nowhere::NoName.of(Amount::Calls), 3, 7)]);
+    assert_eq!(ledger(&skipped), [(Nowhere::NoName.of(Amount::Calls), 3, 7)]);
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn the_symbol_table_says_who_has_a_namesake_and_how_large_all_are() {
         ("/bin/p:main", "/bin/p:mixed:/x/a.c", 16),
         ("/bin/p:main", "/bin/p:not_there", 32),
     ]);
-    let (profile, losses) = resolve(&recording, &Binaries(vec![("/bin/p", program())])).unwrap();
+    let (profile, skipped) = resolve(&recording, &Binaries(vec![("/bin/p", program())])).unwrap();
     assert_eq!(
         edges(&profile),
         [
@@ -255,8 +255,8 @@ fn the_symbol_table_says_who_has_a_namesake_and_how_large_all_are() {
     );
     let sizes: Vec<Option<u64>> = profile.functions().into_iter().map(|f| profile.facts(f).size).collect();
     assert_eq!(sizes, [None, Some(20), Some(40), Some(9), Some(8), None, Some(30)]);
-    assert_eq!(losses.items(Reason::AmbiguousName), 1);
-    assert_eq!(profile.clusters()["p"].build_id, Some("ab".repeat(20)));
+    assert_eq!(skipped.items(Reason::AmbiguousName), 1);
+    assert_eq!(profile.dsos()["p"].build_id, Some("ab".repeat(20)));
 }
 
 #[test]
@@ -279,9 +279,9 @@ fn names_that_a_profile_cannot_hold_are_left_out_with_their_calls() {
         ("/bin/p:main", "/bin/p:bad\nname", 4),
         ("/bin/p:main", "C\\evil:f", 5),
     ]);
-    let (profile, losses) = resolve(&recording, &NoFiles).unwrap();
+    let (profile, skipped) = resolve(&recording, &NoFiles).unwrap();
     assert_eq!(functions(&profile), ["p:main"]);
-    assert_eq!(ledger(&losses), [(Nowhere::Unacceptable.of(Amount::Calls), 3, 12)]);
+    assert_eq!(ledger(&skipped), [(Nowhere::Unacceptable.of(Amount::Calls), 3, 12)]);
 }
 
 #[test]
@@ -291,16 +291,16 @@ fn labels_that_look_like_one_library_are_kept_apart() {
     let (profile, _) = resolve(&recording, &NoFiles).unwrap();
     assert_eq!(edges(&profile).len(), 2);
     let pair = ("libc-2.36.so".to_owned(), "libc.so.6".to_owned());
-    assert_eq!(sediment::profile::alike::alike(&profile), [pair]);
+    assert_eq!(sediment::profile::similar_labels::similar_labels(&profile), [pair]);
 }
 
 #[test]
-fn near_pairs_first_uses_and_own_cost_come_along() {
+fn affinity_edges_first_uses_and_own_cost_come_along() {
     let mut recording = calls(&[("/bin/p:a", "/bin/p:b", 1)]);
     let (a, b) = (named(&mut recording, "/bin/p:a"), named(&mut recording, "/bin/p:b"));
     let b_again = named(&mut recording, "/bin/p:b@V");
-    recording.add_transfer(a, b, TransferKind::Near, 6);
-    recording.add_transfer(b, a, TransferKind::Near, 7);
+    recording.add_transfer(a, b, TransferKind::Affinity, 6);
+    recording.add_transfer(b, a, TransferKind::Affinity, 7);
     recording.add_samples(b, 10);
     recording.add_samples(b_again, 5);
     recording.set_first(b, 9);
@@ -316,8 +316,8 @@ fn a_binary_of_another_build_is_refused_by_name() {
     let mut recording = Recording::default();
     let recorded = RecordedDso { path: "/bin/p".to_owned(), build_id: Some("cd".repeat(20)) };
     let dso = Some(recording.dso(recorded));
-    let from = recording.place(Place { dso, spot: Spot::FileOffset(program().file_offset(100)) });
-    let to = recording.place(Place { dso, spot: Spot::FileOffset(program().file_offset(0)) });
+    let from = recording.place(RecordedAddress { dso, spot: Spot::FileOffset(program().file_offset(100)) });
+    let to = recording.place(RecordedAddress { dso, spot: Spot::FileOffset(program().file_offset(0)) });
     recording.add_transfer(from, to, TransferKind::Branch, 1);
     recording.total = 1;
     let files = Binaries(vec![("/bin/p", program())]);

@@ -6,7 +6,7 @@ use sediment::Skipped;
 use sediment::binary::{Binary, BinaryFunction, PltStub};
 use sediment::profile::{FunctionKey, Millionths, Profile, text};
 use sediment::skipped::Reason;
-use sediment::static_graph::{Unit, estimate::estimate, link_up, read_unit};
+use sediment::static_graph::{UnitGraph, estimate::estimate, join_units, read_unit};
 use std::collections::BTreeSet;
 
 fn function(name: &str, address: u64, file: Option<&str>) -> BinaryFunction {
@@ -26,7 +26,7 @@ fn linked(functions: Vec<BinaryFunction>) -> Binary {
     Binary { functions, ..Binary::default() }
 }
 
-fn unit(name: &str, lines: &str) -> Unit {
+fn unit(name: &str, lines: &str) -> UnitGraph {
     let text = format!(
         "digraph Callgraph {{\n  graph [sediment=2, source=\"gcc call graphs of units\", total=0];\n{lines}}}\n"
     );
@@ -70,7 +70,7 @@ fn calls_between_units_meet_and_local_twins_stay_apart() {
         function("parse", 0x300, None),
         function("help", 0x400, Some("parse.c")),
     ]);
-    let mut joined = link_up(&units, &binary, "tool", None).unwrap();
+    let mut joined = join_units(&units, &binary, "tool", None).unwrap();
     assert_eq!(joined.units, 2);
     assert_eq!(
         calls(&joined.profile),
@@ -105,9 +105,9 @@ fn a_unit_of_another_program_of_the_tree_is_left_out() {
         function("usage", 0x200, Some("main.c")),
         function("cat", 0x300, None),
     ]);
-    let joined = link_up(&units, &binary, "cat", None).unwrap();
+    let joined = join_units(&units, &binary, "cat", None).unwrap();
     assert_eq!(calls(&joined.profile), [pair("cat", "read"), pair("main", "cat"), pair("main", "usage")]);
-    assert_eq!(joined.losses.iter().map(|(_, loss)| loss.items).sum::<u64>(), 1);
+    assert_eq!(joined.skipped.iter().map(|(_, entry)| entry.items).sum::<u64>(), 1);
     // A link map says it without guessing.
     let map: BTreeSet<String> = ["tac/main.o".to_owned()].into();
     let binary = linked(vec![
@@ -115,7 +115,7 @@ fn a_unit_of_another_program_of_the_tree_is_left_out() {
         function("usage", 0x200, Some("main.c")),
         function("turn", 0x300, Some("main.c")),
     ]);
-    let joined = link_up(&units, &binary, "tac", Some(&map)).unwrap();
+    let joined = join_units(&units, &binary, "tac", Some(&map)).unwrap();
     assert_eq!(calls(&joined.profile), [pair("main", "turn"), pair("turn", "usage")]);
 }
 
@@ -136,7 +136,7 @@ fn the_main_of_a_program_is_no_probe_s_and_no_small_program_s() {
         "b/meson-private/tmpq/testfile.c.gv",
     ] {
         let units = [unit(name, probe), program.clone()];
-        let joined = link_up(&units, &binary, "tool", None).unwrap();
+        let joined = join_units(&units, &binary, "tool", None).unwrap();
         assert_eq!(calls(&joined.profile), [pair("main", "help")], "{name}");
     }
     // A program of which all is there, but that is not much; and one that calls what this one does not import.
@@ -157,7 +157,7 @@ fn the_main_of_a_program_is_no_probe_s_and_no_small_program_s() {
     .graph;
     for other in [probe, "\"main\" -> \"puts\" [static=9];\n\"main\" -> \"gets\" [static=9];\n"] {
         let units = [unit("hello.c.gv", other), large.clone()];
-        let joined = link_up(&units, &binary, "tool", None).unwrap();
+        let joined = join_units(&units, &binary, "tool", None).unwrap();
         assert!(!calls(&joined.profile).contains(&pair("main", "puts")), "{other}");
         assert!(calls(&joined.profile).contains(&pair("main", "part5")), "{other}");
     }
@@ -166,7 +166,7 @@ fn the_main_of_a_program_is_no_probe_s_and_no_small_program_s() {
 /// A tree of two programs by link-time optimisation; a link map names objects, which these graphs are not of.
 #[test]
 fn the_graph_of_another_whole_program_is_left_out() {
-    let whole = |name: &str, lines: &str| Unit { whole_program: true, ..unit(name, lines) };
+    let whole = |name: &str, lines: &str| UnitGraph { whole_program: true, ..unit(name, lines) };
     let units = [
         whole(
             "cat.wpa.gv",
@@ -184,7 +184,7 @@ fn the_graph_of_another_whole_program_is_left_out() {
     ]);
     let map: BTreeSet<String> = ["/tmp/cc1.ltrans0.ltrans.o".to_owned(), "src/cat-main.o".to_owned()].into();
     for objects in [None, Some(&map)] {
-        let joined = link_up(&units, &binary, "cat", objects).unwrap();
+        let joined = join_units(&units, &binary, "cat", objects).unwrap();
         assert_eq!(calls(&joined.profile), [pair("cat", "shared"), pair("main", "cat")]);
     }
 }
@@ -197,7 +197,7 @@ fn what_a_module_exports_is_where_it_begins() {
     for (more, expected) in [(None, 3.0), (Some("_start"), 0.0)] {
         let mut functions = module.clone();
         functions.extend(more.map(|name| function(name, 0x300, None)));
-        let mut joined = link_up(&units, &linked(functions), "m.so", None).unwrap();
+        let mut joined = join_units(&units, &linked(functions), "m.so", None).unwrap();
         estimate(&mut joined.profile);
         assert!((runs(&joined.profile, "inner") - expected).abs() < 1e-6, "{more:?}");
     }
@@ -216,11 +216,11 @@ fn units_of_one_name_in_one_program_both_stay() {
     let mut functions: Vec<BinaryFunction> =
         (0..).zip(["left", "right", "far"]).map(|(at, name)| function(name, 0x100 + at * 16, None)).collect();
     functions.push(function("init", 0x200, Some("u.c")));
-    let alone = link_up(&units, &linked(functions.clone()), "tool", None).unwrap();
+    let alone = join_units(&units, &linked(functions.clone()), "tool", None).unwrap();
     // One of them has the only function.
     assert_eq!(calls(&alone.profile), [pair("far", "left"), pair("left", "init")]);
     functions.push(function("init", 0x300, Some("u.c")));
-    let both = link_up(&units, &linked(functions), "tool", None).unwrap();
+    let both = join_units(&units, &linked(functions), "tool", None).unwrap();
     assert_eq!(both.units, 2);
     assert!(calls(&both.profile).contains(&pair("right", "init:u.c")));
 }
@@ -247,7 +247,7 @@ fn a_global_function_is_of_one_unit() {
         function("in", 0x200, Some("in.c")),
         function("help", 0x300, None),
     ]);
-    let joined = link_up(&units, &binary, "in.so", None).unwrap();
+    let joined = join_units(&units, &binary, "in.so", None).unwrap();
     assert_eq!(calls(&joined.profile), [pair("help", "write"), pair("in", "puts"), pair("load", "in")]);
     assert_eq!(joined.units, 2);
 }
@@ -262,7 +262,7 @@ fn a_table_of_functions_says_whose_addresses_are_taken() {
     ];
     let names = ["main", "run", "one", "two"];
     let binary = linked((0..).zip(names).map(|(at, name)| function(name, 0x100 * at, None)).collect());
-    let joined = link_up(&units, &binary, "tool", None).unwrap();
+    let joined = join_units(&units, &binary, "tool", None).unwrap();
     assert_eq!(joined.units, 2);
     let taken = |profile: &Profile| {
         let functions = profile.functions().into_iter().filter(|function| profile.facts(*function).taken);
@@ -280,8 +280,8 @@ fn what_several_units_emit_counts_once_and_the_whole_program_comes_first() {
         function("_Z1gv", 0x200, None),
         function("main", 0x300, None),
     ]);
-    let frequency = |units: &[Unit]| {
-        let joined = link_up(units, &binary, "p", None).unwrap();
+    let frequency = |units: &[UnitGraph]| {
+        let joined = join_units(units, &binary, "p", None).unwrap();
         joined
             .profile
             .edges()
@@ -301,7 +301,7 @@ fn what_several_units_emit_counts_once_and_the_whole_program_comes_first() {
 #[test]
 fn units_of_nothing_that_is_linked_are_an_error() {
     let units = [unit("x.c.gv", "\"a\" -> \"b\" [static=1];\n")];
-    let error = link_up(&units, &linked(vec![function("main", 1, None)]), "tool", None).unwrap_err();
+    let error = join_units(&units, &linked(vec![function("main", 1, None)]), "tool", None).unwrap_err();
     assert!(error.to_string().contains("none of the 1 graphs of units is of tool"), "{error}");
 }
 
@@ -360,12 +360,12 @@ node: { title: \"__indirect_call\" label: \"Indirect Call Placeholder\" shape : 
 
 #[test]
 fn callgraph_info_counts_places_of_calls() {
-    let mut losses = Skipped::default();
-    let unit = read_unit("t.ci", CI.as_bytes(), &mut losses).unwrap();
+    let mut skipped = Skipped::default();
+    let unit = read_unit("t.ci", CI.as_bytes(), &mut skipped).unwrap();
     assert_eq!(calls(&unit.graph), [pair("leaf:t.c", "other"), pair("main", "leaf:t.c")]);
     let edges = unit.graph.edges();
     assert_eq!(edges[1].2.static_calls, Some(Millionths(2_000_000)));
-    assert_eq!(losses.items(Reason::PointerCall), 1);
+    assert_eq!(skipped.items(Reason::PointerCall), 1);
     let main = unit.graph.find(&FunctionKey { dso: None, name: "main".to_owned(), file: None }).unwrap();
     assert!(unit.graph.facts(main).entry);
 }

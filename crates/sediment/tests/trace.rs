@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use sediment::callgraph::FunctionId;
 use sediment::order::FunctionTable;
 use sediment::profile::{FunctionIndex, FunctionKey, Profile};
-use sediment::read::{PlaceId, Step};
+use sediment::read::{AddressId, Step};
 use sediment::trace::Sequence;
 use sediment::trace::file::{self, Record, Records, Writer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ const FUNCTIONS: u32 = 14;
 /// A profile of functions `f0`, `f1`, …, each with two places, and a place that is none at the end of each pair's run.
 fn profile() -> (Profile, Vec<Option<FunctionIndex>>) {
     let mut profile = Profile::default();
-    let mut places = Vec::new();
+    let mut addresses = Vec::new();
     for number in 0..FUNCTIONS {
         let key = FunctionKey {
             dso: (number % 3 > 0).then(|| format!("lib{}.so", number % 3)),
@@ -23,13 +23,13 @@ fn profile() -> (Profile, Vec<Option<FunctionIndex>>) {
             file: (number == 5).then(|| "five.c".to_owned()),
         };
         let function = profile.function(key);
-        places.extend([Some(function), Some(function), None]);
+        addresses.extend([Some(function), Some(function), None]);
     }
-    (profile, places)
+    (profile, addresses)
 }
 
 fn run(thread: u64, place: u32) -> Step {
-    Step::Run { thread, place: PlaceId(place) }
+    Step::Run { thread, place: AddressId(place) }
 }
 
 /// The definition, word by word: for each beginning, the last eight distinct functions that ran since the gap, and those of
@@ -37,7 +37,7 @@ fn run(thread: u64, place: u32) -> Step {
 #[derive(Default)]
 struct Definition {
     history: BTreeMap<u64, Vec<u32>>,
-    near: BTreeMap<(u32, u32), u128>,
+    affinity: BTreeMap<(u32, u32), u128>,
     first: Vec<u32>,
 }
 
@@ -71,17 +71,17 @@ impl Definition {
             }
         }
         for earlier in distinct {
-            *self.near.entry((earlier, function)).or_default() += 1;
+            *self.affinity.entry((earlier, function)).or_default() += 1;
         }
         history.push(function);
     }
 }
 
-fn near_of(profile: &Profile) -> BTreeMap<(u32, u32), u128> {
+fn affinity_of(profile: &Profile) -> BTreeMap<(u32, u32), u128> {
     let edges = profile.edges();
     edges
         .into_iter()
-        .map(|(a, b, facts)| ((a.index() as u32, b.index() as u32), facts.near.unwrap()))
+        .map(|(a, b, facts)| ((a.index() as u32, b.index() as u32), facts.affinity.unwrap()))
         .collect()
 }
 
@@ -96,13 +96,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #[test]
     fn near_and_first_are_what_their_definition_says(steps in steps()) {
-        let (mut profile, places) = profile();
+        let (mut profile, addresses) = profile();
         let mut definition = Definition::default();
         steps.iter().for_each(|step| definition.step(*step));
-        let mut sequence = Sequence::new(&places);
+        let mut sequence = Sequence::new(&addresses);
         sequence.steps(&steps);
         sequence.put_into(&mut profile, true);
-        prop_assert_eq!(near_of(&profile), definition.near);
+        prop_assert_eq!(affinity_of(&profile), definition.affinity);
         for function in profile.functions() {
             let rank = definition.first.iter().position(|first| *first as usize == function.index());
             prop_assert_eq!(profile.facts(function).first, rank.map(|rank| rank as u64));
@@ -111,14 +111,14 @@ proptest! {
 
     #[test]
     fn parts_between_gaps_add_up_to_the_whole(parts in prop::collection::vec(steps(), 1..5)) {
-        let (mut at_once, places) = profile();
+        let (mut at_once, addresses) = profile();
         let (mut in_parts, _) = profile();
-        let mut whole = Sequence::new(&places);
+        let mut whole = Sequence::new(&addresses);
         let mut first: Option<Sequence<'_>> = None;
         for part in &parts {
             whole.steps(&[Step::Gap { thread: 0 }, Step::Gap { thread: 1 }]);
             whole.steps(part);
-            let mut apart = Sequence::new(&places);
+            let mut apart = Sequence::new(&addresses);
             apart.steps(part);
             match &mut first {
                 None => first = Some(apart),
@@ -134,8 +134,8 @@ proptest! {
 
     #[test]
     fn a_trace_reads_back_as_it_ran(steps in steps()) {
-        let (profile, places) = profile();
-        let file = written(&profile, &places, &[&steps]);
+        let (profile, addresses) = profile();
+        let file = written(&profile, &addresses, &[&steps]);
         let (mut thread, mut defined, mut read) = (0, Vec::new(), Vec::new());
         let input = file.as_slice();
         let mut records = Records::of(&input).unwrap();
@@ -152,8 +152,8 @@ proptest! {
 
     #[test]
     fn damage_is_an_error_or_another_trace(steps in steps(), at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>()) {
-        let (profile, places) = profile();
-        let mut file = written(&profile, &places, &[&steps]);
+        let (profile, addresses) = profile();
+        let mut file = written(&profile, &addresses, &[&steps]);
         let at = at.index(file.len());
         if cut {
             file.truncate(at);
@@ -211,9 +211,9 @@ fn told(steps: &[Step]) -> Vec<(u64, Option<String>)> {
     told
 }
 
-fn written(profile: &Profile, places: &[Option<FunctionIndex>], parts: &[&[Step]]) -> Vec<u8> {
+fn written(profile: &Profile, addresses: &[Option<FunctionIndex>], parts: &[&[Step]]) -> Vec<u8> {
     let mut file = Vec::new();
-    let mut writer = Writer::new(&mut file, profile, places);
+    let mut writer = Writer::new(&mut file, profile, addresses);
     for part in parts {
         part.iter().for_each(|step| writer.step(*step));
         writer.begin_part();
@@ -225,12 +225,12 @@ fn written(profile: &Profile, places: &[Option<FunctionIndex>], parts: &[&[Step]
 /// f0 f1 f2 f1: f0 is near to f1 and f2; f1 to f2; and when f1 runs again, only f2 ran since.
 #[test]
 fn only_what_ran_since_its_own_last_use_is_near() {
-    let (mut profile, places) = profile();
-    let mut sequence = Sequence::new(&places);
+    let (mut profile, addresses) = profile();
+    let mut sequence = Sequence::new(&addresses);
     sequence.steps(&[run(7, 0), run(7, 3), run(7, 6), run(7, 4), run(7, 5), run(7, 3)]);
     sequence.put_into(&mut profile, false);
     let expected = BTreeMap::from([((0, 1), 1), ((0, 2), 1), ((1, 2), 1), ((2, 1), 1)]);
-    assert_eq!(near_of(&profile), expected);
+    assert_eq!(affinity_of(&profile), expected);
     assert!(profile.functions().into_iter().all(|function| profile.facts(function).first.is_none()));
 }
 
@@ -240,8 +240,8 @@ fn of_too_many_pairs_the_rarest_are_left_out_and_counted() {
     const WANDERED: u32 = 4_000;
     let mut profile = Profile::default();
     let key = |number: u32| FunctionKey { dso: None, name: format!("f{number}"), file: None };
-    let places: Vec<_> = (0..WANDERED).map(|number| Some(profile.function(key(number)))).collect();
-    let mut sequence = Sequence::new(&places);
+    let addresses: Vec<_> = (0..WANDERED).map(|number| Some(profile.function(key(number)))).collect();
+    let mut sequence = Sequence::new(&addresses);
     let mut random = 1u64;
     let (mut told, mut often) = (0u128, 0u128);
     for round in 0..60_000u32 {
@@ -260,57 +260,59 @@ fn of_too_many_pairs_the_rarest_are_left_out_and_counted() {
         told += (walk.len() * (walk.len() - 1) / 2) as u128;
         walk.into_iter().for_each(|place| sequence.step(run(1, place)));
     }
-    let losses = sequence.put_into(&mut profile, true);
-    let near: Vec<u128> = profile.edges().into_iter().filter_map(|(_, _, facts)| facts.near).collect();
-    assert!(near.len() <= 1 << 18 && near.contains(&often), "{} pairs", near.len());
-    let left_out: Vec<_> = losses.iter().map(|(_, loss)| (loss.items, loss.weight)).collect();
-    let kept: u128 = near.iter().sum();
+    let skipped = sequence.put_into(&mut profile, true);
+    let affinity: Vec<u128> =
+        profile.edges().into_iter().filter_map(|(_, _, facts)| facts.affinity).collect();
+    assert!(affinity.len() <= 1 << 18 && affinity.contains(&often), "{} pairs", affinity.len());
+    let left_out: Vec<_> = skipped.iter().map(|(_, entry)| (entry.items, entry.weight)).collect();
+    let kept: u128 = affinity.iter().sum();
     assert!(
         matches!(left_out[..], [(items, weight)] if items > 0 && weight + kept == told + often),
         "{left_out:?}"
     );
     // Nothing that is left out came as often as what is kept.
     let (items, weight) = left_out[0];
-    let least = near.iter().min().unwrap();
+    let least = affinity.iter().min().unwrap();
     assert!(u128::from(items) * least > weight, "{items} pairs, {weight}, at least {least}");
 }
 
 /// What the profile knows already stays: counts add up, the lowest rank wins.
 #[test]
 fn what_several_inputs_tell_adds_up() {
-    let (mut profile, places) = profile();
+    let (mut profile, addresses) = profile();
     for order in [[0, 3, 6], [3, 0, 6]] {
-        let mut sequence = Sequence::new(&places);
+        let mut sequence = Sequence::new(&addresses);
         sequence.steps(&order.map(|place| run(1, place)));
         sequence.put_into(&mut profile, true);
     }
     let ranks: Vec<Option<u64>> =
-        places.iter().step_by(3).take(4).map(|f| profile.facts(f.unwrap()).first).collect();
+        addresses.iter().step_by(3).take(4).map(|f| profile.facts(f.unwrap()).first).collect();
     assert_eq!(ranks, [Some(0), Some(0), Some(2), None]);
-    assert_eq!(near_of(&profile)[&(0, 2)], 2);
+    assert_eq!(affinity_of(&profile)[&(0, 2)], 2);
 }
 
 /// The functions of one DSO, with the breaks where threads change and after gaps; what is left out is counted.
 #[test]
 fn a_trace_of_some_of_the_functions() {
-    let (profile, places) = profile();
+    let (profile, addresses) = profile();
     let one = [run(1, 3), run(1, 0), run(1, 3), run(2, 12), Step::Gap { thread: 2 }, run(2, 12), run(2, 3)];
-    let file = written(&profile, &places, &[&one, &[run(1, 3)]]);
+    let file = written(&profile, &addresses, &[&one, &[run(1, 3)]]);
     let keys: Vec<FunctionKey> =
-        [1usize, 4].iter().map(|number| profile.key(places[3 * number].unwrap()).clone()).collect();
-    let (trace, losses) = file::load(&file.as_slice(), &FunctionTable { keys, aliases: Vec::new() }).unwrap();
+        [1usize, 4].iter().map(|number| profile.key(addresses[3 * number].unwrap()).clone()).collect();
+    let (trace, skipped) =
+        file::load(&file.as_slice(), &FunctionTable { keys, aliases: Vec::new() }).unwrap();
     // f1 (f0) f1 | f4 gap f4 f1 | f1
     assert_eq!(trace.functions, [0, 1, 1, 0, 0].map(FunctionId));
     assert_eq!(trace.breaks, [1, 2, 4]);
-    assert_eq!(losses.iter().map(|(_, loss)| loss.items).sum::<u64>(), 1);
-    let names: BTreeSet<Option<&str>> = losses.iter().map(|(_, loss)| loss.example.as_deref()).collect();
+    assert_eq!(skipped.iter().map(|(_, entry)| entry.items).sum::<u64>(), 1);
+    let names: BTreeSet<Option<&str>> = skipped.iter().map(|(_, entry)| entry.example.as_deref()).collect();
     assert_eq!(names, BTreeSet::from([Some("f0")]));
 }
 
 #[test]
 fn what_is_refused() {
-    let (profile, places) = profile();
-    let good = written(&profile, &places, &[&[run(1, 0), run(1, 3)]]);
+    let (profile, addresses) = profile();
+    let good = written(&profile, &addresses, &[&[run(1, 0), run(1, 3)]]);
     let damaged = |change: fn(&mut Vec<u8>)| {
         let mut file = good.clone();
         change(&mut file);
@@ -347,8 +349,8 @@ impl std::io::Write for Full {
 
 #[test]
 fn a_failure_to_write_is_told_in_the_end() {
-    let (profile, places) = profile();
-    let mut writer = Writer::new(Full, &profile, &places);
+    let (profile, addresses) = profile();
+    let mut writer = Writer::new(Full, &profile, &addresses);
     for number in 0..100_000 {
         writer.step(run(1, number % 2 * 3));
     }

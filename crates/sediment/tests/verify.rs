@@ -220,7 +220,7 @@ fn other_names_of_one_address() {
 
 #[test]
 fn local_functions_of_one_name() {
-    let twins = |names: &str| {
+    let same_named_locals = |names: &str| {
         let mut binary = binary(names);
         for (file, function) in
             ["a.c", "b.c"].iter().zip(binary.functions.iter_mut().filter(|f| f.name == "twin"))
@@ -230,19 +230,21 @@ fn local_functions_of_one_name() {
         }
         binary
     };
-    let together = check(&twins("a twin twin b x"), "a twin b", None);
+    let together = check(&same_named_locals("a twin twin b x"), "a twin b", None);
     assert_eq!((together.placed, together.misplaced.len()), (3, 0));
-    let apart = check(&twins("a b c x twin y twin z"), "a twin b c", None);
-    assert_eq!(reasons(&apart), [("twin", Reason::LocalTwin(2))]);
+    let apart = check(&same_named_locals("a b c x twin y twin z"), "a twin b c", None);
+    assert_eq!(reasons(&apart), [("twin", Reason::SameNamedLocal(2))]);
 
     // The profile says which one: only that counts.
     let mut profile = profile("a:1 b:1");
     let twin = profile.function(FunctionKey::new(Some(b"prog"), b"twin", Some(b"b.c")).unwrap());
     let caller = profile.find(&FunctionKey::new(Some(b"prog"), b"caller", None).unwrap()).unwrap();
     profile.edge_mut(caller, twin).count = Some(8);
-    let first = verify(&twins("a twin b x twin y"), &order("a twin b"), Some(&profile), "prog").unwrap();
+    let first =
+        verify(&same_named_locals("a twin b x twin y"), &order("a twin b"), Some(&profile), "prog").unwrap();
     assert_eq!(first.weight_placed, 2);
-    let second = verify(&twins("x twin y a twin b"), &order("a twin b"), Some(&profile), "prog").unwrap();
+    let second =
+        verify(&same_named_locals("x twin y a twin b"), &order("a twin b"), Some(&profile), "prog").unwrap();
     assert_eq!(second.weight_placed, 10);
 }
 

@@ -128,8 +128,8 @@ pub(crate) fn of_package(
             ));
     }
     for label in labels {
-        if kept.clusters().contains_key(label) {
-            kept.cluster_mut(label).package = Some(package.version.clone());
+        if kept.dsos().contains_key(label) {
+            kept.dso_mut(label).package = Some(package.version.clone());
         }
     }
     Ok(kept)

@@ -163,7 +163,7 @@ impl Stage<'_> {
         Ok(order
             .groups
             .iter()
-            .filter(|group| group.kind != GroupKind::Unseen)
+            .filter(|group| group.kind != GroupKind::Unprofiled)
             .map(|group| group.functions.len())
             .sum())
     }

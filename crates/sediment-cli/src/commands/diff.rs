@@ -136,7 +136,7 @@ fn as_lines(profile: &Profile) -> String {
         words(&profile.arch),
         profile.inputs.unwrap_or(1)
     );
-    for (label, cluster) in profile.clusters() {
+    for (label, cluster) in profile.dsos() {
         let package = cluster.package.as_ref().map_or_else(String::new, |package| format!(", {package}"));
         let build = cluster.build_id.as_ref().map_or_else(String::new, |id| format!(", build-id {id}"));
         let _ = writeln!(text, "{label}{package}{build}");

@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
 /// The profile with only its `limit` most frequent edges and their functions.
 fn most_frequent(profile: &Profile, limit: usize) -> Profile {
     let mut edges = profile.edges();
-    edges.sort_by_key(|(_, _, facts)| std::cmp::Reverse((facts.count, facts.near)));
+    edges.sort_by_key(|(_, _, facts)| std::cmp::Reverse((facts.count, facts.affinity)));
     if limit > 0 {
         edges.truncate(limit);
     }

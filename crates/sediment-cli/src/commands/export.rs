@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let profile = read_profile(&arguments.profile, ui)?;
     let Format::Blocks = arguments.format;
     let (text, skipped) = blocks::counts(&profile);
-    ui.losses("blocks", &skipped);
+    ui.skipped("blocks", &skipped);
     if text.lines().nth(1).is_none() {
         return Err(Error::failed("the profile has no counts of blocks")
             .with_input(files::display(&arguments.profile))

@@ -12,7 +12,7 @@ use sediment::callgraph::{FunctionId, Trace};
 use sediment::model::cores::{CORES, Core, core_of};
 use sediment::model::{self, CoreMisses, Geometry, HOT_SHARES, HotPages, Score, StartFaults};
 use sediment::order::algorithms::affinity::Workload;
-use sediment::order::algorithms::{self, ALGORITHMS, Evidence, Options};
+use sediment::order::algorithms::{self, ALGORITHMS, AlgorithmInput, Options};
 use sediment::order::{self, BuiltGraph, Request};
 use sediment::profile::Profile;
 use sediment::{Error, ErrorKind, Result};
@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         .ok_or_else(|| Error::new(ErrorKind::Usage, format!("no core is called {}", arguments.core)))?;
     let built = order::build(&profile, &selection)
         .map_err(|error| error.with_input(files::display(&arguments.profile)))?;
-    ui.losses("graph", &built.losses);
+    ui.skipped("graph", &built.skipped);
     let trace = arguments.trace.as_deref().map(|path| read_trace(path, &built)).transpose()?;
     let starts = settings::starts(&profile, &built, trace.as_slice());
     let full = arguments.full || arguments.json;
@@ -116,7 +116,7 @@ impl Known<'_> {
         let graph = &self.built.graph;
         let mut orders = Vec::new();
         for algorithm in ALGORITHMS {
-            if algorithm.evidence == Evidence::Starts && self.starts.is_empty() {
+            if algorithm.input == AlgorithmInput::Starts && self.starts.is_empty() {
                 continue;
             }
             let seeds = if *algorithm == algorithms::RANDOM { 1..=CHANCES } else { 0..=0 };

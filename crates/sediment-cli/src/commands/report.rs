@@ -7,7 +7,7 @@ use crate::ui::Ui;
 use clap::Args;
 use sediment::callgraph::GroupKind;
 use sediment::order::{self, Ordering, Request, Selection};
-use sediment::report::layout::{self, Heat, Seen};
+use sediment::report::layout::{self, Heat, ProfiledFunction};
 use sediment::{Result, link};
 use std::path::PathBuf;
 
@@ -45,8 +45,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let selection = Selection::Binary { binary: &binary, file_name: &file_name };
     let Ordering { order, built, first, .. } = order::compute(&profile, &selection, &Request::default())
         .map_err(|error| error.with_input(files::display(&arguments.profile)))?;
-    ui.losses("graph", &built.losses);
-    let mut groups = vec![GroupKind::Unseen; built.graph.len()];
+    ui.skipped("graph", &built.skipped);
+    let mut groups = vec![GroupKind::Unprofiled; built.graph.len()];
     for group in &order.groups {
         for function in &group.functions {
             groups[function.index()] = group.kind;
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
     let heat = Heat::of(built.graph.ids().map(|id| {
         let (weight, first) = (built.graph.weights()[id.index()], first[id.index()]);
-        (&built.table.keys[id.index()], Seen { weight, group: groups[id.index()], first })
+        (&built.table.keys[id.index()], ProfiledFunction { weight, group: groups[id.index()], first })
     }));
     let before = layout::linked(&format!("before: {file_name} as linked"), &binary, &heat);
     let linked_after = arguments.after.as_deref().map(read_binary).transpose()?;

@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
 /// Writes the part of each DSO that has functions to a file of its name.
 pub(super) fn write_parts(profile: &Profile, folder: &Path, ui: &Ui) -> Result<()> {
     let mut written = 0;
-    for label in profile.clusters().keys() {
+    for label in profile.dsos().keys() {
         let part = split::split(profile, label);
         let own =
             part.functions().into_iter().any(|function| part.key(function).dso.as_deref() == Some(label));

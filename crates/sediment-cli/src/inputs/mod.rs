@@ -15,9 +15,9 @@ use std::path::Path;
 pub(crate) fn read_profile(path: &Path, ui: &Ui) -> Result<sediment::profile::Profile> {
     let name = crate::files::display(path);
     let bytes = crate::files::read(path)?;
-    let (profile, losses) =
+    let (profile, skipped) =
         sediment::profile::text::parse(&bytes).map_err(|error| error.with_input(name.clone()))?;
-    ui.losses(&name, &losses);
+    ui.skipped(&name, &skipped);
     Ok(profile)
 }
 
@@ -88,8 +88,8 @@ pub(crate) fn what_it_cannot_tell(profile: &sediment::profile::Profile) -> Vec<S
 }
 
 /// Says which DSOs of a profile look like one library under two names; they are never joined unasked.
-pub(crate) fn say_what_looks_alike(profile: &sediment::profile::Profile, ui: &Ui) {
-    for (one, other) in sediment::profile::alike::alike(profile) {
+pub(crate) fn warn_of_similar_labels(profile: &sediment::profile::Profile, ui: &Ui) {
+    for (one, other) in sediment::profile::similar_labels::similar_labels(profile) {
         ui.note(&format!("{one} and {other} look like one library; they are kept apart"));
     }
 }

@@ -130,7 +130,7 @@ impl Inputs {
         }
         if !recording.tells_order() {
             for (sequence, whole) in told {
-                ui.losses("following the run", &sequence.put_into(profile, whole));
+                ui.skipped("following the run", &sequence.put_into(profile, whole));
             }
         }
         Ok(())
@@ -190,7 +190,7 @@ pub(crate) fn resolve(
     ui: &Ui,
 ) -> Result<Resolved> {
     ui.note(&format!("read: {} ({}); {} calls in all", recording.seen, recording.source, recording.total));
-    ui.losses("reading", &recording.losses);
+    ui.skipped("reading", &recording.skipped);
     say_what_was_not_recorded(recording, files, ui);
     let resolved = resolve::resolve_with(recording, files, settings).inspect_err(|_| {
         if let Ok(stripped) = resolve::stripped(recording, files, settings) {
@@ -198,9 +198,9 @@ pub(crate) fn resolve(
         }
     })?;
     let profile = &resolved.profile;
-    ui.losses("resolving", &resolved.losses);
+    ui.skipped("resolving", &resolved.skipped);
     say_what_is_stripped(&resolved.stripped, recording, files, ui);
-    super::say_what_looks_alike(profile, ui);
+    super::warn_of_similar_labels(profile, ui);
     say_what_was_compiled_while_running(recording, ui);
     let functions = profile.functions();
     super::say_what_is_demangled(functions.iter().map(|function| profile.key(*function).name.as_str()), ui);
@@ -227,12 +227,12 @@ fn say_what_was_not_recorded(recording: &Recording, files: &SystemFiles, ui: &Ui
 
 /// Says when much of what ran was compiled while it ran.
 fn say_what_was_compiled_while_running(recording: &Recording, ui: &Ui) {
-    let losses = &recording.losses;
+    let skipped = &recording.skipped;
     let kept = recording.samples().iter().fold(0u128, |sum, (_, cost)| sum.saturating_add(*cost));
     let compiled =
-        |of_cost: bool| losses.weight(|reason| reason.is_compiled_code() && reason.is_own_cost() == of_cost);
+        |of_cost: bool| skipped.weight(|reason| reason.is_compiled_code() && reason.is_own_cost() == of_cost);
     for (what, part, all) in [
-        ("own cost", compiled(true), kept.saturating_add(losses.weight(Reason::is_own_cost))),
+        ("own cost", compiled(true), kept.saturating_add(skipped.weight(Reason::is_own_cost))),
         ("calls", compiled(false), recording.total),
     ] {
         if part > all / 4 {

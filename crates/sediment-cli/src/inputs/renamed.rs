@@ -23,7 +23,7 @@ pub(crate) fn follow(
     ui: &Ui,
 ) -> Result<()> {
     let file_name = files::base_name(path);
-    let label = identity::cluster_of(profile, binary, &file_name).map(|found| found.label);
+    let label = identity::dso_of(profile, binary, &file_name).map(|found| found.label);
     let defined = binary.functions.iter().map(|function| function.name.as_str());
     if !renamed::lacks_any(profile, label.as_deref(), defined) {
         return Ok(());

@@ -7,7 +7,7 @@ use crate::ui::Ui;
 use clap::Args;
 use sediment::binary::Binary;
 use sediment::callgraph::{FunctionId, Trace};
-use sediment::order::algorithms::{self, Algorithm, Evidence, Options, cdsort};
+use sediment::order::algorithms::{self, Algorithm, AlgorithmInput, Options, cdsort};
 use sediment::order::{self, BuiltGraph, FunctionTable};
 use sediment::profile::Profile;
 use sediment::{Error, ErrorKind, Result};
@@ -103,7 +103,7 @@ impl Settings {
 pub(crate) struct Known {
     cdsort: cdsort::Settings,
     pub(crate) starts: Vec<Vec<FunctionId>>,
-    contents: Vec<Vec<u64>>,
+    code_shingles: Vec<Vec<u64>>,
 }
 
 impl Known {
@@ -126,7 +126,7 @@ impl Known {
             settings.compress && !by_contents,
             "--compress is for --algorithm balanced-partitioning",
         )?;
-        let for_starts = algorithm.evidence == Evidence::Starts;
+        let for_starts = algorithm.input == AlgorithmInput::Starts;
         settings.refuse(
             !settings.start.is_empty() && !for_starts,
             "--start is for algorithms that order for starts",
@@ -145,9 +145,9 @@ impl Known {
             known.starts.push(start);
         }
         if let Some((binary, path)) = binary.filter(|_| settings.compress) {
-            known.contents = order::contents(&built.table, binary, &files::read(path)?);
+            known.code_shingles = order::code_shingles(&built.table, binary, &files::read(path)?);
         }
-        if known.starts.is_empty() && known.contents.is_empty() {
+        if known.starts.is_empty() && known.code_shingles.is_empty() {
             return Err(Error::failed("the profile does not tell which functions run first").with_hint(
                 "record a start with `sediment record --startup`, or give a recorded run with --trace",
             ));
@@ -162,7 +162,7 @@ impl Known {
             most_looks: Some(MOST_LOOKS),
             cdsort: self.cdsort,
             starts: &self.starts,
-            contents: &self.contents,
+            code_shingles: &self.code_shingles,
         }
     }
 }

@@ -10,7 +10,7 @@ use clap::Args;
 use sediment::Result;
 use sediment::read::{self, Recording};
 use sediment::record::breakpoints::{Rates, apart};
-use sediment::record::{self, Job, Kept, Progress, RECORDERS, Recorder, Settings, Target, Until};
+use sediment::record::{self, Job, Progress, RECORDERS, RecordedData, Recorder, Settings, Target, Until};
 use sediment::resolve::{self, Resolved};
 use sediment::trace::Sequence;
 use sediment_process::command::Outcome;
@@ -103,7 +103,7 @@ impl Options {
         bar.finish_and_clear();
         let recorded = recorded?;
         let (recording, resolved) = match recorded.kept {
-            Kept::Here(recording, steps) => {
+            RecordedData::Here(recording, steps) => {
                 // A file that was replaced while it was recorded, as by an upgrade, is lost, and no other.
                 let settings = resolve::Settings { skip_other_builds: true, ..Default::default() };
                 let mut resolved = recordings::resolve(&recording, &files, settings, ui)?;
@@ -114,7 +114,7 @@ impl Options {
                 }
                 (*recording, resolved)
             }
-            Kept::Files(paths) => {
+            RecordedData::Files(paths) => {
                 let settings = read::Settings::default();
                 recordings::Inputs::open(&paths, ui)?.resolve(&settings, &files, false, None, ui)?
             }

@@ -107,10 +107,10 @@ fn milliseconds(time: Duration) -> u64 {
 
 fn about(line: &LinkLine, order: &Ordered, file: &OrderFile, outcome: &str) -> Value {
     let left_out: Vec<Value> = order
-        .losses
+        .skipped
         .iter()
-        .map(|(reason, loss)| {
-            json!({ "code": reason.code(), "reason": reason.to_string(), "functions": loss.items, "weight": loss.weight.to_string() })
+        .map(|(reason, entry)| {
+            json!({ "code": reason.code(), "reason": reason.to_string(), "functions": entry.items, "weight": entry.weight.to_string() })
         })
         .collect();
     let mut entry = json!({

@@ -24,7 +24,7 @@ use joined::Joiner;
 use linker::Linker;
 pub(crate) use log::LINKS;
 use profiles::{Chosen, NotOrdered, Origin};
-pub(crate) use profiles::{Profiles, cluster_in, counts_before, labels_of};
+pub(crate) use profiles::{Profiles, counts_before, dso_in, labels_of};
 use sediment::binary::objects::Objects;
 use sediment::link::gnu_ld_script;
 use sediment::matching::identity::Rule;
@@ -32,7 +32,7 @@ use sediment::matching::renamed::Renaming;
 use sediment::order::{self, BuiltGraph, Method, Older, Request, Selection};
 use sediment::profile::FunctionIndex;
 use sediment::wrapper::command_line::{self, Incomplete, LinkLine, Response};
-use sediment::wrapper::plan::{self, Left};
+use sediment::wrapper::plan::{self, PassThrough};
 use sediment::wrapper::settings::Settings;
 use sediment::{Error, Result, link};
 use std::collections::HashSet;
@@ -65,19 +65,21 @@ pub(crate) fn run(name: &str, arguments: &[OsString]) -> Result<ExitCode> {
     let linker = Linker::find(name, &called, &|| line.emulation.clone())?;
     let here = std::env::current_dir().unwrap_or_default();
     let left = plan::left_alone(&line, here.as_os_str());
-    if matches!(left, Some(Left::Question | Left::Test)) || !start::streams_are_open() {
+    if matches!(left, Some(PassThrough::Question | PassThrough::Test)) || !start::streams_are_open() {
         return linker.take_over(arguments);
     }
     start::outlive_readers();
     let ui = Ui::new();
     let link = Link { linker: &linker, called: &called, arguments, line: &line, ui: &ui };
     match left.or_else(|| own_script(&line)) {
-        Some(left @ Left::Incomplete(_)) => return link.as_usual(&Error::failed(left.in_words()), None),
+        Some(left @ PassThrough::Incomplete(_)) => {
+            return link.as_usual(&Error::failed(left.in_words()), None);
+        }
         Some(left) => return link.without_order(&left.in_words(), None),
         None => {}
     }
     if let Some(path) = inputs::read_once(&line) {
-        let why = Left::Incomplete(Incomplete::ReadOnce(path.into()));
+        let why = PassThrough::Incomplete(Incomplete::ReadOnce(path.into()));
         return link.as_usual(&Error::failed(why.in_words()), None);
     }
     link.in_order(Path::new(&folder))
@@ -94,14 +96,14 @@ fn response(name: &OsStr, most: u64) -> Response {
 }
 
 /// A script among the arguments by which the build orders functions itself. Only of a file can that be seen and the linker still read it.
-fn own_script(line: &LinkLine) -> Option<Left> {
+fn own_script(line: &LinkLine) -> Option<PassThrough> {
     const LONGEST: u64 = 64 << 20;
     let is_order = |path: &Path| {
         let bytes = files::read_at_most(path, LONGEST);
         bytes.is_ok_and(|bytes| plan::is_order(&String::from_utf8_lossy(&bytes)))
     };
     let script = line.scripts.iter().find(|script| is_order(Path::new(script)))?;
-    Some(Left::OwnOrder(format!("-T {}", files::display(Path::new(script)))))
+    Some(PassThrough::OwnOrder(format!("-T {}", files::display(Path::new(script)))))
 }
 
 /// A link that may get an order.
@@ -200,7 +202,7 @@ struct Ordered {
     text: String,
     /// How many functions it lists.
     functions: usize,
-    losses: sediment::Skipped,
+    skipped: sediment::Skipped,
     /// Functions that were followed to other names.
     renamed: Vec<Renaming>,
     /// The share of the calls into functions of its profile that go to functions that are there, in percent.
@@ -272,7 +274,7 @@ fn order_by(
     let named = |error: Error| error.with_input(files::display(&chosen.origin.path));
     let ordering = order::compute(chosen.profile(), &selection, &request).map_err(named)?;
     let built = &ordering.built;
-    let (placements, mut losses) = link::placements_in(&ordering.order, built, objects);
+    let (placements, mut skipped) = link::placements_in(&ordering.order, built, objects);
     if placements.is_empty() && chosen.origin.rule == Rule::Functions {
         return Ok(None);
     }
@@ -286,16 +288,16 @@ fn order_by(
         return Err(named(Error::failed(format!("{there}: compile with -ffunction-sections"))));
     }
     let (text, unwritten) = (dialect.write)(&placements);
-    losses.append(chosen.losses());
-    losses.append(&built.losses);
-    losses.append(&unwritten);
+    skipped.append(chosen.skipped());
+    skipped.append(&built.skipped);
+    skipped.append(&unwritten);
     let coverage = coverage(&chosen, built);
     Ok(Some(Ordered {
         chosen,
         dialect,
         text,
         functions: placements.len(),
-        losses,
+        skipped,
         renamed,
         coverage,
         settings,

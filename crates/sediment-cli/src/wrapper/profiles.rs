@@ -112,7 +112,7 @@ impl Chosen {
     }
 
     /// What was left out when it was read.
-    pub(crate) fn losses(&self) -> &Skipped {
+    pub(crate) fn skipped(&self) -> &Skipped {
         &self.profile.1
     }
 }
@@ -257,8 +257,8 @@ impl Profiles {
             None => read(&place.path, LONGEST_PROFILE).map(|(read, _)| read),
         };
         let found = profile.and_then(|profile| {
-            let cluster = cluster_in(&profile.0, label)
-                .map_err(|error| error.with_input(files::display(&place.path)))?;
+            let cluster =
+                dso_in(&profile.0, label).map_err(|error| error.with_input(files::display(&place.path)))?;
             Ok((profile, cluster))
         });
         match found {
@@ -293,7 +293,7 @@ fn is_of_one(path: &Path) -> bool {
 
 /// The cluster of a profile that its file's name means: the one of that name, the one with functions where there is one, the one
 /// whose name differs by a version; None where no function has a cluster.
-pub(crate) fn cluster_in(profile: &Profile, name: &str) -> Result<Option<String>> {
+pub(crate) fn dso_in(profile: &Profile, name: &str) -> Result<Option<String>> {
     let functions = profile.functions();
     let held: BTreeSet<&str> =
         functions.iter().filter_map(|function| profile.key(*function).dso.as_deref()).collect();

@@ -68,11 +68,11 @@ fn of_a_package_only_its_own_functions_are_collected() {
     let file = std::fs::read_to_string(shop.path().join("plain-tools.gv")).unwrap();
     assert!(String::from_utf8_lossy(&shown.stdout).ends_with(&file), "all that is in the file is shown");
     assert!(err(&shown).contains("https://bugs.example.org/plain"), "{}", err(&shown));
-    let (profile, losses) = sediment::profile::text::parse(file.as_bytes()).unwrap();
-    assert!(losses.is_empty());
-    let clusters: Vec<&str> = profile.clusters().keys().map(String::as_str).collect();
+    let (profile, skipped) = sediment::profile::text::parse(file.as_bytes()).unwrap();
+    assert!(skipped.is_empty());
+    let clusters: Vec<&str> = profile.dsos().keys().map(String::as_str).collect();
     assert_eq!(clusters, ["plain"], "the C library is another package's");
-    assert_eq!(profile.clusters()["plain"].package.as_deref(), Some("plain-tools-1.2-3"));
+    assert_eq!(profile.dsos()["plain"].package.as_deref(), Some("plain-tools-1.2-3"));
     assert!(calls(&profile, "work", "f1") > 0);
     assert!(
         profile.functions().iter().all(|function| profile.key(*function).dso.as_deref() == Some("plain"))
@@ -161,11 +161,8 @@ fn packages_of_rpm_are_collected() {
     }
     let file = std::fs::read(shop.path().join("plain-tools.gv")).unwrap();
     let (profile, _) = sediment::profile::text::parse(&file).unwrap();
-    let clusters: Vec<(&str, Option<&str>)> = profile
-        .clusters()
-        .iter()
-        .map(|(label, cluster)| (label.as_str(), cluster.package.as_deref()))
-        .collect();
+    let clusters: Vec<(&str, Option<&str>)> =
+        profile.dsos().iter().map(|(label, cluster)| (label.as_str(), cluster.package.as_deref())).collect();
     let package = Some("plain-tools-1.2-3");
     assert_eq!(clusters, [("libplain.so.1", package), ("plain", package)], "{}", err(&shown));
     assert!(
@@ -200,14 +197,12 @@ fn recordings_become_profiles_of_a_package() {
     assert_eq!(code(&made), 0, "{}", err(&made));
     let file = std::fs::read_to_string(shop.path().join("libc.gv")).unwrap();
     let (profile, _) = sediment::profile::text::parse(file.as_bytes()).unwrap();
-    let clusters: Vec<&str> = profile.clusters().keys().map(String::as_str).collect();
+    let clusters: Vec<&str> = profile.dsos().keys().map(String::as_str).collect();
     assert!(
         clusters.contains(&"libc.so.6") && !clusters.contains(&"sorts"),
         "the program is no package's: {clusters:?}"
     );
-    assert!(
-        profile.clusters()["libc.so.6"].package.as_deref().is_some_and(|name| name.starts_with("libc6-2."))
-    );
+    assert!(profile.dsos()["libc.so.6"].package.as_deref().is_some_and(|name| name.starts_with("libc6-2.")));
     assert!(!file.contains("sorts") && !file.contains(text(shop.path())), "{file}");
     std::fs::create_dir(shop.path().join("parts")).unwrap();
     let made = gen_profiles("parts");

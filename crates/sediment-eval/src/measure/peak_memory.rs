@@ -27,7 +27,7 @@ use sediment::error::{Error, ErrorKind, Result};
 use sediment_process::command::{
     Collector, Command, Ended, Keep, Outcome, Watchdog, feed, high_water_mark, start,
 };
-use sediment_process::trace::{self, Resume, Status};
+use sediment_process::ptrace::{self as trace, Resume, Status};
 use std::path::Path;
 use std::process::Stdio;
 use std::thread;

@@ -16,7 +16,7 @@ use crate::binary::{Binary, BinaryFunction};
 use crate::error::{Error, Result};
 use crate::matching::identity;
 use crate::profile::source::Source;
-use crate::profile::{CallKind, FunctionIndex, FunctionKey, Profile, Unit};
+use crate::profile::{CallKind, FunctionIndex, FunctionKey, Profile, WeightUnit};
 use std::collections::BTreeMap;
 
 /// What is worth a look.
@@ -174,7 +174,7 @@ const MOST_OTHERS: usize = 10;
 /// # Errors
 /// When the profile holds no calls of this program.
 pub fn advise(profile: &Profile, program: &Program<'_>, settings: &Settings) -> Result<Advice> {
-    let label = identity::cluster_of(profile, program.binary, program.file_name).map(|found| found.label);
+    let label = identity::dso_of(profile, program.binary, program.file_name).map(|found| found.label);
     let view = View::of(profile, program, label.as_deref());
     let mut all: Vec<Candidate> = profile
         .edges()
@@ -357,7 +357,7 @@ impl<'a> View<'a> {
 
 /// All instructions of the run, where own cost is counted in instructions: callgrind's event `Ir`, not merged.
 fn instructions(profile: &Profile) -> Option<u128> {
-    let counts_instructions = profile.unit == Unit::Calls
+    let counts_instructions = profile.unit == WeightUnit::Calls
         && profile.source.len() == 1
         && profile.source.iter().all(|source| {
             ["Ir", "instructions", "instructions:u"].contains(&Source::from(source.as_str()).event.as_str())

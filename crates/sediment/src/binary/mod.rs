@@ -280,15 +280,15 @@ impl Binary {
 
     /// Names that stand at more than one address, so that a name alone does not tell which function is meant.
     #[must_use]
-    pub fn twins(&self) -> BTreeSet<&str> {
+    pub fn same_named_locals(&self) -> BTreeSet<&str> {
         let mut first_address: BTreeMap<&str, u64> = BTreeMap::new();
-        let mut twins = BTreeSet::new();
+        let mut same_named_locals = BTreeSet::new();
         for function in &self.functions {
             let first = *first_address.entry(&function.name).or_insert(function.address);
             if first != function.address {
-                twins.insert(function.name.as_str());
+                same_named_locals.insert(function.name.as_str());
             }
         }
-        twins
+        same_named_locals
     }
 }

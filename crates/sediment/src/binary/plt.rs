@@ -7,7 +7,7 @@
 //! them.
 
 use super::{BinaryFunction, PltStub, names};
-use crate::isa::{self, Isa, Way};
+use crate::isa::{self, Isa, StubTarget};
 use object::elf;
 use std::collections::BTreeMap;
 
@@ -89,10 +89,10 @@ impl Relocations {
 
     /// Reads the stubs of one section, whose header says how large each is, if anything.
     pub(super) fn read_stubs(&self, address: u64, code: &[u8], entry_size: u64, stubs: &mut Vec<RawStub>) {
-        for (address, size, way) in self.ways(address, code, entry_size) {
-            let target = match way {
-                Way::Slot(slot) => self.by_slot.get(&slot),
-                Way::Lazy(index) => self.lazy.get(index).and_then(Option::as_ref),
+        for (address, size, target) in self.ways(address, code, entry_size) {
+            let target = match target {
+                StubTarget::Slot(slot) => self.by_slot.get(&slot),
+                StubTarget::Lazy(index) => self.lazy.get(index).and_then(Option::as_ref),
             };
             if let Some(target) = target {
                 stubs.push(RawStub { address, size, target: target.clone() });
@@ -101,7 +101,7 @@ impl Relocations {
     }
 
     /// Finds what may be stubs in a section: address, size, and way to the target.
-    fn ways(&self, address: u64, code: &[u8], entry_size: u64) -> Vec<(u64, u64, Way)> {
+    fn ways(&self, address: u64, code: &[u8], entry_size: u64) -> Vec<(u64, u64, StubTarget)> {
         let mut ways = Vec::new();
         // On x86 they are the entries of the section, for which its header may say another size.
         let step = if self.isa.stub_step == 16 && entry_size == 8 { 8 } else { self.isa.stub_step };
@@ -110,7 +110,7 @@ impl Relocations {
             let here = address.wrapping_add(at as u64);
             let stub = (self.isa.stub)(rest, here, self.got);
             let size = stub.map_or(step, |(_, size)| size.max(step));
-            ways.extend(stub.map(|(way, _)| (here, size as u64, way)));
+            ways.extend(stub.map(|(target, _)| (here, size as u64, target)));
             at += size;
         }
         ways
@@ -174,14 +174,14 @@ mod tests {
         words.flat_map(u32::to_le_bytes).collect()
     }
 
-    fn stubs(machine: elf::Machine, address: u64, code: &[u8]) -> Vec<(u64, u64, Way)> {
+    fn stubs(machine: elf::Machine, address: u64, code: &[u8]) -> Vec<(u64, u64, StubTarget)> {
         Relocations::new(machine, 0x3ff4).unwrap().ways(address, code, 0)
     }
 
     /// The heads and stubs of tables that GNU ld 2.40 made, at the addresses where it put them.
     #[test]
     fn stubs_of_real_tables_say_their_slots() {
-        use Way::{Lazy, Slot};
+        use StubTarget::{Lazy, Slot};
         let plain = "a9bf7bf0 f00000f0 f947fe11 913fe210 d61f0220 d503201f d503201f d503201f \
                      90000110 f9400211 91000210 d61f0220 90000110 f9400611 91002210 d61f0220";
         assert_eq!(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A64.
 
-use super::{Beginning, Believed, Flow, Isa, Reference, Way, signed, word};
+use super::{Beginning, Believed, Flow, Isa, Reference, StubTarget, signed, word};
 
 /// A64. Instructions are little-endian also where data is not.
 pub(crate) const AARCH64: Isa = Isa {
@@ -73,7 +73,7 @@ fn flow(code: &[u8]) -> Flow {
 }
 
 /// `[bti c]`, `adrp x16`, `ldr x17, [x16, …]`, and on to `br x17`, up to three instructions later.
-fn stub(code: &[u8], address: u64, _: u64) -> Beginning<Way> {
+fn stub(code: &[u8], address: u64, _: u64) -> Beginning<StubTarget> {
     const JUMP: u32 = 0xd61f_0220;
     let pad = if code.starts_with(AARCH64.landing_pad) { 4 } else { 0 };
     let (page, load) = (word(code.get(pad..)?)?, word(code.get(pad + 4..)?)?);
@@ -84,7 +84,7 @@ fn stub(code: &[u8], address: u64, _: u64) -> Beginning<Way> {
     let base = (address.wrapping_add(pad as u64) & !0xfff).wrapping_add_signed(pages);
     let slot = base.wrapping_add(u64::from(load >> 10 & 0xfff) * 8);
     let jump = (2..6).find(|nth| code.get(pad + 4 * nth..).and_then(word) == Some(JUMP))?;
-    Some((Way::Slot(slot), pad + 4 * (jump + 1)))
+    Some((StubTarget::Slot(slot), pad + 4 * (jump + 1)))
 }
 
 #[cfg(test)]

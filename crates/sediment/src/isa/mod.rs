@@ -38,7 +38,7 @@ pub(crate) struct Isa {
     /// Linkage stubs begin at multiples of this many bytes, from the beginning of their section.
     pub(crate) stub_step: usize,
     /// Stub of the procedure linkage table that code at an address begins with: the way to its target.
-    pub(crate) stub: fn(code: &[u8], address: u64, got: u64) -> Beginning<Way>,
+    pub(crate) stub: fn(code: &[u8], address: u64, got: u64) -> Beginning<StubTarget>,
     /// Finds the direct calls and jumps in the code at an address, and the addresses of functions that it takes, and goes on
     /// behind each that `believed` confirms. None where they are not known.
     pub(crate) each_reference: Option<fn(code: &[u8], address: u64, believed: &mut Believed)>,
@@ -116,7 +116,7 @@ pub(crate) enum Flow {
 /// GNU ld, gold, lld and mold put around these instructions (landing pads, pointer authentication, the address for the lazy loader)
 /// differs and is passed over. The head of a table loads from a slot that no symbol fills, and is told apart by that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum StubTarget {
     /// Through the slot at this address.
     Slot(u64),
     /// By the number of its relocation.

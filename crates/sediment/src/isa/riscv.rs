@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! RISC-V.
 
-use super::{Beginning, Flow, Isa, Way, signed, word};
+use super::{Beginning, Flow, Isa, StubTarget, signed, word};
 
 /// RISC-V of 32 and 64 bits.
 pub(crate) const RISCV: Isa =
@@ -30,7 +30,7 @@ fn flow(code: &[u8]) -> Flow {
 }
 
 /// `auipc t3, …`, `ld t3, …(t3)` (`lw` of 32 bits), `jalr t1, t3`, `nop`.
-fn stub(code: &[u8], address: u64, _: u64) -> Beginning<Way> {
+fn stub(code: &[u8], address: u64, _: u64) -> Beginning<StubTarget> {
     let (upper, load, jump) = (word(code)?, word(code.get(4..)?)?, word(code.get(8..)?)?);
     let wide = match load & 0xf_ffff {
         0xe_3e03 => true,
@@ -43,5 +43,5 @@ fn stub(code: &[u8], address: u64, _: u64) -> Beginning<Way> {
     let slot = address
         .wrapping_add_signed(i64::from((upper & 0xffff_f000) as i32))
         .wrapping_add_signed(signed(load >> 20, 12));
-    Some((Way::Slot(if wide { slot } else { slot & 0xffff_ffff }), 16))
+    Some((StubTarget::Slot(if wide { slot } else { slot & 0xffff_ffff }), 16))
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! z/Architecture.
 
-use super::{Beginning, Flow, Isa, Way};
+use super::{Beginning, Flow, Isa, StubTarget};
 
 /// z/Architecture.
 pub(crate) const S390X: Isa =
@@ -17,8 +17,8 @@ fn flow(code: &[u8]) -> Flow {
 }
 
 /// `larl %r1, …`, `lg %r1, 0(%r1)`, `br %r1`, and what the lazy loader needs, 32 bytes in all.
-fn stub(code: &[u8], address: u64, _: u64) -> Beginning<Way> {
+fn stub(code: &[u8], address: u64, _: u64) -> Beginning<StubTarget> {
     let distance = i32::from_be_bytes(*code.strip_prefix(b"\xc0\x10")?.first_chunk::<4>()?);
     code.get(6..)?.starts_with(b"\xe3\x10\x10\x00\x00\x04\x07\xf1").then_some(())?;
-    Some((Way::Slot(address.wrapping_add_signed(2 * i64::from(distance))), 32))
+    Some((StubTarget::Slot(address.wrapping_add_signed(2 * i64::from(distance))), 32))
 }

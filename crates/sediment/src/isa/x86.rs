@@ -5,7 +5,7 @@
 //! Intel's manual (volume 2, appendix A), to their lengths alone. Whatever no compiler puts at a function's beginning (privileged
 //! instructions, traps, zeros) counts as data.
 
-use super::{Beginning, Believed, Flow, Isa, LONGEST_CALL, Reference, Way, word};
+use super::{Beginning, Believed, Flow, Isa, LONGEST_CALL, Reference, StubTarget, word};
 
 /// x86-64.
 pub(crate) const X86_64: Isa = Isa {
@@ -284,13 +284,13 @@ fn flow(code: &[u8], long_mode: bool) -> Flow {
 }
 
 /// Entry of the linkage table, on x86-64, or on i386 with the address of its global offset table.
-fn stub(code: &[u8], address: u64, got: Option<u64>) -> Beginning<Way> {
+fn stub(code: &[u8], address: u64, got: Option<u64>) -> Beginning<StubTarget> {
     let pad = if got.is_some() { I386.landing_pad } else { X86_64.landing_pad };
     let mut at = if code.starts_with(pad) { pad.len() } else { 0 };
     if code.get(at) == Some(&0x68) {
         let number = word(code.get(at + 1..)?)? as usize;
         // i386 says where in the table the relocation stands, of eight bytes each.
-        return Some((Way::Lazy(if got.is_some() { number / 8 } else { number }), at + 5));
+        return Some((StubTarget::Lazy(if got.is_some() { number / 8 } else { number }), at + 5));
     }
     if code.get(at) == Some(&0xf2) {
         at += 1;
@@ -303,7 +303,7 @@ fn stub(code: &[u8], address: u64, got: Option<u64>) -> Beginning<Way> {
         ([0xff, 0xa3], Some(got)) => u64::from((got as u32).wrapping_add(distance)),
         _ => return None,
     };
-    Some((Way::Slot(slot), at + 6))
+    Some((StubTarget::Slot(slot), at + 6))
 }
 
 /// Landing pads, pushes, the frame pointer, room on the stack, and the moves of arguments that stand between them.

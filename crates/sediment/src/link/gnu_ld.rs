@@ -22,8 +22,8 @@ pub const LINKER: Linker = Linker {
 };
 
 fn write(placements: &[Placement]) -> (String, Skipped) {
-    let (statements, losses) = sections::write(placements, "  ");
-    (format!("/* {} */\n.text : {{\n{statements}}}\n", header(&LINKER)), losses)
+    let (statements, skipped) = sections::write(placements, "  ");
+    (format!("/* {} */\n.text : {{\n{statements}}}\n", header(&LINKER)), skipped)
 }
 
 fn recognises(text: &str) -> bool {

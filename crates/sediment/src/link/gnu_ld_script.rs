@@ -25,12 +25,12 @@ pub const LINKER: Linker = Linker {
 const OUTPUT_SECTION: &str = ".text.sediment";
 
 fn write(placements: &[Placement]) -> (String, Skipped) {
-    let (statements, losses) = sections::write(placements, "    ");
+    let (statements, skipped) = sections::write(placements, "    ");
     let text = format!(
         "/* {} */\nSECTIONS {{\n  {OUTPUT_SECTION} : {{\n{statements}  }}\n}} INSERT BEFORE .text;\n",
         header(&LINKER)
     );
-    (text, losses)
+    (text, skipped)
 }
 
 fn recognises(text: &str) -> bool {

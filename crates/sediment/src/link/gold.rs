@@ -24,7 +24,7 @@ pub const LINKER: Linker = Linker {
 };
 
 fn write(placements: &[Placement]) -> (String, Skipped) {
-    let mut losses = Skipped::default();
+    let mut skipped = Skipped::default();
     // gold takes this line for a section that is not there.
     let mut text = format!("# {}\n", header(&LINKER));
     let mut sections: HashSet<&str> = HashSet::new();
@@ -36,12 +36,12 @@ fn write(placements: &[Placement]) -> (String, Skipped) {
     };
     for (placement, kept) in placements.iter().zip(heaviest(placements)) {
         if !kept {
-            repeated(placement, &mut losses);
+            repeated(placement, &mut skipped);
             continue;
         }
         let lines: Option<Vec<String>> = placement.sections.iter().map(|section| line_of(section)).collect();
         let Some(lines) = lines.filter(|_| !placement.name.is_empty()) else {
-            losses.add(Reason::UnwritableName, 0, &placement.name);
+            skipped.add(Reason::UnwritableName, 0, &placement.name);
             continue;
         };
         placement.sections.iter().zip(lines).for_each(|(section, line)| push(section, line));
@@ -51,7 +51,7 @@ fn write(placements: &[Placement]) -> (String, Skipped) {
             push(section, line);
         }
     }
-    (text, losses)
+    (text, skipped)
 }
 
 /// The line for a section, or for those of all clones of a function.

@@ -30,10 +30,11 @@ pub fn placements(
     binary: Option<&Binary>,
     with_calls: bool,
 ) -> (Vec<Placement>, Skipped) {
-    let mut losses = Skipped::default();
+    let mut skipped = Skipped::default();
     let weight_of = |id: FunctionId| built.graph.weights()[id.index()];
     let found = found(order, built, binary);
-    let twins = binary.map(|binary| Twins::of(&found, built, binary)).unwrap_or_default();
+    let same_named_locals =
+        binary.map(|binary| SameNamedLocals::of(&found, built, binary)).unwrap_or_default();
     let mut chosen: HashMap<&str, FunctionId> = HashMap::new();
     for (name, id) in found.iter().copied() {
         let kept = chosen.entry(name).or_insert(id);
@@ -48,9 +49,9 @@ pub fn placements(
     let mut calls = if with_calls { calls(&found, built) } else { HashMap::new() };
     let mut placed = Vec::with_capacity(chosen.len());
     for (turn, (name, id)) in found.iter().copied().enumerate() {
-        let file = twins.file_of(name, id, built);
+        let file = same_named_locals.file_of(name, id, built);
         if file.is_none() && chosen.get(name) != Some(&id) {
-            losses.add(Reason::SharedName, u128::from(weight_of(id)), name);
+            skipped.add(Reason::SharedName, u128::from(weight_of(id)), name);
             continue;
         }
         let is_split = split.as_ref().map(|split| split.contains(name));
@@ -74,11 +75,11 @@ pub fn placements(
         };
         let files = vec![ObjectPath::CompiledFrom(file.to_owned())];
         placed.push(Placement { files, cold_sections: Vec::new(), ..whole.clone() });
-        if twins.last.get(name) == Some(&turn) {
+        if same_named_locals.last.get(name) == Some(&turn) {
             placed.push(Placement { weight: 0, is_rest: true, calls: Vec::new(), ..whole });
         }
     }
-    (placed, losses)
+    (placed, skipped)
 }
 
 /// The calls of each function, by the first name that callees have.
@@ -120,14 +121,14 @@ fn found<'a>(order: &Order, built: &'a BuiltGraph, binary: Option<&'a Binary>) -
 
 /// Local functions of one name that an order tells apart by their files.
 #[derive(Default)]
-struct Twins<'a> {
+struct SameNamedLocals<'a> {
     /// Names, each with a file.
     names: HashSet<(&'a str, &'a str)>,
     /// Where the last one of each name stands.
     last: HashMap<&'a str, usize>,
 }
 
-impl<'a> Twins<'a> {
+impl<'a> SameNamedLocals<'a> {
     fn of(found: &[(&'a str, FunctionId)], built: &'a BuiltGraph, binary: &Binary) -> Self {
         let mut there: HashMap<&str, BTreeSet<&str>> = HashMap::new();
         for function in binary.functions.iter().filter(|function| function.local) {

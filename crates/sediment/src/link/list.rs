@@ -18,11 +18,11 @@ pub const LINKER: Linker = Linker {
 };
 
 fn write(placements: &[Placement]) -> (String, Skipped) {
-    let mut losses = Skipped::default();
+    let mut skipped = Skipped::default();
     let mut text = String::new();
     // The same lines mean the same to whatever skips `#` lines and trims.
-    write_lines(placements, escape::lld, &mut text, &mut losses);
-    (text, losses)
+    write_lines(placements, escape::lld, &mut text, &mut skipped);
+    (text, skipped)
 }
 
 fn recognises(text: &str) -> bool {

@@ -22,10 +22,10 @@ pub const LINKER: Linker = Linker {
 };
 
 fn write(placements: &[Placement]) -> (String, Skipped) {
-    let mut losses = Skipped::default();
+    let mut skipped = Skipped::default();
     let mut text = format!("# {}\n", header(&LINKER));
-    write_lines(placements, escape::lld, &mut text, &mut losses);
-    (text, losses)
+    write_lines(placements, escape::lld, &mut text, &mut skipped);
+    (text, skipped)
 }
 
 fn recognises(text: &str) -> bool {

@@ -22,13 +22,13 @@ pub const LINKER: Linker = Linker {
 };
 
 fn write(placements: &[Placement]) -> (String, Skipped) {
-    let mut losses = Skipped::default();
+    let mut skipped = Skipped::default();
     let mut text = format!("# {}\n", header(&LINKER));
     // lld parts a line at its blanks.
     let word = |name: &str| escape::lld(name).filter(|name| !name.contains(char::is_whitespace));
     for placement in placements {
         let Some(caller) = word(&placement.name) else {
-            losses.add(Reason::UnwritableName, 0, &placement.name);
+            skipped.add(Reason::UnwritableName, 0, &placement.name);
             continue;
         };
         for (callee, count) in &placement.calls {
@@ -36,11 +36,11 @@ fn write(placements: &[Placement]) -> (String, Skipped) {
                 Some(callee) => {
                     let _ = writeln!(text, "{caller} {callee} {count}");
                 }
-                None => losses.add(Reason::UnwritableName, 0, callee),
+                None => skipped.add(Reason::UnwritableName, 0, callee),
             }
         }
     }
-    (text, losses)
+    (text, skipped)
 }
 
 fn recognises(text: &str) -> bool {

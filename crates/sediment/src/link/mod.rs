@@ -138,9 +138,9 @@ fn heaviest(placements: &[Placement]) -> Vec<bool> {
 }
 
 /// Counts a placement whose name is listed already, unless it only says again what others say of single files.
-fn repeated(placement: &Placement, losses: &mut Skipped) {
+fn repeated(placement: &Placement, skipped: &mut Skipped) {
     if !placement.is_rest {
-        losses.add(Reason::AlreadyListed, u128::from(placement.weight), &placement.name);
+        skipped.add(Reason::AlreadyListed, u128::from(placement.weight), &placement.name);
     }
 }
 
@@ -149,17 +149,17 @@ fn write_lines(
     placements: &[Placement],
     escape: fn(&str) -> Option<String>,
     text: &mut String,
-    losses: &mut Skipped,
+    skipped: &mut Skipped,
 ) {
     let kept = heaviest(placements);
     for (placement, kept) in placements.iter().zip(kept) {
         if !kept {
-            repeated(placement, losses);
+            repeated(placement, skipped);
         } else if let Some(line) = escape(&placement.name) {
             text.push_str(&line);
             text.push('\n');
         } else {
-            losses.add(Reason::UnwritableName, 0, &placement.name);
+            skipped.add(Reason::UnwritableName, 0, &placement.name);
         }
     }
 }

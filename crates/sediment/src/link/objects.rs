@@ -16,7 +16,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 /// The functions of an order as a linker can know them that is given these objects, and what could not be told apart.
 #[must_use]
 pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &Objects) -> (Vec<Placement>, Skipped) {
-    let mut losses = Skipped::default();
+    let mut skipped = Skipped::default();
     let keys = &built.table.keys;
     let finder = Finder::new(&objects.functions, keys.iter().map(|key| key.name.as_str()));
     let mut clones: HashMap<&str, usize> = HashMap::new();
@@ -35,7 +35,7 @@ pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &Objects) -> (V
         let weight = built.graph.weights()[id.index()];
         let found = finder.find(&key.name, key.file.as_deref());
         if found.is_empty() && objects.complete() {
-            losses.add(Reason::NotInInputs, u128::from(weight), &key.name);
+            skipped.add(Reason::NotInInputs, u128::from(weight), &key.name);
             continue;
         }
         for group in by_symbol(&found) {
@@ -45,7 +45,7 @@ pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &Objects) -> (V
                 .collect();
             let Some(first) = mine.first() else { continue };
             if names::function_of_section(&first.section).is_none() {
-                losses.add(Reason::NoOwnSection, u128::from(weight), &key.name);
+                skipped.add(Reason::NoOwnSection, u128::from(weight), &key.name);
                 continue;
             }
             let sections: Vec<String> = distinct(mine.iter().map(|found| found.section.as_str()));
@@ -68,10 +68,10 @@ pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &Objects) -> (V
             });
         }
         if found.is_empty() {
-            placed.push(unseen(&key.name, weight, &clones));
+            placed.push(compiled_by_lto(&key.name, weight, &clones));
         }
     }
-    (placed, losses)
+    (placed, skipped)
 }
 
 /// Functions by their names, each in the order in which they stand.
@@ -92,7 +92,7 @@ fn distinct<'a>(sections: impl Iterator<Item = &'a str>) -> Vec<String> {
 }
 
 /// A function that is compiled while the link goes on: every section that it can get, its own first.
-fn unseen(name: &str, weight: u64, profiled: &HashMap<&str, usize>) -> Placement {
+fn compiled_by_lto(name: &str, weight: u64, profiled: &HashMap<&str, usize>) -> Placement {
     let mut sections = names::sections(name, None);
     let stem = names::stem(name);
     if names::split_from(name).is_none() {

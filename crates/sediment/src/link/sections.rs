@@ -16,7 +16,7 @@ use std::collections::HashSet;
 /// Writes one statement for each section: first the functions, then what may be their cold parts. A section that only some files
 /// are asked for gets a statement for each of these.
 pub(super) fn write(placements: &[Placement], indent: &str) -> (String, Skipped) {
-    let mut losses = Skipped::default();
+    let mut skipped = Skipped::default();
     let mut text = String::new();
     let mut functions: HashSet<(&str, &[ObjectPath])> = HashSet::new();
     let mut statements: HashSet<String> = HashSet::new();
@@ -31,13 +31,13 @@ pub(super) fn write(placements: &[Placement], indent: &str) -> (String, Skipped)
     };
     for placement in placements {
         if !functions.insert((placement.name.as_str(), placement.files.as_slice())) {
-            repeated(placement, &mut losses);
+            repeated(placement, &mut skipped);
             continue;
         }
         let Some(wanted) =
             statements_of(&placement.sections, &placement.files).filter(|_| !placement.name.is_empty())
         else {
-            losses.add(Reason::UnwritableName, 0, &placement.name);
+            skipped.add(Reason::UnwritableName, 0, &placement.name);
             continue;
         };
         wanted.into_iter().for_each(&mut push);
@@ -46,7 +46,7 @@ pub(super) fn write(placements: &[Placement], indent: &str) -> (String, Skipped)
     for placement in cold {
         statements_of(&placement.cold_sections, &placement.files).into_iter().flatten().for_each(&mut push);
     }
-    (text, losses)
+    (text, skipped)
 }
 
 /// Statements for these sections, of all files or of some.

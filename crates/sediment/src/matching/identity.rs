@@ -59,8 +59,8 @@ const EVERYWHERE: [&str; 4] = ["main", "_start", "_init", "_fini"];
 /// Finds it; `file_name` is the base name of the binary's file. None: the profile is of other programs, which
 /// [`Profile::clusters`] names.
 #[must_use]
-pub fn cluster_of(profile: &Profile, binary: &Binary, file_name: &str) -> Option<Match> {
-    let clusters = profile.clusters();
+pub fn dso_of(profile: &Profile, binary: &Binary, file_name: &str) -> Option<Match> {
+    let clusters = profile.dsos();
     let same_build = |id: &String| clusters.iter().find(|(_, cluster)| cluster.build_id.as_ref() == Some(id));
     if let Some((label, _)) = binary.build_id.as_ref().and_then(same_build) {
         return Some(Match { label: label.clone(), rule: Rule::BuildId });
@@ -68,7 +68,7 @@ pub fn cluster_of(profile: &Profile, binary: &Binary, file_name: &str) -> Option
     let labels: Vec<&str> = clusters.keys().map(String::as_str).collect();
     by_name(binary.soname.as_deref(), file_name, &labels).or_else(|| {
         let defined = binary.functions.iter().map(|function| function.name.as_str()).collect();
-        let label = only(clusters_defined_by(profile, &defined).into_iter())?;
+        let label = only(dsos_defined_by(profile, &defined).into_iter())?;
         Some(Match { label: label.to_owned(), rule: Rule::Functions })
     })
 }
@@ -99,7 +99,7 @@ pub fn by_name(soname: Option<&str>, file_name: &str, labels: &[&str]) -> Option
             continue;
         };
         match &mut best {
-            Some((longest, alike)) if *longest == length => alike.push(label),
+            Some((longest, equal)) if *longest == length => equal.push(label),
             Some((longest, _)) if *longest > length => {}
             _ => best = Some((length, vec![label])),
         }
@@ -286,7 +286,7 @@ fn without_abi(name: &str) -> &str {
     name.strip_suffix(".abi3").filter(|name| !name.is_empty()).unwrap_or(name)
 }
 
-fn clusters_defined_by<'a>(profile: &'a Profile, defined: &HashSet<&str>) -> Vec<&'a str> {
+fn dsos_defined_by<'a>(profile: &'a Profile, defined: &HashSet<&str>) -> Vec<&'a str> {
     let mut reached = Vec::new();
     // Functions come sorted by their DSO first.
     for cluster in profile.functions().chunk_by(|a, b| profile.key(*a).dso == profile.key(*b).dso) {

@@ -114,7 +114,7 @@ struct Search<'a> {
 
 /// What speaks for a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Evidence {
+struct ScoredCandidate {
     points: u32,
     new: usize,
 }
@@ -193,19 +193,19 @@ impl<'a> Search<'a> {
     }
 
     /// Where it is defined; none for functions of other files.
-    fn places(&self, function: FunctionIndex) -> &[usize] {
+    fn indices(&self, function: FunctionIndex) -> &[usize] {
         self.defined.get(self.name_of(function)).map_or(&[], Vec::as_slice)
     }
 
     /// Pairs of functions that are each other's best.
     fn round(&self) -> Vec<(FunctionIndex, usize)> {
-        let mut best: Vec<(FunctionIndex, Evidence)> = Vec::new();
+        let mut best: Vec<(FunctionIndex, ScoredCandidate)> = Vec::new();
         let mut wanted_by: HashMap<&str, Vec<(u32, FunctionIndex)>> = HashMap::new();
         for old in &self.gone {
             let mut candidates = self.candidates(*old);
             candidates.sort_by(|a, b| b.points.cmp(&a.points).then(a.new.cmp(&b.new)));
             let Some(first) = candidates.first().copied() else { continue };
-            let near = |other: &&Evidence| {
+            let near = |other: &&ScoredCandidate| {
                 let same = self.code.functions[other.new].name == self.code.functions[first.new].name;
                 !same && other.points + 1 >= first.points
             };
@@ -217,7 +217,7 @@ impl<'a> Search<'a> {
                 wanted_by.entry(name).or_default().push((candidate.points, *old));
             }
         }
-        let wanted_most = |old: FunctionIndex, evidence: Evidence| {
+        let wanted_most = |old: FunctionIndex, evidence: ScoredCandidate| {
             let name = self.code.functions[evidence.new].name;
             let others = wanted_by.get(name).into_iter().flatten();
             others.filter(|(_, other)| *other != old).all(|(points, _)| points + 1 < evidence.points)
@@ -228,17 +228,17 @@ impl<'a> Search<'a> {
             .collect()
     }
 
-    fn candidates(&self, old: FunctionIndex) -> Vec<Evidence> {
+    fn candidates(&self, old: FunctionIndex) -> Vec<ScoredCandidate> {
         let list =
             |of: &HashMap<FunctionIndex, Vec<FunctionIndex>>| of.get(&old).cloned().unwrap_or_default();
         let callers: Vec<FunctionIndex> =
-            list(&self.callers).into_iter().filter(|caller| !self.places(*caller).is_empty()).collect();
+            list(&self.callers).into_iter().filter(|caller| !self.indices(*caller).is_empty()).collect();
         let callees: Vec<u32> = list(&self.callees)
             .into_iter()
             .filter_map(|callee| self.number.get(self.name_of(callee)).copied())
             .collect();
         let mut reached: BTreeSet<usize> = BTreeSet::new();
-        for place in callers.iter().flat_map(|caller| self.places(*caller)) {
+        for place in callers.iter().flat_map(|caller| self.indices(*caller)) {
             let named = self.mentions[*place].iter();
             let defined = named.filter_map(|name| self.defined.get(self.code.mentioned[*name as usize]));
             reached.extend(defined.flatten().filter(|place| self.fresh.contains(place)));
@@ -258,21 +258,21 @@ impl<'a> Search<'a> {
         new: usize,
         callers: &[FunctionIndex],
         callees: &[u32],
-    ) -> Option<Evidence> {
+    ) -> Option<ScoredCandidate> {
         let worth = |mentions: usize| u32::from(mentions <= FEW) + u32::from(mentions <= SOME);
         let function = &self.code.functions[new];
         let own_number = self.number.get(function.name).copied();
         let calling = callers.iter().filter(|caller| {
-            let mut places = self.places(**caller).iter();
-            own_number.is_some_and(|own| places.any(|place| self.mentions[*place].contains(&own)))
+            let mut indices = self.indices(**caller).iter();
+            own_number.is_some_and(|own| indices.any(|place| self.mentions[*place].contains(&own)))
         });
         let calling = calling.count();
         let called: Vec<u32> =
             callees.iter().copied().filter(|callee| self.mentions[new].contains(callee)).collect();
         // Nobody refers to what is called through a pointer: then what it calls has to say it all.
         let through_pointers = calling == 0 && called.len() >= 3 && called.len() == callees.len();
-        let by_callers_alike = 2 * calling >= callers.len() && 3 * called.len() >= 2 * callees.len();
-        if !through_pointers && !by_callers_alike {
+        let by_similar_callers = 2 * calling >= callers.len() && 3 * called.len() >= 2 * callees.len();
+        if !through_pointers && !by_similar_callers {
             return None;
         }
         let by_callers = own_number.map_or(0, |own| worth(self.mentioned_by[own as usize].len()));
@@ -284,25 +284,25 @@ impl<'a> Search<'a> {
         }
         let (size, old_size) = (function.size, self.profile.facts(old).size.unwrap_or(0));
         let by_size = u32::from(3 * size.abs_diff(old_size) < size.max(old_size));
-        let by_name = 2 * u32::from(are_alike(&self.profile.key(old).name, function.name));
+        let by_name = 2 * u32::from(are_similar(&self.profile.key(old).name, function.name));
         let points = by_calls
             + by_size
             + by_name
             + u32::from(self.is_among_neighbours(function.unit, callers, callees));
-        Some(Evidence { points, new })
+        Some(ScoredCandidate { points, new })
     }
 
     /// Whether at least half of these callers and callees were compiled together with this one.
     fn is_among_neighbours(&self, unit: Option<usize>, callers: &[FunctionIndex], callees: &[u32]) -> bool {
-        let of_caller = callers.iter().map(|caller| self.places(*caller));
+        let of_caller = callers.iter().map(|caller| self.indices(*caller));
         let of_callee = callees
             .iter()
             .filter_map(|callee| self.defined.get(self.code.mentioned[*callee as usize]).map(Vec::as_slice));
         let (mut all, mut here) = (0, 0);
-        for places in of_caller.chain(of_callee) {
+        for indices in of_caller.chain(of_callee) {
             all += 1;
             here += usize::from(
-                unit.is_some() && places.iter().any(|place| self.code.functions[*place].unit == unit),
+                unit.is_some() && indices.iter().any(|place| self.code.functions[*place].unit == unit),
             );
         }
         here > 0 && 2 * here >= all
@@ -310,7 +310,7 @@ impl<'a> Search<'a> {
 }
 
 /// Whether two names share their beginnings and ends for the most part: two thirds of the longer one.
-fn are_alike(a: &str, b: &str) -> bool {
+fn are_similar(a: &str, b: &str) -> bool {
     let (a, b) = (names::stem(a).as_bytes(), names::stem(b).as_bytes());
     let least = a.len().min(b.len());
     let beginning = a.iter().zip(b).take_while(|(a, b)| a == b).count();
@@ -320,10 +320,10 @@ fn are_alike(a: &str, b: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::are_alike;
+    use super::are_similar;
 
     #[test]
-    fn names_are_alike_that_share_their_ends() {
+    fn names_that_share_their_ends_are_similar() {
         for (a, b, expected) in [
             ("mdread", "mdreadv", true),
             ("pg_strtoint32", "pg_strtoint32_safe", true),
@@ -332,7 +332,7 @@ mod tests {
             ("a", "b", false),
             ("", "b", false),
         ] {
-            assert_eq!(are_alike(a, b), expected, "{a} {b}");
+            assert_eq!(are_similar(a, b), expected, "{a} {b}");
         }
     }
 }

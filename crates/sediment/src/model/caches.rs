@@ -16,8 +16,8 @@
 //! [`super::TlbEstimate`]. It ranks orders and forecasts no count.
 
 use super::Geometry;
+use super::addresses::FunctionAddresses;
 use super::cores::{Core, LINE, Sets};
-use super::placement::Placement;
 use super::tlb::{TouchedPages, missing_share, page_changes};
 use crate::callgraph::{CallGraph, FunctionId, Trace};
 use std::collections::{BTreeMap, HashMap};
@@ -42,9 +42,9 @@ pub struct CoreMisses {
 
 impl CoreMisses {
     /// Counts over a trace.
-    pub(super) fn counted(trace: &Trace, placement: &Placement, core: &Core, page: u64) -> Self {
+    pub(super) fn counted(trace: &Trace, addresses: &FunctionAddresses, core: &Core, page: u64) -> Self {
         let page = page.max(1);
-        let end = placement.end();
+        let end = addresses.end();
         let first_outside = end / page + 1;
         let mut others: HashMap<FunctionId, u64> = HashMap::new();
         let (mut itlb, mut second, mut l1i) =
@@ -52,8 +52,8 @@ impl CoreMisses {
         let mut here = None;
         let mut callers = Callers::default();
         for &function in &trace.functions {
-            let (pages, start, size) = if placement.has(function) {
-                let (start, size) = (placement.start(function), placement.size(function));
+            let (pages, start, size) = if addresses.has(function) {
+                let (start, size) = (addresses.start(function), addresses.size(function));
                 ([start, start + size / 2].map(|address| address / page), start, size)
             } else {
                 let next = others.len() as u64;
@@ -87,11 +87,11 @@ impl CoreMisses {
     pub(super) fn estimated(
         graph: &CallGraph,
         weights: &[u64],
-        placement: &Placement,
+        addresses: &FunctionAddresses,
         core: &Core,
         geometry: &Geometry,
     ) -> Self {
-        let pages = TouchedPages::new(placement, geometry.page);
+        let pages = TouchedPages::new(addresses, geometry.page);
         let mut touches: BTreeMap<u64, u128> = BTreeMap::new();
         for (number, count) in page_changes(graph, weights, &pages).into_iter().enumerate() {
             if count > 0 {
@@ -100,16 +100,16 @@ impl CoreMisses {
         }
         let mut lines: BTreeMap<u64, u128> = BTreeMap::new();
         let mut touch = |from: u64, function: FunctionId, weight: u64| {
-            let last = (placement.start(function) + placement.size(function).max(1) - 1) / LINE;
+            let last = (addresses.start(function) + addresses.size(function).max(1) - 1) / LINE;
             for line in from / LINE..=(from / LINE + LINES - 1).min(last) {
                 *lines.entry(line).or_default() += u128::from(weight);
             }
         };
         for function in graph.ids().filter(|function| weights[function.index()] > 0) {
-            touch(placement.start(function), function, weights[function.index()]);
+            touch(addresses.start(function), function, weights[function.index()]);
         }
         for edge in graph.edges() {
-            touch(placement.middle(edge.caller), edge.caller, edge.weight);
+            touch(addresses.middle(edge.caller), edge.caller, edge.weight);
         }
         let [itlb, walks] = [core.itlb, core.second_tlb].map(|sets| missed(&touches, sets));
         Self { itlb, walks: walks.min(itlb), l1i: missed(&lines, core.l1i) }

@@ -5,7 +5,7 @@
 //! order changes them. The shares within 64 bytes, 4 KiB and 2 MiB are those that hfsort and BOLT report.
 //! What it cannot see: which calls happen close in time, and what else runs between them.
 
-use super::placement::Placement;
+use super::addresses::FunctionAddresses;
 use crate::callgraph::CallGraph;
 
 /// Distances of calls between different functions, in bytes.
@@ -26,13 +26,13 @@ pub struct CallDistance {
 }
 
 impl CallDistance {
-    pub(super) fn of(graph: &CallGraph, placement: &Placement) -> Self {
+    pub(super) fn of(graph: &CallGraph, addresses: &FunctionAddresses) -> Self {
         let mut calls = 0u64;
         let mut bytes = 0u128;
         let mut within = [0u64; 3];
         let mut nearness = 0.0;
         for edge in graph.edges().iter().filter(|edge| edge.caller != edge.callee) {
-            let distance = placement.middle(edge.caller).abs_diff(placement.start(edge.callee));
+            let distance = addresses.middle(edge.caller).abs_diff(addresses.start(edge.callee));
             calls += edge.weight;
             bytes += u128::from(distance) * u128::from(edge.weight);
             for (sum, limit) in within.iter_mut().zip([64, 4 << 10, 2 << 20]) {

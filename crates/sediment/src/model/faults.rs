@@ -13,7 +13,7 @@
 //! What it cannot see: read-ahead, what else the program reads meanwhile, and the pages of code that only returns lead to.
 
 use super::Geometry;
-use super::placement::Placement;
+use super::addresses::FunctionAddresses;
 use crate::callgraph::FunctionId;
 use std::collections::HashSet;
 
@@ -34,17 +34,17 @@ pub struct StartFaults {
 }
 
 impl StartFaults {
-    pub(super) fn of(start: &[FunctionId], placement: &Placement, geometry: &Geometry) -> Self {
+    pub(super) fn of(start: &[FunctionId], addresses: &FunctionAddresses, geometry: &Geometry) -> Self {
         let page = geometry.page.max(1);
         let mut seen = HashSet::new();
         let (mut pages, mut around) = (HashSet::new(), HashSet::new());
         let mut faults = Self::default();
-        for &function in start.iter().filter(|function| placement.has(**function)) {
+        for &function in start.iter().filter(|function| addresses.has(**function)) {
             if !seen.insert(function) {
                 continue;
             }
             for address in
-                [placement.start(function), placement.start(function) + placement.size(function) / 2]
+                [addresses.start(function), addresses.start(function) + addresses.size(function) / 2]
             {
                 pages.insert(address / page);
                 around.insert(address / AROUND.max(page));

@@ -10,12 +10,12 @@
 //! are. Sums run in the order of edges, functions or pages, and only over operations that IEEE 754 fixes, so a score
 //! has the same bits on every machine.
 
+pub(crate) mod addresses;
 mod caches;
 pub mod cores;
 mod distance;
 mod faults;
 mod pages;
-pub(crate) mod placement;
 mod tlb;
 
 pub use caches::CoreMisses;
@@ -26,8 +26,8 @@ pub use pages::{HOT_SHARES, HotPages};
 pub use tlb::{TlbEstimate, TlbReplay};
 
 use crate::callgraph::{CallGraph, FunctionId, Trace};
+use addresses::FunctionAddresses;
 use cores::Core;
-use placement::Placement;
 
 /// The memory that orders are scored on. A value of 0 counts as 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,28 +76,28 @@ pub struct Score {
 /// Ids that the graph does not have, and repeated ones, count for nothing.
 #[must_use]
 pub fn score(graph: &CallGraph, order: &[FunctionId], geometry: &Geometry) -> Score {
-    let placement = Placement::new(graph, order, geometry.alignment);
+    let addresses = FunctionAddresses::new(graph, order, geometry.alignment);
     let weights = run_weights(graph);
     Score {
-        call_distance: CallDistance::of(graph, &placement),
-        hot_pages: HotPages::of(&weights, &placement, geometry.page),
+        call_distance: CallDistance::of(graph, &addresses),
+        hot_pages: HotPages::of(&weights, &addresses, geometry.page),
         hot_larger_pages: [16 << 10, 64 << 10, geometry.huge_page]
-            .map(|page| HotPages::of(&weights, &placement, page)),
-        tlb: TlbEstimate::of(graph, &weights, &placement, geometry),
+            .map(|page| HotPages::of(&weights, &addresses, page)),
+        tlb: TlbEstimate::of(graph, &weights, &addresses, geometry),
     }
 }
 
 /// Runs a trace through an order and counts what the instruction TLB does. Sizes are those of the graph.
 #[must_use]
 pub fn replay(trace: &Trace, graph: &CallGraph, order: &[FunctionId], geometry: &Geometry) -> TlbReplay {
-    TlbReplay::of(trace, &Placement::new(graph, order, geometry.alignment), geometry)
+    TlbReplay::of(trace, &FunctionAddresses::new(graph, order, geometry.alignment), geometry)
 }
 
 /// What a core should miss of an order, by a call graph.
 #[must_use]
 pub fn core_misses(graph: &CallGraph, order: &[FunctionId], core: &Core, geometry: &Geometry) -> CoreMisses {
-    let placement = Placement::new(graph, order, geometry.alignment);
-    CoreMisses::estimated(graph, &run_weights(graph), &placement, core, geometry)
+    let addresses = FunctionAddresses::new(graph, order, geometry.alignment);
+    CoreMisses::estimated(graph, &run_weights(graph), &addresses, core, geometry)
 }
 
 /// Runs a trace through an order and counts what a core misses. Sizes are those of the graph.
@@ -109,7 +109,7 @@ pub fn core_replay(
     core: &Core,
     geometry: &Geometry,
 ) -> CoreMisses {
-    CoreMisses::counted(trace, &Placement::new(graph, order, geometry.alignment), core, geometry.page)
+    CoreMisses::counted(trace, &FunctionAddresses::new(graph, order, geometry.alignment), core, geometry.page)
 }
 
 /// The page faults of a start, functions in the order of their first use, under an order. Functions that the graph does not
@@ -121,7 +121,7 @@ pub fn start_faults(
     order: &[FunctionId],
     geometry: &Geometry,
 ) -> StartFaults {
-    StartFaults::of(start, &Placement::new(graph, order, geometry.alignment), geometry)
+    StartFaults::of(start, &FunctionAddresses::new(graph, order, geometry.alignment), geometry)
 }
 
 /// How often each function runs: its weight, but no less than the calls to it.

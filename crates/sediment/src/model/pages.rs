@@ -4,7 +4,7 @@
 //! The weight of a function is spread evenly over its bytes, and pages are taken from the heaviest on. What it cannot
 //! see: which bytes of a function run at all, and when.
 
-use super::placement::Placement;
+use super::addresses::FunctionAddresses;
 
 /// The shares of the weight that [`HotPages::needed`] counts pages for, in thousandths.
 pub const HOT_SHARES: [u16; 4] = [500, 900, 990, 999];
@@ -25,9 +25,9 @@ struct Run {
 }
 
 impl HotPages {
-    pub(super) fn of(weights: &[u64], placement: &Placement, page: u64) -> Self {
+    pub(super) fn of(weights: &[u64], addresses: &FunctionAddresses, page: u64) -> Self {
         let page = page.max(1);
-        let mut runs = runs(weights, placement, page);
+        let mut runs = runs(weights, addresses, page);
         runs.sort_by(|a, b| b.weight.total_cmp(&a.weight));
         let total = runs.iter().map(|run| run.weight * run.pages as f64).sum();
         Self { page, needed: HOT_SHARES.map(|share| needed(&runs, total, share)) }
@@ -35,7 +35,7 @@ impl HotPages {
 }
 
 /// The weights of all pages by address; whole pages inside one function are one run, so that a giant costs no memory.
-fn runs(weights: &[u64], placement: &Placement, page: u64) -> Vec<Run> {
+fn runs(weights: &[u64], addresses: &FunctionAddresses, page: u64) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     let mut last_page = None;
     let mut add = |number: u64, weight: f64| match runs.last_mut() {
@@ -46,8 +46,8 @@ fn runs(weights: &[u64], placement: &Placement, page: u64) -> Vec<Run> {
         }
     };
     let mut inner = Vec::new();
-    for &function in placement.order() {
-        let (start, size) = (placement.start(function), placement.size(function));
+    for &function in addresses.order() {
+        let (start, size) = (addresses.start(function), addresses.size(function));
         let weight = weights[function.index()] as f64;
         let end = start + size;
         let (first, last) = (start / page, end.saturating_sub(1).max(start) / page);

@@ -19,7 +19,7 @@
 //! **The count** ([`TlbReplay`]) is exact for the trace, as far as functions and not instructions tell what was touched.
 
 use super::Geometry;
-use super::placement::Placement;
+use super::addresses::FunctionAddresses;
 use crate::callgraph::{CallGraph, FunctionId, Trace};
 use std::collections::HashMap;
 
@@ -57,9 +57,9 @@ pub(super) struct TouchedPages {
 }
 
 impl TouchedPages {
-    pub(super) fn new(placement: &Placement, page: u64) -> Self {
+    pub(super) fn new(layout: &FunctionAddresses, page: u64) -> Self {
         let page = page.max(1);
-        let mut of_function = vec![[0; 2]; placement.order().len()];
+        let mut of_function = vec![[0; 2]; layout.order().len()];
         let mut addresses: Vec<u64> = Vec::new();
         let mut number = |page: u64| {
             if addresses.last().is_none_or(|known| *known < page) {
@@ -68,8 +68,8 @@ impl TouchedPages {
             addresses.len() as u32 - 1
         };
         // By address, so that pages ascend: a function's middle is at or before the start of the next.
-        for &function in placement.order() {
-            let (start, size) = (placement.start(function), placement.size(function));
+        for &function in layout.order() {
+            let (start, size) = (layout.start(function), layout.size(function));
             of_function[function.index()] = [start, start + size / 2].map(|address| number(address / page));
         }
         Self { of_function, addresses }
@@ -90,8 +90,13 @@ impl TouchedPages {
 }
 
 impl TlbEstimate {
-    pub(super) fn of(graph: &CallGraph, weights: &[u64], placement: &Placement, geometry: &Geometry) -> Self {
-        let touches = page_changes(graph, weights, &TouchedPages::new(placement, geometry.page));
+    pub(super) fn of(
+        graph: &CallGraph,
+        weights: &[u64],
+        addresses: &FunctionAddresses,
+        geometry: &Geometry,
+    ) -> Self {
+        let touches = page_changes(graph, weights, &TouchedPages::new(addresses, geometry.page));
         let touched: Vec<f64> =
             touches.iter().filter(|touches| **touches > 0).map(|touches| *touches as f64).collect();
         // Not a sum, which is -0 of nothing.
@@ -169,10 +174,10 @@ fn exp_of_minus(x: f64) -> f64 {
 }
 
 impl TlbReplay {
-    pub(super) fn of(trace: &Trace, placement: &Placement, geometry: &Geometry) -> Self {
-        let pages = TouchedPages::new(placement, geometry.page);
+    pub(super) fn of(trace: &Trace, addresses: &FunctionAddresses, geometry: &Geometry) -> Self {
+        let pages = TouchedPages::new(addresses, geometry.page);
         let mut others: HashMap<FunctionId, usize> = HashMap::new();
-        for function in trace.functions.iter().filter(|function| !placement.has(**function)) {
+        for function in trace.functions.iter().filter(|function| !addresses.has(**function)) {
             let next = pages.count() + others.len();
             others.entry(*function).or_insert(next);
         }

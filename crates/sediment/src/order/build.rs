@@ -61,12 +61,12 @@ pub struct BuiltGraph {
     /// The functions, by id.
     pub table: FunctionTable,
     /// Functions and edges of the profile that are not in the graph, and why.
-    pub losses: Skipped,
+    pub skipped: Skipped,
 }
 
 /// Builds the graph of the selected functions.
 ///
-/// Weights are calls (`count`), and beside them stand the pairs that ran near in time; where a profile has no calls, `near` counts,
+/// Weights are calls (`count`), and beside them stand the pairs that ran near in time; where a profile has no calls, `affinity` counts,
 /// else the logarithms of the compiler's estimates (how often the caller runs for one start of the program, once where that is not
 /// known, times the calls that it makes; nothing of error paths), else 1 for each edge.
 /// Names that stand at one address of the binary are one function.
@@ -77,8 +77,8 @@ pub struct BuiltGraph {
 /// # Errors
 /// When the selection holds no function: the programs that the profile does hold are named.
 pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph> {
-    let mut losses = Skipped::default();
-    let nodes = select(profile, selection, &mut losses)?;
+    let mut skipped = Skipped::default();
+    let nodes = select(profile, selection, &mut skipped)?;
     let mut ids: Vec<Option<FunctionId>> = vec![None; profile.function_count()];
     let mut aliases = Vec::new();
     for (id, node) in nodes.iter().enumerate() {
@@ -90,18 +90,18 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     }
     let mut calls = Vec::new();
     let mut outside = (0u64, 0u128);
-    let evidence = Evidence::of(profile);
+    let source = WeightSource::of(profile);
     let edges_of_profile = profile.edges();
     for &(caller, callee, facts) in &edges_of_profile {
-        let weight = evidence.weight(facts, [caller, callee].map(|end| profile.facts(end)));
+        let weight = source.weight(facts, [caller, callee].map(|end| profile.facts(end)));
         match (ids[caller.index()], ids[callee.index()]) {
             (caller, Some(callee)) if weight > 0 => calls.push((caller, callee, weight)),
             (Some(_), None) => outside = (outside.0 + 1, outside.1.saturating_add(weight)),
             _ => {}
         }
     }
-    losses.add_many(Reason::CallOutside, outside.0, outside.1, "");
-    let near = near_pairs(&edges_of_profile, &ids);
+    skipped.add_many(Reason::CallOutside, outside.0, outside.1, "");
+    let affinity = affinity_edges(&edges_of_profile, &ids);
     let shift = shift_for(&calls);
     let mut weights = vec![0u64; nodes.len()];
     let mut edges = Vec::with_capacity(calls.len());
@@ -112,7 +112,7 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
             edges.push(CallEdge { caller, callee, weight });
         }
     }
-    if evidence == Evidence::Estimates {
+    if source == WeightSource::Estimates {
         // What is called through pointers alone is called by nobody here.
         for (weight, node) in weights.iter_mut().zip(&nodes) {
             for &function in node.aliases.iter().chain([&node.function]) {
@@ -123,12 +123,12 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     let sizes = nodes.iter().map(|node| node.size).collect();
     let keys = nodes.iter().map(|node| profile.key(node.function).clone()).collect();
     let table = FunctionTable { keys, aliases };
-    let graph = CallGraph::new(sizes, weights, edges)?.with_near(near)?;
-    Ok(BuiltGraph { graph, table, losses })
+    let graph = CallGraph::new(sizes, weights, edges)?.with_affinity(affinity)?;
+    Ok(BuiltGraph { graph, table, skipped })
 }
 
 /// The pairs of a profile that ran near in time, of these functions.
-fn near_pairs(
+fn affinity_edges(
     edges: &[(FunctionIndex, FunctionIndex, &EdgeFacts)],
     ids: &[Option<FunctionId>],
 ) -> Vec<CallEdge> {
@@ -136,12 +136,12 @@ fn near_pairs(
         .iter()
         .filter_map(|(from, to, facts)| {
             let ends = ids[from.index()].zip(ids[to.index()])?;
-            facts.near.filter(|near| *near > 0).map(|near| (Some(ends.0), ends.1, near))
+            facts.affinity.filter(|affinity| *affinity > 0).map(|affinity| (Some(ends.0), ends.1, affinity))
         })
         .collect();
     let shift = shift_for(&pairs);
-    let pair = |(from, callee, near): (Option<FunctionId>, FunctionId, u128)| {
-        from.map(|caller| CallEdge { caller, callee, weight: near.div_ceil(1 << shift) as u64 })
+    let pair = |(from, callee, affinity): (Option<FunctionId>, FunctionId, u128)| {
+        from.map(|caller| CallEdge { caller, callee, weight: affinity.div_ceil(1 << shift) as u64 })
     };
     pairs.into_iter().filter_map(pair).collect()
 }
@@ -173,7 +173,7 @@ fn shift_for(calls: &[(Option<FunctionId>, FunctionId, u128)]) -> u32 {
 /// Whether a graph of this profile rests on a compiler's estimates alone: nothing in it was seen to run.
 #[must_use]
 pub fn is_estimated(profile: &Profile) -> bool {
-    Evidence::of(profile) == Evidence::Estimates
+    WeightSource::of(profile) == WeightSource::Estimates
 }
 
 /// A thousandth of a call for one start of the program, in millionths of millionths: beside what estimates are compressed.
@@ -199,21 +199,21 @@ fn estimated_runs(facts: &FunctionFacts) -> u64 {
 
 /// Which attribute of a profile's edges says how often a call is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Evidence {
+pub(super) enum WeightSource {
     Counts,
-    Near,
+    Affinity,
     Estimates,
     Nothing,
 }
 
-impl Evidence {
+impl WeightSource {
     pub(super) fn of(profile: &Profile) -> Self {
         let edges = profile.edges();
         let any = |has: fn(&EdgeFacts) -> bool| edges.iter().any(|(_, _, facts)| has(facts));
         if any(|facts| facts.count.is_some_and(|count| count > 0)) {
             Self::Counts
-        } else if any(|facts| facts.near.is_some_and(|near| near > 0)) {
-            Self::Near
+        } else if any(|facts| facts.affinity.is_some_and(|affinity| affinity > 0)) {
+            Self::Affinity
         } else if any(|facts| facts.static_calls.is_some_and(|calls| calls.0 > 0)) {
             Self::Estimates
         } else {
@@ -224,7 +224,7 @@ impl Evidence {
     fn weight(self, facts: &EdgeFacts, [caller, callee]: [&FunctionFacts; 2]) -> u128 {
         match self {
             Self::Counts => facts.count.unwrap_or(0),
-            Self::Near => facts.near.unwrap_or(0),
+            Self::Affinity => facts.affinity.unwrap_or(0),
             // Of error paths nothing is expected.
             Self::Estimates if [caller, callee].iter().any(|end| end.heat == Some(Heat::Cold)) => 0,
             Self::Estimates => {
@@ -245,7 +245,7 @@ struct Node {
     size: u64,
 }
 
-fn select(profile: &Profile, selection: &Selection<'_>, losses: &mut Skipped) -> Result<Vec<Node>> {
+fn select(profile: &Profile, selection: &Selection<'_>, skipped: &mut Skipped) -> Result<Vec<Node>> {
     let node = |function: FunctionIndex| Node {
         function,
         aliases: Vec::new(),
@@ -269,8 +269,8 @@ fn select(profile: &Profile, selection: &Selection<'_>, losses: &mut Skipped) ->
             }
             Ok(nodes)
         }
-        Selection::Binary { binary, file_name } => select_of_binary(profile, binary, file_name, losses),
-        Selection::Objects { objects, label } => select_of_objects(profile, objects, *label, losses),
+        Selection::Binary { binary, file_name } => select_of_binary(profile, binary, file_name, skipped),
+        Selection::Objects { objects, label } => select_of_objects(profile, objects, *label, skipped),
     }
 }
 
@@ -280,7 +280,7 @@ fn select_of_objects(
     profile: &Profile,
     objects: &Objects,
     label: Option<&str>,
-    losses: &mut Skipped,
+    skipped: &mut Skipped,
 ) -> Result<Vec<Node>> {
     let functions = profile.functions();
     let cluster = || functions.iter().map(|function| profile.key(*function));
@@ -298,7 +298,7 @@ fn select_of_objects(
         let there = there.filter(|there| in_cluster || there.name == key.name);
         if there.is_none() && (objects.complete() || !in_cluster) {
             if in_cluster {
-                losses.add(Reason::NotInInputs, 0, &key.name);
+                skipped.add(Reason::NotInInputs, 0, &key.name);
             }
             continue;
         }
@@ -338,9 +338,9 @@ fn select_of_binary(
     profile: &Profile,
     binary: &Binary,
     file_name: &str,
-    losses: &mut Skipped,
+    skipped: &mut Skipped,
 ) -> Result<Vec<Node>> {
-    let label = identity::cluster_of(profile, binary, file_name).map(|found| found.label);
+    let label = identity::dso_of(profile, binary, file_name).map(|found| found.label);
     let by_name = by_name(binary);
     let functions = profile.functions();
     let cluster = || functions.iter().map(|function| profile.key(*function)).filter(|key| key.dso == label);
@@ -366,7 +366,7 @@ fn select_of_binary(
                 let size = size.unwrap_or(UNKNOWN_SIZE);
                 found.push((there.address, Node { function, aliases: Vec::new(), size }));
             }
-            None if in_cluster => losses.add(Reason::NotInBinary, 0, &key.name),
+            None if in_cluster => skipped.add(Reason::NotInBinary, 0, &key.name),
             None => {}
         }
     }
@@ -415,7 +415,7 @@ fn same_function<'a>(key: &FunctionKey, candidates: &[&'a BinaryFunction]) -> Op
 /// By function of a table: the four bytes that begin at each of its bytes, as numbers, ascending and each once. A function that is
 /// not among the bytes of this binary's file has none; of one that is larger than 64 KiB the first 64 KiB count.
 #[must_use]
-pub fn contents(table: &FunctionTable, binary: &Binary, file: &[u8]) -> Vec<Vec<u64>> {
+pub fn code_shingles(table: &FunctionTable, binary: &Binary, file: &[u8]) -> Vec<Vec<u64>> {
     const MOST: u64 = 1 << 16;
     let by_name = by_name(binary);
     let bytes_of = |key: &FunctionKey| {
@@ -438,7 +438,7 @@ pub fn contents(table: &FunctionTable, binary: &Binary, file: &[u8]) -> Vec<Vec<
 /// The programs and libraries of a profile, for a message.
 pub(crate) fn held(profile: &Profile) -> String {
     const MOST_NAMED: usize = 12;
-    let labels: Vec<&str> = profile.clusters().keys().map(String::as_str).collect();
+    let labels: Vec<&str> = profile.dsos().keys().map(String::as_str).collect();
     match labels.len() {
         0 => "no named program or library".to_owned(),
         count if count > MOST_NAMED => {

@@ -44,14 +44,14 @@ pub const AIMS: &[(Aim, &str, &str)] = &[
 
 /// What a profile tells of each function beside its calls.
 #[derive(Debug, Clone, Copy)]
-pub struct Evidence<'a> {
+pub struct GroupingInput<'a> {
     /// Sizes, weights and calls.
     pub graph: &'a CallGraph,
     /// Rank of first use by id; None where it is not known.
     pub first: &'a [Option<u64>],
 }
 
-impl Evidence<'_> {
+impl GroupingInput<'_> {
     /// Whether both aims can be told apart: first uses are known, and calls.
     #[must_use]
     pub fn has_both(&self) -> bool {
@@ -63,16 +63,16 @@ impl Evidence<'_> {
     }
 
     /// By id: whether the function ran.
-    fn ran(&self) -> Vec<bool> {
-        let mut ran: Vec<bool> = self.graph.weights().iter().map(|weight| *weight > 0).collect();
+    fn executed(&self) -> Vec<bool> {
+        let mut executed: Vec<bool> = self.graph.weights().iter().map(|weight| *weight > 0).collect();
         for edge in self.graph.edges() {
-            ran[edge.caller.index()] = true;
-            ran[edge.callee.index()] = true;
+            executed[edge.caller.index()] = true;
+            executed[edge.callee.index()] = true;
         }
-        for (ran, function) in ran.iter_mut().zip(self.graph.ids()) {
-            *ran |= self.rank(function).is_some();
+        for (executed, function) in executed.iter_mut().zip(self.graph.ids()) {
+            *executed |= self.rank(function).is_some();
         }
-        ran
+        executed
     }
 
     /// By id: whether the function is hot.
@@ -98,15 +98,15 @@ impl Evidence<'_> {
 /// Parts a sequence of all functions into groups. Where nothing is known of first uses, all that ran is one group in the given
 /// sequence, whatever the aim; where nothing is known but first uses, they alone decide.
 #[must_use]
-pub fn arrange(evidence: &Evidence<'_>, sequence: &[FunctionId], aim: Aim) -> Order {
-    let ran = evidence.ran();
-    let known = |function: &FunctionId| evidence.rank(*function).is_some();
+pub fn arrange(input: &GroupingInput<'_>, sequence: &[FunctionId], aim: Aim) -> Order {
+    let executed = input.executed();
+    let known = |function: &FunctionId| input.rank(*function).is_some();
     let knows_first = sequence.iter().any(known);
     let hot = match aim {
-        _ if !knows_first => ran.clone(),
-        Aim::Both => evidence.hot(),
-        Aim::Steady if evidence.has_both() => ran.clone(),
-        Aim::Steady | Aim::Startup => vec![false; ran.len()],
+        _ if !knows_first => executed.clone(),
+        Aim::Both => input.hot(),
+        Aim::Steady if input.has_both() => executed.clone(),
+        Aim::Steady | Aim::Startup => vec![false; executed.len()],
     };
     let (mut groups, mut rest) = (Vec::new(), sequence.to_vec());
     let mut take = |kind: GroupKind, wanted: &dyn Fn(&FunctionId) -> bool| {
@@ -116,9 +116,9 @@ pub fn arrange(evidence: &Evidence<'_>, sequence: &[FunctionId], aim: Aim) -> Or
     };
     take(GroupKind::Hot, &|function| hot[function.index()]);
     take(GroupKind::Startup, &known);
-    take(GroupKind::Warm, &|function| ran[function.index()]);
-    take(GroupKind::Unseen, &|_| true);
-    groups[1].functions.sort_by_key(|function| (evidence.rank(*function), *function));
+    take(GroupKind::Warm, &|function| executed[function.index()]);
+    take(GroupKind::Unprofiled, &|_| true);
+    groups[1].functions.sort_by_key(|function| (input.rank(*function), *function));
     groups.retain(|group| !group.functions.is_empty());
     Order { groups }
 }

@@ -18,7 +18,7 @@
 
 use crate::ascending;
 use crate::callgraph::{CallGraph, FunctionId};
-use crate::model::placement::Placement;
+use crate::model::addresses::FunctionAddresses;
 use crate::model::{Geometry, closeness};
 
 /// Which parts of what could move are tried, in 64ths.
@@ -26,7 +26,7 @@ const PARTS: [usize; 9] = [1, 2, 4, 8, 16, 24, 32, 48, 64];
 
 /// An order between an older and a new one.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Kept {
+pub struct KeptOrder {
     /// All functions of the new order.
     pub order: Vec<FunctionId>,
     /// By id: whether the function no longer stands where the older order had it among the others.
@@ -39,7 +39,7 @@ pub struct Kept {
     pub cost: f64,
 }
 
-impl Kept {
+impl KeptOrder {
     /// Functions and bytes of a kind, such as [`Self::moved`].
     #[must_use]
     pub fn sum(&self, graph: &CallGraph, which: &[bool]) -> (u64, u64) {
@@ -58,7 +58,7 @@ pub fn keep(
     new: &[FunctionId],
     threshold: f64,
     cost: &dyn Fn(&[FunctionId]) -> f64,
-) -> Kept {
+) -> KeptOrder {
     let count = graph.len();
     let mut known = vec![false; count];
     let old: Vec<FunctionId> = old
@@ -94,7 +94,7 @@ pub fn keep(
         moved[function.index()] = false;
     }
     let share = |cost: f64| if cost_of_new > 0.0 { cost / cost_of_new } else { 1.0 };
-    Kept {
+    KeptOrder {
         added: known.iter().map(|known| !known).collect(),
         cost_of_old: share(cost_of_base),
         cost: share(cost),
@@ -124,13 +124,13 @@ fn hybrid(old: &[FunctionId], new: &[FunctionId], stays: &[bool]) -> Vec<Functio
 
 /// The functions of `old` that need not move to become `order`: the most bytes.
 fn standing(graph: &CallGraph, old: &[FunctionId], order: &[FunctionId]) -> Vec<FunctionId> {
-    let mut places = vec![0u64; graph.len()];
+    let mut positions = vec![0u64; graph.len()];
     for (place, function) in order.iter().enumerate() {
-        places[function.index()] = place as u64;
+        positions[function.index()] = place as u64;
     }
     let sequence: Vec<(u64, u128)> = old
         .iter()
-        .map(|function| (places[function.index()], u128::from(graph.sizes()[function.index()]) + 1))
+        .map(|function| (positions[function.index()], u128::from(graph.sizes()[function.index()]) + 1))
         .collect();
     ascending::heaviest(&sequence).into_iter().map(|at| old[at]).collect()
 }
@@ -146,11 +146,12 @@ fn by_gain(
     for function in standing(graph, old, new) {
         stands[function.index()] = true;
     }
-    let [before, after] = [base, new].map(|order| Placement::new(graph, order, Geometry::COMMON.alignment));
+    let [before, after] =
+        [base, new].map(|order| FunctionAddresses::new(graph, order, Geometry::COMMON.alignment));
     let mut gains = vec![0.0f64; graph.len()];
     for edge in graph.edges().iter().filter(|edge| edge.caller != edge.callee) {
-        let near = |placement: &Placement| {
-            closeness(placement.middle(edge.caller).abs_diff(placement.start(edge.callee)))
+        let near = |addresses: &FunctionAddresses| {
+            closeness(addresses.middle(edge.caller).abs_diff(addresses.start(edge.callee)))
         };
         let gain = edge.weight as f64 * (near(&after) - near(&before));
         gains[edge.caller.index()] += gain;

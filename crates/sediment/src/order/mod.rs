@@ -2,7 +2,7 @@
 //! From a profile to the order in which a linker is to place its functions: [`compute`].
 //!
 //! **Steps.** [`build()`] the call graph of the selected functions; one sequence of them by an [`algorithms`] entry, or by what was the default of a
-//! release ([`versions`]); behind what ran the functions that no run saw, as far as a compiler's graph tells ([`by_bonds`]); groups for
+//! release ([`versions`]); behind what ran the functions that no run saw, as far as a compiler's graph tells ([`place_unprofiled`]); groups for
 //! start-up and steady state ([`arrange`]); an older order, changed only where that gains ([`keep`](mod@keep)).
 
 pub mod algorithms;
@@ -15,18 +15,18 @@ pub mod versions;
 
 pub(crate) use build::held;
 pub use build::{
-    BuiltGraph, FunctionTable, Selection, UNKNOWN_SIZE, build, contents, first_uses, is_estimated,
+    BuiltGraph, FunctionTable, Selection, UNKNOWN_SIZE, build, code_shingles, first_uses, is_estimated,
 };
-pub use groups::{AIMS, Aim, Evidence, HOT_SHARE, arrange};
+pub use groups::{AIMS, Aim, GroupingInput, HOT_SHARE, arrange};
 pub use score::{FaultCurve, predicted_misses, serving};
-pub use unprofiled::{Standing, Unseen, by_bonds, unseen};
+pub use unprofiled::{Standing, Unprofiled, place_unprofiled, unprofiled};
 
 use crate::callgraph::{FunctionId, Group, GroupKind, Order};
 use crate::error::{Error, Result};
 use crate::profile::Profile;
 use algorithms::affinity::{Outcome, Workload};
 use algorithms::{Algorithm, Options};
-use keep::Kept;
+use keep::KeptOrder;
 use std::collections::HashMap;
 use versions::{Engine, LATEST};
 
@@ -89,7 +89,7 @@ pub struct Ordering {
     /// The sequence before it was arranged in groups, and what is expected of it.
     pub outcome: Outcome,
     /// Unprofiled functions, ranked by a compiler's graph; None if the method or the profile has none.
-    pub unseen: Option<Unseen>,
+    pub unprofiled: Option<Unprofiled>,
     /// True if a compiler's estimates are all there is.
     pub is_estimated: bool,
     /// Goal of the order; None if it stays as a classic algorithm made it.
@@ -102,7 +102,7 @@ pub struct Ordering {
 #[derive(Debug, Clone)]
 pub struct KeptOlder {
     /// The order between the two, and what moved.
-    pub kept: Kept,
+    pub kept: KeptOrder,
     /// The functions of the older order that are still there, each name once.
     pub known: Vec<FunctionId>,
     /// Number of names of the older order that the graph does not have.
@@ -112,8 +112,8 @@ pub struct KeptOlder {
 impl Ordering {
     /// Graph and first uses, as [`arrange`] and the scores take them.
     #[must_use]
-    pub fn evidence(&self) -> Evidence<'_> {
-        Evidence { graph: &self.built.graph, first: &self.first }
+    pub fn input(&self) -> GroupingInput<'_> {
+        GroupingInput { graph: &self.built.graph, first: &self.first }
     }
 }
 
@@ -138,20 +138,20 @@ pub fn compute_built(profile: &Profile, built: BuiltGraph, request: &Request<'_>
         }
     };
     let aim = request.served();
-    let unseen = match aim {
-        Some(_) => unseen(profile, &built.graph, &built.table)?,
+    let unprofiled = match aim {
+        Some(_) => unprofiled(profile, &built.graph, &built.table)?,
         None => None,
     };
-    if let Some(unseen) = &unseen {
-        outcome.order = by_bonds(&outcome.order, unseen);
+    if let Some(unprofiled) = &unprofiled {
+        outcome.order = place_unprofiled(&outcome.order, unprofiled);
     }
     let order = match aim {
-        Some(aim) => arrange(&Evidence { graph: &built.graph, first: &first }, &outcome.order, aim),
+        Some(aim) => arrange(&GroupingInput { graph: &built.graph, first: &first }, &outcome.order, aim),
         None => algorithms::grouped(&built.graph, outcome.order.clone()),
     };
     let is_estimated = is_estimated(profile);
     let mut ordering =
-        Ordering { order, built, first, outcome, unseen, is_estimated, served: aim, kept: None };
+        Ordering { order, built, first, outcome, unprofiled, is_estimated, served: aim, kept: None };
     if let Some(older) = request.older {
         let kept = keep_older(&ordering, older, request.workloads)?;
         ordering.order = in_runs(&ordering, &kept.kept.order);
@@ -196,7 +196,7 @@ fn functions_of(ordering: &Ordering, names: &[String]) -> Result<(Vec<FunctionId
 
 /// The same groups for the same functions, in stretches: an older order knows no groups.
 fn in_runs(ordering: &Ordering, functions: &[FunctionId]) -> Order {
-    let mut kinds = vec![GroupKind::Unseen; ordering.built.graph.len()];
+    let mut kinds = vec![GroupKind::Unprofiled; ordering.built.graph.len()];
     for group in &ordering.order.groups {
         for function in &group.functions {
             kinds[function.index()] = group.kind;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an order is worth at the start and in the steady state, by a profile alone or over a recorded run.
 
-use super::groups::Evidence;
+use super::groups::GroupingInput;
 use crate::callgraph::{CallGraph, FunctionId, Trace};
 use crate::model::{self, Geometry};
 
@@ -23,14 +23,15 @@ pub struct FaultCurve {
 
 /// The fault curve of an order, and its [`predicted_misses`].
 #[must_use]
-pub fn serving(evidence: &Evidence<'_>, traces: &[&Trace], order: &[FunctionId]) -> (FaultCurve, f64) {
-    (fault_curve(evidence, order), predicted_misses(evidence.graph, traces, order))
+pub fn serving(input: &GroupingInput<'_>, traces: &[&Trace], order: &[FunctionId]) -> (FaultCurve, f64) {
+    (fault_curve(input, order), predicted_misses(input.graph, traces, order))
 }
 
-fn fault_curve(evidence: &Evidence<'_>, order: &[FunctionId]) -> FaultCurve {
-    let mut first: Vec<FunctionId> = evidence.graph.ids().filter(|f| evidence.rank(*f).is_some()).collect();
-    first.sort_by_key(|function| (evidence.rank(*function), *function));
-    let faults = |ran: usize| model::start_faults(&first[..ran], evidence.graph, order, &Geometry::default());
+fn fault_curve(input: &GroupingInput<'_>, order: &[FunctionId]) -> FaultCurve {
+    let mut first: Vec<FunctionId> = input.graph.ids().filter(|f| input.rank(*f).is_some()).collect();
+    first.sort_by_key(|function| (input.rank(*function), *function));
+    let faults =
+        |count: usize| model::start_faults(&first[..count], input.graph, order, &Geometry::default());
     let whole = faults(first.len());
     FaultCurve {
         tenth: faults(first.len().div_ceil(10)).pages,
@@ -65,10 +66,10 @@ mod tests {
         // Four functions of a page each; the last two in the order run first.
         let graph = CallGraph::new(vec![4096; 4], vec![0; 4], Vec::new()).unwrap();
         let first = [Some(2), None, Some(0), Some(1)];
-        let evidence = Evidence { graph: &graph, first: &first };
+        let input = GroupingInput { graph: &graph, first: &first };
         let order: Vec<FunctionId> = graph.ids().collect();
-        assert_eq!(fault_curve(&evidence, &order), FaultCurve { tenth: 1, half: 2, all: 3, area: 6 });
-        let none = Evidence { graph: &graph, first: &[] };
+        assert_eq!(fault_curve(&input, &order), FaultCurve { tenth: 1, half: 2, all: 3, area: 6 });
+        let none = GroupingInput { graph: &graph, first: &[] };
         assert_eq!(fault_curve(&none, &order), FaultCurve::default());
     }
 }

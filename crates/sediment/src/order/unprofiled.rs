@@ -6,7 +6,7 @@
 //! the estimates themselves, their square roots and 1 by replays of PostgreSQL, SQLite's shell and perl.
 
 use super::algorithms::{Options, cdsort};
-use super::build::{Evidence, FunctionTable, compressed};
+use super::build::{FunctionTable, WeightSource, compressed};
 use crate::callgraph::{CallEdge, CallGraph, FunctionId};
 use crate::error::Result;
 use crate::profile::{FunctionIndex, Heat, Profile};
@@ -20,11 +20,11 @@ const LEAST: u128 = 1_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Standing {
     /// What ran leads to it, by calls that compilers found or through a pointer.
-    Bound,
+    Reachable,
     /// Nothing leads to it; the compiler calls it hot.
     Hot,
     /// Nothing leads to it.
-    Loose,
+    Unreachable,
     /// Nothing leads to it but the start of the program.
     Startup,
     /// Nothing leads to it but the end of the program.
@@ -35,7 +35,7 @@ pub enum Standing {
 
 /// The functions of a graph that no run saw.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Unseen {
+pub struct Unprofiled {
     /// The same functions; calls to be expected of those that did not run, by these and by those that ran, which have no size here.
     pub graph: CallGraph,
     /// By id; None for what ran, or where there was no run, for what is to be expected to.
@@ -46,7 +46,7 @@ pub struct Unseen {
 ///
 /// # Errors
 /// None but those of [`CallGraph::new`].
-pub fn unseen(profile: &Profile, graph: &CallGraph, table: &FunctionTable) -> Result<Option<Unseen>> {
+pub fn unprofiled(profile: &Profile, graph: &CallGraph, table: &FunctionTable) -> Result<Option<Unprofiled>> {
     let mut functions: Vec<Vec<FunctionIndex>> = vec![Vec::new(); graph.len()];
     for (key, id) in table.names() {
         functions[id.index()].extend(profile.find(key));
@@ -54,28 +54,28 @@ pub fn unseen(profile: &Profile, graph: &CallGraph, table: &FunctionTable) -> Re
     let heat = |at: usize| functions[at].iter().find_map(|function| profile.facts(*function).heat);
     let by_heat = |at: usize| match heat(at) {
         Some(Heat::Hot) => Standing::Hot,
-        None => Standing::Loose,
+        None => Standing::Unreachable,
         Some(Heat::Startup) => Standing::Startup,
         Some(Heat::Exit) => Standing::Exit,
         Some(Heat::Cold) => Standing::Cold,
     };
     let Some(expected) = expected(profile) else {
-        if Evidence::of(profile) != Evidence::Estimates {
+        if WeightSource::of(profile) != WeightSource::Estimates {
             return Ok(None);
         }
         let standing = |at: usize| (graph.weights()[at] == 0).then(|| by_heat(at));
         let alone = CallGraph::new(graph.sizes().to_vec(), vec![0; graph.len()], Vec::new())?;
-        return Ok(Some(Unseen { graph: alone, standing: (0..graph.len()).map(standing).collect() }));
+        return Ok(Some(Unprofiled { graph: alone, standing: (0..graph.len()).map(standing).collect() }));
     };
     let runs = |at: usize| functions[at].iter().map(|function| expected.runs[function.index()]).sum::<f64>();
-    let ran = |at: usize| {
-        functions[at].is_empty() || functions[at].iter().any(|function| expected.ran[function.index()])
+    let executed = |at: usize| {
+        functions[at].is_empty() || functions[at].iter().any(|function| expected.executed[function.index()])
     };
     let standing: Vec<Option<Standing>> = (0..graph.len())
         .map(|at| match by_heat(at) {
-            _ if ran(at) => None,
+            _ if executed(at) => None,
             Standing::Cold => Some(Standing::Cold),
-            _ if runs(at) > 0.0 => Some(Standing::Bound),
+            _ if runs(at) > 0.0 => Some(Standing::Reachable),
             standing => Some(standing),
         })
         .collect();
@@ -103,23 +103,23 @@ pub fn unseen(profile: &Profile, graph: &CallGraph, table: &FunctionTable) -> Re
             None => sizes[at] = 0,
         }
     }
-    Ok(Some(Unseen { graph: CallGraph::new(sizes, weights, edges)?, standing }))
+    Ok(Some(Unprofiled { graph: CallGraph::new(sizes, weights, edges)?, standing }))
 }
 
 /// The same sequence, in which what no run saw comes last, by its standing and within that as CDSort has it.
 #[must_use]
-pub fn by_bonds(sequence: &[FunctionId], unseen: &Unseen) -> Vec<FunctionId> {
-    let standing = |function: &FunctionId| unseen.standing.get(function.index()).copied().flatten();
-    let ran = sequence.iter().copied().filter(|function| standing(function).is_none());
-    let order = if unseen.graph.edges().is_empty() {
+pub fn place_unprofiled(sequence: &[FunctionId], unprofiled: &Unprofiled) -> Vec<FunctionId> {
+    let standing = |function: &FunctionId| unprofiled.standing.get(function.index()).copied().flatten();
+    let executed = sequence.iter().copied().filter(|function| standing(function).is_none());
+    let order = if unprofiled.graph.edges().is_empty() {
         sequence.to_vec()
     } else {
-        cdsort::order(&unseen.graph, &Options::default())
+        cdsort::order(&unprofiled.graph, &Options::default())
     };
     let mut behind: Vec<FunctionId> =
         order.into_iter().filter(|function| standing(function).is_some()).collect();
     behind.sort_by_key(standing);
-    ran.chain(behind).collect()
+    executed.chain(behind).collect()
 }
 
 #[cfg(test)]

@@ -102,8 +102,8 @@ fn short(digits: &[u8], before: u64) -> u64 {
     digits.iter().fold(before, |value, digit| value * 10 + u64::from(digit - b'0'))
 }
 
-/// Reads a decimal, with or without an exponent, as a number of 10^-`places`, rounded half to even.
-pub(super) fn decimal(text: &[u8], places: i64) -> Result<u128, NumberFault> {
+/// Reads a decimal, with or without an exponent, as a number of 10^-`decimals`, rounded half to even.
+pub(super) fn decimal(text: &[u8], decimals: i64) -> Result<u128, NumberFault> {
     let (mantissa, exponent) = match text.iter().position(|byte| matches!(byte, b'e' | b'E')) {
         Some(position) => {
             (&text[..position], exponent(&text[position + 1..]).ok_or_else(|| NumberFault::of(text))?)
@@ -118,13 +118,13 @@ pub(super) fn decimal(text: &[u8], places: i64) -> Result<u128, NumberFault> {
     if whole.len() + fraction.len() == 0 || !digits.clone().all(u8::is_ascii_digit) {
         return Err(NumberFault::of(text));
     }
-    let missing = places - fraction.len() as i64;
+    let missing = decimals - fraction.len() as i64;
     if whole.len() + fraction.len() <= SHORT && exponent == 0 && (0..=SHORT as i64).contains(&missing) {
         let value = short(fraction, short(whole, 0));
         return Ok(u128::from(value) * u128::from(10u64.pow(missing as u32)));
     }
     // So many of the digits are the integer that is wanted; the first one left out decides the rounding.
-    let kept = whole.len() as i64 + exponent + places;
+    let kept = whole.len() as i64 + exponent + decimals;
     let mut value = 0u128;
     for position in 0..kept.max(0) {
         let digit = match digits.next() {

@@ -46,10 +46,10 @@ fn absent(profile: &Profile) -> Vec<Unknown> {
         functions.iter().any(|function| has(profile.facts(*function)))
     };
     let edges = profile.edges();
-    let near = edges.iter().any(|(_, _, facts)| facts.near.is_some());
+    let affinity = edges.iter().any(|(_, _, facts)| facts.affinity.is_some());
     [
         (Unknown::CallCounts, edges.iter().any(|(_, _, facts)| facts.count.is_some())),
-        (Unknown::TimeOrder, near || of_functions(&|facts| facts.first.is_some())),
+        (Unknown::TimeOrder, affinity || of_functions(&|facts| facts.first.is_some())),
         (Unknown::Sizes, of_functions(&|facts| facts.size.is_some())),
         (Unknown::OwnCost, of_functions(&|facts| facts.samples.is_some())),
     ]

@@ -12,7 +12,7 @@
 
 use super::arithmetic::{NumberFault, decimal, scaled, scaled_share};
 use super::text::entries;
-use super::{CallKind, Cluster, EdgeFacts, FunctionFacts, FunctionIndex, Profile, SHARE_TOTAL, Unit};
+use super::{CallKind, DsoFacts, EdgeFacts, FunctionFacts, FunctionIndex, Profile, SHARE_TOTAL, WeightUnit};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Decimal places of a weight.
@@ -84,7 +84,7 @@ impl std::fmt::Display for Weight {
 
 /// Adds profiles up; with `normalize` the total of each share input is brought to 10^15 first.
 ///
-/// The result has [`Unit::Share`]. `count`, `near` and `samples` of a recording become shares, each over its own sum
+/// The result has [`WeightUnit::Share`]. `count`, `affinity` and `samples` of a recording become shares, each over its own sum
 /// (`count`: over the total); numbers that are the same in kind add up, of estimates the larger stays, of ranks the lowest,
 /// of sizes the largest. `kind` stays direct before indirect before thunk, uncertain only where all are, and of two aliases the first by bytes.
 ///
@@ -94,7 +94,7 @@ pub fn merge(inputs: &[(&Profile, Weight)], normalize: bool) -> Result<Profile> 
     if inputs.is_empty() {
         return Err(Error::new(ErrorKind::Usage, "no profile to merge"));
     }
-    let mut sum = Profile { unit: Unit::Share, inputs: Some(0), ..Profile::default() };
+    let mut sum = Profile { unit: WeightUnit::Share, inputs: Some(0), ..Profile::default() };
     for (input, weight) in inputs {
         add(&mut sum, input, *weight, normalize)?;
     }
@@ -117,11 +117,11 @@ fn add(sum: &mut Profile, input: &Profile, weight: Weight, normalize: bool) -> R
     sum.inputs = Some(recordings.ok_or_else(too_large)?);
     sum.source.extend(entries(&input.source).into_iter().map(str::to_owned));
     sum.arch.extend(entries(&input.arch).into_iter().map(str::to_owned));
-    for (dso, said) in &input.clusters {
-        match sum.clusters.get_mut(dso) {
+    for (dso, said) in &input.dsos {
+        match sum.dsos.get_mut(dso) {
             Some(known) => known.keep_agreed(said),
             None => {
-                sum.clusters.insert(dso.clone(), said.clone());
+                sum.dsos.insert(dso.clone(), said.clone());
             }
         }
     }
@@ -137,8 +137,11 @@ fn add(sum: &mut Profile, input: &Profile, weight: Weight, normalize: bool) -> R
     sum.reserve_edges(input.edges.len().saturating_sub(sum.edges.len()));
     for edge in &input.edges {
         let (super::Edge { caller, callee, .. }, facts) = (edge, edge.facts());
-        let facts =
-            EdgeFacts { count: shares.count.of(facts.count)?, near: shares.near.of(facts.near)?, ..*facts };
+        let facts = EdgeFacts {
+            count: shares.count.of(facts.count)?,
+            affinity: shares.affinity.of(facts.affinity)?,
+            ..*facts
+        };
         let edge = sum.edge_mut(functions[caller.index()], functions[callee.index()]);
         edge.absorb(&facts).ok_or_else(too_large)?;
     }
@@ -148,7 +151,7 @@ fn add(sum: &mut Profile, input: &Profile, weight: Weight, normalize: bool) -> R
 /// How the numbers of one input become weighted shares.
 struct Shares {
     count: Scale,
-    near: Scale,
+    affinity: Scale,
     samples: Scale,
     blocks: Scale,
     total: u128,
@@ -165,19 +168,19 @@ impl Shares {
         }
         let (over, total) = match (input.unit, input.total) {
             (_, 0) => ([None; 3], 0),
-            (Unit::Calls, total) => ([Some(total), None, None], SHARE_TOTAL),
-            (Unit::Share, total) if normalize => ([Some(total); 3], SHARE_TOTAL),
-            (Unit::Share, total) => ([None; 3], total),
+            (WeightUnit::Calls, total) => ([Some(total), None, None], SHARE_TOTAL),
+            (WeightUnit::Share, total) if normalize => ([Some(total); 3], SHARE_TOTAL),
+            (WeightUnit::Share, total) => ([None; 3], total),
         };
-        let [count, mut near, mut samples] = over.map(|over| Scale { over, weight });
-        let in_shares = input.unit == Unit::Share && !normalize;
+        let [count, mut affinity, mut samples] = over.map(|over| Scale { over, weight });
+        let in_shares = input.unit == WeightUnit::Share && !normalize;
         let blocks =
             Scale { over: Some(input.blocks_total).filter(|total| *total > 0 && !in_shares), weight };
-        if input.unit == Unit::Calls {
-            near.over = Some(sum(&mut input.edges.iter().map(|edge| edge.facts().near))?);
+        if input.unit == WeightUnit::Calls {
+            affinity.over = Some(sum(&mut input.edges.iter().map(|edge| edge.facts().affinity))?);
             samples.over = Some(sum(&mut input.facts.iter().flatten().map(|facts| facts.samples))?);
         }
-        Ok(Self { count, near, samples, blocks, total })
+        Ok(Self { count, affinity, samples, blocks, total })
     }
 
     /// The input's part of the total.
@@ -251,7 +254,7 @@ impl EdgeFacts {
             .filter(|kind| *kind != CallKind::Uncertain || !certain(self) && !certain(other));
         *self = Self {
             count: added(self.count, other.count)?,
-            near: added(self.near, other.near)?,
+            affinity: added(self.affinity, other.affinity)?,
             static_calls,
             kind,
         };
@@ -268,7 +271,7 @@ impl EdgeFacts {
     }
 }
 
-impl Cluster {
+impl DsoFacts {
     /// Keeps what another input with this DSO says too.
     fn keep_agreed(&mut self, other: &Self) {
         if self.build_id != other.build_id {

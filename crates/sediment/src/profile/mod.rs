@@ -3,16 +3,16 @@
 //!
 //! The value that travels: it holds no address, path, host, command line or user name. [`text`] is its file format
 //! (docs/profile-format.md), [`mod@blocks`] what ran inside functions, [`merge`](mod@merge) adds profiles up, [`split`](mod@split) takes one DSO's part,
-//! [`alike`](mod@alike) finds labels that may be one library, [`knowledge`] says what a profile cannot tell, [`difference`](mod@difference)
+//! [`similar_labels`](mod@alike) finds labels that may be one library, [`knowledge`] says what a profile cannot tell, [`difference`](mod@difference)
 //! in what two differ, [`submissions`] adds what users send in.
 
-pub mod alike;
 mod arithmetic;
 pub mod blocks;
 pub mod difference;
 mod dot;
 pub mod knowledge;
 pub mod merge;
+pub mod similar_labels;
 pub mod source;
 pub mod split;
 pub mod submissions;
@@ -28,7 +28,7 @@ use std::hash::BuildHasher as _;
 /// The longest name, DSO label or file name that a profile keeps, in bytes.
 pub const LONGEST_NAME: usize = 4096;
 
-/// The total of a profile whose unit is [`Unit::Share`], once: shares are units of 10^-15.
+/// The total of a profile whose unit is [`WeightUnit::Share`], once: shares are units of 10^-15.
 pub const SHARE_TOTAL: u128 = 1_000_000_000_000_000;
 
 /// Whether a name, DSO label or file name may stand in a profile: UTF-8, not empty, at most [`LONGEST_NAME`] bytes, without
@@ -80,9 +80,9 @@ impl FunctionIndex {
     }
 }
 
-/// Unit of `count`, `near` and `samples`.
+/// Unit of `count`, `affinity` and `samples`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Unit {
+pub enum WeightUnit {
     /// Calls, or samples, of one recording.
     #[default]
     Calls,
@@ -90,20 +90,20 @@ pub enum Unit {
     Share,
 }
 
-/// Where numbers are [`Unit::Calls`], they lie below 2 to this power, so that they can be brought to shares in 128 bits.
+/// Where numbers are [`WeightUnit::Calls`], they lie below 2 to this power, so that they can be brought to shares in 128 bits.
 const CALL_BITS: u32 = 78;
 
-impl Unit {
+impl WeightUnit {
     /// Whether numbers are such as a profile of this unit may hold, one by one and in sum.
     pub(crate) fn holds<const N: usize>(self, numbers: [Option<u128>; N]) -> bool {
-        self != Unit::Calls || numbers.iter().flatten().all(|number| number >> CALL_BITS == 0)
+        self != WeightUnit::Calls || numbers.iter().flatten().all(|number| number >> CALL_BITS == 0)
     }
 
     /// What a number is that this unit does not hold, in words.
     pub(crate) fn beyond(self) -> String {
         match self {
-            Unit::Calls => format!("2^{CALL_BITS} or more, which no count of calls is"),
-            Unit::Share => "more than 128 bits hold".to_owned(),
+            WeightUnit::Calls => format!("2^{CALL_BITS} or more, which no count of calls is"),
+            WeightUnit::Share => "more than 128 bits hold".to_owned(),
         }
     }
 }
@@ -181,7 +181,7 @@ pub struct EdgeFacts {
     /// Calls seen. None: the edge is no call that was seen.
     pub count: Option<u128>,
     /// How often the callee began to run while the caller was among the last 8 distinct functions that ran.
-    pub near: Option<u128>,
+    pub affinity: Option<u128>,
     /// Calls per call of the caller, estimated by a compiler.
     pub static_calls: Option<Millionths>,
     /// How the call is made.
@@ -189,12 +189,12 @@ pub struct EdgeFacts {
 }
 
 impl EdgeFacts {
-    const NOTHING: Self = Self { count: None, near: None, static_calls: None, kind: None };
+    const NOTHING: Self = Self { count: None, affinity: None, static_calls: None, kind: None };
 }
 
 /// What is known of a DSO.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Cluster {
+pub struct DsoFacts {
     /// The ELF build-id in lower-case hex.
     pub build_id: Option<String>,
     /// Name, version and release of the package it was installed from.
@@ -209,7 +209,7 @@ pub struct Profile {
     /// What recorded it, in words; sorted, without repeats.
     pub source: BTreeSet<String>,
     /// Unit of counts, near counts and samples.
-    pub unit: Unit,
+    pub unit: WeightUnit,
     /// All that was seen, also what has no named ends. Zero where nothing was counted (static graphs).
     pub total: u128,
     /// Machine architectures, as `uname -m` spells them; sorted, without repeats.
@@ -220,7 +220,7 @@ pub struct Profile {
     pub blocks_unit: BlockUnit,
     /// All executions or samples that the counts of blocks are a part of. Zero where none were counted.
     pub blocks_total: u128,
-    clusters: BTreeMap<String, Cluster>,
+    dsos: BTreeMap<String, DsoFacts>,
     keys: Vec<FunctionKey>,
     /// Facts of each function, on the heap: a graph may have many functions of which none are known.
     facts: Vec<Option<Box<FunctionFacts>>>,
@@ -273,8 +273,8 @@ impl Profile {
             Entry::Vacant(place) => place.insert(next),
         };
         if let Some(dso) = &key.dso {
-            if !self.clusters.contains_key(dso) {
-                self.clusters.insert(dso.clone(), Cluster::default());
+            if !self.dsos.contains_key(dso) {
+                self.dsos.insert(dso.clone(), DsoFacts::default());
             }
         }
         push(&mut self.keys, key);
@@ -311,7 +311,8 @@ impl Profile {
         let by_samples =
             functions.map(|function| (function, !self.unit.holds([self.facts(function).samples])));
         let edges = self.edges().into_iter();
-        let by_calls = edges.map(|(caller, _, facts)| (caller, !self.unit.holds([facts.count, facts.near])));
+        let by_calls =
+            edges.map(|(caller, _, facts)| (caller, !self.unit.holds([facts.count, facts.affinity])));
         by_samples.chain(by_calls).find(|(_, beyond)| *beyond).map(|(function, _)| self.key(function))
     }
 
@@ -405,13 +406,13 @@ impl Profile {
 
     /// The DSOs by label, also those that no function names.
     #[must_use]
-    pub fn clusters(&self) -> &BTreeMap<String, Cluster> {
-        &self.clusters
+    pub fn dsos(&self) -> &BTreeMap<String, DsoFacts> {
+        &self.dsos
     }
 
     /// What is known of a DSO, to be changed; added if it is new.
-    pub fn cluster_mut(&mut self, label: &str) -> &mut Cluster {
-        self.clusters.entry(label.to_owned()).or_default()
+    pub fn dso_mut(&mut self, label: &str) -> &mut DsoFacts {
+        self.dsos.entry(label.to_owned()).or_default()
     }
 }
 
@@ -422,7 +423,7 @@ impl PartialEq for Profile {
             (p.source.clone(), p.unit, p.total, p.arch.clone(), p.inputs, blocks)
         };
         header(self) == header(other)
-            && self.clusters == other.clusters
+            && self.dsos == other.dsos
             && self.keys.len() == other.keys.len()
             && self.edges.len() == other.edges.len()
             && (0..self.keys.len() as u32).map(FunctionIndex).all(|function| {

@@ -22,8 +22,8 @@ pub fn split(profile: &Profile, dso: &str) -> Profile {
         blocks_total: profile.blocks_total,
         ..Profile::default()
     };
-    if let Some(cluster) = profile.clusters.get(dso) {
-        part.clusters = BTreeMap::from([(dso.to_owned(), cluster.clone())]);
+    if let Some(facts) = profile.dsos.get(dso) {
+        part.dsos = BTreeMap::from([(dso.to_owned(), facts.clone())]);
     }
     let within = |function: FunctionIndex| profile.key(function).dso.as_deref() == Some(dso);
     for function in profile.functions().into_iter().filter(|function| within(*function)) {
@@ -67,8 +67,8 @@ pub fn only(profile: &Profile, dsos: &BTreeSet<&str>) -> Profile {
             part.total = part.total.saturating_add(facts.count.unwrap_or(0));
         }
     }
-    for (label, cluster) in &mut part.clusters {
-        cluster.build_id = profile.clusters.get(label).and_then(|known| known.build_id.clone());
+    for (label, facts) in &mut part.dsos {
+        facts.build_id = profile.dsos.get(label).and_then(|known| known.build_id.clone());
     }
     part
 }

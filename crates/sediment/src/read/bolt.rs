@@ -13,7 +13,9 @@
 
 use super::input::Lines;
 use super::numbers::decimal;
-use super::{DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind};
+use super::{
+    AddressId, DsoId, Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, TransferKind,
+};
 use crate::binary::names::split_from;
 use crate::error::{Error, Result};
 use crate::profile::source::{
@@ -175,7 +177,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
             "perf2bolt writes such a file when it finds no sample in the program: was it this very program that perf recorded?",
         ));
     }
-    if recording.places().is_empty() {
+    if recording.addresses().is_empty() {
         return Err(Error::failed("no line of it names a function of the program").with_hint(CUT_OFF));
     }
     match events {
@@ -208,18 +210,18 @@ struct Reading {
     program: Option<DsoId>,
     name: Vec<u8>,
     /// The number that each function of a numbered name was first met with.
-    numbers: HashMap<PlaceId, u64>,
+    numbers: HashMap<AddressId, u64>,
 }
 
 impl Reading {
     fn row(&mut self, row: Row<'_>, recording: &mut Recording) {
         match row {
-            Row::Memory { count } => recording.losses.add(Reason::MemoryAccess, count.into(), ""),
+            Row::Memory { count } => recording.skipped.add(Reason::MemoryAccess, count.into(), ""),
             Row::Sample { at: Location { symbol: Some(name), .. }, count } => {
                 let place = self.place(name, recording);
                 recording.add_samples(place, count.into());
             }
-            Row::Sample { count, .. } => recording.losses.add(Reason::BoltSampleOutside, count.into(), ""),
+            Row::Sample { count, .. } => recording.skipped.add(Reason::BoltSampleOutside, count.into(), ""),
             Row::Branch { from, to, count } => self.branch(from, to, count.into(), recording),
         }
     }
@@ -237,7 +239,7 @@ impl Reading {
             None
         };
         if let Some(why) = no_call {
-            recording.losses.add(why, count, "");
+            recording.skipped.add(why, count, "");
             return;
         }
         recording.total = recording.total.saturating_add(count);
@@ -245,13 +247,13 @@ impl Reading {
             Some((caller, callee)) => recording.add_transfer(caller, callee, TransferKind::Call, count),
             None => {
                 let known = from.symbol.or(to.symbol).unwrap_or_default();
-                recording.losses.add(Reason::BoltOutside, count, known);
+                recording.skipped.add(Reason::BoltOutside, count, known);
             }
         }
     }
 
     /// The function of this name, as it stands in the file.
-    fn place(&mut self, escaped: &[u8], recording: &mut Recording) -> PlaceId {
+    fn place(&mut self, escaped: &[u8], recording: &mut Recording) -> AddressId {
         unescape(escaped, &mut self.name);
         let (name, file, number) = local(&self.name);
         // BOLT calls the stubs of the linkage table so.
@@ -261,12 +263,12 @@ impl Reading {
         };
         let numbered = number.filter(|_| file.is_none());
         let spot = Spot::Symbol { name, file: file.map(<[u8]>::to_vec) };
-        let place = recording.place(Place { dso: self.program, spot });
+        let place = recording.place(RecordedAddress { dso: self.program, spot });
         if let Some(number) = numbered {
             if *self.numbers.entry(place).or_insert(number) != number
-                && recording.losses.items(Reason::NumberedName) == 0
+                && recording.skipped.items(Reason::NumberedName) == 0
             {
-                recording.losses.add(Reason::NumberedName, 0, &self.name);
+                recording.skipped.add(Reason::NumberedName, 0, &self.name);
             }
         }
         place

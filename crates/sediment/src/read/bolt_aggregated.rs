@@ -10,7 +10,9 @@
 
 use super::input::Lines;
 use super::numbers::decimal;
-use super::{DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind};
+use super::{
+    AddressId, DsoId, Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, TransferKind,
+};
 use crate::error::{Error, Result};
 use crate::profile::source::{
     Source,
@@ -166,11 +168,11 @@ impl Reading {
                 self.event = Some(name);
             }
             Row::Sample { count, .. } if self.event != self.first_event => {
-                recording.losses.add(Reason::LaterEvent, count.into(), "");
+                recording.skipped.add(Reason::LaterEvent, count.into(), "");
             }
             Row::Sample { at, count } => match self.place(at, recording) {
                 Some(place) => recording.add_samples(place, count.into()),
-                None => recording.losses.add(Reason::UnknownProgramSample, count.into(), ""),
+                None => recording.skipped.add(Reason::UnknownProgramSample, count.into(), ""),
             },
             Row::Range { start, count } => {
                 let why = if self.place(start, recording).is_some() {
@@ -178,25 +180,25 @@ impl Reading {
                 } else {
                     Reason::UnknownProgramRange
                 };
-                recording.losses.add(why, count.into(), "");
+                recording.skipped.add(why, count.into(), "");
             }
             Row::Branch { from, to, count, is_return } => {
                 let (from, to) = (self.place(from, recording), self.place(to, recording));
                 if is_return {
-                    recording.losses.add(Reason::NoCall(NoCall::Return), count.into(), "");
+                    recording.skipped.add(Reason::NoCall(NoCall::Return), count.into(), "");
                     return;
                 }
                 recording.total = recording.total.saturating_add(count.into());
                 match from.zip(to) {
                     Some((from, to)) => recording.add_transfer(from, to, TransferKind::Branch, count.into()),
-                    None => recording.losses.add(Reason::UnknownProgramEnd, count.into(), ""),
+                    None => recording.skipped.add(Reason::UnknownProgramEnd, count.into(), ""),
                 }
             }
         }
     }
 
     /// None in an unknown program.
-    fn place(&self, location: Location<'_>, recording: &mut Recording) -> Option<PlaceId> {
+    fn place(&self, location: Location<'_>, recording: &mut Recording) -> Option<AddressId> {
         let dso = match location.build_id {
             None => self.program,
             Some(b"X") => return None,
@@ -205,7 +207,7 @@ impl Reading {
                 Some(recording.dso(RecordedDso { path: build_id.clone(), build_id: Some(build_id) }))
             }
         };
-        Some(recording.place(Place { dso, spot: Spot::Address(location.address) }))
+        Some(recording.place(RecordedAddress { dso, spot: Spot::Address(location.address) }))
     }
 }
 

@@ -18,7 +18,8 @@
 
 use super::input::Lines;
 use super::{
-    DsoId, Input, Listener, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step,
+    AddressId, DsoId, Input, Listener, Reader, RecordedAddress, RecordedDso, Recording, Replay, Settings,
+    Spot, Step,
 };
 use crate::error::{Error, Result};
 use crate::profile::source::{
@@ -71,7 +72,7 @@ fn entries_of(head: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn is_of_program(line: &[u8]) -> bool {
     let mangled = [&b"_Z"[..], b"_R"].iter().any(|start| line.starts_with(start) && line.len() > 4);
     let scoped = memchr::memmem::find(line, b"::").is_some();
-    let address = |entry: Entry<'_>| entry.dso.is_some() || matches!(entry.what, What::Address(_));
+    let address = |entry: Entry<'_>| entry.dso.is_some() || matches!(entry.what, EntryTarget::Address(_));
     mangled || scoped || matches!(line, b"main" | b"_start") || Entry::parse(line).is_some_and(address)
 }
 
@@ -88,8 +89,8 @@ fn is_unmistakable(line: &[u8]) -> bool {
     let name = |b: u8| b.is_ascii_alphanumeric() || b"_.$@:~".contains(&b);
     entry.dso.is_none_or(|dso| dso.bytes().all(path))
         && match entry.what {
-            What::Address(_) => true,
-            What::Name(text) => !text[0].is_ascii_digit() && text.iter().all(|b| name(*b)),
+            EntryTarget::Address(_) => true,
+            EntryTarget::Name(text) => !text[0].is_ascii_digit() && text.iter().all(|b| name(*b)),
         }
 }
 
@@ -97,11 +98,11 @@ fn is_unmistakable(line: &[u8]) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Entry<'a> {
     dso: Option<&'a str>,
-    what: What<'a>,
+    what: EntryTarget<'a>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What<'a> {
+enum EntryTarget<'a> {
     Name(&'a [u8]),
     Address(u64),
 }
@@ -119,17 +120,17 @@ impl<'a> Entry<'a> {
         let what = match rest.strip_prefix(b"0x") {
             Some(digits) => {
                 let digits = std::str::from_utf8(digits).ok().filter(|text| !text.starts_with('+'))?;
-                What::Address(u64::from_str_radix(digits, 16).ok()?)
+                EntryTarget::Address(u64::from_str_radix(digits, 16).ok()?)
             }
-            None => What::Name(rest),
+            None => EntryTarget::Name(rest),
         };
         Some(Self { dso, what })
     }
 
     fn spot(&self) -> Spot {
         match self.what {
-            What::Name(name) => Spot::Symbol { name: name.to_vec(), file: None },
-            What::Address(address) => Spot::Address(address),
+            EntryTarget::Name(name) => Spot::Symbol { name: name.to_vec(), file: None },
+            EntryTarget::Address(address) => Spot::Address(address),
         }
     }
 }
@@ -173,7 +174,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         ..Recording::default()
     };
     let program = program(settings);
-    let mut known: HashMap<Vec<u8>, PlaceId> = HashMap::new();
+    let mut known: HashMap<Vec<u8>, AddressId> = HashMap::new();
     let mut count: u64 = 0;
     let most = MOST_FUNCTIONS + usize::try_from(input.length() / 50).unwrap_or(usize::MAX / 2);
     let mut left_out: u64 = 0;
@@ -183,7 +184,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
             recording.add_samples(*place, 1);
             return Ok(());
         }
-        if entry.dso.is_none() && program.is_none() && matches!(entry.what, What::Address(_)) {
+        if entry.dso.is_none() && program.is_none() && matches!(entry.what, EntryTarget::Address(_)) {
             return Err(Error::at_line(number, "an address, and nothing says of which program")
                 .with_found(line)
                 .with_hint("name the program that ran: --binary PROGRAM; or write DSO: before the address"));
@@ -193,7 +194,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
             return Ok(());
         }
         let dso = dso(&entry, program.as_ref()).map(|dso| recording.dso(dso));
-        let place = recording.place(Place { dso, spot: entry.spot() });
+        let place = recording.place(RecordedAddress { dso, spot: entry.spot() });
         recording.add_samples(place, 1);
         known.insert(line.to_vec(), place);
         Ok(())
@@ -201,7 +202,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     if count == 0 {
         return Err(Error::failed("there is no entry in this trace").with_hint(HOW));
     }
-    recording.losses.add_many(Reason::EntryBeyondMemory, left_out, 0, "");
+    recording.skipped.add_many(Reason::EntryBeyondMemory, left_out, 0, "");
     recording.seen = format!("{count} entries of {} functions", known.len());
     Ok(recording)
 }
@@ -225,7 +226,7 @@ fn steps(
 ) -> Result<()> {
     const THREAD: u64 = 0;
     let program = program(settings);
-    let mut known: HashMap<Vec<u8>, Option<PlaceId>> = HashMap::new();
+    let mut known: HashMap<Vec<u8>, Option<AddressId>> = HashMap::new();
     let mut running = None;
     entries(input, |line, entry, _| {
         let place = match known.get(line) {
@@ -235,7 +236,8 @@ fn steps(
                     Some(dso) => recording.find_dso(&dso).map(Some),
                     None => Some(None),
                 };
-                let place = dso.and_then(|dso| recording.find_place(&Place { dso, spot: entry.spot() }));
+                let place =
+                    dso.and_then(|dso| recording.find_address(&RecordedAddress { dso, spot: entry.spot() }));
                 if place.is_some() {
                     known.insert(line.to_vec(), place);
                 }
@@ -256,13 +258,13 @@ mod tests {
 
     #[test]
     fn a_dso_is_told_from_the_names_of_namespaces() {
-        let name = |dso, name: &'static str| Some(Entry { dso, what: What::Name(name.as_bytes()) });
+        let name = |dso, name: &'static str| Some(Entry { dso, what: EntryTarget::Name(name.as_bytes()) });
         assert_eq!(Entry::parse(b"ns::f"), name(None, "ns::f"));
         assert_eq!(Entry::parse(b"type:.eq.main.point"), name(None, "type:.eq.main.point"));
         assert_eq!(Entry::parse(b"/usr/bin/go:main.main"), name(Some("/usr/bin/go"), "main.main"));
         assert_eq!(Entry::parse(b"libz.so.1:inflate"), name(Some("libz.so.1"), "inflate"));
         assert_eq!(Entry::parse(b"/usr/bin/a b: ns::f(int)"), name(Some("/usr/bin/a b"), "ns::f(int)"));
-        assert_eq!(Entry::parse(b"p:0x10"), Some(Entry { dso: Some("p"), what: What::Address(16) }));
+        assert_eq!(Entry::parse(b"p:0x10"), Some(Entry { dso: Some("p"), what: EntryTarget::Address(16) }));
         for none in [&b"p:"[..], b":f", b"0x", b"0xg", b"0x+1", b"0x10000000000000000"] {
             assert_eq!(Entry::parse(none), None, "{}", String::from_utf8_lossy(none));
         }

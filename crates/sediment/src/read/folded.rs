@@ -12,7 +12,7 @@
 use super::frame_names::{begins_thread, enters_kernel, is_interpreted, is_no_symbol};
 use super::input::Lines;
 use super::stacks::{self, Frame};
-use super::{Input, Place, Reader, Recording, Settings, Spot, StackOrder};
+use super::{Input, Reader, RecordedAddress, Recording, Settings, Spot, StackOrder};
 use crate::error::{Error, Result};
 use crate::profile::source::{
     Source,
@@ -174,10 +174,10 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         }
         stacks::add_stack(&mut recording, &frames, count);
     }
-    recording.losses.add_many(Reason::InlinedFrame, inlined, 0, "");
+    recording.skipped.add_many(Reason::InlinedFrame, inlined, 0, "");
     let example = first.processes.first().map_or(&[][..], Vec::as_slice);
-    recording.losses.add_many(Reason::ProcessName, process_names, 0, example);
-    if recording.places().is_empty() {
+    recording.skipped.add_many(Reason::ProcessName, process_names, 0, example);
+    if recording.addresses().is_empty() {
         return Err(Error::failed("no frame of these stacks is a function that could be ordered").with_hint(
             "are they of an interpreted program, or recorded without symbols? then there is nothing to order in it",
         ));
@@ -208,7 +208,7 @@ fn frame(recording: &mut Recording, name: &[u8]) -> Option<Frame> {
         _ if is_no_symbol(plain) => Frame::Unknown(Nowhere::NoName),
         _ => {
             let spot = Spot::Symbol { name: plain.to_vec(), file: None };
-            Frame::Known(recording.place(Place { dso: None, spot }))
+            Frame::Known(recording.place(RecordedAddress { dso: None, spot }))
         }
     })
 }

@@ -13,7 +13,8 @@
 //! (docs/formats/gmon.md).
 
 use super::{
-    DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input,
+    AddressId, DsoId, Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, TransferKind,
+    input,
 };
 use crate::error::{Error, Result};
 use crate::profile::source::{
@@ -34,7 +35,7 @@ pub const READER: Reader = Reader {
 const MAGIC: &[u8] = b"gmon";
 const HEADER: usize = 20;
 /// A small file may have as many places.
-const MOST_PLACES: usize = 180_000;
+const MOST_ADDRESSES: usize = 180_000;
 /// Buckets with ticks, beyond which neighbours are added up, so that memory stays in proportion.
 const MOST_BUCKETS: usize = 1 << 16;
 const HOW: &str =
@@ -72,12 +73,12 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     }
     addresses.sort_unstable();
     addresses.dedup();
-    reading.most = MOST_PLACES + bytes.len() / if layout.address == 8 { 17 } else { 20 };
-    let places = addresses.len().min(reading.most);
+    reading.most = MOST_ADDRESSES + bytes.len() / if layout.address == 8 { 17 } else { 20 };
+    let distinct = addresses.len().min(reading.most);
     drop(addresses);
     // Grown step by step, tables take twice as much.
-    reading.recording.places.reserve_exact(places);
-    reading.recording.reserve_places(places);
+    reading.recording.addresses.reserve_exact(distinct);
+    reading.recording.reserve_addresses(distinct);
     reading.recording.transfers.reserve(arcs);
     for record in layout.records(bytes) {
         reading.add(record?);
@@ -272,21 +273,21 @@ impl Reading {
                 let count = u128::from(count);
                 self.recording.total = self.recording.total.saturating_add(count);
                 let Some(callee) = self.end(to) else {
-                    self.recording.losses.add(Reason::CallBeyondMemory, count, "");
+                    self.recording.skipped.add(Reason::CallBeyondMemory, count, "");
                     return;
                 };
                 if !self.code.holds(from) {
                     let example = format!("{from:#x} -> {to:#x}");
-                    self.recording.losses.add(Reason::CallFromOutside, count, example);
+                    self.recording.skipped.add(Reason::CallFromOutside, count, example);
                     return;
                 }
                 match self.end(from) {
                     Some(caller) => self.recording.add_transfer(caller, callee, TransferKind::Call, count),
-                    None => self.recording.losses.add(Reason::CallBeyondMemory, count, ""),
+                    None => self.recording.skipped.add(Reason::CallBeyondMemory, count, ""),
                 }
             }
             Record::Blocks { count } => {
-                self.recording.losses.add_many(Reason::BlockCount, count.max(1), 0, "")
+                self.recording.skipped.add_many(Reason::BlockCount, count.max(1), 0, "")
             }
         }
     }
@@ -320,7 +321,7 @@ impl Reading {
             self.ticks_at(middle(low, high, last.heaviest, number), last.ticks);
         }
         if shift > 0 {
-            self.recording.losses.add(Reason::RoundedTick, 0, "");
+            self.recording.skipped.add(Reason::RoundedTick, 0, "");
         }
     }
 
@@ -331,15 +332,15 @@ impl Reading {
     }
 
     /// The place of an end of an arc, if there is room for it.
-    fn end(&mut self, address: u64) -> Option<PlaceId> {
-        if self.recording.places.len() < self.most {
+    fn end(&mut self, address: u64) -> Option<AddressId> {
+        if self.recording.addresses.len() < self.most {
             return Some(self.place(address));
         }
-        self.recording.find_place(&Place { dso: Some(self.dso), spot: Spot::Address(address) })
+        self.recording.find_address(&RecordedAddress { dso: Some(self.dso), spot: Spot::Address(address) })
     }
 
-    fn place(&mut self, address: u64) -> PlaceId {
-        self.recording.place(Place { dso: Some(self.dso), spot: Spot::Address(address) })
+    fn place(&mut self, address: u64) -> AddressId {
+        self.recording.place(RecordedAddress { dso: Some(self.dso), spot: Spot::Address(address) })
     }
 
     /// One of several processes may have done nothing.
@@ -406,8 +407,8 @@ mod tests {
         assert!(kept.len() <= MOST_BUCKETS && kept.len() >= MOST_BUCKETS / 2);
         let ticks: u128 = kept.iter().map(|(_, ticks)| ticks).sum();
         assert_eq!(ticks, (0..buckets).map(|bucket| 1 + bucket as u128 % 4).sum());
-        assert_eq!(recording.losses.items(Reason::RoundedTick), 1);
+        assert_eq!(recording.skipped.items(Reason::RoundedTick), 1);
         // Of four buckets with 1, 2, 3 and 4 ticks, the last has the most.
-        assert_eq!(recording.places()[0].spot, Spot::Address(0x1000 + 3 * 4 + 2));
+        assert_eq!(recording.addresses()[0].spot, Spot::Address(0x1000 + 3 * 4 + 2));
     }
 }

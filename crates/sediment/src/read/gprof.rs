@@ -9,7 +9,9 @@
 //! Source: the manual of gprof, and what gprof 2.40 prints (docs/formats/gprof.md).
 
 use super::numbers::decimal;
-use super::{DsoId, Input, Place, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input};
+use super::{
+    DsoId, Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, TransferKind, input,
+};
 use crate::error::{Error, Result};
 use crate::profile::source::{
     Source,
@@ -331,7 +333,7 @@ impl<'a> Text<'a> {
             .map(|program| recording.dso(RecordedDso { path: program.clone(), build_id: None }));
         self.add_graph(&mut recording, dso);
         self.add_rows(&mut recording, dso, timed);
-        if recording.places().is_empty() {
+        if recording.addresses().is_empty() {
             return Err(Error::failed("no function of this gprof text was called, and none took time")
                 .with_hint("let the program do its work while it is recorded"));
         }
@@ -374,12 +376,12 @@ impl<'a> Text<'a> {
             let (calls, time) = (u128::from(row.calls), self.cost(row.time));
             let cost = if alone && !timed { calls } else { time };
             if row.name.starts_with(b"<") {
-                recording.losses.add(Reason::TimeOfNoFunction, cost, row.name);
+                recording.skipped.add(Reason::TimeOfNoFunction, cost, row.name);
                 continue;
             }
             if alone && calls > 0 {
                 recording.total = recording.total.saturating_add(calls);
-                recording.losses.add(Reason::CallerlessCall, calls, row.name);
+                recording.skipped.add(Reason::CallerlessCall, calls, row.name);
             }
             if cost > 0 || calls > 0 {
                 let nameless = Function { name: row.name, file: None, time: 0 };
@@ -394,9 +396,9 @@ impl<'a> Text<'a> {
 }
 
 impl Function<'_> {
-    fn place(&self, dso: Option<DsoId>) -> Place {
+    fn place(&self, dso: Option<DsoId>) -> RecordedAddress {
         let (name, file) = (self.name.to_vec(), self.file.map(<[u8]>::to_vec));
-        Place { dso, spot: Spot::Symbol { name, file } }
+        RecordedAddress { dso, spot: Spot::Symbol { name, file } }
     }
 }
 

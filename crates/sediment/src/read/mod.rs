@@ -210,7 +210,7 @@ pub struct DsoId(pub u32);
 
 /// A place of one [`Recording`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PlaceId(pub u32);
+pub struct AddressId(pub u32);
 
 /// An executable or shared library as the profiler named it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -239,7 +239,7 @@ pub enum Spot {
 
 /// A [`Spot`] in a DSO.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct RecordedAddress {
     /// The DSO, where known.
     pub dso: Option<DsoId>,
     /// Where in it.
@@ -256,14 +256,14 @@ pub enum TransferKind {
     /// A branch of unknown type: a call if it leads to the first byte of a function and its source is no return.
     Branch,
     /// The target began to run while the source was among the last 8 distinct functions that ran.
-    Near,
+    Affinity,
 }
 
 /// Executions of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Executed {
     /// The function that the profiler counts it to.
-    pub function: PlaceId,
+    pub function: AddressId,
     /// Its address as the DSO was loaded, at a bias that the recording does not tell.
     pub address: u64,
     /// How often it ran.
@@ -282,19 +282,19 @@ pub struct Recording {
     /// All calls that were seen, also those that could not be kept.
     pub total: u128,
     /// What could not be kept, and why.
-    pub losses: Skipped,
+    pub skipped: Skipped,
     /// The target of every call is the address that the call returns to by which the callee announced itself:
     /// [`crate::resolve`] can tell by them whether a binary is the one that ran.
     pub return_addresses: bool,
     dsos: Vec<RecordedDso>,
     by_dso: HashMap<RecordedDso, DsoId>,
-    places: Vec<Place>,
+    addresses: Vec<RecordedAddress>,
     /// Ids of the places by their hash: each place is kept once, as a hostile file can hold many.
-    by_place: HashTable<PlaceId>,
+    by_address: HashTable<AddressId>,
     hashing: RandomState,
-    transfers: HashMap<(PlaceId, PlaceId, TransferKind), u128>,
-    samples: HashMap<PlaceId, u128>,
-    first: HashMap<PlaceId, u64>,
+    transfers: HashMap<(AddressId, AddressId, TransferKind), u128>,
+    samples: HashMap<AddressId, u128>,
+    first: HashMap<AddressId, u64>,
     executed: Vec<Executed>,
 }
 
@@ -311,31 +311,31 @@ impl Recording {
     }
 
     /// This place, added if it is new.
-    pub fn place(&mut self, place: Place) -> PlaceId {
-        let Self { places, by_place, hashing, .. } = self;
+    pub fn place(&mut self, place: RecordedAddress) -> AddressId {
+        let Self { addresses, by_address, hashing, .. } = self;
         let hash = hashing.hash_one(&place);
-        let same = |id: &PlaceId| places[id.0 as usize] == place;
-        if let Some(&found) = by_place.find(hash, same) {
+        let same = |id: &AddressId| addresses[id.0 as usize] == place;
+        if let Some(&found) = by_address.find(hash, same) {
             return found;
         }
-        let id = PlaceId(places.len() as u32);
-        places.push(place);
-        by_place.insert_unique(hash, id, |id| hashing.hash_one(&places[id.0 as usize]));
+        let id = AddressId(addresses.len() as u32);
+        addresses.push(place);
+        by_address.insert_unique(hash, id, |id| hashing.hash_one(&addresses[id.0 as usize]));
         id
     }
 
     /// Makes room for so many places more.
-    fn reserve_places(&mut self, more: usize) {
-        let Self { places, by_place, hashing, .. } = self;
-        places.reserve(more);
-        by_place.reserve(more, |id| hashing.hash_one(&places[id.0 as usize]));
+    fn reserve_addresses(&mut self, more: usize) {
+        let Self { addresses, by_address, hashing, .. } = self;
+        addresses.reserve(more);
+        by_address.reserve(more, |id| hashing.hash_one(&addresses[id.0 as usize]));
     }
 
     /// This place, where the recording has it.
     #[must_use]
-    pub fn find_place(&self, place: &Place) -> Option<PlaceId> {
-        let same = |id: &PlaceId| self.places[id.0 as usize] == *place;
-        self.by_place.find(self.hashing.hash_one(place), same).copied()
+    pub fn find_address(&self, place: &RecordedAddress) -> Option<AddressId> {
+        let same = |id: &AddressId| self.addresses[id.0 as usize] == *place;
+        self.by_address.find(self.hashing.hash_one(place), same).copied()
     }
 
     /// This DSO, where the recording has it.
@@ -345,19 +345,19 @@ impl Recording {
     }
 
     /// Adds to the passages seen from one place to another.
-    pub fn add_transfer(&mut self, from: PlaceId, to: PlaceId, kind: TransferKind, count: u128) {
+    pub fn add_transfer(&mut self, from: AddressId, to: AddressId, kind: TransferKind, count: u128) {
         let sum = self.transfers.entry((from, to, kind)).or_default();
         *sum = sum.saturating_add(count);
     }
 
     /// Adds to the own cost seen at a place, in the source's event.
-    pub fn add_samples(&mut self, place: PlaceId, cost: u128) {
+    pub fn add_samples(&mut self, place: AddressId, cost: u128) {
         let sum = self.samples.entry(place).or_default();
         *sum = sum.saturating_add(cost);
     }
 
     /// Says that this place was the `rank`-th (from 0) to run for the first time; the lowest rank said stays.
-    pub fn set_first(&mut self, place: PlaceId, rank: u64) {
+    pub fn set_first(&mut self, place: AddressId, rank: u64) {
         let kept = self.first.entry(place).or_insert(rank);
         *kept = (*kept).min(rank);
     }
@@ -377,7 +377,7 @@ impl Recording {
     /// that the steps of a replay do not carry.
     #[must_use]
     pub fn tells_order(&self) -> bool {
-        !self.first.is_empty() || self.transfers.keys().any(|(_, _, kind)| *kind == TransferKind::Near)
+        !self.first.is_empty() || self.transfers.keys().any(|(_, _, kind)| *kind == TransferKind::Affinity)
     }
 
     /// Adds another part of the same recording, such as another thread's file.
@@ -398,17 +398,17 @@ impl Recording {
         self.return_addresses &= part.return_addresses;
         self.total = self.total.saturating_add(part.total);
         self.seen = format!("{}; {}", self.seen, part.seen);
-        self.losses.append(&part.losses);
+        self.skipped.append(&part.skipped);
         let dsos: Vec<DsoId> = part.dsos.iter().map(|dso| self.dso(dso.clone())).collect();
-        let places: Vec<PlaceId> = part
-            .places
+        let addresses: Vec<AddressId> = part
+            .addresses
             .iter()
             .map(|place| {
                 let dso = place.dso.map(|id| dsos[id.0 as usize]);
-                self.place(Place { dso, spot: place.spot.clone() })
+                self.place(RecordedAddress { dso, spot: place.spot.clone() })
             })
             .collect();
-        let here = |place: PlaceId| places[place.0 as usize];
+        let here = |place: AddressId| addresses[place.0 as usize];
         for (from, to, kind, count) in part.transfers() {
             self.add_transfer(here(from), here(to), kind, count);
         }
@@ -431,13 +431,13 @@ impl Recording {
 
     /// The places, by id.
     #[must_use]
-    pub fn places(&self) -> &[Place] {
-        &self.places
+    pub fn addresses(&self) -> &[RecordedAddress] {
+        &self.addresses
     }
 
     /// All passages, sorted.
     #[must_use]
-    pub fn transfers(&self) -> Vec<(PlaceId, PlaceId, TransferKind, u128)> {
+    pub fn transfers(&self) -> Vec<(AddressId, AddressId, TransferKind, u128)> {
         let mut all: Vec<_> =
             self.transfers.iter().map(|(&(from, to, kind), &count)| (from, to, kind, count)).collect();
         all.sort_unstable();
@@ -452,7 +452,7 @@ impl Recording {
 
     /// Own cost by place, sorted by place.
     #[must_use]
-    pub fn samples(&self) -> Vec<(PlaceId, u128)> {
+    pub fn samples(&self) -> Vec<(AddressId, u128)> {
         let mut all: Vec<_> = self.samples.iter().map(|(&place, &cost)| (place, cost)).collect();
         all.sort_unstable();
         all
@@ -460,7 +460,7 @@ impl Recording {
 
     /// Ranks of first use by place, sorted by place.
     #[must_use]
-    pub fn first_uses(&self) -> Vec<(PlaceId, u64)> {
+    pub fn first_uses(&self) -> Vec<(AddressId, u64)> {
         let mut all: Vec<_> = self.first.iter().map(|(&place, &rank)| (place, rank)).collect();
         all.sort_unstable();
         all

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a run is told in, and to whom: [`Step`]s, each to a [`Listener`].
 
-use super::PlaceId;
+use super::AddressId;
 
 /// One step of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub enum Step {
         /// Which thread; ids are those of the source.
         thread: u64,
         /// Where.
-        place: PlaceId,
+        place: AddressId,
     },
     /// What comes next in this thread does not follow what came before.
     Gap {
@@ -55,11 +55,11 @@ impl<F: FnMut(Step)> Listener for F {
 /// Pairs of functions that run near each other can be far more than the branches they come from, so that of long recordings a
 /// part is enough: one in so many samples, by a hash of their place among all, whoever reads them and when.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Told {
+pub(super) struct ReplaySampling {
     every: u64,
 }
 
-impl Told {
+impl ReplaySampling {
     /// Of a file of this length, as many samples as `told` bytes hold.
     pub(super) fn of(length: u64, told: u64, listener: &dyn Listener) -> Self {
         Self { every: if listener.wants_all() { 1 } else { length.div_ceil(told).max(1) } }
@@ -87,12 +87,12 @@ mod tests {
 
     #[test]
     fn small_recordings_are_told_whole_and_large_ones_in_part_unless_all_is_wanted() {
-        let every = |length| Told::of(length, 16 << 20, &Some).every;
+        let every = |length| ReplaySampling::of(length, 16 << 20, &Some).every;
         assert_eq!([0, 1, 16 << 20].map(every), [1, 1, 1]);
         assert_eq!([(16 << 20) + 1, 1 << 30].map(every), [2, 64]);
-        assert_eq!(Told::of(1 << 30, 16 << 20, &|_: Step| ()).every, 1);
-        assert!((0..1000).all(|sample| Told { every: 1 }.has(sample * 800)));
-        let told = (0..64_000).filter(|sample| Told { every: 64 }.has(sample * 800)).count();
+        assert_eq!(ReplaySampling::of(1 << 30, 16 << 20, &|_: Step| ()).every, 1);
+        assert!((0..1000).all(|sample| ReplaySampling { every: 1 }.has(sample * 800)));
+        let told = (0..64_000).filter(|sample| ReplaySampling { every: 64 }.has(sample * 800)).count();
         assert!((800..1200).contains(&told), "{told} of a thousand");
     }
 }

@@ -15,7 +15,8 @@
 
 use super::numbers::decimal;
 use super::{
-    DsoId, Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input,
+    AddressId, DsoId, Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, TransferKind,
+    input,
 };
 use crate::error::{Error, Result};
 use crate::profile::source::{
@@ -83,7 +84,7 @@ enum Row<'a> {
     /// `called`: a name, or the frames of a context, outermost first.
     Function { called: &'a [u8], total: u64, head: u64 },
     /// A place, and what was called there: names with counts, apart by blanks.
-    Place { callees: &'a [u8] },
+    RecordedAddress { callees: &'a [u8] },
     /// The beginning of an inlined body.
     Inlined,
     /// What is known of a function or of an inlined body: whether it is the body of its own context that was inlined.
@@ -128,7 +129,7 @@ fn row(line: &[u8]) -> Option<Row<'_>> {
     if decimal(first).is_some() {
         return callees(&rest[first.len()..])
             .all(|callee| callee.is_some())
-            .then_some(Row::Place { callees: &rest[first.len()..] });
+            .then_some(Row::RecordedAddress { callees: &rest[first.len()..] });
     }
     let (name, total) = count_behind_colon(rest)?;
     decimal(total)?;
@@ -182,7 +183,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
                 let place = names.place(name, &mut recording);
                 match place {
                     Some(place) => recording.add_samples(place, total.into()),
-                    None => recording.losses.add(Nowhere::Hashed.of(Amount::OwnCost), total.into(), name),
+                    None => recording.skipped.add(Nowhere::Hashed.of(Amount::OwnCost), total.into(), name),
                 }
                 caller = Some(place);
             }
@@ -191,14 +192,14 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
                     .with_found(line)
                     .with_hint(CUT_OFF));
             }
-            Row::Place { callees: text } => {
+            Row::RecordedAddress { callees: text } => {
                 for (name, count) in callees(text).flatten() {
                     let count = u128::from(count);
                     let callee = names.place(name, &mut recording);
                     recording.total = recording.total.saturating_add(count);
                     match caller.flatten().zip(callee) {
                         Some((from, to)) => recording.add_transfer(from, to, TransferKind::Call, count),
-                        None => recording.losses.add(Reason::HashedEnd, count, name),
+                        None => recording.skipped.add(Reason::HashedEnd, count, name),
                     }
                 }
             }
@@ -208,7 +209,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     if functions == 0 {
         return Err(Error::failed("there is no function in it").with_hint(CUT_OFF));
     }
-    if recording.places().is_empty() {
+    if recording.addresses().is_empty() {
         return Err(Error::failed("all of its functions are named by hashes alone, which cannot be undone")
             .with_hint("write the profile anew without --use-md5"));
     }
@@ -254,17 +255,17 @@ fn last_frame(context: &[u8]) -> &[u8] {
 
 struct Names<'a> {
     program: Option<DsoId>,
-    by_name: HashMap<&'a [u8], Option<PlaceId>>,
+    by_name: HashMap<&'a [u8], Option<AddressId>>,
 }
 
 impl<'a> Names<'a> {
     /// None for a hash.
-    fn place(&mut self, name: &'a [u8], recording: &mut Recording) -> Option<PlaceId> {
+    fn place(&mut self, name: &'a [u8], recording: &mut Recording) -> Option<AddressId> {
         let dso = self.program;
         *self.by_name.entry(name).or_insert_with(|| {
             let hash = name.iter().all(u8::is_ascii_digit);
             let spot = Spot::Symbol { name: name.to_vec(), file: None };
-            (!hash).then(|| recording.place(Place { dso, spot }))
+            (!hash).then(|| recording.place(RecordedAddress { dso, spot }))
         })
     }
 }
@@ -275,7 +276,7 @@ mod tests {
 
     #[test]
     fn lines_are_told_apart() {
-        let place = |callees| Some(Row::Place { callees });
+        let place = |callees| Some(Row::RecordedAddress { callees });
         let rows: &[(&str, Option<Row<'_>>)] = &[
             ("main:10:1", Some(Row::Function { called: b"main", total: 10, head: 1 })),
             ("_ZN1a::b:10:1", Some(Row::Function { called: b"_ZN1a::b", total: 10, head: 1 })),

@@ -14,14 +14,14 @@
 //!
 //! Pairs are pairs of places. Where places are addresses, two call sites of one function are two places.
 
-use super::{PlaceId, Recording, TransferKind};
+use super::{AddressId, Recording, TransferKind};
 use crate::skipped::{Amount, Nowhere};
 
 /// One frame of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Frame {
     /// A place of the recording.
-    Known(PlaceId),
+    Known(AddressId),
     /// Something that was called but cannot be named.
     Unknown(Nowhere),
     /// The kernel, a hypervisor or a guest system.
@@ -36,8 +36,8 @@ pub(super) fn add_stack(recording: &mut Recording, frames: &[Frame], count: u128
     let Some(innermost) = frames.last() else { return };
     match *innermost {
         Frame::Known(place) => recording.add_samples(place, count),
-        Frame::Unknown(why) => recording.losses.add(why.of(Amount::OwnCost), count, ""),
-        Frame::System => recording.losses.add(Nowhere::System.of(Amount::OwnCost), count, ""),
+        Frame::Unknown(why) => recording.skipped.add(why.of(Amount::OwnCost), count, ""),
+        Frame::System => recording.skipped.add(Nowhere::System.of(Amount::OwnCost), count, ""),
     }
     let pairs = frames.windows(2).map(|pair| (pair[0], pair[1]));
     let mut pairs: Vec<(Frame, Frame)> =
@@ -51,7 +51,7 @@ pub(super) fn add_stack(recording: &mut Recording, frames: &[Frame], count: u128
                 recording.add_transfer(from, to, TransferKind::Call, count);
             }
             (Frame::Unknown(why), _) | (_, Frame::Unknown(why)) => {
-                recording.losses.add(why.of(Amount::Calls), count, "");
+                recording.skipped.add(why.of(Amount::Calls), count, "");
             }
             _ => {}
         }
@@ -60,7 +60,7 @@ pub(super) fn add_stack(recording: &mut Recording, frames: &[Frame], count: u128
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Place, Spot};
+    use super::super::{RecordedAddress, Spot};
     use super::*;
 
     /// Adds stacks of one letter a frame, outermost first: `?` has no name, `k` is the kernel.
@@ -74,7 +74,7 @@ mod tests {
                     b'k' => Frame::System,
                     _ => {
                         let spot = Spot::Symbol { name: vec![name], file: None };
-                        Frame::Known(recording.place(Place { dso: None, spot }))
+                        Frame::Known(recording.place(RecordedAddress { dso: None, spot }))
                     }
                 })
                 .collect();
@@ -84,7 +84,7 @@ mod tests {
     }
 
     fn said(recording: &Recording) -> Vec<String> {
-        let name = |id: PlaceId| match &recording.places()[id.0 as usize].spot {
+        let name = |id: AddressId| match &recording.addresses()[id.0 as usize].spot {
             Spot::Symbol { name, .. } => String::from_utf8_lossy(name).into_owned(),
             _ => String::new(),
         };
@@ -93,9 +93,9 @@ mod tests {
             .into_iter()
             .map(|(from, to, kind, count)| format!("{}{} {kind:?} {count}", name(from), name(to)));
         let costs = recording.samples().into_iter().map(|(place, cost)| format!("{} {cost}", name(place)));
-        let losses =
-            recording.losses.iter().map(|(why, loss)| format!("{why}: {} {}", loss.items, loss.weight));
-        calls.chain(costs).chain(losses).collect()
+        let skipped =
+            recording.skipped.iter().map(|(why, entry)| format!("{why}: {} {}", entry.items, entry.weight));
+        calls.chain(costs).chain(skipped).collect()
     }
 
     #[test]

@@ -11,8 +11,8 @@
 use super::input::Lines;
 use super::numbers::decimal;
 use super::{
-    Input, Listener, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step,
-    TransferKind,
+    AddressId, Input, Listener, Reader, RecordedAddress, RecordedDso, Recording, Replay, Settings, Spot,
+    Step, TransferKind,
 };
 use crate::affinity::Window;
 use crate::error::{Error, Result};
@@ -85,20 +85,20 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
             window = Window::default();
         }
         Word::Function(name) => {
-            let place = recording.place(Place { dso, spot: spot(name) });
+            let place = recording.place(RecordedAddress { dso, spot: spot(name) });
             recording.set_first(place, rank);
             rank += 1;
             window.enter(place.0, |other| {
-                recording.add_transfer(PlaceId(other), place, TransferKind::Near, weight);
+                recording.add_transfer(AddressId(other), place, TransferKind::Affinity, weight);
             });
         }
-        Word::Counters => recording.losses.add(Reason::FunctionCounter, 0, ""),
+        Word::Counters => recording.skipped.add(Reason::FunctionCounter, 0, ""),
     })?;
-    if recording.places().is_empty() {
+    if recording.addresses().is_empty() {
         return Err(Error::failed("there is no temporal profile trace in it").with_hint(RECORD));
     }
     recording.source = Source::new("LLVM temporal profile traces", "", &[Callers, CallCounts, OwnCost]);
-    recording.seen = format!("{} functions in {traces} traces", recording.places().len());
+    recording.seen = format!("{} functions in {traces} traces", recording.addresses().len());
     Ok(recording)
 }
 
@@ -118,7 +118,9 @@ fn steps(
             listener.step(Step::Gap { thread });
         }
         Word::Function(name) => {
-            if let Some(place) = recording.find_place(&Place { dso: dso.flatten(), spot: spot(name) }) {
+            if let Some(place) =
+                recording.find_address(&RecordedAddress { dso: dso.flatten(), spot: spot(name) })
+            {
                 listener.step(Step::Run { thread, place });
             }
         }

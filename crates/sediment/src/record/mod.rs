@@ -122,14 +122,14 @@ pub struct Progress {
 #[derive(Debug)]
 pub struct Recorded {
     /// The recording itself.
-    pub kept: Kept,
+    pub kept: RecordedData,
     /// How the program ended that was started; None where it was running already.
     pub outcome: Option<Outcome>,
 }
 
 /// Where a recording is.
 #[derive(Debug)]
-pub enum Kept {
+pub enum RecordedData {
     /// In these files, the parts of one recording, each in a format of [`crate::read::READERS`].
     Files(Vec<PathBuf>),
     /// Here: what was seen, and what ran in short times as steps in terms of its places.

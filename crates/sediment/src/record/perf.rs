@@ -5,7 +5,7 @@
 //! perf ends the program that it started when it is asked to end the recording.
 
 use super::attend::attend;
-use super::{Job, Kept, Recorded, Recorder, Settings, Target, Until};
+use super::{Job, Recorded, RecordedData, Recorder, Settings, Target, Until};
 use crate::error::{Error, ErrorKind, Result};
 use sediment_process::command::probe;
 use std::process::Command;
@@ -111,5 +111,5 @@ fn record(job: &mut Job<'_>, options: &[&str]) -> Result<Recorded> {
     if !file.exists() {
         return Err(Error::failed("perf left no recording").with_hint("what it said stands above"));
     }
-    Ok(Recorded { kept: Kept::Files(vec![file]), outcome: started.then_some(outcome) })
+    Ok(Recorded { kept: RecordedData::Files(vec![file]), outcome: started.then_some(outcome) })
 }

@@ -5,7 +5,7 @@
 //! Callgrind writes one file for each process that the program forks (not for programs that it executes).
 
 use super::attend::attend;
-use super::{Job, Kept, Recorded, Recorder, Settings, Target, Until};
+use super::{Job, Recorded, RecordedData, Recorder, Settings, Target, Until};
 use crate::error::{Error, ErrorKind, Result};
 use sediment_process::VALGRIND_HINT;
 use sediment_process::command::Outcome;
@@ -67,7 +67,7 @@ fn record(job: &mut Job<'_>) -> Result<Recorded> {
             if started { "valgrind left no recording" } else { "valgrind could not start the program" };
         return Err(Error::failed(message).with_hint("what it said stands above"));
     }
-    Ok(Recorded { kept: Kept::Files(files), outcome: Some(outcome) })
+    Ok(Recorded { kept: RecordedData::Files(files), outcome: Some(outcome) })
 }
 
 fn options(folder: &Path) -> [OsString; 3] {

@@ -21,11 +21,11 @@ pub(super) fn add(
     recording: &Recording,
     dsos: &Dsos,
     files: &dyn Files,
-    losses: &mut Skipped,
+    skipped: &mut Skipped,
 ) -> Result<()> {
     let mut by_dso: BTreeMap<DsoId, Vec<&Executed>> = BTreeMap::new();
     for executed in recording.executed() {
-        if let Some(dso) = recording.places()[executed.function.0 as usize].dso {
+        if let Some(dso) = recording.addresses()[executed.function.0 as usize].dso {
             by_dso.entry(dso).or_default().push(executed);
         }
     }
@@ -35,7 +35,7 @@ pub(super) fn add(
             continue;
         };
         let Some(bias) = bias(recording, view, &executed) else {
-            losses.add(Reason::UnknownBias, 0, label);
+            skipped.add(Reason::UnknownBias, 0, label);
             continue;
         };
         // One that several functions or parts list ran for each of them.
@@ -46,7 +46,7 @@ pub(super) fn add(
         }
         for (key, counted) in counted(view, label, &map, counts.into_iter()) {
             if counted.is_sparse() {
-                losses.add(Reason::SparseBlocks, 0, &key.name);
+                skipped.add(Reason::SparseBlocks, 0, &key.name);
                 continue;
             }
             let Some((hash, graph)) = counted.graph() else { continue };
@@ -55,7 +55,7 @@ pub(super) fn add(
             let blocks = &mut profile.facts_mut(function).blocks;
             let added = blocks.get_or_insert_with(|| Box::new(Blocks::default())).add(hash, graph);
             if added.is_none() {
-                losses.add(Reason::BlocksBeyond, 0, &key.name);
+                skipped.add(Reason::BlocksBeyond, 0, &key.name);
             }
         }
     }
@@ -68,7 +68,7 @@ fn bias(recording: &Recording, view: &View<'_>, executed: &[&Executed]) -> Optio
     const PAGE: u64 = 4096;
     let mut lowest: HashMap<&[u8], u64> = HashMap::new();
     for executed in executed {
-        if let Spot::Symbol { name, .. } = &recording.places()[executed.function.0 as usize].spot {
+        if let Spot::Symbol { name, .. } = &recording.addresses()[executed.function.0 as usize].spot {
             let address = lowest.entry(name).or_insert(executed.address);
             *address = executed.address.min(*address);
         }

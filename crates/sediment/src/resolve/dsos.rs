@@ -8,7 +8,7 @@ use crate::binary::{
 use crate::error::{Error, Result};
 use crate::isa::{Flow, Isa, LONGEST_CALL};
 use crate::profile::acceptable;
-use crate::read::{DsoId, Place, RecordedDso, Recording, Spot};
+use crate::read::{DsoId, RecordedAddress, RecordedDso, Recording, Spot};
 use crate::skipped::{Nowhere, Reason, Skipped};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -24,14 +24,14 @@ pub(super) fn load(
     recording: &Recording,
     files: &dyn Files,
     settings: Settings,
-    losses: &mut Skipped,
+    skipped: &mut Skipped,
 ) -> Result<Vec<Option<Loaded>>> {
     let used = used(recording);
     let load_one = |(index, dso): (usize, &RecordedDso)| {
         let Some(bytes) = files.binary(&dso.path, dso.build_id.as_deref()) else { return Ok(None) };
         match load_one(dso, bytes, files, settings) {
             Err(_) if used[index] && settings.skip_other_builds => {
-                losses.add(Reason::ReplacedFile, 0, base_name(&dso.path));
+                skipped.add(Reason::ReplacedFile, 0, base_name(&dso.path));
                 Ok(None)
             }
             Err(error) if used[index] => Err(error.with_input(base_name(&dso.path))),
@@ -44,7 +44,7 @@ pub(super) fn load(
 /// Whether something happened in each DSO, by id.
 fn used(recording: &Recording) -> Vec<bool> {
     let mut used = vec![false; recording.dsos().len()];
-    for dso in recording.places().iter().filter_map(|place| place.dso) {
+    for dso in recording.addresses().iter().filter_map(|place| place.dso) {
         used[dso.0 as usize] = true;
     }
     used
@@ -85,7 +85,7 @@ pub(super) struct View<'a> {
     bytes: &'a [u8],
     binary: &'a Binary,
     index: AddressIndex<'a>,
-    twins: BTreeSet<&'a str>,
+    same_named_locals: BTreeSet<&'a str>,
     by_name: HashMap<&'a str, Vec<&'a BinaryFunction>>,
     imports: BTreeSet<&'a str>,
 }
@@ -115,7 +115,7 @@ impl<'a> Dsos<'a> {
     }
 
     /// The DSO of a place, if it is one of which only the exported functions are known.
-    pub(super) fn stripped(&self, place: &Place) -> Option<DsoId> {
+    pub(super) fn stripped(&self, place: &RecordedAddress) -> Option<DsoId> {
         let id = place.dso?;
         self.view(id)?.is_stripped().then_some(id)
     }
@@ -124,7 +124,7 @@ impl<'a> Dsos<'a> {
     /// them. Names that no linker knows, such as demangled ones, do not count.
     pub(super) fn names_found(&self, recording: &Recording) -> BTreeMap<DsoId, (u64, bool)> {
         let mut found: BTreeMap<DsoId, (u64, bool)> = BTreeMap::new();
-        for place in recording.places() {
+        for place in recording.addresses() {
             let (Some(id), Spot::Symbol { name, .. }) = (place.dso, &place.spot) else { continue };
             let symbol = names::symbol(name);
             let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$');
@@ -210,7 +210,7 @@ impl<'a> Dsos<'a> {
     }
 
     /// What the instruction at this place does.
-    pub(super) fn flow(&self, place: &Place) -> Flow {
+    pub(super) fn flow(&self, place: &RecordedAddress) -> Flow {
         let Some(view) = place.dso.and_then(|id| self.view(id)) else { return Flow::Other };
         let offset = match &place.spot {
             Spot::FileOffset(offset) => Some(*offset),
@@ -223,7 +223,7 @@ impl<'a> Dsos<'a> {
     }
 
     /// A place as the example of a loss.
-    pub(super) fn example(&self, place: &Place) -> String {
+    pub(super) fn example(&self, place: &RecordedAddress) -> String {
         let dso = place.dso.map_or("?", |id| {
             self.label(id).unwrap_or_else(|| base_name(&self.recorded[id.0 as usize].path))
         });
@@ -266,7 +266,7 @@ impl<'a> View<'a> {
             bytes: &loaded.bytes,
             binary,
             index: binary.address_index(),
-            twins: binary.twins(),
+            same_named_locals: binary.same_named_locals(),
             by_name,
             imports: binary.plt_stubs.iter().map(|stub| stub.target.as_str()).collect(),
         }
@@ -312,7 +312,7 @@ impl<'a> View<'a> {
 
     /// The file of a local function that has a namesake in the binary.
     fn telling_file(&self, function: &'a BinaryFunction) -> Option<&'a str> {
-        if function.local && self.twins.contains(function.name.as_str()) {
+        if function.local && self.same_named_locals.contains(function.name.as_str()) {
             function.file.as_deref()
         } else {
             None

@@ -18,8 +18,8 @@ pub use stripped::{Stripped, stripped};
 use crate::binary::{Files, names};
 use crate::error::{Error, Result};
 use crate::isa::Flow;
-use crate::profile::{CallKind, FunctionIndex, FunctionKey, Profile, Unit, acceptable};
-use crate::read::{Place, PlaceId, Recording, Spot, TransferKind};
+use crate::profile::{CallKind, FunctionIndex, FunctionKey, Profile, WeightUnit, acceptable};
+use crate::read::{AddressId, RecordedAddress, Recording, Spot, TransferKind};
 use dsos::Dsos;
 use std::collections::{BTreeSet, HashMap};
 
@@ -38,8 +38,8 @@ pub struct Settings {
 /// # Errors
 /// As [`resolve_with`].
 pub fn resolve(recording: &Recording, files: &dyn Files) -> Result<(Profile, Skipped)> {
-    let Resolved { profile, losses, .. } = resolve_with(recording, files, Settings::default())?;
-    Ok((profile, losses))
+    let Resolved { profile, skipped, .. } = resolve_with(recording, files, Settings::default())?;
+    Ok((profile, skipped))
 }
 
 /// What became of a recording.
@@ -47,10 +47,10 @@ pub fn resolve(recording: &Recording, files: &dyn Files) -> Result<(Profile, Ski
 pub struct Resolved {
     /// The profile.
     pub profile: Profile,
-    /// The function of each place, by [`PlaceId`]; None for places that are no function.
+    /// The function of each place, by [`AddressId`]; None for places that are no function.
     pub functions: Vec<Option<FunctionIndex>>,
     /// What was lost here, not what the reader lost before; weights are calls.
-    pub losses: Skipped,
+    pub skipped: Skipped,
     /// The DSOs in which something was lost because they are stripped.
     pub stripped: Vec<Stripped>,
 }
@@ -67,8 +67,8 @@ pub struct Resolved {
 /// When a binary at hand is damaged, not the one that was recorded, or without any of the recorded names, and when nothing of
 /// the recording can be resolved, with what was missing.
 pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: Settings) -> Result<Resolved> {
-    let mut losses = Skipped::default();
-    let loaded = dsos::load(recording, files, settings, &mut losses)?;
+    let mut skipped = Skipped::default();
+    let loaded = dsos::load(recording, files, settings, &mut skipped)?;
     let dsos = Dsos::new(recording, &loaded);
     if recording.return_addresses && !settings.ignore_build_id {
         return_addresses::check(recording, &dsos)?;
@@ -76,20 +76,20 @@ pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: Settings
     if !settings.ignore_build_id {
         check_names(recording, &dsos)?;
     }
-    let ends = Ends::new(recording, &dsos, &mut losses);
-    let mut profile = begin(recording, &dsos, &mut losses);
-    let functions = add_functions(&mut profile, &ends, &mut losses);
-    blocks::add(&mut profile, recording, &dsos, files, &mut losses)?;
-    let no_calls = add_transfers(&mut profile, recording, &dsos, &ends, &functions, &mut losses);
+    let ends = Ends::new(recording, &dsos, &mut skipped);
+    let mut profile = begin(recording, &dsos, &mut skipped);
+    let functions = add_functions(&mut profile, &ends, &mut skipped);
+    blocks::add(&mut profile, recording, &dsos, files, &mut skipped)?;
+    let no_calls = add_transfers(&mut profile, recording, &dsos, &ends, &functions, &mut skipped);
     profile.total = recording.total.saturating_sub(no_calls);
-    add_samples(&mut profile, recording, &ends, &functions, &mut losses);
+    add_samples(&mut profile, recording, &ends, &functions, &mut skipped);
     if profile.function_count() == 0 {
-        return Err(nothing_resolved(recording, &dsos, &losses));
+        return Err(nothing_resolved(recording, &dsos, &skipped));
     }
-    describe_clusters(&mut profile, &dsos, &mut losses);
+    describe_dsos(&mut profile, &dsos, &mut skipped);
     refuse_beyond_unit(&profile)?;
     let stripped = stripped::lost_in(recording, &dsos, &ends);
-    Ok(Resolved { profile, functions, losses, stripped })
+    Ok(Resolved { profile, functions, skipped, stripped })
 }
 
 /// What a place turned out to be.
@@ -120,10 +120,10 @@ struct Ends {
 }
 
 impl Ends {
-    fn new(recording: &Recording, dsos: &Dsos, losses: &mut Skipped) -> Self {
-        let namesakes = Namesakes::of(recording, dsos);
+    fn new(recording: &Recording, dsos: &Dsos, skipped: &mut Skipped) -> Self {
+        let source_files = SourceFilesByName::of(recording, dsos);
         let ends: Vec<End> =
-            recording.places().iter().map(|place| end_of(place, dsos, &namesakes, losses)).collect();
+            recording.addresses().iter().map(|place| end_of(place, dsos, &source_files, skipped)).collect();
         let mut seen: HashMap<&str, BTreeSet<&str>> = HashMap::new();
         for end in &ends {
             if let End::Function { key, local: false, .. } = end {
@@ -151,7 +151,7 @@ impl Ends {
                 if definers.len() == 1 { definers.first().map(|label| (*label).to_owned()) } else { None };
             let size = dso.as_ref().and_then(|label| dsos.global_size(label, name));
             if dso.as_ref().is_some_and(|label| dsos.is_indirect(label, name)) {
-                losses.add(Reason::IndirectVariant, 0, name);
+                skipped.add(Reason::IndirectVariant, 0, name);
             }
             let key = FunctionKey { dso, name: name.clone(), file: None };
             stub_targets.insert(name.clone(), (key, size));
@@ -159,7 +159,7 @@ impl Ends {
         Self { ends, stub_targets }
     }
 
-    fn of(&self, place: PlaceId) -> &End {
+    fn of(&self, place: AddressId) -> &End {
         &self.ends[place.0 as usize]
     }
 
@@ -185,7 +185,7 @@ fn led_to<'a>(
         else {
             continue;
         };
-        if kind == TransferKind::Near || *first_byte == Some(false) || binds_stubs(&key.name) {
+        if kind == TransferKind::Affinity || *first_byte == Some(false) || binds_stubs(&key.name) {
             continue;
         }
         let one = led_to.entry(name).or_insert(Some((key, *size)));
@@ -202,12 +202,12 @@ fn binds_stubs(name: &str) -> bool {
 }
 
 /// Files that the recording itself names for functions of one name, where no symbol table is at hand to tell.
-struct Namesakes(HashMap<(Option<String>, String), BTreeSet<String>>);
+struct SourceFilesByName(HashMap<(Option<String>, String), BTreeSet<String>>);
 
-impl Namesakes {
+impl SourceFilesByName {
     fn of(recording: &Recording, dsos: &Dsos) -> Self {
         let mut files: HashMap<(Option<String>, String), BTreeSet<String>> = HashMap::new();
-        for place in recording.places() {
+        for place in recording.addresses() {
             let Spot::Symbol { name, file: Some(file) } = &place.spot else { continue };
             let (Some(name), Some(file)) = (acceptable(names::symbol(name).name), dsos::source_file(file))
             else {
@@ -224,7 +224,12 @@ impl Namesakes {
     }
 }
 
-fn end_of(place: &Place, dsos: &Dsos, namesakes: &Namesakes, losses: &mut Skipped) -> End {
+fn end_of(
+    place: &RecordedAddress,
+    dsos: &Dsos,
+    source_files: &SourceFilesByName,
+    skipped: &mut Skipped,
+) -> End {
     let label = match place.dso.map(|id| dsos.label(id)) {
         None => None,
         Some(Some(label)) => Some(label.to_owned()),
@@ -233,12 +238,12 @@ fn end_of(place: &Place, dsos: &Dsos, namesakes: &Namesakes, losses: &mut Skippe
     match &place.spot {
         Spot::FileOffset(_) | Spot::Address(_) => end_at_address(place, label.as_deref(), dsos),
         Spot::Symbol { name, file } => {
-            end_of_symbol(place, (name, file.as_deref()), label.as_deref(), dsos, namesakes, losses)
+            end_of_symbol(place, (name, file.as_deref()), label.as_deref(), dsos, source_files, skipped)
         }
     }
 }
 
-fn end_at_address(place: &Place, label: Option<&str>, dsos: &Dsos) -> End {
+fn end_at_address(place: &RecordedAddress, label: Option<&str>, dsos: &Dsos) -> End {
     let Some(view) = place.dso.and_then(|id| dsos.view(id)) else { return End::Lost(Nowhere::NotAtHand) };
     let found = match place.spot {
         Spot::Address(number) => view.at_address(number),
@@ -267,12 +272,12 @@ fn end_at_address(place: &Place, label: Option<&str>, dsos: &Dsos) -> End {
 }
 
 fn end_of_symbol(
-    place: &Place,
+    place: &RecordedAddress,
     (printed, file): (&[u8], Option<&[u8]>),
     label: Option<&str>,
     dsos: &Dsos,
-    namesakes: &Namesakes,
-    losses: &mut Skipped,
+    source_files: &SourceFilesByName,
+    skipped: &mut Skipped,
 ) -> End {
     let symbol = names::symbol(printed);
     if symbol.unresolved && symbol.plt {
@@ -296,10 +301,10 @@ fn end_of_symbol(
     if let Some(view) = dso.and_then(|id| dsos.view(id)) {
         match view.by_name(&key.name, source_file.as_deref()) {
             dsos::Named::Unknown if view.is_stripped() => {
-                losses.add(Reason::StrippedSize, 0, &key.name);
+                skipped.add(Reason::StrippedSize, 0, &key.name);
             }
             dsos::Named::Unknown => {
-                losses.add(Reason::UnknownSize, 0, &key.name);
+                skipped.add(Reason::UnknownSize, 0, &key.name);
             }
             // Tracers name what a program calls by the stub in the program.
             dsos::Named::Import => return End::Stub { name: key.name, first_byte: None },
@@ -308,21 +313,21 @@ fn end_of_symbol(
                 size = (function.size > 0).then_some(function.size);
                 local = function.local;
             }
-            dsos::Named::Ambiguous => losses.add(Reason::AmbiguousName, 0, &key.name),
+            dsos::Named::Ambiguous => skipped.add(Reason::AmbiguousName, 0, &key.name),
         }
-    } else if namesakes.several(&key) {
+    } else if source_files.several(&key) {
         key.file = source_file;
     }
     End::Function { key, size, first_byte: None, local }
 }
 
-fn begin(recording: &Recording, dsos: &Dsos, losses: &mut Skipped) -> Profile {
+fn begin(recording: &Recording, dsos: &Dsos, skipped: &mut Skipped) -> Profile {
     let mut profile = Profile::default();
-    profile.unit = Unit::Calls;
+    profile.unit = WeightUnit::Calls;
     let source = recording.source.to_string();
     match acceptable(source.as_bytes()) {
         Some(_) => drop(profile.source.insert(source)),
-        None => losses.add(Reason::UnacceptableSource, 0, &source),
+        None => skipped.add(Reason::UnacceptableSource, 0, &source),
     }
     let recorded_arch =
         recording.arch.as_deref().and_then(|arch| acceptable(arch.as_bytes())).map(str::to_owned);
@@ -331,7 +336,7 @@ fn begin(recording: &Recording, dsos: &Dsos, losses: &mut Skipped) -> Profile {
 }
 
 /// Adds every function that was seen, by place; None for places that are no function.
-fn add_functions(profile: &mut Profile, ends: &Ends, losses: &mut Skipped) -> Vec<Option<FunctionIndex>> {
+fn add_functions(profile: &mut Profile, ends: &Ends, skipped: &mut Skipped) -> Vec<Option<FunctionIndex>> {
     let mut functions = Vec::with_capacity(ends.ends.len());
     for end in &ends.ends {
         let Some((key, size)) = ends.function(end) else {
@@ -341,7 +346,7 @@ fn add_functions(profile: &mut Profile, ends: &Ends, losses: &mut Skipped) -> Ve
         let function = profile.function(key.clone());
         let known = &mut profile.facts_mut(function).size;
         if known.is_some() && size.is_some() && *known != size {
-            losses.add(Reason::SmallerSize, 0, &key.name);
+            skipped.add(Reason::SmallerSize, 0, &key.name);
         }
         *known = (*known).max(size);
         functions.push(Some(function));
@@ -356,7 +361,7 @@ fn add_transfers(
     dsos: &Dsos,
     ends: &Ends,
     functions: &[Option<FunctionIndex>],
-    losses: &mut Skipped,
+    skipped: &mut Skipped,
 ) -> u128 {
     let mut no_calls: u128 = 0;
     for (from, to, kind, count) in recording.transfers() {
@@ -364,7 +369,7 @@ fn add_transfers(
         let (caller, callee) = (functions[from.0 as usize], functions[to.0 as usize]);
         let same = caller.is_some() && caller == callee;
         if kind == TransferKind::Branch {
-            let flow = dsos.flow(&recording.places()[from.0 as usize]);
+            let flow = dsos.flow(&recording.addresses()[from.0 as usize]);
             // What a linkage stub jumps to was called by whoever called the stub.
             let through_stub = matches!(source, End::Stub { .. });
             let why = if flow == Flow::Return {
@@ -380,7 +385,7 @@ fn add_transfers(
             };
             if let Some(why) = why {
                 no_calls = no_calls.saturating_add(count);
-                losses.add(Reason::NoCall(why), count, "");
+                skipped.add(Reason::NoCall(why), count, "");
                 continue;
             }
         }
@@ -390,8 +395,8 @@ fn add_transfers(
                 (_, End::Lost(why)) => (why, to),
                 _ => continue,
             };
-            let amount = if kind == TransferKind::Near { Amount::NearPairs } else { Amount::Calls };
-            losses.add(why.of(amount), count, dsos.example(&recording.places()[place.0 as usize]));
+            let amount = if kind == TransferKind::Affinity { Amount::AffinityEdges } else { Amount::Calls };
+            skipped.add(why.of(amount), count, dsos.example(&recording.addresses()[place.0 as usize]));
             continue;
         };
         // Whoever called the stub called what it leads to: the passage between the two is no second call.
@@ -401,18 +406,18 @@ fn add_transfers(
             if kind == TransferKind::Branch {
                 no_calls = no_calls.saturating_add(count);
             }
-            losses.add(Reason::StubPassage, count, &profile.key(callee).name);
+            skipped.add(Reason::StubPassage, count, &profile.key(callee).name);
             continue;
         }
         let facts = profile.edge_mut(caller, callee);
         match kind {
             TransferKind::Uncertain if facts.count.is_none() => facts.kind = Some(CallKind::Uncertain),
             TransferKind::Call | TransferKind::Branch => facts.kind = None,
-            TransferKind::Uncertain | TransferKind::Near => {}
+            TransferKind::Uncertain | TransferKind::Affinity => {}
         }
         let sum = match kind {
-            TransferKind::Near if same => continue,
-            TransferKind::Near => &mut facts.near,
+            TransferKind::Affinity if same => continue,
+            TransferKind::Affinity => &mut facts.affinity,
             TransferKind::Call | TransferKind::Branch | TransferKind::Uncertain => &mut facts.count,
         };
         *sum = Some(sum.unwrap_or(0).saturating_add(count));
@@ -425,7 +430,7 @@ fn add_samples(
     recording: &Recording,
     ends: &Ends,
     functions: &[Option<FunctionIndex>],
-    losses: &mut Skipped,
+    skipped: &mut Skipped,
 ) {
     for (place, cost) in recording.samples() {
         match (functions[place.0 as usize], ends.of(place)) {
@@ -433,7 +438,7 @@ fn add_samples(
                 let samples = &mut profile.facts_mut(function).samples;
                 *samples = Some(samples.unwrap_or(0).saturating_add(cost));
             }
-            (None, End::Lost(why)) => losses.add(why.of(Amount::OwnCost), cost, ""),
+            (None, End::Lost(why)) => skipped.add(why.of(Amount::OwnCost), cost, ""),
             (None, _) => {}
         }
     }
@@ -456,14 +461,14 @@ fn refuse_beyond_unit(profile: &Profile) -> Result<()> {
 }
 
 /// Gives each cluster its build-id.
-fn describe_clusters(profile: &mut Profile, dsos: &Dsos, losses: &mut Skipped) {
-    let labels: Vec<String> = profile.clusters().keys().cloned().collect();
+fn describe_dsos(profile: &mut Profile, dsos: &Dsos, skipped: &mut Skipped) {
+    let labels: Vec<String> = profile.dsos().keys().cloned().collect();
     for label in &labels {
         let build_ids = dsos.build_ids(label);
         if build_ids.len() > 1 {
-            losses.add(Reason::SeveralBuildIds, 0, label);
+            skipped.add(Reason::SeveralBuildIds, 0, label);
         } else if let Some(build_id) = build_ids.into_iter().next() {
-            profile.cluster_mut(label).build_id = Some(build_id);
+            profile.dso_mut(label).build_id = Some(build_id);
         }
     }
 }
@@ -484,7 +489,7 @@ fn check_names(recording: &Recording, dsos: &Dsos) -> Result<()> {
         .with_hint("give the program that was recorded (--binary); --ignore-build-id goes on all the same"));
     }
     // With several, what was recorded says itself where each function is, and had symbols that are not here.
-    let everywhere: BTreeSet<_> = recording.places().iter().map(|place| place.dso).collect();
+    let everywhere: BTreeSet<_> = recording.addresses().iter().map(|place| place.dso).collect();
     match found.first_key_value() {
         Some((id, (names, _))) if everywhere.len() == 1 => Err(Error::failed(format!(
             "none of the {names} functions recorded is in {}: it is stripped, or it is a profile of another program",
@@ -498,10 +503,10 @@ fn check_names(recording: &Recording, dsos: &Dsos) -> Result<()> {
     }
 }
 
-fn nothing_resolved(recording: &Recording, dsos: &Dsos, losses: &Skipped) -> Error {
-    if recording.places().is_empty() {
+fn nothing_resolved(recording: &Recording, dsos: &Dsos, skipped: &Skipped) -> Error {
+    if recording.addresses().is_empty() {
         let reasons: Vec<String> =
-            recording.losses.iter().map(|(reason, loss)| format!("{} {reason}", loss.items)).collect();
+            recording.skipped.iter().map(|(reason, entry)| format!("{} {reason}", entry.items)).collect();
         let error = Error::failed("the recording holds nothing that belongs to a program or library");
         return if reasons.is_empty() {
             error
@@ -509,15 +514,16 @@ fn nothing_resolved(recording: &Recording, dsos: &Dsos, losses: &Skipped) -> Err
             error.with_hint(format!("left out: {}", reasons.join("; ")))
         };
     }
-    let of_no_program = |place: &Place| place.dso.is_none() && !matches!(place.spot, Spot::Symbol { .. });
-    if recording.places().iter().all(of_no_program) {
+    let of_no_program =
+        |place: &RecordedAddress| place.dso.is_none() && !matches!(place.spot, Spot::Symbol { .. });
+    if recording.addresses().iter().all(of_no_program) {
         return Error::failed("the recording has addresses alone and does not say of which program")
             .with_hint("name the program that was recorded: --binary PROGRAM");
     }
     let missing = dsos.missing();
-    let count = recording.places().len();
+    let count = recording.addresses().len();
     if missing.is_empty() {
-        let reasons: Vec<String> = losses.iter().map(|(reason, _)| reason.to_string()).collect();
+        let reasons: Vec<String> = skipped.iter().map(|(reason, _)| reason.to_string()).collect();
         return Error::failed(format!(
             "none of the {count} places of the recording lies in a known function"
         ))

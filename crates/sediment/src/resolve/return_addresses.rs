@@ -7,7 +7,7 @@
 
 use super::dsos::{At, Dsos};
 use crate::error::{Error, Result};
-use crate::read::{DsoId, PlaceId, Recording, Spot, TransferKind};
+use crate::read::{AddressId, DsoId, Recording, Spot, TransferKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One in so many may be misplaced without doubt about the whole: code without symbols, or written by hand.
@@ -20,9 +20,9 @@ const DOUBT: usize = 8;
 pub(super) fn check(recording: &Recording, dsos: &Dsos) -> Result<()> {
     let mut found: BTreeMap<DsoId, Findings> = BTreeMap::new();
     let calls = recording.transfers().into_iter().filter(|(_, _, kind, _)| *kind == TransferKind::Call);
-    let callees: BTreeSet<PlaceId> = calls.map(|(_, callee, _, _)| callee).collect();
+    let callees: BTreeSet<AddressId> = calls.map(|(_, callee, _, _)| callee).collect();
     for callee in callees {
-        let place = &recording.places()[callee.0 as usize];
+        let place = &recording.addresses()[callee.0 as usize];
         let (Some(dso), Spot::Address(address)) = (place.dso, &place.spot) else { continue };
         let Some(view) = dsos.view(dso) else { continue };
         let findings = found.entry(dso).or_default();

@@ -5,7 +5,7 @@ use super::dsos::{self, Dsos};
 use super::{End, Ends, Settings};
 use crate::binary::Files;
 use crate::error::Result;
-use crate::read::{PlaceId, Recording, TransferKind};
+use crate::read::{AddressId, Recording, TransferKind};
 use crate::skipped::{Nowhere, Skipped};
 use std::collections::BTreeMap;
 
@@ -36,9 +36,9 @@ pub fn stripped(recording: &Recording, files: &dyn Files, settings: Settings) ->
 
 pub(super) fn lost_in(recording: &Recording, dsos: &Dsos, ends: &Ends) -> Vec<Stripped> {
     let mut by_dso: BTreeMap<_, (u128, u128)> = BTreeMap::new();
-    let lost = |place: PlaceId| match ends.of(place) {
+    let lost = |place: AddressId| match ends.of(place) {
         End::Lost(Nowhere::NoFunction | Nowhere::NoName) => {
-            dsos.stripped(&recording.places()[place.0 as usize])
+            dsos.stripped(&recording.addresses()[place.0 as usize])
         }
         _ => None,
     };
@@ -48,7 +48,7 @@ pub(super) fn lost_in(recording: &Recording, dsos: &Dsos, ends: &Ends) -> Vec<St
         if there[0] == there[1] {
             there[1] = None;
         }
-        for dso in there.into_iter().flatten().filter(|_| kind != TransferKind::Near) {
+        for dso in there.into_iter().flatten().filter(|_| kind != TransferKind::Affinity) {
             let calls = &mut by_dso.entry(dso).or_default().0;
             *calls = calls.saturating_add(count);
         }

@@ -4,7 +4,7 @@
 //! It names who calls whom, once per place in the code, after inlining, and no more: no frequencies, no order, calls through
 //! pointers without their targets. Each place counts as one call per call of the caller.
 
-use super::{Unit, UnitReader, add_call, add_function};
+use super::{UnitGraph, UnitReader, add_call, add_function};
 use crate::profile::{CallKind, EdgeFacts, FunctionFacts, Millionths, Profile};
 use crate::skipped::{Reason, Skipped};
 use crate::{Error, Result};
@@ -26,7 +26,7 @@ fn recognises(bytes: &[u8]) -> bool {
     bytes.starts_with(b"graph: { title:")
 }
 
-fn read(name: &str, bytes: &[u8], losses: &mut Skipped) -> Result<Unit> {
+fn read(name: &str, bytes: &[u8], skipped: &mut Skipped) -> Result<UnitGraph> {
     let mut graph = Profile::default();
     graph.source.insert("gcc call sites without frequencies or targets of pointers".to_owned());
     let mut ended = false;
@@ -42,11 +42,11 @@ fn read(name: &str, bytes: &[u8], losses: &mut Skipped) -> Result<Unit> {
         if line.starts_with(b"node: {") {
             let title =
                 attribute(line, b"title: ").ok_or_else(|| damaged(number, line, "a node without title"))?;
-            node(&mut graph, &title, line, losses);
+            node(&mut graph, &title, line, skipped);
         } else if line.starts_with(b"edge: {") {
             let ends = attribute(line, b"sourcename: ").zip(attribute(line, b"targetname: "));
             let (caller, callee) = ends.ok_or_else(|| damaged(number, line, "an edge without its ends"))?;
-            edge(&mut graph, &caller, &callee, losses);
+            edge(&mut graph, &caller, &callee, skipped);
         } else if line == b"}" {
             ended = true;
         } else if !line.starts_with(b"graph: {") {
@@ -58,33 +58,33 @@ fn read(name: &str, bytes: &[u8], losses: &mut Skipped) -> Result<Unit> {
             Error::failed("the graph does not end: the file is cut off").with_hint("compile the unit again")
         );
     }
-    Ok(Unit { name: name.to_owned(), graph, whole_program: false })
+    Ok(UnitGraph { name: name.to_owned(), graph, whole_program: false })
 }
 
 fn damaged(line: u64, found: &[u8], what: &str) -> Error {
     Error::at_line(line, what).with_found(found).with_hint("compile the unit again")
 }
 
-fn node(graph: &mut Profile, title: &[u8], line: &[u8], losses: &mut Skipped) {
+fn node(graph: &mut Profile, title: &[u8], line: &[u8], skipped: &mut Skipped) {
     if title == INDIRECT {
         return;
     }
     let (name, file) = name_and_file(title);
-    if let Some(function) = add_function(graph, name, file, losses) {
+    if let Some(function) = add_function(graph, name, file, skipped) {
         // `-fcallgraph-info=su` says how much stack is used, nothing how large the code is.
         let facts: &mut FunctionFacts = graph.facts_mut(function);
         facts.entry |= name == b"main" && memchr::memmem::find(line, b"shape : ellipse").is_none();
     }
 }
 
-fn edge(graph: &mut Profile, caller: &[u8], callee: &[u8], losses: &mut Skipped) {
+fn edge(graph: &mut Profile, caller: &[u8], callee: &[u8], skipped: &mut Skipped) {
     if callee == INDIRECT {
-        losses.add(Reason::PointerCall, 0, caller);
+        skipped.add(Reason::PointerCall, 0, caller);
         return;
     }
     let [caller, callee] = [caller, callee].map(|title| {
         let (name, file) = name_and_file(title);
-        add_function(graph, name, file, losses)
+        add_function(graph, name, file, skipped)
     });
     if let (Some(caller), Some(callee)) = (caller, callee) {
         let call =

@@ -44,7 +44,7 @@ pub fn estimate(profile: &mut Profile) {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expected {
     /// By function of the profile: whether it ran, for all that the run tells.
-    pub ran: Vec<bool>,
+    pub executed: Vec<bool>,
     /// By function of the profile: calls into it, as a share of all that were seen; above 0 where something that ran leads to it, or
     /// it may be called from elsewhere. Of functions that ran, those that were seen, and at least so many.
     pub runs: Vec<f64>,
@@ -54,13 +54,14 @@ pub struct Expected {
 #[must_use]
 pub fn expected(profile: &Profile) -> Option<Expected> {
     let edges = profile.edges();
-    let (mut ran, mut into) = (vec![false; profile.function_count()], vec![0.0; profile.function_count()]);
+    let (mut executed, mut into) =
+        (vec![false; profile.function_count()], vec![0.0; profile.function_count()]);
     let (mut counted, mut estimated) = (0.0, false);
     for (caller, callee, facts) in &edges {
         let count = facts.count.unwrap_or(0) as f64;
-        if count > 0.0 || facts.near.is_some_and(|near| near > 0) {
-            ran[caller.index()] = true;
-            ran[callee.index()] = true;
+        if count > 0.0 || facts.affinity.is_some_and(|affinity| affinity > 0) {
+            executed[caller.index()] = true;
+            executed[callee.index()] = true;
         }
         into[callee.index()] += count;
         counted += count;
@@ -71,15 +72,15 @@ pub fn expected(profile: &Profile) -> Option<Expected> {
     }
     for function in profile.functions() {
         let (facts, at) = (profile.facts(function), function.index());
-        ran[at] |= facts.first.is_some() || facts.samples.is_some_and(|samples| samples > 0);
+        executed[at] |= facts.first.is_some() || facts.samples.is_some_and(|samples| samples > 0);
         into[at] /= counted;
         let elsewhere = (facts.taken || facts.entry) && facts.heat != Some(Heat::Cold);
-        if ran[at] || elsewhere {
+        if executed[at] || elsewhere {
             into[at] = into[at].max(FROM_ELSEWHERE);
         }
     }
-    let runs = Graph::of(profile, &|callee| !ran[callee.index()]).runs(into);
-    Some(Expected { ran, runs })
+    let runs = Graph::of(profile, &|callee| !executed[callee.index()]).runs(into);
+    Some(Expected { executed, runs })
 }
 
 /// How often each function is called from outside of the graph.

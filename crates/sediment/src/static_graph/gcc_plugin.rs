@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What sediment's plugin for GCC writes: profiles without DSOs, of a unit or, at link time, of the whole program.
 
-use super::{HEAD, Unit, UnitReader};
+use super::{HEAD, UnitGraph, UnitReader};
 use crate::profile::text;
 use crate::skipped::Skipped;
 use crate::{Error, Result};
@@ -24,13 +24,13 @@ fn recognises(bytes: &[u8]) -> bool {
         && memchr::memmem::find(head, format!("source=\"{SOURCE}").as_bytes()).is_some()
 }
 
-fn read(name: &str, bytes: &[u8], losses: &mut Skipped) -> Result<Unit> {
+fn read(name: &str, bytes: &[u8], skipped: &mut Skipped) -> Result<UnitGraph> {
     let (graph, lost) = text::parse(bytes)?;
-    losses.append(&lost);
-    if !graph.clusters().is_empty() {
+    skipped.append(&lost);
+    if !graph.dsos().is_empty() {
         return Err(Error::failed("this is a profile of linked programs, no call graph of a unit")
             .with_hint("`sediment merge` adds profiles up"));
     }
     let whole_program = graph.source.contains(WHOLE_PROGRAM);
-    Ok(Unit { name: name.to_owned(), graph, whole_program })
+    Ok(UnitGraph { name: name.to_owned(), graph, whole_program })
 }

@@ -6,7 +6,7 @@
 //! (LLVM: "Extensions", SHT_LLVM_CALL_GRAPH_PROFILE). Objects of older compilers, and of those without a profile, say nothing:
 //! their graph is empty.
 
-use super::{Unit, UnitReader, add_call, add_function};
+use super::{UnitGraph, UnitReader, add_call, add_function};
 use crate::profile::source::{Source, Unknown::TimeOrder};
 use crate::profile::{EdgeFacts, Profile};
 use crate::skipped::Skipped;
@@ -30,7 +30,7 @@ fn recognises(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF") && matches!(bytes.get(16..18), Some([1, 0] | [0, 1]))
 }
 
-fn read(name: &str, bytes: &[u8], losses: &mut Skipped) -> Result<Unit> {
+fn read(name: &str, bytes: &[u8], skipped: &mut Skipped) -> Result<UnitGraph> {
     let file = object::File::parse(bytes)
         .map_err(|error| Error::failed(format!("this object file cannot be read: {error}")))?;
     let mut graph = Profile::default();
@@ -48,7 +48,7 @@ fn read(name: &str, bytes: &[u8], losses: &mut Skipped) -> Result<Unit> {
             let end = symbol.ok().and_then(|symbol| {
                 let local = symbol.is_local();
                 let name = symbol.name_bytes().ok()?;
-                add_function(&mut graph, name, unit.filter(|_| local), losses)
+                add_function(&mut graph, name, unit.filter(|_| local), skipped)
             });
             match pending.take() {
                 Some((before, caller)) if before == offset => {
@@ -70,5 +70,5 @@ fn read(name: &str, bytes: &[u8], losses: &mut Skipped) -> Result<Unit> {
             }
         }
     }
-    Ok(Unit { name: name.to_owned(), graph, whole_program: false })
+    Ok(UnitGraph { name: name.to_owned(), graph, whole_program: false })
 }

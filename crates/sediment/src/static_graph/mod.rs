@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a compiler knows of calls without the program having run: graphs of units, put together for a linked file.
 //!
-//! Each compiler writes its own files, one per unit; [`UNIT_READERS`] reads them. [`link_up()`] finds which functions of the units
+//! Each compiler writes its own files, one per unit; [`UNIT_READERS`] reads them. [`join_units()`] finds which functions of the units
 //! a linked file has and joins calls that cross units; [`estimate`](estimate::estimate) spreads calls from where the program begins.
 
 mod callgraph_info;
 pub mod estimate;
 mod gcc_plugin;
-mod link_up;
+mod join_units;
 mod llvm_section;
 
 use crate::skipped::{Reason, Skipped};
-pub use link_up::{Linked, link_up};
+pub use join_units::{Linked, join_units};
 
 use crate::profile::{EdgeFacts, FunctionIndex, FunctionKey, Profile};
 use crate::{Error, Result};
 
 /// What a compiler says of one unit, or of the whole of a program where it saw that.
 #[derive(Debug, Clone)]
-pub struct Unit {
+pub struct UnitGraph {
     /// Path of its file as it was given, for messages and to be found in a link map.
     pub name: String,
     /// Functions without a DSO; local ones with the file of their unit.
@@ -39,7 +39,7 @@ pub struct UnitReader {
     /// Whether content that begins so is of this kind; [`HEAD`] bytes are enough.
     pub recognises: fn(&[u8]) -> bool,
     /// Reads it; `name` is what the unit is to be called.
-    pub read: fn(&str, &[u8], &mut Skipped) -> Result<Unit>,
+    pub read: fn(&str, &[u8], &mut Skipped) -> Result<UnitGraph>,
 }
 
 /// The kinds of files.
@@ -49,12 +49,12 @@ pub const UNIT_READERS: &[UnitReader] = &[gcc_plugin::READER, callgraph_info::RE
 ///
 /// # Errors
 /// Where the content is none of [`UNIT_READERS`], or damaged.
-pub fn read_unit(name: &str, bytes: &[u8], losses: &mut Skipped) -> Result<Unit> {
+pub fn read_unit(name: &str, bytes: &[u8], skipped: &mut Skipped) -> Result<UnitGraph> {
     let reader = UNIT_READERS.iter().find(|reader| (reader.recognises)(bytes)).ok_or_else(|| {
         let kinds: Vec<&str> = UNIT_READERS.iter().map(|reader| reader.summary).collect();
         Error::failed("this is no call graph of a unit").with_hint(format!("known are: {}", kinds.join("; ")))
     })?;
-    (reader.read)(name, bytes, losses)
+    (reader.read)(name, bytes, skipped)
 }
 
 /// How many bytes of a file tell what it is.
@@ -71,12 +71,12 @@ fn add_function(
     graph: &mut Profile,
     name: &[u8],
     file: Option<&[u8]>,
-    losses: &mut Skipped,
+    skipped: &mut Skipped,
 ) -> Option<FunctionIndex> {
     match FunctionKey::new(None, name, file) {
         Some(key) => Some(graph.function(key)),
         None => {
-            losses.add(Reason::UnwritableFunction, 0, name);
+            skipped.add(Reason::UnwritableFunction, 0, name);
             None
         }
     }

@@ -480,7 +480,7 @@ fn load_as(input: &dyn Input, table: &FunctionTable, others: Others) -> Result<(
             },
         }
     }
-    let mut losses = Skipped::default();
-    losses.add_many(Reason::RunOutside, left_out.0, 0, &left_out.1);
-    Ok((trace, losses))
+    let mut skipped = Skipped::default();
+    skipped.add_many(Reason::RunOutside, left_out.0, 0, &left_out.1);
+    Ok((trace, skipped))
 }

@@ -4,7 +4,7 @@
 //! A reader that knows in which order things ran tells it step by step ([`crate::read::replay()`]). [`Sequence`] turns the steps
 //! into the two weights of a profile that need an order:
 //!
-//! - `near`: when a function begins to run, each of the last distinct functions that ran before it in its thread gets an edge
+//! - `affinity`: when a function begins to run, each of the last distinct functions that ran before it in its thread gets an edge
 //!   to it, as [`crate::affinity`] says. A return to a caller lets the caller
 //!   begin again. Code that is no function of the profile is passed over; a gap empties the window. Of very many pairs the
 //!   rarest are left out ([`Sequence::put_into`]).
@@ -35,8 +35,8 @@ const NONE: u32 = u32::MAX;
 pub struct Sequence<'a> {
     functions: &'a [Option<FunctionIndex>],
     /// Index of each place's function, [`NONE`] for none; the same as `functions`, as the inner loop wants it.
-    by_place: Vec<u32>,
-    near: Counts,
+    by_address: Vec<u32>,
+    affinity: Counts,
     /// Rank of first use by function, [`NONE`] for none yet.
     ranks: Vec<u32>,
     next_rank: u32,
@@ -54,12 +54,12 @@ impl<'a> Sequence<'a> {
     /// A run in which nothing has run yet. `functions` are those of the places, as [`crate::resolve::Resolved`] has them.
     #[must_use]
     pub fn new(functions: &'a [Option<FunctionIndex>]) -> Self {
-        let by_place: Vec<u32> = functions.iter().map(|f| f.map_or(NONE, |f| f.index() as u32)).collect();
-        let count = by_place.iter().filter(|f| **f != NONE).max().map_or(0, |last| *last as usize + 1);
+        let by_address: Vec<u32> = functions.iter().map(|f| f.map_or(NONE, |f| f.index() as u32)).collect();
+        let count = by_address.iter().filter(|f| **f != NONE).max().map_or(0, |last| *last as usize + 1);
         Self {
             functions,
-            by_place,
-            near: Counts::default(),
+            by_address,
+            affinity: Counts::default(),
             ranks: vec![NONE; count],
             next_rank: 0,
             threads: HashMap::new(),
@@ -76,7 +76,7 @@ impl<'a> Sequence<'a> {
     pub fn step(&mut self, step: Step) {
         match step {
             Step::Run { thread, place } => {
-                let Some(&function) = self.by_place.get(place.0 as usize) else { return };
+                let Some(&function) = self.by_address.get(place.0 as usize) else { return };
                 if function == NONE {
                     return;
                 }
@@ -101,8 +101,8 @@ impl<'a> Sequence<'a> {
 
     #[inline]
     fn run(&mut self, function: u32) {
-        let near = &mut self.near;
-        let count = |other| near.add(Counts::pair(other, function), 1);
+        let affinity = &mut self.affinity;
+        let count = |other| affinity.add(Counts::pair(other, function), 1);
         if !self.windows[self.window].enter(function, count) {
             return;
         }
@@ -134,7 +134,7 @@ impl<'a> Sequence<'a> {
     /// Adds what was counted after this, of the same run and with the same table. What ran here is not near to what ran there.
     pub fn absorb(&mut self, mut later: Self) {
         self.by_workers.append(&mut later.by_workers);
-        self.near.absorb(later.near);
+        self.affinity.absorb(later.affinity);
         self.runs = self.runs.saturating_add(later.runs);
         let mut new: Vec<(u32, usize)> = later
             .ranks
@@ -154,38 +154,38 @@ impl<'a> Sequence<'a> {
         self.thread = None;
     }
 
-    /// Adds the `near` counts to a profile, the one that the table was made for; and where the run was `whole`, told from its
+    /// Adds the `affinity` counts to a profile, the one that the table was made for; and where the run was `whole`, told from its
     /// start, the ranks of first use, of which the lowest stays where the profile has some already.
     ///
     /// Who runs at random through much code has nearly as many pairs as runs, each an edge. So of more than 2^18 pairs, and
     /// more than 32 for each function that ran, those that came most often are put in, as many as that allows; pairs that came
     /// equally often all or none. What is left out is in the ledger that is returned: weights are how often they ran near.
     pub fn put_into(mut self, profile: &mut Profile, whole: bool) -> Skipped {
-        let mut near = vec![std::mem::take(&mut self.near)];
+        let mut affinity = vec![std::mem::take(&mut self.affinity)];
         for mut worker in std::mem::take(&mut self.by_workers) {
-            near.push(std::mem::take(&mut worker.near));
+            affinity.push(std::mem::take(&mut worker.affinity));
             self.absorb(worker);
         }
-        let pairs = Counts::sum_sorted(near);
+        let pairs = Counts::sum_sorted(affinity);
         let mut by_index: Vec<Option<FunctionIndex>> = vec![None; self.ranks.len()];
         for function in self.functions.iter().flatten() {
             by_index[function.index()] = Some(*function);
         }
         let limit = PAIRS_AT_LEAST.max(PAIRS_OF_FUNCTION.saturating_mul(self.next_rank as usize));
         let rarest = rarest_kept(&pairs, limit);
-        let mut losses = Skipped::default();
+        let mut skipped = Skipped::default();
         let left_out = || pairs.iter().filter(|(_, count)| *count < rarest);
         let weight = left_out().map(|(_, count)| u128::from(*count)).sum();
-        losses.add_many(Reason::RarePair, left_out().count() as u64, weight, "");
+        skipped.add_many(Reason::RarePair, left_out().count() as u64, weight, "");
         for (pair, count) in pairs.into_iter().filter(|(_, count)| *count >= rarest) {
             let (from, to) = Counts::of_pair(pair);
             if let (Some(from), Some(to)) = (by_index[from as usize], by_index[to as usize]) {
-                let near = &mut profile.edge_mut(from, to).near;
-                *near = Some(near.unwrap_or(0).saturating_add(u128::from(count)));
+                let affinity = &mut profile.edge_mut(from, to).affinity;
+                *affinity = Some(affinity.unwrap_or(0).saturating_add(u128::from(count)));
             }
         }
         if !whole {
-            return losses;
+            return skipped;
         }
         for (function, rank) in by_index.into_iter().zip(self.ranks) {
             if let (Some(function), true) = (function, rank != NONE) {
@@ -193,7 +193,7 @@ impl<'a> Sequence<'a> {
                 *first = Some(first.map_or(u64::from(rank), |known| known.min(u64::from(rank))));
             }
         }
-        losses
+        skipped
     }
 }
 

@@ -20,9 +20,9 @@
 //! from what it does tell: symbols, their files, the neighbours in memory, and landmarks of the usual layout of GNU ld (in
 //! `.text`: cold, exit, start-up and hot functions, then the objects in the order of the command line, `_start` first).
 
-mod evidence;
 mod reasons;
 pub mod same;
+mod symbols;
 
 use crate::ascending;
 use crate::binary::names::{self, SectionGroup};
@@ -32,8 +32,8 @@ use crate::link::OrderedName;
 use crate::matching::identity::Match;
 use crate::model::Geometry;
 use crate::profile::Profile;
-use evidence::{Symbols, Weights};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use symbols::{Symbols, Weights};
 
 /// Bytes of a page.
 pub const PAGE: u64 = Geometry::COMMON.page;
@@ -65,7 +65,7 @@ pub enum Reason {
     /// Its section has another of its names, which the order does not list; sorted.
     NamedAfter(Vec<String>),
     /// Several local functions have this name, and the order cannot tell them apart; how many.
-    LocalTwin(u64),
+    SameNamedLocal(u64),
     /// It lies in another output section than code in general, by this name.
     OtherOutputSection(String),
     /// It lies among the cold, exit, start-up or hot functions that the linker groups by itself; None: which of them cannot be told.
@@ -144,7 +144,7 @@ pub fn verify(
     let symbols = Symbols::of(binary, file_name)?;
     let weights = match profile {
         Some(profile) => Weights::of(profile, &symbols, file_name)?,
-        None => Weights::alike(),
+        None => Weights::uniform(),
     };
     let mut followed = HashSet::new();
     let (wanted, elsewhere) = wanted(asked, &symbols, &weights, &mut followed);
@@ -159,8 +159,8 @@ pub fn verify(
             .with_found(asked.first().map(|name| name.name.as_bytes()).unwrap_or_default())
             .with_hint("was the order made for another program?"));
     }
-    let places = Places::of(&wanted, &symbols);
-    Ok(report(&symbols, &weights, &wanted, &places, elsewhere, &followed))
+    let placed_functions = PlacedFunctions::of(&wanted, &symbols);
+    Ok(report(&symbols, &weights, &wanted, &placed_functions, elsewhere, &followed))
 }
 
 /// A function that the order asks for.
@@ -196,7 +196,7 @@ fn wanted<'a>(
     let mut wanted = Vec::new();
     for OrderedName { name, line, file } in asked {
         let of_object = |function: &&&BinaryFunction| {
-            file.as_deref().is_some_and(|object| evidence::compiled_to(function.file.as_deref(), object))
+            file.as_deref().is_some_and(|object| symbols::compiled_to(function.file.as_deref(), object))
         };
         let mut by_object: Vec<&BinaryFunction> =
             symbols.named(name).iter().filter(of_object).copied().collect();
@@ -278,7 +278,7 @@ fn not_asked_by_address<'a>(
 }
 
 /// Where the functions asked for are.
-struct Places {
+struct PlacedFunctions {
     /// Addresses that lie as asked, in order and side by side.
     as_asked: BTreeSet<u64>,
     /// All addresses of the stretches of memory in which those lie.
@@ -286,7 +286,7 @@ struct Places {
     inversions: u64,
 }
 
-impl Places {
+impl PlacedFunctions {
     fn of(wanted: &[Wanted<'_>], symbols: &Symbols<'_>) -> Self {
         let stretches = stretches(wanted, symbols);
         let accompanied: HashSet<u64> = stretches
@@ -328,16 +328,17 @@ impl Places {
                 turns.insert(turn, address);
             }
         }
-        let mut places = Self { as_asked: BTreeSet::new(), ordered_stretches: BTreeSet::new(), inversions };
+        let mut placed_functions =
+            Self { as_asked: BTreeSet::new(), ordered_stretches: BTreeSet::new(), inversions };
         for stretch in stretches {
             let members: Vec<u64> =
                 stretch.iter().copied().filter(|address| in_order.contains(address)).collect();
             if 2 * members.len() >= stretch.len() {
-                places.as_asked.extend(members);
-                places.ordered_stretches.extend(stretch);
+                placed_functions.as_asked.extend(members);
+                placed_functions.ordered_stretches.extend(stretch);
             }
         }
-        places
+        placed_functions
     }
 
     fn has(&self, function: &Wanted<'_>) -> bool {
@@ -351,8 +352,8 @@ fn stretches(wanted: &[Wanted<'_>], symbols: &Symbols<'_>) -> Vec<Vec<u64>> {
     let asked_for: HashSet<u64> = wanted
         .iter()
         .flat_map(|function| {
-            let twins = symbols.named(function.name).iter().map(|twin| twin.address);
-            twins.chain(function.candidates.iter().copied())
+            let same_named = symbols.named(function.name).iter().map(|other| other.address);
+            same_named.chain(function.candidates.iter().copied())
         })
         .collect();
     let functions: Vec<(u64, &str)> = symbols
@@ -373,12 +374,13 @@ fn report(
     symbols: &Symbols<'_>,
     weights: &Weights<'_>,
     wanted: &[Wanted<'_>],
-    places: &Places,
+    placed_functions: &PlacedFunctions,
     elsewhere: u64,
     followed: &HashSet<&str>,
 ) -> Report {
     let found: Vec<&Wanted> = wanted.iter().filter(|function| !function.candidates.is_empty()).collect();
-    let placed: Vec<&Wanted> = found.iter().copied().filter(|function| places.has(function)).collect();
+    let placed: Vec<&Wanted> =
+        found.iter().copied().filter(|function| placed_functions.has(function)).collect();
     let in_force = placed.len() >= found.len().min(2) && 10 * placed.len() >= found.len();
     let asked: HashSet<&str> = wanted.iter().map(|function| function.name).collect();
     let not_asked =
@@ -386,12 +388,12 @@ fn report(
 
     let mut misplaced: Vec<Misplaced> = wanted
         .iter()
-        .filter(|function| !places.has(function))
+        .filter(|function| !placed_functions.has(function))
         .map(|function| Misplaced {
             name: function.name.to_owned(),
             line: Some(function.line),
             weight: function.weight,
-            reason: reasons::reason(function, symbols, weights, places, &asked),
+            reason: reasons::reason(function, symbols, weights, placed_functions, &asked),
         })
         .collect();
     misplaced.extend(not_asked().map(|(name, weighed)| Misplaced {
@@ -429,7 +431,7 @@ fn report(
         weight_found,
         weight_placed,
         placed_parts_per_million: parts_per_million(weight_placed, weight),
-        inversions: places.inversions,
+        inversions: placed_functions.inversions,
         hot_bytes,
         hot_pages,
         ideal_pages: hot_bytes.div_ceil(PAGE),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why a function is not placed as asked, from what the linked file tells.
 
-use super::evidence::{Symbols, Weights};
-use super::{Places, Reason, Wanted};
+use super::symbols::{Symbols, Weights};
+use super::{PlacedFunctions, Reason, Wanted};
 use crate::binary::SymbolSource;
 use crate::binary::names::{self, SectionGroup};
 use crate::profile::Heat;
@@ -13,7 +13,7 @@ pub(super) fn reason(
     function: &Wanted<'_>,
     symbols: &Symbols<'_>,
     weights: &Weights<'_>,
-    places: &Places,
+    placed_functions: &PlacedFunctions,
     asked: &HashSet<&str>,
 ) -> Reason {
     let Some(address) =
@@ -22,9 +22,10 @@ pub(super) fn reason(
         return absent(function.name, symbols, weights);
     };
     if function.candidates.len() > 1 {
-        let twins: BTreeSet<u64> = symbols.named(function.name).iter().map(|twin| twin.address).collect();
-        if twins.len() > 1 {
-            return Reason::LocalTwin(twins.len() as u64);
+        let same_named: BTreeSet<u64> =
+            symbols.named(function.name).iter().map(|other| other.address).collect();
+        if same_named.len() > 1 {
+            return Reason::SameNamedLocal(same_named.len() as u64);
         }
     }
     let here = symbols.at(address);
@@ -41,7 +42,7 @@ pub(super) fn reason(
     if !aliases.is_empty() && aliases.iter().all(|alias| !asked.contains(alias)) {
         return Reason::NamedAfter(aliases.into_iter().map(str::to_owned).collect());
     }
-    if places.ordered_stretches.contains(&address) {
+    if placed_functions.ordered_stretches.contains(&address) {
         return Reason::OutOfOrder;
     }
     if let Some(group) = group_of(function, address, symbols, weights) {

@@ -9,7 +9,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Why a link is done as it would be without sediment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Left {
+pub enum PassThrough {
     /// Nothing is linked: the linker is asked about itself.
     Question,
     /// The output is an object: an order would take its sections together, and the final link could not order them any more.
@@ -22,7 +22,7 @@ pub enum Left {
     Incomplete(Incomplete),
 }
 
-impl Left {
+impl PassThrough {
     /// The reason in a few words.
     #[must_use]
     pub fn in_words(&self) -> String {
@@ -44,19 +44,19 @@ impl Left {
 
 /// Whether a link is none of ours whatever the profiles say; `folder` is where the linker runs.
 #[must_use]
-pub fn left_alone(line: &LinkLine, folder: &OsStr) -> Option<Left> {
+pub fn left_alone(line: &LinkLine, folder: &OsStr) -> Option<PassThrough> {
     if line.question {
-        Some(Left::Question)
+        Some(PassThrough::Question)
     } else if let Some(incomplete) = &line.incomplete {
-        Some(Left::Incomplete(incomplete.clone()))
+        Some(PassThrough::Incomplete(incomplete.clone()))
     } else if line.inputs.is_empty() {
-        Some(Left::Question)
+        Some(PassThrough::Question)
     } else if line.relocatable {
-        Some(Left::Relocatable)
+        Some(PassThrough::Relocatable)
     } else if is_test(line, folder) {
-        Some(Left::Test)
+        Some(PassThrough::Test)
     } else {
-        line.own_order.clone().map(Left::OwnOrder)
+        line.own_order.clone().map(PassThrough::OwnOrder)
     }
 }
 
@@ -138,13 +138,13 @@ pub fn joinable(line: &LinkLine, arguments: &[OsString], complete: bool) -> Resu
             _ => None,
         })
         .collect();
-    let places: Vec<usize> =
+    let positions: Vec<usize> =
         (0..arguments.len()).filter(|place| inputs.contains(&&arguments[*place])).collect();
     // A word that looks like an object and is none (the value of an option) would be taken for one.
-    if places.is_empty() || places.len() != inputs.len() {
+    if positions.is_empty() || positions.len() != inputs.len() {
         return Err("its objects".to_owned());
     }
-    Ok(places)
+    Ok(positions)
 }
 
 /// The arguments by which GNU ld makes one object of several, in the order of a script: as they are, but for the functions listed.

@@ -80,12 +80,12 @@ struct Said {
     costs: BTreeMap<String, u128>,
     total: u128,
     /// Items and weight by reason.
-    losses: BTreeMap<String, (u64, u128)>,
+    skipped: BTreeMap<String, (u64, u128)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Frame {
-    Place(String),
+    RecordedAddress(String),
     Nameless(&'static str),
     Kernel,
 }
@@ -120,8 +120,8 @@ pub(crate) fn against_prost() {
 }
 
 fn said_by_us(recording: &Recording) -> Said {
-    let place = |place: sediment::read::PlaceId| {
-        let place = &recording.places()[place.0 as usize];
+    let place = |place: sediment::read::AddressId| {
+        let place = &recording.addresses()[place.0 as usize];
         let dso = place.dso.map(|dso| &recording.dsos()[dso.0 as usize]);
         let dso = dso.map(|dso| (dso.path.as_str(), dso.build_id.as_deref()));
         match &place.spot {
@@ -135,10 +135,10 @@ fn said_by_us(recording: &Recording) -> Said {
         passages: passages.map(|(from, to, _, weight)| ((place(from), place(to)), weight)).collect(),
         costs: recording.samples().into_iter().map(|(at, cost)| (place(at), cost)).collect(),
         total: recording.total,
-        losses: recording
-            .losses
+        skipped: recording
+            .skipped
             .iter()
-            .map(|(reason, loss)| (reason.to_string(), (loss.items, loss.weight)))
+            .map(|(reason, entry)| (reason.to_string(), (entry.items, entry.weight)))
             .collect(),
     }
 }
@@ -209,7 +209,7 @@ fn said_by_prost(bytes: &[u8]) -> Result<Said, String> {
         }
         let frames: Vec<Frame> =
             sample.location_id.iter().rev().map(|id| frame(*id)).collect::<Result<_, _>>()?;
-        named |= frames.iter().any(|frame| matches!(frame, Frame::Place(_)));
+        named |= frames.iter().any(|frame| matches!(frame, Frame::RecordedAddress(_)));
         add(&mut said, &frames, weight);
     }
     if profile.sample.is_empty() || !named {
@@ -268,27 +268,27 @@ fn frame_of<'a>(
     let lower = id.map(str::to_ascii_lowercase);
     let dso = (!path.is_empty()).then_some((path, lower.as_deref()));
     Ok(match (name, function, mapping) {
-        (Some((name, file)), _, _) => Frame::Place(named(dso, name, file)),
+        (Some((name, file)), _, _) => Frame::RecordedAddress(named(dso, name, file)),
         (None, Some(_), _) => Frame::Nameless("in a function whose name is empty or longer than 4096 bytes"),
         (None, None, Some(mapping))
             if dso.is_some()
                 && address >= mapping.second
                 && (mapping.third == 0 || address < mapping.third) =>
         {
-            Frame::Place(at_offset(dso, (address - mapping.second).wrapping_add(mapping.fourth)))
+            Frame::RecordedAddress(at_offset(dso, (address - mapping.second).wrapping_add(mapping.fourth)))
         }
         _ => Frame::Nameless("at an address that the profile maps to no file"),
     })
 }
 
 fn lose(said: &mut Said, reason: String, weight: u128) {
-    let loss = said.losses.entry(reason).or_default();
-    *loss = (loss.0 + 1, loss.1 + weight);
+    let entry = said.skipped.entry(reason).or_default();
+    *entry = (entry.0 + 1, entry.1 + weight);
 }
 
 fn add(said: &mut Said, frames: &[Frame], weight: u128) {
     match frames.last() {
-        Some(Frame::Place(place)) => *said.costs.entry(place.clone()).or_default() += weight,
+        Some(Frame::RecordedAddress(place)) => *said.costs.entry(place.clone()).or_default() += weight,
         Some(Frame::Nameless(why)) => lose(said, format!("own cost {why}"), weight),
         _ => lose(said, "own cost in the kernel, a hypervisor or a guest".to_owned(), weight),
     }
@@ -297,7 +297,7 @@ fn add(said: &mut Said, frames: &[Frame], weight: u128) {
     for pair in pairs {
         let why = match pair {
             (Frame::Kernel, _) | (_, Frame::Kernel) => continue,
-            (Frame::Place(from), Frame::Place(to)) => {
+            (Frame::RecordedAddress(from), Frame::RecordedAddress(to)) => {
                 said.total += weight;
                 *said.passages.entry((from.clone(), to.clone())).or_default() += weight;
                 continue;

@@ -3,7 +3,7 @@
 
 use sediment::binary::{Binary, BinaryFunction, SymbolSource};
 use sediment::matching::identity::Rule::{self, FileName, Functions, NameWithoutVersion, Soname};
-use sediment::matching::identity::{Match, by_map, by_name, cluster_of, read_map};
+use sediment::matching::identity::{Match, by_map, by_name, dso_of, read_map};
 use sediment::profile::{FunctionKey, Profile};
 
 fn binary(soname: Option<&str>, build_id: Option<&str>, functions: &[&str]) -> Binary {
@@ -32,7 +32,7 @@ fn binary(soname: Option<&str>, build_id: Option<&str>, functions: &[&str]) -> B
 fn profile(clusters: &[(&str, &[&str])]) -> Profile {
     let mut profile = Profile::default();
     for (label, names) in clusters {
-        profile.cluster_mut(label);
+        profile.dso_mut(label);
         for name in *names {
             let key = FunctionKey::new(Some(label.as_bytes()), name.as_bytes(), None).unwrap();
             profile.function(key);
@@ -144,7 +144,7 @@ const CASES: &[Case] = &[
 #[test]
 fn each_rule_finds_its_cluster() {
     for (what, soname, file_name, functions, clusters, expected) in CASES {
-        let found = cluster_of(&profile(clusters), &binary(*soname, None, functions), file_name);
+        let found = dso_of(&profile(clusters), &binary(*soname, None, functions), file_name);
         let expected = expected.map(|(label, rule)| Match { label: label.to_owned(), rule });
         assert_eq!(found, expected, "{what}");
     }
@@ -314,9 +314,9 @@ fn a_map_tells_the_rest() {
 #[test]
 fn the_very_file_is_known_by_its_build_id() {
     let mut profile = profile(&[("a.out", &[]), ("prog", &["a"])]);
-    profile.cluster_mut("prog").build_id = Some("4c0f".to_owned());
-    let found = cluster_of(&profile, &binary(None, Some("4c0f"), &[]), "a.out");
+    profile.dso_mut("prog").build_id = Some("4c0f".to_owned());
+    let found = dso_of(&profile, &binary(None, Some("4c0f"), &[]), "a.out");
     assert_eq!(found, Some(Match { label: "prog".to_owned(), rule: Rule::BuildId }));
-    let other = cluster_of(&profile, &binary(None, Some("77"), &[]), "a.out");
+    let other = dso_of(&profile, &binary(None, Some("77"), &[]), "a.out");
     assert_eq!(other, Some(Match { label: "a.out".to_owned(), rule: FileName }));
 }

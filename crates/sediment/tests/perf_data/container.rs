@@ -196,7 +196,7 @@ fn another_reader_of_the_container_agrees() {
             .iter()
             .map(|(place, cost)| {
                 assert_eq!(*cost, u128::from(samples[0].4));
-                match ours.places()[place.0 as usize].spot {
+                match ours.addresses()[place.0 as usize].spot {
                     Spot::FileOffset(offset) => offset - 0x1000 + BASE,
                     _ => 0,
                 }

@@ -131,8 +131,8 @@ fn a_label_of_ten_megabytes_is_read_once_however_many_edges_have_it() {
     let text = format!("digraph {{ edge [color=\"{long}\", label=\"{long}\"];\n{edges}}}");
     let (profile, _) = parse(text.as_bytes()).unwrap();
     assert_eq!(profile.edge_count(), 20_000);
-    let (profile, losses) = parse(format!("digraph {{ a -> b -> \"{long}\" }}").as_bytes()).unwrap();
-    assert_eq!((profile.function_count(), losses.items(Reason::UnacceptableName)), (2, 1));
+    let (profile, skipped) = parse(format!("digraph {{ a -> b -> \"{long}\" }}").as_bytes()).unwrap();
+    assert_eq!((profile.function_count(), skipped.items(Reason::UnacceptableName)), (2, 1));
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn nesting_without_end_costs_no_stack() {
     let deep = |open: &str, middle: &str, close: &str| nested(DEPTH, open, middle, close);
     assert_eq!(nested(NESTED, "{", "a -> b", "}").unwrap().0.edge_count(), 1);
     let clusters = nested(NESTED, "subgraph cluster1 { label=x;", "a -> b", "}").unwrap().0;
-    assert_eq!(clusters.clusters().len(), 1);
+    assert_eq!(clusters.dsos().len(), 1);
     let error = nested(NESTED + 1, "{", "a -> b", "}").unwrap_err();
     assert!(error.to_string().starts_with("line 1: subgraphs nested more than 10000 deep"), "{error}");
     assert_eq!(deep("a -> ", "b", " ").unwrap().0.edge_count(), 2);

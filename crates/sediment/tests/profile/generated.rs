@@ -6,7 +6,8 @@ use proptest::option;
 use proptest::prelude::*;
 use sediment::profile::blocks::{Blocks, GraphCounts};
 use sediment::profile::{
-    CallKind, Cluster, EdgeFacts, FunctionFacts, FunctionKey, Heat, Millionths, Profile, SHARE_TOTAL, Unit,
+    CallKind, DsoFacts, EdgeFacts, FunctionFacts, FunctionKey, Heat, Millionths, Profile, SHARE_TOTAL,
+    WeightUnit,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
     pub source: BTreeSet<String>,
-    pub unit: Unit,
+    pub unit: WeightUnit,
     pub total: u128,
     pub arch: BTreeSet<String>,
     pub inputs: Option<u64>,
-    pub clusters: BTreeMap<String, Cluster>,
+    pub clusters: BTreeMap<String, DsoFacts>,
     pub functions: Vec<(FunctionKey, FunctionFacts)>,
     /// Positions among the functions.
     pub edges: Vec<(usize, usize, EdgeFacts)>,
@@ -57,7 +58,7 @@ impl Parts {
             *profile.edge_mut(caller, callee) = *facts;
         }
         for (label, cluster) in &self.clusters {
-            *profile.cluster_mut(label) = cluster.clone();
+            *profile.dso_mut(label) = cluster.clone();
         }
         profile
     }
@@ -86,10 +87,10 @@ fn entries() -> impl Strategy<Value = BTreeSet<String>> {
     btree_set(text().prop_map(|text| text.replace(", ", ",_")), 0..3)
 }
 
-fn amount(unit: Unit) -> BoxedStrategy<u128> {
+fn amount(unit: WeightUnit) -> BoxedStrategy<u128> {
     match unit {
-        Unit::Calls => prop_oneof![Just(0), 1..10u128, Just((1 << 78) - 1), 0..1u128 << 70].boxed(),
-        Unit::Share => prop_oneof![Just(0), 1..10u128, 0..SHARE_TOTAL].boxed(),
+        WeightUnit::Calls => prop_oneof![Just(0), 1..10u128, Just((1 << 78) - 1), 0..1u128 << 70].boxed(),
+        WeightUnit::Share => prop_oneof![Just(0), 1..10u128, 0..SHARE_TOTAL].boxed(),
     }
 }
 
@@ -97,7 +98,7 @@ fn estimate() -> impl Strategy<Value = Option<Millionths>> {
     option::of(prop_oneof![0..10u128, 0..1u128 << 60].prop_map(Millionths))
 }
 
-fn function_facts(unit: Unit) -> impl Strategy<Value = FunctionFacts> {
+fn function_facts(unit: WeightUnit) -> impl Strategy<Value = FunctionFacts> {
     let heats = prop::sample::select(vec![Heat::Hot, Heat::Startup, Heat::Exit, Heat::Cold]);
     let numbers = (option::of(0..1000u64), option::of(amount(unit)), option::of(0..50u64), estimate());
     let numbers = (numbers, option::weighted(0.3, blocks()));
@@ -128,7 +129,7 @@ fn blocks() -> impl Strategy<Value = Blocks> {
     })
 }
 
-fn edge_facts(unit: Unit) -> impl Strategy<Value = EdgeFacts> {
+fn edge_facts(unit: WeightUnit) -> impl Strategy<Value = EdgeFacts> {
     let kinds = prop::sample::select(vec![
         CallKind::Direct,
         CallKind::Indirect,
@@ -136,7 +137,7 @@ fn edge_facts(unit: Unit) -> impl Strategy<Value = EdgeFacts> {
         CallKind::Uncertain,
     ]);
     (option::of(amount(unit)), option::of(amount(unit)), estimate(), option::of(kinds))
-        .prop_map(|(count, near, static_calls, kind)| EdgeFacts { count, near, static_calls, kind })
+        .prop_map(|(count, affinity, static_calls, kind)| EdgeFacts { count, affinity, static_calls, kind })
 }
 
 fn key() -> impl Strategy<Value = FunctionKey> {
@@ -145,13 +146,13 @@ fn key() -> impl Strategy<Value = FunctionKey> {
 }
 
 /// A profile of one unit.
-pub(crate) fn parts_in(unit: Unit) -> impl Strategy<Value = Parts> {
+pub(crate) fn parts_in(unit: WeightUnit) -> impl Strategy<Value = Parts> {
     let cluster = (option::of(prop::sample::select(vec!["00ff", "ab12cd"])), option::of(text()))
-        .prop_map(|(build_id, package)| Cluster { build_id: build_id.map(str::to_owned), package });
+        .prop_map(|(build_id, package)| DsoFacts { build_id: build_id.map(str::to_owned), package });
     let edges = vec((any::<usize>(), any::<usize>(), edge_facts(unit)), 0..14);
     let total = match unit {
-        Unit::Calls => prop_oneof![1..100u128, Just((1 << 78) - 1), 1..1u128 << 70].boxed(),
-        Unit::Share => prop_oneof![Just(SHARE_TOTAL), 1..20 * SHARE_TOTAL].boxed(),
+        WeightUnit::Calls => prop_oneof![1..100u128, Just((1 << 78) - 1), 1..1u128 << 70].boxed(),
+        WeightUnit::Share => prop_oneof![Just(SHARE_TOTAL), 1..20 * SHARE_TOTAL].boxed(),
     };
     let header = (entries(), total, entries(), option::of(0..9u64));
     (header, btree_map(base(), cluster, 0..4), btree_map(key(), function_facts(unit), 0..9), edges).prop_map(
@@ -172,5 +173,5 @@ pub(crate) fn parts_in(unit: Unit) -> impl Strategy<Value = Parts> {
 
 /// A profile of either unit.
 pub(crate) fn parts() -> impl Strategy<Value = Parts> {
-    prop_oneof![parts_in(Unit::Calls), parts_in(Unit::Share)]
+    prop_oneof![parts_in(WeightUnit::Calls), parts_in(WeightUnit::Share)]
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use sediment::profile::merge::{Weight, merge};
 use sediment::profile::split::split;
 use sediment::profile::text::{parse, print};
-use sediment::profile::{Profile, Unit};
+use sediment::profile::{Profile, WeightUnit};
 
 fn config() -> ProptestConfig {
     // Failures are fixed, not kept in files.
@@ -28,13 +28,13 @@ fn weight() -> impl Strategy<Value = Weight> {
     .prop_map(|text| Weight::parse(&text).unwrap())
 }
 
-/// Without what a split of a recording cannot carry: `near` and `samples` are shares of sums that stand in the whole alone.
+/// Without what a split of a recording cannot carry: `affinity` and `samples` are shares of sums that stand in the whole alone.
 fn only_counts(mut parts: Parts) -> Parts {
     for (_, facts) in &mut parts.functions {
         facts.samples = None;
     }
     for (_, _, facts) in &mut parts.edges {
-        facts.near = None;
+        facts.affinity = None;
     }
     parts
 }
@@ -96,8 +96,8 @@ proptest! {
     #[test]
     fn split_and_merge_commute(
         inputs in vec((prop_oneof![
-            parts_in(Unit::Share),
-            parts_in(Unit::Calls).prop_map(only_counts),
+            parts_in(WeightUnit::Share),
+            parts_in(WeightUnit::Calls).prop_map(only_counts),
         ], weight()), 1..4),
         dso in prop::sample::select(vec!["a", "b", "libc.so.6", "absent"]),
     ) {

@@ -2,11 +2,11 @@
 //! What single values read, print and merge as.
 
 use sediment::ErrorKind;
-use sediment::profile::alike::alike;
 use sediment::profile::merge::{Weight, merge};
+use sediment::profile::similar_labels::similar_labels;
 use sediment::profile::split::split;
 use sediment::profile::text::{parse, print};
-use sediment::profile::{FunctionKey, Profile, SHARE_TOTAL, Unit};
+use sediment::profile::{FunctionKey, Profile, SHARE_TOTAL, WeightUnit};
 use sediment::skipped::Reason;
 
 fn read(text: &str) -> Profile {
@@ -41,16 +41,16 @@ fn labels_of_version_1_are_exact_shares() {
         ("0.0000000000000015", 2),
     ] {
         let profile = read(&format!("digraph {{ a -> b [ label = {label} ]; }}"));
-        assert_eq!((profile.unit, profile.total), (Unit::Share, SHARE_TOTAL));
+        assert_eq!((profile.unit, profile.total), (WeightUnit::Share, SHARE_TOTAL));
         assert_eq!(count(&profile, "a", "b"), Some(expected), "{label}");
     }
 }
 
 #[test]
 fn percentages_without_counts_are_no_weights() {
-    let (profile, losses) = parse(br#"digraph { a -> b [label="12.5%"]; b -> c [label="7%"]; }"#).unwrap();
+    let (profile, skipped) = parse(br#"digraph { a -> b [label="12.5%"]; b -> c [label="7%"]; }"#).unwrap();
     assert_eq!((profile.total, count(&profile, "a", "b")), (0, None));
-    assert_eq!((losses.items(Reason::Percentage), losses.items(Reason::NoWeights)), (2, 2));
+    assert_eq!((skipped.items(Reason::Percentage), skipped.items(Reason::NoWeights)), (2, 2));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn labels_are_rounded_half_to_even() {
 fn recordings_become_shares_and_shares_stay() {
     let recording = counted("calls", 3, &[("b", 1), ("c", 2)]);
     let merged = merge(&[(&recording, Weight::ONE)], false).unwrap();
-    assert_eq!((merged.unit, merged.total, merged.inputs), (Unit::Share, SHARE_TOTAL, Some(1)));
+    assert_eq!((merged.unit, merged.total, merged.inputs), (WeightUnit::Share, SHARE_TOTAL, Some(1)));
     assert_eq!(count(&merged, "a", "b"), Some(333_333_333_333_333));
     assert_eq!(count(&merged, "a", "c"), Some(666_666_666_666_667));
     let again = merge(&[(&merged, Weight::ONE), (&recording, Weight::ONE)], false).unwrap();
@@ -110,7 +110,7 @@ fn near_and_samples_are_shares_of_their_own_sums() {
     let merged = merge(&[(&recording, Weight::ONE)], false).unwrap();
     let find = |name| merged.find(&key(None, name)).unwrap();
     assert_eq!(merged.facts(find("b")).samples, Some(SHARE_TOTAL / 4 * 3));
-    assert_eq!(merged.edge(find("a"), find("b")).unwrap().near, Some(SHARE_TOTAL / 5));
+    assert_eq!(merged.edge(find("a"), find("b")).unwrap().affinity, Some(SHARE_TOTAL / 5));
     assert_eq!(merged.edge(find("a"), find("b")).unwrap().count, None);
 }
 
@@ -176,12 +176,12 @@ fn a_part_has_one_dso_and_the_other_ends() {
         j; f -> h [count=1]; h -> i [count=2]; j -> g [count=3]; j -> i [count=4]; }"#,
     );
     let part = split(&whole, "app");
-    assert_eq!((part.total, part.inputs, part.unit), (10, Some(3), Unit::Calls));
+    assert_eq!((part.total, part.inputs, part.unit), (10, Some(3), WeightUnit::Calls));
     assert_eq!((part.function_count(), part.edge_count()), (4, 2));
     let other = part.find(&key(Some("lib"), "h")).unwrap();
     assert_eq!(part.facts(other).size, None);
-    assert_eq!(part.clusters()["lib"].build_id, None);
-    assert_eq!(part.clusters()["app"].package.as_deref(), Some("p"));
+    assert_eq!(part.dsos()["lib"].build_id, None);
+    assert_eq!(part.dsos()["app"].package.as_deref(), Some("p"));
     assert_eq!(split(&whole, "absent").function_count(), 0);
 }
 
@@ -191,13 +191,13 @@ fn labels_that_look_like_one_library_are_found() {
     for label in
         ["libc.so.6", "libc-2.31.so", "libz.so.1", "libz.so.1.2.13", "libz.so.2", "libssl.so.3", "app"]
     {
-        profile.cluster_mut(label);
+        profile.dso_mut(label);
     }
     for (label, build_id) in [("app (deleted)", "ab"), ("app-renamed", "ef"), ("apple", "cd"), ("app", "cd")]
     {
-        profile.cluster_mut(label).build_id = Some(build_id.to_owned());
+        profile.dso_mut(label).build_id = Some(build_id.to_owned());
     }
-    let found = alike(&profile);
+    let found = similar_labels(&profile);
     let pairs: Vec<(&str, &str)> = found.iter().map(|(one, other)| (one.as_str(), other.as_str())).collect();
     assert_eq!(
         pairs,

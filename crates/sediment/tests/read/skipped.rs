@@ -60,12 +60,12 @@ fn code_that_was_compiled_while_running_is_told_by_type() {
         "# Samples: 3  of event 'cpu-clock:u'\n# Overhead  Shared Object  Symbol\n# ........  ........\n";
     let stacks = format!("{heads}   100.00%  perf-1.map  [.] jitted\n3 main;f;jitted\n\n");
     for text in ["main;f;jitted_[j] 3\n", chain, &stacks] {
-        let skipped = read(text.as_bytes()).unwrap().losses;
+        let skipped = read(text.as_bytes()).unwrap().skipped;
         let of = |cost: bool| skipped.weight(|why| why.is_compiled_code() && why.is_own_cost() == cost);
         assert_eq!((of(true), of(false)), (3, 3), "{text}: {skipped:?}");
         assert_eq!(skipped.weight(|_| true), 6, "{text}: {skipped:?}");
     }
     let report = support::root().join("tests/golden/read/perf-report/old-perf-marks-the-sample/input");
-    let skipped = read(&std::fs::read(report).unwrap()).unwrap().losses;
+    let skipped = read(&std::fs::read(report).unwrap()).unwrap().skipped;
     assert_eq!(skipped.weight(Reason::is_compiled_code), 1, "{skipped:?}");
 }

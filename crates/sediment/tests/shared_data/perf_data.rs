@@ -26,7 +26,7 @@ fn every_branch() {
     let recording = crate::support::read(&bytes).unwrap();
     let kept: u128 = recording.transfers().iter().map(|(.., count)| count).sum();
     let is_branches = |reason| matches!(reason, Reason::Nowhere(Amount::Branches, ..) | Reason::NoCall(_));
-    let lost = recording.losses.weight(is_branches);
+    let lost = recording.skipped.weight(is_branches);
     assert_eq!((kept + lost, recording.total), (119_424, 119_424));
     assert_eq!(recording.seen, "3740 samples, 119424 branches");
     assert!(kept > 119_000, "{kept}");
@@ -50,7 +50,7 @@ fn no_branches() {
     );
     assert_eq!((recording.total, recording.transfers().len()), (0, 0));
     let kept: u128 = recording.samples().iter().map(|(_, cost)| cost).sum();
-    let lost: u128 = recording.losses.weight(Reason::is_own_cost);
+    let lost: u128 = recording.skipped.weight(Reason::is_own_cost);
     assert_eq!((kept, lost), (480_068, 47_289));
     assert!(recording.dsos().iter().any(|dso| dso.path.ends_with("/libro_sample.so")));
 }

@@ -4,7 +4,7 @@
 use crate::support::{Need, case, shared_data};
 use libtest_mimic::Trial;
 use sediment::profile::text::{parse, print};
-use sediment::profile::{FunctionKey, SHARE_TOTAL, Unit};
+use sediment::profile::{FunctionKey, SHARE_TOTAL, WeightUnit};
 
 const FILE: &str = "postgresql16.original.gv";
 
@@ -13,11 +13,11 @@ pub(crate) fn cases() -> Vec<Trial> {
 }
 
 fn original() {
-    let (profile, losses) = parse(&std::fs::read(shared_data(FILE)).unwrap()).unwrap();
-    assert!(losses.is_empty(), "{losses:?}");
+    let (profile, skipped) = parse(&std::fs::read(shared_data(FILE)).unwrap()).unwrap();
+    assert!(skipped.is_empty(), "{skipped:?}");
     assert_eq!((profile.function_count(), profile.edge_count()), (770, 1344));
-    assert_eq!((profile.unit, profile.total), (Unit::Share, SHARE_TOTAL));
-    let labels: Vec<&str> = profile.clusters().keys().map(String::as_str).collect();
+    assert_eq!((profile.unit, profile.total), (WeightUnit::Share, SHARE_TOTAL));
+    let labels: Vec<&str> = profile.dsos().keys().map(String::as_str).collect();
     assert_eq!(labels, ["libc.so.6", "libm.so.6", "postgres"]);
     for (label, functions) in [("libc.so.6", 17), ("libm.so.6", 2), ("postgres", 751)] {
         let of_dso = |function| profile.key(function).dso.as_deref() == Some(label);

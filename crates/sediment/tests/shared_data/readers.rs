@@ -3,7 +3,7 @@
 
 use crate::support::{Need, case, read, shared_data};
 use libtest_mimic::Trial;
-use sediment::read::{Place, Spot, TransferKind};
+use sediment::read::{RecordedAddress, Spot, TransferKind};
 use sediment::skipped::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,17 +30,17 @@ fn postgresql(bytes: &[u8]) {
     let recording = read(bytes).unwrap();
     assert_eq!(recording.source.to_string(), "perf branch records (branches:u)");
     assert_eq!(recording.total, 34_734_089);
-    assert_eq!(recording.places().len(), 1_691, "named symbols, those beside unresolved ends among them");
-    assert_eq!(recording.losses.items(Reason::UnresolvedEnd), 311);
-    assert_eq!(recording.losses.items(Reason::UnresolvedAddress), 369);
-    assert_eq!(recording.losses.iter().count(), 2, "nothing else is lost");
+    assert_eq!(recording.addresses().len(), 1_691, "named symbols, those beside unresolved ends among them");
+    assert_eq!(recording.skipped.items(Reason::UnresolvedEnd), 311);
+    assert_eq!(recording.skipped.items(Reason::UnresolvedAddress), 369);
+    assert_eq!(recording.skipped.iter().count(), 2, "nothing else is lost");
 
-    let name = |place: &Place| {
+    let name = |place: &RecordedAddress| {
         let Spot::Symbol { name, file: None } = &place.spot else { panic!("{place:?}") };
         let object = recording.dsos()[place.dso.unwrap().0 as usize].path.clone();
         (object, String::from_utf8(name.clone()).unwrap())
     };
-    let names: BTreeSet<(String, String)> = recording.places().iter().map(name).collect();
+    let names: BTreeSet<(String, String)> = recording.addresses().iter().map(name).collect();
     assert_eq!(names.len(), 1_691);
     let of_postgres = || names.iter().filter(|(object, _)| object == "postgres");
     assert_eq!(of_postgres().filter(|(_, name)| name.ends_with("@plt")).count(), 78);
@@ -54,7 +54,7 @@ fn postgresql(bytes: &[u8]) {
         .into_iter()
         .map(|(from, to, kind, count)| {
             assert_eq!(kind, TransferKind::Call);
-            let name = |id: sediment::read::PlaceId| name(&recording.places()[id.0 as usize]);
+            let name = |id: sediment::read::AddressId| name(&recording.addresses()[id.0 as usize]);
             ((name(from), name(to)), count)
         })
         .collect();
@@ -76,6 +76,6 @@ fn postgresql(bytes: &[u8]) {
         assert!(transfers[&pair] >= rows && transfers[&pair].abs_diff(exact) <= near, "{pair:?}");
     }
     // The shares that are printed and the rows of 0.00 % make up the whole.
-    let lost: u128 = recording.losses.iter().map(|(_, loss)| loss.weight).sum();
+    let lost: u128 = recording.skipped.iter().map(|(_, entry)| entry.weight).sum();
     assert_eq!(transfers.values().sum::<u128>() + lost, recording.total);
 }

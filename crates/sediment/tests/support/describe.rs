@@ -3,13 +3,13 @@
 
 #![allow(dead_code, unreachable_pub)] // each test program and bench uses its part
 
-use sediment::read::{Place, PlaceId, Recording, Spot};
+use sediment::read::{AddressId, RecordedAddress, Recording, Spot};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// `DSO:name (file)`, with `-` for no DSO.
-pub fn place(recording: &Recording, id: PlaceId) -> String {
-    let Place { dso, spot } = &recording.places()[id.0 as usize];
+pub fn place(recording: &Recording, id: AddressId) -> String {
+    let RecordedAddress { dso, spot } = &recording.addresses()[id.0 as usize];
     let dso = dso.map_or("-", |dso| recording.dsos()[dso.0 as usize].path.as_str());
     match spot {
         Spot::Symbol { name, file } => {
@@ -29,16 +29,16 @@ pub fn describe(recording: &Recording) -> String {
         writeln!(text, "arch: {arch}").unwrap();
     }
     writeln!(text, "total: {}", recording.total).unwrap();
-    let samples: BTreeMap<PlaceId, u128> = recording.samples().into_iter().collect();
-    let mut places: Vec<String> = (0..recording.places().len() as u32)
-        .map(PlaceId)
+    let samples: BTreeMap<AddressId, u128> = recording.samples().into_iter().collect();
+    let mut addresses: Vec<String> = (0..recording.addresses().len() as u32)
+        .map(AddressId)
         .map(|id| {
             let cost = samples.get(&id).map_or(String::new(), |cost| format!(" samples={cost}"));
             format!("  {}{cost}\n", place(recording, id))
         })
         .collect();
-    places.sort();
-    writeln!(text, "places: {}\n{}", places.len(), places.concat().trim_end_matches('\n')).unwrap();
+    addresses.sort();
+    writeln!(text, "places: {}\n{}", addresses.len(), addresses.concat().trim_end_matches('\n')).unwrap();
     let mut transfers: Vec<String> = recording
         .transfers()
         .into_iter()
@@ -49,9 +49,9 @@ pub fn describe(recording: &Recording) -> String {
     transfers.sort();
     writeln!(text, "transfers: {}\n{}", transfers.len(), transfers.concat().trim_end_matches('\n')).unwrap();
     writeln!(text, "losses:").unwrap();
-    for (reason, loss) in recording.losses.iter() {
-        let example = loss.example.as_ref().map_or(String::new(), |example| format!(" (such as {example})"));
-        writeln!(text, "  {reason}: {} items of weight {}{example}", loss.items, loss.weight).unwrap();
+    for (reason, entry) in recording.skipped.iter() {
+        let example = entry.example.as_ref().map_or(String::new(), |example| format!(" (such as {example})"));
+        writeln!(text, "  {reason}: {} items of weight {}{example}", entry.items, entry.weight).unwrap();
     }
     text
 }

@@ -12,7 +12,7 @@
 use sediment::binary::{self, Binary, Files, NoFiles};
 use sediment::order::FunctionTable;
 use sediment::profile::Profile;
-use sediment::read::{HEAD, Input, PlaceId, READERS, Reader, Recording, Settings, StackOrder, Step};
+use sediment::read::{AddressId, HEAD, Input, READERS, Reader, Recording, Settings, StackOrder, Step};
 use sediment::skipped::Reason;
 use sediment::trace::file::{Record, Records, Writer};
 use sediment::{Result, link, profile, resolve, trace};
@@ -86,7 +86,7 @@ fn check_reader(reader: &Reader, bytes: &[u8], settings: &[Settings]) -> bool {
             Ok(recording) => {
                 any = true;
                 assert!(
-                    !recording.places().is_empty() || !recording.losses.is_empty(),
+                    !recording.addresses().is_empty() || !recording.skipped.is_empty(),
                     "an empty success: nothing was read and nothing is said to be lost"
                 );
                 assert!(
@@ -107,19 +107,19 @@ fn outline(read: &Result<Recording>) -> impl PartialEq + std::fmt::Debug + use<>
     match read {
         Err(error) => Err((error.to_string(), error.hint().map(str::to_owned))),
         Ok(recording) => {
-            let losses: Vec<String> = recording.losses.iter().map(|loss| format!("{loss:?}")).collect();
+            let skipped: Vec<String> = recording.skipped.iter().map(|entry| format!("{entry:?}")).collect();
             let sums = (recording.transfers(), recording.samples(), recording.first_uses());
-            Ok((recording.places().to_vec(), recording.total, recording.seen.clone(), losses, sums))
+            Ok((recording.addresses().to_vec(), recording.total, recording.seen.clone(), skipped, sums))
         }
     }
 }
 
 fn ids_are_those_of_the_recording(recording: &Recording) {
-    let known = |place: PlaceId| (place.0 as usize) < recording.places().len();
+    let known = |place: AddressId| (place.0 as usize) < recording.addresses().len();
     assert!(recording.transfers().iter().all(|(from, to, _, _)| known(*from) && known(*to)));
     assert!(recording.samples().iter().all(|(place, _)| known(*place)));
     assert!(recording.first_uses().iter().all(|(place, _)| known(*place)));
-    let mut dsos = recording.places().iter().filter_map(|place| place.dso);
+    let mut dsos = recording.addresses().iter().filter_map(|place| place.dso);
     assert!(dsos.all(|dso| (dso.0 as usize) < recording.dsos().len()));
 }
 
@@ -127,7 +127,7 @@ fn replay(reader: &Reader, bytes: &[u8], settings: &Settings, recording: &Record
     let Some(replay) = reader.replay else { return };
     let mut unknown = 0usize;
     let mut step = |step: Step| match step {
-        Step::Run { place, .. } => unknown += usize::from(place.0 as usize >= recording.places().len()),
+        Step::Run { place, .. } => unknown += usize::from(place.0 as usize >= recording.addresses().len()),
         Step::Gap { .. } => {}
     };
     let told = measured("replay", bytes.len(), || (replay.steps)(&bytes, settings, recording, &mut step));
@@ -150,10 +150,10 @@ fn profile_text(bytes: &[u8]) -> bool {
         return false;
     };
     let text = profile::text::print(&profile);
-    let (again, losses) = profile::text::parse(text.as_bytes())
+    let (again, skipped) = profile::text::parse(text.as_bytes())
         .unwrap_or_else(|error| panic!("what was printed cannot be read: {error}\n{text}"));
     assert_eq!(profile::text::print(&again), text, "parse and print do not end");
-    let lost = losses.iter().find(|(reason, _)| *reason != Reason::NoWeights);
+    let lost = skipped.iter().find(|(reason, _)| *reason != Reason::NoWeights);
     assert!(lost.is_none(), "what was printed is not all read: {lost:?}\n{text}");
     true
 }
@@ -195,7 +195,7 @@ fn elf(bytes: &[u8]) -> bool {
             let offset = binary.file_offset_of_address(function.address);
             let _ = offset.and_then(|offset| binary.address_of_file_offset(offset));
         }
-        let _ = binary.twins();
+        let _ = binary.same_named_locals();
     });
     true
 }
@@ -256,7 +256,7 @@ fn write_again(records: &[Record]) -> Vec<u8> {
             Record::Gap => writer.step(Step::Gap { thread }),
             Record::Run(function) => {
                 begun.insert(thread);
-                writer.step(Step::Run { thread, place: PlaceId(*function) });
+                writer.step(Step::Run { thread, place: AddressId(*function) });
             }
         }
     }

@@ -6,7 +6,7 @@
 use crate::describe::{describe, place};
 use crate::support;
 use proptest::prelude::*;
-use sediment::read::{self, PlaceId, Recording, Settings, Step};
+use sediment::read::{self, AddressId, Recording, Settings, Step};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -56,9 +56,9 @@ pub fn costs(recording: &Recording) -> BTreeMap<String, u128> {
 }
 
 /// Names of all places.
-pub fn places(recording: &Recording) -> Vec<String> {
+pub fn addresses(recording: &Recording) -> Vec<String> {
     let mut names: Vec<String> =
-        (0..recording.places().len() as u32).map(|id| place(recording, PlaceId(id))).collect();
+        (0..recording.addresses().len() as u32).map(|id| place(recording, AddressId(id))).collect();
     names.sort();
     names
 }
@@ -84,8 +84,8 @@ pub fn stays_in_proportion(format: &str, bytes: &[u8], most: usize) {
     let _ = (reader.recognises)(bytes);
     match read::read(&bytes, &settings) {
         Ok(recording) => {
-            assert!(!recording.places().is_empty() || !recording.losses.is_empty(), "an empty success");
-            assert!(recording.places().len() + recording.transfers().len() <= most);
+            assert!(!recording.addresses().is_empty() || !recording.skipped.is_empty(), "an empty success");
+            assert!(recording.addresses().len() + recording.transfers().len() <= most);
             read::replay(&bytes, &settings, &recording, &mut |_: Step| {}).unwrap();
         }
         Err(error) => assert!(!error.to_string().is_empty()),

@@ -54,13 +54,13 @@ fn graph(functions: u32, edges: usize, seed: u64) -> CallGraph {
             *weight = (1 << magnitude) + below(1 << magnitude) + below(1 << 12);
         }
     }
-    let mut places = vec![0u64; functions as usize];
+    let mut addresses = vec![0u64; functions as usize];
     let mut weights = vec![0u64; functions as usize];
     for (&(caller, callee), &weight) in &calls {
-        places[caller as usize] += 1;
+        addresses[caller as usize] += 1;
         weights[callee as usize] += weight;
     }
-    let sizes = places.iter().map(|places| places * CALL + 2 * below(300) + 1).collect();
+    let sizes = addresses.iter().map(|addresses| addresses * CALL + 2 * below(300) + 1).collect();
     CallGraph::new(sizes, weights, graphs::edges(calls)).unwrap()
 }
 

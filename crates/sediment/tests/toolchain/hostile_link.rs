@@ -68,7 +68,7 @@ pub(crate) fn order_means_what_it_says(how: &'static How) {
     let at = |name: &str| folder.path().join(name);
     let mut listed = assemble(folder.path());
     listed.reverse();
-    let (text, losses) = order_text(how.dialect, &listed, None);
+    let (text, skipped) = order_text(how.dialect, &listed, None);
     std::fs::write(at("order"), text).unwrap();
     let link = |output: &str, further: &[String]| {
         let mut gcc = Command::new("gcc");
@@ -85,7 +85,7 @@ pub(crate) fn order_means_what_it_says(how: &'static How) {
     assert!(writable.len() > listed.len() / 2);
     assert_eq!(
         (listed.len() - writable.len()) as u64,
-        losses.iter().map(|(_, loss)| loss.items).sum::<u64>()
+        skipped.iter().map(|(_, entry)| entry.items).sum::<u64>()
     );
     assert_eq!(found_in(&at("ordered"), &writable), writable);
     assert_eq!(others(&binary(&at("ordered")), &writable), others(&binary(&at("stock")), &writable));

@@ -186,7 +186,7 @@ fn gprof_text() {
     run(&program, &["long"]);
     for options in [&[][..], &["-b"], &["-b", "-q"], &["-T"], &["-b", "-l"], &["-b", "-q", "-e", "caller"]] {
         let recording = read_of(&gprof(&program, options), &program);
-        assert!(recording.losses.is_empty(), "{options:?}: {:?}", recording.losses);
+        assert!(recording.skipped.is_empty(), "{options:?}: {:?}", recording.skipped);
         let profile = profile_of(&recording, &program).unwrap();
         assert_eq!(calls(&profile), expected(&CALLS), "{options:?}");
         assert_eq!(samples(&profile).keys().collect::<Vec<_>>(), ["work"], "{options:?}");
@@ -278,7 +278,7 @@ fn uftrace_forms(options: &[&str]) {
         let mut order = Vec::new();
         read::replay(&text.as_slice(), &settings(&program), &recording, &mut |step: Step| {
             if let Step::Run { thread, place } = step {
-                order.push((thread, recording.places()[place.0 as usize].spot.clone()));
+                order.push((thread, recording.addresses()[place.0 as usize].spot.clone()));
             }
         })
         .unwrap();

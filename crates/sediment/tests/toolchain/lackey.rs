@@ -104,7 +104,7 @@ fn function(profile: &Profile, dso: &str, name: &str) -> sediment::profile::Func
 
 fn edge(profile: &Profile, from: &str, to: &str) -> (Option<u128>, Option<u128>) {
     let ends = (function(profile, "program", from), function(profile, "program", to));
-    profile.edge(ends.0, ends.1).map_or((None, None), |facts| (facts.count, facts.near))
+    profile.edge(ends.0, ends.1).map_or((None, None), |facts| (facts.count, facts.affinity))
 }
 
 fn known_calls(options: &[&str]) {

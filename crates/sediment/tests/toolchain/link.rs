@@ -249,12 +249,12 @@ pub(crate) fn order_text(dialect: &str, names: &[String], binary: Option<&Binary
     let graph = CallGraph::new(vec![16; names.len()], vec![1; names.len()], Vec::new()).unwrap();
     let order = Order::of(GroupKind::Hot, graph.ids().collect());
     let built =
-        BuiltGraph { graph, table: FunctionTable { keys, aliases: Vec::new() }, losses: Skipped::default() };
+        BuiltGraph { graph, table: FunctionTable { keys, aliases: Vec::new() }, skipped: Skipped::default() };
     let linker = link::linker(dialect).unwrap();
-    let (placements, mut losses) = link::placements(&order, &built, binary, linker.wants_calls);
+    let (placements, mut skipped) = link::placements(&order, &built, binary, linker.wants_calls);
     let (text, left_out) = (linker.write)(&placements);
-    losses.append(&left_out);
-    (text, losses)
+    skipped.append(&left_out);
+    (text, skipped)
 }
 
 /// Functions by address that are none of the listed.
@@ -283,8 +283,8 @@ fn listed_in_order_and_the_rest_as_it_was(how: &'static How, mode: &'static Mode
     link_program(how, mode, objects(), &at("stock"), &[]);
     let stock = binary(&at("stock"));
     let names = listed(mode);
-    let (text, losses) = order_text(how.dialect, &names, Some(&stock));
-    assert!(losses.is_empty(), "{losses:?}");
+    let (text, skipped) = order_text(how.dialect, &names, Some(&stock));
+    assert!(skipped.is_empty(), "{skipped:?}");
     std::fs::write(at("order"), &text).unwrap();
     link_program(how, mode, objects(), &at("ordered"), &how.order(&at("order")));
     let ordered = binary(&at("ordered"));

@@ -4,7 +4,7 @@
 use crate::sample_profile_text::Body;
 use crate::support::{Need, case, program, read, root};
 use libtest_mimic::Trial;
-use sediment::read::{Place, PlaceId, Recording, Spot};
+use sediment::read::{AddressId, RecordedAddress, Recording, Spot};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -35,9 +35,9 @@ fn sources() -> tempfile::TempDir {
     folder
 }
 
-fn name(recording: &Recording, id: PlaceId) -> String {
-    match &recording.places()[id.0 as usize] {
-        Place { spot: Spot::Symbol { name, .. }, .. } => String::from_utf8(name.clone()).unwrap(),
+fn name(recording: &Recording, id: AddressId) -> String {
+    match &recording.addresses()[id.0 as usize] {
+        RecordedAddress { spot: Spot::Symbol { name, .. }, .. } => String::from_utf8(name.clone()).unwrap(),
         other => panic!("a place without a name: {other:?}"),
     }
 }

@@ -94,7 +94,7 @@ fn expect_callers(bytes: &[u8]) {
     }
     assert!(own.contains(&"spin".to_owned()), "{own:?}");
     let program = recording.dsos().iter().find(|dso| dso.path.ends_with("/program")).unwrap();
-    let offsets = recording.places().iter().all(|place| matches!(place.spot, Spot::FileOffset(_)));
+    let offsets = recording.addresses().iter().all(|place| matches!(place.spot, Spot::FileOffset(_)));
     assert!(offsets && !program.path.is_empty());
 }
 
@@ -103,8 +103,8 @@ fn call_chains() {
     let options = ["-e", "cpu-clock:u,page-faults:u", "-F", "999", "--call-graph", "fp"];
     let Some(bytes) = record(folder.path(), &options, false) else { return };
     expect_callers(&bytes);
-    let places = ["-e", "cpu-clock:u", "-F", "999"];
-    let Some(bytes) = record(folder.path(), &places, false) else { return };
+    let addresses = ["-e", "cpu-clock:u", "-F", "999"];
+    let Some(bytes) = record(folder.path(), &addresses, false) else { return };
     let recording = read(&bytes, &Settings::default()).unwrap();
     let (calls, own) = calls(&recording);
     assert!(calls.is_empty() && own.contains(&"spin".to_owned()), "{calls:?} {own:?}");

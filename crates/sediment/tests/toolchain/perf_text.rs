@@ -37,7 +37,7 @@ struct Known {
 
 impl Known {
     fn of(recording: &Recording) -> Self {
-        let name = |id: sediment::read::PlaceId| match &recording.places()[id.0 as usize].spot {
+        let name = |id: sediment::read::AddressId| match &recording.addresses()[id.0 as usize].spot {
             Spot::Symbol { name, .. } => String::from_utf8(name.clone()).unwrap(),
             spot => format!("{spot:?}"),
         };
@@ -180,13 +180,13 @@ fn reports_agree(folder: &Path, samples: &Known) {
         let (known, whole) = (Known::of(&tree), Known::of(folded));
         assert_eq!((&known.calls, &known.costs), (&whole.calls, &whole.costs), "{form:?}");
         assert_eq!((tree.total, &tree.source), (folded.total, &folded.source), "{form:?}");
-        assert_eq!(tree.losses.items(LEFT_OUT), 0, "{form:?}");
+        assert_eq!(tree.skipped.items(LEFT_OUT), 0, "{form:?}");
     }
     // With one, what is left is no more, and the ledger says so.
     let cut = report(&["-n", "-g", "caller,count,30"]);
     let (known, whole) = (Known::of(&cut), Known::of(&folded[0]));
     assert!(known.calls.iter().all(|(call, count)| whole.calls.get(call).is_some_and(|all| all >= count)));
-    assert!(cut.losses.items(LEFT_OUT) > 0, "{:?}", cut.losses);
+    assert!(cut.skipped.items(LEFT_OUT) > 0, "{:?}", cut.skipped);
 }
 
 fn reports_that_lack_counts_are_refused(folder: &Path) {

@@ -110,7 +110,7 @@ fn read_alike(sample: &str) {
         .into_iter()
         .map(|(caller, callee, facts)| {
             let name = |function| profile.key(function).name.clone();
-            (name(caller), name(callee), facts.count, facts.near)
+            (name(caller), name(callee), facts.count, facts.affinity)
         })
         .collect();
     ours.sort();

@@ -81,7 +81,7 @@ struct Known {
 
 impl Known {
     fn add(&mut self, recording: &Recording) {
-        let name = |id: sediment::read::PlaceId| match &recording.places()[id.0 as usize].spot {
+        let name = |id: sediment::read::AddressId| match &recording.addresses()[id.0 as usize].spot {
             Spot::Symbol { name, .. } => String::from_utf8(name.clone()).unwrap(),
             Spot::FileOffset(_) | Spot::Address(_) => panic!("text has no file offsets"),
         };

@@ -105,10 +105,10 @@ fn symbols_everywhere() {
     let expected = nm(&program, folder);
     let full = Binary::parse(&std::fs::read(&program).unwrap(), &NoFiles).unwrap();
     assert_eq!(sized(&full), expected);
-    let twins: Vec<_> =
+    let same_named_locals: Vec<_> =
         full.functions.iter().filter(|f| f.name == "twin").map(|f| f.file.as_deref()).collect();
-    assert_eq!(twins, [Some("program.c"), Some("second.c")]);
-    assert_eq!(full.twins().into_iter().collect::<Vec<_>>(), ["twin"]);
+    assert_eq!(same_named_locals, [Some("program.c"), Some("second.c")]);
+    assert_eq!(full.same_named_locals().into_iter().collect::<Vec<_>>(), ["twin"]);
     let of_library = Binary::parse(&std::fs::read(&library).unwrap(), &NoFiles).unwrap();
     assert_eq!(of_library.soname.as_deref(), Some("libwork.so.1"));
 
@@ -200,7 +200,7 @@ fn true_addresses() {
             ]
             .into(),
         );
-        let (profile, losses) = sediment::resolve::resolve(&recording, &files).unwrap();
+        let (profile, skipped) = sediment::resolve::resolve(&recording, &files).unwrap();
         let show = |function| {
             let key = profile.key(function);
             let file = key.file.as_deref().unwrap_or("");
@@ -220,10 +220,10 @@ fn true_addresses() {
                 "program:twin:program.c -> libwork.so.1:work: Some(1)",
                 "program:twin_of_second: -> program:twin:second.c Some(1)",
             ],
-            "{losses:?}"
+            "{skipped:?}"
         );
-        let no_calls: u128 = losses.iter().map(|(_, loss)| loss.weight).sum();
-        assert_eq!((no_calls, profile.total), (2, 5), "{losses:?}");
+        let no_calls: u128 = skipped.iter().map(|(_, entry)| entry.weight).sum();
+        assert_eq!((no_calls, profile.total), (2, 5), "{skipped:?}");
     }
 }
 

@@ -115,7 +115,7 @@ fn compress_as_lld() {
     let bodies = bodies(600);
     let sizes = bodies.iter().map(|body| body.len() as u64).collect();
     let graph = CallGraph::new(sizes, vec![0; bodies.len()], Vec::new()).unwrap();
-    let contents: Vec<Vec<u64>> = bodies
+    let code_shingles: Vec<Vec<u64>> = bodies
         .iter()
         .map(|body| {
             let pieces =
@@ -123,7 +123,7 @@ fn compress_as_lld() {
             pieces.collect::<std::collections::BTreeSet<u64>>().into_iter().collect()
         })
         .collect();
-    let options = Options { contents: &contents, ..Options::default() };
+    let options = Options { code_shingles: &code_shingles, ..Options::default() };
     let ours = (algorithm("balanced-partitioning").unwrap().run)(&graph, &options);
     let folder = tempfile::tempdir().unwrap();
     let reference = Reference::assemble_bytes(&graph, &bodies, folder.path());

@@ -282,7 +282,7 @@ fn run(steps: &'static [Step], start: Start, chooser: Chooser) -> (Chooser, Vec<
     let first = Pid::from_raw(10);
     {
         let mut tracer = Tracer::new(&settings, Rc::<Model>::clone(&model), modules, &mut watch);
-        (tracer.patience, tracer.is_limited) = (Duration::ZERO, false);
+        (tracer.orphan_timeout, tracer.is_limited) = (Duration::ZERO, false);
         model.seize(first).unwrap();
         if start != Start::Begun {
             tracer.join(first, &BTreeSet::from([first])).unwrap();

@@ -4,35 +4,36 @@
 use sediment::link::{gnu_ld, gnu_ld_script, gold, lld};
 use sediment::wrapper::command_line::{self, Response};
 use sediment::wrapper::plan::{
-    Left, dialect, is_order, joinable, left_alone, order_arguments, plugin_arguments, with_function_sections,
+    PassThrough, dialect, is_order, joinable, left_alone, order_arguments, plugin_arguments,
+    with_function_sections,
 };
 use std::ffi::{OsStr, OsString};
 
-fn left(words: &[&str], folder: &str) -> Option<Left> {
+fn left(words: &[&str], folder: &str) -> Option<PassThrough> {
     let words: Vec<OsString> = words.iter().map(OsString::from).collect();
     left_alone(&command_line::read(&words, &|_, _| Response::Missing), OsStr::new(folder))
 }
 
 #[test]
 fn what_is_left_alone() {
-    let rows: &[(&[&str], &str, Option<Left>)] = &[
+    let rows: &[(&[&str], &str, Option<PassThrough>)] = &[
         (&["-o", "postgres", "a.o"], "/build", None),
         (&["a.o"], "/build", None),
-        (&["--version"], "/build", Some(Left::Question)),
-        (&["-v"], "/build", Some(Left::Question)),
-        (&["-r", "-o", "SUBSYS.o", "a.o"], "/build", Some(Left::Relocatable)),
-        (&["-o", "conftest", "/tmp/cc1.o"], "/build", Some(Left::Test)),
-        (&["-o", "conftest.so", "/tmp/cc1.o"], "/build", Some(Left::Test)),
-        (&["-o", "a.out", "conftest.o"], "/build", Some(Left::Test)),
-        (&["-o", "cmTC_4d2a1", "a.o"], "/build", Some(Left::Test)),
-        (&["-o", "x", "a.o"], "/b/CMakeFiles/CMakeScratch/TryCompile-x", Some(Left::Test)),
-        (&["-o", "a.out", "a.o"], "/b/CMakeFiles/3.25.1/CompilerIdC", Some(Left::Test)),
-        (&["-o", "meson-private/tmp1/output.exe", "a.o"], "/b", Some(Left::Test)),
-        (&["-o", "/b/meson-private/sanitycheckc.exe", "a.o"], "/b", Some(Left::Test)),
+        (&["--version"], "/build", Some(PassThrough::Question)),
+        (&["-v"], "/build", Some(PassThrough::Question)),
+        (&["-r", "-o", "SUBSYS.o", "a.o"], "/build", Some(PassThrough::Relocatable)),
+        (&["-o", "conftest", "/tmp/cc1.o"], "/build", Some(PassThrough::Test)),
+        (&["-o", "conftest.so", "/tmp/cc1.o"], "/build", Some(PassThrough::Test)),
+        (&["-o", "a.out", "conftest.o"], "/build", Some(PassThrough::Test)),
+        (&["-o", "cmTC_4d2a1", "a.o"], "/build", Some(PassThrough::Test)),
+        (&["-o", "x", "a.o"], "/b/CMakeFiles/CMakeScratch/TryCompile-x", Some(PassThrough::Test)),
+        (&["-o", "a.out", "a.o"], "/b/CMakeFiles/3.25.1/CompilerIdC", Some(PassThrough::Test)),
+        (&["-o", "meson-private/tmp1/output.exe", "a.o"], "/b", Some(PassThrough::Test)),
+        (&["-o", "/b/meson-private/sanitycheckc.exe", "a.o"], "/b", Some(PassThrough::Test)),
         (
             &["--section-ordering-file=x", "a.o"],
             "/b",
-            Some(Left::OwnOrder("--section-ordering-file".to_owned())),
+            Some(PassThrough::OwnOrder("--section-ordering-file".to_owned())),
         ),
     ];
     for (words, folder, expected) in rows {
@@ -83,19 +84,19 @@ fn a_linker_is_known_by_what_it_says() {
 
 #[test]
 fn objects_are_made_into_one_where_that_means_the_same() {
-    let places = |words: &[&str], complete| {
+    let positions = |words: &[&str], complete| {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
         joinable(&command_line::read(&words, &|_, _| Response::Missing), &words, complete)
     };
     let plain = ["-o", "prog", "/lib/Scrt1.o", "crti.o", "a.o", "-lx", "b.o", "libc.a", "crtn.o"];
-    assert_eq!(places(&plain, true), Ok(vec![4, 6]));
-    assert_eq!(places(&plain, false), Err("link-time optimisation".to_owned()));
+    assert_eq!(positions(&plain, true), Ok(vec![4, 6]));
+    assert_eq!(positions(&plain, false), Err("link-time optimisation".to_owned()));
     for option in ["--gc-sections", "--icf=all", "--start-lib", "--emit-relocs", "--format=binary", "-q"] {
-        assert!(places(&[option, "a.o"], true).is_err(), "{option}");
+        assert!(positions(&[option, "a.o"], true).is_err(), "{option}");
     }
-    assert_eq!(places(&["--gc-sections", "--no-gc-sections", "--icf=none", "a.o"], true), Ok(vec![3]));
-    assert!(places(&["libx.a"], true).is_err() && places(&["@words", "a.o"], true).is_err());
-    assert!(places(&["-o", "a.o", "a.o"], true).is_err());
+    assert_eq!(positions(&["--gc-sections", "--no-gc-sections", "--icf=none", "a.o"], true), Ok(vec![3]));
+    assert!(positions(&["libx.a"], true).is_err() && positions(&["@words", "a.o"], true).is_err());
+    assert!(positions(&["-o", "a.o", "a.o"], true).is_err());
 }
 
 #[test]

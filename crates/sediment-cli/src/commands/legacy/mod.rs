@@ -11,7 +11,7 @@ use crate::files::{self, SystemFiles};
 use crate::inputs::{self, recordings, settings, weights};
 use crate::packages::Package;
 use crate::ui::Ui;
-use crate::wrapper::{Profiles, cluster_in};
+use crate::wrapper::{Profiles, dso_in};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use sediment::binary::objects::Objects;
 use sediment::link::{Linker, gnu_ld};
@@ -111,9 +111,9 @@ fn gv2link(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     for path in inputs(matches) {
         text.extend(files::read(&path)?);
     }
-    let (profile, losses) =
+    let (profile, skipped) =
         profile::text::parse(&text).map_err(|error| error.with_input(files::display(&inputs(matches)[0])))?;
-    ui.losses("reading", &losses);
+    ui.skipped("reading", &skipped);
     let settings = settings::Settings::default();
     let how = order::How::by_default(GV2LINK, &settings);
     let order = order::order_text(&profile, &Selection::Everything, &how, ui)?;
@@ -270,7 +270,7 @@ fn profile_for(
 ) -> Result<Option<(profile::Profile, Option<String>)>> {
     if let Some(path) = given {
         let profile = inputs::read_profile(path, ui)?;
-        let label = cluster_in(&profile, name).map_err(|error| error.with_input(files::display(path)))?;
+        let label = dso_in(&profile, name).map_err(|error| error.with_input(files::display(path)))?;
         return Ok(Some((profile, label)));
     }
     let Some(folder) = std::env::var_os("PROF_DIR").filter(|folder| !folder.is_empty()) else {

@@ -4,7 +4,7 @@
 use super::{Arguments, Options};
 use crate::commands::diff::parts;
 use crate::files;
-use crate::inputs::{read_binary, read_profile, say_what_looks_alike};
+use crate::inputs::{read_binary, read_profile, warn_of_similar_labels};
 use crate::ui::Ui;
 use sediment::binary::names;
 use sediment::matching::identity;
@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         sent.push(Sent { path, profile, weight, who, coverage });
     }
     if sent.is_empty() {
-        let error = Error::new(ErrorKind::BelowFloor, "all files are left out (--min-coverage)");
+        let error = Error::new(ErrorKind::BelowThreshold, "all files are left out (--min-coverage)");
         return Err(error.with_hint("are they of another version than the build, or of other programs?"));
     }
     let grown = grow(kept.as_ref().map(|kept| (kept, weight)), &sent, options)?;
@@ -64,7 +64,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
             .with_input(files::display(&path))
             .with_hint("a weight holds for all files behind it, until the next -w"));
     }
-    say_what_looks_alike(&grown.profile, ui);
+    warn_of_similar_labels(&grown.profile, ui);
     ui.result(&report(&path, kept.as_ref(), &grown, &sent, &build))?;
     if options.dry_run {
         ui.note("nothing was written (--dry-run)");
@@ -178,7 +178,7 @@ impl Build {
         }
         let mut defined: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
         for (file_name, binary) in &self.binaries {
-            let Some(found) = identity::cluster_of(profile, binary, file_name) else { continue };
+            let Some(found) = identity::dso_of(profile, binary, file_name) else { continue };
             let own = defined.entry(found.label).or_default();
             own.extend(binary.functions.iter().map(|function| names::stem(&function.name)));
         }

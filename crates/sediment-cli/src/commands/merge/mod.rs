@@ -107,6 +107,6 @@ pub(crate) fn merge_files(
         .collect::<Result<Vec<_>>>()?;
     let borrowed: Vec<_> = profiles.iter().map(|(profile, weight)| (profile, *weight)).collect();
     let merged = merge::merge(&borrowed, normalize)?;
-    inputs::say_what_looks_alike(&merged, ui);
+    inputs::warn_of_similar_labels(&merged, ui);
     files::write(output, profile::text::print(&merged).as_bytes(), ui)
 }

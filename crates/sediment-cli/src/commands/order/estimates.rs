@@ -2,12 +2,12 @@
 //! What a compiler's estimates do to an order, and how far they are to be trusted.
 
 use crate::ui::Ui;
-use sediment::order::{Standing, Unseen};
+use sediment::order::{Standing, Unprofiled};
 
 /// One line: what of the order rests on estimates; `alone`: all of it does.
-pub(super) fn say_what_they_do(unseen: &Unseen, alone: bool, ui: &Ui) {
+pub(super) fn say_what_they_do(unprofiled: &Unprofiled, alone: bool, ui: &Ui) {
     let count = |wanted: &dyn Fn(Standing) -> bool| {
-        unseen.standing.iter().flatten().filter(|standing| wanted(**standing)).count()
+        unprofiled.standing.iter().flatten().filter(|standing| wanted(**standing)).count()
     };
     if alone {
         ui.note(
@@ -16,7 +16,7 @@ pub(super) fn say_what_they_do(unseen: &Unseen, alone: bool, ui: &Ui) {
         );
         return;
     }
-    let bound = count(&|standing| standing == Standing::Bound);
+    let bound = count(&|standing| standing == Standing::Reachable);
     let cold = count(&|standing| standing == Standing::Cold);
     let rest = count(&|_| true) - bound - cold;
     ui.note(&format!(

@@ -117,8 +117,9 @@ fn why_this_group(function: FunctionId, made: &Ordering) -> String {
             ),
         ),
         GroupKind::Warm => ("warm", "it ran too seldom to be hot, and when is not known".to_owned()),
-        GroupKind::Unseen => {
-            let standing = made.unseen.as_ref().and_then(|unseen| unseen.standing[function.index()]);
+        GroupKind::Unprofiled => {
+            let standing =
+                made.unprofiled.as_ref().and_then(|unprofiled| unprofiled.standing[function.index()]);
             (
                 "never seen",
                 format!("nobody saw it run: it stays out of the pages of what did{}", expected(standing)),
@@ -131,12 +132,12 @@ fn why_this_group(function: FunctionId, made: &Ordering) -> String {
 /// What a compiler said of a function that no run saw.
 fn expected(standing: Option<Standing>) -> &'static str {
     match standing {
-        Some(Standing::Bound) => "; a compiler's graph leads to it from what ran, so it comes first",
+        Some(Standing::Reachable) => "; a compiler's graph leads to it from what ran, so it comes first",
         Some(Standing::Hot) => "; the compiler takes it for hot",
         Some(Standing::Startup) => "; the compiler says that it runs at the start",
         Some(Standing::Exit) => "; the compiler says that it runs at the end",
         Some(Standing::Cold) => "; the compiler takes it for an error path, so it comes last",
-        Some(Standing::Loose) | None => "",
+        Some(Standing::Unreachable) | None => "",
     }
 }
 

@@ -249,7 +249,7 @@ impl How<'_> {
         let algorithm = algorithms::algorithm(self.algorithm).ok_or_else(|| {
             Error::new(ErrorKind::Usage, format!("no algorithm is called {}", self.algorithm))
         })?;
-        if algorithm.evidence == algorithms::Evidence::Calls && !traces.is_empty() {
+        if algorithm.input == algorithms::AlgorithmInput::Calls && !traces.is_empty() {
             let name = self.algorithm;
             let message = format!("--trace is for the engine and for starts; {name} looks at calls alone");
             return Err(Error::new(ErrorKind::Usage, message));
@@ -299,7 +299,7 @@ fn order_text_of_several(
     let weighed: Vec<(&Profile, Weight)> =
         inputs.iter().map(|input| (&input.profile, input.weight)).collect();
     let merged = merge::merge(&weighed, false)?;
-    inputs::say_what_looks_alike(&merged, ui);
+    inputs::warn_of_similar_labels(&merged, ui);
     let ordering = ordering_of(&merged, selection, how, ui)?;
     workloads::say_how_each_fares(inputs, &ordering, selection, how, ui)?;
     text_of(&ordering, selection, how, ui)
@@ -308,7 +308,7 @@ fn order_text_of_several(
 /// Orders the functions, telling what was left out and what the order does.
 fn ordering_of(profile: &Profile, selection: &Selection<'_>, how: &How<'_>, ui: &Ui) -> Result<Ordering> {
     let built = order::build(profile, selection)?;
-    ui.losses("graph", &built.losses);
+    ui.skipped("graph", &built.skipped);
     inputs::say_what_is_demangled(built.table.keys.iter().map(|key| key.name.as_str()), ui);
     let traces =
         how.traces.iter().map(|(path, _)| read_trace(path, &built)).collect::<Result<Vec<Trace>>>()?;
@@ -318,8 +318,8 @@ fn ordering_of(profile: &Profile, selection: &Selection<'_>, how: &How<'_>, ui: 
     if let Some(engine) = how.engine {
         workloads::say_how_the_runs_fare(engine, &ordering, &traces, how.traces, ui);
     }
-    if let Some(unseen) = &ordering.unseen {
-        estimates::say_what_they_do(unseen, ordering.is_estimated, ui);
+    if let Some(unprofiled) = &ordering.unprofiled {
+        estimates::say_what_they_do(unprofiled, ordering.is_estimated, ui);
     }
     if let Some(aim) = ordering.served {
         serving::say_what_each_aim_gives(&ordering, &traces, aim, ui);
@@ -337,11 +337,11 @@ fn text_of(ordering: &Ordering, selection: &Selection<'_>, how: &How<'_>, ui: &U
             ui.note(line);
         }
     }
-    let (placements, losses) =
+    let (placements, skipped) =
         link::placements(&ordering.order, &ordering.built, binary_of(selection), how.linker.wants_calls);
-    ui.losses("placing", &losses);
-    let (text, losses) = (how.linker.write)(&placements);
-    ui.losses(how.linker.name, &losses);
+    ui.skipped("placing", &skipped);
+    let (text, skipped) = (how.linker.write)(&placements);
+    ui.skipped(how.linker.name, &skipped);
     match how.align_hot {
         Some(bytes) => with_hot_block_aligned(ordering, &text, &placements, bytes, how.linker, ui),
         None => Ok(text),

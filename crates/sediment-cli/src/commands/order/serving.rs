@@ -7,15 +7,14 @@ use sediment::order::{self, AIMS, Aim, Ordering};
 
 /// A line for each aim, with a mark at the one that was chosen; nothing where the profile cannot tell them apart.
 pub(super) fn say_what_each_aim_gives(made: &Ordering, traces: &[Trace], chosen: Aim, ui: &Ui) {
-    let evidence = made.evidence();
-    if !evidence.has_both() {
+    let input = made.input();
+    if !input.has_both() {
         return;
     }
     let traces: Vec<&Trace> = traces.iter().collect();
     let served = AIMS.iter().map(|(aim, name, _)| {
-        let order: Vec<FunctionId> =
-            order::arrange(&evidence, &made.outcome.order, *aim).functions().collect();
-        (*aim, *name, order::serving(&evidence, &traces, &order))
+        let order: Vec<FunctionId> = order::arrange(&input, &made.outcome.order, *aim).functions().collect();
+        (*aim, *name, order::serving(&input, &traces, &order))
     });
     let served: Vec<_> = served.collect();
     let steady = served.iter().find(|(aim, _, _)| *aim == Aim::Steady).map_or(0.0, |(_, _, (_, cost))| *cost);

@@ -9,7 +9,7 @@ use crate::inputs::{self, read_profile};
 use crate::ui::Ui;
 use clap::Args;
 use sediment::profile::source::Unknown;
-use sediment::profile::{FunctionIndex, Millionths, Profile, Unit, knowledge};
+use sediment::profile::{FunctionIndex, Millionths, Profile, WeightUnit, knowledge};
 use sediment::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -106,8 +106,8 @@ impl<'a> Summary<'a> {
 
     fn unit(&self) -> &'static str {
         match self.profile.unit {
-            Unit::Calls => "calls",
-            Unit::Share => "share",
+            WeightUnit::Calls => "calls",
+            WeightUnit::Share => "share",
         }
     }
 
@@ -126,9 +126,9 @@ impl<'a> Summary<'a> {
             _ if self.calls == 0 && profile.total == 0 && !estimates.is_empty() => {
                 "none: nothing ran, a compiler estimated"
             }
-            Unit::Calls if self.lacks_call_counts() => "samples of one recording, or their periods",
-            Unit::Calls => "calls of one recording",
-            Unit::Share => "shares, in units of 10^-15",
+            WeightUnit::Calls if self.lacks_call_counts() => "samples of one recording, or their periods",
+            WeightUnit::Calls => "calls of one recording",
+            WeightUnit::Share => "shares, in units of 10^-15",
         };
         let _ = writeln!(text, "  source      {}", join(&profile.source));
         let _ = writeln!(
@@ -147,7 +147,7 @@ impl<'a> Summary<'a> {
             "functions", "calls"
         );
         for (label, dso) in &self.dsos {
-            let cluster = label.and_then(|label| profile.clusters().get(label));
+            let cluster = label.and_then(|label| profile.dsos().get(label));
             let build_id = cluster.and_then(|c| c.build_id.as_deref());
             let package = cluster.and_then(|c| c.package.as_deref());
             let more = [package.map(str::to_owned), build_id.map(|id| format!("build-id {id}"))];
@@ -250,7 +250,7 @@ impl<'a> Summary<'a> {
             "edges": profile.edge_count(),
             "calls_between_named_functions": self.calls.to_string(),
             "dsos": self.dsos.iter().map(|(label, dso)| {
-                let cluster = label.and_then(|label| profile.clusters().get(label));
+                let cluster = label.and_then(|label| profile.dsos().get(label));
                 json!({
                     "label": label,
                     "build_id": cluster.and_then(|c| c.build_id.clone()),

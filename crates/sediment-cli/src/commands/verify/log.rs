@@ -3,8 +3,8 @@
 //! could not order; as it was linked, or as it was installed into a package.
 
 use super::installed::Installed;
-use super::{Arguments, Place, as_percent, below_floor, in_json, report_on, symbols_in_words};
-use crate::exit::BELOW_FLOOR;
+use super::{Arguments, Place, as_percent, below_threshold, in_json, report_on, symbols_in_words};
+use crate::exit::BELOW_THRESHOLD;
 use crate::exit::ExitCode;
 use crate::files;
 use crate::ui::Ui;
@@ -47,7 +47,7 @@ pub(super) fn run(folder: &Path, arguments: &Arguments, ui: &Ui) -> Result<ExitC
         }
     }
     build.must_have_ordered();
-    let code = if build.below { ExitCode::from(BELOW_FLOOR) } else { ExitCode::SUCCESS };
+    let code = if build.below { ExitCode::from(BELOW_THRESHOLD) } else { ExitCode::SUCCESS };
     if arguments.json {
         ui.json(&json!({ "schema": 1, "links": build.entries }))?;
         return Ok(code);
@@ -153,7 +153,7 @@ impl Build<'_> {
             *sum += link["milliseconds"][what].as_u64().unwrap_or(0);
         }
         let name = files::base_name(Path::new(output));
-        self.below |= below_floor(report.placed_parts_per_million, &name, self.floor(link), self.ui);
+        self.below |= below_threshold(report.placed_parts_per_million, &name, self.floor(link), self.ui);
         let mut entry = json!({ "output": output, "outcome": "ordered", "rule": word(link, "rule"), "also_in": link["also_in"], "coverage_percent": link["coverage_percent"], "renamed": link["renamed"], "report": in_json(&report) });
         if self.installed.is_some() {
             entry["installed"] = json!(shown);
@@ -177,7 +177,7 @@ impl Build<'_> {
         let why = word(link, "why");
         self.say(&format!("{shown}: {} of the weight placed as asked; not ordered: {why}", as_percent(0)));
         self.tell_of_other_profiles(link);
-        self.below |= below_floor(0, &files::base_name(Path::new(output)), self.floor(link), self.ui);
+        self.below |= below_threshold(0, &files::base_name(Path::new(output)), self.floor(link), self.ui);
         let mut entry = json!({ "output": output, "outcome": "left", "why": why, "rule": word(link, "rule"), "profile": link["profile"], "label": link["label"], "also_in": link["also_in"] });
         if self.installed.is_some() {
             entry["installed"] = json!(shown);
@@ -220,13 +220,13 @@ impl Build<'_> {
         let required = format!("at least {} of a profile was required to be in its place", as_percent(floor));
         let error = match (&self.installed, self.ordered) {
             (Some(installed), 1..) => Error::new(
-                ErrorKind::BelowFloor,
+                ErrorKind::BelowThreshold,
                 format!("nothing that was ordered is installed, and {required}"),
             )
             .with_input(files::display(installed.root()))
             .with_hint("the outputs above were looked for there by build-id, code and name: were they linked anew, or changed, when they were installed?"),
             _ => Error::new(
-                ErrorKind::BelowFloor,
+                ErrorKind::BelowThreshold,
                 format!("nothing of the build was ordered, and {required}"),
             )
             .with_hint("is the profile one of these programs, and are they compiled with -ffunction-sections?"),

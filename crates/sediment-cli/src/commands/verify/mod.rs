@@ -8,7 +8,7 @@ mod installed;
 mod log;
 mod same;
 
-use crate::exit::BELOW_FLOOR;
+use crate::exit::BELOW_THRESHOLD;
 use crate::exit::ExitCode;
 use crate::files;
 use crate::inputs::{read_binary_below, read_profile, renamed};
@@ -96,8 +96,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         } else {
             ui.result(&in_words(&report, &file_name, arguments.list))?;
         }
-        if below_floor(report.placed_parts_per_million, &file_name, arguments.min_coverage, ui) {
-            code = ExitCode::from(BELOW_FLOOR);
+        if below_threshold(report.placed_parts_per_million, &file_name, arguments.min_coverage, ui) {
+            code = ExitCode::from(BELOW_THRESHOLD);
         }
     }
     if let Some(base) = &arguments.same_as {
@@ -109,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
             run_with: arguments.backtrace.then_some(arguments.arguments.as_slice()),
         };
         if !same::run(&request, arguments.json, ui)? {
-            code = ExitCode::from(BELOW_FLOOR);
+            code = ExitCode::from(BELOW_THRESHOLD);
         }
     }
     Ok(code)
@@ -155,12 +155,12 @@ fn rename(profile: &mut Profile, names: &[(&str, &str)]) {
 }
 
 /// Whether less is placed than the caller required; then that is said.
-fn below_floor(parts_per_million: u64, file_name: &str, floor: Option<u64>, ui: &Ui) -> bool {
+fn below_threshold(parts_per_million: u64, file_name: &str, floor: Option<u64>, ui: &Ui) -> bool {
     let Some(floor) = floor.filter(|floor| parts_per_million < *floor) else {
         return false;
     };
     ui.error(&Error::new(
-        ErrorKind::BelowFloor,
+        ErrorKind::BelowThreshold,
         format!(
             "{file_name}: {} of the weight is placed as asked, less than the {} that was required",
             as_percent(parts_per_million),
@@ -262,7 +262,7 @@ fn reason_name(reason: &Reason) -> &'static str {
         Reason::NoSymbol => "no symbol",
         Reason::NotAsked => "not asked for",
         Reason::NamedAfter(_) => "section of another name",
-        Reason::LocalTwin(_) => "local twin",
+        Reason::SameNamedLocal(_) => "local twin",
         Reason::OtherOutputSection(_) => "other output section",
         Reason::OtherGroup(_) => "other section group",
         Reason::NoOwnSection(_) => "no section of its own",
@@ -280,7 +280,7 @@ fn reason_in_words(reason: &Reason) -> String {
         Reason::NoSymbol => "perhaps there, but the binary is stripped to its exported functions".to_owned(),
         Reason::NotAsked => "the profile has it, the order does not list it".to_owned(),
         Reason::NamedAfter(names) => format!("its section has another of its names: {}", names.join(", ")),
-        Reason::LocalTwin(count) => {
+        Reason::SameNamedLocal(count) => {
             format!("{count} local functions have this name, and the order cannot tell them apart")
         }
         Reason::OtherOutputSection(section) => format!("it lies in the output section {section}"),
@@ -314,7 +314,7 @@ fn in_json(report: &Report) -> Value {
     let detail = |reason: &Reason| -> Value {
         match reason {
             Reason::OnlyAsClone(names) | Reason::NamedAfter(names) => json!(names),
-            Reason::LocalTwin(count) => json!(count),
+            Reason::SameNamedLocal(count) => json!(count),
             Reason::OtherOutputSection(section) => json!(section),
             Reason::OtherGroup(group) => json!(group.map(group_in_words)),
             Reason::NoOwnSection(file) => json!(file),

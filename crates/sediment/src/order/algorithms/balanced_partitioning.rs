@@ -52,14 +52,14 @@ pub fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
     let by_first_use = starts::by_time(graph.len(), options.starts);
     let (early, others): (Vec<FunctionId>, Vec<FunctionId>) =
         by_first_use.into_iter().partition(|function| times[function.index()] != starts::NEVER);
-    let mut order = partitioned(early, &needs_of_starts(graph.len(), options.starts));
-    order.extend(partitioned(others, options.contents));
+    let mut order = partitioned(early, &utilities_of_starts(graph.len(), options.starts));
+    order.extend(partitioned(others, options.code_shingles));
     order
 }
 
 /// By function: the needs of the starts it was used in.
-fn needs_of_starts(functions: usize, recorded: &[Vec<FunctionId>]) -> Vec<Vec<u64>> {
-    let mut needs = vec![Vec::new(); functions];
+fn utilities_of_starts(functions: usize, recorded: &[Vec<FunctionId>]) -> Vec<Vec<u64>> {
+    let mut utilities = vec![Vec::new(); functions];
     let mut next = 0u64;
     for start in starts::distinct(functions, recorded) {
         // One at 0, one at 1, and one more for each doubling.
@@ -67,34 +67,34 @@ fn needs_of_starts(functions: usize, recorded: &[Vec<FunctionId>]) -> Vec<Vec<u6
             |place: usize| u64::from((place as u64).checked_ilog2().map_or(0, |doublings| doublings + 1));
         let last = next + begun(start.len().saturating_sub(1));
         for (place, function) in start.into_iter().enumerate() {
-            needs[function.index()].extend(next + begun(place)..=last);
+            utilities[function.index()].extend(next + begun(place)..=last);
         }
         next = last + 1;
     }
-    needs
+    utilities
 }
 
 /// Functions in an order in which those with the same needs are near each other.
-fn partitioned(functions: Vec<FunctionId>, needs: &[Vec<u64>]) -> Vec<FunctionId> {
+fn partitioned(functions: Vec<FunctionId>, utilities: &[Vec<u64>]) -> Vec<FunctionId> {
     let none: &[u64] = &[];
-    let of = |function: &FunctionId| needs.get(function.index()).map_or(none, Vec::as_slice);
+    let of = |function: &FunctionId| utilities.get(function.index()).map_or(none, Vec::as_slice);
     let mut having: HashMap<u64, u32> = HashMap::new();
     for function in &functions {
-        for need in of(function) {
-            *having.entry(*need).or_default() += 1;
+        for utility in of(function) {
+            *having.entry(*utility).or_default() += 1;
         }
     }
-    let counts = |need: &&u64| (2..=functions.len() as u32 / 2).contains(&having[*need]);
+    let counts = |utility: &&u64| (2..=functions.len() as u32 / 2).contains(&having[*utility]);
     let mut members: Vec<Member> = functions
         .iter()
         .map(|function| Member {
             function: *function,
             left: false,
             saving: 0,
-            needs: of(function).iter().filter(counts).copied().collect(),
+            utilities: of(function).iter().filter(counts).copied().collect(),
         })
         .collect();
-    if members.iter().all(|member| member.needs.is_empty()) {
+    if members.iter().all(|member| member.utilities.is_empty()) {
         return functions;
     }
     let logarithms = Logarithms::up_to(functions.len() + 1);
@@ -106,7 +106,7 @@ struct Member {
     function: FunctionId,
     left: bool,
     saving: i64,
-    needs: Vec<u64>,
+    utilities: Vec<u64>,
 }
 
 /// How many functions of a part have a need, on either side.
@@ -125,10 +125,10 @@ fn divide(members: &mut [Member], depth: u32, part: u64, logarithms: &Logarithms
     for (place, member) in members.iter_mut().enumerate() {
         member.left = place < middle;
     }
-    let mut needs = number_needs(members);
+    let mut utilities = number_utilities(members);
     let mut chance = Generator::new(part);
     for _ in 0..ROUNDS {
-        if exchange(members, &mut needs, &mut chance, logarithms) == 0 {
+        if exchange(members, &mut utilities, &mut chance, logarithms) == 0 {
             break;
         }
     }
@@ -140,25 +140,25 @@ fn divide(members: &mut [Member], depth: u32, part: u64, logarithms: &Logarithms
 }
 
 /// Leaves aside needs that one or all of the members have, numbers the others, and counts who has them.
-fn number_needs(members: &mut [Member]) -> Vec<Sides> {
+fn number_utilities(members: &mut [Member]) -> Vec<Sides> {
     let mut having: HashMap<u64, usize> = HashMap::new();
     for member in members.iter() {
-        for need in &member.needs {
-            *having.entry(*need).or_default() += 1;
+        for utility in &member.utilities {
+            *having.entry(*utility).or_default() += 1;
         }
     }
     let all = members.len();
     let mut numbers: HashMap<u64, u64> = HashMap::new();
     let mut sides: Vec<Sides> = Vec::new();
     for member in members {
-        member.needs.retain(|need| (2..all).contains(&having[need]));
-        for need in &mut member.needs {
+        member.utilities.retain(|utility| (2..all).contains(&having[utility]));
+        for utility in &mut member.utilities {
             let next = numbers.len() as u64;
-            *need = *numbers.entry(*need).or_insert(next);
-            if *need == sides.len() as u64 {
+            *utility = *numbers.entry(*utility).or_insert(next);
+            if *utility == sides.len() as u64 {
                 sides.push(Sides::default());
             }
-            let side = &mut sides[*need as usize];
+            let side = &mut sides[*utility as usize];
             if member.left { side.left += 1 } else { side.right += 1 }
         }
     }
@@ -168,14 +168,14 @@ fn number_needs(members: &mut [Member]) -> Vec<Sides> {
 /// One round; how many members changed sides.
 fn exchange(
     members: &mut [Member],
-    needs: &mut [Sides],
+    utilities: &mut [Sides],
     chance: &mut Generator,
     logarithms: &Logarithms,
 ) -> usize {
-    let savings: Vec<[i64; 2]> = needs.iter().map(|sides| logarithms.savings(sides)).collect();
+    let savings: Vec<[i64; 2]> = utilities.iter().map(|sides| logarithms.savings(sides)).collect();
     for member in members.iter_mut() {
         let direction = usize::from(!member.left);
-        member.saving = member.needs.iter().map(|need| savings[*need as usize][direction]).sum();
+        member.saving = member.utilities.iter().map(|utility| savings[*utility as usize][direction]).sum();
     }
     let (mut left, mut right): (Vec<usize>, Vec<usize>) =
         (0..members.len()).partition(|&at| members[at].left);
@@ -191,8 +191,8 @@ fn exchange(
                 continue;
             }
             let member = &mut members[at];
-            for need in &member.needs {
-                let sides = &mut needs[*need as usize];
+            for utility in &member.utilities {
+                let sides = &mut utilities[*utility as usize];
                 if member.left {
                     *sides = Sides { left: sides.left - 1, right: sides.right + 1 };
                 } else {
@@ -247,11 +247,11 @@ fn logarithm(number: u64) -> i64 {
 mod tests {
     use super::*;
 
-    fn ordered(functions: usize, starts: &[Vec<u32>], contents: &[Vec<u64>]) -> Vec<u32> {
+    fn ordered(functions: usize, starts: &[Vec<u32>], code_shingles: &[Vec<u64>]) -> Vec<u32> {
         let starts: Vec<Vec<FunctionId>> =
             starts.iter().map(|start| start.iter().copied().map(FunctionId).collect()).collect();
         let graph = CallGraph::new(vec![16; functions], vec![0; functions], Vec::new()).unwrap();
-        let options = Options { starts: &starts, contents, ..Options::default() };
+        let options = Options { starts: &starts, code_shingles, ..Options::default() };
         order(&graph, &options).iter().map(|function| function.0).collect()
     }
 
@@ -264,14 +264,14 @@ mod tests {
     }
 
     #[test]
-    fn needs_begin_at_doublings() {
+    fn utilities_begin_at_doublings() {
         let start: Vec<FunctionId> = (0..9).map(FunctionId).collect();
-        let needs = needs_of_starts(10, &[start.clone(), start[..2].to_vec()]);
-        assert_eq!(needs[0], [0, 1, 2, 3, 4, 5, 6]);
-        assert_eq!(needs[1], [1, 2, 3, 4, 6]);
-        assert_eq!(needs[5], [3, 4]);
-        assert_eq!(needs[8], [4]);
-        assert!(needs[9].is_empty());
+        let utilities = utilities_of_starts(10, &[start.clone(), start[..2].to_vec()]);
+        assert_eq!(utilities[0], [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(utilities[1], [1, 2, 3, 4, 6]);
+        assert_eq!(utilities[5], [3, 4]);
+        assert_eq!(utilities[8], [4]);
+        assert!(utilities[9].is_empty());
     }
 
     #[test]
@@ -287,9 +287,9 @@ mod tests {
 
     #[test]
     fn equal_contents_meet() {
-        let contents: Vec<Vec<u64>> =
+        let code_shingles: Vec<Vec<u64>> =
             (0..60).map(|id| (0..5).map(|word| 100 * (id % 3) + word).collect()).collect();
-        let order = ordered(60, &[], &contents);
+        let order = ordered(60, &[], &code_shingles);
         let changes = order.windows(2).filter(|pair| pair[0] % 3 != pair[1] % 3).count();
         assert!(changes <= 8, "{changes} changes between the kinds: {order:?}");
     }

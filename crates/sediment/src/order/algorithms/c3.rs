@@ -19,7 +19,7 @@
 //!
 //! **Ties.** Equal densities, of functions or of chains: the lower (first) function goes first. Equal w(u, v): the lower u.
 //!
-//! **Source.** G. Ottoni, B. Maher: Optimizing Function Placement for Large-Scale Data-Center Applications, CGO 2017.
+//! **Source.** G. Ottoni, B. Maher: Optimizing Function FunctionAddresses for Large-Scale Data-Center Applications, CGO 2017.
 //! The thresholds and the visit by density rather than by weight are those of lld's `--call-graph-profile-sort=hfsort`.
 //!
 //! **Where it differs from lld 19.** lld numbers functions by their first appearance in the graph file, and that number
@@ -30,7 +30,7 @@
 use super::Options;
 use super::chains::{ChainId, Chains};
 use crate::callgraph::{CallGraph, FunctionId};
-use crate::model::placement::sane_sizes;
+use crate::model::addresses::clamp_sizes;
 
 /// Largest chain that a join may make, in bytes.
 const LARGEST_CHAIN: u64 = 1 << 20;
@@ -51,7 +51,7 @@ struct MainCaller {
 pub fn order(graph: &CallGraph, _: &Options<'_>) -> Vec<FunctionId> {
     let weights = incoming_weights(graph);
     let callers = main_callers(graph);
-    let mut chains = Chains::singletons(&sane_sizes(graph.sizes()), &weights);
+    let mut chains = Chains::singletons(&clamp_sizes(graph.sizes()), &weights);
     for function in densest_functions(&chains, graph) {
         if let Some(main) = callers[function.index()] {
             let stands_out = u128::from(main.weight) * SMALLEST_SHARE > u128::from(weights[function.index()]);

@@ -44,7 +44,7 @@
 use super::chains::{ChainId, Chains};
 use super::{Looks, Options};
 use crate::callgraph::{CallGraph, FunctionId};
-use crate::model::{closeness, placement::sane_sizes};
+use crate::model::{addresses::clamp_sizes, closeness};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -64,7 +64,7 @@ pub struct Settings {
     pub longest_chain: u32,
     /// For large graphs: calls between two chains are forgotten when even so many times what they are worth at best is less than
     /// what joining the chains loses in pages. 0, as in lld, forgets none.
-    pub patience: u32,
+    pub prune_ratio: u32,
 }
 
 impl Settings {
@@ -75,7 +75,7 @@ impl Settings {
         distance_sixteenths: 4,
         frequency_scale: 0.25,
         longest_chain: 128,
-        patience: 0,
+        prune_ratio: 0,
     };
 }
 
@@ -202,7 +202,7 @@ impl Clustering {
         let settings = Settings { frequency_scale, ..settings };
         let nearness = Nearness::new(settings.distance_sixteenths);
         let Weights { given, counts } = Weights::of(graph);
-        let sizes: Vec<u64> = sane_sizes(graph.sizes()).iter().map(|&size| size.max(1)).collect();
+        let sizes: Vec<u64> = clamp_sizes(graph.sizes()).iter().map(|&size| size.max(1)).collect();
         let total_size =
             sizes.iter().zip(&given).filter(|(_, given)| **given > 0).map(|(size, _)| size).sum();
         let mut clustering = Self {
@@ -333,13 +333,13 @@ impl Clustering {
         let mut all_ends = std::mem::take(&mut self.ends);
         hopeful.clear();
         all_ends.clear();
-        let patience = f64::from(self.settings.patience);
+        let prune_ratio = f64::from(self.settings.prune_ratio);
         neighbours.retain(|neighbour| {
             let pages = self.gain_of_pages(chain, neighbour.chain);
             if neighbour.at_best + pages > 0.0 {
                 hopeful.push((neighbour.link, pages));
             }
-            patience == 0.0 || neighbour.at_best * patience + pages > 0.0
+            prune_ratio == 0.0 || neighbour.at_best * prune_ratio + pages > 0.0
         });
         // All at once because each waits for memory, and so the waits overlap.
         all_ends.extend(hopeful.iter().map(|&(link, _)| self.ends(link)));
@@ -599,7 +599,7 @@ impl Weights {
 
 /// The calls between different functions, by (caller, callee).
 fn calls(graph: &CallGraph) -> Vec<Call> {
-    let sizes = sane_sizes(graph.sizes());
+    let sizes = clamp_sizes(graph.sizes());
     let between_two = graph.edges().iter().filter(|edge| edge.caller != edge.callee);
     (0u32..)
         .zip(between_two)

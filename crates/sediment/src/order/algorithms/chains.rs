@@ -57,7 +57,7 @@ pub(super) struct Chains {
 impl Chains {
     /// One chain for each function, of these sizes in bytes and weights.
     ///
-    /// The sizes together must stay below 2^62 and the weights below 2^64 (see [`crate::model::placement::sane_sizes`]).
+    /// The sizes together must stay below 2^62 and the weights below 2^64 (see [`crate::model::addresses::clamp_sizes`]).
     pub(super) fn singletons(sizes: &[u64], weights: &[u64]) -> Self {
         let members =
             (0..sizes.len() as u32).map(|id| Member { chain: ChainId(id), next: NONE, place: 0 }).collect();

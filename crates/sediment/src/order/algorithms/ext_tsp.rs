@@ -34,7 +34,7 @@
 use super::Options;
 use super::chains::{ChainId, Chains};
 use crate::callgraph::{CallGraph, FunctionId};
-use crate::model::placement::sane_sizes;
+use crate::model::addresses::clamp_sizes;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -68,7 +68,7 @@ struct Call {
 
 /// In which order the parts of two chains go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Way {
+enum MergeType {
     /// X Y
     Behind,
     /// X1 Y X2
@@ -87,7 +87,7 @@ struct Candidate {
     /// The first functions of X and of Y.
     firsts: Reverse<(FunctionId, FunctionId)>,
     /// How many functions of X are in front of the split, and how the parts go.
-    change: Reverse<(Way, u64)>,
+    change: Reverse<(MergeType, u64)>,
     /// When X and Y came to be.
     ages: (u32, u32),
 }
@@ -107,7 +107,7 @@ struct Tour {
 
 impl Tour {
     fn new(graph: &CallGraph) -> Self {
-        let sizes: Vec<u64> = sane_sizes(graph.sizes()).iter().map(|size| (*size).max(1)).collect();
+        let sizes: Vec<u64> = clamp_sizes(graph.sizes()).iter().map(|size| (*size).max(1)).collect();
         let (mut incoming, mut outgoing) = (vec![0u64; graph.len()], vec![0u64; graph.len()]);
         for edge in graph.edges().iter().filter(|edge| edge.caller != edge.callee) {
             incoming[edge.callee.index()] += edge.weight;
@@ -149,15 +149,19 @@ impl Tour {
                 candidates.extend(self.best_change(chain, other));
             }
         }
-        while let Some(Candidate { firsts: Reverse((x, y)), change: Reverse((way, split)), ages, .. }) =
-            candidates.pop()
+        while let Some(Candidate {
+            firsts: Reverse((x, y)),
+            change: Reverse((merge_type, split)),
+            ages,
+            ..
+        }) = candidates.pop()
         {
             let [one, other] = [x, y].map(|first| self.chains.chain_of(first));
             let as_they_were = self.chains.first(one) == x
                 && self.chains.first(other) == y
                 && (self.ages[one.index()], self.ages[other.index()]) == ages;
             if as_they_were {
-                let whole = self.join(one, other, way, split);
+                let whole = self.join(one, other, merge_type, split);
                 for neighbour in self.neighbours(whole) {
                     candidates.extend(self.best_change(whole, neighbour));
                     candidates.extend(self.best_change(neighbour, whole));
@@ -180,24 +184,24 @@ impl Tour {
             return None;
         }
         let size = self.chains.size(x);
-        let mut best: Option<(f64, Way, u64)> = None;
-        let mut consider = |way: Way, split: u64| {
-            let gain = self.value_of(x, y, way, split) - self.values[x.index()];
+        let mut best: Option<(f64, MergeType, u64)> = None;
+        let mut consider = |merge_type: MergeType, split: u64| {
+            let gain = self.value_of(x, y, merge_type, split) - self.values[x.index()];
             if gain > best.map_or(EPSILON, |(most, ..)| most) {
-                best = Some((gain, way, split));
+                best = Some((gain, merge_type, split));
             }
         };
-        consider(Way::Behind, size);
+        consider(MergeType::Behind, size);
         let splits = self.splits(x, y);
-        for way in [Way::Within, Way::TurnedBehind, Way::TurnedBefore] {
+        for merge_type in [MergeType::Within, MergeType::TurnedBehind, MergeType::TurnedBefore] {
             for &split in &splits {
-                consider(way, split);
+                consider(merge_type, split);
             }
         }
-        best.map(|(gain, way, split)| Candidate {
+        best.map(|(gain, merge_type, split)| Candidate {
             gain: gain.to_bits(),
             firsts: Reverse((self.chains.first(x), self.chains.first(y))),
-            change: Reverse((way, split)),
+            change: Reverse((merge_type, split)),
             ages: (self.ages[x.index()], self.ages[y.index()]),
         })
     }
@@ -234,14 +238,14 @@ impl Tour {
     }
 
     /// What the calls within X and between X and Y are worth, split and put together this way.
-    fn value_of(&self, x: ChainId, y: ChainId, way: Way, split: u64) -> f64 {
+    fn value_of(&self, x: ChainId, y: ChainId, merge_type: MergeType, split: u64) -> f64 {
         let (size, other) = (self.chains.size(x), self.chains.size(y));
         // Where X1, X2 and Y begin.
-        let (first, second, inserted) = match way {
-            Way::Behind => (0, split, size),
-            Way::Within => (0, split + other, split),
-            Way::TurnedBehind => (other + size - split, other, 0),
-            Way::TurnedBefore => (size - split, 0, size),
+        let (first, second, inserted) = match merge_type {
+            MergeType::Behind => (0, split, size),
+            MergeType::Within => (0, split + other, split),
+            MergeType::TurnedBehind => (other + size - split, other, 0),
+            MergeType::TurnedBefore => (size - split, 0, size),
         };
         let address = |function: FunctionId| {
             let position = self.chains.position(function);
@@ -266,18 +270,18 @@ impl Tour {
             .sum()
     }
 
-    fn join(&mut self, x: ChainId, y: ChainId, way: Way, split: u64) -> ChainId {
-        let value = self.value_of(x, y, way, split) + self.values[y.index()];
-        let whole = if way == Way::Behind {
+    fn join(&mut self, x: ChainId, y: ChainId, merge_type: MergeType, split: u64) -> ChainId {
+        let value = self.value_of(x, y, merge_type, split) + self.values[y.index()];
+        let whole = if merge_type == MergeType::Behind {
             self.chains.join(x, y)
         } else {
             let (first, second): (Vec<FunctionId>, Vec<FunctionId>) =
                 self.chains.functions(x).partition(|function| self.chains.position(*function) < split);
             let inserted: Vec<FunctionId> = self.chains.functions(y).collect();
-            let functions = match way {
-                Way::Behind | Way::Within => [first, inserted, second],
-                Way::TurnedBehind => [inserted, second, first],
-                Way::TurnedBefore => [second, first, inserted],
+            let functions = match merge_type {
+                MergeType::Behind | MergeType::Within => [first, inserted, second],
+                MergeType::TurnedBehind => [inserted, second, first],
+                MergeType::TurnedBefore => [second, first, inserted],
             };
             self.chains.rearrange(x, y, &functions.concat(), &self.sizes)
         };

@@ -32,7 +32,7 @@ use super::chains::{ChainId, Chains};
 use super::{Looks, Options};
 use crate::callgraph::{CallGraph, FunctionId};
 use crate::model::Geometry;
-use crate::model::placement::sane_sizes;
+use crate::model::addresses::clamp_sizes;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -77,7 +77,7 @@ type Candidate = (u64, Reverse<(FunctionId, FunctionId)>, u32, u32);
 
 impl Pages {
     fn new(graph: &CallGraph) -> Self {
-        let sizes: Vec<u64> = sane_sizes(graph.sizes()).iter().map(|size| (*size).max(1)).collect();
+        let sizes: Vec<u64> = clamp_sizes(graph.sizes()).iter().map(|size| (*size).max(1)).collect();
         let [incoming, outgoing] = sums(graph);
         let counts: Vec<u64> =
             (0..graph.len()).map(|id| incoming[id].max(outgoing[id]).max(graph.weights()[id])).collect();

@@ -28,7 +28,7 @@ pub struct Algorithm {
     /// What it does, in one line.
     pub summary: &'static str,
     /// What it goes by. Without it, it leaves the order as given.
-    pub evidence: Evidence,
+    pub input: AlgorithmInput,
     /// Orders all functions of the graph: a permutation of its ids.
     pub run: fn(&CallGraph, &Options<'_>) -> Vec<FunctionId>,
 }
@@ -56,10 +56,10 @@ impl Looks {
 
 /// What an algorithm orders by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Evidence {
+pub enum AlgorithmInput {
     /// The call graph.
     Calls,
-    /// [`Options::starts`], and of functions in none [`Options::contents`].
+    /// [`Options::starts`], and of functions in none [`Options::code_shingles`].
     Starts,
 }
 
@@ -85,7 +85,7 @@ pub struct Options<'a> {
     pub starts: &'a [Vec<FunctionId>],
     /// By function: numbers that stand for pieces of its bytes, equal for equal pieces, each once. Empty where they are not known,
     /// or not to be gone by.
-    pub contents: &'a [Vec<u64>],
+    pub code_shingles: &'a [Vec<u64>],
 }
 
 /// See [`cdsort`].
@@ -145,11 +145,11 @@ pub const ALGORITHMS: &[&Algorithm] = &[
 type Run = fn(&CallGraph, &Options<'_>) -> Vec<FunctionId>;
 
 const fn by_calls(name: &'static str, summary: &'static str, run: Run) -> Algorithm {
-    Algorithm { name, summary, evidence: Evidence::Calls, run }
+    Algorithm { name, summary, input: AlgorithmInput::Calls, run }
 }
 
 const fn by_starts(name: &'static str, summary: &'static str, run: Run) -> Algorithm {
-    Algorithm { name, summary, evidence: Evidence::Starts, run }
+    Algorithm { name, summary, input: AlgorithmInput::Starts, run }
 }
 
 /// The algorithm of this name.
@@ -158,17 +158,18 @@ pub fn algorithm(name: &str) -> Option<&'static Algorithm> {
     ALGORITHMS.iter().copied().find(|algorithm| algorithm.name == name)
 }
 
-/// Parts an order of the graph's functions: those that were seen to run, and behind them as [`GroupKind::Unseen`] those of which
+/// Parts an order of the graph's functions: those that were seen to run, and behind them as [`GroupKind::Unprofiled`] those of which
 /// nothing more than their existence is known.
 #[must_use]
 pub fn grouped(graph: &CallGraph, functions: Vec<FunctionId>) -> Order {
-    let mut ran: Vec<bool> = graph.weights().iter().map(|weight| *weight > 0).collect();
+    let mut executed: Vec<bool> = graph.weights().iter().map(|weight| *weight > 0).collect();
     for edge in graph.edges() {
-        ran[edge.caller.index()] = true;
-        ran[edge.callee.index()] = true;
+        executed[edge.caller.index()] = true;
+        executed[edge.callee.index()] = true;
     }
-    let (hot, unseen): (Vec<_>, Vec<_>) = functions.into_iter().partition(|function| ran[function.index()]);
-    let groups = [(GroupKind::Hot, hot), (GroupKind::Unseen, unseen)];
+    let (hot, unprofiled): (Vec<_>, Vec<_>) =
+        functions.into_iter().partition(|function| executed[function.index()]);
+    let groups = [(GroupKind::Hot, hot), (GroupKind::Unprofiled, unprofiled)];
     Order {
         groups: groups
             .into_iter()

@@ -27,7 +27,7 @@
 use super::chains::Chains;
 use super::{Options, starts};
 use crate::callgraph::{CallGraph, FunctionId};
-use crate::model::placement::sane_sizes;
+use crate::model::addresses::clamp_sizes;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ pub fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
         .collect();
     pairs.sort_unstable_by_key(|&(distance, front, back)| (distance, time(front), time(back)));
 
-    let mut chains = Chains::singletons(&sane_sizes(graph.sizes()), &vec![0; graph.len()]);
+    let mut chains = Chains::singletons(&clamp_sizes(graph.sizes()), &vec![0; graph.len()]);
     for (_, front, back) in pairs {
         let (front, back) = (chains.chain_of(front), chains.chain_of(back));
         if front != back {

@@ -26,7 +26,7 @@
 use super::Options;
 use super::chains::Chains;
 use crate::callgraph::{CallEdge, CallGraph, FunctionId};
-use crate::model::placement::sane_sizes;
+use crate::model::addresses::clamp_sizes;
 use std::cmp::Reverse;
 
 /// Orders all functions of the graph.
@@ -34,7 +34,7 @@ use std::cmp::Reverse;
 pub fn order(graph: &CallGraph, _: &Options<'_>) -> Vec<FunctionId> {
     let mut calls: Vec<&CallEdge> = graph.edges().iter().filter(|edge| edge.caller != edge.callee).collect();
     calls.sort_by_key(|edge| Reverse(edge.weight));
-    let mut chains = Chains::singletons(&sane_sizes(graph.sizes()), &vec![0; graph.len()]);
+    let mut chains = Chains::singletons(&clamp_sizes(graph.sizes()), &vec![0; graph.len()]);
     // By function: when the list began that it was in at first.
     let mut began: Vec<Option<usize>> = vec![None; graph.len()];
     for (turn, call) in calls.into_iter().enumerate() {

@@ -31,7 +31,7 @@
 use super::chains::{ChainId, Chains};
 use super::{Looks, Options};
 use crate::callgraph::{CallGraph, FunctionId};
-use crate::model::placement::sane_sizes;
+use crate::model::addresses::clamp_sizes;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -104,7 +104,7 @@ impl Pairs {
             neighbours[low as usize].insert(high, weight);
             neighbours[high as usize].insert(low, weight);
         }
-        let sizes = sane_sizes(graph.sizes());
+        let sizes = clamp_sizes(graph.sizes());
         let turned = vec![false; graph.len()];
         Self { chains: Chains::singletons(&sizes, &weights), sizes, between, turned, neighbours }
     }

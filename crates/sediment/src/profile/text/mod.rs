@@ -70,10 +70,10 @@ fn base_name(path: &[u8]) -> &[u8] {
 }
 
 /// A text that may stand in a profile; what may not is counted.
-fn accepted(text: &[u8], losses: &mut Skipped) -> Option<String> {
+fn accepted(text: &[u8], skipped: &mut Skipped) -> Option<String> {
     let kept = acceptable(text).map(str::to_owned);
     if kept.is_none() {
-        losses.add(Reason::UnacceptableText, 0, text);
+        skipped.add(Reason::UnacceptableText, 0, text);
     }
     kept
 }

@@ -8,7 +8,7 @@ use super::{Reading, base_name};
 use crate::error::{Error, Result};
 use crate::profile::arithmetic::{NumberFault, decimal, integer};
 use crate::profile::dot::{Edge, Edges, Graph, Graphs, Node, Nodes, Value};
-use crate::profile::{FunctionIndex, FunctionKey, Profile, SHARE_TOTAL, Unit, acceptable};
+use crate::profile::{FunctionIndex, FunctionKey, Profile, SHARE_TOTAL, WeightUnit, acceptable};
 use crate::skipped::{Reason, Skipped};
 use std::collections::HashMap;
 
@@ -18,25 +18,25 @@ const STUB: &[u8] = b"@plt";
 const UNRESOLVED: &[u8] = b"offset_0x";
 
 pub(super) fn read(graph: &Graph) -> Result<(Profile, Skipped)> {
-    let (mut profile, mut losses) = (Profile::default(), Skipped::default());
+    let (mut profile, mut skipped) = (Profile::default(), Skipped::default());
     if graph.nodes.is_empty() {
         return Err(Error::at_line(1, "the graph has no functions").with_hint(
             "a profile without functions and without the attribute `sediment` is taken for damage",
         ));
     }
-    count_foreign(graph, &mut losses);
-    let dsos = read_clusters(graph, &mut profile, &mut losses);
-    let readings = read_nodes(graph, &dsos, &mut profile, &mut losses);
-    let weights = read_weights(graph, &mut losses)?;
+    count_foreign(graph, &mut skipped);
+    let dsos = read_clusters(graph, &mut profile, &mut skipped);
+    let readings = read_nodes(graph, &dsos, &mut profile, &mut skipped);
+    let weights = read_weights(graph, &mut skipped)?;
     if let Some(unit) = weights.unit {
         profile.unit = unit;
         profile.total = match unit {
-            Unit::Share => SHARE_TOTAL,
-            Unit::Calls => weights.sum,
+            WeightUnit::Share => SHARE_TOTAL,
+            WeightUnit::Calls => weights.sum,
         };
     } else if let Some(first) = graph.edges.first() {
         let name = &graph.nodes[first.tail as usize].id;
-        losses.add_many(Reason::NoWeights, graph.edges.len() as u64, 0, name);
+        skipped.add_many(Reason::NoWeights, graph.edges.len() as u64, 0, name);
     }
     profile.reserve_edges(graph.edges.len());
     for (number, edge) in graph.edges.iter().enumerate() {
@@ -44,12 +44,12 @@ pub(super) fn read(graph: &Graph) -> Result<(Profile, Skipped)> {
         let amount = weight.unwrap_or(0);
         let (tail, head) = (&readings[edge.tail as usize], &readings[edge.head as usize]);
         let (Some(caller), Some(callee)) = (end(tail, &mut profile), end(head, &mut profile)) else {
-            losses.add(Reason::EdgeWithoutEnd, amount, &graph.nodes[edge.tail as usize].id);
+            skipped.add(Reason::EdgeWithoutEnd, amount, &graph.nodes[edge.tail as usize].id);
             continue;
         };
         let through_stub = matches!(tail, Reading::Stub(_)) || matches!(head, Reading::Stub(_));
         if through_stub && caller == callee {
-            losses.add(Reason::StubOfItself, amount, &profile.key(caller).name);
+            skipped.add(Reason::StubOfItself, amount, &profile.key(caller).name);
             continue;
         }
         profile.add_edge(caller, callee);
@@ -62,12 +62,12 @@ pub(super) fn read(graph: &Graph) -> Result<(Profile, Skipped)> {
                 })?);
         }
     }
-    Ok((profile, losses))
+    Ok((profile, skipped))
 }
 
 /// What a later version would keep is as foreign here as what no version knows.
-fn count_foreign(graph: &Graph, losses: &mut Skipped) {
-    losses.add_many(Reason::ForeignAttribute, graph.foreign, 0, &graph.first_foreign);
+fn count_foreign(graph: &Graph, skipped: &mut Skipped) {
+    skipped.add_many(Reason::ForeignAttribute, graph.foreign, 0, &graph.first_foreign);
     let given = [
         (
             &graph.given_to_nodes[..],
@@ -83,7 +83,7 @@ fn count_foreign(graph: &Graph, losses: &mut Skipped) {
     ];
     for (counts, own, spelling) in given {
         for (place, count) in counts.iter().enumerate().filter(|(place, _)| !own.contains(place)) {
-            losses.add_many(Reason::ForeignAttribute, *count, 0, spelling(place));
+            skipped.add_many(Reason::ForeignAttribute, *count, 0, spelling(place));
         }
     }
 }
@@ -92,7 +92,7 @@ fn count_foreign(graph: &Graph, losses: &mut Skipped) {
 fn read_clusters<'g>(
     graph: &'g Graph,
     profile: &mut Profile,
-    losses: &mut Skipped,
+    skipped: &mut Skipped,
 ) -> HashMap<u32, Option<&'g [u8]>> {
     let mut dsos = HashMap::new();
     for cluster in graph.clusters() {
@@ -100,9 +100,9 @@ fn read_clusters<'g>(
         let dso = base_name(&label.text);
         match acceptable(dso) {
             Some(text) => {
-                profile.cluster_mut(text);
+                profile.dso_mut(text);
             }
-            None => losses.add(Reason::UnacceptableName, 0, dso),
+            None => skipped.add(Reason::UnacceptableName, 0, dso),
         }
         dsos.insert(cluster, acceptable(dso).map(|_| dso));
     }
@@ -113,7 +113,7 @@ fn read_nodes(
     graph: &Graph,
     dsos: &HashMap<u32, Option<&[u8]>>,
     profile: &mut Profile,
-    losses: &mut Skipped,
+    skipped: &mut Skipped,
 ) -> Vec<Reading> {
     // The one DSO that defines a name; None where several do.
     let mut defining: HashMap<&[u8], Option<&[u8]>> = HashMap::new();
@@ -140,8 +140,8 @@ fn read_nodes(
                 readings.push(Reading::Function(profile.function(key)));
             }
             None => {
-                let example = graph.lost_name(name, node.offset, losses.items(Reason::UnacceptableName));
-                losses.add(Reason::UnacceptableName, 0, &example);
+                let example = graph.lost_name(name, node.offset, skipped.items(Reason::UnacceptableName));
+                skipped.add(Reason::UnacceptableName, 0, &example);
                 readings.push(Reading::LeftOut);
             }
         }
@@ -149,12 +149,12 @@ fn read_nodes(
     for (node, reading) in graph.nodes.iter().zip(&mut readings).filter(|(node, _)| is_stub(node)) {
         let name = name_of(node);
         if name.starts_with(UNRESOLVED) {
-            losses.add(Reason::UnresolvedStub, 0, name);
+            skipped.add(Reason::UnresolvedStub, 0, name);
             continue;
         }
         match FunctionKey::new(defining.get(name).copied().flatten(), name, None) {
             Some(key) => *reading = Reading::Stub(Box::new(key)),
-            None => losses.add(Reason::UnacceptableName, 0, name),
+            None => skipped.add(Reason::UnacceptableName, 0, name),
         }
     }
     readings
@@ -181,18 +181,18 @@ fn end(reading: &Reading, profile: &mut Profile) -> Option<FunctionIndex> {
 
 struct Weights {
     /// None where no edge has a weight.
-    unit: Option<Unit>,
+    unit: Option<WeightUnit>,
     sum: u128,
     /// Of all edges, or of none.
     of_edges: Vec<u128>,
 }
 
-fn read_weights(graph: &Graph, losses: &mut Skipped) -> Result<Weights> {
+fn read_weights(graph: &Graph, skipped: &mut Skipped) -> Result<Weights> {
     let mut weights = Weights { unit: None, sum: 0, of_edges: Vec::new() };
     let mut bare: Option<&Edge> = None;
     for edge in &graph.edges {
         let label = graph.of_edge(edge, Edges::Label).filter(|value| !value.text.is_empty());
-        let weight = label.map(|label| read_label(graph, label, losses)).transpose()?.flatten();
+        let weight = label.map(|label| read_label(graph, label, skipped)).transpose()?.flatten();
         let Some((unit, amount)) = weight else {
             bare = bare.or(Some(edge));
             continue;
@@ -215,12 +215,12 @@ fn read_weights(graph: &Graph, losses: &mut Skipped) -> Result<Weights> {
 }
 
 /// The weight that an edge's label gives, if the label gives more than a percentage.
-fn read_label(graph: &Graph, label: &Value, losses: &mut Skipped) -> Result<Option<(Unit, u128)>> {
+fn read_label(graph: &Graph, label: &Value, skipped: &mut Skipped) -> Result<Option<(WeightUnit, u128)>> {
     let fault = |fault: NumberFault| {
         graph.error(label.offset, format!("the label of an edge {}", fault.message())).with_found(&label.text)
     };
     match decimal(&label.text, PLACES) {
-        Ok(share) => return Ok(Some((Unit::Share, share))),
+        Ok(share) => return Ok(Some((WeightUnit::Share, share))),
         Err(NumberFault::NoNumber) => {}
         Err(other) => return Err(fault(other)),
     }
@@ -228,14 +228,14 @@ fn read_label(graph: &Graph, label: &Value, losses: &mut Skipped) -> Result<Opti
     for line in lines(&label.text).filter(|line| !line.is_empty()) {
         if let Some(percentage) = line.strip_suffix(b"%") {
             decimal(percentage, 0).map_err(fault)?;
-            losses.add(Reason::Percentage, 0, line);
+            skipped.add(Reason::Percentage, 0, line);
         } else if let (Some(calls), None) = (calls_of(line), count) {
             count = Some(integer(calls).map_err(fault)?);
         } else {
             return Err(fault(NumberFault::NoNumber));
         }
     }
-    Ok(count.map(|count| (Unit::Calls, count)))
+    Ok(count.map(|count| (WeightUnit::Calls, count)))
 }
 
 /// The number before the multiplication sign, which older files have in Latin-1.

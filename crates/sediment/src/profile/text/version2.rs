@@ -7,7 +7,7 @@ use crate::profile::arithmetic::{NumberFault, decimal, integer, scaled};
 use crate::profile::blocks::Blocks;
 use crate::profile::dot::{Edge, Edges, Graph, Graphs, Node, Nodes, Value};
 use crate::profile::{
-    EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Millionths, Profile, Unit, acceptable,
+    EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Millionths, Profile, WeightUnit, acceptable,
 };
 use crate::skipped::{Reason, Skipped};
 use std::borrow::Cow;
@@ -20,14 +20,14 @@ const SHARE_PLACES: i64 = 15;
 const SHARE: u128 = crate::profile::SHARE_TOTAL;
 
 pub(super) fn read(graph: &Graph) -> Result<(Profile, Skipped)> {
-    let mut losses = Skipped::default();
-    losses.add_many(Reason::ForeignAttribute, graph.foreign, 0, &graph.first_foreign);
+    let mut skipped = Skipped::default();
+    skipped.add_many(Reason::ForeignAttribute, graph.foreign, 0, &graph.first_foreign);
     let reader = Reader { graph };
-    let mut profile = reader.header(&mut losses)?;
-    reader.clusters(&mut profile, &mut losses)?;
-    let functions = reader.nodes(&mut profile, &mut losses)?;
-    reader.edges(&functions, &mut profile, &mut losses)?;
-    Ok((profile, losses))
+    let mut profile = reader.header(&mut skipped)?;
+    reader.clusters(&mut profile, &mut skipped)?;
+    let functions = reader.nodes(&mut profile, &mut skipped)?;
+    reader.edges(&functions, &mut profile, &mut skipped)?;
+    Ok((profile, skipped))
 }
 
 /// The error for an edge that says nothing where others do.
@@ -72,7 +72,7 @@ impl Reader<'_, '_> {
     }
 
     /// A number in the profile's unit.
-    fn amount(&self, value: Option<&Value>, name: &str, unit: Unit) -> Result<Option<u128>> {
+    fn amount(&self, value: Option<&Value>, name: &str, unit: WeightUnit) -> Result<Option<u128>> {
         let number = self.integer(value, name)?;
         match (number, value) {
             (Some(_), Some(value)) if !unit.holds([number]) => {
@@ -113,12 +113,12 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn header(&self, losses: &mut Skipped) -> Result<Profile> {
+    fn header(&self, skipped: &mut Skipped) -> Result<Profile> {
         let given = |attribute| self.graph.of_graph(attribute);
         // On the graph itself these are a title; clusters inherit them.
         for attribute in [Graphs::Label, Graphs::BuildId, Graphs::Package] {
             if given(attribute).is_some() {
-                losses.add(Reason::ForeignAttribute, 0, Graphs::spelling(attribute as usize));
+                skipped.add(Reason::ForeignAttribute, 0, Graphs::spelling(attribute as usize));
             }
         }
         let mut list = |value: Option<&Value>| -> BTreeSet<String> {
@@ -126,9 +126,9 @@ impl Reader<'_, '_> {
             match std::str::from_utf8(&value.text) {
                 Ok(text) => text
                     .split(LIST_SEPARATOR)
-                    .filter_map(|entry| accepted(entry.as_bytes(), losses))
+                    .filter_map(|entry| accepted(entry.as_bytes(), skipped))
                     .collect(),
-                Err(_) => accepted(&value.text, losses).into_iter().collect(),
+                Err(_) => accepted(&value.text, skipped).into_iter().collect(),
             }
         };
         Ok(Profile {
@@ -154,23 +154,23 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn clusters(&self, profile: &mut Profile, losses: &mut Skipped) -> Result<()> {
+    fn clusters(&self, profile: &mut Profile, skipped: &mut Skipped) -> Result<()> {
         for number in self.graph.clusters() {
             let label = self.label(number);
             let Some(dso) = acceptable(&label) else {
-                losses.add(Reason::UnacceptableName, 0, &label);
+                skipped.add(Reason::UnacceptableName, 0, &label);
                 continue;
             };
-            let cluster = profile.cluster_mut(dso);
+            let cluster = profile.dso_mut(dso);
             let given = |attribute| self.graph.of_cluster(number, attribute);
             if let Some(value) = given(Graphs::BuildId) {
                 match build_id(&value.text) {
                     Some(id) => agree(self, &mut cluster.build_id, id, value, "build_id")?,
-                    None => losses.add(Reason::UnacceptableText, 0, &value.text),
+                    None => skipped.add(Reason::UnacceptableText, 0, &value.text),
                 }
             }
             if let Some(value) = given(Graphs::Package) {
-                if let Some(package) = accepted(&value.text, losses) {
+                if let Some(package) = accepted(&value.text, skipped) {
                     agree(self, &mut cluster.package, package, value, "package")?;
                 }
             }
@@ -178,13 +178,13 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    fn nodes(&self, profile: &mut Profile, losses: &mut Skipped) -> Result<Vec<Option<FunctionIndex>>> {
+    fn nodes(&self, profile: &mut Profile, skipped: &mut Skipped) -> Result<Vec<Option<FunctionIndex>>> {
         let labels: HashMap<u32, Cow<[u8]>> =
             self.graph.clusters().map(|cluster| (cluster, self.label(cluster))).collect();
         let mut functions = Vec::with_capacity(self.graph.nodes.len());
         for node in &self.graph.nodes {
             let given = |attribute| self.graph.of_node(node, attribute);
-            let facts = self.facts(node, profile.unit, losses)?;
+            let facts = self.facts(node, profile.unit, skipped)?;
             let name = given(Nodes::Name).map_or(&*node.id, |value| &*value.text);
             let file = given(Nodes::File).map(|value| base_name(&value.text));
             let listed = self.graph.cluster_of(node).and_then(|cluster| labels.get(&cluster));
@@ -197,8 +197,9 @@ impl Reader<'_, '_> {
                 (None, listed) => listed.map(|label| &**label),
             };
             let Some(key) = FunctionKey::new(dso, name, file) else {
-                let example = self.graph.lost_name(name, node.offset, losses.items(Reason::UnacceptableName));
-                losses.add(Reason::UnacceptableName, facts.samples.unwrap_or(0), &example);
+                let example =
+                    self.graph.lost_name(name, node.offset, skipped.items(Reason::UnacceptableName));
+                skipped.add(Reason::UnacceptableName, facts.samples.unwrap_or(0), &example);
                 functions.push(None);
                 continue;
             };
@@ -219,7 +220,7 @@ impl Reader<'_, '_> {
         Ok(functions)
     }
 
-    fn facts(&self, node: &Node, unit: Unit, losses: &mut Skipped) -> Result<FunctionFacts> {
+    fn facts(&self, node: &Node, unit: WeightUnit, skipped: &mut Skipped) -> Result<FunctionFacts> {
         let given = |attribute| self.graph.of_node(node, attribute);
         Ok(FunctionFacts {
             size: self.small_integer(given(Nodes::Size), "size")?,
@@ -227,7 +228,7 @@ impl Reader<'_, '_> {
             first: self.small_integer(given(Nodes::First), "first")?,
             static_calls: self.estimate(given(Nodes::Static))?,
             heat: self.word(given(Nodes::Heat), "heat", &words::HEATS)?,
-            alias: given(Nodes::Alias).and_then(|value| accepted(&value.text, losses)),
+            alias: given(Nodes::Alias).and_then(|value| accepted(&value.text, skipped)),
             taken: self.flag(given(Nodes::Taken), "taken")?,
             entry: self.flag(given(Nodes::Entry), "entry")?,
             blocks: self.blocks(given(Nodes::Blocks))?,
@@ -238,7 +239,7 @@ impl Reader<'_, '_> {
         &self,
         functions: &[Option<FunctionIndex>],
         profile: &mut Profile,
-        losses: &mut Skipped,
+        skipped: &mut Skipped,
     ) -> Result<()> {
         profile.reserve_edges(self.graph.edges.len());
         let mut bare = None;
@@ -247,7 +248,7 @@ impl Reader<'_, '_> {
         for edge in &self.graph.edges {
             let label = self.share(edge)?;
             let facts = self.edge_facts(edge, label, profile)?;
-            let says_more = facts.count.is_some() || facts.near.is_some() || facts.static_calls.is_some();
+            let says_more = facts.count.is_some() || facts.affinity.is_some() || facts.static_calls.is_some();
             weighted |= says_more;
             labelled |= says_more || label.is_some();
             if label.is_none() && !says_more {
@@ -256,7 +257,7 @@ impl Reader<'_, '_> {
             let (tail, head) = (functions[edge.tail as usize], functions[edge.head as usize]);
             let (Some(caller), Some(callee)) = (tail, head) else {
                 let name = &self.graph.nodes[edge.tail as usize].id;
-                losses.add(Reason::EdgeWithoutEnd, facts.count.unwrap_or(0), name);
+                skipped.add(Reason::EdgeWithoutEnd, facts.count.unwrap_or(0), name);
                 continue;
             };
             let unit = profile.unit;
@@ -265,7 +266,7 @@ impl Reader<'_, '_> {
                 continue;
             }
             let sum = profile.edge_mut(caller, callee);
-            let added = sum.add(&facts).filter(|()| unit.holds([sum.count, sum.near]));
+            let added = sum.add(&facts).filter(|()| unit.holds([sum.count, sum.affinity]));
             added.ok_or_else(|| {
                 self.graph.error(edge.offset, format!("a repeated edge adds up to {}", unit.beyond()))
             })?;
@@ -274,7 +275,7 @@ impl Reader<'_, '_> {
             (Some(edge), _) if labelled => Err(without_weight(self.graph, edge)),
             (_, Some(first)) if !weighted => {
                 let name = &self.graph.nodes[first.tail as usize].id;
-                losses.add_many(Reason::NoWeights, self.graph.edges.len() as u64, 0, name);
+                skipped.add_many(Reason::NoWeights, self.graph.edges.len() as u64, 0, name);
                 Ok(())
             }
             _ => Ok(()),
@@ -294,7 +295,7 @@ impl Reader<'_, '_> {
         let given = |attribute| self.graph.of_edge(edge, attribute);
         let mut facts = EdgeFacts {
             count: self.amount(given(Edges::Count), "count", profile.unit)?,
-            near: self.amount(given(Edges::Near), "near", profile.unit)?,
+            affinity: self.amount(given(Edges::Near), "near", profile.unit)?,
             static_calls: self.estimate(given(Edges::Static))?,
             kind: self.word(given(Edges::Kind), "kind", &words::KINDS)?,
         };

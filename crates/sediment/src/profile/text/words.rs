@@ -2,12 +2,12 @@
 //! The words that attributes of version 2 choose from.
 
 use crate::profile::blocks::BlockUnit;
-use crate::profile::{CallKind, Heat, Unit};
+use crate::profile::{CallKind, Heat, WeightUnit};
 
 /// Values with their spelling in a file.
 pub(super) type Words<T, const N: usize> = [(T, &'static str); N];
 
-pub(super) const UNITS: Words<Unit, 2> = [(Unit::Calls, "calls"), (Unit::Share, "share")];
+pub(super) const UNITS: Words<WeightUnit, 2> = [(WeightUnit::Calls, "calls"), (WeightUnit::Share, "share")];
 pub(super) const BLOCK_UNITS: Words<BlockUnit, 2> =
     [(BlockUnit::Executions, "executions"), (BlockUnit::Samples, "samples")];
 pub(super) const HEATS: Words<Heat, 4> =

@@ -130,7 +130,7 @@ fn list(attributes: &mut Attributes, name: &str, list: &BTreeSet<String>) {
 
 fn clusters(text: &mut String, profile: &Profile, functions: &[Function]) {
     let labels: Vec<&String> =
-        profile.clusters.keys().filter(|label| acceptable(label.as_bytes()).is_some()).collect();
+        profile.dsos.keys().filter(|label| acceptable(label.as_bytes()).is_some()).collect();
     let mut members: Vec<Vec<&Function>> = vec![Vec::new(); labels.len()];
     for function in functions {
         if let Some(dso) = &function.key.dso {
@@ -141,7 +141,7 @@ fn clusters(text: &mut String, profile: &Profile, functions: &[Function]) {
     }
     for (number, (label, members)) in labels.into_iter().zip(members).enumerate() {
         let _ = write!(text, "  subgraph cluster{number} {{\n    graph");
-        let cluster = &profile.clusters[label];
+        let cluster = &profile.dsos[label];
         let mut attributes = Attributes::new(text);
         attributes.drawn("label", label);
         for (name, value) in [("build_id", &cluster.build_id), ("package", &cluster.package)] {
@@ -212,7 +212,7 @@ fn edges(text: &mut String, profile: &Profile, functions: &[Function]) {
         let mut attributes = Attributes::new(text);
         attributes.word("label", Label { count: facts.count.unwrap_or(0), total: profile.total });
         attributes.number("count", facts.count);
-        attributes.number("near", facts.near);
+        attributes.number("near", facts.affinity);
         estimate(&mut attributes, facts.static_calls);
         if let Some(kind) = facts.kind {
             attributes.word("kind", words::spelling(&words::KINDS, kind));

@@ -27,7 +27,7 @@ impl Instructions {
     }
 
     /// A line of positions and costs. What is wrong with it, the reader of costs says.
-    pub(super) fn ran(&mut self, function: u32, line: &[u8], columns: usize) {
+    pub(super) fn executed(&mut self, function: u32, line: &[u8], columns: usize) {
         self.at(line);
         let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).skip(columns);
         if let Some((count @ 1.., _)) = words.next().and_then(first_number) {

@@ -8,19 +8,19 @@
 //!
 //! Source: valgrind's manual, "Callgrind Format Specification", and what valgrind 3.19 writes (docs/formats/callgrind.md).
 
+mod address_ids;
 mod instructions;
 mod names;
-mod places;
 mod tally;
 
 use super::{Input, Reader, Recording, Settings, input};
 use crate::error::{Error, Result};
 use crate::profile::source::Source;
 use crate::skipped::Reason;
+use address_ids::AddressIds;
 use instructions::Instructions;
 use memchr::memchr;
 use names::{Functions, Names};
-use places::Places;
 use tally::Tally;
 
 /// Its row in the table.
@@ -259,7 +259,7 @@ impl<'a> Parser<'a> {
         let mut rest = &self.bytes[self.at..];
         while matches!(rest.first(), Some(b'0'..=b'9' | b'+' | b'-' | b'*')) {
             let end = memchr(b'\n', rest).unwrap_or(rest.len());
-            instructions.ran(function, &rest[..end], self.position_columns);
+            instructions.executed(function, &rest[..end], self.position_columns);
             rest = rest.get(end + 1..).unwrap_or_default();
         }
     }
@@ -373,7 +373,7 @@ impl<'a> Parser<'a> {
             } else {
                 self.tally.add(caller, function, count);
             }
-            self.functions.ran(function);
+            self.functions.executed(function);
         }
         self.open_part = true;
         Ok(())
@@ -468,17 +468,17 @@ impl<'a> Parser<'a> {
             seen: format!("{} pairs of caller and callee", calls.len()),
             ..Recording::default()
         };
-        recording.losses.add_many(Reason::UnknownLine, self.unknown_lines, 0, self.unknown_example);
+        recording.skipped.add_many(Reason::UnknownLine, self.unknown_lines, 0, self.unknown_example);
         if !self.by_callgrind {
-            recording.losses.add_many(Reason::UncountedCall, self.uncounted, 0, "");
+            recording.skipped.add_many(Reason::UncountedCall, self.uncounted, 0, "");
         }
-        let places = Places::of(&self.functions, &self.objects, &self.files, &mut recording);
-        places.add_costs(&self.functions, &mut recording);
-        places.add_calls(&self.functions, &calls, &mut recording);
+        let addresses = AddressIds::of(&self.functions, &self.objects, &self.files, &mut recording);
+        addresses.add_costs(&self.functions, &mut recording);
+        addresses.add_calls(&self.functions, &calls, &mut recording);
         if let Some(instructions) = self.instructions.filter(|_| event == b"Ir") {
-            places.add_executed(instructions, &mut recording);
+            addresses.add_executed(instructions, &mut recording);
         }
-        if recording.places().is_empty() && !nothing {
+        if recording.addresses().is_empty() && !nothing {
             return Err(Error::failed("no function in this file has a name that could be ordered")
                 .with_hint("install the debug symbols of the program, then record it again"));
         }

@@ -139,7 +139,7 @@ pub(super) struct Function<'a> {
     /// Own cost in the first event.
     pub(super) cost: u128,
     /// Whether it was entered or called.
-    pub(super) ran: bool,
+    pub(super) executed: bool,
     /// The line that names it first.
     pub(super) line: u64,
 }
@@ -171,8 +171,8 @@ impl<'a> Functions<'a> {
         self.all[function as usize].cost += u128::from(cost);
     }
 
-    pub(super) fn ran(&mut self, function: u32) {
-        self.all[function as usize].ran = true;
+    pub(super) fn executed(&mut self, function: u32) {
+        self.all[function as usize].executed = true;
     }
 
     pub(super) fn forget_ids(&mut self) {
@@ -192,7 +192,7 @@ impl<'a> Functions<'a> {
         let function = &mut self.all[index as usize];
         function.object = object;
         function.file = file;
-        function.ran = true;
+        function.executed = true;
         Ok(index)
     }
 
@@ -227,7 +227,7 @@ impl<'a> Functions<'a> {
     }
 
     fn push(&mut self, name: &'a [u8], object: u32, file: u32, line: u64) -> u32 {
-        self.all.push(Function { name, object, file, cost: 0, ran: false, line });
+        self.all.push(Function { name, object, file, cost: 0, executed: false, line });
         self.all.len() as u32 - 1
     }
 }

@@ -6,7 +6,7 @@
 
 use super::Unplaced;
 use crate::counts::Counts;
-use crate::read::PlaceId;
+use crate::read::AddressId;
 use std::hash::{BuildHasher, RandomState};
 
 const NONE: u32 = u32::MAX;
@@ -14,7 +14,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug, Clone, Copy)]
 struct Block {
     address: u64,
-    place: Result<PlaceId, Unplaced>,
+    place: Result<AddressId, Unplaced>,
     /// Which mapping of files the address is of.
     era: u32,
     next: [Next; 2],
@@ -61,7 +61,7 @@ impl Default for Blocks {
 }
 
 /// What [`Blocks::into_counts`] returns: places by block, passages from block to block, first blocks.
-type CountsOfBlocks = (Vec<Result<PlaceId, Unplaced>>, Vec<(u32, u32, u64)>, Vec<u32>);
+type CountsOfBlocks = (Vec<Result<AddressId, Unplaced>>, Vec<(u32, u32, u64)>, Vec<u32>);
 
 impl Blocks {
     /// How many blocks there are, also of former eras.
@@ -80,7 +80,7 @@ impl Blocks {
         &mut self,
         previous: Option<u32>,
         address: u64,
-    ) -> Option<(u32, Result<PlaceId, Unplaced>)> {
+    ) -> Option<(u32, Result<AddressId, Unplaced>)> {
         if let Some(previous) = previous {
             let next = self.blocks[previous as usize].next;
             for (position, next) in next.into_iter().enumerate() {
@@ -102,7 +102,7 @@ impl Blocks {
         &mut self,
         previous: Option<u32>,
         address: u64,
-        place: Result<PlaceId, Unplaced>,
+        place: Result<AddressId, Unplaced>,
     ) -> u32 {
         let block = self.blocks.len() as u32;
         self.blocks.push(Block { address, place, era: self.era, next: [NEVER; 2] });
@@ -133,12 +133,12 @@ impl Blocks {
                 self.pairs.add(Counts::pair(number as u32, next.block), u64::from(next.count));
             }
         }
-        let places = self.blocks.iter().map(|block| block.place).collect();
+        let addresses = self.blocks.iter().map(|block| block.place).collect();
         let passages = self.pairs.into_sorted().into_iter().map(|(pair, count)| {
             let (from, to) = Counts::of_pair(pair);
             (from, to, count)
         });
-        (places, passages.collect(), self.starts)
+        (addresses, passages.collect(), self.starts)
     }
 
     fn count(&mut self, previous: Option<u32>, block: u32) {

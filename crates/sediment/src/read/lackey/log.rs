@@ -26,7 +26,7 @@ pub(super) enum Event<'a> {
 
 /// What the log says of the whole run.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct RunFacts {
     /// The architecture, as `uname -m` spells it.
     pub(super) arch: Option<String>,
     /// Whether the options of valgrind are listed, and what keeps blocks apart is not among them.
@@ -48,7 +48,10 @@ pub(super) fn recognises(head: &[u8]) -> bool {
 }
 
 /// Hands every event on, with the number of its line, and returns what is known in the end.
-pub(super) fn each(input: &dyn Input, event: &mut impl FnMut(Event<'_>, u64) -> Result<()>) -> Result<Known> {
+pub(super) fn each(
+    input: &dyn Input,
+    event: &mut impl FnMut(Event<'_>, u64) -> Result<()>,
+) -> Result<RunFacts> {
     let mut parser = Parser::default();
     let mut buffer: Vec<u8> = Vec::new();
     let mut offset = 0u64;
@@ -79,7 +82,7 @@ pub(super) fn each(input: &dyn Input, event: &mut impl FnMut(Event<'_>, u64) -> 
 struct Parser {
     /// Number of the last line, from 1.
     line: u64,
-    known: Known,
+    known: RunFacts,
     options_listed: bool,
     apart: bool,
 }
@@ -179,7 +182,7 @@ impl Parser {
         }
     }
 
-    fn finish(mut self) -> Known {
+    fn finish(mut self) -> RunFacts {
         self.known.chased = self.options_listed && !self.apart;
         self.known
     }

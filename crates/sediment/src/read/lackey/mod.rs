@@ -14,15 +14,15 @@ mod log;
 mod objects;
 
 use super::{
-    Input, Listener, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step,
-    TransferKind,
+    AddressId, Input, Listener, Reader, RecordedAddress, RecordedDso, Recording, Replay, Settings, Spot,
+    Step, TransferKind,
 };
 use crate::error::{Error, Result};
 use crate::profile::source::Source;
 use crate::skipped::Reason;
 use blocks::Blocks;
 use log::Event;
-use objects::{Found, Objects};
+use objects::{ObjectLookup, Objects};
 use std::collections::HashMap;
 
 /// Its row in the table.
@@ -64,16 +64,16 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     }
     recording.arch = known.arch;
     recording.total = u128::from(runs.saturating_sub(blocks.starts()));
-    recording.seen = format!("{runs} blocks run, {} different", recording.places().len());
+    recording.seen = format!("{runs} blocks run, {} different", recording.addresses().len());
     for (reason, count) in
         [(Reason::UnnamedBlock, unplaced.no_object), (Reason::NotUtf8Block, unplaced.not_utf8)]
     {
-        recording.losses.add_many(reason, count, u128::from(count), "");
+        recording.skipped.add_many(reason, count, u128::from(count), "");
     }
-    recording.losses.add_many(Reason::ChasedRun, u64::from(known.chased), 0, "");
-    recording.losses.add_many(Reason::NoEnd, u64::from(!known.ended), 0, "");
+    recording.skipped.add_many(Reason::ChasedRun, u64::from(known.chased), 0, "");
+    recording.skipped.add_many(Reason::NoEnd, u64::from(!known.ended), 0, "");
     blocks.put_into(&mut recording);
-    if recording.places().is_empty() {
+    if recording.addresses().is_empty() {
         return Err(Error::failed(
             "none of the blocks that ran belongs to a program or library that the log names",
         )
@@ -86,11 +86,13 @@ fn steps(input: &dyn Input, _: &Settings, recording: &Recording, listener: &mut 
     let mut walk = Walk::default();
     log::each(input, &mut |event, line| {
         let happened = walk.event(event, line, |objects, address| {
-            let Found::Object { path, address } = objects.at(address) else { return Err(Unplaced::NoObject) };
+            let ObjectLookup::Object { path, address } = objects.at(address) else {
+                return Err(Unplaced::NoObject);
+            };
             let path = std::str::from_utf8(path).map_err(|_| Unplaced::NotUtf8)?;
             let dso = recording.find_dso(&RecordedDso { path: path.to_owned(), build_id: None });
-            let place = Place { dso, spot: Spot::Address(address) };
-            recording.find_place(&place).ok_or(Unplaced::NoObject)
+            let place = RecordedAddress { dso, spot: Spot::Address(address) };
+            recording.find_address(&place).ok_or(Unplaced::NoObject)
         })?;
         if let Some((thread, place)) = happened {
             listener.step(Step::Run { thread, place });
@@ -107,11 +109,11 @@ enum Unplaced {
     NotUtf8,
 }
 
-fn place_of(found: Found<'_>, recording: &mut Recording) -> std::result::Result<PlaceId, Unplaced> {
-    let Found::Object { path, address } = found else { return Err(Unplaced::NoObject) };
+fn place_of(found: ObjectLookup<'_>, recording: &mut Recording) -> std::result::Result<AddressId, Unplaced> {
+    let ObjectLookup::Object { path, address } = found else { return Err(Unplaced::NoObject) };
     let path = std::str::from_utf8(path).map_err(|_| Unplaced::NotUtf8)?;
     let dso = recording.dso(RecordedDso { path: path.to_owned(), build_id: None });
-    Ok(recording.place(Place { dso: Some(dso), spot: Spot::Address(address) }))
+    Ok(recording.place(RecordedAddress { dso: Some(dso), spot: Spot::Address(address) }))
 }
 
 /// How many blocks that ran have no place.
@@ -143,8 +145,8 @@ impl Walk {
         &mut self,
         event: Event<'_>,
         line: u64,
-        place: impl FnOnce(&Objects, u64) -> std::result::Result<PlaceId, Unplaced>,
-    ) -> Result<Option<(u64, PlaceId)>> {
+        place: impl FnOnce(&Objects, u64) -> std::result::Result<AddressId, Unplaced>,
+    ) -> Result<Option<(u64, AddressId)>> {
         match event {
             Event::Block(address) => {
                 self.runs += 1;
@@ -185,8 +187,8 @@ impl Walk {
         &mut self,
         address: u64,
         line: u64,
-        place: impl FnOnce(&Objects, u64) -> std::result::Result<PlaceId, Unplaced>,
-    ) -> Result<(u32, std::result::Result<PlaceId, Unplaced>)> {
+        place: impl FnOnce(&Objects, u64) -> std::result::Result<AddressId, Unplaced>,
+    ) -> Result<(u32, std::result::Result<AddressId, Unplaced>)> {
         if self.blocks.len() as u64 >= MOST_BLOCKS + self.runs / RUNS_PER_BLOCK {
             return Err(Error::at_line(
                 line,
@@ -216,9 +218,9 @@ impl Walk {
 impl Blocks {
     /// Adds what was counted to a recording, the one that the places are of.
     fn put_into(self, recording: &mut Recording) {
-        let (places, passages, starts) = self.into_counts();
+        let (addresses, passages, starts) = self.into_counts();
         recording.transfers.reserve(passages.len());
-        let place = |block: u32| places[block as usize];
+        let place = |block: u32| addresses[block as usize];
         for block in starts {
             if let Ok(place) = place(block) {
                 recording.add_samples(place, 1);
@@ -231,7 +233,7 @@ impl Blocks {
             }
             match (place(from), place(to)) {
                 (Ok(from), Ok(to)) => recording.add_transfer(from, to, TransferKind::Branch, count),
-                _ => recording.losses.add(Reason::UnnamedPassage, count, ""),
+                _ => recording.skipped.add(Reason::UnnamedPassage, count, ""),
             }
         }
     }

@@ -35,7 +35,7 @@ pub(super) struct Objects {
 
 /// What lies at an address.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found<'a> {
+pub(super) enum ObjectLookup<'a> {
     /// A file, and the address as the file itself counts.
     Object { path: &'a [u8], address: u64 },
     /// Nothing that was named.
@@ -123,13 +123,13 @@ impl Objects {
         }
     }
 
-    pub(super) fn at(&self, address: u64) -> Found<'_> {
+    pub(super) fn at(&self, address: u64) -> ObjectLookup<'_> {
         let after = self.objects.partition_point(|object| object.start <= address);
         match after.checked_sub(1).map(|at| &self.objects[at]) {
             Some(object) if object.mapped => {
-                Found::Object { path: &object.path, address: address.wrapping_sub(object.bias) }
+                ObjectLookup::Object { path: &object.path, address: address.wrapping_sub(object.bias) }
             }
-            _ => Found::Nothing,
+            _ => ObjectLookup::Nothing,
         }
     }
 }
@@ -140,8 +140,10 @@ mod tests {
 
     fn at(objects: &Objects, address: u64) -> Option<(String, u64)> {
         match objects.at(address) {
-            Found::Object { path, address } => Some((String::from_utf8_lossy(path).into_owned(), address)),
-            Found::Nothing => None,
+            ObjectLookup::Object { path, address } => {
+                Some((String::from_utf8_lossy(path).into_owned(), address))
+            }
+            ObjectLookup::Nothing => None,
         }
     }
 

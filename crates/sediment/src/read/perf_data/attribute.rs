@@ -46,7 +46,7 @@ mod event {
 
 /// What the samples of an event say, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Evidence {
+pub(super) enum SampleContent {
     /// Each has the newest branches of the processor.
     BranchStacks,
     /// Each is one branch, from the sampled instruction to the sampled address.
@@ -58,7 +58,7 @@ pub(super) enum Evidence {
     /// Each has a copy of the stack, from which callers can only be found by unwinding.
     StackCopies,
     /// Each says where the program was.
-    Places,
+    AddressResolver,
     /// Nothing of use.
     Nothing,
 }
@@ -131,25 +131,25 @@ impl Attribute {
     }
 
     /// What its samples say.
-    pub(super) fn evidence(&self) -> Evidence {
+    pub(super) fn content(&self) -> SampleContent {
         use sample_type::{ADDR, BRANCH_STACK, CALLCHAIN, IP, STACK_USER, TID};
         let silent = self.kind == event::SOFTWARE && matches!(self.config, event::DUMMY | event::BPF_OUTPUT);
         if silent || !self.has(TID) {
-            Evidence::Nothing
+            SampleContent::Nothing
         } else if self.has(BRANCH_STACK) && self.branch_sample_type & branch_sample_type::CALL_STACK != 0 {
-            Evidence::BranchesAsStack
+            SampleContent::BranchesAsStack
         } else if self.has(BRANCH_STACK) {
-            Evidence::BranchStacks
+            SampleContent::BranchStacks
         } else if !self.has(IP) {
-            Evidence::Nothing
+            SampleContent::Nothing
         } else if self.has(ADDR) && self.is_each_a_branch() {
-            Evidence::SingleBranches
+            SampleContent::SingleBranches
         } else if self.has(STACK_USER) {
-            Evidence::StackCopies
+            SampleContent::StackCopies
         } else if self.has(CALLCHAIN) {
-            Evidence::CallChains
+            SampleContent::CallChains
         } else {
-            Evidence::Places
+            SampleContent::AddressResolver
         }
     }
 
@@ -208,19 +208,19 @@ mod tests {
         use sample_type::*;
         let base = Attribute { sample_type: IP | TID, ..Attribute::default() };
         let with = |more: u64| Attribute { sample_type: IP | TID | more, ..base.clone() };
-        assert_eq!(base.evidence(), Evidence::Places);
-        assert_eq!(with(CALLCHAIN).evidence(), Evidence::CallChains);
-        assert_eq!(with(CALLCHAIN | STACK_USER).evidence(), Evidence::StackCopies);
-        assert_eq!(with(CALLCHAIN | STACK_USER | BRANCH_STACK).evidence(), Evidence::BranchStacks);
+        assert_eq!(base.content(), SampleContent::AddressResolver);
+        assert_eq!(with(CALLCHAIN).content(), SampleContent::CallChains);
+        assert_eq!(with(CALLCHAIN | STACK_USER).content(), SampleContent::StackCopies);
+        assert_eq!(with(CALLCHAIN | STACK_USER | BRANCH_STACK).content(), SampleContent::BranchStacks);
         let stack =
             Attribute { branch_sample_type: branch_sample_type::CALL_STACK | 1, ..with(BRANCH_STACK) };
-        assert_eq!(stack.evidence(), Evidence::BranchesAsStack);
+        assert_eq!(stack.content(), SampleContent::BranchesAsStack);
         let one = Attribute { config: event::BRANCH_INSTRUCTIONS, period: 1, ..with(ADDR) };
-        assert_eq!(one.evidence(), Evidence::SingleBranches);
-        assert_eq!(Attribute { period: 1000, ..one }.evidence(), Evidence::Places);
+        assert_eq!(one.content(), SampleContent::SingleBranches);
+        assert_eq!(Attribute { period: 1000, ..one }.content(), SampleContent::AddressResolver);
         let dummy = Attribute { kind: event::SOFTWARE, config: event::DUMMY, ..base.clone() };
-        assert_eq!(dummy.evidence(), Evidence::Nothing);
-        assert_eq!(Attribute { sample_type: IP, ..base }.evidence(), Evidence::Nothing);
+        assert_eq!(dummy.content(), SampleContent::Nothing);
+        assert_eq!(Attribute { sample_type: IP, ..base }.content(), SampleContent::Nothing);
     }
 
     #[test]

@@ -3,19 +3,19 @@
 //! of branches between addresses of a space ([`Table`]) and lines of the ledger. What the addresses are is found at the end,
 //! once for each.
 
-use super::attribute::{Attribute, Evidence};
-use super::mappings::{SpaceId, When, Where};
+use super::attribute::{Attribute, SampleContent};
+use super::mappings::{AddressLookup, SpaceId, When};
 use super::records::{Branch, BranchType, Mode, Sample, Words, kind};
 use super::stream::{Batch, on_all_cores, workers};
 use super::survey::Survey;
 use super::table::{Key, Kind, Table};
 use crate::error::Result;
-use crate::read::{DsoId, Input, Place, PlaceId, RecordedDso, Recording, Spot, TransferKind};
+use crate::read::{AddressId, DsoId, Input, RecordedAddress, RecordedDso, Recording, Spot, TransferKind};
 use crate::skipped::{Amount, NoCall, Nowhere, Reason, Skipped, both};
 
 /// What was met of the samples.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct SampleCounts {
     pub(super) samples: u64,
     /// Branches, or calls that lasted in stacks.
     pub(super) passages: u64,
@@ -28,7 +28,7 @@ pub(super) struct Seen {
 /// One worker's counts.
 struct Counts<'a> {
     survey: &'a Survey<'a>,
-    seen: Seen,
+    seen: SampleCounts,
     table: Table,
     /// Of one sample.
     keys: Vec<Key>,
@@ -37,10 +37,10 @@ struct Counts<'a> {
 }
 
 /// Counts all samples into the recording.
-pub(super) fn count(survey: &Survey, input: &dyn Input, recording: &mut Recording) -> Result<Seen> {
+pub(super) fn count(survey: &Survey, input: &dyn Input, recording: &mut Recording) -> Result<SampleCounts> {
     let new = || Counts {
         survey,
-        seen: Seen::default(),
+        seen: SampleCounts::default(),
         table: Table::default(),
         keys: Vec::new(),
         stack: Vec::new(),
@@ -53,12 +53,12 @@ pub(super) fn count(survey: &Survey, input: &dyn Input, recording: &mut Recordin
         seen.add(&counts.seen);
         table.append(counts.table);
     }
-    Places::new(survey, recording).settle(table.into_sorted(), recording);
-    seen.tell_losses(recording);
+    AddressResolver::new(survey, recording).settle(table.into_sorted(), recording);
+    seen.add_skipped(recording);
     Ok(seen)
 }
 
-impl Seen {
+impl SampleCounts {
     fn add(&mut self, other: &Self) {
         self.samples += other.samples;
         self.passages += other.passages;
@@ -66,11 +66,11 @@ impl Seen {
         self.skipped.append(&other.skipped);
     }
 
-    fn tell_losses(&self, recording: &mut Recording) {
+    fn add_skipped(&self, recording: &mut Recording) {
         for (why, count) in NoCall::ALL.iter().zip(self.no_calls) {
-            recording.losses.add_many(Reason::NoCall(*why), count, u128::from(count), "");
+            recording.skipped.add_many(Reason::NoCall(*why), count, u128::from(count), "");
         }
-        recording.losses.append(&self.skipped);
+        recording.skipped.append(&self.skipped);
     }
 }
 
@@ -101,8 +101,8 @@ impl Counts<'_> {
             return;
         }
         let space = self.survey.spaces.at(sample.process, When { time: sample.time, sequence });
-        match self.survey.evidence {
-            Evidence::BranchStacks => {
+        match self.survey.content {
+            SampleContent::BranchStacks => {
                 self.own_cost(space, sample);
                 self.seen.passages += sample.branches.len() as u64;
                 let untyped = if attribute.records_calls_only() { Kind::Call } else { Kind::Branch };
@@ -112,12 +112,12 @@ impl Counts<'_> {
                 }
                 self.table.add_each(&self.keys);
             }
-            Evidence::SingleBranches => {
+            SampleContent::SingleBranches => {
                 self.seen.passages += 1;
                 let from = sample.address.unwrap_or(0);
                 self.table.add(Key::new(space, Kind::Branch, from, sample.other_address), 1);
             }
-            Evidence::BranchesAsStack => {
+            SampleContent::BranchesAsStack => {
                 self.own_cost(space, sample);
                 self.stack.clear();
                 match running(sample) {
@@ -128,13 +128,15 @@ impl Counts<'_> {
                 self.stack.extend(sample.branches.iter().map(|branch| branch.from));
                 self.calls_of_stack(space, sample.period);
             }
-            Evidence::CallChains => {
+            SampleContent::CallChains => {
                 self.own_cost(space, sample);
                 self.stack.clear();
                 self.stack.extend(user_chain(sample.chain, sample.mode));
                 self.calls_of_stack(space, sample.period);
             }
-            Evidence::Places | Evidence::StackCopies | Evidence::Nothing => self.own_cost(space, sample),
+            SampleContent::AddressResolver | SampleContent::StackCopies | SampleContent::Nothing => {
+                self.own_cost(space, sample)
+            }
         }
     }
 
@@ -208,14 +210,14 @@ fn user_chain(chain: Words<'_>, mode: Mode) -> impl Iterator<Item = u64> {
 }
 
 /// What the addresses of a recording are.
-struct Places<'a> {
+struct AddressResolver<'a> {
     survey: &'a Survey<'a>,
     /// The DSO of each file, by its id; None where its name cannot be one.
     dsos: Vec<Option<DsoId>>,
 }
 
 /// What an address is, or why it is nothing.
-type Found = std::result::Result<PlaceId, Nowhere>;
+type Lookup = std::result::Result<AddressId, Nowhere>;
 
 /// The DSO that a mapped file is: its build-id comes with the mapping or from the table of the file.
 pub(super) fn recorded_dso(survey: &Survey, file: super::mappings::FileId) -> Option<RecordedDso> {
@@ -225,7 +227,7 @@ pub(super) fn recorded_dso(survey: &Survey, file: super::mappings::FileId) -> Op
     Some(RecordedDso { path, build_id })
 }
 
-impl<'a> Places<'a> {
+impl<'a> AddressResolver<'a> {
     /// A library may be called through a linkage stub and leave no other trace: whatever could have run is a DSO of the
     /// recording, so that the stub's function is found in it.
     fn new(survey: &'a Survey<'a>, recording: &mut Recording) -> Self {
@@ -246,7 +248,7 @@ impl<'a> Places<'a> {
             addresses.sort_unstable();
             addresses.dedup();
             let space = of_space[0].0.space();
-            let found: Vec<Found> =
+            let found: Vec<Lookup> =
                 addresses.iter().map(|address| self.find(space, *address, recording)).collect();
             let at = |address: u64| match addresses.binary_search(&address) {
                 Ok(index) => found[index],
@@ -259,30 +261,30 @@ impl<'a> Places<'a> {
     }
 
     /// The byte of a file at an address of a space, or why there is none.
-    fn find(&mut self, space: SpaceId, address: u64, recording: &mut Recording) -> Found {
+    fn find(&mut self, space: SpaceId, address: u64, recording: &mut Recording) -> Lookup {
         // Branches without one end have 0 there; nothing is ever mapped so low.
         if address == 0 {
             return Err(Nowhere::NoAddress);
         }
         let (file, offset) = match self.survey.spaces.find(space, address) {
-            Where::File { file, offset } => (file, offset),
-            Where::Nowhere(why) => return Err(why),
+            AddressLookup::File { file, offset } => (file, offset),
+            AddressLookup::Nowhere(why) => return Err(why),
         };
         let slot = &mut self.dsos[file.index()];
         if slot.is_none() {
             *slot = recorded_dso(self.survey, file).map(|dso| recording.dso(dso));
         }
         let Some(dso) = *slot else { return Err(Nowhere::NotUtf8) };
-        Ok(recording.place(Place { dso: Some(dso), spot: Spot::FileOffset(offset) }))
+        Ok(recording.place(RecordedAddress { dso: Some(dso), spot: Spot::FileOffset(offset) }))
     }
 
-    fn settle_one(&self, key: Key, count: u64, at: &impl Fn(u64) -> Found, recording: &mut Recording) {
+    fn settle_one(&self, key: Key, count: u64, at: &impl Fn(u64) -> Lookup, recording: &mut Recording) {
         let weight = u128::from(count);
         let kind = match key.kind() {
             Kind::Own => {
                 match at(key.from) {
                     Ok(place) => recording.add_samples(place, weight),
-                    Err(why) => recording.losses.add(why.of(Amount::SampleCost), weight, ""),
+                    Err(why) => recording.skipped.add(why.of(Amount::SampleCost), weight, ""),
                 }
                 return;
             }
@@ -293,8 +295,8 @@ impl<'a> Places<'a> {
         };
         recording.total = recording.total.saturating_add(weight);
         // A call in a stack weighs its samples' periods, and how many there were is not kept.
-        let (amount, items) = match self.survey.evidence {
-            Evidence::BranchStacks | Evidence::SingleBranches => (Amount::Branches, count),
+        let (amount, items) = match self.survey.content {
+            SampleContent::BranchStacks | SampleContent::SingleBranches => (Amount::Branches, count),
             _ => (Amount::Calls, 1),
         };
         let reason = match both(amount, at(key.from), at(key.to)) {
@@ -302,6 +304,6 @@ impl<'a> Places<'a> {
             Ok((from, to)) => return recording.add_transfer(from, to, kind, weight),
             Err(reason) => reason,
         };
-        recording.losses.add_many(reason, items, weight, "");
+        recording.skipped.add_many(reason, items, weight, "");
     }
 }

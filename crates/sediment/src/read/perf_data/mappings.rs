@@ -80,7 +80,7 @@ pub(super) struct SpaceId(pub(super) u32);
 
 /// What lies at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Where {
+pub(super) enum AddressLookup {
     /// The byte at this offset of a file.
     File {
         file: FileId,
@@ -188,10 +188,10 @@ impl Spaces {
     }
 
     /// What lies at an address of a space.
-    pub(super) fn find(&self, space: SpaceId, address: u64) -> Where {
+    pub(super) fn find(&self, space: SpaceId, address: u64) -> AddressLookup {
         // User space is the lower half of the addresses on every machine that has branch records.
         if address >> 63 == 1 {
-            return Where::Nowhere(Nowhere::Kernel);
+            return AddressLookup::Nowhere(Nowhere::Kernel);
         }
         let mut found = None;
         let mut below = self.held[space.0 as usize].as_deref();
@@ -201,12 +201,14 @@ impl Spaces {
         }
         let Some(visible) = found else {
             let kernel = self.kernel.at(address).is_some();
-            return Where::Nowhere(if kernel { Nowhere::Kernel } else { Nowhere::Unmapped });
+            return AddressLookup::Nowhere(if kernel { Nowhere::Kernel } else { Nowhere::Unmapped });
         };
         match self.files.kinds[visible.file.index()] {
-            FileKind::File => Where::File { file: visible.file, offset: address.wrapping_add(visible.shift) },
-            FileKind::Vdso => Where::Nowhere(Nowhere::Vdso),
-            FileKind::None => Where::Nowhere(Nowhere::AnonymousCode),
+            FileKind::File => {
+                AddressLookup::File { file: visible.file, offset: address.wrapping_add(visible.shift) }
+            }
+            FileKind::Vdso => AddressLookup::Nowhere(Nowhere::Vdso),
+            FileKind::None => AddressLookup::Nowhere(Nowhere::AnonymousCode),
         }
     }
 
@@ -410,8 +412,8 @@ mod tests {
 
     fn path_at(spaces: &Spaces, process: u32, when: When, address: u64) -> Option<&str> {
         match spaces.find(spaces.at(process, when), address) {
-            Where::File { file, .. } => std::str::from_utf8(&spaces.files()[file.index()].path).ok(),
-            Where::Nowhere(_) => None,
+            AddressLookup::File { file, .. } => std::str::from_utf8(&spaces.files()[file.index()].path).ok(),
+            AddressLookup::Nowhere(_) => None,
         }
     }
 
@@ -437,10 +439,10 @@ mod tests {
         );
         assert_eq!((path(3, 9, 145), path(2, 9, 145)), (Some("/child"), None));
         let find = |process, address| spaces.find(spaces.at(process, at(9)), address);
-        assert_eq!(find(1, 101), Where::File { file: FileId(0), offset: 0x1001 });
-        assert_eq!(find(9, 101), Where::Nowhere(Nowhere::Unmapped));
-        assert_eq!(find(1, 99), Where::Nowhere(Nowhere::Unmapped));
-        assert_eq!(find(1, u64::MAX), Where::Nowhere(Nowhere::Kernel));
+        assert_eq!(find(1, 101), AddressLookup::File { file: FileId(0), offset: 0x1001 });
+        assert_eq!(find(9, 101), AddressLookup::Nowhere(Nowhere::Unmapped));
+        assert_eq!(find(1, 99), AddressLookup::Nowhere(Nowhere::Unmapped));
+        assert_eq!(find(1, u64::MAX), AddressLookup::Nowhere(Nowhere::Kernel));
     }
 
     #[test]

@@ -29,7 +29,7 @@ use crate::profile::source::{
     Unknown::{CallCounts, Callers, IndirectCalls, TimeOrder},
 };
 use crate::skipped::Reason;
-use attribute::Evidence;
+use attribute::SampleContent;
 use survey::Survey;
 
 /// Its row in the table.
@@ -45,36 +45,40 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     let survey = Survey::of(input)?;
     let of_samples = ("perf samples", &[Callers, CallCounts, TimeOrder][..]);
     let of_stacks = &[CallCounts, TimeOrder][..];
-    let ((mut what, mut unknown), passages) = match survey.evidence {
-        Evidence::BranchStacks if survey.no_indirect_calls() => {
+    let ((mut what, mut unknown), passages) = match survey.content {
+        SampleContent::BranchStacks if survey.no_indirect_calls() => {
             (("perf branch records", &[IndirectCalls][..]), "branches")
         }
-        Evidence::BranchStacks | Evidence::SingleBranches => (("perf branch records", &[][..]), "branches"),
-        Evidence::BranchesAsStack => (("perf call stacks from branch records", of_stacks), "calls in stacks"),
-        Evidence::CallChains => (("perf call stacks", of_stacks), "calls in stacks"),
-        Evidence::Places => (of_samples, "calls"),
-        Evidence::StackCopies => return Err(stack_copies()),
-        Evidence::Nothing => {
+        SampleContent::BranchStacks | SampleContent::SingleBranches => {
+            (("perf branch records", &[][..]), "branches")
+        }
+        SampleContent::BranchesAsStack => {
+            (("perf call stacks from branch records", of_stacks), "calls in stacks")
+        }
+        SampleContent::CallChains => (("perf call stacks", of_stacks), "calls in stacks"),
+        SampleContent::AddressResolver => (of_samples, "calls"),
+        SampleContent::StackCopies => return Err(stack_copies()),
+        SampleContent::Nothing => {
             return Err(Error::failed("the samples of this perf.data do not say where the program was")
                 .with_hint(HOW_TO_RECORD));
         }
     };
     let mut recording = Recording::default();
     let seen = count::count(&survey, input, &mut recording)?;
-    if seen.passages == 0 && survey.evidence == Evidence::CallChains && !recording.samples().is_empty() {
+    if seen.passages == 0 && survey.content == SampleContent::CallChains && !recording.samples().is_empty() {
         (what, unknown) = of_samples;
-        recording.losses.add_many(Reason::NoCallers, seen.samples, 0, "");
-    } else if seen.passages == 0 && survey.evidence != Evidence::Places {
+        recording.skipped.add_many(Reason::NoCallers, seen.samples, 0, "");
+    } else if seen.passages == 0 && survey.content != SampleContent::AddressResolver {
         return Err(Error::failed(format!(
             "none of the {} samples of this perf.data holds a {}",
             seen.samples,
-            if survey.evidence == Evidence::CallChains { "call stack of the program" } else { "branch" }
+            if survey.content == SampleContent::CallChains { "call stack of the program" } else { "branch" }
         ))
         .with_hint(HOW_TO_RECORD));
     }
-    recording.losses.add_many(Reason::LostRecord, survey.lost, 0, "");
+    recording.skipped.add_many(Reason::LostRecord, survey.lost, 0, "");
     for (name, samples) in survey.not_read() {
-        recording.losses.add_many(Reason::OtherEvent, samples, 0, name);
+        recording.skipped.add_many(Reason::OtherEvent, samples, 0, name);
     }
     recording.source = Source::new(what, &survey.event_names(), unknown);
     recording.arch = survey.file.arch.clone();

@@ -4,16 +4,16 @@
 //!
 //! What an address is, each worker finds once and keeps in a table of its own.
 
-use super::attribute::Evidence;
+use super::attribute::SampleContent;
 use super::count::recorded_dso;
-use super::mappings::{SpaceId, When, Where};
+use super::mappings::{AddressLookup, SpaceId, When};
 use super::records::{Mode, Record, Sample, kind};
 use super::stream::in_order;
 use super::survey::Survey;
 use crate::counts::written_table;
 use crate::error::Result;
-use crate::read::replay::Told;
-use crate::read::{DsoId, Input, Listener, Place, PlaceId, Recording, Settings, Spot, Step};
+use crate::read::replay::ReplaySampling;
+use crate::read::{AddressId, DsoId, Input, Listener, RecordedAddress, Recording, Settings, Spot, Step};
 
 /// Tells the steps.
 pub(super) fn steps(
@@ -32,19 +32,21 @@ pub(super) fn steps(
             None => Ok(()),
         };
     }
-    let told = Told::of(input.length(), TOLD, listener);
-    let (survey, kept) = Survey::keeping(input, Some(told))?;
+    let told = ReplaySampling::of(input.length(), TOLD, listener);
+    let (survey, retained) = Survey::keeping(input, Some(told))?;
     let Some(files) = Files::of(&survey, recording) else { return Ok(()) };
-    let mut listeners = listener.for_workers(kept.len());
-    if listeners.len() < kept.len() {
+    let mut listeners = listener.for_workers(retained.len());
+    if listeners.len() < retained.len() {
         drop(listeners);
         let mut teller = Teller::new(&files);
-        return kept.iter().try_for_each(|kept| teller.tell(kept.records(), listener));
+        return retained.iter().try_for_each(|retained| teller.tell(retained.records(), listener));
     }
     std::thread::scope(|scope| {
-        let workers = kept.iter().zip(&mut listeners);
+        let workers = retained.iter().zip(&mut listeners);
         let telling: Vec<_> = workers
-            .map(|(kept, listener)| scope.spawn(|| Teller::new(&files).tell(kept.records(), *listener)))
+            .map(|(retained, listener)| {
+                scope.spawn(|| Teller::new(&files).tell(retained.records(), *listener))
+            })
             .collect();
         telling
             .into_iter()
@@ -65,7 +67,7 @@ struct Files<'a> {
 impl<'a> Files<'a> {
     /// None where the samples say nothing of an order.
     fn of(survey: &'a Survey<'a>, recording: &'a Recording) -> Option<Self> {
-        if survey.evidence != Evidence::BranchStacks {
+        if survey.content != SampleContent::BranchStacks {
             return None;
         }
         let dso_of = |file| recorded_dso(survey, file).and_then(|dso| recording.find_dso(&dso));
@@ -73,10 +75,12 @@ impl<'a> Files<'a> {
         Some(Self { survey, recording, dsos })
     }
 
-    fn place(&self, space: SpaceId, address: u64) -> Option<PlaceId> {
-        let Where::File { file, offset } = self.survey.spaces.find(space, address) else { return None };
+    fn place(&self, space: SpaceId, address: u64) -> Option<AddressId> {
+        let AddressLookup::File { file, offset } = self.survey.spaces.find(space, address) else {
+            return None;
+        };
         let dso = self.dsos[file.index()]?;
-        self.recording.find_place(&Place { dso: Some(dso), spot: Spot::FileOffset(offset) })
+        self.recording.find_address(&RecordedAddress { dso: Some(dso), spot: Spot::FileOffset(offset) })
     }
 }
 
@@ -91,7 +95,7 @@ struct Teller<'a> {
 
 impl<'a> Teller<'a> {
     fn new(files: &'a Files<'a>) -> Self {
-        let known = Known::new(files.recording.places().len());
+        let known = Known::new(files.recording.addresses().len());
         Self { files, known, addresses: Vec::new(), steps: Vec::new() }
     }
 
@@ -166,8 +170,8 @@ impl Known {
         &mut self,
         space: SpaceId,
         addresses: &[u64],
-        find: impl Fn(u64) -> Option<PlaceId>,
-        mut then: impl FnMut(PlaceId),
+        find: impl Fn(u64) -> Option<AddressId>,
+        mut then: impl FnMut(AddressId),
     ) {
         const AT_ONCE: usize = 64;
         let mask = self.0.len() - 1;
@@ -193,7 +197,7 @@ impl Known {
                     *entry = (*address, space.0, find(*address).map_or(0, |place| place.0 + 1));
                 }
                 if entry.2 > 0 {
-                    then(PlaceId(entry.2 - 1));
+                    then(AddressId(entry.2 - 1));
                 }
             }
         }

@@ -2,7 +2,7 @@
 //! The first pass over the records: what happened to address spaces, which events have samples, and what can be learnt from
 //! them. Samples are told apart and counted here, not read.
 
-use super::attribute::Evidence;
+use super::attribute::SampleContent;
 use super::cursor::Cursor;
 use super::file::PerfFile;
 use super::mappings::{Change, Spaces, When};
@@ -10,14 +10,14 @@ use super::records::{Record, kind};
 use super::stream::{Batch, on_all_cores, workers};
 use crate::error::{Error, Result};
 use crate::read::Input;
-use crate::read::replay::Told;
+use crate::read::replay::ReplaySampling;
 
 /// A file that its samples can now be read of, in any order.
 pub(super) struct Survey<'a> {
     pub(super) file: PerfFile<'a>,
     pub(super) spaces: Spaces,
     /// What is read of the samples.
-    pub(super) evidence: Evidence,
+    pub(super) content: SampleContent,
     /// Whether the samples of each event are read, by its index.
     pub(super) read: Vec<bool>,
     /// Samples of each event.
@@ -28,15 +28,15 @@ pub(super) struct Survey<'a> {
 
 /// Samples that are kept for later, with their places, by one worker.
 #[derive(Debug)]
-pub(super) struct Kept {
-    told: Option<Told>,
+pub(super) struct RetainedSamples {
+    told: Option<ReplaySampling>,
     big_endian: bool,
     /// Place among the records, flags, offset in the file, and end in `bodies`, of each.
     samples: Vec<(u64, u16, u64, usize)>,
     bodies: Vec<u8>,
 }
 
-impl Kept {
+impl RetainedSamples {
     fn take(&mut self, sequence: u64, record: &Record) {
         if self.told.is_some_and(|told| told.has(sequence)) {
             self.bodies.extend_from_slice(record.body.left());
@@ -56,8 +56,8 @@ impl Kept {
 }
 
 /// What one worker met.
-struct Met<'a> {
-    kept: Kept,
+struct WorkerSurvey<'a> {
+    retained: RetainedSamples,
     changes: Vec<(When, Change)>,
     samples: Vec<u64>,
     lost: u64,
@@ -72,23 +72,26 @@ impl<'a> Survey<'a> {
     }
 
     /// The survey, and the samples that are to be told; what each worker met of them apart.
-    pub(super) fn keeping(input: &'a dyn Input, told: Option<Told>) -> Result<(Self, Vec<Kept>)> {
+    pub(super) fn keeping(
+        input: &'a dyn Input,
+        told: Option<ReplaySampling>,
+    ) -> Result<(Self, Vec<RetainedSamples>)> {
         let mut file = PerfFile::open(input)?;
         let big_endian = file.big_endian;
-        let new = || Met {
-            kept: Kept { told, big_endian, samples: Vec::new(), bodies: Vec::new() },
+        let new = || WorkerSurvey {
+            retained: RetainedSamples { told, big_endian, samples: Vec::new(), bodies: Vec::new() },
             changes: Vec::new(),
             samples: vec![0; file.events.attributes.len()],
             lost: 0,
             of_perf: Vec::new(),
             file: &file,
         };
-        let all = on_all_cores(file.records(), workers(input.length()), new, Met::take)?;
+        let all = on_all_cores(file.records(), workers(input.length()), new, WorkerSurvey::take)?;
         let mut samples = vec![0; file.events.attributes.len()];
         let (mut changes, mut of_perf, mut lost) = (Vec::new(), Vec::new(), 0);
-        let mut kept = Vec::new();
+        let mut retained = Vec::new();
         for met in all {
-            kept.push(met.kept);
+            retained.push(met.retained);
             changes.extend(met.changes);
             of_perf.extend(met.of_perf);
             lost += met.lost;
@@ -111,20 +114,20 @@ impl<'a> Survey<'a> {
                 "did the recorded program run long enough? record it again, or with a lower period (-c)"
             }));
         }
-        let evidence =
-            with_samples().map(|(attribute, _)| attribute.evidence()).min().unwrap_or(Evidence::Nothing);
+        let content =
+            with_samples().map(|(attribute, _)| attribute.content()).min().unwrap_or(SampleContent::Nothing);
         // Branches are branches, whatever event chose the moment. Stacks and places stand for so many events, and counts of
         // different events have no sum.
-        let first = with_samples().map(|(attribute, _)| attribute).find(|one| one.evidence() == evidence);
+        let first = with_samples().map(|(attribute, _)| attribute).find(|one| one.content() == content);
         let read = attributes
             .iter()
             .map(|one| {
-                one.evidence() == evidence
-                    && (evidence <= Evidence::SingleBranches
+                one.content() == content
+                    && (content <= SampleContent::SingleBranches
                         || first.is_some_and(|first| first.counts_the_same(one)))
             })
             .collect();
-        Ok((Self { spaces, evidence, read, samples, lost, file }, kept))
+        Ok((Self { spaces, content, read, samples, lost, file }, retained))
     }
 
     /// Names and numbers of samples of the events that are not read.
@@ -151,7 +154,7 @@ impl<'a> Survey<'a> {
     }
 }
 
-impl Met<'_> {
+impl WorkerSurvey<'_> {
     fn take(&mut self, batch: &Batch) -> Result<()> {
         let events = &self.file.events;
         for record in batch.records() {
@@ -159,7 +162,7 @@ impl Met<'_> {
             match record.kind {
                 kind::SAMPLE => {
                     self.samples[events.index_of(kind::SAMPLE, record.body)] += 1;
-                    self.kept.take(sequence, &record);
+                    self.retained.take(sequence, &record);
                 }
                 kind::HEADER_BUILD_ID | kind::EVENT_UPDATE => {
                     self.of_perf.push((sequence, record.kind, record.misc, record.body.left().to_vec()));

@@ -156,10 +156,10 @@ impl Table {
         all.extend(self.far);
         all.sort_unstable();
         // A key may have gone the far way before the table grew, and the near way after.
-        all.dedup_by(|later, kept| {
-            let same = later.0 == kept.0;
+        all.dedup_by(|later, retained| {
+            let same = later.0 == retained.0;
             if same {
-                kept.1 = kept.1.saturating_add(later.1);
+                retained.1 = retained.1.saturating_add(later.1);
             }
             same
         });

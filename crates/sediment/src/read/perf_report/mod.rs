@@ -12,7 +12,9 @@ mod shares;
 mod table;
 
 use super::numbers::decimal;
-use super::{Input, Place, PlaceId, Reader, RecordedDso, Recording, Settings, Spot, TransferKind, input};
+use super::{
+    AddressId, Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, TransferKind, input,
+};
 use crate::error::{Error, Result};
 use crate::profile::source::Source;
 use crate::skipped::Reason;
@@ -167,13 +169,13 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     }
     let addresses: Vec<_> = reading.addresses.iter().copied().collect();
     let example = addresses.first().map_or(&b""[..], |(_, address)| address);
-    recording.losses.add_many(Reason::UnresolvedAddress, addresses.len() as u64, 0, example);
-    recording.losses.add_many(Reason::CallTree, report.tree_lines, 0, "");
-    recording.losses.add_many(Reason::GroupCount, report.group_counts, 0, "");
+    recording.skipped.add_many(Reason::UnresolvedAddress, addresses.len() as u64, 0, example);
+    recording.skipped.add_many(Reason::CallTree, report.tree_lines, 0, "");
+    recording.skipped.add_many(Reason::GroupCount, report.group_counts, 0, "");
     for table in others {
-        recording.losses.add_many(Reason::LaterEventRow, table.rows.len() as u64, 0, table.event);
+        recording.skipped.add_many(Reason::LaterEventRow, table.rows.len() as u64, 0, table.event);
     }
-    if recording.places().is_empty() {
+    if recording.addresses().is_empty() {
         return Err(Error::failed("no row of this perf report names a function that could be ordered")
             .with_hint("run perf report where the programs and their debug symbols are installed"));
     }
@@ -410,23 +412,23 @@ impl<'a> Reading<'a, '_> {
         match (from, to) {
             (Ok(from), Ok(to)) if from == to && self.all_branches => {
                 self.recording.add_samples(from, 0);
-                self.recording.losses.add(Reason::InnerBranch, count, example(row));
+                self.recording.skipped.add(Reason::InnerBranch, count, example(row));
             }
             (Ok(from), Ok(to)) => self.recording.add_transfer(from, to, TransferKind::Call, count),
             (Ok(named), Err(why)) | (Err(why), Ok(named)) => {
                 self.recording.add_samples(named, 0);
-                self.recording.losses.add(why, count, example(row));
+                self.recording.skipped.add(why, count, example(row));
             }
             (Err(first), Err(second)) => {
                 // What lies outside of programs is no failure to find a symbol.
                 let why = if first == Reason::UnresolvedEnd { second } else { first };
-                self.recording.losses.add(why, count, example(row));
+                self.recording.skipped.add(why, count, example(row));
             }
         }
     }
 
     /// The place of an end, or why it has none.
-    fn place(&mut self, end: &End<'a>) -> std::result::Result<PlaceId, Reason> {
+    fn place(&mut self, end: &End<'a>) -> std::result::Result<AddressId, Reason> {
         let (name, mark) = match end.symbol {
             Symbol::Nothing => return Err(Reason::NoBranch),
             Symbol::Address(address, mark) => {
@@ -454,7 +456,9 @@ impl<'a> Reading<'a, '_> {
                 Some(self.recording.dso(RecordedDso { path, build_id: None }))
             }
         };
-        Ok(self.recording.place(Place { dso, spot: Spot::Symbol { name: name.to_vec(), file: None } }))
+        Ok(self
+            .recording
+            .place(RecordedAddress { dso, spot: Spot::Symbol { name: name.to_vec(), file: None } }))
     }
 }
 

@@ -15,7 +15,7 @@ const FIRST_LOOK: u64 = 4 << 20;
 
 /// What of a file is read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum What {
+pub(super) enum SampleKind {
     #[default]
     Nothing,
     Samples,
@@ -26,7 +26,7 @@ pub(super) enum What {
 /// The event that is read, and what it has.
 #[derive(Debug, Default)]
 pub(super) struct Choice {
-    pub(super) what: What,
+    pub(super) what: SampleKind,
     pub(super) event: Vec<u8>,
 }
 
@@ -50,22 +50,23 @@ impl Choice {
                     let rest = Rest::of(sample.rest);
                     open = rest.place.is_none() || in_chain;
                     if rest.branches().next().is_some() {
-                        What::Branches
+                        SampleKind::Branches
                     } else if in_chain && rest.place.is_some() {
-                        What::Chains
+                        SampleKind::Chains
                     } else if rest.place.is_some() {
-                        What::Samples
+                        SampleKind::Samples
                     } else {
-                        What::Nothing
+                        SampleKind::Nothing
                     }
                 }
-                Line::Frame(_) => What::Chains,
-                _ => What::Nothing,
+                Line::Frame(_) => SampleKind::Chains,
+                _ => SampleKind::Nothing,
             };
             if what > best.what {
                 best = Self { what, event: event.clone() };
             }
-            if best.what == What::Branches || looked_at > FIRST_LOOK && best.what != What::Nothing {
+            if best.what == SampleKind::Branches || looked_at > FIRST_LOOK && best.what != SampleKind::Nothing
+            {
                 break;
             }
         }
@@ -75,8 +76,8 @@ impl Choice {
     pub(super) fn source(&self) -> Source {
         let event = String::from_utf8_lossy(&self.event);
         match self.what {
-            What::Branches => Source::new("perf branch records", &event, &[]),
-            What::Chains => Source::new("perf call stacks", &event, &[CallCounts, TimeOrder]),
+            SampleKind::Branches => Source::new("perf branch records", &event, &[]),
+            SampleKind::Chains => Source::new("perf call stacks", &event, &[CallCounts, TimeOrder]),
             _ => Source::new("perf samples", &event, &[Callers, CallCounts, TimeOrder]),
         }
     }

@@ -27,7 +27,7 @@ struct Part {
 
 /// What lies at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Where {
+pub(super) enum AddressLookup {
     File(DsoId, u64),
     NoFile,
     Unmapped,
@@ -96,18 +96,18 @@ impl Processes {
         }
     }
 
-    pub(super) fn find(&self, process: Option<u32>, address: u64) -> Where {
+    pub(super) fn find(&self, process: Option<u32>, address: u64) -> AddressLookup {
         match process.and_then(|process| self.spaces.get(&process)) {
             Some(space) => find(space, address),
-            None if process.is_some() && self.spaces.len() > 1 => Where::Unmapped,
-            None if self.spaces.len() > LOOKED_THROUGH => Where::Several,
+            None if process.is_some() && self.spaces.len() > 1 => AddressLookup::Unmapped,
+            None if self.spaces.len() > LOOKED_THROUGH => AddressLookup::Several,
             None => {
-                let mut found = Where::Unmapped;
+                let mut found = AddressLookup::Unmapped;
                 for space in self.spaces.values() {
                     match find(space, address) {
-                        Where::Unmapped => {}
-                        other if found == Where::Unmapped || found == other => found = other,
-                        _ => return Where::Several,
+                        AddressLookup::Unmapped => {}
+                        other if found == AddressLookup::Unmapped || found == other => found = other,
+                        _ => return AddressLookup::Several,
                     }
                 }
                 found
@@ -116,13 +116,13 @@ impl Processes {
     }
 }
 
-fn find(space: &BTreeMap<u64, Part>, address: u64) -> Where {
+fn find(space: &BTreeMap<u64, Part>, address: u64) -> AddressLookup {
     match space.range(..=address).next_back() {
         Some((start, part)) if address < part.end => match part.dso {
-            Some(dso) => Where::File(dso, part.file_offset.saturating_add(address - start)),
-            None => Where::NoFile,
+            Some(dso) => AddressLookup::File(dso, part.file_offset.saturating_add(address - start)),
+            None => AddressLookup::NoFile,
         },
-        _ => Where::Unmapped,
+        _ => AddressLookup::Unmapped,
     }
 }
 
@@ -151,15 +151,15 @@ mod tests {
         processes.fork(1, 2);
         processes.map(&mapping(2, 0x2000, 0x1000, 0), Some(b)).unwrap();
         let at = |process, address| processes.find(process, address);
-        assert_eq!(at(Some(1), 0x2010), Where::File(a, 0x1110));
-        assert_eq!(at(Some(2), 0x1010), Where::File(a, 0x110));
-        assert_eq!(at(Some(2), 0x2010), Where::File(b, 0x10));
-        assert_eq!(at(Some(2), 0x3010), Where::File(a, 0x2110));
-        assert_eq!(at(Some(2), 0x4000), Where::Unmapped);
-        assert_eq!(at(None, 0x1010), Where::File(a, 0x110), "the same in both");
-        assert_eq!(at(None, 0x2010), Where::Several);
-        assert_eq!(at(Some(3), 0x1010), Where::Unmapped);
+        assert_eq!(at(Some(1), 0x2010), AddressLookup::File(a, 0x1110));
+        assert_eq!(at(Some(2), 0x1010), AddressLookup::File(a, 0x110));
+        assert_eq!(at(Some(2), 0x2010), AddressLookup::File(b, 0x10));
+        assert_eq!(at(Some(2), 0x3010), AddressLookup::File(a, 0x2110));
+        assert_eq!(at(Some(2), 0x4000), AddressLookup::Unmapped);
+        assert_eq!(at(None, 0x1010), AddressLookup::File(a, 0x110), "the same in both");
+        assert_eq!(at(None, 0x2010), AddressLookup::Several);
+        assert_eq!(at(Some(3), 0x1010), AddressLookup::Unmapped);
         processes.exec(2);
-        assert_eq!(processes.find(None, 0x2010), Where::File(a, 0x1110));
+        assert_eq!(processes.find(None, 0x2010), AddressLookup::File(a, 0x1110));
     }
 }

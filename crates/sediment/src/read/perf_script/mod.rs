@@ -15,20 +15,20 @@ mod lines;
 mod mappings;
 
 use super::frame_names::{is_interpreted, is_kernel_object, is_linked_file};
-use super::replay::Told;
+use super::replay::ReplaySampling;
 use super::stacks::{self, Frame};
 use super::{
-    DsoId, Input, Listener, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step,
-    TransferKind,
+    AddressId, DsoId, Input, Listener, Reader, RecordedAddress, RecordedDso, Recording, Replay, Settings,
+    Spot, Step, TransferKind,
 };
 use crate::error::{Error, Result};
 use crate::read::input::Lines;
 use crate::skipped::{Amount, NoCall, Nowhere, Reason, both};
 use branches::{End, Kind, Rest};
-use choice::{Choice, What};
+use choice::{Choice, SampleKind};
 use frames::Symbol;
 use lines::{Line, Sample};
-use mappings::{Processes, Where};
+use mappings::{AddressLookup, Processes};
 use std::collections::{BTreeMap, HashMap};
 
 /// Its row in the table.
@@ -132,7 +132,7 @@ struct Reading<'c> {
     /// Frames by their text behind the address.
     by_text: HashMap<Box<[u8]>, Option<Frame>>,
     /// Ends of branches by name and object.
-    by_name: HashMap<Box<[u8]>, Option<PlaceId>>,
+    by_name: HashMap<Box<[u8]>, Option<AddressId>>,
     /// Branches of addresses since the mappings last changed.
     pending: HashMap<Passage, u64>,
     other_events: BTreeMap<Vec<u8>, u64>,
@@ -190,7 +190,7 @@ impl<'c> Reading<'c> {
                 self.processes.fork(parent, child);
             }
             Line::Lost(count) => {
-                self.recording.losses.add_many(Reason::LostRecord, count, 0, "");
+                self.recording.skipped.add_many(Reason::LostRecord, count, 0, "");
             }
             Line::Comment(text) => {
                 if let Some(arch) = text.trim_ascii_start().strip_prefix(b"arch :") {
@@ -200,7 +200,7 @@ impl<'c> Reading<'c> {
                 }
             }
             Line::Record => {}
-            Line::Stray => self.recording.losses.add(Reason::StrayLine, 0, ""),
+            Line::Stray => self.recording.skipped.add(Reason::StrayLine, 0, ""),
         }
         Ok(())
     }
@@ -230,7 +230,7 @@ impl<'c> Reading<'c> {
 
     fn sample(&mut self, sample: &Sample) {
         let open = self.open.filter(|_| sample.has_no_fields());
-        if let Some((process, _)) = open.filter(|_| self.choice.what == What::Branches) {
+        if let Some((process, _)) = open.filter(|_| self.choice.what == SampleKind::Branches) {
             // The branch stack stands below the call chain.
             self.branches_of(process, &Rest::of(sample.rest));
             return;
@@ -250,7 +250,7 @@ impl<'c> Reading<'c> {
                 Frame::Unknown(_) => self.raw_frame(sample.process, place.address, frame),
                 frame => frame,
             };
-            if self.choice.what == What::Chains {
+            if self.choice.what == SampleKind::Chains {
                 // Also where another sample has a chain: this one has a single frame.
                 self.chain.push(frame);
                 self.open = Some((sample.process, weight));
@@ -261,7 +261,7 @@ impl<'c> Reading<'c> {
         } else {
             self.open = Some((sample.process, weight));
         }
-        if self.choice.what == What::Branches {
+        if self.choice.what == SampleKind::Branches {
             self.branches_of(sample.process, &rest);
         }
     }
@@ -271,7 +271,7 @@ impl<'c> Reading<'c> {
             self.branches += 1;
             match branch {
                 Some(branch) => self.branch(process, &branch),
-                None => self.recording.losses.add(Reason::UnreadableBranch, 0, ""),
+                None => self.recording.skipped.add(Reason::UnreadableBranch, 0, ""),
             }
         }
         if self.pending.len() > PENDING {
@@ -282,8 +282,8 @@ impl<'c> Reading<'c> {
     /// The file's byte at a sampled address, which perf prints as it was when it ran.
     fn raw_frame(&mut self, process: Option<u32>, address: u64, otherwise: Frame) -> Frame {
         match self.processes.find(process, address) {
-            Where::File(dso, offset) => {
-                let place = Place { dso: Some(dso), spot: Spot::FileOffset(offset) };
+            AddressLookup::File(dso, offset) => {
+                let place = RecordedAddress { dso: Some(dso), spot: Spot::FileOffset(offset) };
                 Frame::Known(self.recording.place(place))
             }
             _ => otherwise,
@@ -297,7 +297,7 @@ impl<'c> Reading<'c> {
                 return;
             }
             if !self.choice.event.is_empty() {
-                self.recording.losses.add(Reason::StrayLine, 0, "");
+                self.recording.skipped.add(Reason::StrayLine, 0, "");
                 return;
             }
             self.samples += 1;
@@ -305,7 +305,7 @@ impl<'c> Reading<'c> {
         }
         self.begun = true;
         // How a chain of frame pointers ends; or a caller, where branches say who calls whom.
-        if frame.address == 0 || self.choice.what != What::Chains && !self.chain.is_empty() {
+        if frame.address == 0 || self.choice.what != SampleKind::Chains && !self.chain.is_empty() {
             return;
         }
         self.settle_inlined(Some(frame.address));
@@ -315,7 +315,7 @@ impl<'c> Reading<'c> {
                 self.chain.push(known);
             }
             None => {
-                self.recording.losses.add(Reason::InlinedFrame, 0, "");
+                self.recording.skipped.add(Reason::InlinedFrame, 0, "");
                 self.inlined_at = Some(frame.address);
             }
         }
@@ -370,7 +370,7 @@ impl<'c> Reading<'c> {
             None => None,
         };
         let spot = Spot::Symbol { name: symbol.to_vec(), file: None };
-        Some(Frame::Known(self.recording.place(Place { dso, spot })))
+        Some(Frame::Known(self.recording.place(RecordedAddress { dso, spot })))
     }
 
     /// Ends a chain, which was printed from the innermost frame on.
@@ -381,7 +381,7 @@ impl<'c> Reading<'c> {
             self.chain.clear();
             return;
         };
-        if self.choice.what == What::Chains {
+        if self.choice.what == SampleKind::Chains {
             self.chain.reverse();
             stacks::add_stack(&mut self.recording, &self.chain, weight);
         } else if let Some(innermost) = self.chain.first().copied() {
@@ -394,7 +394,7 @@ impl<'c> Reading<'c> {
         let kind = match branch.kind {
             Kind::Passage(kind) => kind,
             Kind::Other(why) => {
-                self.recording.losses.add(Reason::NoCall(why), 1, "");
+                self.recording.skipped.add(Reason::NoCall(why), 1, "");
                 return;
             }
         };
@@ -413,7 +413,7 @@ impl<'c> Reading<'c> {
             let same = matches!(from, End::Symbol { name: caller, object: of, .. } if caller == name && of == object);
             if same || *offset > 0 {
                 let why = if same { NoCall::Inside } else { NoCall::IntoTheMiddle };
-                self.recording.losses.add(Reason::NoCall(why), 1, "");
+                self.recording.skipped.add(Reason::NoCall(why), 1, "");
                 return;
             }
         }
@@ -425,11 +425,11 @@ impl<'c> Reading<'c> {
         let (source, target) = (self.end(process, from), self.end(process, to));
         match both(Amount::Branches, source, target) {
             Ok((from, to)) => self.recording.add_transfer(from, to, kind, 1),
-            Err(reason) => self.recording.losses.add(reason, 1, ""),
+            Err(reason) => self.recording.skipped.add(reason, 1, ""),
         }
     }
 
-    fn end(&mut self, process: Option<u32>, end: &End) -> std::result::Result<PlaceId, Nowhere> {
+    fn end(&mut self, process: Option<u32>, end: &End) -> std::result::Result<AddressId, Nowhere> {
         match *end {
             End::Unknown => Err(Nowhere::NoSymbol),
             End::Blurred => Err(Nowhere::Blurred),
@@ -451,7 +451,7 @@ impl<'c> Reading<'c> {
                 };
                 let place = place.map(|dso| {
                     let spot = Spot::Symbol { name: name.to_vec(), file: None };
-                    self.recording.place(Place { dso, spot })
+                    self.recording.place(RecordedAddress { dso, spot })
                 });
                 self.by_name.insert(key.into(), place);
                 place.ok_or(Nowhere::AnonymousOrVdso)
@@ -465,21 +465,21 @@ impl<'c> Reading<'c> {
         process: Option<u32>,
         address: u64,
         object: Option<&[u8]>,
-    ) -> std::result::Result<PlaceId, Nowhere> {
+    ) -> std::result::Result<AddressId, Nowhere> {
         if address >= KERNEL {
             return Err(Nowhere::Kernel);
         }
         let (dso, offset) = match (self.processes.find(process, address), object) {
-            (Where::File(dso, offset), _) => (dso, offset),
+            (AddressLookup::File(dso, offset), _) => (dso, offset),
             (_, Some(object)) if is_linked_file(object) => match self.dso_of(object) {
                 Some(dso) => (dso, address),
                 None => return Err(Nowhere::NotUtf8),
             },
-            (Where::NoFile, _) | (_, Some(_)) => return Err(Nowhere::AnonymousOrVdso),
-            (Where::Unmapped, None) => return Err(Nowhere::Unmapped),
-            (Where::Several, None) => return Err(Nowhere::SeveralProcesses),
+            (AddressLookup::NoFile, _) | (_, Some(_)) => return Err(Nowhere::AnonymousOrVdso),
+            (AddressLookup::Unmapped, None) => return Err(Nowhere::Unmapped),
+            (AddressLookup::Several, None) => return Err(Nowhere::SeveralProcesses),
         };
-        Ok(self.recording.place(Place { dso: Some(dso), spot: Spot::FileOffset(offset) }))
+        Ok(self.recording.place(RecordedAddress { dso: Some(dso), spot: Spot::FileOffset(offset) }))
     }
 
     /// Puts what is pending into the recording, or into the ledger where an end is in no file.
@@ -496,7 +496,7 @@ impl<'c> Reading<'c> {
             let ends = (self.address(process, from, None), self.address(process, to, None));
             match both(Amount::Branches, ends.0, ends.1) {
                 Ok((from, to)) => self.recording.add_transfer(from, to, kind, weight),
-                Err(reason) => self.recording.losses.add_many(reason, count, weight, ""),
+                Err(reason) => self.recording.skipped.add_many(reason, count, weight, ""),
             }
         }
     }
@@ -508,13 +508,13 @@ impl<'c> Reading<'c> {
         let mut recording = self.recording;
         recording.arch = self.arch;
         recording.seen = match self.choice.what {
-            What::Branches => format!("{} samples, {} branches", self.samples, self.branches),
+            SampleKind::Branches => format!("{} samples, {} branches", self.samples, self.branches),
             _ => format!("{} samples", self.samples),
         };
         for (event, count) in self.other_events {
-            recording.losses.add_many(Reason::UnreadEvent, count, 0, &event);
+            recording.skipped.add_many(Reason::UnreadEvent, count, 0, &event);
         }
-        if recording.places().is_empty() {
+        if recording.addresses().is_empty() {
             if self.kernel && !self.program {
                 return Err(Error::failed(
                     "every sample of this perf script is in the kernel, a hypervisor or a guest",
@@ -523,22 +523,23 @@ impl<'c> Reading<'c> {
             }
             return Err(nothing_known(self.choice.what, no_mappings));
         }
-        if self.choice.what == What::Branches && recording.total > 0 && recording.transfers().is_empty() {
+        if self.choice.what == SampleKind::Branches && recording.total > 0 && recording.transfers().is_empty()
+        {
             return Err(nothing_known(self.choice.what, no_mappings));
         }
         Ok(recording)
     }
 }
 
-fn nothing_known(what: What, no_mappings: bool) -> Error {
+fn nothing_known(what: SampleKind, no_mappings: bool) -> Error {
     match what {
-        What::Nothing => Error::failed("there is no sample in this text of perf script")
+        SampleKind::Nothing => Error::failed("there is no sample in this text of perf script")
             .with_hint("did the program run long enough? keep the field ip when you choose others with -F"),
-        What::Branches if no_mappings => Error::failed(
+        SampleKind::Branches if no_mappings => Error::failed(
             "the branches of this perf script are bare addresses, and nothing says which file was where",
         )
         .with_hint(format!("{COMMAND}; or import the perf.data file itself")),
-        What::Branches => Error::failed("no branch of this perf script leads from one known place to another")
+        SampleKind::Branches => Error::failed("no branch of this perf script leads from one known place to another")
             .with_hint(format!("{COMMAND}; or import the perf.data file itself")),
         _ => Error::failed("no sample of this perf script names a function that could be ordered").with_hint(
             "run perf script where the programs and their debug symbols are installed, and print the fields sym and dso",
@@ -551,15 +552,15 @@ fn nothing_known(what: What, no_mappings: bool) -> Error {
 const TOLD: u64 = 64 << 20;
 
 fn steps(input: &dyn Input, _: &Settings, recording: &Recording, listener: &mut dyn Listener) -> Result<()> {
-    let told = Told::of(input.length(), TOLD, listener);
+    let told = ReplaySampling::of(input.length(), TOLD, listener);
     let mut samples = 0;
     let choice = Choice::of(input)?;
-    if choice.what != What::Branches {
+    if choice.what != SampleKind::Branches {
         return Ok(());
     }
     let mut reading = Reading::new(input, &choice);
     let mut lines = Lines::of(input);
-    let mut ends: Vec<std::result::Result<PlaceId, Nowhere>> = Vec::new();
+    let mut ends: Vec<std::result::Result<AddressId, Nowhere>> = Vec::new();
     let (mut process, mut thread, mut chosen) = (None, 0, choice.event.is_empty());
     while let Some(line) = lines.next()? {
         let Line::Sample(sample) = Line::of(line) else {
@@ -590,7 +591,7 @@ fn steps(input: &dyn Input, _: &Settings, recording: &Recording, listener: &mut 
         for end in ends.iter().rev() {
             let known = end.ok().and_then(|id| {
                 // What the other recording calls it; jumps lead to places that it does not have.
-                let Place { dso, spot } = &reading.recording.places()[id.0 as usize];
+                let RecordedAddress { dso, spot } = &reading.recording.addresses()[id.0 as usize];
                 let dso = match dso {
                     Some(dso) => {
                         let dso = &reading.recording.dsos()[dso.0 as usize];
@@ -598,7 +599,7 @@ fn steps(input: &dyn Input, _: &Settings, recording: &Recording, listener: &mut 
                     }
                     None => None,
                 };
-                recording.find_place(&Place { dso, spot: spot.clone() })
+                recording.find_address(&RecordedAddress { dso, spot: spot.clone() })
             });
             match known {
                 Some(place) if last != Some(place) => {

@@ -15,7 +15,7 @@ mod tree;
 use super::frame_names::{enters_kernel, is_interpreted, is_kernel_object, is_linked_file, is_no_symbol};
 use super::numbers::decimal;
 use super::stacks::{self, Frame};
-use super::{Input, Place, Reader, RecordedDso, Recording, Settings, Spot, StackOrder, input};
+use super::{Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, StackOrder, input};
 use crate::error::{Error, Result};
 use crate::profile::source::{
     Source,
@@ -291,9 +291,9 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let Adding { mut recording, stacks, .. } = adding;
     recording.seen = format!("{stacks} stacks");
     for (event, count) in &report.other_events {
-        recording.losses.add_many(Reason::LaterEventStack, *count, 0, event);
+        recording.skipped.add_many(Reason::LaterEventStack, *count, 0, event);
     }
-    if recording.places().is_empty() {
+    if recording.addresses().is_empty() {
         return Err(Error::failed("no stack of this perf report names a function that could be ordered")
             .with_hint("run perf report where the programs and their debug symbols are installed"));
     }
@@ -315,14 +315,14 @@ impl<'a> Adding<'a> {
         self.stacks += 1;
         let entered = names.iter().any(|&name| is_system(name, self.object(name)));
         if row.system && !entered && !cut {
-            self.recording.losses.add(Reason::KernelStack, u128::from(count), row.symbol);
+            self.recording.skipped.add(Reason::KernelStack, u128::from(count), row.symbol);
             return;
         }
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
         for &name in names {
             if name.ends_with(b" (inlined)") {
-                self.recording.losses.add(Reason::InlinedFrame, 0, "");
+                self.recording.skipped.add(Reason::InlinedFrame, 0, "");
                 continue;
             }
             if name == b"0" || name == b"0x0" {
@@ -353,10 +353,10 @@ impl<'a> Adding<'a> {
         let bare = report.bare.get(event).copied().unwrap_or_default();
         let (left_out, bare_weight) = report.trees.settle(bare.1).map_err(refused)?;
         for (row, count) in left_out {
-            self.recording.losses.add(Reason::UnprintedStack, count.into(), rows[row as usize].symbol);
+            self.recording.skipped.add(Reason::UnprintedStack, count.into(), rows[row as usize].symbol);
         }
         if bare.0 > 0 {
-            self.recording.losses.add_many(Reason::UnprintedStack, bare.0, bare_weight.into(), "");
+            self.recording.skipped.add_many(Reason::UnprintedStack, bare.0, bare_weight.into(), "");
         }
         let mut outward = Vec::new();
         let mut add = |row: u32, names: &[&'a [u8]], count: u64, goes_on: bool| {
@@ -375,7 +375,7 @@ impl<'a> Adding<'a> {
                 perhaps = false;
             }
             if perhaps {
-                self.recording.losses.add(Reason::CutStack, count.into(), row.symbol);
+                self.recording.skipped.add(Reason::CutStack, count.into(), row.symbol);
             }
             self.add(row, &outward, count, cut);
         };
@@ -416,7 +416,9 @@ fn frame(recording: &mut Recording, name: &[u8], object: Option<&[u8]>) -> Frame
     let dso = object
         .and_then(|object| std::str::from_utf8(object).ok())
         .map(|path| recording.dso(RecordedDso { path: path.to_owned(), build_id: None }));
-    Frame::Known(recording.place(Place { dso, spot: Spot::Symbol { name: name.to_vec(), file: None } }))
+    Frame::Known(
+        recording.place(RecordedAddress { dso, spot: Spot::Symbol { name: name.to_vec(), file: None } }),
+    )
 }
 
 impl<'a> Report<'a> {

@@ -141,12 +141,12 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
         let weight = u128::from(value.unsigned_abs());
         if value <= 0 {
             let reason = if value == 0 { Reason::ZeroSample } else { Reason::NegativeSample };
-            recording.losses.add(reason, weight, "");
+            recording.skipped.add(reason, weight, "");
             continue;
         }
         sum += weight;
         if sample.locations.is_empty() {
-            recording.losses.add(Reason::StacklessSample, weight, "");
+            recording.skipped.add(Reason::StacklessSample, weight, "");
             continue;
         }
         frames.clear();
@@ -162,7 +162,7 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
         return Err(Error::failed("there is no sample in the profile")
             .with_hint("was the program idle while it was recorded? record longer, or under load"));
     }
-    if recording.places().is_empty() {
+    if recording.addresses().is_empty() {
         return Err(nothing_named(&recording));
     }
     recording.source = Source::new("pprof call stacks", &what, &[CallCounts, TimeOrder]);
@@ -201,7 +201,7 @@ fn word(name: &[u8]) -> String {
 
 fn nothing_named(recording: &Recording) -> Error {
     let why: Vec<String> =
-        recording.losses.iter().map(|(reason, loss)| format!("{} {reason}", loss.items)).collect();
+        recording.skipped.iter().map(|(reason, entry)| format!("{} {reason}", entry.items)).collect();
     Error::failed("the profile has neither functions nor mapped files for the places of its samples")
         .with_found(why.join("; ").as_bytes())
         .with_hint(

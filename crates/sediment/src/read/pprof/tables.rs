@@ -2,7 +2,7 @@
 //! The tables that samples refer to: strings, functions, locations, mappings; and what becomes of a location.
 
 use super::super::stacks::Frame;
-use super::super::{DsoId, Place, RecordedDso, Recording, Spot};
+use super::super::{DsoId, RecordedAddress, RecordedDso, Recording, Spot};
 use super::unpack::{Content, Messages};
 use super::wire::{Damage, Fields, Value};
 use crate::error::{Error, Result};
@@ -237,7 +237,7 @@ impl Tables {
         };
         budget.take(place_cost(&spot))?;
         let dso: Option<DsoId> = dso.map(|dso| recording.dso(dso));
-        Ok(Frame::Known(recording.place(Place { dso, spot })))
+        Ok(Frame::Known(recording.place(RecordedAddress { dso, spot })))
     }
 
     /// The function of this id, by the name that the linker knows where it was recorded; None where it has none.
@@ -299,7 +299,7 @@ fn place_cost(spot: &Spot) -> usize {
         Spot::Symbol { name, file } => name.len() + file.as_ref().map_or(0, Vec::len),
         Spot::FileOffset(_) | Spot::Address(_) => 0,
     };
-    5 * size_of::<Place>() + 2 * text + 64
+    5 * size_of::<RecordedAddress>() + 2 * text + 64
 }
 
 fn only_once(what: &str, ids: impl Iterator<Item = u64>) -> Result<()> {

@@ -8,7 +8,7 @@
 //! {"ts":12479163325.089,"ph":"E","pid":13900,"tid":13901,"name":"main"}
 //! ```
 
-use super::{Aside, Event, EventListener, What};
+use super::{Aside, Event, EventKind, EventListener};
 use crate::error::Result;
 use crate::read::input::{Input, Lines};
 use crate::read::numbers::decimal;
@@ -77,10 +77,10 @@ pub(super) fn tell(input: &dyn Input, listener: EventListener<'_>) -> Result<Asi
         let depth = depths.entry(thread).or_default();
         let event = if phase == b'B' {
             *depth = depth.saturating_add(1);
-            Event { thread, time: Some(time), depth: *depth - 1, what: What::Enter(name) }
+            Event { thread, time: Some(time), depth: *depth - 1, kind: EventKind::Enter(name) }
         } else if *depth > 0 {
             *depth -= 1;
-            Event { thread, time: Some(time), depth: *depth, what: What::Leave }
+            Event { thread, time: Some(time), depth: *depth, kind: EventKind::Leave }
         } else {
             aside.other(line);
             continue;

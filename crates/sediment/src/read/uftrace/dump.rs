@@ -9,7 +9,7 @@
 //!
 //! To tell of all threads in the order of time, the parts of the file are read side by side.
 
-use super::{Aside, Event, EventListener, What};
+use super::{Aside, Event, EventKind, EventListener};
 use crate::error::Result;
 use crate::read::input::{Input, Lines};
 use crate::read::numbers::decimal;
@@ -34,7 +34,7 @@ enum Line<'a> {
         thread: u64,
         time: u64,
         depth: u32,
-        what: What<'a>,
+        kind: EventKind<'a>,
     },
     /// An event that is no function.
     Event,
@@ -73,10 +73,10 @@ impl<'a> Line<'a> {
                     .ok()
                     .filter(|d| *d < u32::MAX)?;
                 let name = &rest[..memchr::memrchr(b'(', &rest[..at])?];
-                let what = if kind == b"entry" { What::Enter(name) } else { What::Leave };
-                Some(Self::Record { thread, time, depth, what })
+                let kind = if kind == b"entry" { EventKind::Enter(name) } else { EventKind::Leave };
+                Some(Self::Record { thread, time, depth, kind })
             }
-            b"lost" => Some(Self::Record { thread, time, depth: 0, what: What::Lost }),
+            b"lost" => Some(Self::Record { thread, time, depth: 0, kind: EventKind::Lost }),
             b"event" | b"time" => Some(Self::Event),
             b"args" | b"retval" | b"data" => Some(Self::Detail),
             _ => None,
@@ -108,8 +108,8 @@ pub(super) fn tell(input: &dyn Input, in_order: bool, listener: EventListener<'_
         match Line::parse(line) {
             Line::Task => of_task = true,
             Line::System => of_task = false,
-            Line::Record { thread, time, depth, what } if of_task => {
-                listener(Event { thread, time: Some(time), depth, what })?;
+            Line::Record { thread, time, depth, kind } if of_task => {
+                listener(Event { thread, time: Some(time), depth, kind })?;
             }
             Line::Record { .. } | Line::Event => aside.events += 1,
             Line::Detail => {}
@@ -171,12 +171,12 @@ struct Next {
 
 fn next(lines: &mut Lines<'_>) -> Result<Option<Next>> {
     while let Some(line) = lines.next()? {
-        if let Line::Record { thread, time, depth, what } = Line::parse(line) {
-            let name = match what {
-                What::Enter(name) => Some(name.to_vec()),
-                What::Leave | What::Lost => None,
+        if let Line::Record { thread, time, depth, kind } = Line::parse(line) {
+            let name = match kind {
+                EventKind::Enter(name) => Some(name.to_vec()),
+                EventKind::Leave | EventKind::Lost => None,
             };
-            return Ok(Some(Next { thread, time, depth, name, lost: what == What::Lost }));
+            return Ok(Some(Next { thread, time, depth, name, lost: kind == EventKind::Lost }));
         }
     }
     Ok(None)
@@ -199,12 +199,12 @@ fn tell_side_by_side(parts: &[Part<'_>], listener: EventListener<'_>) -> Result<
     }
     while let Some(Reverse((_, number))) = queue.pop() {
         let Some(Next { thread, time, depth, name, lost }) = waiting[number].take() else { continue };
-        let what = match &name {
-            Some(name) => What::Enter(name),
-            None if lost => What::Lost,
-            None => What::Leave,
+        let kind = match &name {
+            Some(name) => EventKind::Enter(name),
+            None if lost => EventKind::Lost,
+            None => EventKind::Leave,
         };
-        listener(Event { thread, time: Some(time), depth, what })?;
+        listener(Event { thread, time: Some(time), depth, kind })?;
         let record = next(&mut readers[number])?;
         if let Some(record) = &record {
             queue.push(Reverse((record.time, number)));

@@ -13,8 +13,8 @@ mod graphviz;
 mod replay;
 
 use super::{
-    DsoId, Input, Listener, Place, PlaceId, Reader, RecordedDso, Recording, Replay, Settings, Spot, Step,
-    TransferKind, input,
+    AddressId, DsoId, Input, Listener, Reader, RecordedAddress, RecordedDso, Recording, Replay, Settings,
+    Spot, Step, TransferKind, input,
 };
 use crate::error::{Error, Result};
 use crate::profile::source::{
@@ -97,11 +97,11 @@ struct Event<'a> {
     time: Option<u64>,
     /// How many functions of the thread run around the one that is entered or left.
     depth: u32,
-    what: What<'a>,
+    kind: EventKind<'a>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What<'a> {
+enum EventKind<'a> {
     /// A function of this name begins.
     Enter(&'a [u8]),
     /// A function returns.
@@ -170,24 +170,24 @@ fn steps(
 ) -> Result<()> {
     let form = form_of(input)?;
     let names = Naming::new(settings, form);
-    let mut places: HashMap<Vec<u8>, Option<PlaceId>> = HashMap::new();
+    let mut addresses: HashMap<Vec<u8>, Option<AddressId>> = HashMap::new();
     let mut stacks = Stacks::default();
-    let mut running: HashMap<u64, PlaceId> = HashMap::new();
+    let mut running: HashMap<u64, AddressId> = HashMap::new();
     tell(input, form, true, &mut |event| {
-        let now = match event.what {
-            What::Enter(printed) => {
-                let known = places.get(printed).copied().unwrap_or_else(|| {
+        let now = match event.kind {
+            EventKind::Enter(printed) => {
+                let known = addresses.get(printed).copied().unwrap_or_else(|| {
                     let place = names.find(recording, printed);
                     if place.is_some() {
-                        places.insert(printed.to_vec(), place);
+                        addresses.insert(printed.to_vec(), place);
                     }
                     place
                 });
                 stacks.enter(event.thread, event.depth, known);
                 known
             }
-            What::Leave => stacks.leave(event.thread, event.depth),
-            What::Lost => {
+            EventKind::Leave => stacks.leave(event.thread, event.depth),
+            EventKind::Lost => {
                 stacks.forget(event.thread);
                 None
             }
@@ -243,42 +243,43 @@ impl Naming {
         Some((self.program.clone(), printed))
     }
 
-    fn find(&self, recording: &Recording, printed: &[u8]) -> Option<PlaceId> {
+    fn find(&self, recording: &Recording, printed: &[u8]) -> Option<AddressId> {
         let (dso, name) = self.split(printed)?;
         let dso: Option<DsoId> = match dso {
             Some(dso) => Some(recording.find_dso(&dso)?),
             None => None,
         };
-        recording.find_place(&Place { dso, spot: Spot::Symbol { name: name.to_vec(), file: None } })
+        recording
+            .find_address(&RecordedAddress { dso, spot: Spot::Symbol { name: name.to_vec(), file: None } })
     }
 
-    fn add(&self, recording: &mut Recording, printed: &[u8]) -> Option<PlaceId> {
+    fn add(&self, recording: &mut Recording, printed: &[u8]) -> Option<AddressId> {
         let (dso, name) = self.split(printed)?;
         let dso = dso.map(|dso| recording.dso(dso));
-        Some(recording.place(Place { dso, spot: Spot::Symbol { name: name.to_vec(), file: None } }))
+        Some(recording.place(RecordedAddress { dso, spot: Spot::Symbol { name: name.to_vec(), file: None } }))
     }
 }
 
 /// The functions that run in each thread, the innermost last, with their depths.
 #[derive(Default)]
-struct Stacks(HashMap<u64, Vec<(u32, Option<PlaceId>)>>);
+struct Stacks(HashMap<u64, Vec<(u32, Option<AddressId>)>>);
 
 /// Who called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Caller {
-    Known(PlaceId),
+    Known(AddressId),
     Unnamed,
     Outside,
 }
 
 impl Stacks {
     /// What runs now, if it has a name.
-    fn top(&self, thread: u64) -> Option<PlaceId> {
+    fn top(&self, thread: u64) -> Option<AddressId> {
         self.0.get(&thread)?.last()?.1
     }
 
     /// A function begins; returns its caller. What uftrace saw no return of (exceptions, longjmp) has ended if it was as deep.
-    fn enter(&mut self, thread: u64, depth: u32, place: Option<PlaceId>) -> Caller {
+    fn enter(&mut self, thread: u64, depth: u32, place: Option<AddressId>) -> Caller {
         let stack = self.0.entry(thread).or_default();
         while stack.last().is_some_and(|(there, _)| *there >= depth) {
             stack.pop();
@@ -292,7 +293,7 @@ impl Stacks {
     }
 
     /// The function of this depth returns; returns the one that runs on, where that is known.
-    fn leave(&mut self, thread: u64, depth: u32) -> Option<PlaceId> {
+    fn leave(&mut self, thread: u64, depth: u32) -> Option<AddressId> {
         let stack = self.0.get_mut(&thread)?;
         while stack.last().is_some_and(|(there, _)| *there >= depth) {
             stack.pop();
@@ -309,7 +310,7 @@ impl Stacks {
 struct Reading {
     recording: Recording,
     naming: Naming,
-    places: HashMap<Vec<u8>, Option<PlaceId>>,
+    addresses: HashMap<Vec<u8>, Option<AddressId>>,
     stacks: Stacks,
     /// When something happened last in each thread.
     times: HashMap<u64, u64>,
@@ -323,7 +324,7 @@ impl Reading {
         Self {
             recording,
             naming: Naming::new(settings, form),
-            places: HashMap::new(),
+            addresses: HashMap::new(),
             stacks: Stacks::default(),
             times: HashMap::new(),
             entries: 0,
@@ -331,16 +332,16 @@ impl Reading {
         }
     }
 
-    fn place(&mut self, printed: &[u8]) -> Option<PlaceId> {
-        if let Some(known) = self.places.get(printed) {
+    fn place(&mut self, printed: &[u8]) -> Option<AddressId> {
+        if let Some(known) = self.addresses.get(printed) {
             return *known;
         }
-        if self.places.len() >= self.most {
-            self.recording.losses.add(Reason::FunctionBeyondMemory, 0, "");
+        if self.addresses.len() >= self.most {
+            self.recording.skipped.add(Reason::FunctionBeyondMemory, 0, "");
             return None;
         }
         let place = self.naming.add(&mut self.recording, printed);
-        self.places.insert(printed.to_vec(), place);
+        self.addresses.insert(printed.to_vec(), place);
         place
     }
 
@@ -352,17 +353,17 @@ impl Reading {
                 self.recording.add_samples(place, u128::from(now.saturating_sub(before)));
             }
         }
-        match event.what {
-            What::Enter(printed) => {
+        match event.kind {
+            EventKind::Enter(printed) => {
                 let place = self.place(printed);
                 let caller = self.stacks.enter(thread, event.depth, place);
                 self.add(caller, place, 1);
             }
-            What::Leave => {
+            EventKind::Leave => {
                 self.stacks.leave(thread, event.depth);
             }
-            What::Lost => {
-                self.recording.losses.add(Reason::UftraceLoss, 0, "");
+            EventKind::Lost => {
+                self.recording.skipped.add(Reason::UftraceLost, 0, "");
                 self.stacks.forget(thread);
                 self.times.remove(&thread);
             }
@@ -370,14 +371,14 @@ impl Reading {
     }
 
     /// Counts calls of a function.
-    fn add(&mut self, caller: Caller, callee: Option<PlaceId>, count: u128) {
+    fn add(&mut self, caller: Caller, callee: Option<AddressId>, count: u128) {
         self.entries = self.entries.saturating_add(count);
         match (caller, callee) {
             (Caller::Known(from), Some(to)) => {
                 self.recording.add_transfer(from, to, TransferKind::Call, count)
             }
-            (Caller::Outside, Some(_)) => self.recording.losses.add(Reason::UntracedCaller, count, ""),
-            (Caller::Unnamed, _) | (_, None) => self.recording.losses.add(Reason::UntracedEnd, count, ""),
+            (Caller::Outside, Some(_)) => self.recording.skipped.add(Reason::UntracedCaller, count, ""),
+            (Caller::Unnamed, _) | (_, None) => self.recording.skipped.add(Reason::UntracedEnd, count, ""),
         }
     }
 
@@ -392,9 +393,9 @@ impl Reading {
         }
         recording.total = self.entries;
         recording.seen = format!("{} entries of functions", self.entries);
-        let losses = &mut recording.losses;
-        losses.add_many(Reason::NoFunctionRecord, aside.events, 0, "");
-        losses.add_many(Reason::RecordlessLine, aside.other_lines, 0, &aside.other_line);
+        let skipped = &mut recording.skipped;
+        skipped.add_many(Reason::NoFunctionRecord, aside.events, 0, "");
+        skipped.add_many(Reason::RecordlessLine, aside.other_lines, 0, &aside.other_line);
         Ok(recording)
     }
 }

@@ -11,7 +11,7 @@
 //! Columns can be chosen (`-f`), and left out. Without the one of threads, a run of several threads cannot be told apart; it
 //! shows where a brace closes another function than was opened.
 
-use super::{Aside, Event, EventListener, What};
+use super::{Aside, Event, EventKind, EventListener};
 use crate::error::{Error, Result};
 use crate::read::input::{self, Input, Lines};
 use crate::read::numbers::decimal;
@@ -189,7 +189,7 @@ pub(super) fn tell(input: &dyn Input, listener: EventListener<'_>) -> Result<Asi
             }
             continue;
         };
-        let event = |depth, what| Event { thread, time: None, depth, what };
+        let event = |depth, kind| Event { thread, time: None, depth, kind };
         match body {
             Body::Enter { depth, name } => {
                 shallowest = shallowest.min(depth);
@@ -197,12 +197,12 @@ pub(super) fn tell(input: &dyn Input, listener: EventListener<'_>) -> Result<Asi
                     close(&mut open, depth);
                     open.push((depth, name.to_vec()));
                 }
-                listener(event(depth, What::Enter(name)))?;
+                listener(event(depth, EventKind::Enter(name)))?;
             }
             Body::Call { depth, name } => {
                 shallowest = shallowest.min(depth);
-                listener(event(depth, What::Enter(name)))?;
-                listener(event(depth, What::Leave))?;
+                listener(event(depth, EventKind::Enter(name)))?;
+                listener(event(depth, EventKind::Leave))?;
             }
             Body::Leave { depth, name } => {
                 if !columns.thread {
@@ -222,9 +222,9 @@ pub(super) fn tell(input: &dyn Input, listener: EventListener<'_>) -> Result<Asi
                         .with_hint("print the column of threads too: uftrace replay --demangle=no -f tid"));
                     }
                 }
-                listener(event(depth, What::Leave))?;
+                listener(event(depth, EventKind::Leave))?;
             }
-            Body::Lost => listener(event(0, What::Lost))?,
+            Body::Lost => listener(event(0, EventKind::Lost))?,
             Body::Event => aside.events += 1,
             Body::Nothing => {}
             Body::Other => aside.other(line),

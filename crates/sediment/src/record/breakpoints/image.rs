@@ -203,14 +203,14 @@ impl Image {
         entries: impl IntoIterator<Item = usize>,
         mut show: impl FnMut(usize, [u8; TRAP.len()]),
     ) {
-        let places: Vec<(usize, u64)> = entries
+        let entries_of_page: Vec<(usize, u64)> = entries
             .into_iter()
             .map(|index| (index, self.address(&module.entries[index])))
             .filter(|(_, address)| self.holds(*address))
             .collect();
         let page_of = |address: u64| address & !(PAGE - 1);
         let mut run = Vec::with_capacity((PAGES_AT_ONCE * PAGE) as usize);
-        let mut rest = &places[..];
+        let mut rest = &entries_of_page[..];
         while let Some((_, first)) = rest.first() {
             let start = page_of(*first);
             let mut last = start;

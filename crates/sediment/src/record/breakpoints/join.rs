@@ -37,7 +37,7 @@ pub(super) fn join(ids: &[i32], tracer: &mut Tracer<'_>) -> Result<()> {
             }
             if let Err(why) = join_one(process, tracer) {
                 if !ended(process) {
-                    tracer.modules.losses.add(Reason::UntraceableProcess, 0, why.to_string());
+                    tracer.modules.skipped.add(Reason::UntraceableProcess, 0, why.to_string());
                 }
             }
         }

@@ -7,7 +7,7 @@ use super::machine::ARCH;
 use super::modules::{Calls, Modules, base_name};
 use super::space::{Site, Space};
 use crate::profile::source::Source;
-use crate::read::{Place, PlaceId, RecordedDso, Recording, Spot, Step, TransferKind};
+use crate::read::{AddressId, RecordedAddress, RecordedDso, Recording, Spot, Step, TransferKind};
 use crate::skipped::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ const ENOUGH: u64 = 3;
 type InFile = Option<(u32, u64)>;
 
 /// Who called; None where what is returned to is no place in a file.
-type CallerPlace = Option<Caller>;
+type CallerAddress = Option<Caller>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Caller {
@@ -34,11 +34,11 @@ struct Caller {
 
 /// How often a call was seen.
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
+struct CallCounts {
     /// As the first use of a function in a process.
     first: u64,
     /// In windows for rates.
-    met: u64,
+    hit: u64,
     /// As steps.
     steps: u64,
 }
@@ -89,13 +89,13 @@ impl Facts {
 #[derive(Debug, Clone, Copy)]
 enum Heard {
     Gap,
-    Ran(u64, CallerPlace, Site),
+    Executed(u64, CallerAddress, Site),
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Log {
     functions: BTreeMap<Site, Facts>,
-    calls: BTreeMap<(CallerPlace, Site), Seen>,
+    calls: BTreeMap<(CallerAddress, Site), CallCounts>,
     bursts: Vec<Heard>,
     /// Processor time of processes that are no more, in nanoseconds.
     retired: u64,
@@ -112,9 +112,9 @@ impl Log {
     }
 
     /// A trap stood at a function for so long, and was met or not.
-    pub(super) fn watched(&mut self, site: Site, time: u64, met: bool) {
+    pub(super) fn watched(&mut self, site: Site, time: u64, hit: bool) {
         if let Some(facts) = self.functions.get_mut(&site) {
-            facts.hits += u64::from(met);
+            facts.hits += u64::from(hit);
             facts.watched += time;
         }
     }
@@ -127,11 +127,16 @@ impl Log {
     }
 
     /// A function was met in a window for rates.
-    pub(super) fn met(&mut self, modules: &Modules<'_>, site: Site, returns_to: InFile) {
-        self.seen(modules, site, returns_to).1.met += 1;
+    pub(super) fn add_hit(&mut self, modules: &Modules<'_>, site: Site, returns_to: InFile) {
+        self.seen(modules, site, returns_to).1.hit += 1;
     }
 
-    fn seen(&mut self, modules: &Modules<'_>, site: Site, returns_to: InFile) -> (CallerPlace, &mut Seen) {
+    fn seen(
+        &mut self,
+        modules: &Modules<'_>,
+        site: Site,
+        returns_to: InFile,
+    ) -> (CallerAddress, &mut CallCounts) {
         let caller = returns_to.map(|(module, address)| caller(modules, site, module, address));
         (caller, self.calls.entry((caller, site)).or_default())
     }
@@ -142,13 +147,13 @@ impl Log {
     }
 
     /// A function ran while all were watched.
-    pub(super) fn ran(&mut self, modules: &Modules<'_>, thread: u64, site: Site, returns_to: InFile) {
+    pub(super) fn add_step(&mut self, modules: &Modules<'_>, thread: u64, site: Site, returns_to: InFile) {
         let (caller, seen) = self.seen(modules, site, returns_to);
         seen.steps += 1;
         if let Some(facts) = self.functions.get_mut(&site) {
             facts.steps += 1;
         }
-        self.bursts.push(Heard::Ran(thread, caller, site));
+        self.bursts.push(Heard::Executed(thread, caller, site));
     }
 
     /// An address space is no more.
@@ -180,7 +185,7 @@ impl Log {
         let mut recording = Recording::default();
         recording.source = source;
         recording.arch = Some(ARCH.to_owned());
-        recording.losses.append(&modules.losses);
+        recording.skipped.append(&modules.skipped);
         let dsos: Vec<_> = modules
             .all()
             .iter()
@@ -189,30 +194,31 @@ impl Log {
             })
             .collect();
         let place = |recording: &mut Recording, module: u32, address: u64| {
-            recording.place(Place { dso: Some(dsos[module as usize]), spot: Spot::Address(address) })
+            recording
+                .place(RecordedAddress { dso: Some(dsos[module as usize]), spot: Spot::Address(address) })
         };
         let address_of = |site: Site| modules.get(site.module).entries[site.entry as usize].address;
-        let mut places: BTreeMap<Site, PlaceId> = BTreeMap::new();
+        let mut addresses: BTreeMap<Site, AddressId> = BTreeMap::new();
         for (site, facts) in &self.functions {
             let id = place(&mut recording, site.module, address_of(*site));
             recording.set_first(id, facts.rank);
-            places.insert(*site, id);
+            addresses.insert(*site, id);
         }
         let mut calls = 0u128;
         for ((caller, site), seen) in &self.calls {
             let count = self.count(*site, *seen, of_a_step);
             recording.total = recording.total.saturating_add(count);
-            calls += u128::from(seen.first + seen.met + seen.steps);
+            calls += u128::from(seen.first + seen.hit + seen.steps);
             match caller {
                 Some(Caller { module, address, certain }) => {
                     let from = place(&mut recording, *module, *address);
                     let kind = if *certain { TransferKind::Call } else { TransferKind::Uncertain };
-                    recording.add_transfer(from, places[site], kind, count);
+                    recording.add_transfer(from, addresses[site], kind, count);
                 }
                 None => {
                     let example =
                         format!("{} at {:#x}", base_name(&modules.get(site.module).path), address_of(*site));
-                    recording.losses.add(Reason::UnknownCaller, count, &example);
+                    recording.skipped.add(Reason::UnknownCaller, count, &example);
                 }
             }
         }
@@ -225,14 +231,14 @@ impl Log {
                     let gaps = std::mem::take(&mut in_a_burst);
                     steps.extend(gaps.into_iter().map(|thread| Step::Gap { thread }));
                 }
-                Heard::Ran(thread, caller, site) => {
+                Heard::Executed(thread, caller, site) => {
                     let thread = *thread;
                     in_a_burst.insert(thread);
                     if let Some(Caller { module, address, certain: true }) = caller {
                         let place = place(&mut recording, *module, *address);
                         steps.push(Step::Run { thread, place });
                     }
-                    steps.push(Step::Run { thread, place: places[site] });
+                    steps.push(Step::Run { thread, place: addresses[site] });
                 }
             }
         }
@@ -253,14 +259,14 @@ impl Log {
 
     /// How often a call happened: as often as it was seen, or as often as the function was called, if only by this caller, or by
     /// the share of its calls that was seen from there.
-    fn count(&self, site: Site, seen: Seen, of_a_step: f64) -> u128 {
+    fn count(&self, site: Site, seen: CallCounts, of_a_step: f64) -> u128 {
         let facts = self.facts(site);
-        let observed = seen.first + seen.met + seen.steps;
+        let observed = seen.first + seen.hit + seen.steps;
         // What is met in windows is the first call in a while, and its callers are not those of all calls where it is called often.
         let (all, from_here) = if facts.steps >= facts.hits {
             (facts.steps, seen.steps)
         } else {
-            (facts.steps + facts.hits, seen.steps + seen.met)
+            (facts.steps + facts.hits, seen.steps + seen.hit)
         };
         let calls = facts.calls(of_a_step).filter(|_| all > 0).unwrap_or(0.0);
         let estimate = (calls * from_here as f64 / all.max(1) as f64).round() as u128;

@@ -58,14 +58,15 @@ fn mapping(line: &str) -> Option<Mapping> {
 pub(super) fn content(process: Pid, mapping: &Mapping) -> Option<Vec<u8>> {
     let Mapping { path, range, inode, .. } = mapping;
     let kept = format!("/proc/{process}/map_files/{:x}-{:x}", range.start, range.end);
-    let places = [
+    let candidates = [
         PathBuf::from(format!("/proc/{process}/root{path}")),
         PathBuf::from(kept),
         PathBuf::from(format!("/proc/{process}/exe")),
     ];
     let same = |place: &&PathBuf| fs::metadata(place).is_ok_and(|found| found.ino() == *inode);
     // On some file systems the inode of the mapping is not that of the path; whether the code is the same is seen later.
-    let place = places.iter().find(same).or_else(|| places[..1].iter().find(|place| place.is_file()))?;
+    let place =
+        candidates.iter().find(same).or_else(|| candidates[..1].iter().find(|place| place.is_file()))?;
     let fits = fs::metadata(place).is_ok_and(|found| found.is_file() && found.len() <= LARGEST_FILE);
     fits.then(|| fs::read(place).ok()).flatten()
 }

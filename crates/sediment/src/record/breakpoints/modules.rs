@@ -85,7 +85,7 @@ impl Module {
         bytes: &[u8],
         files: &dyn Files,
         excluded: &BTreeSet<String>,
-        losses: &mut Skipped,
+        skipped: &mut Skipped,
     ) -> Option<Self> {
         let binary = Binary::parse(bytes, files).ok()?;
         let armed = !excluded.contains(base_name(path))
@@ -121,9 +121,9 @@ impl Module {
         };
         module.debug_state = debug_state.filter(|address| module.only_returns(*address));
         if binary.arch.as_deref() != Some(ARCH) {
-            losses.add(Reason::OtherArchitecture, 0, path);
+            skipped.add(Reason::OtherArchitecture, 0, path);
         } else if armed {
-            module.find_entries(&binary, losses);
+            module.find_entries(&binary, skipped);
         }
         Some(module)
     }
@@ -146,7 +146,7 @@ impl Module {
         }
     }
 
-    fn find_entries(&mut self, binary: &Binary, losses: &mut Skipped) {
+    fn find_entries(&mut self, binary: &Binary, skipped: &mut Skipped) {
         let mut last = None;
         let (mut sizeless, mut data, mut inside) = ((0, ""), (0, ""), (0, ""));
         let mut around = Around::default();
@@ -177,9 +177,9 @@ impl Module {
             }
         }
         let base = |name: &str| format!("{name} of {}", base_name(&self.path));
-        losses.add_many(Reason::SizelessFunction, sizeless.0, 0, base(sizeless.1));
-        losses.add_many(Reason::FunctionOutsideCode, data.0, 0, base(data.1));
-        losses.add_many(Reason::FunctionInsideInstruction, inside.0, 0, base(inside.1));
+        skipped.add_many(Reason::SizelessFunction, sizeless.0, 0, base(sizeless.1));
+        skipped.add_many(Reason::FunctionOutsideCode, data.0, 0, base(data.1));
+        skipped.add_many(Reason::FunctionInsideInstruction, inside.0, 0, base(inside.1));
     }
 
     /// Whether a function does nothing but return.
@@ -297,7 +297,7 @@ pub(super) struct Modules<'a> {
     by_file: HashMap<PathAndInode, Option<u32>>,
     /// Files that may be met, and what was lost in reading them.
     beforehand: HashMap<PathAndInode, (Module, Skipped)>,
-    pub(super) losses: Skipped,
+    pub(super) skipped: Skipped,
 }
 
 impl<'a> Modules<'a> {
@@ -308,7 +308,7 @@ impl<'a> Modules<'a> {
             all: Vec::new(),
             by_file: HashMap::new(),
             beforehand: HashMap::new(),
-            losses: Skipped::default(),
+            skipped: Skipped::default(),
         }
     }
 
@@ -327,13 +327,13 @@ impl<'a> Modules<'a> {
         }
         let file = (mapping.path.clone(), mapping.inode);
         let found = self.beforehand.remove(&file).or_else(|| self.read(&mapping.path, &read()?));
-        let id = found.map(|(module, losses)| {
-            self.losses.append(&losses);
+        let id = found.map(|(module, skipped)| {
+            self.skipped.append(&skipped);
             self.all.push(module);
             (self.all.len() - 1) as u32
         });
         if id.is_none() {
-            self.losses.add(Reason::UnreadableMapping, 0, &mapping.path);
+            self.skipped.add(Reason::UnreadableMapping, 0, &mapping.path);
         }
         self.by_file.insert(file, id);
         id
@@ -362,8 +362,8 @@ impl<'a> Modules<'a> {
 
     fn read(&self, path: &str, bytes: &[u8]) -> Option<(Module, Skipped)> {
         let beside = Beside { files: self.files, path };
-        let mut losses = Skipped::default();
-        Some((Module::new(path, bytes, &beside, self.excluded, &mut losses)?, losses))
+        let mut skipped = Skipped::default();
+        Some((Module::new(path, bytes, &beside, self.excluded, &mut skipped)?, skipped))
     }
 
     pub(super) fn get(&self, id: u32) -> &Module {

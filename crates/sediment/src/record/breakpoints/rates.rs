@@ -63,7 +63,7 @@ const STEPS: usize = 400;
 const FUNCTIONS_TO_A_STEP: usize = 4;
 const MOST_STEPS: usize = 2000;
 /// How long it may take.
-const PATIENCE: Duration = Duration::from_millis(60);
+const SEQUENCE_TIMEOUT: Duration = Duration::from_millis(60);
 /// The share of the cost that windows for rates may have: one in so many.
 const FOR_RATES: u32 = 4;
 /// Arming takes our time while the program runs on another processor: of it, one in so many counts as the program's.
@@ -125,15 +125,15 @@ struct Sequence {
 
 /// How a window took the meeting of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum WindowHit {
     /// It was none of the window's: the function was not armed by it.
-    Not,
+    NotArmed,
     /// As the second meeting of a trap that was left in place.
-    AsRepeat,
+    Repeat,
     /// For its rate.
-    ForRate,
+    Rate,
     /// As a step of a sequence.
-    AsStep,
+    Step,
 }
 
 /// What windows of one space draw from.
@@ -252,25 +252,27 @@ impl Windows {
         site: Site,
         thread: Pid,
         log: &mut Log,
-    ) -> Taken {
+    ) -> WindowHit {
         if self.is_repeat(id, space, site, thread) {
-            return Taken::AsRepeat;
+            return WindowHit::Repeat;
         }
         let (latency, _) = self.cost_of_meeting();
-        let Some(open) = self.open.as_mut().filter(|open| open.space == id) else { return Taken::Not };
+        let Some(open) = self.open.as_mut().filter(|open| open.space == id) else {
+            return WindowHit::NotArmed;
+        };
         open.meetings += 1;
         if let Some(sequence) = &mut open.sequence {
             if !open.waiting.contains(&site) {
-                return Taken::Not;
+                return WindowHit::NotArmed;
             }
             sequence.left = sequence.left.saturating_sub(1);
             if let Some(last) = sequence.last.replace(site) {
                 space.arm_again(modules, &BTreeSet::from([last]));
             }
-            return Taken::AsStep;
+            return WindowHit::Step;
         }
         if !open.waiting.remove(&site) {
-            return Taken::Not;
+            return WindowHit::NotArmed;
         }
         space.look_at_clock();
         let now = space.processor_time;
@@ -280,7 +282,7 @@ impl Windows {
         } else {
             (open.since, open.meetings) = (now, 0);
         }
-        Taken::ForRate
+        WindowHit::Rate
     }
 
     /// What a forked child has of the open window is none of it.
@@ -360,7 +362,7 @@ impl Windows {
             since: space.processor_time,
             last: None,
             meetings: 0,
-            until: Instant::now() + if for_rates { WINDOW } else { PATIENCE },
+            until: Instant::now() + if for_rates { WINDOW } else { SEQUENCE_TIMEOUT },
             sequence,
         });
     }
@@ -429,8 +431,8 @@ impl Open {
 
 /// Arms all functions that have run, or the first of them.
 fn all_that_ran(space: &mut Space, modules: &Modules<'_>) -> BTreeSet<Site> {
-    let ran = space.seen().take(IN_A_SEQUENCE).collect();
-    space.arm_again(modules, &ran)
+    let executed = space.seen().take(IN_A_SEQUENCE).collect();
+    space.arm_again(modules, &executed)
 }
 
 impl Draw {

@@ -46,11 +46,11 @@ struct Watch {
 
 /// What a thread met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Met {
+pub(super) enum BreakpointHit {
     /// A function's first byte, for the first time since it was armed.
     Function(Site),
     /// A breakpoint that was taken out meanwhile, or one that has done its work.
-    TakenOut,
+    Removed,
     /// The function by which the dynamic linker tells debuggers that something was mapped; the breakpoint stays.
     Mapped,
 }
@@ -248,7 +248,7 @@ impl Space {
                 let mut image = Image::new(module, bias, entries.len());
                 if settable.len() < executable.len() {
                     let name = base_name(path).to_owned();
-                    modules.losses.add(Reason::WritableCode, 0, &name);
+                    modules.skipped.add(Reason::WritableCode, 0, &name);
                 }
                 image.is_mapped_at(settable, &executable);
                 new(self, image, modules);
@@ -273,12 +273,12 @@ impl Space {
         }
         let name = base_name(&module.path).to_owned();
         if !image.agrees(module, &*self.memory) {
-            modules.losses.add(Reason::ChangedCode, 0, &name);
+            modules.skipped.add(Reason::ChangedCode, 0, &name);
             return;
         }
         let entries = 0..module.entries.len();
         let missing = image.arm(module, &*self.memory, (&mut self.pages, Purpose::FirstUse), entries, |_| {});
-        modules.losses.add_many(Reason::FunctionBeyondBudget, missing as u64, 0, &name);
+        modules.skipped.add_many(Reason::FunctionBeyondBudget, missing as u64, 0, &name);
     }
 
     /// The image and entry whose first byte is at this address.
@@ -296,19 +296,19 @@ impl Space {
     }
 
     /// Takes out the breakpoint at this address and says what it was; None if it is none of ours.
-    pub(super) fn meet(&mut self, modules: &Modules<'_>, address: u64) -> Option<Met> {
+    pub(super) fn meet(&mut self, modules: &Modules<'_>, address: u64) -> Option<BreakpointHit> {
         if let Some(watch) = self.debug_state.filter(|watch| watch.address == address) {
             if watch.stands {
-                return Some(Met::Mapped);
+                return Some(BreakpointHit::Mapped);
             }
             self.restore(watch);
-            return Some(Met::TakenOut);
+            return Some(BreakpointHit::Removed);
         }
         if let Some((_, watch)) = self.entry.filter(|(entry, _)| *entry == address) {
             self.loading = false;
             if let Some(watch) = watch {
                 self.restore(watch);
-                return Some(Met::TakenOut);
+                return Some(BreakpointHit::Removed);
             }
         }
         let stands = self.stands(address);
@@ -321,7 +321,11 @@ impl Space {
                 image.put_back(module, &**memory, pages, entry);
             }
             let site = Site { module: image.module, entry: entry as u32 };
-            return Some(if image.met(entry) { Met::Function(site) } else { Met::TakenOut });
+            return Some(if image.met(entry) {
+                BreakpointHit::Function(site)
+            } else {
+                BreakpointHit::Removed
+            });
         }
         for image in moved.iter() {
             let module = modules.get(image.module);
@@ -330,7 +334,7 @@ impl Space {
                 if stands {
                     image.put_back(module, &**memory, pages, entry);
                 }
-                return Some(Met::TakenOut);
+                return Some(BreakpointHit::Removed);
             }
         }
         None

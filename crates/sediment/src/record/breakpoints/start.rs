@@ -16,7 +16,7 @@ use crate::profile::source::{
     Source,
     Unknown::{CallCounts, OwnCost},
 };
-use crate::record::{Job, Kept, Progress, Recorded, Settings, Target};
+use crate::record::{Job, Progress, Recorded, RecordedData, Settings, Target};
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitStatus, waitpid};
@@ -94,7 +94,7 @@ fn record_here(
     let (time, memory) = (tracer.arming.as_millis(), tracer.memory().div_ceil(1 << 20));
     recording.seen +=
         &format!(", {breakpoints} breakpoints set in {time} ms, {memory} MiB of memory for them");
-    Ok(Recorded { kept: Kept::Here(Box::new(recording), steps), outcome })
+    Ok(Recorded { kept: RecordedData::Here(Box::new(recording), steps), outcome })
 }
 
 /// Starts a program, or lets the front start the one that waits there, and follows it; how it ended.

@@ -4,7 +4,7 @@
 
 #![allow(unsafe_code)]
 
-pub(super) use sediment_process::trace::{Resume, Status, look, resume, wait};
+pub(super) use sediment_process::ptrace::{Resume, Status, look, resume, wait};
 
 use super::machine::Registers;
 use nix::errno::Errno;
@@ -18,7 +18,7 @@ use nix::time::ClockId;
 use nix::unistd::{ForkResult, Pid, fork, gettid, pipe2};
 use sediment_process::Stop;
 use sediment_process::inherited::ignores_sigpipe;
-use sediment_process::trace::wait_for;
+use sediment_process::ptrace::wait_for;
 use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -99,7 +99,7 @@ fn summary(layouts: [&Layout<'_>; 2], pages: &[Pages; 2]) -> String {
              <th scope=\"col\">bytes</th><th scope=\"col\">share of all calls</th></tr></thead>\n<tbody>\n";
     let after = layouts[1];
     let total = after.functions.iter().map(|function| weight(function) as f64).sum::<f64>().max(1.0);
-    let groups = [GroupKind::Hot, GroupKind::Startup, GroupKind::Warm, GroupKind::Unseen];
+    let groups = [GroupKind::Hot, GroupKind::Startup, GroupKind::Warm, GroupKind::Unprofiled];
     for group in groups.map(Some).into_iter().chain([None]) {
         let of_group =
             || after.functions.iter().filter(|function| function.seen.map(|seen| seen.group) == group);

@@ -29,7 +29,7 @@ const LARGEST: u64 = 1 << 26;
 
 /// What a profile tells of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct ProfiledFunction {
     /// Calls into it, in any unit that is the same for all.
     pub weight: u64,
     /// Where an order puts it.
@@ -48,7 +48,7 @@ pub struct Function<'a> {
     /// Bytes of code.
     pub size: u64,
     /// None: the profile does not have it.
-    pub seen: Option<Seen>,
+    pub seen: Option<ProfiledFunction>,
 }
 
 /// Functions by address.
@@ -63,12 +63,12 @@ pub struct Layout<'a> {
 /// What a profile tells, by the name of a function and, where several have that name, its file.
 #[derive(Debug, Clone, Default)]
 pub struct Heat<'a> {
-    by_name: HashMap<&'a str, Vec<(&'a FunctionKey, Seen)>>,
+    by_name: HashMap<&'a str, Vec<(&'a FunctionKey, ProfiledFunction)>>,
 }
 
 impl<'a> Heat<'a> {
     /// Of these functions.
-    pub fn of(functions: impl Iterator<Item = (&'a FunctionKey, Seen)>) -> Self {
+    pub fn of(functions: impl Iterator<Item = (&'a FunctionKey, ProfiledFunction)>) -> Self {
         let mut heat = Self::default();
         for (key, seen) in functions {
             heat.by_name.entry(key.name.as_str()).or_default().push((key, seen));
@@ -76,7 +76,7 @@ impl<'a> Heat<'a> {
         heat
     }
 
-    fn find(&self, name: &str, file: Option<&str>) -> Option<Seen> {
+    fn find(&self, name: &str, file: Option<&str>) -> Option<ProfiledFunction> {
         let named = self.by_name.get(name)?;
         let of_file = |wanted: Option<&str>| named.iter().find(|(key, _)| key.file.as_deref() == wanted);
         of_file(file).or_else(|| of_file(None)).map(|(_, seen)| *seen)

@@ -10,7 +10,7 @@
 //! possibilities, a quarter of a page apart.
 //!
 //! Two functions side by side share a cache line, mostly. So the search, not the judgement, counts as a gain how often
-//! neighbours ran near each other (as the `near` of a profile), so that all neighbours at the start gain a fifth of what
+//! neighbours ran near each other (as the `affinity` of a profile), so that all neighbours at the start gain a fifth of what
 //! its pages cost. Without it single functions are torn from their callers, which costs lines, and the search gets stuck earlier.
 //!
 //! **Moves**, of runs of up to a dozen functions: two runs of equal length change places, so that nothing else moves; or one run
@@ -30,7 +30,7 @@ const LONGEST_RUN: usize = 12;
 const NEARBY: u64 = 8 * PAGE;
 const FAR_MOVES: u64 = 32;
 /// The gain of all neighbours at the start is one in so many of the cost.
-const BONDS_SHARE: i64 = 5;
+const AFFINITY_SHARE: i64 = 5;
 /// What the costs of a band, of all phases, are brought to at the start, times its workload's share.
 const UNIT: u64 = 1 << 32;
 
@@ -48,11 +48,11 @@ pub(super) struct Search<'a> {
     /// Where the function at a place begins; one more for the end.
     starts: Vec<u64>,
     /// Place of each function, [`u32::MAX`] if it is none of the order.
-    places: Vec<u32>,
+    positions: Vec<u32>,
     /// By phase and page: its cost.
     pages: Vec<Vec<i64>>,
     /// What each time counts that neighbours ran near each other.
-    bond: i64,
+    affinity_weight: i64,
     changed: Vec<(usize, usize, i64)>,
     union: Vec<u64>,
     next_order: Vec<u32>,
@@ -68,10 +68,10 @@ impl<'a> Search<'a> {
         order: Vec<u32>,
         weights: Weights,
     ) -> Self {
-        let mut places = vec![u32::MAX; sizes.len()];
+        let mut positions = vec![u32::MAX; sizes.len()];
         let mut starts = vec![0; order.len() + 1];
         for (place, &function) in order.iter().enumerate() {
-            places[function as usize] = place as u32;
+            positions[function as usize] = place as u32;
             starts[place + 1] = starts[place] + sizes[function as usize];
         }
         let mut search = Self {
@@ -83,9 +83,9 @@ impl<'a> Search<'a> {
             next_starts: starts.clone(),
             order,
             starts,
-            places,
+            positions,
             pages: Vec::new(),
-            bond: 0,
+            affinity_weight: 0,
             changed: Vec::new(),
             union: vec![0; activity.words],
         };
@@ -127,9 +127,9 @@ impl<'a> Search<'a> {
         if self.order.len() < 2 {
             return;
         }
-        self.bond = match self.bonds(0..self.order.len()) {
+        self.affinity_weight = match self.affinity_of_neighbours(0..self.order.len()) {
             0 => 0,
-            bonds => (self.cost() / BONDS_SHARE / bonds).max(0),
+            affinity_of_neighbours => (self.cost() / AFFINITY_SHARE / affinity_of_neighbours).max(0),
         };
         let mut numbers = Generator::new(seed);
         for _ in 0..moves {
@@ -158,13 +158,13 @@ impl<'a> Search<'a> {
         const AROUND: u64 = 9;
         let one = self.order[from + numbers.scaled((until - from) as u64) as usize];
         let companions = &self.companions[one as usize];
-        let near = if companions.is_empty() || numbers.scaled(8) == 0 {
+        let affinity = if companions.is_empty() || numbers.scaled(8) == 0 {
             numbers.scaled(self.order.len() as u64) as usize
         } else {
-            self.places[companions[numbers.scaled(companions.len() as u64) as usize].function as usize]
+            self.positions[companions[numbers.scaled(companions.len() as u64) as usize].function as usize]
                 as usize
         };
-        let place = (near + numbers.scaled(AROUND) as usize).checked_sub(AROUND as usize / 2)?;
+        let place = (affinity + numbers.scaled(AROUND) as usize).checked_sub(AROUND as usize / 2)?;
         (place < self.order.len()).then_some(place)
     }
 
@@ -180,8 +180,8 @@ impl<'a> Search<'a> {
             return;
         }
         let (front, back) = if run.start < to { (run, to..until) } else { (to..until, run) };
-        let places = back.clone().chain(front.end..back.start).chain(front.clone());
-        self.lay_out(front.start..back.end, places);
+        let positions = back.clone().chain(front.end..back.start).chain(front.clone());
+        self.lay_out(front.start..back.end, positions);
         let spans = [&front, &back].map(|part| (self.starts[part.start], self.starts[part.end]));
         self.settle(front.start..back.end, &spans);
     }
@@ -205,8 +205,8 @@ impl<'a> Search<'a> {
     }
 
     /// Fills `next_order` and `next_starts` with the functions at these places.
-    fn lay_out(&mut self, affected: std::ops::Range<usize>, places: impl Iterator<Item = usize>) {
-        for (at, place) in affected.zip(places) {
+    fn lay_out(&mut self, affected: std::ops::Range<usize>, positions: impl Iterator<Item = usize>) {
+        for (at, place) in affected.zip(positions) {
             let function = self.order[place];
             self.next_order[at] = function;
             self.next_starts[at + 1] = self.next_starts[at] + self.sizes[function as usize];
@@ -215,10 +215,10 @@ impl<'a> Search<'a> {
 
     /// Takes over what was laid out if it costs less; else takes it back. `spans` are the bytes that changed, ascending.
     fn settle(&mut self, affected: std::ops::Range<usize>, spans: &[(u64, u64)]) {
-        let mut gain = -self.bonds(affected.clone()) * self.bond;
+        let mut gain = -self.affinity_of_neighbours(affected.clone()) * self.affinity_weight;
         std::mem::swap(&mut self.order, &mut self.next_order);
         std::mem::swap(&mut self.starts, &mut self.next_starts);
-        gain += self.bonds(affected.clone()) * self.bond;
+        gain += self.affinity_of_neighbours(affected.clone()) * self.affinity_weight;
         self.changed.clear();
         for phase in 0..PHASES {
             let offset = phase * (PAGE / PHASES);
@@ -241,7 +241,7 @@ impl<'a> Search<'a> {
                 self.pages[phase][page] = cost;
             }
             for at in affected.clone() {
-                self.places[self.order[at] as usize] = at as u32;
+                self.positions[self.order[at] as usize] = at as u32;
             }
         }
         self.next_order[affected.clone()].copy_from_slice(&self.order[affected.clone()]);
@@ -250,17 +250,17 @@ impl<'a> Search<'a> {
     }
 
     /// How often neighbours at these places, and those at either end of them, ran near each other.
-    fn bonds(&self, places: std::ops::Range<usize>) -> i64 {
-        let around = places.start.saturating_sub(1)..(places.end + 1).min(self.order.len());
-        self.order[around].windows(2).map(|pair| self.near(pair[0], pair[1])).sum()
+    fn affinity_of_neighbours(&self, positions: std::ops::Range<usize>) -> i64 {
+        let around = positions.start.saturating_sub(1)..(positions.end + 1).min(self.order.len());
+        self.order[around].windows(2).map(|pair| self.affinity(pair[0], pair[1])).sum()
     }
 
-    fn near(&self, one: u32, other: u32) -> i64 {
+    fn affinity(&self, one: u32, other: u32) -> i64 {
         let of = |list: u32, wanted: u32| {
             self.companions[list as usize].iter().find(|companion| companion.function == wanted)
         };
         // A function that runs with very many remembers few of them, but they may remember it.
-        of(one, other).or_else(|| of(other, one)).map_or(0, |companion| companion.near as i64)
+        of(one, other).or_else(|| of(other, one)).map_or(0, |companion| companion.affinity as i64)
     }
 
     fn page_count(&self) -> usize {
@@ -276,8 +276,10 @@ impl<'a> Search<'a> {
         let mut place = self.starts.partition_point(|start| *start <= begin).saturating_sub(1);
         while place < self.order.len() && self.starts[place] < end {
             if self.starts[place + 1] > begin {
-                for (word, ran) in self.union.iter_mut().zip(self.activity.row(self.order[place] as usize)) {
-                    *word |= ran;
+                for (word, executed) in
+                    self.union.iter_mut().zip(self.activity.row(self.order[place] as usize))
+                {
+                    *word |= executed;
                 }
             }
             place += 1;

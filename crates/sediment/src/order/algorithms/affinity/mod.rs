@@ -19,7 +19,7 @@
 //! come from a fixed seed: same input, same order.
 //!
 //! **Source.** The windows are the working sets of P. Denning (The Working Set Model for Program Behavior, CACM 11(5), 1968).
-//! Placing functions by what runs near in time goes back to N. Gloy and M. Smith (Procedure Placement Using Temporal-Ordering
+//! Placing functions by what runs near in time goes back to N. Gloy and M. Smith (Procedure FunctionAddresses Using Temporal-Ordering
 //! Information, TOPLAS 21(5), 1999). Cost and moves are our own.
 
 mod local_search;
@@ -28,12 +28,12 @@ mod windows;
 
 use crate::callgraph::{CallGraph, FunctionId, Trace};
 use crate::model::Geometry;
-use crate::model::placement::{Placement, sane_sizes};
+use crate::model::addresses::{FunctionAddresses, clamp_sizes};
 use crate::order::algorithms::{
-    Algorithm, C3, CDSORT, Evidence, HFSORT_PLUS, Options, PETTIS_HANSEN, cdsort,
+    Algorithm, AlgorithmInput, C3, CDSORT, HFSORT_PLUS, Options, PETTIS_HANSEN, cdsort,
 };
 use local_search::Search;
-use windows::{Observed, Sampling};
+use windows::{Sampling, WindowStatistics};
 
 /// The classic orders that it begins with; the first is the reference.
 pub const CLASSICS: &[&Algorithm] = &[CDSORT, C3, HFSORT_PLUS, PETTIS_HANSEN];
@@ -42,7 +42,7 @@ pub const CLASSICS: &[&Algorithm] = &[CDSORT, C3, HFSORT_PLUS, PETTIS_HANSEN];
 pub const TOGETHER: &Algorithm = &Algorithm {
     name: "near",
     summary: "calls and what runs near in time",
-    evidence: Evidence::Calls,
+    input: AlgorithmInput::Calls,
     run: pair_graph::order,
 };
 
@@ -58,7 +58,7 @@ const MOST_CALLS: usize = 2_000_000;
 /// Calls and near pairs beyond which CDSort forgets calls that hardly count, with longer chains to make up for it.
 const MOST_REMEMBERED: usize = 150_000;
 const THRIFTY: cdsort::Settings =
-    cdsort::Settings { longest_chain: 192, patience: 9, ..cdsort::Settings::LLD };
+    cdsort::Settings { longest_chain: 192, prune_ratio: 9, ..cdsort::Settings::LLD };
 /// Calls and near pairs beyond which only the first classic order is looked at beside [`TOGETHER`].
 const MOST_COMPARED: usize = 200_000;
 /// Neighbours of joined chains that a classic order may look at: about half a second. A graph of 60,000 functions with 1,500,000 near
@@ -110,20 +110,20 @@ pub fn order(graph: &CallGraph, workloads: &[Workload<'_>]) -> Outcome {
     let observed = windows::observe(&traces, &pages(graph, &reference), &sampling);
     let judge = Judge::new(graph, workloads, &observed, &reference);
     let (mut start, mut classic) = (CLASSICS[0], reference.clone());
-    let mut least = judge.learnt(&classic).cost();
-    let together = (!graph.near().is_empty()).then_some(TOGETHER);
+    let mut least = judge.train(&classic).cost();
+    let together = (!graph.affinity().is_empty()).then_some(TOGETHER);
     for other in CLASSICS[1..].iter().copied().chain(together) {
         let order = begun(graph, other);
-        let cost = judge.learnt(&order).cost();
+        let cost = judge.train(&order).cost();
         if cost < least {
             (start, classic, least) = (other, order, cost);
         }
     }
-    let mut search = judge.learnt(&classic);
+    let mut search = judge.train(&classic);
     let moves = (judge.count as u64 * MOVES_PER_FUNCTION).min(MOST_MOVES);
     search.improve(moves, 1);
     let refined = with_the_rest(search.into_order(), &classic);
-    let [before, after] = [&classic, &refined].map(|order| judge.unseen(order).cost());
+    let [before, after] = [&classic, &refined].map(|order| judge.held_out(order).cost());
     if after < before {
         Outcome { order: refined, start, cost: after as f64 / before as f64 }
     } else {
@@ -139,19 +139,19 @@ pub fn cost(graph: &CallGraph, trace: &Trace, order: &[FunctionId]) -> f64 {
     let sampling = Sampling { widths: &WIDTHS, blocks: BLOCKS };
     let observed = windows::observe(&[trace], &pages(graph, &reference), &sampling);
     let judge = Judge::new(graph, &[Workload { trace, weight: 1 }], &observed, &reference);
-    let [ours, theirs] = [order, &reference].map(|order| judge.learnt(order).cost());
+    let [ours, theirs] = [order, &reference].map(|order| judge.train(order).cost());
     if theirs == 0 { 1.0 } else { ours as f64 / theirs as f64 }
 }
 
 /// The order by a profile alone.
 fn by_profile(graph: &CallGraph) -> Outcome {
-    let edges = graph.edges().len() + graph.near().len();
+    let edges = graph.edges().len() + graph.affinity().len();
     let classics = match edges {
         _ if edges > MOST_CALLS => &[C3][..],
         _ if edges > MOST_COMPARED => &CLASSICS[..1],
         _ => CLASSICS,
     };
-    if graph.near().is_empty() || edges > MOST_CALLS {
+    if graph.affinity().is_empty() || edges > MOST_CALLS {
         return Outcome { order: begun(graph, classics[0]), start: classics[0], cost: 1.0 };
     }
     let apart = |order: &[FunctionId]| pair_graph::apart(graph, order, ALIGNMENT);
@@ -172,7 +172,7 @@ fn by_profile(graph: &CallGraph) -> Outcome {
 
 /// The order that an algorithm gives to begin with.
 fn begun(graph: &CallGraph, algorithm: &Algorithm) -> Vec<FunctionId> {
-    let is_large = graph.edges().len() + graph.near().len() > MOST_REMEMBERED;
+    let is_large = graph.edges().len() + graph.affinity().len() > MOST_REMEMBERED;
     let cdsort = if is_large { THRIFTY } else { cdsort::Settings::LLD };
     (algorithm.run)(graph, &Options { most_looks: Some(MOST_LOOKS), cdsort, ..Options::default() })
 }
@@ -181,11 +181,11 @@ fn begun(graph: &CallGraph, algorithm: &Algorithm) -> Vec<FunctionId> {
 fn pages(graph: &CallGraph, order: &[FunctionId]) -> Vec<[u32; 2]> {
     const PAGE: u64 = Geometry::COMMON.page;
     let sizes: Vec<u64> = graph.sizes().iter().map(|size| (*size).min(LARGEST)).collect();
-    let placement = Placement::of_sizes(sizes, order, ALIGNMENT);
+    let addresses = FunctionAddresses::of_sizes(sizes, order, ALIGNMENT);
     graph
         .ids()
         .map(|function| {
-            [placement.start(function), placement.middle(function)].map(|address| (address / PAGE) as u32)
+            [addresses.start(function), addresses.middle(function)].map(|address| (address / PAGE) as u32)
         })
         .collect()
 }
@@ -202,50 +202,56 @@ fn with_the_rest(order: Vec<u32>, other: &[FunctionId]) -> Vec<FunctionId> {
 
 /// What orders are judged by.
 struct Judge<'a> {
-    observed: &'a Observed,
+    observed: &'a WindowStatistics,
     sizes: Vec<u64>,
     /// How many functions ran.
     count: usize,
-    learnt: Vec<i64>,
-    unseen: Vec<i64>,
+    train: Vec<i64>,
+    held_out: Vec<i64>,
 }
 
 impl<'a> Judge<'a> {
     fn new(
         graph: &CallGraph,
         workloads: &[Workload<'_>],
-        observed: &'a Observed,
+        observed: &'a WindowStatistics,
         reference: &[FunctionId],
     ) -> Self {
-        let sizes = sane_sizes(graph.sizes())
+        let sizes = clamp_sizes(graph.sizes())
             .iter()
             .map(|size| size.clamp(&1, &LARGEST).next_multiple_of(ALIGNMENT))
             .collect();
-        let count = observed.ran.iter().filter(|ran| **ran).count();
-        let mut judge = Self { observed, sizes, count, learnt: Vec::new(), unseen: Vec::new() };
+        let count = observed.executed.iter().filter(|executed| **executed).count();
+        let mut judge = Self { observed, sizes, count, train: Vec::new(), held_out: Vec::new() };
         let shares = |bands: &[windows::Band]| -> Vec<f64> {
             let all: f64 = workloads.iter().map(|workload| workload.weight.max(1) as f64).sum();
             bands.iter().map(|band| workloads[band.workload].weight.max(1) as f64 / all).collect()
         };
-        judge.learnt = judge.learnt(reference).balanced(&shares(&observed.learnt.bands));
-        judge.unseen = judge.unseen(reference).balanced(&shares(&observed.unseen.bands));
+        judge.train = judge.train(reference).balanced(&shares(&observed.train.bands));
+        judge.held_out = judge.held_out(reference).balanced(&shares(&observed.held_out.bands));
         judge
     }
 
-    fn learnt(&self, order: &[FunctionId]) -> Search<'_> {
+    fn train(&self, order: &[FunctionId]) -> Search<'_> {
         let order = self.of_those_that_ran(order);
-        Search::new(&self.observed.learnt, &self.observed.companions, &self.sizes, order, self.learnt.clone())
+        Search::new(&self.observed.train, &self.observed.companions, &self.sizes, order, self.train.clone())
     }
 
-    fn unseen(&self, order: &[FunctionId]) -> Search<'_> {
+    fn held_out(&self, order: &[FunctionId]) -> Search<'_> {
         let order = self.of_those_that_ran(order);
-        Search::new(&self.observed.unseen, &self.observed.companions, &self.sizes, order, self.unseen.clone())
+        Search::new(
+            &self.observed.held_out,
+            &self.observed.companions,
+            &self.sizes,
+            order,
+            self.held_out.clone(),
+        )
     }
 
     fn of_those_that_ran(&self, order: &[FunctionId]) -> Vec<u32> {
         order
             .iter()
-            .filter(|function| self.observed.ran[function.index()])
+            .filter(|function| self.observed.executed[function.index()])
             .map(|function| function.0)
             .collect()
     }

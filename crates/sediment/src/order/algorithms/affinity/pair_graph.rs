@@ -2,7 +2,7 @@
 //! The order by what runs near in time: what a profile alone can tell.
 //!
 //! **Problem.** Calls say which functions run one after the other. What a program holds on to is more: what ran a little earlier,
-//! two calls on one level, the caller that goes on. The `near` of a profile counts those. Place functions by both.
+//! two calls on one level, the caller that goes on. The `affinity` of a profile counts those. Place functions by both.
 //!
 //! **Definitions.** near(u, v): how often v began to run while u was among the last that ran; calls(u, v). Both as shares of their
 //! sums; then the tie of u to v is t(u, v) = (near + 0.3 · calls)^⅞. The power, because pairs that run all the time are resident
@@ -26,7 +26,7 @@
 
 use crate::callgraph::{CallEdge, CallGraph, FunctionId};
 use crate::model::Geometry;
-use crate::model::placement::{Placement, sane_sizes};
+use crate::model::addresses::{FunctionAddresses, clamp_sizes};
 use crate::order::algorithms::{Options, cdsort};
 
 /// What all calls together count for beside all near pairs.
@@ -46,38 +46,39 @@ pub(super) fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId>
     let settings = cdsort::Settings {
         longest_chain: LONGEST_CHAIN,
         frequency_scale: PAGES_SHARE,
-        patience: options.cdsort.patience,
+        prune_ratio: options.cdsort.prune_ratio,
         ..cdsort::Settings::LLD
     };
-    cdsort::order(&ties(graph), &Options { cdsort: settings, ..*options })
+    cdsort::order(&pair_graph(graph), &Options { cdsort: settings, ..*options })
 }
 
 /// How many near pairs, by weight, lie on two pages, for every place where the first function may lie.
 pub(super) fn apart(graph: &CallGraph, order: &[FunctionId], alignment: u64) -> u128 {
-    let placement = Placement::of_sizes(sane_sizes(graph.sizes()), order, alignment);
-    let page = |function, phase| (placement.middle(function) + phase * (PAGE / PHASES)) / PAGE;
+    let addresses = FunctionAddresses::of_sizes(clamp_sizes(graph.sizes()), order, alignment);
+    let page = |function, phase| (addresses.middle(function) + phase * (PAGE / PHASES)) / PAGE;
     let on_two = |pair: &CallEdge| {
         (0..PHASES).filter(|&phase| page(pair.caller, phase) != page(pair.callee, phase)).count()
     };
-    graph.near().iter().map(|pair| on_two(pair) as u128 * u128::from(pair.weight)).sum()
+    graph.affinity().iter().map(|pair| on_two(pair) as u128 * u128::from(pair.weight)).sum()
 }
 
 /// The graph of ties.
-fn ties(graph: &CallGraph) -> CallGraph {
+fn pair_graph(graph: &CallGraph) -> CallGraph {
     let sum = |edges: &[CallEdge]| edges.iter().map(|edge| edge.weight as f64).sum::<f64>();
     let others = graph.edges().iter().filter(|edge| edge.caller != edge.callee);
     let calls: Vec<CallEdge> = others.copied().collect();
-    let (near_unit, call_unit) = (1.0 / sum(graph.near()), CALLS_SHARE / sum(&calls));
-    let mut shares: Vec<(FunctionId, FunctionId, f64)> = Vec::with_capacity(graph.near().len() + calls.len());
-    for (edges, unit) in [(graph.near(), near_unit), (&calls, call_unit)] {
+    let (affinity_unit, call_unit) = (1.0 / sum(graph.affinity()), CALLS_SHARE / sum(&calls));
+    let mut shares: Vec<(FunctionId, FunctionId, f64)> =
+        Vec::with_capacity(graph.affinity().len() + calls.len());
+    for (edges, unit) in [(graph.affinity(), affinity_unit), (&calls, call_unit)] {
         shares.extend(edges.iter().map(|edge| (edge.caller, edge.callee, edge.weight as f64 * unit)));
     }
     // Stable, so that of each pair the near share comes first and sums round the same way.
     shares.sort_by_key(|(from, to, _)| (*from, *to));
-    shares.dedup_by(|later, kept| {
-        let same = (later.0, later.1) == (kept.0, kept.1);
+    shares.dedup_by(|later, sampled| {
+        let same = (later.0, later.1) == (sampled.0, sampled.1);
         if same {
-            kept.2 += later.2;
+            sampled.2 += later.2;
         }
         same
     });

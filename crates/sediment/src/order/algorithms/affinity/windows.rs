@@ -47,13 +47,13 @@ impl Activity {
 
 /// What traces tell of functions.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Observed {
+pub(super) struct WindowStatistics {
     /// The windows to learn from.
-    pub(super) learnt: Activity,
+    pub(super) train: Activity,
     /// The windows to judge by.
-    pub(super) unseen: Activity,
+    pub(super) held_out: Activity,
     /// By function: whether it ran at all.
-    pub(super) ran: Vec<bool>,
+    pub(super) executed: Vec<bool>,
     /// By function: those that most often ran just before or after it, by share of both their runs, the most often first.
     pub(super) companions: Vec<Vec<Companion>>,
 }
@@ -64,7 +64,7 @@ pub(super) struct Companion {
     /// Which.
     pub(super) function: u32,
     /// How often one of the two began while the other was among the last that ran.
-    pub(super) near: u64,
+    pub(super) affinity: u64,
 }
 
 /// How much of the traces is kept.
@@ -77,7 +77,7 @@ pub(super) struct Sampling<'a> {
 }
 
 /// Looks through the traces. `pages` are those that each function touches first and in its middle, by the reference order.
-pub(super) fn observe(traces: &[&Trace], pages: &[[u32; 2]], sampling: &Sampling<'_>) -> Observed {
+pub(super) fn observe(traces: &[&Trace], pages: &[[u32; 2]], sampling: &Sampling<'_>) -> WindowStatistics {
     let functions = pages.len();
     let blocks = (sampling.blocks / traces.len().max(1)).max(4);
     let mut plans = Vec::new();
@@ -87,25 +87,28 @@ pub(super) fn observe(traces: &[&Trace], pages: &[[u32; 2]], sampling: &Sampling
             plans.push(Plan::new(workload, width, total as usize, blocks));
         }
     }
-    let mut observed = Observed { ran: vec![false; functions], ..Observed::default() };
+    let mut observed = WindowStatistics { executed: vec![false; functions], ..WindowStatistics::default() };
     for plan in &mut plans {
-        for (activity, words) in [(&mut observed.learnt, plan.learnt), (&mut observed.unseen, plan.unseen)] {
+        for (activity, words) in [(&mut observed.train, plan.train), (&mut observed.held_out, plan.held_out)]
+        {
             activity.bands.push(Band { first_word: activity.words, words, workload: plan.workload });
             activity.words += words;
         }
     }
-    for activity in [&mut observed.learnt, &mut observed.unseen] {
+    for activity in [&mut observed.train, &mut observed.held_out] {
         activity.rows = vec![0; functions * activity.words];
     }
     for (workload, trace) in traces.iter().enumerate() {
         for function in trace.functions.iter().filter(|function| function.index() < functions) {
-            observed.ran[function.index()] = true;
+            observed.executed[function.index()] = true;
         }
         let of_this = workload * sampling.widths.len();
         windows(trace, pages, sampling.widths, &mut |width, window, function| {
             let number = of_this + width;
-            let Some(Kept { unseen, word }) = plans[number].kept(window as usize / BLOCK) else { return };
-            let activity = if unseen { &mut observed.unseen } else { &mut observed.learnt };
+            let Some(SampledBlock { held_out, word }) = plans[number].sampled(window as usize / BLOCK) else {
+                return;
+            };
+            let activity = if held_out { &mut observed.held_out } else { &mut observed.train };
             let at = function * activity.words + activity.bands[number].first_word + word;
             activity.rows[at] |= 1 << (window as usize % BLOCK);
         });
@@ -120,13 +123,13 @@ struct Plan {
     /// Blocks there are, and blocks that are kept of them.
     total: usize,
     chosen: usize,
-    learnt: usize,
-    unseen: usize,
+    train: usize,
+    held_out: usize,
 }
 
 /// Where the bits of a block are kept.
-struct Kept {
-    unseen: bool,
+struct SampledBlock {
+    held_out: bool,
     word: usize,
 }
 
@@ -134,13 +137,13 @@ impl Plan {
     fn new(workload: usize, _width: usize, windows: usize, blocks: usize) -> Self {
         let total = windows.div_ceil(BLOCK);
         let chosen = total.min(2 * blocks);
-        Self { workload, total, chosen, learnt: chosen.div_ceil(2), unseen: chosen / 2 }
+        Self { workload, total, chosen, train: chosen.div_ceil(2), held_out: chosen / 2 }
     }
 
-    fn kept(&self, block: usize) -> Option<Kept> {
+    fn sampled(&self, block: usize) -> Option<SampledBlock> {
         let number = (block * self.chosen).div_ceil(self.total.max(1));
         (number < self.chosen && number * self.total / self.chosen == block)
-            .then_some(Kept { unseen: number % 2 == 1, word: number / 2 })
+            .then_some(SampledBlock { held_out: number % 2 == 1, word: number / 2 })
     }
 }
 
@@ -214,7 +217,7 @@ fn companions(traces: &[&Trace], functions: usize) -> Vec<Vec<Companion>> {
         let (one, other) = Counts::of_pair(pair);
         let share = count as f64 / (runs[one as usize] + runs[other as usize]) as f64;
         for (one, function) in [(one, other), (other, one)] {
-            ranked[one as usize].push((share, Companion { function, near: count }));
+            ranked[one as usize].push((share, Companion { function, affinity: count }));
         }
     }
     ranked
@@ -250,17 +253,17 @@ mod tests {
     #[test]
     fn every_other_block_is_for_judging() {
         let plan = Plan::new(0, 0, 64 * 10, 2);
-        let kept: Vec<(usize, bool, usize)> = (0..10)
-            .filter_map(|block| plan.kept(block).map(|kept| (block, kept.unseen, kept.word)))
+        let sampled: Vec<(usize, bool, usize)> = (0..10)
+            .filter_map(|block| plan.sampled(block).map(|sampled| (block, sampled.held_out, sampled.word)))
             .collect();
-        assert_eq!(kept, [(0, false, 0), (2, true, 0), (5, false, 1), (7, true, 1)]);
-        assert_eq!((plan.learnt, plan.unseen), (2, 2));
+        assert_eq!(sampled, [(0, false, 0), (2, true, 0), (5, false, 1), (7, true, 1)]);
+        assert_eq!((plan.train, plan.held_out), (2, 2));
     }
 
     #[test]
     fn companions_are_those_that_hardly_run_without_each_other() {
         let companions = companions(&[&trace(&[0, 1, 2, 1, 2, 1, 2, 0])], 4);
-        assert_eq!(companions[1][0], Companion { function: 2, near: 5 });
+        assert_eq!(companions[1][0], Companion { function: 2, affinity: 5 });
         assert!(companions[3].is_empty());
     }
 }

@@ -20,9 +20,9 @@ use super::budget::Budget;
 use super::kernel::Kernel;
 use super::log::Log;
 use super::modules::Modules;
-use super::rates::{Taken, Windows};
+use super::rates::{WindowHit, Windows};
 use super::rights::{has_other_rights, may_trace_everything};
-use super::space::{Met, Space};
+use super::space::{BreakpointHit, Space};
 use super::system::{Resume, Status};
 use super::tasks::{AtStop, State, Tasks};
 use crate::error::{Error, Result};
@@ -86,7 +86,7 @@ pub(super) struct Tracer<'a> {
     pub(super) arming: Duration,
     letting_go: bool,
     /// How long a child waits for its parent's report before it is let go.
-    patience: Duration,
+    orphan_timeout: Duration,
 }
 
 impl<'a> Tracer<'a> {
@@ -117,7 +117,7 @@ impl<'a> Tracer<'a> {
             watch,
             arming: Duration::ZERO,
             letting_go: false,
-            patience: ORPHANED,
+            orphan_timeout: ORPHANED,
         }
     }
 
@@ -263,7 +263,7 @@ impl<'a> Tracer<'a> {
 
     /// Children whose parents were killed before their report.
     fn adopt_orphans(&mut self) {
-        let Some(before) = Instant::now().checked_sub(self.patience) else { return };
+        let Some(before) = Instant::now().checked_sub(self.orphan_timeout) else { return };
         for child in self.tasks.orphans(before) {
             let process = self.kernel.process_of(child).unwrap_or(child);
             let kin =
@@ -273,13 +273,13 @@ impl<'a> Tracer<'a> {
                 None => match self.new_space(process, child) {
                     Ok(mut space) => {
                         if let Err(error) = space.find_breakpoints(child, &mut self.modules) {
-                            self.modules.losses.add(Reason::LeftProcess, 0, error.to_string());
+                            self.modules.skipped.add(Reason::LeftProcess, 0, error.to_string());
                         }
                         space.let_go(&self.modules);
                         self.add_space(space)
                     }
                     Err(error) => {
-                        self.modules.losses.add(Reason::LeftProcess, 0, error.to_string());
+                        self.modules.skipped.add(Reason::LeftProcess, 0, error.to_string());
                         self.tasks.abandon(child);
                         let _ = self.kernel.resume(child, Resume::Detach, 0);
                         continue;
@@ -361,7 +361,7 @@ impl<'a> Tracer<'a> {
 
     /// Ends the recording of one address space: takes its breakpoints out and lets its threads go.
     fn give_up(&mut self, id: u32, error: &Error) {
-        self.modules.losses.add(Reason::LeftProcess, 0, error.to_string());
+        self.modules.skipped.add(Reason::LeftProcess, 0, error.to_string());
         self.let_space_go(id);
     }
 
@@ -384,8 +384,8 @@ impl<'a> Tracer<'a> {
         let address = registers.trap_address();
         match space.meet(&self.modules, address) {
             None => return Ok(libc::SIGTRAP),
-            Some(Met::TakenOut) => {}
-            Some(Met::Mapped) => {
+            Some(BreakpointHit::Removed) => {}
+            Some(BreakpointHit::Mapped) => {
                 // What it stands at is a function that only returns.
                 let behind = space.place(address).and_then(|(module, inside)| {
                     let module = self.modules.get(module);
@@ -406,23 +406,23 @@ impl<'a> Tracer<'a> {
                 }
                 return Ok(0);
             }
-            Some(Met::Function(site)) => {
+            Some(BreakpointHit::Function(site)) => {
                 if self.windows.is_some() {
                     space.look_at_clock_now_and_then();
                 }
                 let caller =
                     registers.return_address(&*space.memory).and_then(|address| space.place(address));
-                let taken = match &mut self.windows {
+                let hit = match &mut self.windows {
                     Some(windows) => {
                         windows.hit(task.space, space, &self.modules, site, thread, &mut self.log)
                     }
-                    None => Taken::Not,
+                    None => WindowHit::NotArmed,
                 };
-                match taken {
-                    Taken::AsRepeat => {}
-                    Taken::AsStep => self.log.ran(&self.modules, thread.as_raw() as u64, site, caller),
-                    Taken::ForRate => self.log.met(&self.modules, site, caller),
-                    Taken::Not => {
+                match hit {
+                    WindowHit::Repeat => {}
+                    WindowHit::Step => self.log.add_step(&self.modules, thread.as_raw() as u64, site, caller),
+                    WindowHit::Rate => self.log.add_hit(&self.modules, site, caller),
+                    WindowHit::NotArmed => {
                         self.log.first(&self.modules, site, caller);
                         space.saw(site);
                         if let Some(windows) = &mut self.windows {
@@ -550,7 +550,7 @@ impl<'a> Tracer<'a> {
             self.kernel.close_memory(child)
         });
         if let Err(error) = freed {
-            self.modules.losses.add(Reason::UnfreedProcess, 0, error.to_string());
+            self.modules.skipped.add(Reason::UnfreedProcess, 0, error.to_string());
         }
         self.tasks.forget(child);
         let _ = self.kernel.resume(child, Resume::Detach, 0);
@@ -574,7 +574,7 @@ impl<'a> Tracer<'a> {
                 // Not known any more, it is detached: the new program has no breakpoints.
                 let path = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
                 let example = format!("{} ({error})", path.display());
-                self.modules.losses.add(Reason::UnreadableProgram, 0, example);
+                self.modules.skipped.add(Reason::UnreadableProgram, 0, example);
                 return Ok(());
             }
         };
@@ -589,7 +589,7 @@ impl<'a> Tracer<'a> {
         let executable = PathBuf::from(format!("/proc/{process}/exe"));
         if has_other_rights(&executable) && !nix::unistd::geteuid().is_root() {
             let path = std::fs::read_link(&executable).unwrap_or_default();
-            self.modules.losses.add(Reason::OtherRights, 0, path.display().to_string());
+            self.modules.skipped.add(Reason::OtherRights, 0, path.display().to_string());
         }
         Ok(())
     }
@@ -658,7 +658,7 @@ impl Drop for Tracer<'_> {
 fn told_of_less_memory(modules: &mut Modules<'_>, left: u64, budget: u64) {
     const MIB: u64 = 1 << 20;
     let example = format!("{} MiB left, {} MiB for breakpoints", left / MIB, budget / MIB);
-    modules.losses.add(Reason::LittleMemory, 0, example);
+    modules.skipped.add(Reason::LittleMemory, 0, example);
 }
 
 /// A thread that is gone, killed while it was stopped, is none to ask: its end is told next.

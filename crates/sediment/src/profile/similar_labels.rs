@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// name whose versions agree as far as both go: `libz.so.1` and `libz.so.1.2.13`, but not `libz.so.2`; a version before
 /// `.so`, as in `libc-2.31.so`, agrees with every one behind it.
 #[must_use]
-pub fn alike(profile: &Profile) -> Vec<(String, String)> {
+pub fn similar_labels(profile: &Profile) -> Vec<(String, String)> {
     let mut groups: BTreeMap<(By, &str), Vec<&str>> = BTreeMap::new();
-    for (label, cluster) in profile.clusters() {
+    for (label, cluster) in profile.dsos() {
         let spelling = Spelling::of(label);
         groups.entry((spelling.kind, spelling.stem)).or_default().push(label);
         if let Some(build_id) = &cluster.build_id {

@@ -11,7 +11,7 @@
 //! What several units say of one function (C++ emits templates and inline functions in each) is not added up: the largest
 //! frequency stays. Counts are of different runs of the same counters, and add up.
 
-use super::{Unit, least};
+use super::{UnitGraph, least};
 use crate::binary::{Binary, BinaryFunction};
 use crate::profile::{CallKind, EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Profile};
 use crate::skipped::{Reason, Skipped};
@@ -27,7 +27,7 @@ pub struct Linked {
     /// How many units are in it.
     pub units: usize,
     /// What was left out, and why.
-    pub losses: Skipped,
+    pub skipped: Skipped,
 }
 
 /// Joins the graphs of units into one profile of `binary`, whose DSO is called `label`. `objects` are the paths of the objects that
@@ -35,14 +35,14 @@ pub struct Linked {
 ///
 /// # Errors
 /// When no unit is in the binary.
-pub fn link_up(
-    units: &[Unit],
+pub fn join_units(
+    units: &[UnitGraph],
     binary: &Binary,
     label: &str,
     objects: Option<&BTreeSet<String>>,
 ) -> Result<Linked> {
     let symbols = Symbols::new(binary, label);
-    let mut losses = Skipped::default();
+    let mut skipped = Skipped::default();
     let mut members: Vec<Member> = Vec::new();
     for unit in units {
         let member = Member::new(unit, &symbols);
@@ -52,10 +52,10 @@ pub fn link_up(
         if named && member.present > 0 {
             members.push(member);
         } else {
-            losses.add(Reason::OtherUnit, 0, &unit.name);
+            skipped.add(Reason::OtherUnit, 0, &unit.name);
         }
     }
-    leave_out_rivals(&mut members, &symbols, &mut losses);
+    leave_out_rivals(&mut members, &symbols, &mut skipped);
     if members.is_empty() {
         return Err(Error::failed(format!("none of the {} graphs of units is of {label}", units.len()))
             .with_hint("give the linked file that was made of these units, with its symbols"));
@@ -64,14 +64,14 @@ pub fn link_up(
     if let Some(arch) = &binary.arch {
         profile.arch.insert(arch.clone());
     }
-    profile.cluster_mut(label).build_id.clone_from(&binary.build_id);
+    profile.dso_mut(label).build_id.clone_from(&binary.build_id);
     let seen_whole: HashSet<&FunctionKey> = members
         .iter()
         .filter(|member| member.unit.whole_program)
         .flat_map(|member| member.callers())
         .collect();
     for member in &members {
-        member.put_into(&mut profile, &seen_whole, &mut losses);
+        member.put_into(&mut profile, &seen_whole, &mut skipped);
     }
     for function in &binary.functions {
         if let Some(key) = symbols.here(function) {
@@ -82,14 +82,14 @@ pub fn link_up(
             }
         }
     }
-    Ok(Linked { profile, units: members.len(), losses })
+    Ok(Linked { profile, units: members.len(), skipped })
 }
 
 /// The functions of the linked file by name.
 struct Symbols<'b> {
     label: &'b str,
     by_name: HashMap<&'b str, Vec<&'b BinaryFunction>>,
-    twins: BTreeSet<&'b str>,
+    same_named_locals: BTreeSet<&'b str>,
     /// Functions of other DSOs that it calls, as far as linkage stubs tell.
     imported: HashSet<&'b str>,
     /// Those that other DSOs can call by name.
@@ -109,16 +109,17 @@ impl<'b> Symbols<'b> {
         let exported = binary.functions.iter().filter(|function| library && !function.local);
         let exported = exported.map(|function| function.name.as_str()).collect();
         let imported = binary.plt_stubs.iter().map(|stub| stub.target.as_str()).collect();
-        Self { label, by_name, twins: binary.twins(), imported, exported }
+        Self { label, by_name, same_named_locals: binary.same_named_locals(), imported, exported }
     }
 
     fn here(&self, function: &BinaryFunction) -> Option<FunctionKey> {
-        let file = function.file.as_deref().filter(|_| self.twins.contains(function.name.as_str()));
+        let file =
+            function.file.as_deref().filter(|_| self.same_named_locals.contains(function.name.as_str()));
         FunctionKey::new(Some(self.label.as_bytes()), function.name.as_bytes(), file.map(str::as_bytes))
     }
 
     /// How many functions of the linked file this is: twins may be of one file name, too.
-    fn places(&self, key: &FunctionKey) -> usize {
+    fn definitions(&self, key: &FunctionKey) -> usize {
         let is_it = |function: &&&BinaryFunction| key.file.is_none() || function.file == key.file;
         self.by_name.get(key.name.as_str()).map_or(1, |all| all.iter().filter(is_it).count().max(1))
     }
@@ -146,7 +147,7 @@ impl<'b> Symbols<'b> {
 
 /// A unit beside the linked file.
 struct Member<'u> {
-    unit: &'u Unit,
+    unit: &'u UnitGraph,
     /// What its functions are in the linked file, by their index.
     found: Vec<Option<FunctionKey>>,
     /// Those that call, which it therefore defines.
@@ -163,7 +164,7 @@ struct Member<'u> {
 }
 
 impl<'u> Member<'u> {
-    fn new(unit: &'u Unit, symbols: &Symbols<'_>) -> Self {
+    fn new(unit: &'u UnitGraph, symbols: &Symbols<'_>) -> Self {
         let graph = &unit.graph;
         let functions = graph.functions();
         let mut found = vec![None; functions.len()];
@@ -231,7 +232,7 @@ impl<'u> Member<'u> {
             .then(share(self, other).cmp(&share(other, self)))
     }
 
-    fn put_into(&self, profile: &mut Profile, seen_whole: &HashSet<&FunctionKey>, losses: &mut Skipped) {
+    fn put_into(&self, profile: &mut Profile, seen_whole: &HashSet<&FunctionKey>, skipped: &mut Skipped) {
         let graph = &self.unit.graph;
         profile.source.extend(graph.source.iter().cloned());
         profile.total = profile.total.saturating_add(graph.total);
@@ -251,7 +252,7 @@ impl<'u> Member<'u> {
             };
             // Its own calls of a local function are not those of another unit's.
             if self.lost[at] {
-                losses.add(Reason::ContestedFunction, 0, &key.name);
+                skipped.add(Reason::ContestedFunction, 0, &key.name);
                 ids[at] = (!self.local[at]).then(|| profile.function(place));
                 continue;
             }
@@ -260,7 +261,7 @@ impl<'u> Member<'u> {
             describe(profile.facts_mut(known), graph.facts(function));
         }
         for name in absent {
-            losses.add(Reason::AbsentFunction, 0, name);
+            skipped.add(Reason::AbsentFunction, 0, name);
         }
         for (caller, callee, facts) in graph.edges() {
             let (Some(from), Some(to)) = (ids[caller.index()], ids[callee.index()]) else { continue };
@@ -270,7 +271,7 @@ impl<'u> Member<'u> {
             let older = !self.unit.whole_program
                 && self.found[caller.index()].as_ref().is_some_and(|key| seen_whole.contains(key));
             if older {
-                losses.add(Reason::OlderUnit, 0, &graph.key(caller).name);
+                skipped.add(Reason::OlderUnit, 0, &graph.key(caller).name);
                 continue;
             }
             join(profile.edge_mut(from, to), facts);
@@ -299,7 +300,7 @@ fn join(known: &mut EdgeFacts, more: &EdgeFacts) {
 
 /// Of units that claim one function, those have it of which most is in the linked file: as many as it has of that name and file. Units
 /// that define nothing else are left out.
-fn leave_out_rivals(members: &mut Vec<Member<'_>>, symbols: &Symbols<'_>, losses: &mut Skipped) {
+fn leave_out_rivals(members: &mut Vec<Member<'_>>, symbols: &Symbols<'_>, skipped: &mut Skipped) {
     let mut claims: BTreeMap<(bool, &FunctionKey), Vec<(usize, usize)>> = BTreeMap::new();
     for (at, member) in members.iter().enumerate() {
         for (function, key) in member.claims() {
@@ -308,13 +309,13 @@ fn leave_out_rivals(members: &mut Vec<Member<'_>>, symbols: &Symbols<'_>, losses
     }
     let mut lost: Vec<(usize, usize)> = Vec::new();
     for ((_, key), rivals) in &claims {
-        let places = symbols.places(key);
-        if rivals.len() <= places {
+        let definitions = symbols.definitions(key);
+        if rivals.len() <= definitions {
             continue;
         }
         for &(one, function) in rivals {
             let is_more = |other: &&(usize, usize)| members[one].compare(&members[other.0]) == Ordering::Less;
-            if rivals.iter().filter(is_more).count() >= places {
+            if rivals.iter().filter(is_more).count() >= definitions {
                 lost.push((one, function));
             }
         }
@@ -325,7 +326,7 @@ fn leave_out_rivals(members: &mut Vec<Member<'_>>, symbols: &Symbols<'_>, losses
     members.retain(|member| {
         let is_left = !member.lost.contains(&true) || member.defined().any(|(at, _)| !member.lost[at]);
         if !is_left {
-            losses.add(Reason::RivalUnit, 0, &member.unit.name);
+            skipped.add(Reason::RivalUnit, 0, &member.unit.name);
         }
         is_left
     });

@@ -5,16 +5,16 @@ use crate::callgraph::{CallGraph, FunctionId};
 
 /// Addresses of all functions, from 0.
 #[derive(Debug, Clone)]
-pub(crate) struct Placement {
+pub(crate) struct FunctionAddresses {
     addresses: Vec<u64>,
     sizes: Vec<u64>,
     order: Vec<FunctionId>,
 }
 
-impl Placement {
+impl FunctionAddresses {
     /// Lays the functions out in this order, those it leaves out behind it by id.
     pub(crate) fn new(graph: &CallGraph, order: &[FunctionId], alignment: u64) -> Self {
-        Self::of_sizes(sane_sizes(graph.sizes()), order, alignment)
+        Self::of_sizes(clamp_sizes(graph.sizes()), order, alignment)
     }
 
     /// The same of functions of these sizes, which together stay at or below 2^62 bytes.
@@ -67,7 +67,7 @@ impl Placement {
 
 /// The sizes, each cut so that together they stay at or below 2^62 bytes: a damaged symbol table can claim any size,
 /// and nothing that is real comes near the limit.
-pub(crate) fn sane_sizes(sizes: &[u64]) -> Vec<u64> {
+pub(crate) fn clamp_sizes(sizes: &[u64]) -> Vec<u64> {
     let limit = (1u64 << 62) / (sizes.len() as u64).max(1);
     sizes.iter().map(|&size| size.min(limit)).collect()
 }
@@ -80,19 +80,19 @@ mod tests {
     fn functions_lie_aligned_and_the_unlisted_last() {
         let graph = CallGraph::new(vec![10, 20, 0, 40], vec![0; 4], Vec::new()).unwrap();
         let order = [3, 1, 3, 99].map(FunctionId);
-        let placement = Placement::new(&graph, &order, 16);
-        let starts: Vec<u64> = graph.ids().map(|function| placement.start(function)).collect();
+        let addresses = FunctionAddresses::new(&graph, &order, 16);
+        let starts: Vec<u64> = graph.ids().map(|function| addresses.start(function)).collect();
         assert_eq!(starts, [80, 48, 96, 0], "the repeated and the unknown id count for nothing");
-        assert_eq!(placement.middle(FunctionId(3)), 20);
-        assert_eq!(placement.order(), [3, 1, 0, 2].map(FunctionId));
-        assert_eq!(Placement::new(&graph, &order, 0).start(FunctionId(1)), 40, "no alignment is 1");
+        assert_eq!(addresses.middle(FunctionId(3)), 20);
+        assert_eq!(addresses.order(), [3, 1, 0, 2].map(FunctionId));
+        assert_eq!(FunctionAddresses::new(&graph, &order, 0).start(FunctionId(1)), 40, "no alignment is 1");
     }
 
     #[test]
     fn sizes_beyond_any_memory_are_cut() {
-        let sizes = sane_sizes(&[u64::MAX, 5, u64::MAX]);
+        let sizes = clamp_sizes(&[u64::MAX, 5, u64::MAX]);
         assert_eq!(sizes[1], 5);
         assert!(sizes.iter().sum::<u64>() <= 1 << 62);
-        assert!(sane_sizes(&[]).is_empty());
+        assert!(clamp_sizes(&[]).is_empty());
     }
 }

@@ -3,7 +3,7 @@
 
 use sediment::callgraph::{FunctionId, GroupKind};
 use sediment::order::algorithms;
-use sediment::order::{self, Ordering, Request, Selection, Standing, by_bonds};
+use sediment::order::{self, Ordering, Request, Selection, Standing, place_unprofiled};
 use sediment::profile::merge::{Weight, merge};
 use sediment::profile::{Profile, text};
 
@@ -78,7 +78,7 @@ fn what_was_measured_stays_to_the_byte_whatever_the_order() {
     for (caller, callee, facts) in alone.edges() {
         let ends = [caller, callee].map(|end| both.find(alone.key(end)).unwrap());
         let beside = both.edge(ends[0], ends[1]).unwrap();
-        assert_eq!((beside.count, beside.near), (facts.count, facts.near));
+        assert_eq!((beside.count, beside.affinity), (facts.count, facts.affinity));
     }
     for function in alone.functions() {
         let beside = both.facts(both.find(alone.key(function)).unwrap());
@@ -93,14 +93,14 @@ fn what_was_measured_stays_to_the_byte_whatever_the_order() {
 fn what_no_run_saw_lies_by_its_bonds_then_by_heat_and_error_paths_last() {
     let groups = ordered(&merged(&[&profile(RECORDED), &profile(ESTIMATED)]));
     let (kinds, names): (Vec<GroupKind>, Vec<Vec<String>>) = groups.into_iter().unzip();
-    assert_eq!(kinds, [GroupKind::Hot, GroupKind::Unseen]);
+    assert_eq!(kinds, [GroupKind::Hot, GroupKind::Unprofiled]);
     // What ran lies as it does without the compiler's graph.
     assert_eq!(names[0], ordered(&profile(RECORDED))[0].1);
-    let (bound, rest) = names[1].split_at(3);
-    assert_eq!(bound[2], "plugin", "the least of them: {bound:?}");
+    let (reachable, rest) = names[1].split_at(3);
+    assert_eq!(reachable[2], "plugin", "the least of them: {reachable:?}");
     assert!(
-        bound[..2].contains(&"number".to_owned()) && bound[..2].contains(&"digit".to_owned()),
-        "{bound:?}"
+        reachable[..2].contains(&"number".to_owned()) && reachable[..2].contains(&"digit".to_owned()),
+        "{reachable:?}"
     );
     assert_eq!(rest, ["warm", "format", "loose", "prepare", "done", "usage"]);
 }
@@ -124,7 +124,7 @@ fn a_compilers_graph_alone_is_ordered_and_said_to_be_one() {
 fn a_recording_alone_has_nothing_to_expect() {
     let recorded = profile(RECORDED);
     let built = order::build(&recorded, &Selection::Dso("tool")).unwrap();
-    assert_eq!(order::unseen(&recorded, &built.graph, &built.table).unwrap(), None);
+    assert_eq!(order::unprofiled(&recorded, &built.graph, &built.table).unwrap(), None);
 }
 
 /// A function in a circle of calls, one behind an error path, and one that a run saw at no call.
@@ -144,21 +144,21 @@ fn standings() {
     );
     let both = merged(&[&profile(RECORDED), &more]);
     let built = order::build(&both, &Selection::Dso("tool")).unwrap();
-    let unseen = order::unseen(&both, &built.graph, &built.table).unwrap().unwrap();
+    let unprofiled = order::unprofiled(&both, &built.graph, &built.table).unwrap().unwrap();
     let standing = |name: &str| {
         let at = built.table.keys.iter().position(|key| key.name == name).unwrap();
-        unseen.standing[at]
+        unprofiled.standing[at]
     };
     assert_eq!(standing("main"), None);
     assert_eq!(standing("sampled"), None);
-    assert_eq!(standing("even"), Some(Standing::Bound));
-    assert_eq!(standing("odd"), Some(Standing::Bound));
+    assert_eq!(standing("even"), Some(Standing::Reachable));
+    assert_eq!(standing("odd"), Some(Standing::Reachable));
     assert_eq!(standing("fail"), Some(Standing::Cold));
-    assert_eq!(standing("behind"), Some(Standing::Loose));
+    assert_eq!(standing("behind"), Some(Standing::Unreachable));
     // Calls of what did not run, and of nothing else.
-    let sequence = by_bonds(
+    let sequence = place_unprofiled(
         &(algorithms::algorithm("input").unwrap().run)(&built.graph, &algorithms::Options::default()),
-        &unseen,
+        &unprofiled,
     );
     assert_eq!(sequence.len(), built.graph.len());
 }

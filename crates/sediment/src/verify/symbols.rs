@@ -111,12 +111,12 @@ pub(super) struct Weighed<'a> {
 
 impl<'a> Weights<'a> {
     /// Without a profile.
-    pub(super) fn alike() -> Self {
+    pub(super) fn uniform() -> Self {
         Self { basis: Basis::Functions, cluster: None, by_name: BTreeMap::new(), foreign: HashSet::new() }
     }
 
     pub(super) fn of(profile: &'a Profile, symbols: &Symbols<'_>, file_name: &str) -> Result<Self> {
-        let cluster = identity::cluster_of(profile, symbols.binary, file_name);
+        let cluster = identity::dso_of(profile, symbols.binary, file_name);
         let label = cluster.as_ref().map(|found| found.label.as_str());
         let is_ours = |function: FunctionIndex| match &profile.key(function).dso {
             Some(dso) => label == Some(dso),

@@ -4,16 +4,16 @@
 use super::instructions::Instructions;
 use super::names::{self, Function, Functions, Names};
 use super::tally::Calls;
-use crate::read::{DsoId, Executed, Place, PlaceId, RecordedDso, Recording, Spot, TransferKind};
+use crate::read::{AddressId, DsoId, Executed, RecordedAddress, RecordedDso, Recording, Spot, TransferKind};
 use crate::skipped::{Amount, Nowhere, Reason};
 
 /// No file system here has longer ones, and many functions may be said to be of one file.
 const LONGEST_FILE_NAME: usize = 255;
 
 /// The place of each function that ran, or why it has none.
-pub(super) struct Places(Vec<std::result::Result<PlaceId, Reason>>);
+pub(super) struct AddressIds(Vec<std::result::Result<AddressId, Reason>>);
 
-impl Places {
+impl AddressIds {
     pub(super) fn of<'a>(
         functions: &Functions<'_>,
         objects: &Names<'_>,
@@ -32,11 +32,11 @@ impl Places {
             })
             .collect();
         let count = functions.all().len();
-        recording.reserve_places(count);
+        recording.reserve_addresses(count);
         recording.samples.reserve(count);
         let base_name = |path: &&'a [u8]| path.rsplit(|b| *b == b'/').next().filter(|name| can_be_file(name));
         let base_names: Vec<Option<&[u8]>> = files.texts().iter().map(base_name).collect();
-        let mut place_of = |function: &Function<'_>| {
+        let mut address_of = |function: &Function<'_>| {
             let name = names::function_name(function.name);
             if names::is_below_main(name) {
                 return Err(Reason::BelowMain);
@@ -46,14 +46,14 @@ impl Places {
             }
             let dso = dsos[function.object as usize]?;
             let file = base_names[function.file as usize].map(<[u8]>::to_vec);
-            Ok(recording.place(Place { dso, spot: Spot::Symbol { name: name.to_vec(), file } }))
+            Ok(recording.place(RecordedAddress { dso, spot: Spot::Symbol { name: name.to_vec(), file } }))
         };
         // A name that was only mentioned as the aim of a jump is no place.
         Self(
             functions
                 .all()
                 .iter()
-                .map(|f| if f.ran { place_of(f) } else { Err(Reason::NamelessEnd) })
+                .map(|f| if f.executed { address_of(f) } else { Err(Reason::NamelessEnd) })
                 .collect(),
         )
     }
@@ -64,18 +64,18 @@ impl Places {
                 Ok(place) => recording.add_samples(*place, function.cost),
                 Err(_) => {
                     let example = format!("{} in line {}", example(function.name), function.line);
-                    recording.losses.add(Nowhere::Nameless.of(Amount::OwnCost), function.cost, &example);
+                    recording.skipped.add(Nowhere::Nameless.of(Amount::OwnCost), function.cost, &example);
                 }
             }
         }
     }
 
     pub(super) fn add_executed(&self, instructions: Instructions, recording: &mut Recording) {
-        let places = instructions.0.into_iter().filter_map(|(function, address, count)| {
+        let addresses = instructions.0.into_iter().filter_map(|(function, address, count)| {
             let function = self.0[function as usize].ok()?;
             Some(Executed { function, address, count })
         });
-        recording.add_executed(places);
+        recording.add_executed(addresses);
     }
 
     pub(super) fn add_calls(&self, functions: &Functions<'_>, calls: &[Calls], recording: &mut Recording) {
@@ -89,7 +89,7 @@ impl Places {
                     // The caller is named before its calls: the later line is the nearer one.
                     let line = from.line.max(to.line);
                     let example = format!("{} -> {} in line {line}", example(from.name), example(to.name));
-                    recording.losses.add(why, count, &example);
+                    recording.skipped.add(why, count, &example);
                 }
             }
         }

@@ -23,7 +23,7 @@ fn chains() -> PerfData {
 
 /// Offsets in the program of the passages, with their counts.
 fn passages(recording: &Recording) -> BTreeMap<(u64, u64), u128> {
-    let offset = |id: sediment::read::PlaceId| match recording.places()[id.0 as usize].spot {
+    let offset = |id: sediment::read::AddressId| match recording.addresses()[id.0 as usize].spot {
         Spot::FileOffset(offset) => offset - 0x1000,
         _ => panic!("no offset"),
     };
@@ -50,8 +50,8 @@ fn call_chains_are_calls_from_the_byte_before_the_one_they_return_to() {
     assert_eq!(recording.source.to_string(), "perf call stacks (cycles:u) without call counts or time order");
     let own: Vec<u128> = recording.samples().into_iter().map(|(_, cost)| cost).collect();
     assert_eq!(own.iter().sum::<u128>(), 3000);
-    assert_eq!(recording.losses.items(Nowhere::System.of(Amount::OwnCost)), 1);
-    assert_eq!(recording.losses.items(Reason::Nowhere(Amount::Calls, Nowhere::Unmapped, Side::From)), 1);
+    assert_eq!(recording.skipped.items(Nowhere::System.of(Amount::OwnCost)), 1);
+    assert_eq!(recording.skipped.items(Reason::Nowhere(Amount::Calls, Nowhere::Unmapped, Side::From)), 1);
 }
 
 /// From a known sequence of calls and returns: after each step, what a profiler of stacks and one of branches would see.
@@ -173,7 +173,7 @@ proptest! {
         let mut told = Vec::new();
         let mut note = |step: Step| {
             if let Step::Run { place, .. } = step {
-                let Spot::FileOffset(offset) = by_branch.0.places()[place.0 as usize].spot else { return };
+                let Spot::FileOffset(offset) = by_branch.0.addresses()[place.0 as usize].spot else { return };
                 told.push((offset - 0x1000) / Machine::FUNCTION);
             }
         };
@@ -203,7 +203,7 @@ fn workers_count_steps_as_one_does() {
     let recording = read(&bytes);
     let mut empty = Profile::default();
     let functions: Vec<_> = recording
-        .places()
+        .addresses()
         .iter()
         .map(|place| match place.spot {
             Spot::FileOffset(offset) => {
@@ -253,7 +253,7 @@ fn places_alone_are_own_cost_alone() {
     assert_eq!((recording.total, recording.samples().len()), (0, 1));
     let source = "perf samples (cpu-clock:u) without callers or call counts or time order";
     assert_eq!(recording.source.to_string(), source);
-    assert_eq!(recording.losses.items(Reason::GuestSample), 1);
+    assert_eq!(recording.skipped.items(Reason::GuestSample), 1);
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn of_several_events_the_best_is_read_and_unlike_ones_are_not_added() {
             .to_string()
             .starts_with("perf call stacks (cpu_core/cycles/u+cpu_atom/cycles/u) without")
     );
-    assert_eq!(recording.losses.items(Reason::OtherEvent), 2);
+    assert_eq!(recording.skipped.items(Reason::OtherEvent), 2);
 }
 
 #[test]
@@ -314,5 +314,5 @@ fn what_the_processor_gave_up_did_not_happen() {
     let recording = read(&file.finish());
     assert_eq!(recording.total, 1);
     let lost = Reason::NoCall(NoCall::WrongPath);
-    assert_eq!(recording.losses.items(lost), 1);
+    assert_eq!(recording.skipped.items(lost), 1);
 }
