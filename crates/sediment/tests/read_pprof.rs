@@ -128,7 +128,7 @@ fn addresses_without_names_are_places_in_the_file() {
 }
 
 #[test]
-fn what_is_no_file_goes_to_the_ledger() {
+fn what_is_no_file_is_skipped_with_a_reason() {
     let mut profile = of_stacks(&[(&["main", "f", "there", "g"], 5)]);
     let elsewhere = |path: &str, address: u64| {
         let mut profile = profile.clone();

@@ -197,7 +197,7 @@ fn the_named_end_of_a_call_stays() {
 }
 
 #[test]
-fn the_recordings_own_files_tell_namesakes_apart_and_nothing_else() {
+fn source_files_of_the_recording_tell_local_functions_of_one_name_apart() {
     let recording = calls(&[
         ("/bin/p:main:/src/main.c", "/bin/p:helper:/src/a.c", 1),
         ("/bin/p:main:/src/main.c", "/bin/p:helper:/src/b.c", 2),

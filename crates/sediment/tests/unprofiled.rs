@@ -90,7 +90,7 @@ fn what_was_measured_stays_to_the_byte_whatever_the_order() {
 }
 
 #[test]
-fn what_no_run_saw_lies_by_its_bonds_then_by_heat_and_error_paths_last() {
+fn unprofiled_functions_lie_by_call_edges_then_heat_and_error_paths_last() {
     let groups = ordered(&merged(&[&profile(RECORDED), &profile(ESTIMATED)]));
     let (kinds, names): (Vec<GroupKind>, Vec<Vec<String>>) = groups.into_iter().unzip();
     assert_eq!(kinds, [GroupKind::Hot, GroupKind::Unprofiled]);

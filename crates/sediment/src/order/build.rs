@@ -182,11 +182,12 @@ const THOUSANDTH: u128 = 1_000_000_000;
 /// The logarithm of 1 + value / unit to base 2 in millionths or so (2^-20), straight between powers of two: integers alone, the same on
 /// every machine. Above 0 where the value is.
 pub(super) fn compressed(value: u128, unit: u128) -> u64 {
-    const PLACES: u32 = 20;
+    const DECIMALS: u32 = 20;
     let logarithm = |number: u128| {
         let whole = number.max(1).ilog2();
-        let mantissa = if whole > PLACES { number >> (whole - PLACES) } else { number << (PLACES - whole) };
-        (u64::from(whole) << PLACES) + (mantissa as u64 & ((1 << PLACES) - 1))
+        let mantissa =
+            if whole > DECIMALS { number >> (whole - DECIMALS) } else { number << (DECIMALS - whole) };
+        (u64::from(whole) << DECIMALS) + (mantissa as u64 & ((1 << DECIMALS) - 1))
     };
     (logarithm(unit.saturating_add(value)) - logarithm(unit)).max(u64::from(value > 0))
 }

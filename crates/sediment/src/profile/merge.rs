@@ -16,7 +16,7 @@ use super::{CallKind, DsoFacts, EdgeFacts, FunctionFacts, FunctionIndex, Profile
 use crate::error::{Error, ErrorKind, Result};
 
 /// Decimal places of a weight.
-const PLACES: usize = 9;
+const DECIMALS: usize = 9;
 const BILLION: u128 = 1_000_000_000;
 
 /// The weight of one input: a decimal from 0 to 10^9 with at most nine places, in billionths.
@@ -63,10 +63,11 @@ impl Weight {
         if text.contains(['e', 'E']) {
             return Err(fault(NumberFault::NoNumber.message()));
         }
-        if text.split_once('.').is_some_and(|(_, fraction)| fraction.len() > PLACES) {
+        if text.split_once('.').is_some_and(|(_, fraction)| fraction.len() > DECIMALS) {
             return Err(fault("has more than nine places"));
         }
-        let billionths = decimal(text.as_bytes(), PLACES as i64).map_err(|reason| fault(reason.message()))?;
+        let billionths =
+            decimal(text.as_bytes(), DECIMALS as i64).map_err(|reason| fault(reason.message()))?;
         if billionths > BILLION * BILLION {
             return Err(fault(NumberFault::TooLarge.message()));
         }

@@ -13,7 +13,7 @@ use crate::skipped::{Reason, Skipped};
 use std::collections::HashMap;
 
 /// Decimal places of a share.
-const PLACES: i64 = 15;
+const DECIMALS: i64 = 15;
 const STUB: &[u8] = b"@plt";
 const UNRESOLVED: &[u8] = b"offset_0x";
 
@@ -219,7 +219,7 @@ fn read_label(graph: &Graph, label: &Value, skipped: &mut Skipped) -> Result<Opt
     let fault = |fault: NumberFault| {
         graph.error(label.offset, format!("the label of an edge {}", fault.message())).with_found(&label.text)
     };
-    match decimal(&label.text, PLACES) {
+    match decimal(&label.text, DECIMALS) {
         Ok(share) => return Ok(Some((WeightUnit::Share, share))),
         Err(NumberFault::NoNumber) => {}
         Err(other) => return Err(fault(other)),

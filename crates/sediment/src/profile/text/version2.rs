@@ -14,9 +14,9 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
 /// Decimal places of a `static` estimate.
-const PLACES: i64 = 6;
+const DECIMALS: i64 = 6;
 /// A label is read as a share in units of 10^-15.
-const SHARE_PLACES: i64 = 15;
+const SHARE_DECIMALS: i64 = 15;
 const SHARE: u128 = crate::profile::SHARE_TOTAL;
 
 pub(super) fn read(graph: &Graph) -> Result<(Profile, Skipped)> {
@@ -85,7 +85,7 @@ impl Reader<'_, '_> {
     fn estimate(&self, value: Option<&Value>) -> Result<Option<Millionths>> {
         let Some(value) = value else { return Ok(None) };
         let fault = |fault: NumberFault| self.fault(value, &format!("`static` {}", fault.message()));
-        decimal(&value.text, PLACES).map(|number| Some(Millionths(number))).map_err(fault)
+        decimal(&value.text, DECIMALS).map(|number| Some(Millionths(number))).map_err(fault)
     }
 
     fn blocks(&self, value: Option<&Value>) -> Result<Option<Box<Blocks>>> {
@@ -286,7 +286,7 @@ impl Reader<'_, '_> {
     fn share(&self, edge: &Edge) -> Result<Option<u128>> {
         let label = self.graph.of_edge(edge, Edges::Label).filter(|value| !value.text.is_empty());
         let Some(label) = label else { return Ok(None) };
-        decimal(&label.text, SHARE_PLACES)
+        decimal(&label.text, SHARE_DECIMALS)
             .map(Some)
             .map_err(|fault| self.fault(label, &format!("the label of an edge {}", fault.message())))
     }

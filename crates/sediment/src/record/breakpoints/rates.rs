@@ -343,9 +343,9 @@ impl Windows {
         let Some(id) = self.busiest(spaces) else { return };
         let Some(space) = spaces.get_mut(&id) else { return };
         let waiting = if for_rates {
-            self.some_that_ran(id, space, modules, log)
+            self.some_executed(id, space, modules, log)
         } else {
-            all_that_ran(space, modules)
+            all_executed(space, modules)
         };
         if waiting.is_empty() {
             return;
@@ -368,7 +368,7 @@ impl Windows {
     }
 
     /// Draws functions and arms them.
-    fn some_that_ran(
+    fn some_executed(
         &mut self,
         id: u32,
         space: &mut Space,
@@ -430,7 +430,7 @@ impl Open {
 }
 
 /// Arms all functions that have run, or the first of them.
-fn all_that_ran(space: &mut Space, modules: &Modules<'_>) -> BTreeSet<Site> {
+fn all_executed(space: &mut Space, modules: &Modules<'_>) -> BTreeSet<Site> {
     let executed = space.seen().take(IN_A_SEQUENCE).collect();
     space.arm_again(modules, &executed)
 }

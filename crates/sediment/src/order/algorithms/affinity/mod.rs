@@ -233,12 +233,12 @@ impl<'a> Judge<'a> {
     }
 
     fn train(&self, order: &[FunctionId]) -> Search<'_> {
-        let order = self.of_those_that_ran(order);
+        let order = self.of_executed(order);
         Search::new(&self.observed.train, &self.observed.companions, &self.sizes, order, self.train.clone())
     }
 
     fn held_out(&self, order: &[FunctionId]) -> Search<'_> {
-        let order = self.of_those_that_ran(order);
+        let order = self.of_executed(order);
         Search::new(
             &self.observed.held_out,
             &self.observed.companions,
@@ -248,7 +248,7 @@ impl<'a> Judge<'a> {
         )
     }
 
-    fn of_those_that_ran(&self, order: &[FunctionId]) -> Vec<u32> {
+    fn of_executed(&self, order: &[FunctionId]) -> Vec<u32> {
         order
             .iter()
             .filter(|function| self.observed.executed[function.index()])
