@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The house rules of ARCHITECTURE.md, executable: who may use whom, tables against docs, links, sizes, figures against proofs.
+//! The house rules of ARCHITECTURE.md, executable: who may use whom, tables against docs, links, sizes, figures against proofs,
+//! the language of pages.
 //! They need no git: a release's tarball passes them, too.
 
 #[path = "tidy/circles.rs"]
 mod circles;
 #[path = "tidy/figures.rs"]
 mod figures;
+#[path = "tidy/pages.rs"]
+mod pages;
 #[path = "tidy/rooms.rs"]
 mod rooms;
 #[path = "../../sediment/tests/support/mod.rs"]
