@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a workload's figures come to in words: warnings for the reader, and one recommendation.
+//! Results of a workload in words: warnings for the reader, and one recommendation.
 
 use super::comparison::{Comparison, Design, Scale, percent};
 use super::data::{Direction, Experiment, MetricKind};
@@ -48,7 +48,7 @@ pub(super) fn warnings(whole: &Experiment, workload: usize, found: &WorkloadAnal
         if let Some(far) = group.order.map(|order| order.far).filter(|far| *far > 0) {
             let values = if far == 1 { "value" } else { "values" };
             said.push(format!(
-                "{name} has {far} far {values} of {} (Tukey's fences); none is left out",
+                "{name} has {far} far {values} of {} (Tukey's fences); none is excluded",
                 group.moments.count
             ));
         }
@@ -59,7 +59,7 @@ pub(super) fn warnings(whole: &Experiment, workload: usize, found: &WorkloadAnal
         }
     }
     said.extend(missing_values(whole, workload, &metric.name));
-    said.extend(unsteadiness(found));
+    said.extend(instability(found));
     for comparison in found.metrics[at].comparisons.iter().flatten() {
         said.extend(disagreement(whole, comparison));
         said.extend(dependence(whole, comparison));
@@ -78,9 +78,9 @@ fn missing_values(whole: &Experiment, workload: usize, metric: &str) -> Vec<Stri
         .collect()
 }
 
-fn unsteadiness(found: &WorkloadAnalysis) -> Vec<String> {
+fn instability(found: &WorkloadAnalysis) -> Vec<String> {
     let mut said = Vec::new();
-    let Some(steady) = &found.steadiness else { return said };
+    let Some(steady) = &found.stability else { return said };
     let scale = found.headline.map(|at| found.metrics[at].scale);
     if scale != Some(Scale::Logarithm) {
         return said;
@@ -119,7 +119,7 @@ fn disagreement(whole: &Experiment, comparison: &Comparison) -> Option<String> {
     )
 }
 
-/// Where the differences of neighbouring blocks are alike, or opposite, beyond what one series in a hundred shows by chance.
+/// Autocorrelation of the differences of neighbouring blocks, if it exceeds that of one random series in a hundred.
 fn dependence(whole: &Experiment, comparison: &Comparison) -> Option<String> {
     const ONE_IN_A_HUNDRED: f64 = 2.576;
     let differences: Vec<f64> = comparison.differences.iter().map(|(_, difference)| *difference).collect();
@@ -134,7 +134,7 @@ fn dependence(whole: &Experiment, comparison: &Comparison) -> Option<String> {
     })
 }
 
-/// What to do.
+/// The recommendation.
 pub(super) fn recommendation(whole: &Experiment, found: &WorkloadAnalysis) -> String {
     let Some(at) = found.headline else {
         return format!("Nothing can be recommended: {} was not read.", whole.primary);
@@ -146,7 +146,7 @@ pub(super) fn recommendation(whole: &Experiment, found: &WorkloadAnalysis) -> St
         let estimate = found.headline_comparison(variant).map_or(0.0, |comparison| comparison.estimate);
         if metric.direction == Direction::LowerIsBetter { -estimate } else { estimate }
     };
-    let mut with: Vec<(usize, Verdict)> = found.judgements.iter().map(|j| (j.variant, j.verdict)).collect();
+    let mut with: Vec<(usize, Verdict)> = found.verdicts.iter().map(|j| (j.variant, j.verdict)).collect();
     with.sort_by(|a, b| gain(b.0).total_cmp(&gain(a.0)).then(a.0.cmp(&b.0)));
     let simulated = if metric.kind == MetricKind::Simulated { " (simulated)" } else { "" };
     let mut said = Vec::new();
@@ -181,7 +181,7 @@ pub(super) fn recommendation(whole: &Experiment, found: &WorkloadAnalysis) -> St
     for (variant, _) in with.iter().filter(|(_, verdict)| *verdict == Verdict::Inconclusive) {
         let more =
             found.headline_comparison(*variant).and_then(|comparison| more_runs(whole, found, comparison));
-        let refused = found.judgements.iter().find(|j| j.variant == *variant).and_then(|j| j.needed);
+        let refused = found.verdicts.iter().find(|j| j.variant == *variant).and_then(|j| j.needed);
         let needed = refused.map(|needed| format!("; {needed} are needed at the least")).unwrap_or_default();
         let more = more.map(|more| format!("; {more}")).unwrap_or_default();
         said.push(format!("Cannot tell: {}{needed}{more}.", name(*variant)));
@@ -189,7 +189,7 @@ pub(super) fn recommendation(whole: &Experiment, found: &WorkloadAnalysis) -> St
     said.join(" ")
 }
 
-/// Whether the runner-up is really behind.
+/// Sentence on whether the runner-up differs from the best.
 fn beside_the_best(
     whole: &Experiment,
     found: &WorkloadAnalysis,
@@ -212,7 +212,7 @@ fn beside_the_best(
     (!tied.is_empty()).then(|| format!("It is not shown to be faster than {}.", tied.join(", ")))
 }
 
-/// How many runs would bring the interval to the wanted half-width.
+/// Number of runs that would bring the interval to the wanted half-width.
 fn more_runs(whole: &Experiment, found: &WorkloadAnalysis, comparison: &Comparison) -> Option<String> {
     let wanted = whole.precision;
     let effect = comparison.effect?;

@@ -9,9 +9,9 @@ use super::factors::factor_effects;
 use super::findings::{Analysis, MetricAnalysis, WorkloadAnalysis};
 use super::samples::{self, Group};
 use super::statistics::components::{Components, components};
-use super::statistics::drift::{Run, Steadiness, steadiness};
+use super::statistics::drift::{Run, Stability, stability};
 use super::statistics::{Interval, multiplicity};
-use super::verdict::{Judgement, NoiseFloor, Rule, judge};
+use super::verdict::{BuildVerdict, NoiseFloor, Rule, decide};
 use sediment::error::{Error, ErrorKind, Result};
 
 /// Analyses an experiment.
@@ -83,10 +83,10 @@ fn analyse_workload(whole: &Experiment, workload: usize) -> WorkloadAnalysis {
         name: whole.workloads[workload].name.clone(),
         headline,
         metrics,
-        judgements: Vec::new(),
+        verdicts: Vec::new(),
         noise_floor: None,
         components: None,
-        steadiness: None,
+        stability: None,
         pairs: Vec::new(),
         factors: None,
         warnings: Vec::new(),
@@ -97,11 +97,11 @@ fn analyse_workload(whole: &Experiment, workload: usize) -> WorkloadAnalysis {
         let scale = found.metrics[at].scale;
         found.noise_floor = noise_floor(whole, &found.metrics[at]);
         found.components = split(whole, scale, &groups);
-        found.steadiness = steady(scale, &groups);
+        found.stability = steady(scale, &groups);
         found.pairs = pairs(whole, scale, &groups);
         found.factors = factor_effects(whole, scale, &groups);
     }
-    found.judgements = judgements(whole, workload, &found);
+    found.verdicts = verdicts(whole, workload, &found);
     found.warnings = super::advice::warnings(whole, workload, &found);
     found.recommendation = super::advice::recommendation(whole, &found);
     found
@@ -173,17 +173,17 @@ fn noise_floor(whole: &Experiment, headline: &MetricAnalysis) -> Option<NoiseFlo
     Some(NoiseFloor { size, probes })
 }
 
-fn judgements(whole: &Experiment, workload: usize, found: &WorkloadAnalysis) -> Vec<Judgement> {
-    let judged: Vec<usize> = (0..whole.variants.len())
+fn verdicts(whole: &Experiment, workload: usize, found: &WorkloadAnalysis) -> Vec<BuildVerdict> {
+    let decided: Vec<usize> = (0..whole.variants.len())
         .filter(|variant| *variant != whole.baseline && whole.variants[*variant].probe.is_none())
         .collect();
-    let with_p: Vec<(usize, f64)> = judged
+    let with_p: Vec<(usize, f64)> = decided
         .iter()
         .filter_map(|variant| Some((*variant, found.headline_comparison(*variant)?.equivalence_p?)))
         .collect();
     let equivalent = multiplicity::holm(&with_p.iter().map(|(_, p)| *p).collect::<Vec<_>>());
     let gaps = gaps(whole, workload, found);
-    judged
+    decided
         .iter()
         .map(|variant| {
             let rule = Rule {
@@ -192,21 +192,20 @@ fn judgements(whole: &Experiment, workload: usize, found: &WorkloadAnalysis) -> 
                     .map_or(super::Direction::LowerIsBetter, |at| whole.metrics[at].direction),
                 margin: whole.margin,
                 confidence: whole.confidence,
-                floor: found.noise_floor.as_ref(),
-                family: judged.len(),
+                noise_floor: found.noise_floor.as_ref(),
+                family: decided.len(),
                 simulated: found.headline.is_some_and(|at| whole.metrics[at].kind == MetricKind::Simulated),
                 gaps: gaps[*variant].as_deref().or(gaps[whole.baseline].as_deref()),
             };
             let place = with_p.iter().position(|(other, _)| other == variant);
-            let mut judgement =
-                judge(rule, found.headline_comparison(*variant), place.map(|at| equivalent[at]));
+            let mut build = decide(rule, found.headline_comparison(*variant), place.map(|at| equivalent[at]));
             if found.headline.is_none() {
-                judgement.reason = match whole.absent.get(&whole.primary) {
+                build.reason = match whole.absent.get(&whole.primary) {
                     Some(why) => format!("{} could not be read: {why}", whole.primary),
                     None => format!("{} was not read in this workload", whole.primary),
                 };
             }
-            Judgement { variant: *variant, ..judgement }
+            BuildVerdict { variant: *variant, ..build }
         })
         .collect()
 }
@@ -248,7 +247,7 @@ fn pairs(whole: &Experiment, scale: Scale, groups: &[Group]) -> Vec<Comparison> 
 fn split(whole: &Experiment, scale: Scale, groups: &[Group]) -> Option<Components> {
     let mut builds = Vec::new();
     for (group, variant) in groups.iter().zip(&whole.variants) {
-        // The relinked baseline is one more link of it, but has no name there; both probes are left out.
+        // The relinked baseline is one more link of it, but has no name there; both probes are skipped.
         if let (Group::Samples(samples), None) = (group, variant.probe) {
             builds.push(links(scale, samples)?);
         }
@@ -261,7 +260,7 @@ fn split(whole: &Experiment, scale: Scale, groups: &[Group]) -> Option<Component
     components(&rows)
 }
 
-fn steady(scale: Scale, groups: &[Group]) -> Option<Steadiness> {
+fn steady(scale: Scale, groups: &[Group]) -> Option<Stability> {
     let mut links = std::collections::BTreeMap::new();
     let mut runs: Vec<Run> = Vec::new();
     for (variant, group) in groups.iter().enumerate() {
@@ -274,10 +273,10 @@ fn steady(scale: Scale, groups: &[Group]) -> Option<Steadiness> {
         }
     }
     runs.sort_by(|a, b| a.at.total_cmp(&b.at).then(a.slot.cmp(&b.slot)).then(a.link.cmp(&b.link)));
-    steadiness(&runs)
+    stability(&runs)
 }
 
-/// What a probe is called in sentences.
+/// Name of a probe in sentences.
 #[must_use]
 pub fn probe_name(probe: Probe) -> &'static str {
     match probe {

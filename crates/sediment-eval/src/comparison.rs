@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! blocks, one link each       one log-ratio a block                     t interval over blocks
-//! blocks, several links       one mean a link, over the same blocks     t interval over links; over blocks beside it
+//! blocks, several links       one mean a link, over the same blocks     t interval over links; over blocks as well
 //! no blocks                   logarithms of either build                Welch's interval
 //! printed summaries           mean and coefficient of variation         Welch's interval, to first order
 //! ```
@@ -21,7 +21,7 @@ use super::statistics::{Effect, Interval, Moments, bootstrap, equivalence, stude
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What an effect is measured in.
+/// Scale of an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Scale {
     /// Natural logarithm of the ratio to the baseline; [`percent`] shows it.
@@ -38,7 +38,7 @@ pub fn percent(log_ratio: f64) -> f64 {
     log_ratio.exp_m1() * 100.0
 }
 
-/// What the samples allow.
+/// Design that the samples allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Design {
@@ -66,16 +66,16 @@ pub enum Design {
     },
 }
 
-/// A build beside another, nearly always the baseline, on one metric.
+/// Comparison of a build with another, nearly always the baseline, on one metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// The build, as an index into the experiment's variants.
     pub variant: usize,
     /// The build it is compared with.
     pub against: usize,
-    /// What the samples allowed.
+    /// Design that the samples allowed.
     pub design: Design,
-    /// What `estimate` and the effects are measured in.
+    /// Scale of `estimate` and the effects.
     pub scale: Scale,
     /// The difference: mean log-ratio, or mean difference.
     pub estimate: f64,
@@ -93,7 +93,7 @@ pub struct Comparison {
     pub welch: Option<Effect>,
     /// Mann–Whitney test of the values, unpaired.
     pub mann_whitney: Option<MannWhitney>,
-    /// Whether both vary alike, relative to their means.
+    /// Test for equal coefficients of variation.
     pub spread: Option<SpreadTest>,
     /// p-value that the difference reaches the margin ([`equivalence`]).
     pub equivalence_p: Option<f64>,
@@ -120,14 +120,14 @@ impl Comparison {
 /// Values by block of each link.
 type Links = BTreeMap<u32, BTreeMap<u32, f64>>;
 
-/// How a comparison is to be made.
+/// Settings of a comparison.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Manner<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) scale: Scale,
     /// Only this link of the other build: what a probe is compared with.
     pub(super) only_link: Option<u32>,
-    /// Whether the bootstrap is worth its time.
+    /// True if the bootstrap is worth its time.
     pub(super) bootstrap: bool,
 }
 
@@ -200,7 +200,7 @@ fn of_runs(manner: Manner, first: &[Sample], second: &[Sample]) -> Option<Compar
     found.estimate = one.mean - other.mean;
     let (one_by_link, other_by_link) = (link_means(manner.scale, first), link_means(manner.scale, second));
     found.effect = if one_by_link.len() + other_by_link.len() > 2 {
-        // Runs of one link share its luck: what is independent are the links.
+        // Runs of one link share its luck: only links are independent.
         let effect =
             student::two_groups(&Moments::of(&one_by_link)?, &Moments::of(&other_by_link)?, confidence)?;
         found.estimate = effect.interval.estimate;

@@ -65,27 +65,27 @@ pub struct Variant {
     pub name: String,
     /// Its levels, sorted by factor; empty where the plan declares no factors.
     pub factors: Vec<Factor>,
-    /// How many links that differ in luck only; 1 where there are no layout replicas.
+    /// Number of links that differ in luck only; 1 without layout replicas.
     pub replicas: u32,
     /// Set for a pair that measures the noise floor; it has one replica, is compared with the baseline's replica 0 and
     /// gets no verdict. None for the builds under test.
     pub probe: Option<Probe>,
 }
 
-/// What the builds are made to do.
+/// Work that the builds are measured on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
     /// The name it has in the plan.
     pub name: String,
-    /// What one unit of work is called (`transaction`), where the plan has a work counter.
+    /// Name of one unit of work (`transaction`), if the plan has a work counter.
     pub work: Option<String>,
 }
 
-/// What a run was for.
+/// Purpose of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// Recorded, and left out of every estimate.
+    /// Recorded, and excluded from every estimate.
     WarmUp,
     /// Counts.
     Measured,
@@ -117,7 +117,7 @@ pub struct Observation {
 /// A group of samples of which only these figures are known, as old tables print them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// How many samples.
+    /// Number of samples.
     pub count: u64,
     /// Their mean.
     pub mean: f64,
@@ -140,16 +140,16 @@ pub struct GroupSummary {
     pub summary: Summary,
 }
 
-/// Everything that was measured, and what is needed to judge it.
+/// All measurements, and what their analysis needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Experiment {
     /// The builds; the first is the baseline unless `baseline` says otherwise.
     pub variants: Vec<Variant>,
     /// Index of the variant that the others are compared with.
     pub baseline: usize,
-    /// What they were made to do.
+    /// The workloads.
     pub workloads: Vec<Workload>,
-    /// What was read.
+    /// The metrics.
     pub metrics: Vec<Metric>,
     /// Name of the metric that decides; the others are exploratory.
     pub primary: String,

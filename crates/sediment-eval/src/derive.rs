@@ -58,7 +58,7 @@ const RATIOS: &[Ratio] = &[
 /// Name of the metric that adds user and system time.
 pub const CPU_TIME: &str = "cpu-time";
 
-/// Whether a metric explains a result and cannot be one: a ratio in which the work done does not occur.
+/// True if a metric explains a result and cannot be one: a ratio without the work done.
 #[must_use]
 pub fn explains_only(name: &str) -> bool {
     RATIOS.iter().any(|ratio| ratio.name == name)

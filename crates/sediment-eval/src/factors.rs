@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Main effects and interactions of the factors that a plan declares, on the headline metric.
 //!
-//! Blocks are random: with one link of each build a contrast is taken within every block, and judged over blocks. With several links
-//! it is judged by the variance between links, pooled over builds; without blocks by the variance of each build.
+//! Blocks are random: with one link of each build a contrast is taken within every block, and tested over blocks. With several links
+//! it is tested by the variance between links, pooled over builds; without blocks by the variance of each build.
 
 use super::comparison::{Scale, common_blocks, links};
 use super::data::Experiment;
@@ -12,12 +12,12 @@ use super::statistics::{Effect, Moments, student, welch};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// What one change of a factor, or two together, do to the headline.
+/// Effect of one change of a factor, or of two together, on the headline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FactorEffect {
     /// `lto: on instead of off`, or `lto on × inline on`.
     pub name: String,
-    /// Whether it is an interaction: how far two changes together are from the product of either alone.
+    /// True for an interaction: the difference of two changes together from the product of either alone.
     pub interaction: bool,
     /// The effect on logarithms, as the size of a ratio; averaged over the other factors.
     pub effect: Effect,
@@ -107,9 +107,9 @@ fn describe(term: &Term, names: &[&str], levels: &[Vec<&str>]) -> (String, bool)
         Term::Main { factor, level } => {
             (format!("{}: {} instead of {}", names[factor], levels[factor][level], levels[factor][0]), false)
         }
-        Term::Interaction { factors: (one, other), levels: (level, beside) } => {
+        Term::Interaction { factors: (one, other), levels: (level, second) } => {
             let name =
-                format!("{} {} × {} {}", names[one], levels[one][level], names[other], levels[other][beside]);
+                format!("{} {} × {} {}", names[one], levels[one][level], names[other], levels[other][second]);
             (name, true)
         }
     }

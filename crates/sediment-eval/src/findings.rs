@@ -6,8 +6,8 @@ use super::data::{Metric, Variant};
 use super::factors::FactorEffect;
 use super::statistics::Description;
 use super::statistics::components::Components;
-use super::statistics::drift::Steadiness;
-use super::verdict::{Judgement, NoiseFloor};
+use super::statistics::drift::Stability;
+use super::verdict::{BuildVerdict, NoiseFloor};
 
 /// All that follows from an experiment.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,27 +38,27 @@ pub struct WorkloadAnalysis {
     /// Every metric, in the order of [`Analysis::metrics`].
     pub metrics: Vec<MetricAnalysis>,
     /// A verdict for every build but the baseline and the probes.
-    pub judgements: Vec<Judgement>,
+    pub verdicts: Vec<BuildVerdict>,
     /// By how much builds of the same thing differed on the headline; None without probes.
     pub noise_floor: Option<NoiseFloor>,
     /// The split of the headline's variance between links and runs; None unless there are layout replicas.
     pub components: Option<Components>,
-    /// Whether the machine stood still, by the headline.
-    pub steadiness: Option<Steadiness>,
+    /// Stability of the machine, by the headline.
+    pub stability: Option<Stability>,
     /// On the headline, every two builds but those with the baseline; p-values are adjusted over these, after Holm.
     pub pairs: Vec<Comparison>,
     /// Effects of the factors on the headline; None without factors, or why there are none.
     pub factors: Option<std::result::Result<Vec<FactorEffect>, String>>,
-    /// What a reader must know, each a sentence without a full stop.
+    /// Warnings, each a sentence without a full stop.
     pub warnings: Vec<String>,
-    /// What to do, as one or more sentences.
+    /// Recommendation, as one or more sentences.
     pub recommendation: String,
 }
 
 /// One metric in one workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricAnalysis {
-    /// What its comparisons are measured in.
+    /// Scale of its comparisons.
     pub scale: Scale,
     /// Its values by build; None where it was not read.
     pub groups: Vec<Option<Description>>,
@@ -67,7 +67,7 @@ pub struct MetricAnalysis {
 }
 
 impl WorkloadAnalysis {
-    /// A build beside the baseline on the headline.
+    /// Comparison of a build with the baseline on the headline.
     #[must_use]
     pub fn headline_comparison(&self, variant: usize) -> Option<&Comparison> {
         self.metrics.get(self.headline?)?.comparisons.get(variant)?.as_ref()

@@ -29,13 +29,13 @@ pub fn gate(analysis: &Analysis) -> Gate {
 pub fn gate_reasons(analysis: &Analysis) -> (Gate, Vec<String>) {
     let (mut regressions, mut open) = (Vec::new(), Vec::new());
     for workload in &analysis.workloads {
-        for judgement in &workload.judgements {
-            let who = format!("{}, {}", workload.name, analysis.variants[judgement.variant].name);
-            let comparison = workload.headline_comparison(judgement.variant);
+        for build in &workload.verdicts {
+            let who = format!("{}, {}", workload.name, analysis.variants[build.variant].name);
+            let comparison = workload.headline_comparison(build.variant);
             let effect =
                 comparison.filter(|found| found.scale == Scale::Logarithm).and_then(|found| found.effect);
-            let (Some(effect), None) = (effect, judgement.needed) else {
-                open.push(format!("{who}: {}", judgement.reason));
+            let (Some(effect), None) = (effect, build.needed) else {
+                open.push(format!("{who}: {}", build.reason));
                 continue;
             };
             let direction =
@@ -46,19 +46,17 @@ pub fn gate_reasons(analysis: &Analysis) -> (Gate, Vec<String>) {
                 Direction::HigherIsBetter => (-effect.interval.upper, -effect.interval.lower),
             };
             let margin = analysis.margin.ln_1p();
-            let floor = workload.noise_floor.as_ref().map_or(0.0, |floor| floor.size);
-            if judgement.verdict == Verdict::Slower && least_loss > margin.max(floor) {
-                regressions.push(format!("{who}: {}", judgement.reason));
-            } else if matches!(judgement.verdict, Verdict::Inconclusive | Verdict::Slower)
-                && most_loss > margin
-            {
-                open.push(format!("{who}: {}", judgement.reason));
+            let noise_floor = workload.noise_floor.as_ref().map_or(0.0, |floor| floor.size);
+            if build.verdict == Verdict::Slower && least_loss > margin.max(noise_floor) {
+                regressions.push(format!("{who}: {}", build.reason));
+            } else if matches!(build.verdict, Verdict::Inconclusive | Verdict::Slower) && most_loss > margin {
+                open.push(format!("{who}: {}", build.reason));
             }
         }
     }
     if !regressions.is_empty() {
         (Gate::Regression, regressions)
-    } else if !open.is_empty() || analysis.workloads.iter().all(|workload| workload.judgements.is_empty()) {
+    } else if !open.is_empty() || analysis.workloads.iter().all(|workload| workload.verdicts.is_empty()) {
         (Gate::Inconclusive, open)
     } else {
         (Gate::Pass, Vec::new())

@@ -14,7 +14,7 @@ pub const CPU_TIME: &str = "cpu-time";
 /// Most memory of the largest process.
 pub const PEAK_MEMORY: &str = "max-rss";
 
-/// How a quantity of a meter is called among the metrics: what a simulator counts says so in its name.
+/// Metric name of a meter's quantity; simulated ones say so in the name.
 #[must_use]
 pub fn of_meter(meter: &str, quantity: &str) -> String {
     match meter {
@@ -75,7 +75,7 @@ pub fn primary(plan: &Plan, read: impl Fn(&str) -> bool) -> String {
     preferred.iter().find(|name| read(name)).unwrap_or(&"elapsed").to_string()
 }
 
-/// What the kernel's accounts say of a program, and of a server.
+/// Metrics from the kernel's accounts of a program, and of a server.
 const OF_PROGRAMS: &[&str] =
     &["elapsed", "user", "sys", CPU_TIME, "minor-faults", "major-faults", "context-switches"];
 const OF_SERVERS: &[&str] =
@@ -122,7 +122,7 @@ pub fn refusal(plan: &Plan, counters: &Counters) -> Option<Error> {
         } else {
             "it is read by a meter: meters in [run], or --meter"
         };
-        let message = format!("the primary metric {primary} is not among what is measured");
+        let message = format!("the primary metric {primary} is not measured");
         return Some(Error::new(ErrorKind::Usage, message).with_hint(hint));
     }
     let all: Vec<&str> = EVENTS.iter().map(|event| event.metric).chain([CPU_TIME, PEAK_MEMORY]).collect();

@@ -11,15 +11,15 @@ const MANY: u32 = 1 << 20;
 /// Level at which links count as shown to differ.
 const LEVEL: f64 = 0.05;
 
-/// What would bring the interval of a comparison to a half-width.
+/// Blocks or links that would bring the interval of a comparison to a half-width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Needed {
     pub(super) blocks: Blocks,
-    /// Links of each build, with the blocks that there are; None where there are no replicas, or no number below [`MANY`] does.
+    /// Links of each build, with the present blocks; None without replicas, or if no number below [`MANY`] does.
     pub(super) links: Option<u32>,
 }
 
-/// How many blocks in all, up to [`MANY`].
+/// Number of blocks in all, up to [`MANY`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Blocks {
     /// As runs and links are estimated to vary.
@@ -62,7 +62,7 @@ pub(super) fn in_per_cent(share: f64) -> String {
     format!("{}", (share * 1e8).round() / 1e6)
 }
 
-/// What a comparison needs for an interval of this half-width; None of runs without blocks. With replicas the variance is that of
+/// Blocks and links needed for an interval of this half-width; None for runs without blocks. With replicas the variance is that of
 /// all builds of the workload, so that one number of links is advised for all.
 pub(super) fn needed(
     split: Option<&Components>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The measured runs of an experiment, by workload, metric and build; and what is wrong with an experiment.
+//! The measured runs of an experiment, by workload, metric and build; and checks of an experiment.
 
 use super::data::{Experiment, Phase, Summary};
 use super::statistics::{Description, Moments};
@@ -15,7 +15,7 @@ pub(super) struct Sample {
     pub(super) value: f64,
 }
 
-/// What is known of one build on one metric.
+/// Values of one build on one metric.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Group {
     Nothing,
@@ -55,7 +55,7 @@ impl Group {
     }
 }
 
-/// What is known of every build on a metric in a workload.
+/// Values of every build on a metric in a workload.
 pub(super) fn groups(experiment: &Experiment, workload: usize, metric: &str) -> Vec<Group> {
     let mut groups = vec![Group::Nothing; experiment.variants.len()];
     for group in experiment.summaries.iter().filter(|g| g.workload == workload && g.metric == metric) {
@@ -76,7 +76,7 @@ pub(super) fn groups(experiment: &Experiment, workload: usize, metric: &str) -> 
     groups
 }
 
-/// How many of the measured runs of each build have the metric, and how many there are.
+/// For each build, the number of measured runs that have the metric, and of all measured runs.
 pub(super) fn coverage(experiment: &Experiment, workload: usize, metric: &str) -> Vec<(usize, usize)> {
     let mut counts = vec![(0, 0); experiment.variants.len()];
     let measured =

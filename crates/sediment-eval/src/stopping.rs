@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When an experiment has run long enough: on precision or on budget, never on the p-value of a difference between builds, as
-//! whoever stops at the first p below a level finds differences where there are none (P. Armitage, C. McPherson, B. Rowe,
+//! Stopping rule of an experiment: on precision or on budget, never on the p-value of a difference between builds.
+//! Stopping at the first p below a level finds differences where there are none (P. Armitage, C. McPherson, B. Rowe,
 //! "Repeated significance tests on accumulating data", 1969).
 //!
 //! A pilot of a few blocks tells the spread; from it follows how many blocks bring the interval to the wanted half-width. Where
@@ -24,10 +24,10 @@ use sediment::error::{Error, ErrorKind, Result};
 /// for the mean", 1965). docs/proofs/eval-errors.md has the coverage with this rule.
 pub const LEAST_BLOCKS: u32 = 20;
 
-/// What an experiment may cost and how sharp it must be.
+/// Limits of an experiment: blocks, and the precision to reach.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget {
-    /// Blocks of the pilot, from which the spread is learnt; 7 unless told otherwise.
+    /// Blocks of the pilot, from which the spread is estimated; 7 by default.
     pub pilot: u32,
     /// Most blocks to run.
     pub most_blocks: u32,
@@ -43,17 +43,17 @@ impl Default for Budget {
     }
 }
 
-/// What the runner does next.
+/// The runner's next step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NextStep {
-    /// Run so many more blocks, then ask again.
+    /// Run this many more blocks, then ask again.
     MoreBlocks {
-        /// How many.
+        /// Their number.
         blocks: u32,
         /// Half-width so far, the widest of all builds and workloads; None during the pilot.
         half_width: Option<f64>,
     },
-    /// Sharp enough.
+    /// Precise enough.
     Precise {
         /// Half-width reached.
         half_width: f64,
@@ -62,7 +62,7 @@ pub enum NextStep {
     Spent {
         /// Half-width reached, where there is one.
         half_width: Option<f64>,
-        /// What would help, in words.
+        /// The remedy, in words.
         advice: String,
     },
     /// The budget is not used up, and no number of blocks could reach the precision.
@@ -74,13 +74,13 @@ pub enum NextStep {
     },
 }
 
-/// What one comparison asks for.
-struct Wish {
+/// Precision of one comparison, and the runs it still needs.
+struct Requirement {
     half_width: f64,
     needed: Needed,
 }
 
-/// What the runner does after the blocks recorded so far.
+/// Decides the runner's next step from the blocks recorded so far.
 ///
 /// # Errors
 /// When the budget makes no sense, and as [`analyse`] once the pilot is done.
@@ -100,9 +100,9 @@ pub fn plan_next(experiment: &Experiment, budget: &Budget) -> Result<NextStep> {
         return Ok(NextStep::MoreBlocks { blocks: pilot - done, half_width: None });
     }
     let analysis = analyse(experiment)?;
-    let wishes: Vec<Wish> =
-        analysis.workloads.iter().flat_map(|workload| wishes(&analysis, workload, budget)).collect();
-    let Some(widest) = wishes.iter().map(|wish| wish.half_width).reduce(f64::max) else {
+    let requirements: Vec<Requirement> =
+        analysis.workloads.iter().flat_map(|workload| requirements(&analysis, workload, budget)).collect();
+    let Some(widest) = requirements.iter().map(|requirement| requirement.half_width).reduce(f64::max) else {
         let advice =
             "the headline metric has no ratio here, so that no number of blocks can be planned".to_owned();
         return Ok(if done < budget.most_blocks {
@@ -111,7 +111,7 @@ pub fn plan_next(experiment: &Experiment, budget: &Budget) -> Result<NextStep> {
             NextStep::Spent { half_width: None, advice }
         });
     };
-    let open = || wishes.iter().filter(|wish| wish.half_width > budget.precision);
+    let open = || requirements.iter().filter(|requirement| requirement.half_width > budget.precision);
     let half_width = Some(widest);
     let least = LEAST_BLOCKS.min(budget.most_blocks);
     if open().next().is_none() {
@@ -121,7 +121,7 @@ pub fn plan_next(experiment: &Experiment, budget: &Budget) -> Result<NextStep> {
         });
     }
     // A comparison that blocks cannot help does not keep those waiting that they can.
-    let next_look = open().filter_map(|wish| wish.needed.blocks.next_look(done)).max();
+    let next_look = open().filter_map(|requirement| requirement.needed.blocks.next_look(done)).max();
     let is_spent = done >= budget.most_blocks;
     if let (false, Some(next_look)) = (is_spent, next_look) {
         let blocks = next_look.max(least).clamp(done + 1, budget.most_blocks) - done;
@@ -131,7 +131,7 @@ pub fn plan_next(experiment: &Experiment, budget: &Budget) -> Result<NextStep> {
     if !is_spent && done < least {
         return Ok(NextStep::MoreBlocks { blocks: least - done, half_width });
     }
-    let advice = advice(&open().map(|wish| wish.needed).collect::<Vec<Needed>>());
+    let advice = advice(&open().map(|requirement| requirement.needed).collect::<Vec<Needed>>());
     Ok(if is_spent {
         NextStep::Spent { half_width, advice }
     } else {
@@ -143,7 +143,7 @@ pub fn plan_next(experiment: &Experiment, budget: &Budget) -> Result<NextStep> {
     })
 }
 
-/// What would help all comparisons that are not sharp enough.
+/// The remedy for all comparisons that are not precise enough.
 fn advice(open: &[Needed]) -> String {
     let links = open.iter().filter_map(|needed| needed.links).max();
     let most = open.iter().map(|needed| needed.blocks).max_by_key(|blocks| blocks.count());
@@ -165,21 +165,21 @@ fn blocks_done(experiment: &Experiment) -> u32 {
     last.map_or(0, |last| last.saturating_add(1))
 }
 
-fn wishes(analysis: &Analysis, workload: &WorkloadAnalysis, budget: &Budget) -> Vec<Wish> {
+fn requirements(analysis: &Analysis, workload: &WorkloadAnalysis, budget: &Budget) -> Vec<Requirement> {
     workload
-        .judgements
+        .verdicts
         .iter()
-        .filter_map(|judgement| workload.headline_comparison(judgement.variant))
-        .filter_map(|comparison| wish(analysis, workload, comparison, budget))
+        .filter_map(|build| workload.headline_comparison(build.variant))
+        .filter_map(|comparison| requirement(analysis, workload, comparison, budget))
         .collect()
 }
 
-fn wish(
+fn requirement(
     analysis: &Analysis,
     workload: &WorkloadAnalysis,
     comparison: &Comparison,
     budget: &Budget,
-) -> Option<Wish> {
+) -> Option<Requirement> {
     if comparison.scale != Scale::Logarithm {
         return None;
     }
@@ -189,5 +189,5 @@ fn wish(
         return None;
     }
     let needed = needed(split, comparison, budget.precision, analysis.confidence)?;
-    Some(Wish { half_width: effect.interval.half_width(), needed })
+    Some(Requirement { half_width: effect.interval.half_width(), needed })
 }

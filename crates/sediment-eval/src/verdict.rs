@@ -4,7 +4,7 @@
 //! In this order, on the headline metric, with p-values adjusted after Holm over the builds of a workload:
 //!
 //! 1. Too few pairs for an exact test to reach the level at all: `inconclusive`, with the number that is needed.
-//! 2. More than a tenth of a build's runs lack the headline: `inconclusive`, as what is missing may not be so by chance.
+//! 2. More than a tenth of a build's runs lack the headline: `inconclusive`, as values may not be missing by chance.
 //!    Neither holds for a simulated headline, whose values repeat themselves.
 //! 3. Both one-sided tests say that the difference is below the margin: `equivalent`, also where it is certainly not zero.
 //! 4. The difference is not zero, and larger than what two files of one build differed by: `faster` or `slower`.
@@ -14,7 +14,7 @@ use super::comparison::{Comparison, Design, Scale, percent};
 use super::data::Direction;
 use super::statistics::{Interval, power};
 
-/// What an experiment says about a build, beside the baseline.
+/// Answer of an experiment about a build, against the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Better on the primary metric, beyond chance and noise floor.
@@ -42,14 +42,14 @@ impl Verdict {
 
 /// A verdict and why.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judgement {
+pub struct BuildVerdict {
     /// The build, as an index into the experiment's variants.
     pub variant: usize,
     /// The verdict.
     pub verdict: Verdict,
     /// Why, as a sentence without a full stop.
     pub reason: String,
-    /// Whether too few runs were made for any answer; then how many a build are needed at least.
+    /// If there are too few runs for any answer: the least number needed of each build.
     pub needed: Option<usize>,
 }
 
@@ -62,25 +62,29 @@ pub struct NoiseFloor {
     pub probes: Vec<(usize, Interval)>,
 }
 
-/// What verdicts are measured by.
+/// Thresholds and settings of verdicts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rule<'a> {
     pub(super) direction: Direction,
     pub(super) margin: f64,
     pub(super) confidence: f64,
-    pub(super) floor: Option<&'a NoiseFloor>,
-    /// Builds judged together.
+    pub(super) noise_floor: Option<&'a NoiseFloor>,
+    /// Number of builds decided together.
     pub(super) family: usize,
-    /// Whether the headline is simulated: such values repeat themselves, and are read in a few blocks on purpose.
+    /// True if the headline is simulated: such values are repeatable, and read in a few blocks on purpose.
     pub(super) simulated: bool,
-    /// What to say where too many runs of the build or the baseline lack the headline.
+    /// Reason to give if too many runs of the build or the baseline lack the headline.
     pub(super) gaps: Option<&'a str>,
 }
 
-/// Judges a comparison whose p-values are adjusted; `equivalence_p` is adjusted too.
-pub(super) fn judge(rule: Rule, comparison: Option<&Comparison>, equivalence_p: Option<f64>) -> Judgement {
+/// Decides on a comparison whose p-values are adjusted; `equivalence_p` is adjusted too.
+pub(super) fn decide(
+    rule: Rule,
+    comparison: Option<&Comparison>,
+    equivalence_p: Option<f64>,
+) -> BuildVerdict {
     let inconclusive =
-        |reason: String| Judgement { variant: 0, verdict: Verdict::Inconclusive, reason, needed: None };
+        |reason: String| BuildVerdict { variant: 0, verdict: Verdict::Inconclusive, reason, needed: None };
     let Some(comparison) = comparison else {
         return inconclusive("the headline metric was not read of both builds".to_owned());
     };
@@ -92,7 +96,7 @@ pub(super) fn judge(rule: Rule, comparison: Option<&Comparison>, equivalence_p: 
     let level = 1.0 - rule.confidence;
     let too_few = too_few(&comparison.design, level, rule.family);
     if let Some((needed, reason)) = too_few.filter(|_| !rule.simulated) {
-        return Judgement { needed: Some(needed), ..inconclusive(reason) };
+        return BuildVerdict { needed: Some(needed), ..inconclusive(reason) };
     }
     if let Some(gaps) = rule.gaps.filter(|_| !rule.simulated) {
         return inconclusive(format!("{gaps}: what is missing may not be so by chance"));
@@ -102,7 +106,7 @@ pub(super) fn judge(rule: Rule, comparison: Option<&Comparison>, equivalence_p: 
     };
     let interval = effect.interval;
     let range = format!("{:+.2} % to {:+.2} %", percent(interval.lower), percent(interval.upper));
-    let answer = |verdict, reason| Judgement { variant: 0, verdict, reason, needed: None };
+    let answer = |verdict, reason| BuildVerdict { variant: 0, verdict, reason, needed: None };
     if equivalence_p.is_some_and(|p| p < level) {
         let reason =
             format!("the difference is below the margin of {:.2} % (interval {range})", rule.margin * 100.0);
@@ -117,11 +121,13 @@ pub(super) fn judge(rule: Rule, comparison: Option<&Comparison>, equivalence_p: 
             short_p(p)
         ));
     }
-    if let Some(floor) = rule.floor.filter(|floor| interval.estimate.abs() <= floor.size) {
+    if let Some(noise_floor) =
+        rule.noise_floor.filter(|noise_floor| interval.estimate.abs() <= noise_floor.size)
+    {
         return inconclusive(format!(
             "{:+.2} % is no more than the {:.2} % by which builds of the same thing differed here",
             percent(interval.estimate),
-            percent(floor.size)
+            percent(noise_floor.size)
         ));
     }
     let better = match rule.direction {
@@ -135,7 +141,7 @@ pub(super) fn judge(rule: Rule, comparison: Option<&Comparison>, equivalence_p: 
     )
 }
 
-/// Whether an exact test of so few runs could not reach the level whatever they are: how many are needed, and the sentence.
+/// If the runs are too few for an exact test to reach the level: the number needed, and the sentence.
 ///
 /// The first of several builds to be confirmed must pass the level divided by their number (Holm).
 fn too_few(design: &Design, level: f64, family: usize) -> Option<(usize, String)> {

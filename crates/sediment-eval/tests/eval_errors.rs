@@ -20,7 +20,7 @@ fn series(world: World, experiments: u64) -> Vec<Analysis> {
 }
 
 fn count(analyses: &[Analysis], verdict: Verdict) -> usize {
-    analyses.iter().filter(|analysis| analysis.workloads[0].judgements[0].verdict == verdict).count()
+    analyses.iter().filter(|analysis| analysis.workloads[0].verdicts[0].verdict == verdict).count()
 }
 
 #[test]
@@ -143,9 +143,9 @@ fn too_few_blocks_are_refused_with_the_number_that_is_needed() {
     let world = World { slower_by: 0.5, ..World::UNSTEADY };
     let experiment = simulated::run(world, &Budget { most_blocks: 5, ..Budget::default() }, 0.01, 1);
     let analysis = analyse(&experiment).unwrap();
-    let judgement = &analysis.workloads[0].judgements[0];
-    assert_eq!((judgement.verdict, judgement.needed), (Verdict::Inconclusive, Some(6)));
-    assert_eq!(judgement.reason, "5 blocks cannot reach p < 0.05 with an exact test; 6 are needed");
+    let build = &analysis.workloads[0].verdicts[0];
+    assert_eq!((build.verdict, build.needed), (Verdict::Inconclusive, Some(6)));
+    assert_eq!(build.reason, "5 blocks cannot reach p < 0.05 with an exact test; 6 are needed");
     assert_eq!(gate(&analysis), Gate::Inconclusive);
 }
 
@@ -159,9 +159,9 @@ fn a_difference_within_the_noise_floor_is_none() {
     let floor = workload.noise_floor.as_ref().unwrap();
     let estimate = workload.headline_comparison(1).unwrap().estimate;
     let expected =
-        if estimate.abs() <= floor.size { Verdict::Inconclusive } else { workload.judgements[0].verdict };
+        if estimate.abs() <= floor.size { Verdict::Inconclusive } else { workload.verdicts[0].verdict };
     assert!(floor.size > 0.005, "{floor:?}");
-    assert_eq!(workload.judgements[0].verdict, expected);
+    assert_eq!(workload.verdicts[0].verdict, expected);
     // The A/A pair, of the same file, stays at nothing.
     let same = floor.probes.iter().find(|(variant, _)| *variant == 2).unwrap();
     assert!(same.1.estimate.abs() < 0.001);
@@ -199,7 +199,7 @@ fn runs_without_blocks_are_compared_by_welch_or_over_their_links() {
     let analysis = unpaired(world);
     let found = analysis.workloads[0].headline_comparison(1).unwrap().clone();
     assert!(found.effect.unwrap().freedom > 10.0 && found.signed_rank.is_none());
-    assert_eq!(analysis.workloads[0].judgements[0].verdict, Verdict::Slower);
+    assert_eq!(analysis.workloads[0].verdicts[0].verdict, Verdict::Slower);
     let analysis = unpaired(World { link: 0.03, replicas: 3, ..world });
     assert_eq!(analysis.workloads[0].headline_comparison(1).unwrap().effect.unwrap().freedom, 4.0);
 }
@@ -212,9 +212,9 @@ fn a_loss_that_may_exceed_the_margin_is_no_pass() {
     let mut analysis = analyse(&experiment).unwrap();
     let interval = analysis.workloads[0].headline_comparison(1).unwrap().effect.unwrap().interval;
     assert!(interval.lower > 0.0 && interval.lower < 0.01 && interval.upper > 0.01, "{interval:?}");
-    assert_eq!(analysis.workloads[0].judgements[0].verdict, Verdict::Slower);
+    assert_eq!(analysis.workloads[0].verdicts[0].verdict, Verdict::Slower);
     assert_eq!(gate(&analysis), Gate::Inconclusive);
-    analysis.workloads[0].judgements[0].verdict = Verdict::Equivalent;
+    analysis.workloads[0].verdicts[0].verdict = Verdict::Equivalent;
     assert_eq!(gate(&analysis), Gate::Pass);
 }
 
@@ -230,9 +230,9 @@ fn where_runs_lack_the_headline_there_is_no_verdict() {
     }
     let analysis = analyse(&experiment).unwrap();
     let workload = &analysis.workloads[0];
-    assert_eq!(workload.judgements[0].verdict, Verdict::Inconclusive);
+    assert_eq!(workload.verdicts[0].verdict, Verdict::Inconclusive);
     let said = format!("elapsed was read in {} of {blocks} runs of new", blocks - lacking);
-    assert_eq!(workload.judgements[0].reason, format!("{said}: what is missing may not be so by chance"));
+    assert_eq!(workload.verdicts[0].reason, format!("{said}: what is missing may not be so by chance"));
     assert!(workload.warnings.contains(&said), "{:?}", workload.warnings);
 }
 
@@ -252,7 +252,7 @@ fn a_simulated_headline_needs_no_six_blocks() {
     experiment.primary = "I1 misses".to_owned();
     let analysis = analyse(&experiment).unwrap();
     let workload = &analysis.workloads[0];
-    assert_eq!(workload.judgements[0].verdict, Verdict::Faster, "{:?}", workload.judgements);
+    assert_eq!(workload.verdicts[0].verdict, Verdict::Faster, "{:?}", workload.verdicts);
     assert_eq!(workload.recommendation, "Keep new: 10.0 % faster than old by I1 misses (simulated).");
     assert!(
         workload.warnings.iter().any(|warning| warning.starts_with("I1 misses is simulated, not measured"))

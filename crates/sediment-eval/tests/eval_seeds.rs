@@ -76,9 +76,9 @@ fn lto_on_top_of_inlining_is_not_shown_to_be_slower() {
     shows(&styled(Style::MailingList, &experiment, &analysis), "-0.951  98     0.34");
     let workload = &analysis.workloads[0];
     assert!(
-        workload.judgements.iter().all(|judgement| judgement.verdict == Verdict::Faster),
+        workload.verdicts.iter().all(|build| build.verdict == Verdict::Faster),
         "{:?}",
-        workload.judgements
+        workload.verdicts
     );
     shows(&workload.recommendation, "Keep inlining: 5.5 % faster than base by elapsed.");
     shows(&workload.recommendation, "It is not shown to be faster than LTO plus inlining (p = 0.34).");
@@ -165,13 +165,10 @@ fn os_is_not_shown_to_be_better_than_o2_by_three_runs_or_by_more_instructions() 
     assert!(compared(&analysis, 2, "branch-misses", 1).welch.unwrap().p < 0.001);
     assert!(compared(&analysis, 0, "stalled-cycles-frontend", 1).welch.unwrap().p < 0.01);
     for workload in &analysis.workloads {
-        let judgement = &workload.judgements[0];
-        assert_eq!(judgement.verdict, Verdict::Inconclusive);
-        assert_eq!(judgement.needed, Some(4));
-        shows(
-            &judgement.reason,
-            "3 runs of each build cannot reach p < 0.05 with an exact test; 4 are needed",
-        );
+        let build = &workload.verdicts[0];
+        assert_eq!(build.verdict, Verdict::Inconclusive);
+        assert_eq!(build.needed, Some(4));
+        shows(&build.reason, "3 runs of each build cannot reach p < 0.05 with an exact test; 4 are needed");
     }
     // A count of zero in both builds has a difference and no ratio.
     assert_eq!(compared(&analysis, 0, "cpu-migrations", 1).change(), None);
@@ -229,9 +226,9 @@ fn postgresql_tables_follow_from_their_means_and_hide_what_a_transaction_costs()
         per_transaction
             .push(format!("{:+.1}", change(&analysis, 0, "cycles per transaction", table.builds.len() - 1)));
         assert_eq!(analysis.workloads[0].headline, Some(place(&analysis, "cycles per transaction")));
-        let judgement = &analysis.workloads[0].judgements[0];
-        assert_eq!(judgement.verdict, Verdict::Inconclusive);
-        shows(&judgement.reason, "means without a spread allow no test");
+        let build = &analysis.workloads[0].verdicts[0];
+        assert_eq!(build.verdict, Verdict::Inconclusive);
+        shows(&build.reason, "means without a spread allow no test");
     }
     assert_eq!(differ, DO_NOT_FOLLOW);
     assert_eq!(per_transaction, ["-3.5", "-4.6", "-5.4", "-4.4", "-6.6", "+4.4"]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Plans, schedules, runs with hands that start nothing, the file of an experiment, and the tables against their documents.
+//! Plans, schedules, runs with runner that start nothing, the file of an experiment, and the tables against their documents.
 
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
@@ -7,8 +7,8 @@ mod support;
 use sediment::{Error, ErrorKind, Result};
 use sediment_eval::import::IMPORTERS;
 use sediment_eval::plan::{self, Plan};
-use sediment_eval::run::schedule::{self, Visit};
-use sediment_eval::run::{self, Hands, Journal, Progress, Taken, Watcher, journal};
+use sediment_eval::run::schedule::{self, PlannedRun};
+use sediment_eval::run::{self, Journal, Measurement, Progress, Runner, Watcher, journal};
 use sediment_eval::{Phase, Probe};
 use sediment_process::Stop;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ struct Pretend {
     seconds: f64,
     fails_at: Option<usize>,
     jumps_at: Option<usize>,
-    made: Vec<Visit>,
+    made: Vec<PlannedRun>,
 }
 
 impl Pretend {
@@ -36,22 +36,22 @@ impl Pretend {
     }
 }
 
-impl Hands for Pretend {
+impl Runner for Pretend {
     fn seconds(&self) -> f64 {
         self.seconds
     }
     fn wall_jump(&mut self) -> f64 {
         if self.jumps_at == Some(self.made.len()) { 3600.0 } else { 0.001 }
     }
-    fn perform(&mut self, visit: &Visit) -> Result<Taken> {
+    fn perform(&mut self, planned: &PlannedRun) -> Result<Measurement> {
         if self.fails_at == Some(self.made.len()) {
             return Err(Error::failed("broke"));
         }
         self.seconds += 1.0;
-        self.made.push(*visit);
+        self.made.push(*planned);
         let wobble = 0.001 * (self.made.len() % 7) as f64;
-        let value = 1.0 + 0.1 * visit.variant as f64 + wobble;
-        Ok(Taken { values: BTreeMap::from([("elapsed".to_owned(), value)]), ..Taken::default() })
+        let value = 1.0 + 0.1 * planned.variant as f64 + wobble;
+        Ok(Measurement { values: BTreeMap::from([("elapsed".to_owned(), value)]), ..Measurement::default() })
     }
 }
 
@@ -95,12 +95,13 @@ fn a_block_has_every_link_once_in_an_order_of_its_own() {
         let block = schedule::block(&plan, 9, number);
         assert_eq!(block, schedule::block(&plan, 9, number), "the seed decides");
         for workload in 0..2 {
-            let runs: Vec<&Visit> = block.iter().filter(|visit| visit.workload == workload).collect();
+            let runs: Vec<&PlannedRun> =
+                block.iter().filter(|planned| planned.workload == workload).collect();
             assert_eq!(runs.iter().map(|v| (v.variant, v.replica)).collect::<BTreeSet<_>>(), links);
             assert_eq!(runs.iter().map(|v| v.slot).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
             orders.insert(runs.iter().map(|v| (v.variant, v.replica)).collect::<Vec<_>>());
         }
-        assert!(block.iter().all(|visit| visit.padding == block[0].padding && visit.padding <= 4096));
+        assert!(block.iter().all(|planned| planned.padding == block[0].padding && planned.padding <= 4096));
         paddings.insert(block[0].padding);
     }
     assert!(orders.len() > 80 && paddings.len() > 40, "{} orders, {} paddings", orders.len(), paddings.len());
@@ -125,10 +126,11 @@ fn runs_are_kept_as_they_are_made_and_the_file_tells_all() {
     let mut lines = Lines::default();
     lines.append(&journal::header(&plan, "/somewhere", 9)).unwrap();
     let mut experiment = run::begin(&plan, 9);
-    let (mut hands, mut told) = (Pretend::new(), Told::default());
-    let finished = run::run(&plan, &mut experiment, &mut hands, &mut lines, &mut told, &Stop::new()).unwrap();
+    let (mut runner, mut told) = (Pretend::new(), Told::default());
+    let finished =
+        run::run(&plan, &mut experiment, &mut runner, &mut lines, &mut told, &Stop::new()).unwrap();
     assert!(finished.why.contains("after 4 blocks"), "{}", finished.why);
-    assert_eq!(hands.made.len(), 12 + 4 * 12);
+    assert_eq!(runner.made.len(), 12 + 4 * 12);
     let progress = told.last.unwrap();
     assert_eq!((progress.runs, progress.most_runs, progress.blocks), (48, 48, 4));
     let recorded = journal::read(lines.0.as_bytes()).unwrap();
@@ -142,17 +144,17 @@ fn runs_are_kept_as_they_are_made_and_the_file_tells_all() {
 fn what_was_broken_off_goes_on_as_it_would_have_gone() {
     let plan = plan();
     let whole = {
-        let mut hands = Pretend::new();
+        let mut runner = Pretend::new();
         run::run(
             &plan,
             &mut run::begin(&plan, 9),
-            &mut hands,
+            &mut runner,
             &mut Lines::default(),
             &mut Told::default(),
             &Stop::new(),
         )
         .unwrap();
-        hands.made
+        runner.made
     };
     for fails_at in [0, 5, 12, 13, 30, 59] {
         let mut lines = Lines::default();
@@ -178,8 +180,8 @@ fn what_was_broken_off_goes_on_as_it_would_have_gone() {
         )
         .unwrap();
         let measured =
-            |made: &[Visit]| made.iter().filter(|v| v.block.is_some()).copied().collect::<Vec<_>>();
-        let both: Vec<Visit> = measured(&first.made).into_iter().chain(measured(&second.made)).collect();
+            |made: &[PlannedRun]| made.iter().filter(|v| v.block.is_some()).copied().collect::<Vec<_>>();
+        let both: Vec<PlannedRun> = measured(&first.made).into_iter().chain(measured(&second.made)).collect();
         assert_eq!(both, measured(&whole), "broken at run {fails_at}");
     }
 }
@@ -188,8 +190,8 @@ fn what_was_broken_off_goes_on_as_it_would_have_gone() {
 fn nothing_runs_when_nothing_is_missing() {
     let plan = plan();
     let mut experiment = run::begin(&plan, 9);
-    let mut hands = Pretend::new();
-    run::run(&plan, &mut experiment, &mut hands, &mut Lines::default(), &mut Told::default(), &Stop::new())
+    let mut runner = Pretend::new();
+    run::run(&plan, &mut experiment, &mut runner, &mut Lines::default(), &mut Told::default(), &Stop::new())
         .unwrap();
     let mut again = Pretend::new();
     run::run(&plan, &mut experiment, &mut again, &mut Lines::default(), &mut Told::default(), &Stop::new())
@@ -202,9 +204,9 @@ fn a_clock_that_jumps_is_noted_and_time_goes_on() {
     let plan = plan();
     let mut lines = Lines::default();
     lines.append(&journal::header(&plan, "/", 9)).unwrap();
-    let mut hands = Pretend { jumps_at: Some(20), ..Pretend::new() };
+    let mut runner = Pretend { jumps_at: Some(20), ..Pretend::new() };
     let mut told = Told::default();
-    run::run(&plan, &mut run::begin(&plan, 9), &mut hands, &mut lines, &mut told, &Stop::new()).unwrap();
+    run::run(&plan, &mut run::begin(&plan, 9), &mut runner, &mut lines, &mut told, &Stop::new()).unwrap();
     assert_eq!(told.notes.len(), 1);
     assert!(told.notes[0].contains("the wall clock went 3600 s ahead during a run of"), "{}", told.notes[0]);
     let recorded = journal::read(lines.0.as_bytes()).unwrap();
@@ -217,12 +219,12 @@ fn a_clock_that_jumps_is_noted_and_time_goes_on() {
 fn time_is_a_budget_too_and_a_stop_is_obeyed() {
     let mut plan = plan();
     plan.run.time = Some(30.0);
-    let mut hands = Pretend::new();
+    let mut runner = Pretend::new();
     let mut experiment = run::begin(&plan, 9);
     let finished = run::run(
         &plan,
         &mut experiment,
-        &mut hands,
+        &mut runner,
         &mut Lines::default(),
         &mut Told::default(),
         &Stop::new(),
@@ -258,7 +260,7 @@ const WRONG: &[(&str, &str)] = &[
     ("BASE TWO WORK comand = 1\n", "line 11: unknown key comand in [workload]"),
     ("BASE TWO ", "a plan needs a [[workload]]"),
     ("BASE WORK ", "compares two or more variants; this one has 0"),
-    ("BASE TWO TWO WORK ", "line 9: the name a is taken"),
+    ("BASE TWO TWO WORK ", "line 9: the name a is measurement"),
     ("BASE baseline = \"c\"\nTWO WORK ", "line 2: there is no variant c"),
     ("BASE margin = \"much\"\nTWO WORK ", "line 2: margin is a number, not string \"much\""),
     ("BASE margin = -1\nTWO WORK ", "line 2: margin is a number above 0 and below 1"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Output of perf stat.
 
-use sediment_eval::measure::perf_stat::{Row, Table, row, scaled, signal_in_words, table, told};
+use sediment_eval::measure::perf_stat::{Row, Table, row, scaled, signal_in_words, table, unknown_rows};
 
 // From a virtual machine without counters, perf 6.1.
 const WITHOUT_PMU: &str = "# started on Sat Nov 21 23:48:29 2026\n\n<not supported>,,cycles,0,100.00,,\n\
@@ -11,7 +11,7 @@ const WITHOUT_PMU: &str = "# started on Sat Nov 21 23:48:29 2026\n\n<not support
 #[test]
 fn a_table_is_read_in_the_units_of_the_metrics() {
     let Table { counts, unknown } = table(WITHOUT_PMU);
-    assert_eq!(told(&unknown), None);
+    assert_eq!(unknown_rows(&unknown), None);
     assert_eq!(counts.len(), 5);
     assert_eq!(counts[0].value, Err("<not supported>".to_owned()));
     assert_eq!((counts[1].value.clone(), counts[1].unit.as_str()), (Ok(0.00137), "s"));
@@ -29,7 +29,7 @@ const WITH_PMU: &str = "# started on Sat Nov 21 23:48:29 2026\n\n18.12,msec,task
 #[test]
 fn metrics_between_the_counts_are_passed_over() {
     let Table { counts, unknown } = table(WITH_PMU);
-    assert_eq!(told(&unknown), None);
+    assert_eq!(unknown_rows(&unknown), None);
     let read: Vec<_> =
         counts.iter().map(|count| (count.event.as_str(), count.value.is_ok(), scaled(count))).collect();
     let expected = [
@@ -47,7 +47,7 @@ fn rows_that_are_not_understood_are_counted_and_the_first_is_named() {
     let Table { counts, unknown } =
         table("nonsense\n5,,cycles,100,100.00,,\n,,,,,\n     0.100145580,7,,cycles,100,100.00,,\n,,x\n");
     assert_eq!(counts.len(), 1);
-    assert_eq!(told(&unknown).unwrap(), "4 rows are not understood, such as \"nonsense\"");
+    assert_eq!(unknown_rows(&unknown).unwrap(), "4 rows are not understood, such as \"nonsense\"");
     assert_eq!(row("     0.100145580,7,,cycles,100,100.00,,", ','), Row::Interval);
     assert_eq!(row("     0.100145580,,,,,0.21,stalled cycles per insn", ','), Row::Interval);
 }

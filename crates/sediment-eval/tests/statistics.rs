@@ -175,13 +175,13 @@ fn a_machine_that_drifts_is_noticed() {
             value: number(&run["value"]),
         })
         .collect();
-    let steadiness = drift::steadiness(&runs).unwrap();
-    close(steadiness.drift_per_hour, &case["drift_per_hour"], 1e-8, "drift");
-    close(steadiness.drift_p, &case["drift_p"], 1e-7, "p of drift");
-    close(steadiness.autocorrelation, &case["autocorrelation"], 1e-8, "autocorrelation");
-    close(steadiness.slot_p, &case["slot_p"], 1e-7, "p of slots");
-    close(steadiness.jitter, &case["jitter"], 1e-9, "jitter");
-    assert!(steadiness.slot_effect > 0.03, "{steadiness:?}");
+    let stability = drift::stability(&runs).unwrap();
+    close(stability.drift_per_hour, &case["drift_per_hour"], 1e-8, "drift");
+    close(stability.drift_p, &case["drift_p"], 1e-7, "p of drift");
+    close(stability.autocorrelation, &case["autocorrelation"], 1e-8, "autocorrelation");
+    close(stability.slot_p, &case["slot_p"], 1e-7, "p of slots");
+    close(stability.jitter, &case["jitter"], 1e-9, "jitter");
+    assert!(stability.slot_effect > 0.03, "{stability:?}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What worse profiles cost the engine and its peers: misses replayed over a run that was not recorded. Prints Markdown.
+//! Cost of worse profiles for the affinity layout and its peers: misses replayed over a run that was not recorded. Prints Markdown.
 //!
 //! Run by `scripts/prove engine-robustness`, with PROGRAM PROFILE BINARY RECORDED-TRACE OTHER-TRACE, once or several times.
 #![allow(clippy::print_stdout)] // the table is what it is for
@@ -19,12 +19,12 @@ use std::process::ExitCode;
 
 /// Entries of the TLBs that are replayed; the ratio of misses is the geometric mean over them.
 const ENTRIES: [u32; 5] = [32, 48, 64, 96, 128];
-/// Drawings of what is drawn; the mean of them is shown.
+/// Samples of each random degradation; their mean is shown.
 const DRAWINGS: u64 = 3;
-/// How the engine may compare to the better of CDSort and C3 with the same worse profile.
+/// Threshold: misses of the affinity layout over those of the better of CDSort and C3 with the same worse profile.
 const CLAIM: f64 = 1.0;
 
-/// What is done to a profile.
+/// Degradation of a profile.
 type Damage = fn(&CallGraph, &mut Generator) -> CallGraph;
 const DAMAGES: &[(&str, Damage)] = &[
     ("as recorded", |graph, _| graph.clone()),
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     }
     println!("\n## Claim\n");
     println!(
-        "- In each row of the other run the engine's order leaves at most {CLAIM} of the misses of the better peer's.\n"
+        "- In each row of the other run the affinity layout has at most {CLAIM} of the misses of the better peer's.\n"
     );
     println!("{}", if held { "It holds." } else { "It does not hold." });
     if held { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -91,9 +91,9 @@ fn of_program(arguments: &[String]) -> bool {
             }
         }
         for ((run, _), [c3, cdsort, ours]) in runs.iter().zip(ratios) {
-            let beside = ours / c3.min(cdsort);
-            println!("| {name} | {damage} | {run} | {c3:.3} | {cdsort:.3} | {ours:.3} | {beside:.3} |");
-            held &= *run == "recorded" || beside <= CLAIM;
+            let ratio = ours / c3.min(cdsort);
+            println!("| {name} | {damage} | {run} | {c3:.3} | {cdsort:.3} | {ours:.3} | {ratio:.3} |");
+            held &= *run == "recorded" || ratio <= CLAIM;
         }
     }
     held
@@ -115,7 +115,7 @@ fn mean_ratio(ours: &[f64], theirs: &[f64]) -> f64 {
     (logs.sum::<f64>() / ours.len() as f64).exp()
 }
 
-/// How many of so many are seen when one of `of` is.
+/// Number of events left of `weight` when one of `of` is sampled.
 fn sampled(weight: u64, of: u64, numbers: &mut Generator) -> u64 {
     let mean = weight as f64 / of as f64;
     if mean > 100.0 {
@@ -136,7 +136,7 @@ fn weighted(graph: &CallGraph, mut weight: impl FnMut(u64) -> u64) -> CallGraph 
     rebuilt(graph, |edge| weight(edge.weight))
 }
 
-/// The graph with other weights of its calls and near pairs. Functions weigh what is then called of them.
+/// The graph with other weights of its call and affinity edges. The weight of a function is then that of its calls.
 fn rebuilt(graph: &CallGraph, mut weight: impl FnMut(&CallEdge) -> u64) -> CallGraph {
     let mut other =
         |edges: &[CallEdge]| edges.iter().map(|edge| CallEdge { weight: weight(edge), ..*edge }).collect();

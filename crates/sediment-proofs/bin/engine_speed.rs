@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long the engine takes for a profile alone, on made-up graphs of up to a million functions. Prints Markdown.
+//! Time of the affinity layout for a profile alone, on generated graphs of up to a million functions. Prints Markdown.
 //!
 //! Run by `scripts/prove layout-speed`: each graph in a process of its own, so that its peak memory is its own.
 #![allow(clippy::print_stdout)] // the table is what it is for
@@ -39,9 +39,9 @@ const CLAIMS: &[(Shape, u32, usize, f64, &str)] =
     &[(Shape::Program, 60_000, 240_000, 0.5, "cdsort"), (Shape::Program, 1_000_000, 10_000_000, 10.0, "c3")];
 /// The most bytes of a process, its graph included.
 const MOST_MEMORY: u64 = 4 << 30;
-/// The fastest of so many turns counts: those that take long need fewer.
-const TURNS: [(usize, usize); 2] = [(1_000_000, 9), (usize::MAX, 3)];
-/// How the process of one graph ends where its time is beyond the claim, though its score and memory are not.
+/// Runs by number of calls; the fastest counts, and long ones need fewer.
+const REPEATS: [(usize, usize); 2] = [(1_000_000, 9), (usize::MAX, 3)];
+/// Exit code of the process of one graph if only its time exceeds the claim.
 const TOO_SLOW: u8 = 3;
 
 fn main() -> ExitCode {
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
         let end = Command::new(this).arg(index.to_string()).status().unwrap().code().unwrap_or(1);
         ends.push((*shape, *functions, *calls, *affinity, end));
     }
-    println!("\n## What is wanted of the engine, and what came\n");
+    println!("\n## Goals of the affinity layout, and results\n");
     for (shape, functions, calls, seconds, peer) in CLAIMS {
         let graph = (*shape, *functions, *calls, 0);
         let end = ends.iter().find(|end| (end.0, end.1, end.2, end.3) == graph).map_or(1, |end| end.4);
@@ -84,8 +84,8 @@ fn one(shape: Shape, functions: u32, calls: usize, affinity: usize) -> ExitCode 
     }
     let mut fastest = f64::INFINITY;
     let mut outcome = None;
-    let turns = TURNS.iter().find(|(most, _)| calls < *most).map_or(1, |(_, turns)| *turns);
-    for _ in 0..turns {
+    let repeats = REPEATS.iter().find(|(most, _)| calls < *most).map_or(1, |(_, repeats)| *repeats);
+    for _ in 0..repeats {
         let start = Instant::now();
         outcome = Some(affinity::order(&graph, &[]));
         fastest = fastest.min(start.elapsed().as_secs_f64());

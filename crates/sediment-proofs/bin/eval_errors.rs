@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How often `eval` errs: simulated experiments with a known truth, under a fixed seed. Prints Markdown; fails when a claim does
-//! not hold. Driven by `scripts/proofs/eval-errors`.
+//! Error rates of `eval`: simulated experiments with a known truth, under a fixed seed. Prints Markdown; fails when a claim does
+//! not hold. Run by `scripts/proofs/eval-errors`.
 #![allow(clippy::print_stdout)] // the table is what it is for
 
 #[path = "../../sediment-eval/tests/support/simulated.rs"]
@@ -16,7 +16,7 @@ const SEED: u64 = 20_261_122;
 const EXPERIMENTS: u64 = 2000;
 const MARGIN: f64 = 0.01;
 
-/// How a series of experiments on one world came out, in counts.
+/// Verdicts of a series of experiments on one world, in counts.
 #[derive(Default)]
 struct Tally {
     faster: u64,
@@ -37,7 +37,7 @@ fn series(world: World, purpose: u64) -> Tally {
         let experiment = simulated::run(world, &budget, MARGIN, SEED + (purpose << 32) + number);
         let Ok(analysis) = analyse(&experiment) else { continue };
         let workload = &analysis.workloads[0];
-        match workload.judgements[0].verdict {
+        match workload.verdicts[0].verdict {
             Verdict::Faster => tally.faster += 1,
             Verdict::Slower => tally.slower += 1,
             Verdict::Equivalent => tally.equivalent += 1,
@@ -76,7 +76,7 @@ fn worlds() -> [(&'static str, World); 10] {
         ("1 % faster", World { slower_by: -0.01, ..unsteady }),
         ("3 % slower", World { slower_by: 0.03, ..unsteady }),
         ("no difference, 3 links", lucky),
-        ("no difference, 3 links that are alike", World { link: 0.0, ..lucky }),
+        ("no difference, 3 identical links", World { link: 0.0, ..lucky }),
         ("no difference, 1 link, lucky ones", World { replicas: 1, probes: false, ..lucky }),
     ]
 }
@@ -118,7 +118,8 @@ fn main() -> ExitCode {
             share(tally.regressions)
         );
     }
-    let [same, bare, interrupted, calm, slower, faster, much, links, alike, one_link] = &tallies[..] else {
+    let [same, bare, interrupted, calm, slower, faster, much, links, identical, one_link] = &tallies[..]
+    else {
         return ExitCode::FAILURE;
     };
     println!(
@@ -126,21 +127,21 @@ fn main() -> ExitCode {
         share(links.these_covered)
     );
     println!(
-        "More blocks are said to be of no use to links that are alike in {:.1} % of experiments, and to those that differ by 0.8 % in {:.1} %.",
-        share(alike.futile),
+        "\"More blocks cannot help\" is said of identical links in {:.1} % of experiments, and of links that differ by 0.8 % in {:.1} %.",
+        share(identical.futile),
         share(links.futile)
     );
     let false_share = |tally: &Tally| share(tally.faster + tally.slower);
     let covers = |tally: &Tally| (94.0..=96.0).contains(&share(tally.covered));
     let claims = [
         ("No difference is called faster or slower in at most 6 % of experiments, with probes and without, with interruptions, with links.".to_owned(),
-            [same, bare, interrupted, calm, links, alike].iter().all(|tally| false_share(tally) <= 6.0)),
+            [same, bare, interrupted, calm, links, identical].iter().all(|tally| false_share(tally) <= 6.0)),
         ("A difference of 1 % is found, and in the right direction, in at least 90 %.".to_owned(), share(slower.slower) >= 90.0 && share(faster.faster) >= 90.0),
         ("95 % intervals hold the truth in 94 to 96 %: no difference, with and without probes, 1 % either way, 3 %, and 3 links.".to_owned(),
-            [same, bare, interrupted, calm, slower, faster, much, links, alike].iter().all(|tally| covers(tally))),
+            [same, bare, interrupted, calm, slower, faster, much, links, identical].iter().all(|tally| covers(tally))),
         ("The gate fails on 3 % in at least 95 %, and on no difference in at most 1 %.".to_owned(),
-            share(much.regressions) >= 95.0 && [same, bare, interrupted, calm, links, alike].iter().all(|tally| share(tally.regressions) <= 1.0)),
-        ("Links that are alike end an experiment before its budget in at most 6 %.".to_owned(), share(alike.futile) <= 6.0),
+            share(much.regressions) >= 95.0 && [same, bare, interrupted, calm, links, identical].iter().all(|tally| share(tally.regressions) <= 1.0)),
+        ("Identical links end an experiment before its budget in at most 6 %.".to_owned(), share(identical.futile) <= 6.0),
         ("One link of each build mistakes luck for a difference in more than 20 %: what the warning about a single layout is for.".to_owned(),
             false_share(one_link) > 20.0),
     ];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Four published comparisons of builds, fed in as printed: every figure beside its source's, what does not follow from the source's own
-//! means, and what its authors did not see. Prints Markdown; fails when a claim does not hold. Driven by
+//! Four published comparisons of builds, imported as printed: every figure next to its source's, what does not follow from the source's own
+//! means, and what its authors did not see. Prints Markdown; fails when a claim does not hold. Run by
 //! `scripts/proofs/eval-seeds`.
 #![allow(clippy::print_stdout)] // the tables are what it is for
 #![allow(clippy::unwrap_used)] // a proof that cannot run has nothing to say
@@ -134,8 +134,8 @@ fn o2_and_os(claims: &mut Claims) {
         println!(
             "\n{}: {}: {}.",
             workload.name,
-            workload.judgements[0].verdict.word(),
-            workload.judgements[0].reason
+            workload.verdicts[0].verdict.word(),
+            workload.verdicts[0].reason
         );
     }
     claims.add(
@@ -153,7 +153,7 @@ fn o2_and_os(claims: &mut Claims) {
     );
     claims.add(
         "Three runs of each build are refused a verdict: an exact test needs 4.",
-        analysis.workloads.iter().all(|workload| workload.judgements[0].needed == Some(4)),
+        analysis.workloads.iter().all(|workload| workload.verdicts[0].needed == Some(4)),
     );
 }
 
@@ -222,9 +222,7 @@ fn reordered(claims: &mut Claims) {
             }
         }
     }
-    println!(
-        "\n{followed} printed changes follow from the means beside them, within what these were rounded by. These do not:\n"
-    );
+    println!("\n{followed} printed changes follow from the printed means, within rounding. These do not:\n");
     for line in &differ {
         println!("- {line}");
     }

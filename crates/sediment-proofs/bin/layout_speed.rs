@@ -26,8 +26,8 @@ const GRAPHS: &[(Shape, u32, usize)] = &[
     (Shape::Ties, 60_000, 240_000),
 ];
 
-/// Both sides take turns so many times, and the fastest turn of each counts: others only slow one down.
-const TURNS: usize = 3;
+/// Runs of each side, interleaved; the fastest counts, as other load only slows a run down.
+const REPEATS: usize = 3;
 
 /// The graph that the claims are about, and the seconds that each algorithm may take on it.
 const CLAIMED: (Shape, u32) = (Shape::Program, 60_000);
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     println!(
         "Graphs are made by `crates/sediment/tests/support/graphs.rs` with seed 1. One thread each. lld's time is that of"
     );
-    println!("its event `Total Sort sections`, ours that of the call; the fastest of {TURNS} turns each.\n");
+    println!("its event `Total Sort sections`, ours that of the call; the fastest of {REPEATS} runs each.\n");
     println!("| graph | functions | edges | algorithm | lld | sediment | lld / sediment | orders |");
     println!("|---|--:|--:|---|--:|--:|--:|---|");
     let mut failed = Vec::new();
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
 fn race(graph: &CallGraph, reference: &Reference<'_>, ours: &str, theirs: &str) -> (f64, f64, bool) {
     let algorithm = algorithm(ours).unwrap();
     let (mut lld, mut sediment, mut same) = (f64::INFINITY, f64::INFINITY, true);
-    for _ in 0..TURNS {
+    for _ in 0..REPEATS {
         let begin = Instant::now();
         let order: Vec<FunctionId> = (algorithm.run)(graph, &Options::default());
         sediment = sediment.min(begin.elapsed().as_secs_f64());

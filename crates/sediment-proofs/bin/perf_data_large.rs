@@ -84,7 +84,7 @@ fn main() {
         }));
     }
     let mut numbers = Numbers(1);
-    // Each function has so many sites that call, and calls from the first of them most.
+    // Each function has this many call sites, and calls from the first of them most.
     let mut sites: Vec<Vec<(Branch, usize)>> = vec![Vec::new(); functions.len()];
     for _ in 0..distinct {
         let (caller, callee) = (numbers.below(functions.len()), numbers.skewed(functions.len()));

@@ -23,11 +23,11 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Importer {
     /// Its name.
     pub name: &'static str,
-    /// What writes it.
+    /// The tools that write it.
     pub summary: &'static str,
     /// True if labels name what was measured: tables of several labels are no runs of one variant.
     pub labels_name_variants: bool,
-    /// Whether a text looks like it.
+    /// True if a text looks like this format.
     pub looks_like: fn(&str) -> bool,
     /// Reads its tables; an error has the line.
     pub read: fn(&str) -> Result<Vec<Table>>,
@@ -36,15 +36,15 @@ pub struct Importer {
 /// One of the tables in a file: an invocation of perf, a command of hyperfine, a benchmark of Go.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    /// What stands above it, or its name; may be empty.
+    /// The line above it, or its name; may be empty.
     pub label: String,
     /// Where it begins.
     pub line: u64,
-    /// What is in it.
+    /// Its contents.
     pub imported: Imported,
 }
 
-/// What a file holds of one variant.
+/// Contents of a file about one variant.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Imported {
     /// Values by metric, run by run.
@@ -76,7 +76,7 @@ pub const IMPORTERS: &[Importer] = &[
 /// are the runs of one variant.
 ///
 /// # Errors
-/// When it is no known format, is empty or damaged, when no table has the label, or when several summaries cannot be told apart.
+/// When it is no known format, is empty or damaged, when no table has the label, or when several summaries are ambiguous.
 pub fn read(bytes: &[u8], label: Option<&str>) -> Result<Imported> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         Error::at_offset(error.valid_up_to() as u64, "this is no measurement of a known tool: it is not text")

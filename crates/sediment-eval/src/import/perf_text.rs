@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `perf stat` prints for people: one table for each invocation, as it stands on a terminal, in a log, or in a mail, where
+//! Reads the text of `perf stat`: one table for each invocation, as it stands on a terminal, in a log, or in a mail, where
 //! lines begin with `>` and long ones are broken.
 //!
 //! ```text
@@ -70,7 +70,7 @@ impl Open {
         Self { label, runs, head: number, rows: Vec::new(), elapsed: false }
     }
 
-    /// Whether a line belongs to this table: a blank one, a row, or what continues the row before.
+    /// True if a line belongs to this table: a blank one, a row, or the continuation of a row.
     fn takes(&self, line: &str) -> bool {
         if line.is_empty() || is_error(line) {
             return true;

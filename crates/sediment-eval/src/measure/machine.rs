@@ -2,27 +2,27 @@
 //! The state of the machine that measures: what it is, how it is set, what else it did meanwhile, and what of that disturbs a
 //! measurement, with the command that mends it. Nothing is changed.
 //!
-//! All is read from `/proc`, `/sys` and `/etc` below a root that is handed in. What a machine does not tell is left out.
+//! All is read from `/proc`, `/sys` and `/etc` below a given root. Facts that the machine does not report are omitted.
 
 use sediment_process::command::probe;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// What is wrong with a machine for measuring, and what to do.
+/// A disturbance of measurements on a machine, and its remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
-    /// What is so, and what it does to a measurement.
+    /// The disturbance, and its effect on measurements.
     pub what: String,
     /// The command that mends it for now; empty where none does.
     pub command: String,
 }
 
-/// What the machine is and how it is set.
+/// Hardware and settings of the machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
     /// Facts by name, in the order in which a table shows them: first those of the hardware, then the settings.
     pub facts: Vec<(String, String)>,
-    /// What disturbs.
+    /// Disturbances.
     pub warnings: Vec<Warning>,
 }
 
@@ -35,7 +35,7 @@ pub struct Activity {
     throttled: u64,
 }
 
-/// How many processors this process may use.
+/// Number of processors that this process may use.
 #[must_use]
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
@@ -147,7 +147,7 @@ fn settings(root: &Path, state: &mut State) {
             "sudo cpupower frequency-set --governor performance",
         );
     }
-    add(state, "governor", governor.or_else(|| Some("not told".to_owned())));
+    add(state, "governor", governor.or_else(|| Some("unknown".to_owned())));
     add(state, "frequency driver", files.read(&format!("{cpu}/cpu0/cpufreq/scaling_driver")));
     turbo(&files, state);
     add(state, "isolated processors", files.read(&format!("{cpu}/isolated")));
@@ -258,7 +258,7 @@ pub fn tools() -> Vec<(String, String)> {
         .collect()
 }
 
-/// What the machine has done since it was started, below a root.
+/// Activity of the machine since boot, read below a root.
 #[must_use]
 pub fn activity(root: &Path) -> Activity {
     let files = Sysfs(root);
@@ -286,7 +286,7 @@ pub fn activity(root: &Path) -> Activity {
 /// Above which share of stolen time a measurement in a virtual machine is warned of.
 const MUCH_STOLEN: f64 = 0.01;
 
-/// What happened between two looks that lay so many seconds apart.
+/// Disturbances between two readings, so many seconds apart.
 #[must_use]
 pub fn between(before: &Activity, after: &Activity, seconds: f64) -> State {
     let mut state = State::default();

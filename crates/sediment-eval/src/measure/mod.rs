@@ -26,13 +26,13 @@ use std::path::Path;
 pub struct Meter {
     /// The name the user chooses it by.
     pub name: &'static str,
-    /// What it measures, in one line.
+    /// Summary in one line.
     pub summary: &'static str,
-    /// What must be there for it.
+    /// Its requirements.
     pub needs: &'static str,
-    /// What it reads, in the order of its readings.
+    /// Quantities it reads, in the order of its readings.
     pub quantities: &'static [Quantity],
-    /// Whether it works on this machine; otherwise an error of kind [`sediment::ErrorKind::Unsupported`] with what to install or allow.
+    /// Succeeds if it works on this machine; otherwise an error of kind [`sediment::ErrorKind::Unsupported`] with what to install or allow.
     pub available: fn() -> Result<()>,
     /// Runs the command once, to its end, its standard output thrown away, and reads all quantities. Files that the meter itself
     /// needs are made in the folder and removed. A command that fails is an error that names its exit code.
@@ -46,9 +46,9 @@ pub struct Quantity {
     pub name: &'static str,
     /// Unit of its values.
     pub unit: Unit,
-    /// What exactly it is.
+    /// Its definition.
     pub summary: &'static str,
-    /// Whether the same program with the same input gives the same value on every run and machine.
+    /// True if the same program with the same input gives the same value on every run and machine.
     pub repeatable: bool,
 }
 
@@ -63,12 +63,12 @@ pub enum Unit {
     Microseconds,
 }
 
-/// What a meter read.
+/// One reading of a meter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
     /// Of what.
     pub quantity: &'static Quantity,
-    /// How much, in the quantity's unit.
+    /// The value, in the quantity's unit.
     pub value: u64,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two commands in turn, so that what drifts on a machine (frequency, temperature, neighbours) meets both alike.
+//! Two commands in turn, so that drift of the machine (frequency, temperature, neighbours) affects both alike.
 //!
 //! ```text
 //! pair      1     2     3     4
@@ -26,15 +26,15 @@ pub enum Side {
 /// One run of each command, side by side in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair<T> {
-    /// What the baseline cost.
+    /// Cost of the baseline.
     pub baseline: T,
-    /// What the candidate cost.
+    /// Cost of the candidate.
     pub candidate: T,
     /// Which ran first.
     pub first: Side,
 }
 
-/// Runs both commands `count` times in pairs, after one uncounted run of each; `each` is told after every pair how many are done.
+/// Runs both commands `count` times in pairs, after one uncounted run of each; `each` gets the number of finished pairs after every pair.
 ///
 /// # Errors
 /// When `count` is 0 or a run fails.

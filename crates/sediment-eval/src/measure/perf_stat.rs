@@ -2,10 +2,10 @@
 //! Counters by `perf stat`: which of [`EVENTS`] this machine can count, in how many passes, and what a run counted.
 //!
 //! perf is started with `-x,` and its table is read. A processor counts a few hardware events at a time; when more are asked
-//! for, the kernel takes turns and perf scales up. [`survey`] tries that out once and, where turns were taken, spreads the events
+//! for, the kernel multiplexes and perf scales up. [`survey`] tries that once and, if the kernel multiplexed, spreads the events
 //! over passes: further runs of the same program. Counts that were scaled all the same are marked.
 //!
-//! What cannot be counted is named with the reason, once; it is never a zero.
+//! Events that cannot be counted are named once with the reason; they are never a zero.
 
 use core::time::Duration;
 use sediment::error::{Error, Result};
@@ -16,13 +16,13 @@ use std::path::Path;
 /// An event that perf counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// How perf spells it.
+    /// Its name in perf.
     pub event: &'static str,
     /// The metric that it is.
     pub metric: &'static str,
     /// Unit of the metric's values here: `count` or `s`.
     pub unit: &'static str,
-    /// Whether the processor counts it; the others are the kernel's.
+    /// True if the processor counts it; the kernel counts the others.
     pub hardware: bool,
 }
 
@@ -58,7 +58,7 @@ pub const EVENTS: &[Event] = &[
     software("system_time", "sys", "s"),
 ];
 
-/// What can be counted here.
+/// Events that can be counted here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counters {
     /// The events of each pass over the program; the first has the kernel's too. Empty where perf does not work at all.
@@ -67,7 +67,7 @@ pub struct Counters {
     pub absent: BTreeMap<String, String>,
     /// perf's version line, where it works.
     pub version: Option<String>,
-    /// Whether perf may count in user space only (`kernel.perf_event_paranoid`).
+    /// True if perf may count in user space only (`kernel.perf_event_paranoid`).
     pub user_space_only: bool,
 }
 
@@ -119,13 +119,13 @@ pub fn event(name: &str) -> Option<&'static Event> {
 const PERF_HINT: &str =
     "install perf: linux-perf on Debian, linux-tools on Ubuntu, perf on Fedora, openSUSE, Arch and Alpine";
 
-/// What happens in the kernel, and is not seen by a count of user space.
+/// Events of the kernel, which a count of user space misses.
 const IN_KERNEL: &[&str] = &["context-switches", "cpu-migrations", "minor-faults", "major-faults"];
 
 const USER_SPACE_ONLY: &str =
     "perf may count in user space only here: sudo sysctl kernel.perf_event_paranoid=1";
 
-/// How much the counts may fall short of the whole run before they count as scaled, in per cent.
+/// Threshold below which a count is marked as scaled: per cent of the run in which it was counted.
 const WHOLE_RUN: f64 = 99.5;
 
 /// Tries out which of the events (all if none is named) this machine counts, in a folder for perf's own file.
@@ -158,7 +158,7 @@ const KERNEL_SAYS_TOO: &[&str] =
     &["elapsed", "user", "sys", "minor-faults", "major-faults", "context-switches"];
 
 fn try_out(asked: &[&'static Event], scratch: &Path, stop: &Stop) -> Result<Counters> {
-    // Long enough for the kernel to take turns, short enough not to be noticed.
+    // Long enough for the kernel to multiplex, short enough not to be noticed.
     let spin = Command::new("sh", scratch, Duration::from_secs(20))
         .with_arguments(["-c", "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done"])
         .stopped_by(stop);
@@ -186,7 +186,7 @@ fn try_out(asked: &[&'static Event], scratch: &Path, stop: &Stop) -> Result<Coun
         }
     };
     let Table { counts, unknown } = table;
-    // perf marks what it could count in user space only; such events of the kernel would be noughts that are none.
+    // perf marks what it could count in user space only; such events of the kernel would be zero that are none.
     found.user_space_only = counts.iter().any(|count| count.modifiers.contains('u'));
     let mut hardware = Vec::new();
     let mut software = Vec::new();
@@ -208,7 +208,7 @@ fn try_out(asked: &[&'static Event], scratch: &Path, stop: &Stop) -> Result<Coun
             }
             Some(_) => software.push(*event),
             None => {
-                let why = told(&unknown).map_or_else(
+                let why = unknown_rows(&unknown).map_or_else(
                     || "perf printed nothing of it".to_owned(),
                     |rows| format!("perf printed no row of it that is understood ({rows})"),
                 );
@@ -232,7 +232,7 @@ fn passes(hardware: &[&'static Event], software: &[&'static Event], size: usize)
     passes
 }
 
-/// How many of the hardware events are counted all the time when asked for together.
+/// Number of hardware events that can be counted all the time together.
 fn counted_at_once(
     hardware: &[&'static Event],
     spin: &Command,
@@ -300,14 +300,14 @@ fn count(command: &Command, events: &[&'static Event], scratch: &Path) -> Result
     let file = scratch.join("perf-stat.csv");
     let wrapped = under(command, events, &file);
     run(&wrapped, 0)?.successful(&wrapped)?;
-    take(&file)
+    read_counts(&file)
 }
 
 /// Reads the table that perf left, and removes it.
 ///
 /// # Errors
 /// When perf left none.
-pub fn take(file: &Path) -> Result<Table> {
+pub fn read_counts(file: &Path) -> Result<Table> {
     let text = std::fs::read(file);
     let _ = std::fs::remove_file(file);
     let text = text.map_err(|error| Error::failed(format!("perf stat left no counts: {error}")))?;
@@ -329,15 +329,15 @@ pub fn table(text: &str) -> Table {
     table
 }
 
-/// Whether a line of perf's files for programs says nothing: it is empty, or a comment.
+/// True for a line of perf's files for programs that is empty or a comment.
 #[must_use]
 pub fn is_comment(line: &str) -> bool {
     line.trim().is_empty() || line.starts_with('#')
 }
 
-/// How many rows were not understood, with the first of them; none where all were.
+/// Note on rows that were not understood: their number, and the first of them.
 #[must_use]
-pub fn told(unknown: &[String]) -> Option<String> {
+pub fn unknown_rows(unknown: &[String]) -> Option<String> {
     let first: String = unknown.first()?.chars().take(200).collect();
     let plural = if unknown.len() == 1 { "row is" } else { "rows are" };
     Some(format!("{} {plural} not understood, such as \"{first}\"", unknown.len()))
@@ -377,7 +377,7 @@ fn row_of(fields: &[&str]) -> Row {
     Row::Count(new_count(value, unit, event, running, error_percent))
 }
 
-/// Whether a field is the time that `-I` prints, in seconds with nine decimals; no count has so many.
+/// True for the time that `-I` prints, in seconds with nine decimals; counts have fewer.
 fn is_time(field: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     field.split_once('.').is_some_and(|(whole, part)| digits(whole) && part.len() == 9 && digits(part))
@@ -415,7 +415,7 @@ pub fn new_count(value: &str, unit: &str, event: &str, running: f64, error_perce
     }
 }
 
-/// Whether a count was scaled up because it was not counted all the time.
+/// True if a count was scaled up because it was not counted all the time.
 #[must_use]
 pub fn scaled(count: &Count) -> bool {
     count.value.is_ok() && count.running < WHOLE_RUN

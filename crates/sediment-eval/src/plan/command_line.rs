@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Commands of a plan, with places for what is known only when they run.
+//! Commands of a plan, with placeholders filled in when they run.
 
 use sediment::error::{Error, Result};
 use sediment::escape;
@@ -25,7 +25,7 @@ fn program_and_arguments<'de, D: Deserializer<'de>>(from: D) -> std::result::Res
     }
 }
 
-/// What `{name}` stands for in a command: one word, or for some names a list of words.
+/// Values of placeholders `{name}` in a command: one word each, or for some names a list of words.
 #[derive(Debug, Clone, Default)]
 pub struct Placeholders {
     values: Vec<(&'static str, String)>,
@@ -41,7 +41,7 @@ impl Placeholders {
         self
     }
 
-    /// Sets one that stands for words, where it is an item of a list by itself, or stands in a text for the shell.
+    /// Sets one that stands for words, as an item of its own in a list, or within a text for the shell.
     #[must_use]
     pub fn with_words(mut self, name: &'static str, words: impl IntoIterator<Item = String>) -> Self {
         self.lists.retain(|(other, _)| *other != name);
@@ -66,7 +66,7 @@ impl Placeholders {
 }
 
 impl CommandLine {
-    /// Whether the command has this placeholder, or its variable.
+    /// True if the command has this placeholder, or its variable.
     #[must_use]
     pub fn mentions(&self, name: &str) -> bool {
         let (placeholder, variable) =

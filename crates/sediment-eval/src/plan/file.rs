@@ -206,7 +206,7 @@ pub(super) fn read(text: &str, document: &Spanned<DeTable<'_>>) -> Result<File> 
     })
 }
 
-/// What serde refused at a key of a plan, and the keys that are known there.
+/// Refusal of serde at a key of a plan, and the keys known there.
 fn refusal(message: &str, mut path: Vec<&str>) -> (String, String) {
     let key = path.pop().unwrap_or_default();
     let (is, wanted) = message.rsplit_once(", expected ").unwrap_or((message, ""));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Plan`]: what is compared, on what, and how; read from TOML whose keys stand in docs/evaluation.md.
+//! [`Plan`]: variants, workloads and settings of an experiment; read from TOML whose keys stand in docs/evaluation.md.
 
 mod command_line;
 mod file;
@@ -29,9 +29,9 @@ pub struct Plan {
     pub variants: Vec<PlannedVariant>,
     /// Index of the baseline.
     pub baseline: usize,
-    /// What they do.
+    /// The workloads.
     pub workloads: Vec<PlannedWorkload>,
-    /// What the user said of metrics.
+    /// Metrics that the plan describes.
     pub metrics: Vec<PlannedMetric>,
     /// The metric that decides, where the plan says so.
     pub primary: Option<String>,
@@ -39,7 +39,7 @@ pub struct Plan {
     pub margin: f64,
     /// Confidence of intervals.
     pub confidence: f64,
-    /// How it is run.
+    /// The command or server that is run.
     pub run: RunPlan,
     /// Seconds that a build may take.
     pub build_time_limit: f64,
@@ -47,7 +47,7 @@ pub struct Plan {
     pub padding_section: String,
 }
 
-/// How runs are made.
+/// Settings of the runs.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RunPlan {
@@ -69,7 +69,7 @@ pub struct RunPlan {
     /// Seed, where the plan says so.
     #[serde(deserialize_with = "file::whole::<_, _, 0, { i64::MAX as u64 }>")]
     pub seed: Option<u64>,
-    /// Whether each run begins with its files dropped from the page cache.
+    /// True if each run starts with its files dropped from the page cache.
     pub cold: bool,
     /// Processors to run on; empty for all.
     pub pin: Vec<u64>,
@@ -117,11 +117,11 @@ pub struct PlannedVariant {
     pub factors: Vec<Factor>,
     /// Flags, those of all variants first, then those of its levels, then its own.
     pub flags: String,
-    /// What `{arguments}` stands for.
+    /// Value of `{arguments}`.
     pub arguments: Vec<String>,
     /// Where its programs come from.
     pub source: Source,
-    /// How many links.
+    /// Number of links.
     pub replicas: u32,
     /// Set where it is the baseline once more.
     pub probe: Option<Probe>,
@@ -154,12 +154,12 @@ pub enum Source {
     None,
 }
 
-/// What the builds do.
+/// Work that the builds are measured on.
 #[derive(Debug, Clone)]
 pub struct PlannedWorkload {
     /// Its name.
     pub name: String,
-    /// How it is run.
+    /// The command or server that is run.
     pub kind: WorkloadKind,
     /// Runs before each run.
     pub prepare: Option<CommandLine>,
@@ -192,21 +192,21 @@ pub enum WorkloadKind {
 pub struct ServerPlan {
     /// The server.
     pub server: CommandLine,
-    /// How to know that it takes work.
+    /// Test for readiness.
     pub ready: ReadyPlan,
     /// Seconds that it may take to be ready.
     pub ready_limit: f64,
     /// Drives it before it is measured.
     pub warm_up: Option<CommandLine>,
     /// Drives it while it is measured.
-    pub drive: CommandLine,
+    pub client: CommandLine,
     /// Signal that stops it.
     pub stop: String,
     /// Seconds that it may take to stop.
     pub stop_limit: f64,
 }
 
-/// How to know that a server takes work.
+/// Test for readiness of a server.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReadyPlan {
@@ -220,7 +220,7 @@ pub enum ReadyPlan {
     Log(String),
 }
 
-/// What the user said of a metric.
+/// Description of a metric in the plan.
 #[derive(Debug, Clone)]
 pub struct PlannedMetric {
     /// Its name.
@@ -240,7 +240,7 @@ impl Plan {
         hexadecimal(&Sha256::digest(self.text.as_bytes()))
     }
 
-    /// Whether nothing is run: all values come from files.
+    /// True if nothing is run: all values come from files.
     #[must_use]
     pub fn is_import_only(&self) -> bool {
         self.workloads.iter().all(|workload| matches!(workload.kind, WorkloadKind::Import(_)))

@@ -118,7 +118,7 @@ fn check_factors(tables: &[Table<'_, FactorTable>]) -> Result<()> {
     Ok(())
 }
 
-/// What variants are made of: what is said for all of them.
+/// Settings common to all variants.
 struct Common<'a> {
     build: Option<Table<'a, BuildTable>>,
     factors: &'a [FactorTable],
@@ -226,7 +226,7 @@ impl Common<'_> {
         })
     }
 
-    /// What a level adds to the flags. Where the plan declares no factors, variants have what levels they like.
+    /// Flags that a level adds. If the plan declares no factors, variants may name any levels.
     fn level_flags(&self, at: &Place<'_>, factor: &str, level: &str) -> Result<&str> {
         let Some(planned) = self.factors.iter().find(|planned| planned.name == factor) else {
             return match self.factors {
@@ -240,7 +240,7 @@ impl Common<'_> {
         }
     }
 
-    /// How programs are built; what the variant says comes before what is said for all.
+    /// Build commands of a variant; its own settings take precedence over those for all.
     fn source(&self, variant: &VariantTable) -> Result<Source> {
         let build = self.build.filter(|_| !self.imports_only);
         let for_all =
@@ -283,7 +283,7 @@ impl Common<'_> {
 }
 
 impl Source {
-    /// Whether another link of the same can differ.
+    /// True if another link of the same program can differ.
     fn relinks(&self) -> bool {
         let Self::Built { command, link, .. } = self else { return false };
         let linked_by = link.as_ref().or(command.as_ref());
@@ -396,7 +396,7 @@ fn server(program: &CommandLine, table: &WorkloadTable, at: &Place<'_>) -> Resul
         ready,
         ready_limit: table.ready_limit.unwrap_or(60.0),
         warm_up: table.warm_up.clone(),
-        drive: table.drive.clone().ok_or_else(|| at.error("drive", "a server needs drive"))?,
+        client: table.drive.clone().ok_or_else(|| at.error("drive", "a server needs drive"))?,
         stop,
         stop_limit: table.stop_limit.unwrap_or(60.0),
     })

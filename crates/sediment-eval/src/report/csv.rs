@@ -10,7 +10,7 @@ const SUMMARY: &str = "workload,build,metric,unit,kind,headline,verdict,runs,mea
                        scale,change,lower,upper,t,freedom,p,adjusted_p,signed_rank_p,welch_t,welch_freedom,welch_p";
 const SAMPLES: &str = "workload,build,replica,block,slot,at,phase,work,metric,value";
 
-/// How a kind of metric is called in files.
+/// Name of a kind of metric in files.
 pub(super) fn kind_word(kind: MetricKind) -> &'static str {
     match kind {
         MetricKind::Measured => "measured",
@@ -30,7 +30,7 @@ pub(super) fn summary(analysis: &Analysis) -> String {
                 let Some(group) = group else { continue };
                 let comparison = found.comparisons[variant].as_ref();
                 let headline = workload.headline == Some(at);
-                let judgement = workload.judgements.iter().find(|j| headline && j.variant == variant);
+                let build = workload.verdicts.iter().find(|j| headline && j.variant == variant);
                 let effect = comparison.and_then(|c| c.effect);
                 let welch = comparison.and_then(|c| c.welch);
                 let shown = |x: Option<f64>| {
@@ -43,7 +43,7 @@ pub(super) fn summary(analysis: &Analysis) -> String {
                     escape::csv(&metric.unit),
                     kind_word(metric.kind).to_owned(),
                     headline.to_string(),
-                    judgement.map(|j| j.verdict.word()).unwrap_or_default().to_owned(),
+                    build.map(|j| j.verdict.word()).unwrap_or_default().to_owned(),
                     number(Some(group.moments.count)),
                     number(Some(group.moments.mean)),
                     number(group.moments.deviation()),

@@ -5,7 +5,7 @@ use crate::comparison::{Comparison, Scale, percent};
 use crate::statistics::Interval;
 use crate::verdict::short_p;
 
-/// What stands where there is no figure.
+/// Placeholder for a missing figure.
 pub(super) const NONE: &str = "–";
 
 /// A value with about five digits; whole thousands get separators.

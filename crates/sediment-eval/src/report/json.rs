@@ -56,15 +56,15 @@ fn metrics(analysis: &Analysis) -> Value {
 
 fn workload(analysis: &Analysis, found: &WorkloadAnalysis) -> Value {
     let name = |variant: usize| analysis.variants[variant].name.as_str();
-    let judgements = found.judgements.iter().map(|judgement| {
+    let verdicts = found.verdicts.iter().map(|build| {
         json!({
-            "build": name(judgement.variant),
-            "verdict": judgement.verdict.word(),
-            "reason": judgement.reason,
-            "needed": judgement.needed,
+            "build": name(build.variant),
+            "verdict": build.verdict.word(),
+            "reason": build.reason,
+            "needed": build.needed,
         })
     });
-    let floor = found.noise_floor.as_ref().map(|floor| {
+    let noise_floor = found.noise_floor.as_ref().map(|floor| {
         let probes =
             floor.probes.iter().map(|(variant, shown)| json!({ "build": name(*variant), "interval": shown }));
         json!({ "size": floor.size, "probes": probes.collect::<Vec<_>>() })
@@ -89,10 +89,10 @@ fn workload(analysis: &Analysis, found: &WorkloadAnalysis) -> Value {
         "headline": found.headline.map(|at| analysis.metrics[at].name.as_str()),
         "recommendation": found.recommendation,
         "warnings": found.warnings,
-        "verdicts": judgements.collect::<Vec<_>>(),
-        "noise_floor": floor,
+        "verdicts": verdicts.collect::<Vec<_>>(),
+        "noise_floor": noise_floor,
         "variance_components": components,
-        "steadiness": found.steadiness,
+        "steadiness": found.stability,
         "factors": factors,
         "pairs": found.pairs.iter().map(|pair| comparison(analysis, pair)).collect::<Vec<_>>(),
         "metrics": values.collect::<Map<String, Value>>(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an experiment's report says, in order: verdicts first, then what they rest on. Measured and simulated metrics never
+//! Contents of an experiment's report, in order: verdicts first, then their evidence. Measured and simulated metrics never
 //! share a table.
 
 use super::document::{Part, Table};
@@ -59,7 +59,7 @@ fn one_workload(analysis: &Analysis, index: usize, workload: &WorkloadAnalysis) 
     parts.push(Part::Paragraph(workload.recommendation.clone()));
     parts.push(Part::Table(verdicts(analysis, workload)));
     parts.push(Part::Plots(index));
-    parts.push(Part::List(workload.judgements.iter().map(|j| reason(analysis, j)).collect()));
+    parts.push(Part::List(workload.verdicts.iter().map(|j| reason(analysis, j)).collect()));
     if !workload.warnings.is_empty() {
         parts.push(Part::List(
             workload.warnings.iter().map(|warning| format!("Warning: {warning}.")).collect(),
@@ -74,7 +74,7 @@ fn one_workload(analysis: &Analysis, index: usize, workload: &WorkloadAnalysis) 
     titled("Noise floor: builds of the same thing", noise_floor(analysis, workload));
     titled("Variance: luck of the link, and of the run", components(workload));
     titled("Factors", factors(workload));
-    titled("Builds beside each other", pairs(analysis, workload));
+    titled("Builds compared", pairs(analysis, workload));
     if let Some(Err(why)) = &workload.factors {
         parts.push(Part::Heading(3, "Factors".to_owned()));
         parts.push(Part::Paragraph(format!("Not analysed: {why}.")));
@@ -92,7 +92,7 @@ fn one_workload(analysis: &Analysis, index: usize, workload: &WorkloadAnalysis) 
         if variant == analysis.baseline || build.probe.is_some() {
             continue;
         }
-        let who = format!("{} beside {}", build.name, analysis.variants[analysis.baseline].name);
+        let who = format!("{} against {}", build.name, analysis.variants[analysis.baseline].name);
         titled(&format!("Measured: {who}"), metrics(analysis, workload, variant, false));
         titled(&format!("Simulated: {who}"), metrics(analysis, workload, variant, true));
     }
@@ -134,12 +134,12 @@ fn verdicts(analysis: &Analysis, workload: &WorkloadAnalysis) -> Table {
         NONE.to_owned(),
         group(baseline).map_or_else(String::new, |group| format!("{}", group.moments.count)),
     ]);
-    for judgement in &workload.judgements {
-        let comparison = workload.headline_comparison(judgement.variant);
+    for build in &workload.verdicts {
+        let comparison = workload.headline_comparison(build.variant);
         table.row([
-            analysis.variants[judgement.variant].name.clone(),
-            judgement.verdict.word().to_owned(),
-            mean(judgement.variant),
+            analysis.variants[build.variant].name.clone(),
+            build.verdict.word().to_owned(),
+            mean(build.variant),
             or_none(comparison.map(|found| difference(found.scale, found.estimate))),
             or_none(comparison.map(interval_of)),
             p_value(comparison.and_then(|found| found.adjusted_p)),
@@ -149,7 +149,7 @@ fn verdicts(analysis: &Analysis, workload: &WorkloadAnalysis) -> Table {
     table
 }
 
-/// What a comparison rests on.
+/// Design and size of the data behind a comparison.
 pub(super) fn design(comparison: &Comparison) -> String {
     match comparison.design {
         Design::Paired { blocks } => format!("{blocks} blocks"),
@@ -161,13 +161,8 @@ pub(super) fn design(comparison: &Comparison) -> String {
     }
 }
 
-fn reason(analysis: &Analysis, judgement: &crate::verdict::Judgement) -> String {
-    format!(
-        "{}: {}, as {}.",
-        analysis.variants[judgement.variant].name,
-        judgement.verdict.word(),
-        judgement.reason
-    )
+fn reason(analysis: &Analysis, build: &crate::verdict::BuildVerdict) -> String {
+    format!("{}: {}, as {}.", analysis.variants[build.variant].name, build.verdict.word(), build.reason)
 }
 
 fn noise_floor(analysis: &Analysis, workload: &WorkloadAnalysis) -> Option<Table> {
@@ -344,7 +339,7 @@ fn tests(analysis: &Analysis, workload: &WorkloadAnalysis) -> Table {
     table
 }
 
-/// A build beside the baseline on every metric of one sort, the headline first.
+/// A build against the baseline on every metric of one sort, the headline first.
 fn metrics(analysis: &Analysis, workload: &WorkloadAnalysis, variant: usize, simulated: bool) -> Table {
     let baseline = &analysis.variants[analysis.baseline].name;
     let mut table = Table::new(&[

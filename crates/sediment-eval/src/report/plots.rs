@@ -14,7 +14,7 @@ const RIGHT: f64 = 24.0;
 const ROW: f64 = 30.0;
 const SERIES_HEIGHT: f64 = 100.0;
 const SERIES_GAP: f64 = 24.0;
-/// Characters of a name that fit beside a plot.
+/// Characters of a name that fit next to a plot.
 const LONGEST_LABEL: usize = 24;
 
 /// Per cent to places along an axis.
@@ -116,8 +116,7 @@ fn intervals(analysis: &Analysis, workload: &WorkloadAnalysis, comparisons: &[&C
     }
     for (row, found) in comparisons.iter().enumerate() {
         let y = ROW * row as f64 + ROW / 2.0 + 6.0;
-        let verdict =
-            workload.judgements.iter().find(|j| j.variant == found.variant).map(|j| j.verdict.word());
+        let verdict = workload.verdicts.iter().find(|j| j.variant == found.variant).map(|j| j.verdict.word());
         let class = verdict.unwrap_or("probe");
         let _ = writeln!(
             svg,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The file of an experiment: JSON lines, each an object with one key that says what it is. The first holds the plan itself, so
-//! that the file alone can be reported on and gone on with; a last line that was torn by a crash is left out.
+//! that the file alone can be reported on and resumed; a last line torn by a crash is skipped.
 
-use super::{add_scaled, begin, set_fact, settle_primary};
+use super::{add_scaled, begin, choose_primary, set_fact};
 use crate::data::{Experiment, GroupSummary, Observation};
 use crate::measure::machine::Warning;
 use crate::metrics;
@@ -15,20 +15,20 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Version of this format.
 const VERSION: u64 = 1;
 
-/// What a file of an experiment holds.
+/// Contents of a file of an experiment.
 #[derive(Debug, Clone)]
 pub struct Recorded {
     /// Its plan.
     pub plan: Plan,
     /// The folder that the plan's paths are relative to.
     pub folder: String,
-    /// What was measured.
+    /// The measurements.
     pub experiment: Experiment,
     /// The programs that ran: SHA-256 by (variant, replica).
     pub programs: BTreeMap<(usize, u32), String>,
-    /// What was said on the way, such as that a clock jumped.
+    /// Notes made during the runs, such as a jump of the clock.
     pub notes: Vec<String>,
-    /// Bytes of whole lines; what is behind them was torn.
+    /// Bytes of whole lines; the rest was torn.
     pub whole: usize,
 }
 
@@ -76,7 +76,7 @@ pub fn absent(absent: &BTreeMap<String, String>) -> String {
     json!({ "absent": absent }).to_string()
 }
 
-/// The half-width that a sitting wants, where it is not the plan's.
+/// The half-width that a session wants, if it is not the plan's.
 #[must_use]
 pub fn precision(precision: f64) -> String {
     json!({ "precision": precision }).to_string()
@@ -94,7 +94,7 @@ pub fn note(text: &str) -> String {
     json!({ "note": text }).to_string()
 }
 
-/// What disturbs on this machine.
+/// Line for a warning about the machine.
 #[must_use]
 pub fn warning(warning: &Warning) -> String {
     let command =
@@ -151,11 +151,11 @@ pub fn read(bytes: &[u8]) -> Result<Recorded> {
         }
         recorded.whole += line.len();
     }
-    settle_primary(&recorded.plan, &mut recorded.experiment);
+    choose_primary(&recorded.plan, &mut recorded.experiment);
     Ok(recorded)
 }
 
-/// What the first line says.
+/// The first line.
 #[derive(Deserialize)]
 struct Header {
     plan_sha256: String,
@@ -169,7 +169,7 @@ fn here() -> String {
     ".".to_owned()
 }
 
-/// A line: one of these. What a later program says beside them is not needed here.
+/// A line: one of these. Further keys of later versions are ignored.
 #[derive(Deserialize)]
 struct Line {
     run: Option<Run>,
@@ -238,7 +238,7 @@ impl Recorded {
         }
     }
 
-    /// Whether the plan has such a workload and variant.
+    /// None unless the plan has such a workload and variant.
     fn known(&self, workload: usize, variant: usize) -> Option<()> {
         (workload < self.plan.workloads.len() && variant < self.plan.variants.len()).then_some(())
     }

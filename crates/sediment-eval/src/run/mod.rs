@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs an experiment: blocks in which every link runs once in random order, until it is sharp enough or the budget is spent.
+//! Runs an experiment: blocks in which every link runs once in random order, until it is precise enough or the budget is spent.
 //!
 //! ```text
 //!             slot 0    1     2     3     4     5
@@ -8,11 +8,11 @@
 //! block 1          A₁   A/A   A₀    B₁    B₀           another one, another order
 //! ```
 //!
-//! What drifts over a block meets all links alike. Order and padding of a block depend on the seed and the block's number alone,
-//! so an experiment that was broken off goes on as it would have gone. Every run is handed to the [`Journal`] before the next one
-//! begins: nothing that was measured is lost.
+//! Drift over a block affects all links alike. Order and padding of a block depend on the seed and the block's number alone,
+//! so a resumed experiment continues as if it had not been interrupted. Every run is handed to the [`Journal`] before the next one
+//! begins: no measurement is lost.
 //!
-//! Processes are started by [`Hands`]; [`processes::Processes`] are the real ones, tests have others.
+//! Processes are started by [`Runner`]; [`processes::Processes`] are the real ones, tests have others.
 
 pub mod journal;
 pub mod processes;
@@ -22,14 +22,14 @@ use super::data::{Experiment, Observation, Phase};
 use super::plan::Plan;
 use super::stopping::{Budget, NextStep, plan_next};
 use super::{data, metrics};
-use schedule::Visit;
+use schedule::PlannedRun;
 use sediment::error::{Error, ErrorKind, Result};
 use sediment_process::Stop;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What one run read.
+/// Values measured in one run.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Taken {
+pub struct Measurement {
     /// Units of work done.
     pub work: Option<f64>,
     /// Values by metric.
@@ -37,11 +37,11 @@ pub struct Taken {
     /// Metrics that were not counted all the time, and scaled up.
     pub scaled: BTreeSet<String>,
     /// Metrics that this run lacks, and why.
-    pub left_out: BTreeMap<String, String>,
+    pub absent: BTreeMap<String, String>,
 }
 
-/// Does what a schedule asks.
-pub trait Hands {
+/// Makes the runs of a schedule.
+pub trait Runner {
     /// Seconds since the experiment began, by a clock that does not jump; time between sessions does not count.
     fn seconds(&self) -> f64;
     /// By how many seconds the wall clock has gone ahead of that one since the last time it was asked.
@@ -50,10 +50,10 @@ pub trait Hands {
     ///
     /// # Errors
     /// When it fails; the error names the variant.
-    fn perform(&mut self, visit: &Visit) -> Result<Taken>;
+    fn perform(&mut self, planned: &PlannedRun) -> Result<Measurement>;
 }
 
-/// Keeps what was measured.
+/// Keeps the measurements.
 pub trait Journal {
     /// Adds a line, without its end, and does not return before it is kept.
     ///
@@ -62,7 +62,7 @@ pub trait Journal {
     fn append(&mut self, line: &str) -> Result<()>;
 }
 
-/// Is told how it goes.
+/// Receives progress and notes.
 pub trait Watcher {
     /// After every run.
     fn progress(&mut self, progress: &Progress);
@@ -70,7 +70,7 @@ pub trait Watcher {
     fn note(&mut self, text: &str);
 }
 
-/// How far an experiment is.
+/// Progress of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
     /// Runs made, in this session and before.
@@ -90,14 +90,14 @@ pub struct Progress {
 /// Why an experiment has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finished {
-    /// In words: sharp enough, the budget is spent, or more blocks cannot help; and what would help.
+    /// In words: precise enough, the budget is spent, or more blocks cannot help; and what would help.
     pub why: String,
 }
 
-/// Beyond so many seconds the wall clock has jumped.
+/// Seconds beyond which the wall clock has jumped.
 const JUMP: f64 = 2.0;
 
-/// Runs what is still to run, after what the experiment has already.
+/// Makes the runs that the experiment lacks.
 ///
 /// # Errors
 /// When a run fails, the journal cannot be written, or `stop` is asked ([`ErrorKind::Interrupted`]). What was measured until
@@ -105,7 +105,7 @@ const JUMP: f64 = 2.0;
 pub fn run(
     plan: &Plan,
     experiment: &mut Experiment,
-    hands: &mut dyn Hands,
+    runner: &mut dyn Runner,
     journal: &mut dyn Journal,
     watcher: &mut dyn Watcher,
     stop: &Stop,
@@ -114,14 +114,14 @@ pub fn run(
         return Ok(Finished { why: "everything was imported".to_owned() });
     }
     let mut session =
-        Session { plan, experiment, hands, journal, watcher, stop, half_width: None, begun: None };
+        Session { plan, experiment, runner, journal, watcher, stop, half_width: None, begun: None };
     session.blocks()
 }
 
 struct Session<'a> {
     plan: &'a Plan,
     experiment: &'a mut Experiment,
-    hands: &'a mut dyn Hands,
+    runner: &'a mut dyn Runner,
     journal: &'a mut dyn Journal,
     watcher: &'a mut dyn Watcher,
     stop: &'a Stop,
@@ -139,9 +139,9 @@ impl Session<'_> {
         };
         let mut warm = false;
         for number in 0.. {
-            let visits = schedule::block(self.plan, self.experiment.seed, number);
-            let missing: Vec<Visit> =
-                visits.into_iter().filter(|visit| !is_made(self.experiment, visit)).collect();
+            let runs = schedule::block(self.plan, self.experiment.seed, number);
+            let missing: Vec<PlannedRun> =
+                runs.into_iter().filter(|planned| !is_recorded(self.experiment, planned)).collect();
             if missing.is_empty() && number < self.plan.run.blocks {
                 continue;
             }
@@ -150,7 +150,10 @@ impl Session<'_> {
                     NextStep::MoreBlocks { half_width, .. } => self.half_width = half_width,
                     NextStep::Precise { half_width } => {
                         return Ok(Finished {
-                            why: format!("sharp enough after {number} blocks: ±{:.2} %", 100.0 * half_width),
+                            why: format!(
+                                "precise enough after {number} blocks: ±{:.2} %",
+                                100.0 * half_width
+                            ),
                         });
                     }
                     NextStep::Spent { half_width, advice } => return Ok(spent(number, half_width, &advice)),
@@ -166,68 +169,68 @@ impl Session<'_> {
             if number >= self.plan.run.blocks {
                 return Ok(spent(number, self.half_width, ""));
             }
-            let seconds = self.hands.seconds();
+            let seconds = self.runner.seconds();
             if number > 0 && self.plan.run.time.is_some_and(|time| seconds >= time) {
                 let advice = format!("{seconds:.0} s have passed");
                 return Ok(spent(number, self.half_width, &advice));
             }
             if !std::mem::replace(&mut warm, true) {
-                self.make(&schedule::warm_ups(self.plan), Phase::WarmUp)?;
+                self.perform_all(&schedule::warm_ups(self.plan), Phase::WarmUp)?;
             }
-            self.make(&missing, Phase::Measured)?;
+            self.perform_all(&missing, Phase::Measured)?;
         }
         Ok(spent(u32::MAX, self.half_width, ""))
     }
 
-    fn make(&mut self, visits: &[Visit], phase: Phase) -> Result<()> {
-        for visit in visits {
+    fn perform_all(&mut self, runs: &[PlannedRun], phase: Phase) -> Result<()> {
+        for planned in runs {
             self.stop.check()?;
             if phase == Phase::Measured && self.begun.is_none() {
-                self.begun = Some((self.hands.seconds(), self.measured()));
+                self.begun = Some((self.runner.seconds(), self.measured()));
             }
-            let at = self.hands.seconds();
-            let taken = self.hands.perform(visit)?;
-            let jump = self.hands.wall_jump();
+            let at = self.runner.seconds();
+            let measurement = self.runner.perform(planned)?;
+            let jump = self.runner.wall_jump();
             if jump.abs() > JUMP {
                 let text = format!(
                     "the wall clock went {:.0} s {} during a run of {}: it was set, or the machine slept; \
                      times here are by a clock that does not jump, but the run may have been disturbed",
                     jump.abs(),
                     if jump > 0.0 { "ahead" } else { "back" },
-                    self.plan.variants[visit.variant].name
+                    self.plan.variants[planned.variant].name
                 );
                 self.journal.append(&journal::note(&text))?;
                 self.watcher.note(&text);
             }
             let observation = Observation {
-                workload: visit.workload,
-                variant: visit.variant,
-                replica: visit.replica,
-                block: visit.block,
-                slot: visit.slot,
+                workload: planned.workload,
+                variant: planned.variant,
+                replica: planned.replica,
+                block: planned.block,
+                slot: planned.slot,
                 at,
                 phase,
-                work: taken.work,
-                values: taken.values,
+                work: measurement.work,
+                values: measurement.values,
             };
-            self.journal.append(&journal::run(&observation, visit.padding, &taken.scaled))?;
+            self.journal.append(&journal::run(&observation, planned.padding, &measurement.scaled))?;
             for name in observation.values.keys() {
                 if !self.experiment.metrics.iter().any(|metric| metric.name == *name) {
                     self.experiment.metrics.push(metrics::metric(self.plan, name));
                 }
             }
-            add_scaled(self.experiment, &taken.scaled);
-            self.say_what_is_left_out(taken.left_out)?;
+            add_scaled(self.experiment, &measurement.scaled);
+            self.note_absent(measurement.absent)?;
             self.experiment.observations.push(observation);
-            settle_primary(self.plan, self.experiment);
-            self.tell();
+            choose_primary(self.plan, self.experiment);
+            self.report_progress();
         }
         Ok(())
     }
 
     /// Once for each metric.
-    fn say_what_is_left_out(&mut self, left_out: BTreeMap<String, String>) -> Result<()> {
-        for (name, why) in left_out {
+    fn note_absent(&mut self, absent: BTreeMap<String, String>) -> Result<()> {
+        for (name, why) in absent {
             if !self.experiment.absent.contains_key(&name) {
                 self.watcher.note(&format!("{name}: {why}"));
                 self.experiment.absent.insert(name, why);
@@ -241,11 +244,11 @@ impl Session<'_> {
         self.experiment.observations.iter().filter(|o| o.phase == Phase::Measured).count() as u64
     }
 
-    fn tell(&mut self) {
+    fn report_progress(&mut self) {
         let per_block = schedule::runs_per_block(self.plan) as u64;
         let runs = self.measured();
         let most_runs = per_block * u64::from(self.plan.run.blocks);
-        let seconds = self.hands.seconds();
+        let seconds = self.runner.seconds();
         let by_pace = self.begun.and_then(|(begun, before)| {
             let made = runs.saturating_sub(before);
             (made > 0).then(|| (seconds - begun) / made as f64 * most_runs.saturating_sub(runs) as f64)
@@ -277,11 +280,11 @@ fn reached(half_width: Option<f64>) -> String {
     half_width.map_or_else(String::new, |half| format!(", at ±{:.2} %", 100.0 * half))
 }
 
-fn is_made(experiment: &Experiment, visit: &Visit) -> bool {
+fn is_recorded(experiment: &Experiment, planned: &PlannedRun) -> bool {
     experiment.observations.iter().any(|o| {
         o.phase == Phase::Measured
-            && o.block == visit.block
-            && (o.workload, o.variant, o.replica) == (visit.workload, visit.variant, visit.replica)
+            && o.block == planned.block
+            && (o.workload, o.variant, o.replica) == (planned.workload, planned.variant, planned.replica)
     })
 }
 
@@ -323,12 +326,12 @@ pub fn begin(plan: &Plan, seed: u64) -> Experiment {
         experiment.facts.push(("experiment".to_owned(), plan.name.clone()));
     }
     experiment.facts.push(("plan (SHA-256)".to_owned(), plan.hash()));
-    settle_primary(plan, &mut experiment);
+    choose_primary(plan, &mut experiment);
     experiment
 }
 
-/// Which metric decides, now that it is known what is read.
-pub fn settle_primary(plan: &Plan, experiment: &mut Experiment) {
+/// Chooses the metric that decides, from the metrics read so far.
+pub fn choose_primary(plan: &Plan, experiment: &mut Experiment) {
     experiment.primary =
         metrics::primary(plan, |name| experiment.metrics.iter().any(|metric| metric.name == name));
 }
@@ -356,15 +359,18 @@ pub fn set_fact(experiment: &mut Experiment, name: &str, value: String) {
 }
 
 /// Names whose run it was in an error, if it does not say so itself.
-pub(crate) fn of_variant(plan: &Plan, visit: &Visit, error: Error) -> Error {
+pub(crate) fn of_variant(plan: &Plan, planned: &PlannedRun, error: Error) -> Error {
     if error.kind() == ErrorKind::Interrupted {
         return error;
     }
-    let variant = &plan.variants[visit.variant];
-    let link = if variant.replicas > 1 { format!(", link {}", visit.replica + 1) } else { String::new() };
+    let variant = &plan.variants[planned.variant];
+    let link = if variant.replicas > 1 { format!(", link {}", planned.replica + 1) } else { String::new() };
     let mut named = Error::new(
         error.kind(),
-        format!("variant {}{link}, workload {}: {error}", variant.name, plan.workloads[visit.workload].name),
+        format!(
+            "variant {}{link}, workload {}: {error}",
+            variant.name, plan.workloads[planned.workload].name
+        ),
     );
     if let Some(hint) = error.hint() {
         named = named.with_hint(hint);

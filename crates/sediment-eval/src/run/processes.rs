@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The real [`Hands`]: starts the programs of a plan through the meters, and reads what they cost.
+//! The real [`Runner`]: starts the programs of a plan through the meters, and reads what they cost.
 
-use super::schedule::Visit;
-use super::{Hands, Taken, of_variant};
+use super::schedule::PlannedRun;
+use super::{Measurement, Runner, of_variant};
 use crate::measure::clock::Clock;
 use crate::measure::perf_stat::{self, Counters, Event};
 use crate::measure::{machine, meter, page_cache};
@@ -23,7 +23,7 @@ const KEPT_OF_OUTPUT: usize = 8 << 20;
 /// Lines of a program that failed that are shown.
 const LAST_LINES: usize = 8;
 
-/// How often a server is run before it is given up that perf counts something of it.
+/// Number of attempts to count a server by perf.
 const ATTEMPTS: u32 = 3;
 
 /// The variable that pads the environment.
@@ -35,7 +35,7 @@ pub struct Processes<'a> {
     plan: &'a Plan,
     /// The programs, by variant and replica.
     programs: Vec<Vec<PathBuf>>,
-    /// What the plan's paths are relative to.
+    /// The folder that the plan's paths are relative to.
     folder: PathBuf,
     /// A folder for files that are needed meanwhile.
     scratch: PathBuf,
@@ -69,18 +69,18 @@ impl<'a> Processes<'a> {
         }
     }
 
-    fn program(&self, visit: &Visit) -> &Path {
-        &self.programs[visit.variant][visit.replica as usize]
+    fn program(&self, planned: &PlannedRun) -> &Path {
+        &self.programs[planned.variant][planned.replica as usize]
     }
 
-    fn placeholders(&self, visit: &Visit, program: &Path) -> Placeholders {
+    fn placeholders(&self, planned: &PlannedRun, program: &Path) -> Placeholders {
         Placeholders::default()
             .with("program", program.to_string_lossy())
-            .with("variant", self.plan.variants[visit.variant].name.as_str())
-            .with("replica", visit.replica.to_string())
+            .with("variant", self.plan.variants[planned.variant].name.as_str())
+            .with("replica", planned.replica.to_string())
             .with("scratch", self.scratch.to_string_lossy())
             .with("folder", self.folder.to_string_lossy())
-            .with_words("arguments", self.plan.variants[visit.variant].arguments.iter().cloned())
+            .with_words("arguments", self.plan.variants[planned.variant].arguments.iter().cloned())
     }
 
     /// A command of the workload, ready to run; not padded and not pinned.
@@ -103,11 +103,12 @@ impl<'a> Processes<'a> {
 
     /// The command with the block's padding in its environment, and as much more as its arguments are shorter than those of the
     /// longest variant: stacks begin at the same distance for all.
-    fn padded(&self, command: Command, line: &CommandLine, visit: &Visit) -> Result<Command> {
+    fn padded(&self, command: Command, line: &CommandLine, planned: &PlannedRun) -> Result<Command> {
         let bytes = |variant: usize, replica: usize| -> Result<usize> {
             let program = &self.programs[variant][replica];
-            let words = line
-                .fill(&self.placeholders(&Visit { variant, replica: replica as u32, ..*visit }, program))?;
+            let words = line.fill(
+                &self.placeholders(&PlannedRun { variant, replica: replica as u32, ..*planned }, program),
+            )?;
             // The kernel puts the program's own path onto the stack too.
             Ok(words.iter().map(|word| word.len() + 1).sum::<usize>() + words.first().map_or(0, String::len))
         };
@@ -117,9 +118,9 @@ impl<'a> Processes<'a> {
                 longest = longest.max(bytes(variant, replica)?);
             }
         }
-        let own = bytes(visit.variant, visit.replica as usize)?;
+        let own = bytes(planned.variant, planned.replica as usize)?;
         let mut command = command;
-        let length = visit.padding as usize + (longest - own);
+        let length = planned.padding as usize + (longest - own);
         command.environment.push((PADDING.into(), "x".repeat(length).into()));
         Ok(command)
     }
@@ -132,22 +133,22 @@ impl<'a> Processes<'a> {
         command.under("taskset", ["--cpu-list".to_owned(), list.join(",")])
     }
 
-    fn prepare(&self, workload: &PlannedWorkload, values: &Placeholders, visit: &Visit) -> Result<()> {
+    fn prepare(&self, workload: &PlannedWorkload, values: &Placeholders, planned: &PlannedRun) -> Result<()> {
         if let Some(line) = &workload.prepare {
             let command = self.command(line, workload, values)?;
             let ended = observe(&command, KEPT_OF_OUTPUT)?;
-            self.judge(&ended, &command, "prepare")?;
+            self.check_outcome(&ended, &command, "prepare")?;
         }
         if self.plan.run.cold {
-            let program = self.program(visit);
+            let program = self.program(planned);
             let files = page_cache::program_and_libraries(program, &self.stop)?;
             page_cache::drop_from(&files)?;
         }
         Ok(())
     }
 
-    /// Ok where the program ended by itself with exit code 0; otherwise an error with its last lines.
-    fn judge(&self, ended: &Ended, command: &Command, what: &str) -> Result<()> {
+    /// Ok if the program exited with code 0; otherwise an error with its last lines.
+    fn check_outcome(&self, ended: &Ended, command: &Command, what: &str) -> Result<()> {
         self.stop.check()?;
         let how = match ended.outcome {
             Outcome::Exited(0) => match perf_stat::signal_in_words(
@@ -173,52 +174,52 @@ impl<'a> Processes<'a> {
         Err(Error::failed(format!("{what} {how}")).with_hint(hint))
     }
 
-    fn visit(&self, visit: &Visit) -> Result<Taken> {
-        let workload = &self.plan.workloads[visit.workload];
-        let mut taken = Taken::default();
+    fn run_passes(&self, planned: &PlannedRun) -> Result<Measurement> {
+        let workload = &self.plan.workloads[planned.workload];
+        let mut measurement = Measurement::default();
         // Without perf there is one pass, which the kernel's own accounts measure.
         let none = [Vec::new()];
         let passes = if self.counters.passes.is_empty() { &none[..] } else { &self.counters.passes[..] };
         for (index, events) in passes.iter().enumerate() {
             let mut pass = match &workload.kind {
                 WorkloadKind::Command { command, input } => {
-                    self.run_command(visit, workload, command, input.as_deref(), events)?
+                    self.run_command(planned, workload, command, input.as_deref(), events)?
                 }
-                WorkloadKind::Server(server) => self.run_server_counted(visit, workload, server, events)?,
-                WorkloadKind::Import(_) => Taken::default(),
+                WorkloadKind::Server(server) => self.run_server_counted(planned, workload, server, events)?,
+                WorkloadKind::Import(_) => Measurement::default(),
             };
             if index == 0 {
-                taken.work = pass.work;
+                measurement.work = pass.work;
             }
-            pass.values.append(&mut taken.values);
-            taken.values = pass.values;
-            taken.scaled.append(&mut pass.scaled);
-            taken.left_out.append(&mut pass.left_out);
+            pass.values.append(&mut measurement.values);
+            measurement.values = pass.values;
+            measurement.scaled.append(&mut pass.scaled);
+            measurement.absent.append(&mut pass.absent);
         }
-        if let (WorkloadKind::Command { command, input }, Some(block)) = (&workload.kind, visit.block) {
+        if let (WorkloadKind::Command { command, input }, Some(block)) = (&workload.kind, planned.block) {
             if self.plan.run.meter_blocks == 0 || block < self.plan.run.meter_blocks {
-                self.run_meters(visit, workload, command, input.as_deref(), &mut taken)?;
+                self.run_meters(planned, workload, command, input.as_deref(), &mut measurement)?;
             }
         }
-        // perf calls a time of nought not counted; where the other is there, the kernel kept account of both.
-        let (user, sys) = (taken.values.get("user"), taken.values.get("sys"));
+        // perf reports a time of zero as not counted; if the other is there, the kernel accounted both.
+        let (user, sys) = (measurement.values.get("user"), measurement.values.get("sys"));
         if user.is_some() || sys.is_some() {
             let sum = user.unwrap_or(&0.0) + sys.unwrap_or(&0.0);
-            taken.values.insert(metrics::CPU_TIME.to_owned(), sum);
+            measurement.values.insert(metrics::CPU_TIME.to_owned(), sum);
         }
-        Ok(taken)
+        Ok(measurement)
     }
 
     fn measured_command(
         &self,
-        visit: &Visit,
+        planned: &PlannedRun,
         workload: &PlannedWorkload,
         line: &CommandLine,
         input: Option<&str>,
     ) -> Result<Command> {
-        let values = self.placeholders(visit, self.program(visit));
-        self.prepare(workload, &values, visit)?;
-        let mut command = self.padded(self.command(line, workload, &values)?, line, visit)?;
+        let values = self.placeholders(planned, self.program(planned));
+        self.prepare(workload, &values, planned)?;
+        let mut command = self.padded(self.command(line, workload, &values)?, line, planned)?;
         if let Some(input) = input {
             command.input = Input::File(self.folder.join(input));
         }
@@ -227,58 +228,58 @@ impl<'a> Processes<'a> {
 
     fn run_command(
         &self,
-        visit: &Visit,
+        planned: &PlannedRun,
         workload: &PlannedWorkload,
         line: &CommandLine,
         input: Option<&str>,
         events: &[&'static Event],
-    ) -> Result<Taken> {
-        let command = self.measured_command(visit, workload, line, input)?;
+    ) -> Result<Measurement> {
+        let command = self.measured_command(planned, workload, line, input)?;
         let file = self.scratch.join("perf-stat.csv");
         let whole =
             if events.is_empty() { command.clone() } else { perf_stat::under(&command, events, &file) };
         let whole = self.pinned(whole);
         let keep = if self.reads_output(workload) { KEPT_OF_OUTPUT } else { 64 * 1024 };
         let ended = observe(&whole, keep)?;
-        self.judge(&ended, &whole, &command.name())?;
-        let mut taken = Taken::default();
-        self.read_output(workload, &ended, &mut taken)?;
+        self.check_outcome(&ended, &whole, &command.name())?;
+        let mut measurement = Measurement::default();
+        self.read_output(workload, &ended, &mut measurement)?;
         if events.is_empty() {
             let usage = &ended.usage;
-            let seconds = |name: &str, time: Duration, taken: &mut Taken| {
-                taken.values.insert(name.to_owned(), time.as_secs_f64());
+            let seconds = |name: &str, time: Duration, measurement: &mut Measurement| {
+                measurement.values.insert(name.to_owned(), time.as_secs_f64());
             };
-            seconds("elapsed", usage.wall, &mut taken);
-            seconds("user", usage.user, &mut taken);
-            seconds("sys", usage.system, &mut taken);
+            seconds("elapsed", usage.wall, &mut measurement);
+            seconds("user", usage.user, &mut measurement);
+            seconds("sys", usage.system, &mut measurement);
             for (name, count) in [
                 ("minor-faults", usage.minor_faults),
                 ("major-faults", usage.major_faults),
                 ("context-switches", usage.context_switches),
             ] {
-                taken.values.insert(name.to_owned(), count as f64);
+                measurement.values.insert(name.to_owned(), count as f64);
             }
         } else {
-            add_counts(&perf_stat::take(&file)?, events, &mut taken);
-            drop_late_clock(&mut taken);
+            add_counts(&perf_stat::read_counts(&file)?, events, &mut measurement);
+            drop_late_clock(&mut measurement);
         }
-        Ok(taken)
+        Ok(measurement)
     }
 
     fn run_meters(
         &self,
-        visit: &Visit,
+        planned: &PlannedRun,
         workload: &PlannedWorkload,
         line: &CommandLine,
         input: Option<&str>,
-        taken: &mut Taken,
+        measurement: &mut Measurement,
     ) -> Result<()> {
         for meter in self.plan.run.meters.iter().filter_map(|name| meter(name)) {
-            let command = self.measured_command(visit, workload, line, input)?;
+            let command = self.measured_command(planned, workload, line, input)?;
             let readings = (meter.run)(&command, &self.scratch)?;
             for reading in readings {
                 let name = metrics::of_meter(meter.name, reading.quantity.name);
-                taken.values.insert(name, reading.value as f64);
+                measurement.values.insert(name, reading.value as f64);
             }
         }
         Ok(())
@@ -287,11 +288,11 @@ impl<'a> Processes<'a> {
     /// As [`Self::run_server`], again where perf counted nothing: it may have come too late to a process that was ending.
     fn run_server_counted(
         &self,
-        visit: &Visit,
+        planned: &PlannedRun,
         workload: &PlannedWorkload,
         plan: &ServerPlan,
         events: &[&'static Event],
-    ) -> Result<Taken> {
+    ) -> Result<Measurement> {
         // Of several events some may not have had their turn.
         let expected: Vec<&str> = events
             .iter()
@@ -299,9 +300,9 @@ impl<'a> Processes<'a> {
             .map(|event| event.metric)
             .collect();
         for _ in 0..ATTEMPTS {
-            let taken = self.run_server(visit, workload, plan, events)?;
-            if expected.is_empty() || expected.iter().any(|metric| taken.values.contains_key(*metric)) {
-                return Ok(taken);
+            let measurement = self.run_server(planned, workload, plan, events)?;
+            if expected.is_empty() || expected.iter().any(|metric| measurement.values.contains_key(*metric)) {
+                return Ok(measurement);
             }
         }
         Err(Error::failed(format!("perf counted nothing of the server, {ATTEMPTS} times in a row"))
@@ -310,14 +311,14 @@ impl<'a> Processes<'a> {
 
     fn run_server(
         &self,
-        visit: &Visit,
+        planned: &PlannedRun,
         workload: &PlannedWorkload,
         plan: &ServerPlan,
         events: &[&'static Event],
-    ) -> Result<Taken> {
-        let values = self.placeholders(visit, self.program(visit));
-        self.prepare(workload, &values, visit)?;
-        let command = self.padded(self.command(&plan.server, workload, &values)?, &plan.server, visit)?;
+    ) -> Result<Measurement> {
+        let values = self.placeholders(planned, self.program(planned));
+        self.prepare(workload, &values, planned)?;
+        let command = self.padded(self.command(&plan.server, workload, &values)?, &plan.server, planned)?;
         let stop = signal(&plan.stop)?;
         let mut server = Background::start(&self.pinned(command))?.ended_by(stop);
         let ready = match &plan.ready {
@@ -330,24 +331,24 @@ impl<'a> Processes<'a> {
         if let Some(line) = &plan.warm_up {
             let command = self.command(line, workload, &values)?;
             let ended = observe(&command, KEPT_OF_OUTPUT)?;
-            self.judge(&ended, &command, "the warm-up").map_err(|error| with_log(error, &server))?;
+            self.check_outcome(&ended, &command, "the warm-up").map_err(|error| with_log(error, &server))?;
         }
-        let drive = self.command(&plan.drive, workload, &values)?;
+        let client = self.command(&plan.client, workload, &values)?;
         let file = self.scratch.join("perf-stat-server.csv");
-        let counter = if events.is_empty() { None } else { Some(attach(&server, events, &file, &drive)?) };
+        let counter = if events.is_empty() { None } else { Some(attach(&server, events, &file, &client)?) };
         let before = server.account();
-        let ended = observe(&drive, KEPT_OF_OUTPUT)?;
+        let ended = observe(&client, KEPT_OF_OUTPUT)?;
         let after = server.account();
         // perf sums up when it is interrupted; its exit code then is the signal's.
         let stop_counting =
             |counter: Background| counter.end(signal("INT")?, Duration::from_secs(20)).map(drop);
         counter.map(stop_counting).transpose()?;
-        self.judge(&ended, &drive, "the driver").map_err(|error| with_log(error, &server))?;
+        self.check_outcome(&ended, &client, "the driver").map_err(|error| with_log(error, &server))?;
         if server.has_ended() {
-            return Err(with_log(Error::failed("the server ended while it was driven"), &server));
+            return Err(with_log(Error::failed("the server ended during the measurement"), &server));
         }
-        let mut taken = Taken::default();
-        self.read_output(workload, &ended, &mut taken)?;
+        let mut measurement = Measurement::default();
+        self.read_output(workload, &ended, &mut measurement)?;
         if !events.is_empty() {
             // These three are perf's own, not the server's.
             let of_server: Vec<&Event> = events
@@ -355,10 +356,10 @@ impl<'a> Processes<'a> {
                 .copied()
                 .filter(|event| !["elapsed", "user", "sys"].contains(&event.metric))
                 .collect();
-            add_counts(&perf_stat::take(&file)?, &of_server, &mut taken);
+            add_counts(&perf_stat::read_counts(&file)?, &of_server, &mut measurement);
         }
         let mut put = |name: &str, value: f64| {
-            taken.values.entry(name.to_owned()).or_insert(value);
+            measurement.values.entry(name.to_owned()).or_insert(value);
         };
         put("elapsed", ended.usage.wall.as_secs_f64());
         put("user", after.user - before.user);
@@ -369,7 +370,7 @@ impl<'a> Processes<'a> {
             put(metrics::PEAK_MEMORY, after.peak_memory as f64);
         }
         server.end(stop, Duration::from_secs_f64(plan.stop_limit))?;
-        Ok(taken)
+        Ok(measurement)
     }
 
     fn reads_output(&self, workload: &PlannedWorkload) -> bool {
@@ -377,7 +378,12 @@ impl<'a> Processes<'a> {
     }
 
     /// Work and metrics that the program prints, on standard output or standard error.
-    fn read_output(&self, workload: &PlannedWorkload, ended: &Ended, taken: &mut Taken) -> Result<()> {
+    fn read_output(
+        &self,
+        workload: &PlannedWorkload,
+        ended: &Ended,
+        measurement: &mut Measurement,
+    ) -> Result<()> {
         if !self.reads_output(workload) {
             return Ok(());
         }
@@ -396,12 +402,12 @@ impl<'a> Processes<'a> {
             if work <= 0.0 {
                 return Err(Error::failed(format!("it did no work: its counter ({name}) says {work}")));
             }
-            taken.work = Some(work);
+            measurement.work = Some(work);
         }
         for metric in &self.plan.metrics {
             let found = metric.extraction.as_ref().and_then(|extraction| find(extraction).ok());
             if let Some(value) = found.and_then(|numbers| numbers.last().copied()) {
-                taken.values.insert(metric.name.clone(), value);
+                measurement.values.insert(metric.name.clone(), value);
             }
         }
         Ok(())
@@ -442,12 +448,12 @@ const LATE_CLOCK: &str = "perf began its clock after the program in some runs, w
 
 /// perf starts its clock just after the program has begun. On a busy machine a short program may have done its work by then: a
 /// run that used more processors than there are tells so, and then the time that passed is not known.
-fn drop_late_clock(taken: &mut Taken) {
-    let value = |name: &str| taken.values.get(name).copied().unwrap_or(0.0);
+fn drop_late_clock(measurement: &mut Measurement) {
+    let value = |name: &str| measurement.values.get(name).copied().unwrap_or(0.0);
     let used = value("task-clock").max(value("user") + value("sys"));
     if used > 1.05 * value("elapsed") * machine::processors() as f64 {
-        taken.values.remove("elapsed");
-        taken.left_out.insert("elapsed".to_owned(), LATE_CLOCK.to_owned());
+        measurement.values.remove("elapsed");
+        measurement.absent.insert("elapsed".to_owned(), LATE_CLOCK.to_owned());
     }
 }
 
@@ -465,25 +471,25 @@ fn with_log(error: Error, server: &Background) -> Error {
     Error::new(error.kind(), error.to_string()).with_hint(hint)
 }
 
-/// The name under which rows of perf that are not understood are told.
+/// Name for rows of perf that are not understood.
 const ROWS: &str = "rows of perf stat";
 
-fn add_counts(table: &perf_stat::Table, events: &[&Event], taken: &mut Taken) {
-    if let Some(rows) = perf_stat::told(&table.unknown) {
-        taken.left_out.insert(ROWS.to_owned(), rows);
+fn add_counts(table: &perf_stat::Table, events: &[&Event], measurement: &mut Measurement) {
+    if let Some(rows) = perf_stat::unknown_rows(&table.unknown) {
+        measurement.absent.insert(ROWS.to_owned(), rows);
     }
     for event in events {
         let Some(count) = table.counts.iter().find(|count| count.event == event.event) else { continue };
         if let Ok(value) = count.value {
-            taken.values.insert(event.metric.to_owned(), value);
+            measurement.values.insert(event.metric.to_owned(), value);
             if perf_stat::scaled(count) {
-                taken.scaled.insert(event.metric.to_owned());
+                measurement.scaled.insert(event.metric.to_owned());
             }
         }
     }
 }
 
-impl Hands for Processes<'_> {
+impl Runner for Processes<'_> {
     fn seconds(&self) -> f64 {
         self.clock.seconds()
     }
@@ -495,7 +501,7 @@ impl Hands for Processes<'_> {
         jump
     }
 
-    fn perform(&mut self, visit: &Visit) -> Result<Taken> {
-        self.visit(visit).map_err(|error| of_variant(self.plan, visit, error))
+    fn perform(&mut self, planned: &PlannedRun) -> Result<Measurement> {
+        self.run_passes(planned).map_err(|error| of_variant(self.plan, planned, error))
     }
 }

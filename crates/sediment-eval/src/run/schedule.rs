@@ -6,7 +6,7 @@ use sediment::random::Generator;
 
 /// One run that is to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Visit {
+pub struct PlannedRun {
     /// Index of the workload.
     pub workload: usize,
     /// Index of the variant.
@@ -40,14 +40,14 @@ fn workloads(plan: &Plan) -> impl Iterator<Item = usize> + '_ {
 
 /// The runs of a block: workload after workload, in each every link once in random order.
 #[must_use]
-pub fn block(plan: &Plan, seed: u64, number: u32) -> Vec<Visit> {
+pub fn block(plan: &Plan, seed: u64, number: u32) -> Vec<PlannedRun> {
     let mut order = Generator::stream(seed, purpose(number, false));
     let padding = Generator::stream(seed, purpose(number, true)).below(plan.run.padding as usize + 1) as u64;
-    let mut visits = Vec::new();
+    let mut runs = Vec::new();
     for workload in workloads(plan) {
         let mut links = links(plan);
         order.shuffle(&mut links);
-        visits.extend(links.into_iter().zip(0..).map(|((variant, replica), slot)| Visit {
+        runs.extend(links.into_iter().zip(0..).map(|((variant, replica), slot)| PlannedRun {
             workload,
             variant,
             replica,
@@ -56,16 +56,16 @@ pub fn block(plan: &Plan, seed: u64, number: u32) -> Vec<Visit> {
             padding,
         }));
     }
-    visits
+    runs
 }
 
 /// The uncounted runs before the first block, without padding.
 #[must_use]
-pub fn warm_ups(plan: &Plan) -> Vec<Visit> {
-    let mut visits = Vec::new();
+pub fn warm_ups(plan: &Plan) -> Vec<PlannedRun> {
+    let mut runs = Vec::new();
     for _ in 0..plan.run.warm_ups {
         for workload in workloads(plan) {
-            visits.extend(links(plan).into_iter().zip(0..).map(|((variant, replica), slot)| Visit {
+            runs.extend(links(plan).into_iter().zip(0..).map(|((variant, replica), slot)| PlannedRun {
                 workload,
                 variant,
                 replica,
@@ -75,10 +75,10 @@ pub fn warm_ups(plan: &Plan) -> Vec<Visit> {
             }));
         }
     }
-    visits
+    runs
 }
 
-/// How many runs a block has.
+/// Number of runs in a block.
 #[must_use]
 pub fn runs_per_block(plan: &Plan) -> usize {
     links(plan).len() * workloads(plan).count()

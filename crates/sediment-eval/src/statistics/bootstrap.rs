@@ -4,13 +4,13 @@
 //!
 //! Each turn draws links of either build with replacement, and blocks with replacement; a block is drawn for all links at
 //! once, as its runs stood side by side and share what the machine did. With the three or four links that an experiment has, the
-//! interval is too short (there is little to draw from): it is shown beside the t interval and never decides.
+//! interval is too short (there is little to draw from): it is shown with the t interval and never decides.
 
 use super::Interval;
 use sediment::random::Generator;
 
-/// How often the experiment is drawn anew.
-pub const TURNS: usize = 2000;
+/// Number of resamples.
+pub const RESAMPLES: usize = 2000;
 
 /// The difference of the means of `first` and `second`, each by link and block (all links over the same blocks, in the same
 /// order); None where one is empty or lengths differ.
@@ -30,7 +30,7 @@ pub fn hierarchical(first: &[Vec<f64>], second: &[Vec<f64>], confidence: f64, se
     let all = |count: usize| (0..count).collect::<Vec<_>>();
     let estimate =
         mean(first, &all(first.len()), &all(blocks)) - mean(second, &all(second.len()), &all(blocks));
-    let mut draws: Vec<f64> = (0..TURNS)
+    let mut draws: Vec<f64> = (0..RESAMPLES)
         .map(|_| {
             let mut draw = |count: usize| (0..count).map(|_| numbers.below(count)).collect::<Vec<_>>();
             let (chosen, first_links, second_links) = (draw(blocks), draw(first.len()), draw(second.len()));
@@ -38,6 +38,6 @@ pub fn hierarchical(first: &[Vec<f64>], second: &[Vec<f64>], confidence: f64, se
         })
         .collect();
     draws.sort_by(f64::total_cmp);
-    let outside = ((1.0 - confidence) / 2.0 * TURNS as f64) as usize;
-    Some(Interval { estimate, lower: draws[outside], upper: draws[TURNS - 1 - outside] })
+    let outside = ((1.0 - confidence) / 2.0 * RESAMPLES as f64) as usize;
+    Some(Interval { estimate, lower: draws[outside], upper: draws[RESAMPLES - 1 - outside] })
 }

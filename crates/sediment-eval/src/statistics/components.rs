@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How much of the variance lies between links of one build, and how much between runs of one link.
+//! Variance components: between links of one build, and between runs of one link.
 //!
 //! The model is y = build + link of the build + block + run. Blocks are crossed with links, so what a block does to all
-//! runs alike is taken out first. Expected mean squares (S. Searle, G. Casella, C. McCulloch, "Variance Components", 1992)
+//! runs equally is removed first. Expected mean squares (S. Searle, G. Casella, C. McCulloch, "Variance Components", 1992)
 //! give E[MS links] = σ²run + blocks · σ²link, hence the estimates; a negative one is zero.
 
 use super::distribution;

@@ -198,7 +198,7 @@ fn log_gamma(x: f64) -> f64 {
     (shifted - 0.5) * shifted.ln() - shifted + (2.0 * PI).ln() / 2.0 + stirling_rest(shifted) - product.ln()
 }
 
-/// What Stirling's formula lacks at x ≥ [`LARGE`].
+/// Remainder of Stirling's formula at x ≥ [`LARGE`].
 fn stirling_rest(x: f64) -> f64 {
     let inverse = 1.0 / x;
     let square = inverse * inverse;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether the machine stood still: drift over time, runs that resemble their neighbours, and what a place in the block costs.
+//! Stability of the machine: drift over time, autocorrelation of neighbouring runs, and the effect of the position in a block.
 //!
-//! All are read off same-slot residuals: what is left of a run when the mean of its link and the mean of its slot are taken
+//! All are read off same-slot residuals: the rest of a run when the mean of its link and the mean of its slot are taken
 //! away. Differences of consecutive runs would measure the slot effect instead wherever the first run of a block is slower.
 
 use super::{Effect, distribution};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// One run, as these flags see it.
+/// One run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Run {
     /// Which link of which build.
@@ -21,9 +21,9 @@ pub struct Run {
     pub value: f64,
 }
 
-/// What the residuals tell.
+/// Drift, autocorrelation and slot effect of the residuals.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Steadiness {
+pub struct Stability {
     /// Change for each hour, as the values are (on logarithms: relative).
     pub drift_per_hour: f64,
     /// Hours from the first run to the last.
@@ -33,7 +33,7 @@ pub struct Steadiness {
     pub drift_p: f64,
     /// Correlation of neighbours in time; also what a block does to all its runs shows here.
     pub autocorrelation: f64,
-    /// What independent runs stay below nineteen times of twenty: 1.96 / √n.
+    /// Upper 95 % bound for independent runs: 1.96 / √n.
     pub autocorrelation_bound: f64,
     /// The widest difference between the means of two slots.
     pub slot_effect: f64,
@@ -47,9 +47,9 @@ pub struct Steadiness {
 /// few sweeps would do.
 const SWEEPS: usize = 30;
 
-/// Judges runs in the order in which they were made; None of fewer than eight, or with no freedom left.
+/// Tests runs in the order in which they were made; None for fewer than eight, or without degrees of freedom.
 #[must_use]
-pub fn steadiness(runs: &[Run]) -> Option<Steadiness> {
+pub fn stability(runs: &[Run]) -> Option<Stability> {
     let count = runs.len();
     let links = index(runs.iter().map(|run| run.link));
     let slots = index(runs.iter().map(|run| run.slot as usize));
@@ -81,7 +81,7 @@ pub fn steadiness(runs: &[Run]) -> Option<Steadiness> {
     };
     let (drift_per_hour, drift_p) = drift(runs, &rest, freedom - 1.0)?;
     let neighbours: f64 = rest.windows(2).map(|pair| pair[0] * pair[1]).sum();
-    Some(Steadiness {
+    Some(Stability {
         drift_per_hour,
         hours: span_in_hours(runs),
         drift_p,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether two builds differ by less than a margin: two one-sided t tests (D. Schuirmann, "A comparison of the two one-sided
+//! Equivalence of two builds within a margin: two one-sided t tests (D. Schuirmann, "A comparison of the two one-sided
 //! tests procedure and the power approach for assessing the equivalence of average bioavailability", 1987).
 
 use super::{Effect, distribution};

@@ -6,11 +6,11 @@
 //! combinations of the other factors. An interaction of two factors is how far the ratio of both changes together is from the
 //! product of either alone: (both / one) / (other / none), without the factor ½ that some books put before it; zero means that
 //! the factors add nothing to and take nothing from each other. Any number of levels is allowed, and interactions of more than two
-//! factors are left out.
+//! factors are omitted.
 
 use std::collections::BTreeMap;
 
-/// What a contrast tells.
+/// Meaning of a contrast.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Term {
     /// One level of a factor against its reference level.
@@ -20,7 +20,7 @@ pub enum Term {
         /// The level.
         level: usize,
     },
-    /// How far two levels together differ from the product of either alone.
+    /// Difference of two levels together from the product of either alone.
     Interaction {
         /// The factors.
         factors: (usize, usize),
@@ -32,7 +32,7 @@ pub enum Term {
 /// Weights on the builds, which sum to zero.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contrast {
-    /// What it tells.
+    /// Its meaning.
     pub term: Term,
     /// A weight for each build, in the order given.
     pub weights: Vec<f64>,
@@ -94,11 +94,11 @@ pub fn contrasts(builds: &[Vec<usize>]) -> Result<Vec<Contrast>, Incomplete> {
     }
     for one in 0..factors {
         for other in one + 1..factors {
-            for (level, beside) in (1..levels[one]).flat_map(|a| (1..levels[other]).map(move |b| (a, b))) {
+            for (level, second) in (1..levels[one]).flat_map(|a| (1..levels[other]).map(move |b| (a, b))) {
                 let weight = |build: &Vec<usize>| {
-                    sign(build, one, level) * sign(build, other, beside) * share(&[one, other])
+                    sign(build, one, level) * sign(build, other, second) * share(&[one, other])
                 };
-                let term = Term::Interaction { factors: (one, other), levels: (level, beside) };
+                let term = Term::Interaction { factors: (one, other), levels: (level, second) };
                 found.push(Contrast { term, weights: builds.iter().map(weight).collect() });
             }
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether one of two independent groups tends to larger values (H. Mann, D. Whitney, 1947).
+//! Mann–Whitney test: does one of two independent groups tend to larger values (H. Mann, D. Whitney, 1947)?
 //!
 //! Exact where no two values are equal and neither group has more than [`LARGEST_EXACT`]; else the normal approximation,
 //! corrected for ties and continuity.
@@ -7,7 +7,7 @@
 use super::{distribution, signed_rank::doubled_ranks};
 use serde::Serialize;
 
-/// Up to so many values in each group all arrangements are counted out.
+/// Largest number of values in each group with an exact distribution.
 pub const LARGEST_EXACT: usize = 25;
 
 /// The test's result.
@@ -17,7 +17,7 @@ pub struct MannWhitney {
     pub u: f64,
     /// Two-sided p-value of one common distribution.
     pub p: f64,
-    /// Whether `p` is exact.
+    /// True if `p` is exact.
     pub exact: bool,
 }
 

@@ -48,7 +48,7 @@ impl Interval {
     }
 }
 
-/// A difference with its standard error, judged by Student's t.
+/// A difference with its standard error, tested by Student's t.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Effect {
     /// The difference with its interval.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a group of values looks like. Nothing is ever removed as an outlier; far values are counted.
+//! Description of a group of values. Outliers are counted and never removed.
 
 use crate::data::Summary;
 
 /// Count, mean and variance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Moments {
-    /// How many values.
+    /// Number of values.
     pub count: f64,
     /// Their mean.
     pub mean: f64,
@@ -85,7 +85,7 @@ pub struct OrderStatistics {
     pub upper_quartile: f64,
     /// The greatest.
     pub maximum: f64,
-    /// How many lie more than 1.5 interquartile ranges beyond the quartiles (J. Tukey, "Exploratory Data Analysis", 1977).
+    /// Number of values more than 1.5 interquartile ranges beyond the quartiles (J. Tukey, "Exploratory Data Analysis", 1977).
     pub far: usize,
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What so many runs can show at best, and how many are needed.
+//! Power: the least p-value that a number of runs can reach, and the runs needed for a level.
 
 use super::distribution;
 
-/// The least two-sided p-value of the signed-rank test with so many pairs: 2 · 2⁻ⁿ, all differences of one sign.
+/// The least two-sided p-value of the signed-rank test with this many pairs: 2 · 2⁻ⁿ, all differences of one sign.
 #[must_use]
 pub fn least_signed_rank_p(pairs: usize) -> f64 {
     (2.0 * 0.5_f64.powi(i32::try_from(pairs).unwrap_or(i32::MAX))).min(1.0)
@@ -17,19 +17,19 @@ pub fn least_mann_whitney_p(first: usize, second: usize) -> f64 {
     (2.0 / ways).min(1.0)
 }
 
-/// How many pairs a signed-rank test needs to reach p < `level` at all.
+/// Number of pairs that a signed-rank test needs to be able to reach p < `level`.
 #[must_use]
 pub fn pairs_needed(level: f64) -> usize {
     (1..1075).find(|pairs| least_signed_rank_p(*pairs) < level).unwrap_or(1075)
 }
 
-/// How many runs of each build a Mann–Whitney test needs to reach p < `level` at all.
+/// Runs of each build that a Mann–Whitney test needs to be able to reach p < `level`.
 #[must_use]
 pub fn runs_needed(level: f64) -> usize {
     (1..1000).find(|runs| least_mann_whitney_p(*runs, *runs) < level).unwrap_or(1000)
 }
 
-/// How many values of this deviation bring the half-width of the t interval of their mean to `half_width`; None where no
+/// Number of values of this deviation that bring the half-width of the t interval of their mean to `half_width`; None if no
 /// number below a million does.
 #[must_use]
 pub fn count_for_half_width(deviation: f64, half_width: f64, confidence: f64) -> Option<u32> {

@@ -2,7 +2,7 @@
 //! The signed-rank test and the Hodges–Lehmann estimate of paired differences (F. Wilcoxon, 1945; J. Hodges, E. Lehmann,
 //! "Estimates of location based on rank tests", 1963).
 //!
-//! Zeros are left out, as Wilcoxon did, and counted. Equal sizes share their mean rank. The p-value is exact up to
+//! Zeros are dropped, as Wilcoxon did, and counted. Equal sizes share their mean rank. The p-value is exact up to
 //! [`LARGEST_EXACT`] differences, ties included: the distribution of the sum of ranks over all sign patterns is counted
 //! (ranks are doubled, so that shared ones are whole). Beyond, it is that of the normal approximation with correction for
 //! ties. The estimate is the median of the means of all pairs of differences (each with itself too), zeros included; its
@@ -11,10 +11,10 @@
 use super::{Interval, distribution};
 use serde::Serialize;
 
-/// Up to so many differences the distribution is counted out.
+/// Largest number of differences with an exact distribution.
 pub const LARGEST_EXACT: usize = 60;
 
-/// What the ranks say of paired differences.
+/// Result of the signed-rank test of paired differences.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SignedRank {
     /// The Hodges–Lehmann estimate and its interval. With few pairs the interval is the widest there is, and holds the truth
@@ -24,7 +24,7 @@ pub struct SignedRank {
     pub positive_ranks: f64,
     /// Two-sided p-value of differences that are symmetric about zero.
     pub p: f64,
-    /// Whether `p` is exact.
+    /// True if `p` is exact.
     pub exact: bool,
     /// Differences that were zero, and have no sign to test.
     pub zeros: usize,

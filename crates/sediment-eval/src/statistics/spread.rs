@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether two groups vary alike, relative to their means: the comparison of coefficients of variation.
+//! Tests for equal coefficients of variation of two groups.
 //!
 //! Of samples: the test of M. Brown and A. Forsythe ("Robust tests for the equality of variances", 1974: distances from the
 //! median, compared as means are) on the logarithms of the values, whose deviation is the coefficient of variation to first

@@ -159,7 +159,7 @@ pub const PERF_STAT: &[(&str, &[Counter])] = &[
     ),
 ];
 
-/// What `perf stat` printed behind the number signs of the second comparison: workload, build, figures.
+/// Figures that `perf stat` printed after the number signs of the second comparison: workload, build, figures.
 pub const PERF_STAT_DERIVED: &[(usize, usize, &[&str])] = &[
     (
         0,
@@ -323,7 +323,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// How far, in percentage points, a row's change may lie from what the printed means give, because those were rounded for print;
+    /// Tolerance, in percentage points, of a row's change against that of the printed means, which were rounded for print;
     /// to first order, and half as much again for the rest.
     pub fn slack(&self, row: &str, variant: usize) -> f64 {
         let of = |name: &str| {
@@ -450,7 +450,7 @@ pub const POSTGRESQL: &[Table] = &[
     },
 ];
 
-/// Whether a row of the fourth comparison follows from others.
+/// True if a row of the fourth comparison follows from others.
 pub fn is_derived(row: &str) -> bool {
     row.contains(" per ")
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// The machine and the builds. Deviations and effects are relative: 0.01 is 1 %.
 #[derive(Debug, Clone, Copy)]
 pub struct World {
-    /// How much slower the second build really is.
+    /// True slow-down of the second build.
     pub slower_by: f64,
     /// Deviation from run to run.
     pub run: f64,
@@ -19,11 +19,11 @@ pub struct World {
     pub link: f64,
     /// Links of each build.
     pub replicas: u32,
-    /// Whether an A/A and an A/A′ pair run along.
+    /// True if an A/A and an A/A′ pair are included.
     pub probes: bool,
     /// Slow-down by the hour.
     pub drift_per_hour: f64,
-    /// What the first place of a block costs.
+    /// Slow-down of the first position in a block.
     pub first_slot: f64,
     /// Deviation from block to block.
     pub block: f64,

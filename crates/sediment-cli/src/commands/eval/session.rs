@@ -246,7 +246,7 @@ fn import_files(
                 };
                 let imported = import::read(&files::read(&path)?, label)
                     .map_err(|error| error.with_input(files::display(&path)))?;
-                if let Some(rows) = perf_stat::told(&imported.unknown) {
+                if let Some(rows) = perf_stat::unknown_rows(&imported.unknown) {
                     let text = format!("{}: {rows}", files::display(&path));
                     ui.note(&text);
                     file.append(&journal::note(&text))?;
@@ -257,7 +257,7 @@ fn import_files(
             }
         }
     }
-    run::settle_primary(plan, experiment);
+    run::choose_primary(plan, experiment);
     file.append(&journal::facts(&experiment.facts))
 }
 

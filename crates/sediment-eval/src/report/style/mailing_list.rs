@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A numbered list of builds with mean, sigma and improvement, as measurements are told on mailing lists; below it Student's t of
+//! A numbered list of builds with mean, sigma and improvement, as measurements are reported on mailing lists; below it Student's t of
 //! every build against the baseline, and of every two others: the comparison that such lists leave to the eye.
 
 use super::super::document::Table;

@@ -99,13 +99,8 @@ fn printed_p(p: f64) -> String {
 /// One line on every build's verdict.
 fn verdict_lines(analysis: &Analysis, workload: &WorkloadAnalysis) -> String {
     let mut text = String::new();
-    for judgement in &workload.judgements {
-        let line = format!(
-            "{}: {}: {}",
-            name(analysis, judgement.variant),
-            judgement.verdict.word(),
-            judgement.reason
-        );
+    for build in &workload.verdicts {
+        let line = format!("{}: {}: {}", name(analysis, build.variant), build.verdict.word(), build.reason);
         text.push_str(&sediment::escape::terminal(&line));
         text.push('\n');
     }
@@ -119,7 +114,7 @@ fn per_cent(change: Option<f64>, decimals: usize) -> String {
     if text.contains(|c: char| c.is_ascii_digit() && c != '0') { text } else { text[1..].to_owned() }
 }
 
-/// What the unpaired tests of older reports leave out, where blocks or links say more.
+/// Note on unpaired tests for data with blocks or links.
 fn unpaired_note(workload: &WorkloadAnalysis) -> &'static str {
     let joined = workload
         .metrics

@@ -35,7 +35,7 @@ pub(super) fn perf_stat(
         text.push('\n');
     }
     for variant in &builds[1..] {
-        let title = format!("{} beside {}", name(analysis, *variant), name(analysis, analysis.baseline));
+        let title = format!("{} against {}", name(analysis, *variant), name(analysis, analysis.baseline));
         let _ = writeln!(text, "{}", escape::terminal(&title));
         text.push_str(&aligned(&changes(analysis, workload, &counters, *variant)));
         text.push('\n');
@@ -105,7 +105,7 @@ fn standard_error(found: &Moments) -> String {
     }
 }
 
-/// What `perf stat` prints behind the number sign.
+/// Derived figures that `perf stat` prints after the number sign.
 fn derived(event: &str, mean: f64, of: &dyn Fn(&str) -> Option<f64>, analysis: &Analysis) -> Vec<String> {
     let unit = |name: &str| find(analysis, name).map_or(1.0, |at| seconds(&analysis.metrics[at].unit));
     let clock = of("task-clock").map(|clock| clock * unit("task-clock"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tables of means with the change in per cent: one build beside the baseline, and four builds of guest and host.
+//! Tables of means with the change in per cent: one build against the baseline, and four builds of guest and host.
 //!
 //! The published tables show sums over a run of fixed length, in which a faster build does more work. So rows per unit of work
 //! follow where work is counted: they can turn a table round.
@@ -130,7 +130,7 @@ fn rows(analysis: &Analysis, workload: &WorkloadAnalysis) -> Vec<usize> {
     order
 }
 
-/// What a row is called: the short names of the published tables.
+/// Name of a row: the short names of the published tables.
 fn label(analysis: &Analysis, at: usize) -> String {
     let metric = &analysis.metrics[at];
     match metric.name.as_str() {

@@ -23,7 +23,7 @@ pub(super) fn welch(analysis: &Analysis, workload: &WorkloadAnalysis) -> Result<
             return Err(nothing("measured metrics of both builds"));
         }
         let title = format!(
-            "{}: {} beside {}",
+            "{}: {} against {}",
             workload.name,
             name(analysis, variant),
             name(analysis, analysis.baseline)
