@@ -157,7 +157,7 @@ fn quick_says_how_it_is_used() {
         ("--work", "no group", "--work"),
         ("--meter", "nothing", "--meter"),
         ("--primary", "cylces", "there is no metric cylces, which is to decide"),
-        ("--primary", "cycles", "the primary metric cycles is not among what is measured"),
+        ("--primary", "cycles", "the primary metric cycles is not measured"),
     ] {
         let refused = eval(
             folder.path(),

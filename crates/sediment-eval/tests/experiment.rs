@@ -260,7 +260,7 @@ const WRONG: &[(&str, &str)] = &[
     ("BASE TWO WORK comand = 1\n", "line 11: unknown key comand in [workload]"),
     ("BASE TWO ", "a plan needs a [[workload]]"),
     ("BASE WORK ", "compares two or more variants; this one has 0"),
-    ("BASE TWO TWO WORK ", "line 9: the name a is measurement"),
+    ("BASE TWO TWO WORK ", "line 9: the name a is taken"),
     ("BASE baseline = \"c\"\nTWO WORK ", "line 2: there is no variant c"),
     ("BASE margin = \"much\"\nTWO WORK ", "line 2: margin is a number, not string \"much\""),
     ("BASE margin = -1\nTWO WORK ", "line 2: margin is a number above 0 and below 1"),

@@ -39,7 +39,7 @@ pub struct Plan {
     pub margin: f64,
     /// Confidence of intervals.
     pub confidence: f64,
-    /// The command or server that is run.
+    /// Settings of the runs.
     pub run: RunPlan,
     /// Seconds that a build may take.
     pub build_time_limit: f64,
