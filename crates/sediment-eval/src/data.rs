@@ -100,7 +100,7 @@ pub struct Observation {
     pub variant: usize,
     /// Which link of the variant, from 0.
     pub replica: u32,
-    /// The block, from 0: every variant (and replica) ran once in it. None for unpaired data.
+    /// The block, from 0: it has one run of every variant (and replica). None for unpaired data.
     pub block: Option<u32>,
     /// Place in the block's random order, from 0.
     pub slot: u32,

@@ -63,17 +63,17 @@ fn effects(
         if build.factors.len() != names.len() {
             return Err(format!("{} does not have the factors of the baseline", build.name));
         }
-        let mut places = Vec::new();
+        let mut positions = Vec::new();
         for (name, levels) in names.iter().zip(&levels) {
             let level = level_of(whole, *variant, name)
                 .ok_or_else(|| format!("{} has no level of the factor {name}", build.name))?;
-            places.push(levels.iter().position(|known| *known == level).unwrap_or(0));
+            positions.push(levels.iter().position(|known| *known == level).unwrap_or(0));
         }
-        coded.push(places);
+        coded.push(positions);
     }
     let contrasts = contrasts(&coded).map_err(|incomplete| match incomplete {
-        Incomplete::Missing(places) => {
-            let combination: Vec<String> = places
+        Incomplete::Missing(positions) => {
+            let combination: Vec<String> = positions
                 .iter()
                 .zip(names.iter().zip(&levels))
                 .map(|(place, (name, levels))| format!("{name}={}", levels[*place]))

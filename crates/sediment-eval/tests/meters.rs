@@ -24,7 +24,7 @@ fn cases() -> Vec<Trial> {
     let tools = [Need::Program("cc"), Need::Program("valgrind")];
     let compiler = [Need::Program("cc")];
     vec![
-        case("measure::pages_counts_each_page_that_ran_once", &tools, pages_counts_each_page_that_ran_once),
+        case("measure::pages_counts_each_executed_page_once", &tools, pages_counts_each_executed_page_once),
         case("measure::itlb_holds_64_pages", &tools, itlb_holds_64_pages),
         case("measure::l1i_holds_32_kilobytes", &tools, l1i_holds_32_kilobytes),
         case("measure::instructions_grow_with_the_work", &tools, instructions_grow_with_the_work),
@@ -99,7 +99,7 @@ fn program_of_80_pages() -> String {
     source + "  }\n  return 0;\n}\n"
 }
 
-fn pages_counts_each_page_that_ran_once() {
+fn pages_counts_each_executed_page_once() {
     let shop = Workshop::new();
     let program = shop.compile(&program_of_80_pages());
     let pages = |rounds| shop.read("pages", &shop.command(&program, &[rounds]))[0].value;

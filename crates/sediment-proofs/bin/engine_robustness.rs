@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     println!(
         "Recorded: over the run that the profile is of. Other: over a run of other input. Mean of {DRAWINGS} drawings.\n"
     );
-    println!("| program | profile | run | C3 | CDSort | engine | engine / better peer |");
+    println!("| program | profile | run | C3 | CDSort | affinity | affinity / better peer |");
     println!("|---|---|---|--:|--:|--:|--:|");
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let mut held = true;

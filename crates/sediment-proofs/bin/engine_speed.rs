@@ -15,7 +15,7 @@ use sediment::order::algorithms::{self, Options};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-/// Shape, functions, calls and near pairs.
+/// Shape, functions, call edges and affinity edges.
 const GRAPHS: &[(Shape, u32, usize, usize)] = &[
     (Shape::Program, 1_000, 4_000, 0),
     (Shape::Program, 10_000, 40_000, 0),

@@ -4,8 +4,8 @@
 //!
 //! Cachegrind simulates a first-level instruction cache of any size, associativity and line length. A cache of 64 lines of 4 KiB
 //! in one set, least recently used line out first, is an instruction TLB of 64 entries for 4 KiB pages: its misses are the TLB's.
-//! One so large that no line ever leaves counts the distinct pages from which an instruction ran (`mincore` and `smaps` would
-//! count the kernel's read-ahead and fault-around too). What the model leaves out: a second-level TLB, prefetching, huge pages,
+//! One so large that no line ever leaves counts the distinct pages of executed instructions (`mincore` and `smaps` would
+//! count the kernel's read-ahead and fault-around too). Not in the model: a second-level TLB, prefetching, huge pages,
 //! other programs on the same core, and instructions in the kernel.
 //!
 //! Counted is the process that the command starts, its shared libraries and the dynamic linker included, not the processes that

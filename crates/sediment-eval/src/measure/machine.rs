@@ -286,7 +286,7 @@ pub fn activity(root: &Path) -> Activity {
 /// Above which share of stolen time a measurement in a virtual machine is warned of.
 const MUCH_STOLEN: f64 = 0.01;
 
-/// Disturbances between two readings, so many seconds apart.
+/// Disturbances between two readings, a number of seconds apart.
 #[must_use]
 pub fn between(before: &Activity, after: &Activity, seconds: f64) -> State {
     let mut state = State::default();

@@ -30,7 +30,7 @@ pub struct Pair<T> {
     pub baseline: T,
     /// Cost of the candidate.
     pub candidate: T,
-    /// Which ran first.
+    /// The first to run.
     pub first: Side,
 }
 

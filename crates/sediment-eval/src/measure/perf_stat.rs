@@ -221,7 +221,7 @@ fn try_out(asked: &[&'static Event], scratch: &Path, stop: &Stop) -> Result<Coun
     Ok(found)
 }
 
-/// The software events go with the first pass, so many hardware events with each.
+/// The software events go with the first pass, and up to a number of hardware events with each.
 fn passes(hardware: &[&'static Event], software: &[&'static Event], size: usize) -> Vec<Vec<&'static Event>> {
     let mut passes: Vec<Vec<&'static Event>> = hardware.chunks(size.max(1)).map(<[_]>::to_vec).collect();
     if passes.is_empty() {

@@ -127,7 +127,7 @@ struct Common<'a> {
 
 fn variants(top: &Place<'_>, common: &Common<'_>, tables: &[VariantTable]) -> Result<Vec<PlannedVariant>> {
     check_factors(&common.factors.iter().zip(top.tables("factor")).collect::<Vec<_>>())?;
-    let places = top.tables("variant");
+    let positions = top.tables("variant");
     let variants: Vec<PlannedVariant> = if tables.is_empty() && !common.factors.is_empty() {
         combinations(top, common)?
     } else {
@@ -135,7 +135,7 @@ fn variants(top: &Place<'_>, common: &Common<'_>, tables: &[VariantTable]) -> Re
             let levels = table.factors.iter().map(|(factor, level)| (factor.as_str(), level.as_str()));
             common.variant(table, &at, levels)
         };
-        tables.iter().zip(places.iter().copied()).map(one).collect::<Result<_>>()?
+        tables.iter().zip(positions.iter().copied()).map(one).collect::<Result<_>>()?
     };
     if variants.len() < 2 || variants.len() > MANY {
         let message = format!("a plan compares two or more variants; this one has {}", variants.len());
@@ -146,7 +146,7 @@ fn variants(top: &Place<'_>, common: &Common<'_>, tables: &[VariantTable]) -> Re
     let mut names = BTreeSet::new();
     for (index, variant) in variants.iter().enumerate() {
         if !names.insert(&variant.name) || PROBES.iter().any(|(name, _)| *name == variant.name) {
-            let at = places.get(index).unwrap_or(top);
+            let at = positions.get(index).unwrap_or(top);
             return Err(at.error("name", format!("the name {} is taken", variant.name)));
         }
     }

@@ -17,7 +17,7 @@ const SERIES_GAP: f64 = 24.0;
 /// Characters of a name that fit next to a plot.
 const LONGEST_LABEL: usize = 24;
 
-/// Per cent to places along an axis.
+/// Per cent to positions along an axis.
 struct Axis {
     least: f64,
     greatest: f64,

@@ -24,7 +24,7 @@ pub struct Recorded {
     pub folder: String,
     /// The measurements.
     pub experiment: Experiment,
-    /// The programs that ran: SHA-256 by (variant, replica).
+    /// The programs: SHA-256 by (variant, replica).
     pub programs: BTreeMap<(usize, u32), String>,
     /// Notes made during the runs, such as a jump of the clock.
     pub notes: Vec<String>,
@@ -82,7 +82,7 @@ pub fn precision(precision: f64) -> String {
     json!({ "precision": precision }).to_string()
 }
 
-/// Units of metrics that came with imported files.
+/// Units of metrics from imported files.
 #[must_use]
 pub fn units(units: &BTreeMap<String, String>) -> String {
     json!({ "units": units }).to_string()

@@ -125,18 +125,18 @@ fn span_in_hours(runs: &[Run]) -> f64 {
 
 fn index(keys: impl Iterator<Item = usize>) -> Vec<usize> {
     let keys: Vec<usize> = keys.collect();
-    let mut places = BTreeMap::new();
+    let mut positions = BTreeMap::new();
     for key in &keys {
-        places.entry(*key).or_insert(0);
+        positions.entry(*key).or_insert(0);
     }
-    for (place, slot) in places.values_mut().enumerate() {
+    for (place, slot) in positions.values_mut().enumerate() {
         *slot = place;
     }
-    keys.iter().map(|key| places[key]).collect()
+    keys.iter().map(|key| positions[key]).collect()
 }
 
-fn distinct(places: &[usize]) -> usize {
-    places.iter().max().map_or(0, |most| most + 1)
+fn distinct(positions: &[usize]) -> usize {
+    positions.iter().max().map_or(0, |most| most + 1)
 }
 
 fn group_residuals(values: &[f64], groups: &[usize], count: usize) -> Vec<f64> {

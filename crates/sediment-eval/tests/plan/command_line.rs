@@ -4,7 +4,7 @@
 use sediment_eval::plan::{CommandLine, Placeholders};
 
 #[test]
-fn places_are_filled_once_and_unknown_ones_stay() {
+fn placeholders_are_filled_once_and_unknown_ones_stay() {
     let values = Placeholders::default()
         .with("program", "/x y/{seed}")
         .with("seed", "7")

@@ -4,7 +4,7 @@
 //! 1. LTO and inlining by hand, 50 trials each, seconds: a mailing list post on a messaging library.
 //! 2. -O2 and -Os, `perf stat` of three runs each: a post to the Linux kernel mailing list, December 2012.
 //! 3. `always_inline`, five runs each, Welch's test: an allocator's benchmark index, December 2025.
-//! 4. PostgreSQL in link order and reordered, means of six runs of 300 seconds: "principles of operation" of the original
+//! 4. PostgreSQL in link order and reordered, means of six runs of 300 seconds: "principles of operation" of upstream
 //!    sediment, Fedora 41 and Fedora 18.
 
 use sediment_eval::{

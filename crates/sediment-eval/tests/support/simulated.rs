@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Experiments on a made-up machine that drifts, favours places in a block and lets builds be lucky, with a known truth.
+//! Experiments on a simulated machine with drift, slot effects and link luck, with a known truth.
 
 use sediment::random::Generator;
 use sediment_eval::{
@@ -27,7 +27,7 @@ pub struct World {
     pub first_slot: f64,
     /// Deviation from block to block.
     pub block: f64,
-    /// One run in so many takes a twentieth longer; 0 for none.
+    /// One run in this many takes a twentieth longer; 0 for none.
     pub interrupted_one_in: usize,
 }
 
