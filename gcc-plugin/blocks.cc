@@ -157,14 +157,15 @@ set_probabilities (basic_block block, uint64_t all, const std::vector<uint64_t> 
   update_br_prob_note (block);
 }
 
+// Blocks that were counted and got no flow keep what GCC guesses of them.
 void
-set_flow (const std::vector<basic_block> &blocks, const Flow &flow)
+set_flow (const std::vector<basic_block> &blocks, const Flow &flow, const std::vector<bool> &cold)
 {
   for (size_t place = 0; place < blocks.size (); ++place)
     {
       if (flow.blocks[place])
 	set_probabilities (blocks[place], flow.blocks[place], flow.edges[place]);
-      else
+      else if (cold[place])
 	blocks[place]->count = profile_count::zero ();
     }
 }
@@ -199,12 +200,13 @@ apply_counts (const Counts &counts)
   uint32_t hash = hash_of (cfun, blocks);
   for (const GraphCounts &graph : graphs)
     {
-      Flow flow;
-      if (graph.hash != hash || !infer_flow (with_counts (graph, blocks), flow))
+      if (graph.hash != hash)
 	continue;
+      Flow flow;
+      std::vector<Block> counted = with_counts (graph, blocks);
       // What never ran is no business of blocks: functions are placed by the linker.
-      if (flow.blocks[0])
-	set_flow (blocks, flow);
+      if (infer_flow (counted, flow) && flow.blocks[0])
+	set_flow (blocks, flow, cold_blocks (counted, flow));
       return;
     }
 }

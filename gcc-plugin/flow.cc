@@ -152,4 +152,49 @@ infer_flow (const std::vector<Block> &function, Flow &flow)
   return true;
 }
 
+// Those that can be reached from the blocks that ran over undecided ones.
+static std::vector<bool>
+reached (const std::vector<std::vector<unsigned>> &next, const std::vector<bool> &ran, const std::vector<bool> &undecided)
+{
+  std::vector<bool> found (ran.size ());
+  std::vector<unsigned> waiting;
+  for (unsigned block = 0; block < ran.size (); ++block)
+    if (ran[block])
+      waiting.push_back (block);
+  while (!waiting.empty ())
+    {
+      unsigned block = waiting.back ();
+      waiting.pop_back ();
+      for (unsigned successor : next[block])
+	if (undecided[successor] && !found[successor])
+	  {
+	    found[successor] = true;
+	    waiting.push_back (successor);
+	  }
+    }
+  return found;
+}
+
+std::vector<bool>
+cold_blocks (const std::vector<Block> &function, const Flow &flow)
+{
+  size_t count = function.size ();
+  std::vector<bool> ran (count), undecided (count);
+  std::vector<std::vector<unsigned>> next (count), before (count);
+  for (unsigned block = 0; block < count; ++block)
+    {
+      const Block &own = function[block];
+      ran[block] = flow.blocks[block] || (own.known && own.count);
+      undecided[block] = !ran[block] && !own.known;
+      next[block] = own.successors;
+      for (unsigned successor : own.successors)
+	before[successor].push_back (block);
+    }
+  std::vector<bool> entered = reached (next, ran, undecided), left = reached (before, ran, undecided);
+  std::vector<bool> cold (count);
+  for (size_t block = 0; block < count; ++block)
+    cold[block] = !ran[block] && !(entered[block] && left[block]);
+  return cold;
+}
+
 } // namespace sediment

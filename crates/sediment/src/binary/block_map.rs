@@ -83,13 +83,17 @@ impl BlockMap {
         self.rows(start, end).iter().filter_map(|row| number(row.discriminator))
     }
 
-    /// The number of the block that the code at an address is of. What stands in front of a function's first numbered row is its
-    /// prologue, and of its first block.
+    /// Number of the block that the code at an address belongs to, in the function or part of it that begins at `start`. Code in front of a
+    /// function's first numbered row is its prologue, and part of its first block.
     #[must_use]
-    pub fn block_at(&self, address: u64, is_cold_part: bool) -> Option<u32> {
+    pub fn block_at(&self, start: u64, address: u64, is_cold_part: bool) -> Option<u32> {
         let next = self.0.partition_point(|row| row.address <= address);
         match self.0[next.checked_sub(1)?].discriminator {
-            0 => (!is_cold_part).then_some(1),
+            0 => {
+                let is_numbered = |row: &Row| number(row.discriminator).is_some();
+                let is_prologue = !is_cold_part && !self.rows(start, address).iter().any(is_numbered);
+                is_prologue.then_some(1)
+            }
             discriminator => number(discriminator),
         }
     }

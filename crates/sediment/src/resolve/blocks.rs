@@ -131,7 +131,7 @@ fn counted(
     for (address, count) in executed {
         let Ok(At::Function { function, file, .. }) = view.at_address(address) else { continue };
         let is_cold_part = split_from(&function.name).is_some();
-        let block = map.block_at(address, is_cold_part);
+        let block = map.block_at(function.address, address, is_cold_part);
         if let (Some(key), Some(block)) = (key_of(&function.name, file), block) {
             let sum = functions.entry(key).or_default().counts.entry(block).or_default();
             *sum = count.max(*sum);

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+#
+# Table and gates of scripts/proofs/blocks, from lines of program, input, layout, meter, misses, pages, instructions, those in cold parts
+# and bytes of code.
+function grouped(n,    text, out) {
+    text = sprintf("%d", n)
+    while (length(text) > 3) { out = "," substr(text, length(text) - 2) out; text = substr(text, 1, length(text) - 3) }
+    return text out
+}
+function ratio(figure, peer) { return peer > 0 ? figure / peer : 1 }
+function mean_l1i(cell, layout) { return exp(logs[cell, layout] / links[cell, layout]) }
+function gate(text, figure, limit) {
+    printf "- %s: %.3f, at most %.3f: %s.\n", text, figure, limit, figure <= limit ? "held" : "missed"
+    if (figure > limit) missed = 1
+}
+# Geometric mean of a layout's ratios to plain-cdsort over all cells.
+function mean(layout, kind,    k, m, cell, sum, count) {
+    for (k = 1; k <= cells; k++) {
+        cell = cell_of[k]
+        if (!links[cell, layout]) continue
+        if (kind == "l1i") { sum += log(ratio(mean_l1i(cell, layout), mean_l1i(cell, "plain-cdsort"))); count++ }
+        else if (kind == "refs") { sum += log(refs[cell, layout] / refs[cell, "plain-cdsort"]); count++ }
+        else for (m = 1; m <= 3; m++) { sum += log(ratio(above[cell, layout, tlb[m]], above[cell, "plain-cdsort", tlb[m]])); count++ }
+    }
+    return count ? exp(sum / count) : 1
+}
+{
+    cell = $1 ", " $2; layout = $3
+    if (!(cell in seen)) { seen[cell]; cell_of[++cells] = cell }
+    if (!(layout in kinds)) { kinds[layout]; layout_of[++layouts] = layout }
+    if ($4 == "l1i") {
+        logs[cell, layout] += log($5); links[cell, layout]++
+        if (!((cell, layout) in least) || $5 < least[cell, layout]) least[cell, layout] = $5
+        if ($5 > most[cell, layout]) most[cell, layout] = $5
+        refs[cell, layout] = $7; cold[cell, layout] = $8 / $7; bytes[cell, layout] = $9
+    } else { above[cell, layout, $4] = $5 - $6; pages[cell, layout] = $6 }
+}
+END {
+    split("32 64 128", tlb, " ")
+    for (k = 1; k <= cells; k++) for (l = 1; l <= layouts; l++) {
+        cell = cell_of[k]; layout = layout_of[l]
+        if (!links[cell, layout]) continue
+        peer = mean_l1i(cell, "plain-cdsort")
+        printf "| %s | %s | %s | %.3f | %.3f | %.3f |", cell, layout, grouped(mean_l1i(cell, layout)), mean_l1i(cell, layout) / peer, least[cell, layout] / peer, most[cell, layout] / peer
+        for (m = 1; m <= 3; m++) printf " %.3f |", ratio(above[cell, layout, tlb[m]], above[cell, "plain-cdsort", tlb[m]])
+        printf " %d | %.4f | %.3f | %.2f %% |\n", pages[cell, layout], refs[cell, layout] / refs[cell, "plain-cdsort"], bytes[cell, layout] / bytes[cell, "plain-cdsort"], 100 * cold[cell, layout]
+    }
+    print "\n## In short\n"
+    for (l = 1; l <= layouts; l++) printf "- %s: L1I %.3f, iTLB %.3f, instructions %.4f of plain-cdsort in geometric mean over %d inputs.\n", layout_of[l], mean(layout_of[l], "l1i"), mean(layout_of[l], "itlb"), mean(layout_of[l], "refs"), cells
+    print "\n## Gates\n"
+    gate("L1I, mean", mean("blocks-auto", "l1i"), 0.72)
+    for (k = 1; k <= cells; k++) {
+        cell = cell_of[k]
+        if (links[cell, "blocks-auto"]) gate("L1I, " cell, mean_l1i(cell, "blocks-auto") / mean_l1i(cell, "plain-cdsort"), cell ~ /^cppcheck/ ? 0.98 : cell ~ /^postgresql/ ? 1.03 * mean_l1i(cell, "bolt") / mean_l1i(cell, "plain-cdsort") : 0.92)
+    }
+    gate("iTLB, mean, of BOLT's", ratio(mean("blocks-auto", "itlb"), mean("bolt", "itlb")), 1.03)
+    for (k = 1; k <= cells; k++) if (cell_of[k] ~ /^postgresql/) gate("iTLB64 of BOLT's, " cell_of[k], ratio(above[cell_of[k], "blocks-auto", 64], above[cell_of[k], "bolt", 64]), 1)
+    gate("instructions, mean", mean("blocks-auto", "refs"), 1.005)
+    for (k = 1; k <= cells; k++) {
+        cell = cell_of[k]
+        if (!links[cell, "blocks-auto"]) continue
+        gate("instructions, " cell, refs[cell, "blocks-auto"] / refs[cell, "plain-cdsort"], 1.01)
+        gate("text, " cell, bytes[cell, "blocks-auto"] / bytes[cell, "plain-cdsort"], 1.01)
+        gate("executed in cold parts, per cent, " cell, 100 * cold[cell, "blocks-auto"], 2)
+    }
+    print "\nThis proof fails where a gate is missed."
+    exit missed
+}
