@@ -70,7 +70,7 @@ fn place(asked: &[Asked], binary: Option<&Binary>) -> (Vec<Placement>, Skipped) 
     let graph = CallGraph::new(vec![16; asked.len()], weights, Vec::new()).unwrap();
     let order = Order::of(GroupKind::Hot, graph.ids().collect());
     let built =
-        BuiltGraph { graph, table: FunctionTable { keys, aliases: Vec::new() }, skipped: Skipped::default() };
+        BuiltGraph { graph, table: FunctionTable { keys, ..Default::default() }, skipped: Skipped::default() };
     link::placements(&order, &built, binary, true)
 }
 
@@ -228,6 +228,7 @@ proptest! {
                 name: name.clone(),
                 sections: vec![format!(".text.{name}"), format!(".text.hot.{name}")],
                 cold_sections: vec![format!(".text.unlikely.{name}")],
+                cold_name: None,
                 files: Vec::new(),
                 weight: 0,
                 is_rest: false,

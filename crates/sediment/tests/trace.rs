@@ -174,7 +174,7 @@ proptest! {
 fn load(file: &[u8]) -> sediment::Result<(sediment::callgraph::Trace, sediment::Skipped)> {
     let (profile, _) = profile();
     let keys = profile.functions().into_iter().map(|function| profile.key(function).clone()).collect();
-    file::load(&file, &FunctionTable { keys, aliases: Vec::new() })
+    file::load(&file, &FunctionTable { keys, ..Default::default() })
 }
 
 /// The changes of function, with threads in the order of their first run.
@@ -300,7 +300,7 @@ fn a_trace_of_some_of_the_functions() {
     let keys: Vec<FunctionKey> =
         [1usize, 4].iter().map(|number| profile.key(addresses[3 * number].unwrap()).clone()).collect();
     let (trace, skipped) =
-        file::load(&file.as_slice(), &FunctionTable { keys, aliases: Vec::new() }).unwrap();
+        file::load(&file.as_slice(), &FunctionTable { keys, ..Default::default() }).unwrap();
     // f1 (f0) f1 | f4 gap f4 f1 | f1
     assert_eq!(trace.functions, [0, 1, 1, 0, 0].map(FunctionId));
     assert_eq!(trace.breaks, [1, 2, 4]);

@@ -9,7 +9,7 @@
 //! - Local functions of one name are told apart by the source files that its symbols tell, in dialects that know objects. An object is
 //!   expected to be called after its source. Where it is not, as when one command compiles and links, all of the name are placed
 //!   together, where the last one belongs.
-//! - Cold parts that functions were split into are left to the linker.
+//! - Cold parts that functions were split into are left to the linker, but for those that the profile's counts of blocks made.
 //! - The sections of a function's other names are listed with it: a compiler names the section after one of them (a C++
 //!   constructor's after that of the base class part).
 
@@ -56,6 +56,10 @@ pub fn placements(
         }
         let is_split = split.as_ref().map(|split| split.contains(name));
         let mut sections = names::sections(name, is_split);
+        let has_counted_part = is_split == Some(true) && built.table.counted.contains(&id);
+        if has_counted_part {
+            sections.cold = names::sections(name, None).cold;
+        }
         for alias in other_names.get(name).into_iter().flatten().filter(|alias| !chosen.contains_key(*alias))
         {
             sections.own.extend(names::sections(alias, is_split).own);
@@ -64,6 +68,7 @@ pub fn placements(
             name: name.to_owned(),
             sections: sections.own,
             cold_sections: sections.cold,
+            cold_name: has_counted_part.then(|| names::cold_part(name)),
             files: Vec::new(),
             weight: weight_of(id),
             is_rest: false,
@@ -74,7 +79,7 @@ pub fn placements(
             continue;
         };
         let files = vec![ObjectPath::CompiledFrom(file.to_owned())];
-        placed.push(Placement { files, cold_sections: Vec::new(), ..whole.clone() });
+        placed.push(Placement { files, cold_sections: Vec::new(), cold_name: None, ..whole.clone() });
         if same_named_locals.last.get(name) == Some(&turn) {
             placed.push(Placement { weight: 0, is_rest: true, calls: Vec::new(), ..whole });
         }

@@ -2,11 +2,13 @@
 //! The symbol ordering file of lld: one symbol a line, `#` starts a comment line.
 //!
 //! lld looks up the section of each symbol, so a function is found in whatever section it lies; those of local functions of one
-//! name are all placed together. Cold parts are symbols of their own and are not listed unless they ran.
+//! name are all placed together. Cold parts are symbols of their own: those that counts of blocks made stand behind all functions, others
+//! are not listed unless they ran.
 
 use super::{Linker, MADE_BY, OrderedName, Placement, header, looks_like_lines, read_lines, write_lines};
 use crate::escape;
 use crate::{Result, Skipped};
+use std::collections::HashSet;
 
 /// Its row in the table.
 pub const LINKER: Linker = Linker {
@@ -25,6 +27,14 @@ fn write(placements: &[Placement]) -> (String, Skipped) {
     let mut skipped = Skipped::default();
     let mut text = format!("# {}\n", header(&LINKER));
     write_lines(placements, escape::lld, &mut text, &mut skipped);
+    let own: HashSet<&str> = placements.iter().map(|placement| placement.name.as_str()).collect();
+    let mut parts: HashSet<&str> = HashSet::new();
+    for part in placements.iter().filter_map(|placement| placement.cold_name.as_deref()) {
+        if let Some(line) = escape::lld(part).filter(|_| !own.contains(part) && parts.insert(part)) {
+            text.push_str(&line);
+            text.push('\n');
+        }
+    }
     (text, skipped)
 }
 

@@ -35,6 +35,8 @@ pub struct Placement {
     pub sections: Vec<String>,
     /// Input sections that may hold its split cold part, to be placed behind all functions.
     pub cold_sections: Vec<String>,
+    /// Linkage name of its split cold part, where it is known to have one and [`Self::cold_sections`] are to be placed.
+    pub cold_name: Option<String>,
     /// The object files whose sections these are, for dialects that tell files apart; empty: those of every file.
     pub files: Vec<ObjectPath>,
     /// Its weight, by which dialects that know one function of a name choose.

@@ -28,6 +28,11 @@ pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &Objects) -> (V
     for function in &objects.functions {
         holders.entry(&function.section).or_default().insert(function.path);
     }
+    let cold_parts: HashMap<(usize, &str), &ObjectFunction> = objects
+        .functions
+        .iter()
+        .filter_map(|part| Some(((part.path, names::split_from(&part.name)?), part)))
+        .collect();
     let mut placed = Vec::new();
     let mut taken: HashSet<(usize, &str)> = HashSet::new();
     for id in order.functions() {
@@ -52,6 +57,14 @@ pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &Objects) -> (V
             let paths: BTreeSet<usize> = mine.iter().map(|found| found.path).collect();
             let others =
                 sections.iter().any(|section| holders.get(section.as_str()).is_some_and(|all| *all != paths));
+            let cold: Vec<&ObjectFunction> = match built.table.counted.contains(&id) {
+                true => mine
+                    .iter()
+                    .filter_map(|whole| cold_parts.get(&(whole.path, &whole.name)))
+                    .copied()
+                    .collect(),
+                false => Vec::new(),
+            };
             let files = if others {
                 paths.iter().map(|path| objects.paths[*path].clone()).collect()
             } else {
@@ -60,7 +73,8 @@ pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &Objects) -> (V
             placed.push(Placement {
                 name: first.name.clone(),
                 sections,
-                cold_sections: Vec::new(),
+                cold_sections: distinct(cold.iter().map(|part| part.section.as_str())),
+                cold_name: cold.first().map(|part| part.name.clone()),
                 files,
                 weight,
                 is_rest: false,
@@ -113,6 +127,7 @@ fn compiled_by_lto(name: &str, weight: u64, profiled: &HashMap<&str, usize>) -> 
         name: name.to_owned(),
         sections: sections.own,
         cold_sections: sections.cold,
+        cold_name: None,
         files: Vec::new(),
         weight,
         is_rest: false,

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::matching::identity;
 use crate::profile::{EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Heat, Profile};
 use crate::skipped::{Reason, Skipped};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Bytes that a function is taken to have where neither a binary nor the profile tells.
 pub const UNKNOWN_SIZE: u64 = 128;
@@ -43,6 +43,8 @@ pub struct FunctionTable {
     pub keys: Vec<FunctionKey>,
     /// Further names of functions, as the profile has them too.
     pub aliases: Vec<(FunctionKey, FunctionId)>,
+    /// Functions whose blocks were counted: their cold parts are made by these counts.
+    pub counted: HashSet<FunctionId>,
 }
 
 impl FunctionTable {
@@ -122,7 +124,10 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     }
     let sizes = nodes.iter().map(|node| node.size).collect();
     let keys = nodes.iter().map(|node| profile.key(node.function).clone()).collect();
-    let table = FunctionTable { keys, aliases };
+    let has_blocks = |function: &FunctionIndex| profile.facts(*function).blocks.is_some();
+    let is_counted = |node: &Node| node.aliases.iter().chain([&node.function]).any(has_blocks);
+    let counted = (0..).map(FunctionId).zip(&nodes).filter(|(_, node)| is_counted(node)).map(|(id, _)| id);
+    let table = FunctionTable { keys, aliases, counted: counted.collect() };
     let graph = CallGraph::new(sizes, weights, edges)?.with_affinity(affinity)?;
     Ok(BuiltGraph { graph, table, skipped })
 }

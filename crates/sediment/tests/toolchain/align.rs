@@ -46,7 +46,7 @@ fn hot_block_is_aligned(dialect: &str, linker_arguments: &[&str], hand_over: &st
     let graph = CallGraph::new(vec![16; 4], vec![1; 4], Vec::new()).unwrap();
     let order = Order::of(GroupKind::Hot, graph.ids().collect());
     let built =
-        BuiltGraph { graph, table: FunctionTable { keys, aliases: Vec::new() }, skipped: Skipped::default() };
+        BuiltGraph { graph, table: FunctionTable { keys, ..Default::default() }, skipped: Skipped::default() };
     let (placements, _) = link::placements(&order, &built, None, false);
     let linker = link::linker(dialect).unwrap();
     let (text, _) = (linker.write)(&placements);
