@@ -37,6 +37,17 @@ fn main() {
             more(&[Need::Program("make"), Need::Program("g++"), Need::GccPluginHeaders("gcc")]),
             graphs,
         ),
+        (
+            "functions_are_compiled_by_the_counts_of_their_blocks",
+            more(&[
+                Need::Program("make"),
+                Need::Program("g++"),
+                Need::Program("valgrind"),
+                Need::Program("ccache"),
+                Need::GccPluginHeaders("gcc"),
+            ]),
+            blocks,
+        ),
         ("left_out_it_is_the_stock_build", debhelper.to_vec(), left_out),
         ("flags_of_the_package_stay", more(&[Need::Program("blhc")]), flags_stay),
         ("flags_in_included_makefiles_stay", debhelper.to_vec(), included_flags_stay),
@@ -83,11 +94,7 @@ fn graphs() {
     toy.add_sequence();
     toy.built(&[], "");
     let without = toy.packages();
-    let plugin = toy.path("plugin");
-    std::fs::create_dir(&plugin).unwrap();
-    let (source, out) = (support::root().join("gcc-plugin"), format!("OUT={}", plugin.display()));
-    let made = toy.command("make", &["-s", "CXXFLAGS=-O1", &out, "-C"]).arg(source).output().unwrap();
-    assert!(made.status.success(), "{}", words(&made));
+    let plugin = toy.plugin();
     let mut build = toy.command("dpkg-buildpackage", &["-d", "-b", "-us", "-uc"]);
     build.env("SEDIMENT_PLUGIN", plugin.join("sediment.so"));
     let output = build.env("DEB_BUILD_OPTIONS", "nocheck parallel=2 sediment-graphs").output().unwrap();
@@ -103,6 +110,92 @@ fn graphs() {
     build.env("SEDIMENT_PLUGIN", plugin.join("nowhere.so"));
     let output = build.env("DEB_BUILD_OPTIONS", "nocheck sediment-graphs").output().unwrap();
     assert!(output.status.success() && words(&output).contains("no call graphs"), "{}", words(&output));
+}
+
+/// A path that GCC takes for likely, and that the recorded run does not take.
+const WORK: &str = r#"#include <stdio.h>
+static int table[64];
+__attribute__((noinline)) static int often(int x) { return x * 31 + table[x & 63]; }
+__attribute__((noinline)) int work(int i, int unusual)
+{
+  int sum = i;
+  if (unusual == 0)
+    for (int j = 0; j < 8; j++)
+      sum += often(j + i) ^ often(j * 3) ^ often(i ^ j);
+  return sum;
+}
+int main(int count, char **words)
+{
+  int sum = 0;
+  for (int i = 0; i < 2000; i++)
+    sum += work(i, count) + often(i);
+  printf("%d %s\n", sum, words[0] ? "" : "nameless");
+  return 0;
+}
+"#;
+
+/// From a package whose blocks are numbered, by a recording of what it built, to one that is compiled by their counts.
+fn blocks() {
+    let toy = Toy::new(Kind::Make);
+    toy.write("toy-1.0/program.c", WORK);
+    toy.add_sequence();
+    let plugin = toy.plugin();
+    let built = |options: &str, more: &[(&str, &str)]| {
+        toy.remove_packages();
+        let mut build = toy.command("dpkg-buildpackage", &["-d", "-b", "-us", "-uc"]);
+        build.env("SEDIMENT_COMPILERS", plugin.join("compilers")).envs(more.iter().copied());
+        build.env("DEB_BUILD_OPTIONS", format!("nocheck {options}"));
+        let output = build.output().unwrap();
+        assert!(output.status.success(), "{}", words(&output));
+        words(&output)
+    };
+    let stock = |options: &str| {
+        built(options, &[]);
+        toy.packages()
+    };
+    let without = stock("nopgo");
+    built("sediment-blocks", &[]);
+    let counted = toy.path("counted");
+    let arguments = ["--tool=callgrind", "--dump-instr=yes", "--callgrind-out-file=../counted", "./toy"];
+    assert!(toy.command("valgrind", &arguments).output().unwrap().status.success());
+    let import =
+        ["import", "--blocks", "../counted", "--binary", "toy", "-o", "debian/sediment-profiles/toy.gv"];
+    let imported = toy.command("sediment", &import).output().unwrap();
+    assert!(imported.status.success() && counted.is_file(), "{}", words(&imported));
+
+    let log = built("", &[]);
+    assert!(!log.contains("-fplugin"), "no flag names the plugin: {log}");
+    let symbols = words(&toy.command("nm", &["toy"]).output().unwrap());
+    assert!(symbols.contains(" work.cold\n"), "{symbols}");
+    assert!(log.contains(": 100.00 % of the weight placed as asked"), "{log}");
+    let ordered = toy.packages();
+    built("parallel=3", &[]);
+    assert!(toy.packages() == ordered, "a rebuild differs");
+    assert!(stock("nopgo") == without, "left out it is not the stock build");
+
+    // A store of objects knows that the counts are part of what is compiled.
+    let store = toy.path("store").display().to_string();
+    let by_store = [("CC", "ccache gcc"), ("CCACHE_DIR", &store)];
+    built("", &by_store);
+    let profile = toy.read("toy-1.0/debian/sediment-profiles/toy.gv");
+    toy.write("toy-1.0/debian/sediment-profiles/toy.gv", &without_blocks(&profile));
+    built("", &by_store);
+    let symbols = words(&toy.command("nm", &["toy"]).output().unwrap());
+    assert!(!symbols.contains(" work.cold\n"), "{symbols}");
+    // Without the plugin it is said, and the build goes on.
+    toy.write("toy-1.0/debian/sediment-profiles/toy.gv", &profile);
+    assert!(built("", &[("SEDIMENT_COMPILERS", "/nowhere")]).contains("not compiled by the counts"));
+}
+
+/// The profile as if no blocks had been counted.
+fn without_blocks(profile: &str) -> String {
+    let mut text = String::new();
+    let mut rest = profile;
+    while let Some((before, behind)) = rest.split_once("blocks=\"") {
+        text += before.trim_end_matches(", ");
+        rest = behind.split_once('"').unwrap().1;
+    }
+    text + rest
 }
 
 /// By build option and by build profile, to the byte.

@@ -82,15 +82,56 @@ if (get_buildoption('sediment-graphs')) {
     }
 }
 
+my $state = getcwd() . '/debian/.debhelper/sediment';
+
+# Folders in which compilers look for programs of theirs, in front of what is there.
+sub found_by_compilers {
+    my ($folder) = @_;
+    $ENV{COMPILER_PATH} = join ':', $folder, grep { $_ ne '' && $_ ne $folder } split /:/, $ENV{COMPILER_PATH} // '';
+}
+
+# Programs that stand in front of GCC's own compilers: they use the plugin where a variable says so, and no flag names it.
+my $compilers = $ENV{SEDIMENT_COMPILERS} // '/usr/libexec/sediment/compilers';
+
+# Blocks numbered, for a recording of what runs inside functions: DEB_BUILD_OPTIONS=sediment-blocks. The code is the same.
+if (get_buildoption('sediment-blocks')) {
+    if (-d $compilers) {
+        $ENV{SEDIMENT_NUMBER_BLOCKS} = 1;
+        $ENV{CCACHE_RECACHE}         = 1;
+        found_by_compilers($compilers);
+    } else {
+        print {*STDERR} "sediment: no numbers of blocks: $compilers is missing; sediment-gcc-plugin has it\n";
+    }
+}
+
+sub counts_blocks {
+    for my $name (glob 'debian/sediment-profiles/*.gv debian/sediment-profiles/*.prof') {
+        open(my $file, '<', $name) or next;
+        while (my $line = <$file>) {
+            return 1 if $line =~ /[\[, ]blocks="/;
+        }
+    }
+    return 0;
+}
+
 if ($wanted) {
-    my $top   = getcwd();
-    my $state = "$top/debian/.debhelper/sediment";
+    my $top = getcwd();
+    if (counts_blocks()) {
+        if (-d $compilers) {
+            found_by_compilers($compilers);
+            $ENV{SEDIMENT_BLOCKS} = "$state/blocks";
+            # ccache knows nothing of the plugin.
+            $ENV{CCACHE_EXTRAFILES} = join ':', grep { defined } $ENV{CCACHE_EXTRAFILES}, "$state/blocks";
+        } else {
+            print {*STDERR} "sediment: functions are not compiled by the counts of their blocks: $compilers is missing; sediment-gcc-plugin has it\n";
+        }
+    }
     for my $language (@languages) {
         # dh computed the flags before it read this file; a debian/rules that asks dpkg-buildflags again is told by the second.
         appended($language, $sections, ' ') if exists $ENV{$language};
         appended($_, $sections, ' ') for variables($language);
     }
-    $ENV{COMPILER_PATH} = join ':', "$state/ld", grep { $_ ne '' && $_ ne "$state/ld" } split /:/, $ENV{COMPILER_PATH} // '';
+    found_by_compilers("$state/ld");
     $ENV{PROF_DIR}     = "$top/debian/sediment-profiles";
     $ENV{SEDIMENT_LOG} = "$state/log";
     insert_before('dh_auto_configure', 'dh_sediment');

@@ -5,15 +5,17 @@ use crate::files;
 use crate::inputs::read_profile;
 use crate::ui::Ui;
 use clap::{Args, ValueEnum};
+use sediment::profile::Profile;
+use sediment::profile::merge::{Weight, merge};
 use sediment::{Error, Result, blocks};
 use std::path::PathBuf;
 
 /// Write a profile as a file that a compiler reads
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The profile; - is standard input
-    #[arg(value_name = "PROFILE")]
-    profile: PathBuf,
+    /// Profile, or several, which are merged with equal weights; - is standard input
+    #[arg(value_name = "PROFILE", required = true)]
+    profiles: Vec<PathBuf>,
     /// The kind of file
     #[arg(long, value_name = "FORMAT", default_value = "blocks")]
     format: Format,
@@ -29,14 +31,26 @@ enum Format {
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
-    let profile = read_profile(&arguments.profile, ui)?;
+    let profile = merged(&arguments.profiles, ui)?;
     let Format::Blocks = arguments.format;
     let (text, skipped) = blocks::counts(&profile);
     ui.skipped("blocks", &skipped);
     if text.lines().nth(1).is_none() {
         return Err(Error::failed("the profile has no counts of blocks")
-            .with_input(files::display(&arguments.profile))
+            .with_input(files::display(&arguments.profiles[0]))
             .with_hint("compile with sediment's plugin for GCC (-fplugin-arg-sediment-blocks), record with valgrind --tool=callgrind --dump-instr=yes, and import with --blocks and that program: docs/blocks.md"));
     }
     files::write(&arguments.output, text.as_bytes(), ui)
+}
+
+/// The profile of one file as it is, or the sum of several.
+fn merged(paths: &[PathBuf], ui: &Ui) -> Result<Profile> {
+    let profiles = paths.iter().map(|path| read_profile(path, ui)).collect::<Result<Vec<_>>>()?;
+    match <[Profile; 1]>::try_from(profiles) {
+        Ok([profile]) => Ok(profile),
+        Err(profiles) => {
+            let inputs: Vec<_> = profiles.iter().map(|profile| (profile, Weight::ONE)).collect();
+            merge(&inputs, false)
+        }
+    }
 }

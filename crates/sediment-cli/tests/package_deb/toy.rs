@@ -87,6 +87,7 @@ impl Toy {
             "COMPILER_PATH",
             "PROF_DIR",
             "SEDIMENT_LOG",
+            "SEDIMENT_BLOCKS",
             "DEB_BUILD_OPTIONS",
             "DEB_BUILD_PROFILES",
             "CC",
@@ -109,14 +110,35 @@ impl Toy {
         assert!(output.status.success(), "{}", words(&output));
     }
 
-    /// Builds the packages; what was built before is gone.
-    pub fn build(&self, arguments: &[&str], options: &str) -> Output {
+    /// The folder of GCC's plugin, and below it of what stands in front of the compilers.
+    pub fn plugin(&self) -> PathBuf {
+        let plugin = self.path("plugin");
+        std::fs::create_dir(&plugin).unwrap();
+        let (folder, source) = (plugin.display(), root().join("gcc-plugin"));
+        let made = self
+            .command("make", &["-s", "CXXFLAGS=-O1", &format!("OUT={folder}")])
+            .args([format!("PLUGIN={folder}/sediment.so"), format!("COMPILERS={folder}/compilers")])
+            .args([&format!("{folder}/sediment.so"), "compilers", "-C"])
+            .arg(source)
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", words(&made));
+        plugin
+    }
+
+    /// Removes what was built before.
+    pub fn remove_packages(&self) {
         for entry in std::fs::read_dir(self.folder.path()).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|ending| ending == "deb") {
                 std::fs::remove_file(path).unwrap();
             }
         }
+    }
+
+    /// Builds the packages; what was built before is gone.
+    pub fn build(&self, arguments: &[&str], options: &str) -> Output {
+        self.remove_packages();
         let mut all = vec!["-d", "-b", "-us", "-uc"];
         all.extend(arguments);
         let mut command = self.command("dpkg-buildpackage", &all);
