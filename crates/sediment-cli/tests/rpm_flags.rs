@@ -146,13 +146,17 @@ fn the_linkers_follow_the_toolchain() {
         said(&spec, &[]).lines().find(|line| line.starts_with("@@")).unwrap().to_owned()
     };
     assert!(
-        shown(&text).starts_with("@@ env \"COMPILER_PATH=/usr/libexec/sediment/ld\" \"PROF_DIR="),
+        shown(&text).starts_with(
+            "@@ env \"COMPILER_PATH=/usr/libexec/sediment/ld:/usr/libexec/sediment/compilers\" \"PROF_DIR="
+        ),
         "{}",
         shown(&text)
     );
     let by_gcc = text.replace("%global toolchain clang\n", "");
     assert!(
-        shown(&by_gcc).starts_with("@@ env \"COMPILER_PATH=/usr/libexec/sediment/gcc\" "),
+        shown(&by_gcc).starts_with(
+            "@@ env \"COMPILER_PATH=/usr/libexec/sediment/gcc:/usr/libexec/sediment/compilers\" "
+        ),
         "{}",
         shown(&by_gcc)
     );

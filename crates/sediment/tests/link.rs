@@ -69,8 +69,11 @@ fn place(asked: &[Asked], binary: Option<&Binary>) -> (Vec<Placement>, Skipped) 
     let weights = asked.iter().map(|function| function.weight).collect();
     let graph = CallGraph::new(vec![16; asked.len()], weights, Vec::new()).unwrap();
     let order = Order::of(GroupKind::Hot, graph.ids().collect());
-    let built =
-        BuiltGraph { graph, table: FunctionTable { keys, ..Default::default() }, skipped: Skipped::default() };
+    let built = BuiltGraph {
+        graph,
+        table: FunctionTable { keys, ..Default::default() },
+        skipped: Skipped::default(),
+    };
     link::placements(&order, &built, binary, true)
 }
 

@@ -45,8 +45,11 @@ fn hot_block_is_aligned(dialect: &str, linker_arguments: &[&str], hand_over: &st
     let keys = names.map(|name| FunctionKey { dso: None, name: name.to_owned(), file: None }).to_vec();
     let graph = CallGraph::new(vec![16; 4], vec![1; 4], Vec::new()).unwrap();
     let order = Order::of(GroupKind::Hot, graph.ids().collect());
-    let built =
-        BuiltGraph { graph, table: FunctionTable { keys, ..Default::default() }, skipped: Skipped::default() };
+    let built = BuiltGraph {
+        graph,
+        table: FunctionTable { keys, ..Default::default() },
+        skipped: Skipped::default(),
+    };
     let (placements, _) = link::placements(&order, &built, None, false);
     let linker = link::linker(dialect).unwrap();
     let (text, _) = (linker.write)(&placements);

@@ -248,8 +248,11 @@ pub(crate) fn order_text(dialect: &str, names: &[String], binary: Option<&Binary
     let keys = names.iter().map(|name| FunctionKey { dso: None, name: name.clone(), file: None }).collect();
     let graph = CallGraph::new(vec![16; names.len()], vec![1; names.len()], Vec::new()).unwrap();
     let order = Order::of(GroupKind::Hot, graph.ids().collect());
-    let built =
-        BuiltGraph { graph, table: FunctionTable { keys, ..Default::default() }, skipped: Skipped::default() };
+    let built = BuiltGraph {
+        graph,
+        table: FunctionTable { keys, ..Default::default() },
+        skipped: Skipped::default(),
+    };
     let linker = link::linker(dialect).unwrap();
     let (placements, mut skipped) = link::placements(&order, &built, binary, linker.wants_calls);
     let (text, left_out) = (linker.write)(&placements);
