@@ -15,6 +15,8 @@ const int64_t per_edge = 1;
 const uint64_t unlimited = std::numeric_limits<uint64_t>::max () / 4;
 // So many looks at arcs take half a second or so, whatever the counts are; the work in a usual function is a small part of that.
 const size_t most_looks = size_t (1) << 26;
+// More parts that do not hang together are left as they are.
+const size_t most_parts = 100;
 // A sum of these and of costs stays far from the ends of their types.
 const uint64_t largest_count = uint64_t (1) << 48;
 
@@ -104,6 +106,69 @@ private:
   size_t looks_ = 0;
 };
 
+// Marks what flow leads to from a block, itself included.
+void
+follow (const std::vector<Block> &function, const Flow &flow, unsigned from, std::vector<bool> &reached)
+{
+  std::vector<unsigned> waiting { from };
+  reached[from] = true;
+  while (!waiting.empty ())
+    {
+      unsigned block = waiting.back ();
+      waiting.pop_back ();
+      const std::vector<unsigned> &successors = function[block].successors;
+      for (size_t at = 0; at < successors.size (); ++at)
+	if (flow.edges[block][at] && !reached[successors[at]])
+	  {
+	    reached[successors[at]] = true;
+	    waiting.push_back (successors[at]);
+	  }
+    }
+}
+
+// Samples of a loop say nothing of the way into it: what has flow and cannot be reached from the function's beginning is entered once, by
+// the shortest way. Step 3 of the paper's algorithm, "joining isolated components".
+void
+join_parts (const std::vector<Block> &function, Flow &flow)
+{
+  size_t count = function.size ();
+  std::vector<bool> reached (count);
+  follow (function, flow, 0, reached);
+  const unsigned none = count;
+  for (size_t parts = 0; parts < most_parts; ++parts)
+    {
+      std::vector<unsigned> queue, came_from (count, none);
+      for (unsigned block = 0; block < count; ++block)
+	if (reached[block])
+	  queue.push_back (block);
+      unsigned found = none;
+      for (size_t next = 0; next < queue.size () && found == none; ++next)
+	for (unsigned successor : function[queue[next]].successors)
+	  if (!reached[successor] && came_from[successor] == none)
+	    {
+	      came_from[successor] = queue[next];
+	      queue.push_back (successor);
+	      if (flow.blocks[successor])
+		{
+		  found = successor;
+		  break;
+		}
+	    }
+      if (found == none)
+	return;
+      unsigned block = found;
+      for (; came_from[block] != none; block = came_from[block])
+	{
+	  unsigned before = came_from[block];
+	  const std::vector<unsigned> &successors = function[before].successors;
+	  ++flow.edges[before][std::find (successors.begin (), successors.end (), block) - successors.begin ()];
+	  flow.blocks[block] += block != found;
+	}
+      flow.blocks[block] += !flow.blocks[block];
+      follow (function, flow, block, reached);
+    }
+}
+
 } // namespace
 
 // Each block is two nodes, in and out. A count is a flow that is there from the start: what it brings to `out` comes from the source,
@@ -149,6 +214,7 @@ infer_flow (const std::vector<Block> &function, Flow &flow)
       for (size_t edge : edges[block])
 	flow.edges[block].push_back (network.through (out (block), edge));
     }
+  join_parts (function, flow);
   return true;
 }
 

@@ -80,6 +80,12 @@ const OF_ONE: &[OfOne] = &[
         blocks::whatever_a_profile_says_the_program_is_the_same,
         VALGRIND,
     ),
+    ("sources_tell_of_the_same_blocks", blocks::sources_tell_of_the_same_blocks, VALGRIND),
+    (
+        "samples_tell_what_is_hot",
+        blocks::samples_tell_what_is_hot,
+        &[Need::SharedData("hardware/cycles.perf.data"), Need::SharedData("hardware/callgrind.blocks.out")],
+    ),
     ("fortran", fortran, &[Need::Program("gfortran")]),
     ("parallel_make_and_one_folder", parallel_make_and_one_folder, &[]),
     ("ccache_keeps_no_graph_unless_told_to_compile", ccache, &[Need::Program("ccache")]),

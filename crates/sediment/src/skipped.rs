@@ -251,6 +251,7 @@ coded! {
         UnacceptableSource "unacceptable-source" "what recorded it, as a profile cannot hold the text",
         StubPassage "stub-passage" "passages of a linkage stub to its own function",
         BlocksBeyond "blocks-beyond" "counts of blocks that add up to more than 128 bits hold",
+        FewSamples "few-samples" "counts of blocks of functions with too few samples to tell what is cold",
         SparseBlocks "sparse-blocks" "counts of functions whose blocks have numbers that no compiler gives",
         UnknownBias "unknown-bias" "counts of blocks: where the file was loaded cannot be told",
         SeveralBuildIds "several-build-ids" "the build-id of a DSO that was recorded with several",

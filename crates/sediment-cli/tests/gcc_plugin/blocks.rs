@@ -3,7 +3,7 @@
 
 use crate::compilers::Compiler;
 use crate::running::{done, err, sediment};
-use crate::{has, read};
+use crate::{has, read, support};
 use std::fmt::Write as _;
 use std::process::Command;
 use tempfile::TempDir;
@@ -148,10 +148,93 @@ pub fn what_did_not_run_is_split_off(gcc: &'static Compiler) {
     for arguments in [&[][..], &["0"], &["7"]] {
         assert_eq!(ran(&folder, "used", arguments), ran(&folder, "plain", arguments), "{arguments:?}");
     }
+    cold_parts_lie_behind_all_functions(&folder);
     // Two builds are one, with whatever else in the folder.
     let object = || stripped(gcc, &folder, "work.c", &[&gcc.plugin(), COUNTS]);
     assert!(object() == object());
     assert!(!folder.path().join("object.c.gv").exists());
+}
+
+/// In every dialect that can say so, and in what GNU ld and gold make of it.
+fn cold_parts_lie_behind_all_functions(folder: &TempDir) {
+    for (linker, part) in [
+        ("lld", "work.cold"),
+        ("gnu-ld-script", "*(.text.unlikely.work)"),
+        ("gnu-ld", "*(.text.unlikely.work)"),
+        ("gold", ".text.unlikely.work"),
+    ] {
+        let order = ["order", "p.gv", "--binary", "used", "--linker", linker, "-o", "order"];
+        done(&sediment(folder.path(), &order));
+        let order = read(folder, "order");
+        let lines: Vec<&str> = order.lines().map(str::trim).collect();
+        let at =
+            |wanted: &str| lines.iter().position(|line| *line == wanted).unwrap_or_else(|| panic!("{order}"));
+        let last = lines.iter().rposition(|line| line.contains("main") || line.contains("jumps")).unwrap();
+        assert!(at(part) > last, "{order}");
+    }
+}
+
+/// Counts of a function's blocks, as a profile has them.
+fn blocks_of(profile: &str, function: &str) -> Vec<(u32, u64)> {
+    let line = profile.lines().find(|line| line.trim_start().starts_with(&format!("\"{function}\" [")));
+    let (_, blocks) =
+        line.and_then(|line| line.split_once("blocks=\"")).unwrap_or_else(|| panic!("{profile}"));
+    let (_, blocks) = blocks.split_once('"').unwrap().0.split_once(':').unwrap();
+    let known = blocks.split(' ').filter_map(|block| block.split_once('='));
+    known.filter_map(|(block, count)| Some((block.parse().ok()?, count.parse().ok()?))).collect()
+}
+
+/// Instructions counted one by one, blocks of valgrind's, and samples of a processor's clock.
+pub fn sources_tell_of_the_same_blocks(gcc: &'static Compiler) {
+    let folder = sources(gcc);
+    recorded(gcc, &folder, "work.c");
+    let exact = read(&folder, "p.gv");
+    let lackey = [
+        "--tool=lackey",
+        "--trace-superblocks=yes",
+        "--vex-guest-chase=no",
+        "--vex-iropt-unroll-thresh=0",
+        "--trace-sched=yes",
+        "-v",
+        "-v",
+        "--log-file=log",
+        "./train",
+    ];
+    assert!(Command::new("valgrind").current_dir(folder.path()).args(lackey).output().is_ok());
+    done(&sediment(folder.path(), &["import", "--blocks", "log", "--binary", "train", "-o", "log.gv"]));
+    let by_log = read(&folder, "log.gv");
+    for function in ["work", "jumps", "leaves", "main"] {
+        assert_eq!(blocks_of(&by_log, function), blocks_of(&exact, function), "{function}");
+    }
+}
+
+/// A real recording of a processor's clock, and the exact counts of the same program.
+pub fn samples_tell_what_is_hot(gcc: &'static Compiler) {
+    let data = support::shared_data("hardware");
+    let folder = gcc.folder();
+    let program = data.join("blocks.c").display().to_string();
+    let flags =
+        [&FLAGS[..], &["-fno-omit-frame-pointer", &gcc.plugin(), MARKS, &program, "-o", "blocks"]].concat();
+    gcc.run(folder.path(), gcc.c, &flags);
+    let imported = |recording: &str| {
+        let recording = data.join(recording).display().to_string();
+        let arguments =
+            ["import", "--blocks", &recording, "--binary", "blocks", "--ignore-build-id", "-o", "p.gv"];
+        done(&sediment(folder.path(), &arguments));
+        read(&folder, "p.gv")
+    };
+    let (exact, sampled) = (imported("callgrind.blocks.out"), imported("cycles.perf.data"));
+    has(&sampled, &["blocks_unit=samples"]);
+    for function in ["sift.constprop.0", "classify"] {
+        let (exact, sampled) = (blocks_of(&exact, function), blocks_of(&sampled, function));
+        // Whatever was met ran, and what was not met is a small part of what ran.
+        let share = |of: &dyn Fn(u32) -> bool| -> u64 {
+            exact.iter().filter(|(block, _)| of(*block)).map(|(_, count)| *count).sum()
+        };
+        assert!(sampled.iter().all(|(block, _)| exact.iter().any(|(ran, _)| ran == block)), "{sampled:?}");
+        let missed = share(&|block| sampled.iter().all(|(met, _)| *met != block));
+        assert!(100 * missed < 5 * share(&|_| true), "{function}: {exact:?} {sampled:?}");
+    }
 }
 
 pub fn exceptions_pass_through_cold_parts(gcc: &'static Compiler) {

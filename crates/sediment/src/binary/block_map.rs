@@ -83,6 +83,14 @@ impl BlockMap {
         self.rows(start, end).iter().filter_map(|row| number(row.discriminator))
     }
 
+    /// Numbers of blocks with the bytes of each of their pieces between the two.
+    pub fn extents(&self, start: u64, end: u64) -> impl Iterator<Item = (u32, u64)> {
+        let rows = self.rows(start, end);
+        let ends = rows.iter().skip(1).map(|row| row.address).chain([end]);
+        let bytes = move |(row, end): (&Row, u64)| Some((number(row.discriminator)?, end - row.address));
+        rows.iter().zip(ends).filter_map(bytes)
+    }
+
     /// Number of the block that the code at an address belongs to, in the function or part of it that begins at `start`. Code in front of a
     /// function's first numbered row is its prologue, and part of its first block.
     #[must_use]

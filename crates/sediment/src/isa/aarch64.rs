@@ -13,6 +13,7 @@ pub(crate) const AARCH64: Isa = Isa {
     each_reference: Some(each_reference),
     call_before,
     begins_with_code,
+    straight,
     whole_instructions: |code, most| (most <= code.len()).then_some(most & !3),
     ..Isa::UNKNOWN
 };
@@ -57,6 +58,17 @@ fn call_before(before: &[u8], return_address: u64) -> Option<Reference> {
 fn begins_with_code(function: &[u8]) -> bool {
     // Bits 28 to 25 zero: reserved, and SVE's where not all are zero above.
     word(function).is_some_and(|word| word >> 25 & 0xf != 0 && word & 0xffe0_001f != 0xd420_0000)
+}
+
+fn straight(code: &[u8], most: usize) -> usize {
+    let is_call = |code: &[u8]| {
+        word(code).is_some_and(|word| {
+            matches!(branch(word, 0), Some(Reference::Call(_))) || through_register(word) == Some(1)
+        })
+    };
+    let words = code.chunks_exact(4).take(most);
+    let before = words.take_while(|word| flow(word) == Flow::Other && !is_call(word)).count();
+    (4 * (before + 1).min(most)).min(code.len())
 }
 
 fn flow(code: &[u8]) -> Flow {

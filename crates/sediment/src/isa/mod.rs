@@ -48,6 +48,9 @@ pub(crate) struct Isa {
     pub(crate) begins_with_code: fn(function: &[u8]) -> bool,
     /// Bytes of the whole instructions among the first `most` bytes of this code; None if not all are instructions.
     pub(crate) whole_instructions: fn(code: &[u8], most: usize) -> Option<usize>,
+    /// Bytes up to the end of the first jump, call or return of code, or of so many instructions; one byte where instructions are not
+    /// known.
+    pub(crate) straight: fn(code: &[u8], most: usize) -> usize,
     /// Instruction that code begins with, if it prepares a function's frame or moves an argument: how many instructions it and its
     /// counterpart before the return are, none for a move. None where prologues are not known.
     pub(crate) prologue: Option<Prologue>,
@@ -66,6 +69,7 @@ impl Isa {
         call_before: |_, _| None,
         begins_with_code: |_| false,
         whole_instructions: |_, _| None,
+        straight: |_, _| 1,
         prologue: None,
     };
 

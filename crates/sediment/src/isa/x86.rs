@@ -18,6 +18,7 @@ pub(crate) const X86_64: Isa = Isa {
     call_before,
     begins_with_code,
     whole_instructions,
+    straight,
     prologue: Some(prologue),
     ..Isa::UNKNOWN
 };
@@ -273,6 +274,28 @@ fn vector(map: u8, opcode: u8) -> Form {
     }
 }
 
+fn straight(code: &[u8], most: usize) -> usize {
+    let mut at = 0;
+    for _ in 0..most {
+        let here = &code[at..];
+        let Some((length, ends)) = instruction(here) else { break };
+        at += length;
+        if ends || flow(here, true) != Flow::Other || is_call(here) {
+            break;
+        }
+    }
+    at.max(1).min(code.len())
+}
+
+/// Tells whether code begins with a call, direct or not.
+fn is_call(code: &[u8]) -> bool {
+    match Prefixes::of(code, true).map_or(&[][..], |prefixes| &code[prefixes.length..]) {
+        [0xe8, ..] => true,
+        [0xff, modrm, ..] => matches!(operation(*modrm), 2 | 3),
+        _ => false,
+    }
+}
+
 fn flow(code: &[u8], long_mode: bool) -> Flow {
     let code = &code[..code.len().min(LONGEST)];
     match Prefixes::of(code, long_mode).map_or(&[][..], |prefixes| &code[prefixes.length..]) {
@@ -367,6 +390,18 @@ mod tests {
             None,
             "no instruction of this processor's mode"
         );
+    }
+
+    #[test]
+    fn code_runs_straight_to_a_jump_or_call() {
+        // push %rbp; mov %rsp,%rbp; je; and behind it a ret.
+        let code = [0x55, 0x48, 0x89, 0xe5, 0x74, 0x02, 0xc3];
+        assert_eq!(straight(&code, 60), 6);
+        assert_eq!(straight(&code, 1), 1);
+        assert_eq!(straight(&[0x90, 0xe8, 0, 0, 0, 0, 0xc3], 60), 6, "call");
+        assert_eq!(straight(&[0x41, 0xff, 0xd4, 0xc3], 60), 3, "call *%r12");
+        assert_eq!(straight(&[0x90, 0x90], 60), 2, "to the end");
+        assert_eq!(straight(&[0x06, 0x06], 60), 1, "no code");
     }
 
     #[test]

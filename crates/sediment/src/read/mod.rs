@@ -12,6 +12,7 @@ pub mod bolt;
 pub mod bolt_aggregated;
 pub mod callgrind;
 pub mod entry_trace;
+mod executed;
 pub mod folded;
 mod frame_names;
 pub mod gmon;
@@ -31,6 +32,7 @@ pub mod temporal_profile;
 pub mod uftrace;
 
 use crate::profile::source::Source;
+pub use executed::{Executed, StraightRun};
 pub use input::Input;
 pub use replay::{Listener, Step};
 
@@ -51,7 +53,8 @@ pub struct Settings {
     /// Whether this is one of several parts of a recording. A part may hold nothing, where a recording may not: the file of a
     /// thread that did nothing, say.
     pub part: bool,
-    /// Whether executions of instructions are kept, where the file counts them: [`Recording::executed`]. It takes time and memory.
+    /// Keeps what tells which code ran inside functions, where the file has it: [`Recording::executed`], [`Recording::straight_runs`],
+    /// [`Recording::counts_by_samples`]. It takes time and memory.
     pub executions: bool,
 }
 
@@ -131,7 +134,10 @@ const PACKED: [(&[u8], &str); 6] = [
 /// # Errors
 /// When the input is empty, no reader recognises it, or its reader refuses it.
 pub fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
-    (find(input, settings)?.read)(input, settings)
+    let mut recording = (find(input, settings)?.read)(input, settings)?;
+    let counted = !recording.executed.is_empty() || !recording.straight_runs.is_empty();
+    recording.counts_by_samples = settings.executions && !counted;
+    Ok(recording)
 }
 
 /// Tells the steps of a recording that was read before; false where the format does not know them.
@@ -259,17 +265,6 @@ pub enum TransferKind {
     Affinity,
 }
 
-/// Executions of an instruction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Executed {
-    /// The function that the profiler counts it to.
-    pub function: AddressId,
-    /// Its address as the DSO was loaded, at a bias that the recording does not tell.
-    pub address: u64,
-    /// How often it ran.
-    pub count: u64,
-}
-
 /// What one profiler saw.
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
@@ -296,6 +291,11 @@ pub struct Recording {
     samples: HashMap<AddressId, u128>,
     first: HashMap<AddressId, u64>,
     executed: Vec<Executed>,
+    straight_runs: Vec<StraightRun>,
+    /// Code inside functions is to be counted by the addresses of samples, as nothing better is known.
+    pub counts_by_samples: bool,
+    /// Number of samples taken; 0 where the source counts, or does not say.
+    pub samples_taken: u64,
 }
 
 impl Recording {
@@ -373,6 +373,17 @@ impl Recording {
         &self.executed
     }
 
+    /// Adds code that ran without a jump.
+    pub fn add_straight_run(&mut self, run: StraightRun) {
+        self.straight_runs.push(run);
+    }
+
+    /// Code that ran without a jump, in no order.
+    #[must_use]
+    pub fn straight_runs(&self) -> &[StraightRun] {
+        &self.straight_runs
+    }
+
     /// Whether near pairs or ranks of first use are in it already: then the reader told of the order itself, with weights
     /// that the steps of a replay do not carry.
     #[must_use]
@@ -420,6 +431,14 @@ impl Recording {
         }
         let executed = part.executed.iter().map(|one| Executed { function: here(one.function), ..*one });
         self.executed.extend(executed);
+        let runs = part.straight_runs.iter().map(|run| StraightRun {
+            from: here(run.from),
+            to: run.to.map(here),
+            ..*run
+        });
+        self.straight_runs.extend(runs);
+        self.counts_by_samples &= part.counts_by_samples;
+        self.samples_taken = self.samples_taken.saturating_add(part.samples_taken);
         Ok(())
     }
 

@@ -6,11 +6,11 @@ use crate::binary::Files;
 use crate::binary::block_map::BlockMap;
 use crate::binary::names::split_from;
 use crate::error::Result;
-use crate::profile::blocks::{Blocks, GraphCounts};
+use crate::profile::blocks::{BlockUnit, Blocks, GraphCounts};
 use crate::profile::{FunctionKey, Profile};
-use crate::read::{DsoId, Executed, Recording, Spot};
+use crate::read::{AddressId, DsoId, Executed, Recording, Spot, StraightRun};
 use crate::skipped::{Reason, Skipped};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 /// Adds the counts of blocks.
 ///
@@ -23,43 +23,150 @@ pub(super) fn add(
     files: &dyn Files,
     skipped: &mut Skipped,
 ) -> Result<()> {
-    let mut by_dso: BTreeMap<DsoId, Vec<&Executed>> = BTreeMap::new();
-    for executed in recording.executed() {
-        if let Some(dso) = recording.addresses()[executed.function.0 as usize].dso {
-            by_dso.entry(dso).or_default().push(executed);
-        }
+    if recording.counts_by_samples {
+        profile.blocks_unit = BlockUnit::Samples;
     }
-    for (id, executed) in by_dso {
+    for (id, evidence) in by_dso(recording) {
         let (Some(view), Some(label)) = (dsos.view(id), dsos.label(id)) else { continue };
         let Some(map) = BlockMap::read(view.bytes(), files).map_err(|error| error.with_input(label))? else {
             continue;
         };
-        let Some(bias) = bias(recording, view, &executed) else {
-            skipped.add(Reason::UnknownBias, 0, label);
-            continue;
+        let functions = Functions { view, label, map: &map };
+        let counted = if recording.counts_by_samples {
+            functions.sampled(&evidence.samples, least_cost(recording), skipped)
+        } else {
+            let mut counted = Stretches::default();
+            if let Some(bias) = bias(recording, view, &evidence.executed) {
+                counted.add_executed(&evidence.executed, bias);
+            } else if !evidence.executed.is_empty() {
+                skipped.add(Reason::UnknownBias, 0, label);
+            }
+            counted.add_runs(&evidence.runs, recording, view);
+            functions.executed(counted)
         };
-        // One that several functions or parts list ran for each of them.
-        let mut counts: BTreeMap<u64, u128> = BTreeMap::new();
-        for executed in executed {
-            let sum = counts.entry(executed.address.wrapping_sub(bias)).or_default();
-            *sum = sum.saturating_add(u128::from(executed.count));
-        }
-        for (key, counted) in counted(view, label, &map, counts.into_iter()) {
-            if counted.is_sparse() {
-                skipped.add(Reason::SparseBlocks, 0, &key.name);
-                continue;
-            }
-            let Some((hash, graph)) = counted.graph() else { continue };
-            let Some(function) = profile.find(&key) else { continue };
-            profile.blocks_total = profile.blocks_total.saturating_add(graph.sum().unwrap_or(u128::MAX));
-            let blocks = &mut profile.facts_mut(function).blocks;
-            let added = blocks.get_or_insert_with(|| Box::new(Blocks::default())).add(hash, graph);
-            if added.is_none() {
-                skipped.add(Reason::BlocksBeyond, 0, &key.name);
-            }
+        for (key, counted) in counted {
+            add_graph(profile, &key, counted, skipped);
         }
     }
     Ok(())
+}
+
+/// Adds the counts of a function.
+fn add_graph(profile: &mut Profile, key: &FunctionKey, counted: Counted, skipped: &mut Skipped) {
+    if counted.is_sparse() {
+        skipped.add(Reason::SparseBlocks, 0, &key.name);
+        return;
+    }
+    let Some((hash, graph)) = counted.graph() else { return };
+    let Some(function) = profile.find(key) else { return };
+    profile.blocks_total = profile.blocks_total.saturating_add(graph.sum().unwrap_or(u128::MAX));
+    let blocks = &mut profile.facts_mut(function).blocks;
+    if blocks.get_or_insert_with(|| Box::new(Blocks::default())).add(hash, graph).is_none() {
+        skipped.add(Reason::BlocksBeyond, 0, &key.name);
+    }
+}
+
+/// What a recording tells of the code of one DSO.
+#[derive(Default)]
+struct Evidence<'a> {
+    executed: Vec<&'a Executed>,
+    runs: Vec<&'a StraightRun>,
+    /// Costs by place.
+    samples: Vec<(&'a Spot, u128)>,
+}
+
+fn by_dso(recording: &Recording) -> BTreeMap<DsoId, Evidence<'_>> {
+    let mut all: BTreeMap<DsoId, Evidence> = BTreeMap::new();
+    let place = |id: AddressId| &recording.addresses()[id.0 as usize];
+    for executed in recording.executed() {
+        if let Some(dso) = place(executed.function).dso {
+            all.entry(dso).or_default().executed.push(executed);
+        }
+    }
+    for run in recording.straight_runs() {
+        let to = place(run.to.unwrap_or(run.from)).dso;
+        if let Some(dso) = place(run.from).dso.filter(|dso| to == Some(*dso)) {
+            all.entry(dso).or_default().runs.push(run);
+        }
+    }
+    if recording.counts_by_samples {
+        for (at, cost) in recording.samples() {
+            if let Some(dso) = place(at).dso {
+                all.entry(dso).or_default().samples.push((&place(at).spot, cost));
+            }
+        }
+    }
+    all
+}
+
+/// The cost below which samples of a function do not tell which of its code is cold.
+fn least_cost(recording: &Recording) -> u128 {
+    /// A share of 2 % of what runs is seen once then.
+    const SAMPLES: u128 = 50;
+    let cost = recording.samples().iter().fold(0u128, |sum, (_, cost)| sum.saturating_add(*cost));
+    let taken = if recording.samples_taken == 0 { cost } else { u128::from(recording.samples_taken) };
+    (cost / taken.max(1)).max(1).saturating_mul(SAMPLES)
+}
+
+/// Stretches of code with their counts, which may overlap.
+#[derive(Default)]
+struct Stretches {
+    /// First byte of a stretch, and of what lies behind it; counts.
+    begins: Vec<(u64, u64)>,
+    ends: Vec<(u64, u64)>,
+}
+
+impl Stretches {
+    fn add(&mut self, begin: u64, end: u64, count: u64) {
+        if begin < end {
+            self.begins.push((begin, count));
+            self.ends.push((end, count));
+        }
+    }
+
+    /// An instruction that several functions or parts list ran for each of them.
+    fn add_executed(&mut self, executed: &[&Executed], bias: u64) {
+        for executed in executed {
+            let address = executed.address.wrapping_sub(bias);
+            self.add(address, address.saturating_add(1), executed.count);
+        }
+    }
+
+    fn add_runs(&mut self, runs: &[&StraightRun], recording: &Recording, view: &View<'_>) {
+        let address = |id: AddressId| view.address_of(&recording.addresses()[id.0 as usize].spot);
+        for run in runs {
+            let Some(from) = address(run.from) else { continue };
+            let end = match run.to.map(address) {
+                Some(Some(last)) => last.saturating_add(1),
+                Some(None) => continue,
+                None => from.saturating_add(view.straight(from, StraightRun::MOST_INSTRUCTIONS)),
+            };
+            self.add(from, end, run.count);
+        }
+    }
+
+    /// Stretches that do not overlap, by address, with the sums of their counts.
+    fn sums(mut self) -> Vec<(u64, u64, u128)> {
+        self.begins.sort_unstable();
+        self.ends.sort_unstable();
+        let mut sums = Vec::new();
+        let (mut begins, mut ends) = (self.begins.iter().peekable(), self.ends.iter().peekable());
+        let (mut at, mut sum) = (0u64, 0u128);
+        while let Some(&&(end, leaves)) = ends.peek() {
+            let next = begins.peek().map_or(end, |(begin, _)| end.min(*begin));
+            if sum > 0 && at < next {
+                sums.push((at, next, sum));
+            }
+            at = next;
+            if next == end {
+                sum -= u128::from(leaves);
+                ends.next();
+            } else if let Some((_, enters)) = begins.next() {
+                sum += u128::from(*enters);
+            }
+        }
+        sums
+    }
 }
 
 /// How far from its addresses in the file a DSO was loaded: most functions begin at the lowest address that ran of them, and programs are
@@ -86,66 +193,120 @@ fn bias(recording: &Recording, view: &View<'_>, executed: &[&Executed]) -> Optio
     (best.1 > all / 2).then_some(best.0)
 }
 
-/// What is counted of a function.
+/// Counts of a function.
 #[derive(Default)]
 struct Counted {
     hash: Option<u32>,
     counts: BTreeMap<u32, u128>,
-    /// Blocks of which the line table has a row.
-    told: BTreeSet<u32>,
+    /// Bytes of the blocks of which the line table has a row.
+    bytes: BTreeMap<u32, u128>,
 }
 
 impl Counted {
     /// The largest number of a block.
     fn last(&self) -> Option<u32> {
-        self.counts.keys().chain(&self.told).max().copied()
+        self.counts.keys().chain(self.bytes.keys()).max().copied()
     }
 
     /// True if the numbers of blocks are so far apart that no compiler wrote them: most blocks have a line.
     fn is_sparse(&self) -> bool {
-        self.last() > u32::try_from(1000 + 16 * (self.told.len() + self.counts.len())).ok()
+        self.last() > u32::try_from(1000 + 16 * (self.bytes.len() + self.counts.len())).ok()
     }
 
     /// The hash of its graph and its counts; None where it did not run, or its graph is not known. What no row tells of cannot be known.
     fn graph(self) -> Option<(u32, GraphCounts)> {
         let last = self.last()?;
-        let is_unknown = |block: &u32| !self.told.contains(block) && !self.counts.contains_key(block);
+        let is_unknown = |block: &u32| !self.bytes.contains_key(block) && !self.counts.contains_key(block);
         let unknown = (1..=last).filter(is_unknown).collect();
         let graph = GraphCounts { seen: self.counts.iter().map(|(b, c)| (*b, *c)).collect(), unknown };
         (!self.counts.is_empty()).then_some((self.hash?, graph))
     }
 }
 
-/// The counts of each function: a block ran as often as its most frequent instruction. A cold part is of its function.
-fn counted(
-    view: &View<'_>,
-    label: &str,
-    map: &BlockMap,
-    executed: impl Iterator<Item = (u64, u128)>,
-) -> HashMap<FunctionKey, Counted> {
-    let key_of = |name: &str, file: Option<&str>| {
-        let whole = split_from(name).unwrap_or(name);
-        FunctionKey::new(Some(label.as_bytes()), whole.as_bytes(), file.map(str::as_bytes))
-    };
-    let mut functions: HashMap<FunctionKey, Counted> = HashMap::new();
-    for (address, count) in executed {
-        let Ok(At::Function { function, file, .. }) = view.at_address(address) else { continue };
-        let is_cold_part = split_from(&function.name).is_some();
-        let block = map.block_at(function.address, address, is_cold_part);
-        if let (Some(key), Some(block)) = (key_of(&function.name, file), block) {
-            let sum = functions.entry(key).or_default().counts.entry(block).or_default();
-            *sum = count.max(*sum);
-        }
-    }
-    for (function, file) in view.functions() {
-        let Some(counted) = key_of(&function.name, file).and_then(|key| functions.get_mut(&key)) else {
-            continue;
-        };
-        let (start, end) = (function.address, function.address.saturating_add(function.size));
-        counted.told.extend(map.blocks(start, end));
-        if split_from(&function.name).is_none() {
-            counted.hash = counted.hash.or(map.graph(start, end));
-        }
-    }
-    functions
+/// The functions of a DSO whose blocks are numbered. A cold part is of its function.
+struct Functions<'a> {
+    view: &'a View<'a>,
+    label: &'a str,
+    map: &'a BlockMap,
 }
+
+impl Functions<'_> {
+    /// Identity and part of the function at an address, and where that part begins.
+    fn at(&self, address: u64) -> Option<(FunctionKey, u64, bool)> {
+        let Ok(At::Function { function, file, .. }) = self.view.at_address(address) else { return None };
+        let key = self.key(&function.name, file)?;
+        Some((key, function.address, split_from(&function.name).is_some()))
+    }
+
+    fn key(&self, name: &str, file: Option<&str>) -> Option<FunctionKey> {
+        let whole = split_from(name).unwrap_or(name);
+        FunctionKey::new(Some(self.label.as_bytes()), whole.as_bytes(), file.map(str::as_bytes))
+    }
+
+    /// Counts of what was executed: a block ran as often as its most frequent instruction.
+    fn executed(&self, stretches: Stretches) -> HashMap<FunctionKey, Counted> {
+        let mut functions: HashMap<FunctionKey, Counted> = HashMap::new();
+        for (begin, end, count) in stretches.sums() {
+            let Some((key, start, is_cold_part)) = self.at(begin) else { continue };
+            let first = self.map.block_at(start, begin, is_cold_part);
+            let counts = &mut functions.entry(key).or_default().counts;
+            for block in first.into_iter().chain(self.map.blocks(begin.saturating_add(1), end)) {
+                let most = counts.entry(block).or_default();
+                *most = count.max(*most);
+            }
+        }
+        self.tell(&mut functions);
+        functions
+    }
+
+    /// Counts of what was sampled: a block's cost for each [`SAMPLED_BYTES`] of its code, as larger ones are met more often.
+    fn sampled(
+        &self,
+        samples: &[(&Spot, u128)],
+        least: u128,
+        skipped: &mut Skipped,
+    ) -> HashMap<FunctionKey, Counted> {
+        let mut functions: HashMap<FunctionKey, Counted> = HashMap::new();
+        for (spot, cost) in samples {
+            let Some(address) = self.view.address_of(spot) else { continue };
+            let Some((key, start, is_cold_part)) = self.at(address) else { continue };
+            let Some(block) = self.map.block_at(start, address, is_cold_part) else { continue };
+            let sum = functions.entry(key).or_default().counts.entry(block).or_default();
+            *sum = sum.saturating_add(*cost);
+        }
+        functions.retain(|key, counted| {
+            let cost = counted.counts.values().fold(0u128, |sum, cost| sum.saturating_add(*cost));
+            if cost < least {
+                skipped.add(Reason::FewSamples, cost, &key.name);
+            }
+            cost >= least
+        });
+        self.tell(&mut functions);
+        for counted in functions.values_mut() {
+            for (block, cost) in &mut counted.counts {
+                let bytes = counted.bytes.get(block).copied().unwrap_or(SAMPLED_BYTES);
+                *cost = (cost.saturating_mul(SAMPLED_BYTES) / bytes.max(1)).max(1);
+            }
+        }
+        functions
+    }
+
+    /// Adds what the line table tells of functions.
+    fn tell(&self, functions: &mut HashMap<FunctionKey, Counted>) {
+        for (function, file) in self.view.functions() {
+            let key = self.key(&function.name, file);
+            let Some(counted) = key.and_then(|key| functions.get_mut(&key)) else { continue };
+            let (start, end) = (function.address, function.address.saturating_add(function.size));
+            for (block, bytes) in self.map.extents(start, end) {
+                let sum = counted.bytes.entry(block).or_default();
+                *sum = sum.saturating_add(u128::from(bytes));
+            }
+            if split_from(&function.name).is_none() {
+                counted.hash = counted.hash.or(self.map.graph(start, end));
+            }
+        }
+    }
+}
+
+/// Bytes of code for which samples are counted.
+const SAMPLED_BYTES: u128 = 64;

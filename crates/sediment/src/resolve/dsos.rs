@@ -319,6 +319,22 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Address of what was recorded by a number, as the ELF file counts.
+    pub(super) fn address_of(&self, spot: &Spot) -> Option<u64> {
+        match spot {
+            Spot::FileOffset(offset) => self.binary.address_of_file_offset(*offset),
+            Spot::Address(address) => Some(*address),
+            Spot::Symbol { .. } => None,
+        }
+    }
+
+    /// Bytes from an address to the next jump, call or return, or to the end of this many instructions.
+    pub(super) fn straight(&self, address: u64, most: usize) -> u64 {
+        let start = self.binary.file_offset_of_address(address).and_then(|start| usize::try_from(start).ok());
+        let code = start.and_then(|start| self.bytes.get(start..)).unwrap_or_default();
+        (Isa::of(self.binary.arch.as_deref()).straight)(code, most) as u64
+    }
+
     /// The bytes of the file.
     pub(super) fn bytes(&self) -> &'a [u8] {
         self.bytes

@@ -30,6 +30,38 @@ fn passages(recording: &Recording) -> BTreeMap<(u64, u64), u128> {
     recording.transfers().iter().map(|(from, to, _, count)| ((offset(*from), offset(*to)), *count)).collect()
 }
 
+/// Where every branch was recorded, the code between two of them ran; from the newest back.
+#[test]
+fn between_two_branches_code_ran() {
+    let stack = [
+        Branch::new(BASE + 0x90, BASE + 0x10, CONDITIONAL),
+        Branch::new(BASE + 0x48, BASE + 0x80, JUMP),
+        Branch::new(BASE + 0x08, BASE + 0x40, CALL),
+        // What a lost record leaves: it leads backwards.
+        Branch::new(BASE + 0x88, BASE + 0x70, JUMP),
+    ];
+    let settings = Settings { executions: true, ..Settings::default() };
+    for (recorded, expected) in [(ANY, vec![(0x40, 0x48, 2), (0x80, 0x90, 2)]), (ANY_CALL, Vec::new())] {
+        let mut file = recording_of("cycles:u", (0, 0), IP | TID | TIME | PERIOD | BRANCH_STACK, recorded);
+        for time in [5, 6] {
+            file.sample(10, time, BASE + 0x20, &stack);
+        }
+        let recording = sediment::read::read(&file.finish().as_slice(), &settings).unwrap();
+        let offset = |place: sediment::read::AddressId| match recording.addresses()[place.0 as usize].spot {
+            Spot::FileOffset(offset) => offset - 0x1000,
+            _ => panic!("no offset"),
+        };
+        let mut runs: Vec<(u64, u64, u64)> = recording
+            .straight_runs()
+            .iter()
+            .map(|run| (offset(run.from), offset(run.to.unwrap()), run.count))
+            .collect();
+        runs.sort_unstable();
+        assert_eq!(runs, expected);
+        assert_eq!(recording.counts_by_samples, expected.is_empty());
+    }
+}
+
 #[test]
 fn call_chains_are_calls_from_the_byte_before_the_one_they_return_to() {
     let mut file = chains();

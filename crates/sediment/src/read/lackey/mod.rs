@@ -15,7 +15,7 @@ mod objects;
 
 use super::{
     AddressId, Input, Listener, Reader, RecordedAddress, RecordedDso, Recording, Replay, Settings, Spot,
-    Step, TransferKind,
+    Step, StraightRun, TransferKind,
 };
 use crate::error::{Error, Result};
 use crate::profile::source::Source;
@@ -42,7 +42,7 @@ const COMMAND: &str = "valgrind --tool=lackey --trace-superblocks=yes --vex-gues
 const MOST_BLOCKS: u64 = 100_000;
 const RUNS_PER_BLOCK: u64 = 8;
 
-fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
+fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let mut recording =
         Recording { source: Source::new("valgrind lackey", "superblocks", &[]), ..Recording::default() };
     let mut walk = Walk::default();
@@ -73,6 +73,9 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     recording.skipped.add_many(Reason::ChasedRun, u64::from(known.chased), 0, "");
     recording.skipped.add_many(Reason::NoEnd, u64::from(!known.ended), 0, "");
     blocks.put_into(&mut recording);
+    if settings.executions {
+        add_straight_runs(&mut recording);
+    }
     if recording.addresses().is_empty() {
         return Err(Error::failed(
             "none of the blocks that ran belongs to a program or library that the log names",
@@ -80,6 +83,14 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
         .with_hint(format!("record with: {COMMAND}")));
     }
     Ok(recording)
+}
+
+/// A block ran from its address to the next jump, as often as it was entered.
+fn add_straight_runs(recording: &mut Recording) {
+    for (from, count) in recording.samples() {
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        recording.add_straight_run(StraightRun { from, to: None, count });
+    }
 }
 
 fn steps(input: &dyn Input, _: &Settings, recording: &Recording, listener: &mut dyn Listener) -> Result<()> {

@@ -168,6 +168,11 @@ impl Attribute {
         kinds != 0 && kinds & !(ANY_CALL | IND_CALL | CALL) == 0
     }
 
+    /// True if the processor was told to record every branch, so that between two of them there is none.
+    pub(super) fn records_all_branches(&self) -> bool {
+        self.branch_sample_type & branch_sample_type::ANY != 0
+    }
+
     /// Whether the processor was told to record direct calls alone (`-j call`).
     pub(super) fn records_no_indirect_calls(&self) -> bool {
         use branch_sample_type::{ANY, ANY_CALL, CALL, IND_CALL};

@@ -10,7 +10,9 @@ use super::stream::{Batch, on_all_cores, workers};
 use super::survey::Survey;
 use super::table::{Key, Kind, Table};
 use crate::error::Result;
-use crate::read::{AddressId, DsoId, Input, RecordedAddress, RecordedDso, Recording, Spot, TransferKind};
+use crate::read::{
+    AddressId, DsoId, Input, RecordedAddress, RecordedDso, Recording, Spot, StraightRun, TransferKind,
+};
 use crate::skipped::{Amount, NoCall, Nowhere, Reason, Skipped, both};
 
 /// What was met of the samples.
@@ -28,6 +30,8 @@ pub(super) struct SampleCounts {
 /// One worker's counts.
 struct Counts<'a> {
     survey: &'a Survey<'a>,
+    /// Straight runs between branches are counted.
+    between_branches: bool,
     seen: SampleCounts,
     table: Table,
     /// Of one sample.
@@ -37,9 +41,15 @@ struct Counts<'a> {
 }
 
 /// Counts all samples into the recording.
-pub(super) fn count(survey: &Survey, input: &dyn Input, recording: &mut Recording) -> Result<SampleCounts> {
+pub(super) fn count(
+    survey: &Survey,
+    input: &dyn Input,
+    between_branches: bool,
+    recording: &mut Recording,
+) -> Result<SampleCounts> {
     let new = || Counts {
         survey,
+        between_branches,
         seen: SampleCounts::default(),
         table: Table::default(),
         keys: Vec::new(),
@@ -110,6 +120,9 @@ impl Counts<'_> {
                 for branch in sample.branches.iter() {
                     self.branch(space, branch, untyped);
                 }
+                if self.between_branches && attribute.records_all_branches() {
+                    self.straight_runs(space, sample);
+                }
                 self.table.add_each(&self.keys);
             }
             SampleContent::SingleBranches => {
@@ -146,6 +159,19 @@ impl Counts<'_> {
             self.seen.skipped.add(Nowhere::System.of(Amount::OwnCost), sample.period.into(), "");
         } else {
             self.table.add(Key::new(space, Kind::Own, address, 0), sample.period);
+        }
+    }
+
+    /// Counts the code between each branch and the one before it.
+    fn straight_runs(&mut self, space: SpaceId, sample: &Sample) {
+        // A branch record that was lost in between leaves a stretch that no program has.
+        const LONGEST: u64 = 1 << 16;
+        let mut newer: Option<Branch> = None;
+        for older in sample.branches.iter() {
+            if let Some(newer) = newer.filter(|newer| newer.from.wrapping_sub(older.to) < LONGEST) {
+                self.keys.push(Key::new(space, Kind::Straight, older.to, newer.from));
+            }
+            newer = Some(older);
         }
     }
 
@@ -285,6 +311,12 @@ impl<'a> AddressResolver<'a> {
                 match at(key.from) {
                     Ok(place) => recording.add_samples(place, weight),
                     Err(why) => recording.skipped.add(why.of(Amount::SampleCost), weight, ""),
+                }
+                return;
+            }
+            Kind::Straight => {
+                if let (Ok(from), Ok(to)) = (at(key.from), at(key.to)) {
+                    recording.add_straight_run(StraightRun { from, to: Some(to), count });
                 }
                 return;
             }

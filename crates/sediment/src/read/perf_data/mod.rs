@@ -41,7 +41,7 @@ pub const READER: Reader = Reader {
     replay: Some(Replay { whole: false, steps: replay::steps }),
 };
 
-fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
+fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let survey = Survey::of(input)?;
     let of_samples = ("perf samples", &[Callers, CallCounts, TimeOrder][..]);
     let of_stacks = &[CallCounts, TimeOrder][..];
@@ -64,7 +64,7 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
         }
     };
     let mut recording = Recording::default();
-    let seen = count::count(&survey, input, &mut recording)?;
+    let seen = count::count(&survey, input, settings.executions, &mut recording)?;
     if seen.passages == 0 && survey.content == SampleContent::CallChains && !recording.samples().is_empty() {
         (what, unknown) = of_samples;
         recording.skipped.add_many(Reason::NoCallers, seen.samples, 0, "");
@@ -82,6 +82,7 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     }
     recording.source = Source::new(what, &survey.event_names(), unknown);
     recording.arch = survey.file.arch.clone();
+    recording.samples_taken = seen.samples;
     recording.seen = format!("{} samples, {} {passages}", seen.samples, seen.passages);
     Ok(recording)
 }

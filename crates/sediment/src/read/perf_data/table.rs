@@ -22,6 +22,8 @@ pub(super) enum Kind {
     Branch = 3,
     /// A branch that is no call by its type, but leads on to another function: its ends are places where the program ran.
     Passed = 4,
+    /// Code that ran without a branch, from the target of one to the source of the next.
+    Straight = 5,
 }
 
 /// A branch in an address space.
@@ -47,7 +49,8 @@ impl Key {
             1 => Kind::Own,
             2 => Kind::Call,
             3 => Kind::Branch,
-            _ => Kind::Passed,
+            4 => Kind::Passed,
+            _ => Kind::Straight,
         }
     }
 

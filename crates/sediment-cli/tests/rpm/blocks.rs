@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! RPM packages whose functions are compiled by the counts of their blocks.
+
+use crate::running::{done, sediment};
+use crate::{Package, said_when_done, support};
+use std::process::Command;
+
+/// A path that GCC takes for likely, and that no run takes.
+const WORK: &str = "#include <stdio.h>
+int sink;
+static int table[64];
+__attribute__((noinline)) static int often(int x) { return x * 31 + table[x & 63]; }
+__attribute__((noinline)) int work(int i, int unusual)
+{
+  int sum = i;
+  if (unusual == 0)
+    for (int j = 0; j < 8; j++)
+      sum += often(j + i) ^ often(j * 3) ^ often(i ^ j);
+  return sum;
+}
+int main(int count, char **words)
+{
+  int sum = 0;
+  for (int i = 0; i < 2000; i++)
+    sum += work(i, count) + often(i);
+  return sum == 1 || !words[0];
+}
+";
+
+/// From a build whose blocks are numbered to one that is compiled by the counts of a recording.
+pub fn functions_are_compiled_by_counts() {
+    let package = Package::new();
+    std::fs::write(package.0.path("prog-1.0/main.c"), WORK).unwrap();
+    package.tar();
+    let (folder, source) = (package.0.0.path().display().to_string(), support::root().join("gcc-plugin"));
+    let mut make = Command::new("make");
+    make.args(["-s", "CXXFLAGS=-O1", &format!("OUT={folder}"), &format!("PLUGIN={folder}/sediment.so")])
+        .args([
+            &format!("COMPILERS={folder}/compilers"),
+            &format!("{folder}/sediment.so"),
+            "compilers",
+            "-C",
+        ]);
+    assert!(make.arg(source).status().unwrap().success());
+    let compilers = format!("_sediment_compilers {folder}/compilers");
+    let debug = "optflags -O2 -g";
+    package.built(&["--define", debug]);
+    let without = package.digest();
+    let mut numbered = package.rpm("rpmbuild", &["--define", debug]);
+    numbered.env("SEDIMENT_NUMBER_BLOCKS", "1").env("COMPILER_PATH", format!("{folder}/compilers"));
+    said_when_done(&numbered.args(["-bb", "--nodeps", "--noclean", "prog.spec"]).output().unwrap());
+    let built = package.0.path("top/BUILD/prog-1.0");
+    let recorded = Command::new("valgrind")
+        .current_dir(&built)
+        .args(["--tool=callgrind", "--dump-instr=yes", "--callgrind-out-file=recorded", "./prog"])
+        .output();
+    assert!(recorded.unwrap().status.code().is_some());
+    let profile = package.0.path("prog.gv").display().to_string();
+    done(&sediment(&built, &["import", "--blocks", "recorded", "--binary", "prog", "-o", &profile]));
+    done(&package.change(&["--apply"]));
+    let symbols = || {
+        let symbols = Command::new("nm").arg(package.0.path("top/BUILD/prog-1.0/prog")).output().unwrap();
+        String::from_utf8(symbols.stdout).unwrap()
+    };
+    let said = package.built(&["--noclean", "--define", debug, "--define", &compilers]);
+    assert!(symbols().contains(" work.cold\n") && !said.contains("-fplugin"), "{said}");
+    let first = package.digest();
+    package.built(&["--noclean", "--define", debug, "--define", &compilers]);
+    assert_eq!(package.digest(), first, "a rebuild differs");
+    package.built(&["--noclean", "--define", debug, "--define", &compilers, "--without", "sediment"]);
+    assert_eq!(package.digest(), without, "without it is not the stock build");
+    assert!(!symbols().contains(" work.cold\n"));
+}
