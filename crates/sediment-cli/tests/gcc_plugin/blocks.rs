@@ -204,7 +204,10 @@ pub fn sources_tell_of_the_same_blocks(gcc: &'static Compiler) {
     done(&sediment(folder.path(), &["import", "--blocks", "log", "--binary", "train", "-o", "log.gv"]));
     let by_log = read(&folder, "log.gv");
     for function in ["work", "jumps", "leaves", "main"] {
-        assert_eq!(blocks_of(&by_log, function), blocks_of(&exact, function), "{function}");
+        let (by_log, exact) = (blocks_of(&by_log, function), blocks_of(&exact, function));
+        let is_near = |(a, b): (&(u32, u64), &(u32, u64))| a.0 == b.0 && a.1.abs_diff(b.1) <= b.1 / 20;
+        let same = by_log.len() == exact.len() && by_log.iter().zip(&exact).all(is_near);
+        assert!(same, "{function}: {by_log:?} {exact:?}");
     }
 }
 
@@ -212,9 +215,8 @@ pub fn sources_tell_of_the_same_blocks(gcc: &'static Compiler) {
 pub fn samples_tell_what_is_hot(gcc: &'static Compiler) {
     let data = support::shared_data("hardware");
     let folder = gcc.folder();
-    let program = data.join("blocks.c").display().to_string();
-    let flags =
-        [&FLAGS[..], &["-fno-omit-frame-pointer", &gcc.plugin(), MARKS, &program, "-o", "blocks"]].concat();
+    let (program, plugin) = (data.join("blocks.c").display().to_string(), gcc.plugin());
+    let flags = [&FLAGS[..], &["-fno-omit-frame-pointer", &plugin, MARKS, &program, "-o", "blocks"]].concat();
     gcc.run(folder.path(), gcc.c, &flags);
     let imported = |recording: &str| {
         let recording = data.join(recording).display().to_string();

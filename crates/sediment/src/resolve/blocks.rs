@@ -243,18 +243,26 @@ impl Functions<'_> {
         FunctionKey::new(Some(self.label.as_bytes()), whole.as_bytes(), file.map(str::as_bytes))
     }
 
-    /// Counts of what was executed: a block ran as often as its most frequent instruction.
+    /// Counts of what was executed. Of the counts of a block's instructions the middle one is taken: compilers merge equal instructions of
+    /// several blocks, and callgrind adds what runs in a linkage stub to the call.
     fn executed(&self, stretches: Stretches) -> HashMap<FunctionKey, Counted> {
-        let mut functions: HashMap<FunctionKey, Counted> = HashMap::new();
+        let mut instructions: HashMap<FunctionKey, BTreeMap<u32, Vec<u128>>> = HashMap::new();
         for (begin, end, count) in stretches.sums() {
             let Some((key, start, is_cold_part)) = self.at(begin) else { continue };
             let first = self.map.block_at(start, begin, is_cold_part);
-            let counts = &mut functions.entry(key).or_default().counts;
+            let blocks = instructions.entry(key).or_default();
             for block in first.into_iter().chain(self.map.blocks(begin.saturating_add(1), end)) {
-                let most = counts.entry(block).or_default();
-                *most = count.max(*most);
+                blocks.entry(block).or_default().push(count);
             }
         }
+        let middle = |(block, mut counts): (u32, Vec<u128>)| {
+            counts.sort_unstable();
+            (block, counts[counts.len() / 2])
+        };
+        let counted = |(key, blocks): (FunctionKey, BTreeMap<u32, Vec<u128>>)| {
+            (key, Counted { counts: blocks.into_iter().map(middle).collect(), ..Counted::default() })
+        };
+        let mut functions: HashMap<FunctionKey, Counted> = instructions.into_iter().map(counted).collect();
         self.tell(&mut functions);
         functions
     }
