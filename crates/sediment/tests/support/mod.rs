@@ -102,9 +102,10 @@ pub fn linker_folder(name: &str) -> Option<PathBuf> {
     ["ld", "ld.lld", "gcc"].iter().any(|program| folder.join(program).exists()).then_some(folder)
 }
 
-/// A file of the recorded data beside the project.
+/// A file of the recorded data, in the folder that SEDIMENT_TEST_DATA names or beside the project.
 pub fn shared_data(name: &str) -> PathBuf {
-    root().join("../shared/data").join(name)
+    let named = std::env::var_os("SEDIMENT_TEST_DATA").map(PathBuf::from);
+    named.unwrap_or_else(|| root().join("../shared/data")).join(name)
 }
 
 /// A case that runs where all it needs is there; for test programs with `harness = false`.
