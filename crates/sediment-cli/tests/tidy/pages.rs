@@ -124,20 +124,18 @@ fn wrong(page: &str) -> Vec<String> {
     found
 }
 
-/// Pages that people read from the top. Proofs are written by programs.
+/// Pages that people read. Proofs are written by programs, goldens are inputs.
 fn pages() -> Vec<std::path::PathBuf> {
     let pages = files().into_iter().filter(|path| path.extension().is_some_and(|ending| ending == "md"));
-    let is_read = |name: &str| {
-        ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"].contains(&name)
-            || name.strip_prefix("docs/").is_some_and(|page| !page.contains('/'))
-    };
+    let is_read =
+        |name: &str| !["docs/proofs/", "tests/", "fuzz/"].iter().any(|folder| name.starts_with(folder));
     pages.filter(|path| is_read(&relative(path))).collect()
 }
 
 #[test]
 fn pages_are_short_sentences_in_the_words_of_the_field() {
     let pages = pages();
-    assert!(pages.len() > 15, "{} has few pages", root().display());
+    assert!(pages.len() > 30, "{} has few pages", root().display());
     let told = |path: &std::path::PathBuf| {
         wrong(&read(path)).into_iter().map(|what| format!("{}:{what}", relative(path))).collect::<Vec<_>>()
     };
