@@ -6,6 +6,8 @@
 #include "emit-rtl.h"
 #include "cfgrtl.h"
 #include "predict.h"
+#include "stringpool.h"
+#include "attribs.h"
 
 #include "blocks.h"
 #include "collect.h"
@@ -183,19 +185,38 @@ mark_blocks ()
     mark (blocks[0], names_graph | hash_of (cfun, blocks));
 }
 
+// GCC's pass bbpart leaves functions of COMDAT groups whole, since there once were systems without groups. Where there are, a cold part is
+// a section of the same group: what a linker keeps or drops, it does so with both. So the pass is run on them, by its own conditions else.
+static bool
+is_whole_as_in_group (function *own)
+{
+  tree decl = own->decl;
+  return HAVE_COMDAT_GROUP && flag_reorder_blocks_and_partition && optimize_function_for_speed_p (own) && DECL_COMDAT_GROUP (decl)
+	 && !lookup_attribute ("section", DECL_ATTRIBUTES (decl)) && !lookup_attribute ("naked", DECL_ATTRIBUTES (decl));
+}
+
 void
+split_in_group ()
+{
+  if (!is_whole_as_in_group (cfun))
+    return;
+  static opt_pass *bbpart = make_pass_partition_blocks (g);
+  bbpart->execute (cfun);
+}
+
+bool
 apply_counts (const Counts &counts)
 {
   cgraph_node *node = cgraph_node::get (current_function_decl);
   if (!node)
-    return;
+    return false;
   Identity identity = identity_of (node);
   std::vector<GraphCounts> graphs = counts.of (identity.name, identity.file);
   if (graphs.empty () && !identity.file.empty ())
     // Of a name that stands once in its program, no file is told.
     graphs = counts.of (identity.name, "");
   if (graphs.empty ())
-    return;
+    return false;
   std::vector<basic_block> blocks = blocks_of (cfun);
   uint32_t hash = hash_of (cfun, blocks);
   for (const GraphCounts &graph : graphs)
@@ -205,10 +226,12 @@ apply_counts (const Counts &counts)
       Flow flow;
       std::vector<Block> counted = with_counts (graph, blocks);
       // What never ran is no business of blocks: functions are placed by the linker.
-      if (infer_flow (counted, flow) && flow.blocks[0])
-	set_flow (blocks, flow, cold_blocks (counted, flow));
-      return;
+      if (!infer_flow (counted, flow) || !flow.blocks[0])
+	return false;
+      set_flow (blocks, flow, cold_blocks (counted, flow));
+      return true;
     }
+  return false;
 }
 
 } // namespace sediment

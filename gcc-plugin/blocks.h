@@ -13,7 +13,11 @@ namespace sediment {
 void mark_blocks ();
 
 // Tells GCC how often the blocks of the present function ran; where nothing fits, it is left as it is.
-void apply_counts (const Counts &counts);
+// True: it was found.
+bool apply_counts (const Counts &counts);
+
+// Splits the present function where it is of a COMDAT group, which GCC leaves whole. Behind all that looks at its blocks.
+void split_in_group ();
 
 } // namespace sediment
 

@@ -220,10 +220,11 @@ public:
   {
     try
       {
-	if (counts)
-	  sediment::apply_counts (*counts);
+	bool counted = counts && sediment::apply_counts (*counts);
 	if (marks_blocks)
 	  sediment::mark_blocks ();
+	if (counted)
+	  sediment::split_in_group ();
       }
     catch (...)
       {

@@ -80,6 +80,12 @@ const OF_ONE: &[OfOne] = &[
         blocks::whatever_a_profile_says_the_program_is_the_same,
         VALGRIND,
     ),
+    (
+        "functions_of_groups_are_split_in_their_group",
+        blocks::functions_of_groups_are_split_in_their_group,
+        VALGRIND,
+    ),
+    ("verify_tells_what_was_split", blocks::verify_tells_what_was_split, VALGRIND),
     ("sources_tell_of_the_same_blocks", blocks::sources_tell_of_the_same_blocks, VALGRIND),
     (
         "samples_tell_what_is_hot",

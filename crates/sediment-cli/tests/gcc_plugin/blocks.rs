@@ -121,9 +121,15 @@ pub fn numbers_change_no_code(gcc: &'static Compiler) {
 fn recorded(gcc: &Compiler, folder: &TempDir, source: &str) -> String {
     let compiler = if source.ends_with(".cc") { gcc.cxx } else { gcc.c };
     gcc.run(folder.path(), compiler, &[&FLAGS[..], &[&gcc.plugin(), MARKS, source, "-o", "train"]].concat());
+    record(folder)
+}
+
+/// Records `train`; the counts are in `blocks`, too.
+fn record(folder: &TempDir) -> String {
     let valgrind = Command::new("valgrind")
         .current_dir(folder.path())
-        .args(["--tool=callgrind", "--dump-instr=yes", "--callgrind-out-file=recorded", "./train"])
+        .args(["--tool=callgrind", "--demangle=no", "--dump-instr=yes"])
+        .args(["--callgrind-out-file=recorded", "./train"])
         .output();
     assert!(valgrind.unwrap().status.code().is_some());
     done(&sediment(folder.path(), &["import", "--blocks", "recorded", "--binary", "train", "-o", "p.gv"]));
@@ -241,7 +247,8 @@ pub fn samples_tell_what_is_hot(gcc: &'static Compiler) {
 
 pub fn exceptions_pass_through_cold_parts(gcc: &'static Compiler) {
     let folder = sources(gcc);
-    recorded(gcc, &folder, "thrown.cc");
+    let counts = recorded(gcc, &folder, "thrown.cc");
+    assert!(counts.lines().any(|line| line.starts_with("guarded\t")), "{counts}");
     let build = |more: &[&str], program: &str| {
         gcc.run(folder.path(), gcc.cxx, &[&FLAGS, more, &["thrown.cc", "-o", program]].concat());
     };
@@ -250,6 +257,86 @@ pub fn exceptions_pass_through_cold_parts(gcc: &'static Compiler) {
     for arguments in [&[][..], &["thrown"]] {
         assert_eq!(ran(&folder, "used", arguments), ran(&folder, "plain", arguments), "{arguments:?}");
     }
+}
+
+/// A template of two units, one of which may be compiled without the profile: whichever linkers keep, its parts belong together.
+pub fn functions_of_groups_are_split_in_their_group(gcc: &'static Compiler) {
+    let folder = sources(gcc);
+    let grouped = THROWN.replace("noinline", "noipa").replace("guarded(int i)", "NAME(int i)");
+    let (template, rest) = grouped.split_once("int main").unwrap();
+    std::fs::write(folder.path().join("one.cc"), template.replace("NAME", "one")).unwrap();
+    std::fs::write(folder.path().join("two.cc"), template.replace("NAME", "two")).unwrap();
+    let main = format!("extern \"C\" int one(int), two(int); int main{rest}")
+        .replace("guarded(", "one(i % 3) + two(");
+    std::fs::write(folder.path().join("main.cc"), main).unwrap();
+    let (plugin, at) =
+        (gcc.plugin(), |more: &[&str]| gcc.run(folder.path(), gcc.cxx, &[&FLAGS, more].concat()));
+    at(&[&plugin, MARKS, "one.cc", "two.cc", "main.cc", "-o", "train"]);
+    record(&folder);
+    for unit in ["one", "two", "main"] {
+        at(&["-c", &format!("{unit}.cc"), "-o", &format!("{unit}-plain.o")]);
+        at(&[&plugin, COUNTS, "-c", &format!("{unit}.cc"), "-o", &format!("{unit}.o")]);
+    }
+    let sections =
+        Command::new("readelf").current_dir(folder.path()).args(["-gW", "one.o"]).output().unwrap();
+    let sections = String::from_utf8(sections.stdout).unwrap();
+    let group = sections.split("COMDAT group").find(|group| group.contains("[_Z2at")).unwrap();
+    assert!(group.contains(".text.unlikely._Z2at") && group.contains("   .text._Z2at"), "{sections}");
+    at(&["one-plain.o", "two-plain.o", "main-plain.o", "-o", "plain"]);
+    for units in
+        [["one.o", "two.o"], ["one-plain.o", "two.o"], ["one.o", "two-plain.o"], ["two.o", "one-plain.o"]]
+    {
+        for linker in ["bfd", "gold"] {
+            at(&[&units[..], &["main.o", &format!("-fuse-ld={linker}"), "-o", "used"]].concat());
+            for arguments in [&[][..], &["thrown"]] {
+                assert_eq!(
+                    ran(&folder, "used", arguments),
+                    ran(&folder, "plain", arguments),
+                    "{units:?} {linker}"
+                );
+            }
+        }
+    }
+}
+
+pub fn verify_tells_what_was_split(gcc: &'static Compiler) {
+    let folder = sources(gcc);
+    recorded(gcc, &folder, "work.c");
+    let (plugin, source) = (
+        gcc.plugin(),
+        WORK.replace(
+            "case 6: return sum - 1;",
+            "case 5: if (table[3]) return i; break;\n  case 6: return sum - 1;",
+        ),
+    );
+    std::fs::write(folder.path().join("newer.c"), source).unwrap();
+    let verified = |flags: &[&str], source: &str, most: &str| {
+        gcc.run(folder.path(), gcc.c, &[&FLAGS, flags, &[source, "-o", "train"]].concat());
+        let output = sediment(
+            folder.path(),
+            &["verify", "train", "--blocks", "--profile", "p.gv", "--max-cold", most, "--json"],
+        );
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let functions = report["functions"].as_array().unwrap().clone();
+        let work = functions.into_iter().find(|function| function["name"] == "work").unwrap();
+        (
+            work["layout"].as_str().unwrap().to_owned(),
+            report["cold_parts_per_million"].as_u64(),
+            output.status.code(),
+        )
+    };
+    assert_eq!(verified(&[&plugin, MARKS, COUNTS], "work.c", "0"), ("split".to_owned(), Some(0), Some(0)));
+    assert_eq!(verified(&[&plugin, COUNTS], "work.c", "0"), ("unnumbered".to_owned(), None, Some(0)));
+    let (layout, _, _) = verified(&[&plugin, MARKS, COUNTS], "newer.c", "100");
+    assert_eq!(layout, "other-graph");
+    // Compiled by the counts of other work, what was recorded is cold.
+    let counts = read(&folder, "blocks");
+    let (before, work) = counts.split_once("work\t\t").unwrap();
+    let (work, behind) = work.split_once('\n').unwrap();
+    let (hash, _) = work.split_once('\t').unwrap();
+    std::fs::write(folder.path().join("blocks"), format!("{before}work\t\t{hash}\t1=1\n{behind}")).unwrap();
+    let (layout, cold, code) = verified(&[&plugin, MARKS, COUNTS], "work.c", "0.1");
+    assert!(layout == "split" && cold > Some(1000) && code == Some(5), "{cold:?} {code:?}");
 }
 
 /// Counts that contradict one another, of blocks that are not there, of other graphs, and files that are none.

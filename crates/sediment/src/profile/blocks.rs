@@ -30,6 +30,18 @@ pub struct GraphCounts {
 }
 
 impl GraphCounts {
+    /// Count of a block; 0 also where nothing is known of it.
+    #[must_use]
+    pub fn count(&self, block: u32) -> u128 {
+        self.seen.binary_search_by_key(&block, |(seen, _)| *seen).map_or(0, |at| self.seen[at].1)
+    }
+
+    /// True if it is known that a block did not run.
+    #[must_use]
+    pub fn is_zero(&self, block: u32) -> bool {
+        self.count(block) == 0 && self.unknown.binary_search(&block).is_err()
+    }
+
     /// Sum of the counts; None beyond 128 bits.
     #[must_use]
     pub fn sum(&self) -> Option<u128> {

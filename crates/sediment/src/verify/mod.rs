@@ -20,6 +20,7 @@
 //! from what it does tell: symbols, their files, the neighbours in memory, and landmarks of the usual layout of GNU ld (in
 //! `.text`: cold, exit, start-up and hot functions, then the objects in the order of the command line, `_start` first).
 
+pub mod blocks;
 mod reasons;
 pub mod same;
 mod symbols;

@@ -2,6 +2,7 @@
 //! `sediment verify`: what the linker really did with an order; `log`, with those of a whole build; `installed`, as it became part
 //! of a package; `same`, what else it did, for which `debugger` asks gdb and `debug_file` the tools of packagers.
 
+mod blocks;
 mod debug_file;
 mod debugger;
 mod installed;
@@ -38,7 +39,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "BINARY", required_unless_present = "log")]
     binary: Option<PathBuf>,
     /// The ordering file it was linked with, for any linker
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["log", "same_as"], conflicts_with = "log")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["log", "same_as", "blocks"], conflicts_with = "log")]
     order: Option<PathBuf>,
     /// The file as linked without an order: say what is not the same but for the order, and exit with 5 if anything is not
     #[arg(long, value_name = "BASE", requires = "binary")]
@@ -59,6 +60,12 @@ pub(crate) struct Arguments {
     /// The profile, for the functions' weights; without it all weigh the same
     #[arg(long, value_name = "PROFILE")]
     profile: Option<PathBuf>,
+    /// Tell which functions were split by the profile's counts of blocks, and how much of what was recorded lies in cold parts
+    #[arg(long, requires = "profile", conflicts_with = "log")]
+    blocks: bool,
+    /// With --blocks: exit with 5 where more than so many percent of what was recorded lies in cold parts
+    #[arg(long, value_name = "PERCENT", value_parser = percent, requires = "blocks")]
+    max_cold: Option<u64>,
     /// Write JSON, for programs
     #[arg(long)]
     json: bool,
@@ -97,6 +104,11 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
             ui.result(&in_words(&report, &file_name, arguments.list))?;
         }
         if below_threshold(report.placed_parts_per_million, &file_name, arguments.min_coverage, ui) {
+            code = ExitCode::from(BELOW_THRESHOLD);
+        }
+    }
+    if let (true, Some(profile)) = (arguments.blocks, &arguments.profile) {
+        if !blocks::run(path, profile, arguments, ui)? {
             code = ExitCode::from(BELOW_THRESHOLD);
         }
     }

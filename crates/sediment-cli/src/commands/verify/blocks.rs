@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment verify --blocks`: what the compiler did with a profile's counts of blocks.
+
+use super::{Arguments, as_percent};
+use crate::files;
+use crate::inputs::{read_binary, read_profile, renamed};
+use crate::ui::Ui;
+use sediment::binary::block_map::BlockMap;
+use sediment::verify::blocks::{BlocksReport, CountedFunction, Layout, blocks};
+use sediment::{Error, ErrorKind, Result};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Reports on a program; false where more lies in cold parts than was allowed.
+pub(super) fn run(path: &Path, profile: &Path, arguments: &Arguments, ui: &Ui) -> Result<bool> {
+    let binary = read_binary(path)?;
+    let mut profile = read_profile(profile, ui)?;
+    renamed::follow(&mut profile, &binary, path, None, ui)?;
+    let here: PathBuf = path.to_path_buf();
+    let files = files::SystemFiles::new(None, std::slice::from_ref(&here))?;
+    let map = BlockMap::read(&files::read(path)?, &files)
+        .map_err(|error| error.with_input(files::display(path)))?;
+    let file_name = files::display_name(path);
+    let report = blocks(&binary, map.as_ref(), &profile, &files::base_name(path))?;
+    if arguments.json {
+        ui.json(&in_json(&report))?;
+    } else {
+        ui.result(&in_words(&report, &file_name, arguments.list))?;
+    }
+    let cold = report.cold_parts_per_million();
+    let too_much = cold.zip(arguments.max_cold).filter(|(cold, most)| cold > most);
+    if let Some((cold, most)) = too_much {
+        ui.error(&Error::new(
+            ErrorKind::BelowThreshold,
+            format!(
+                "{file_name}: {} of the recorded weight lies in cold parts, more than the {} allowed",
+                as_percent(cold),
+                as_percent(most)
+            ),
+        ));
+    }
+    Ok(too_much.is_none())
+}
+
+/// One line for each state.
+fn in_words(report: &BlocksReport, file_name: &str, list: usize) -> String {
+    let mut text = String::new();
+    match report.cold_parts_per_million() {
+        Some(cold) => {
+            let _ =
+                writeln!(text, "{file_name}: {} of the recorded weight lies in cold parts", as_percent(cold));
+        }
+        None => {
+            let _ = writeln!(
+                text,
+                "{file_name}: no function was compiled by these counts, or none can be checked"
+            );
+        }
+    }
+    for (layout, _) in Layout::ALL {
+        let of: Vec<&CountedFunction> = report.of(layout).collect();
+        if of.is_empty() {
+            continue;
+        }
+        let bytes =
+            |bytes: fn(&CountedFunction) -> u64| of.iter().map(|function| bytes(function)).sum::<u64>();
+        let sizes = match layout {
+            Layout::Split => format!(
+                ": {} bytes hot, {} bytes cold",
+                bytes(|function| function.bytes),
+                bytes(|function| function.cold_bytes)
+            ),
+            _ => String::new(),
+        };
+        let _ = writeln!(text, "{:>8} functions {}{sizes}", of.len(), explained(layout));
+    }
+    let mut heaviest: Vec<&CountedFunction> =
+        report.functions.iter().filter(|function| function.cold_weight > 0).collect();
+    heaviest.sort_by(|a, b| b.cold_weight.cmp(&a.cold_weight).then_with(|| a.name.cmp(&b.name)));
+    let shown = if list == 0 { heaviest.len() } else { list };
+    if !heaviest.is_empty() {
+        text += "\nRecorded, and in cold parts:\n";
+    }
+    let weight = report.functions.iter().map(|function| function.weight).fold(0u128, u128::saturating_add);
+    for function in heaviest.iter().take(shown) {
+        let _ = writeln!(text, "{:>10}  {}", super::share(function.cold_weight, weight), function.name);
+    }
+    let more = heaviest.len().saturating_sub(shown);
+    if more > 0 {
+        let _ = writeln!(text, "            and {more} more (--list 0 lists all)");
+    }
+    text
+}
+
+fn explained(layout: Layout) -> &'static str {
+    match layout {
+        Layout::Split => "split",
+        Layout::AllRan => "not split: all of their blocks ran",
+        Layout::Whole => {
+            "not split, although blocks did not run: GCC leaves functions of COMDAT groups, with section attributes or optimised for size whole"
+        }
+        Layout::OtherGraph => {
+            "not compiled by these counts: another control-flow graph (other version, compiler or flags)"
+        }
+        Layout::Unnumbered => "not checked: their blocks have no numbers (-fplugin-arg-sediment-blocks)",
+        Layout::NotInBinary => "not in the file",
+    }
+}
+
+fn in_json(report: &BlocksReport) -> Value {
+    let name = |layout: Layout| Layout::ALL.iter().find(|(row, _)| *row == layout).map(|(_, name)| *name);
+    let function = |function: &CountedFunction| {
+        json!({
+            "name": function.name,
+            "layout": name(function.layout),
+            "weight": function.weight.to_string(),
+            "cold_weight": function.cold_weight.to_string(),
+            "bytes": function.bytes,
+            "cold_bytes": function.cold_bytes,
+        })
+    };
+    json!({
+        "schema": 1,
+        "cold_parts_per_million": report.cold_parts_per_million(),
+        "functions": report.functions.iter().map(function).collect::<Vec<_>>(),
+    })
+}

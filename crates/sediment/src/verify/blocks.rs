@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The linked ELF against the counts of blocks it was compiled by: which functions were split, which not, and how much of what was recorded
+//! lies in cold parts.
+//!
+//! The line table of the file, or of its debug file, has to number its blocks (`-fplugin-arg-sediment-blocks`). **Weight** of a block is its
+//! count times the bytes of its code: about the bytes that were executed.
+
+use crate::binary::block_map::BlockMap;
+use crate::binary::names::split_from;
+use crate::binary::{Binary, BinaryFunction};
+use crate::error::{Error, Result};
+use crate::matching::identity;
+use crate::profile::blocks::GraphCounts;
+use crate::profile::{FunctionIndex, Profile};
+use std::collections::HashMap;
+
+/// State of a function whose blocks were counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Layout {
+    /// Compiled by its counts and split.
+    Split,
+    /// Compiled by its counts, all of its blocks ran.
+    AllRan,
+    /// Compiled by its counts and not split, although blocks of it did not run: the compiler splits no function of a COMDAT group, with a
+    /// section attribute, or optimised for size.
+    Whole,
+    /// Its control-flow graph is none of those counted: another version, or another compiler.
+    OtherGraph,
+    /// Its blocks have no numbers.
+    Unnumbered,
+    /// The file has no such function.
+    NotInBinary,
+}
+
+impl Layout {
+    /// Every state, and its name for programs.
+    pub const ALL: [(Self, &'static str); 6] = [
+        (Self::Split, "split"),
+        (Self::AllRan, "all-ran"),
+        (Self::Whole, "whole"),
+        (Self::OtherGraph, "other-graph"),
+        (Self::Unnumbered, "unnumbered"),
+        (Self::NotInBinary, "not-in-binary"),
+    ];
+}
+
+/// A function whose blocks were counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CountedFunction {
+    /// Linkage name.
+    pub name: String,
+    /// What the compiler did with it.
+    pub layout: Layout,
+    /// Weight of its blocks, and of those of them in its cold part; 0 where its graph is not that of the counts.
+    pub weight: u128,
+    /// Weight in its cold part.
+    pub cold_weight: u128,
+    /// Bytes outside its cold part.
+    pub bytes: u64,
+    /// Bytes of its cold part.
+    pub cold_bytes: u64,
+}
+
+/// What the compiler did with the counts of a program.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BlocksReport {
+    /// Functions with counts, by name.
+    pub functions: Vec<CountedFunction>,
+}
+
+impl BlocksReport {
+    /// Functions of a state.
+    pub fn of(&self, layout: Layout) -> impl Iterator<Item = &CountedFunction> {
+        self.functions.iter().filter(move |function| function.layout == layout)
+    }
+
+    /// Share of the weight in cold parts, in parts per million; None without a weight.
+    #[must_use]
+    pub fn cold_parts_per_million(&self) -> Option<u64> {
+        let sum = |weight: fn(&CountedFunction) -> u128| {
+            self.functions.iter().map(weight).fold(0u128, u128::saturating_add)
+        };
+        let (all, cold) = (sum(|function| function.weight), sum(|function| function.cold_weight));
+        // A million times the weight has to fit: the lowest bits do not count.
+        let shift = 20u32.saturating_sub(all.leading_zeros());
+        let (all, cold) = (all >> shift, cold >> shift);
+        (all > 0).then(|| u64::try_from(cold * 1_000_000 / all).unwrap_or(1_000_000))
+    }
+}
+
+/// Compares a linked file with the counts of a profile. `map`: the blocks of the file, None where it numbers none; `file_name`: its base
+/// name, by which its profile is found.
+///
+/// # Errors
+/// When the profile has no counts of blocks of this program.
+pub fn blocks(
+    binary: &Binary,
+    map: Option<&BlockMap>,
+    profile: &Profile,
+    file_name: &str,
+) -> Result<BlocksReport> {
+    let cluster = identity::dso_of(profile, binary, file_name);
+    let label = cluster.as_ref().map(|found| found.label.as_str());
+    let is_ours = |function: &FunctionIndex| {
+        profile.key(*function).dso.as_deref() == label && profile.facts(*function).blocks.is_some()
+    };
+    let mut by_name: HashMap<&str, Vec<&BinaryFunction>> = HashMap::new();
+    for function in &binary.functions {
+        by_name.entry(split_from(&function.name).unwrap_or(&function.name)).or_default().push(function);
+    }
+    let functions: Vec<CountedFunction> = profile
+        .functions()
+        .into_iter()
+        .filter(is_ours)
+        .map(|function| {
+            let key = profile.key(function);
+            let found = by_name.get(key.name.as_str()).map(Vec::as_slice).unwrap_or_default();
+            let of_file = |found: &&&BinaryFunction| key.file.is_none() || found.file == key.file;
+            let parts: Vec<&BinaryFunction> = found.iter().filter(of_file).copied().collect();
+            judged(profile, function, &parts, map)
+        })
+        .collect();
+    if functions.is_empty() {
+        return Err(Error::failed(format!("the profile has no counts of blocks of {file_name}")).with_hint(
+            "import with --blocks a recording of a program whose blocks are numbered: docs/blocks.md",
+        ));
+    }
+    Ok(BlocksReport { functions })
+}
+
+/// The state of one function, of which the file has these parts.
+fn judged(
+    profile: &Profile,
+    function: FunctionIndex,
+    parts: &[&BinaryFunction],
+    map: Option<&BlockMap>,
+) -> CountedFunction {
+    let (cold, whole): (Vec<&BinaryFunction>, Vec<&BinaryFunction>) =
+        parts.iter().partition(|part| split_from(&part.name).is_some());
+    let bytes =
+        |parts: &[&BinaryFunction]| parts.iter().map(|part| part.size).fold(0u64, u64::saturating_add);
+    let mut found = CountedFunction {
+        name: profile.key(function).name.clone(),
+        layout: Layout::NotInBinary,
+        weight: 0,
+        cold_weight: 0,
+        bytes: bytes(&whole),
+        cold_bytes: bytes(&cold),
+    };
+    let Some(first) = whole.first() else { return found };
+    let end = |part: &BinaryFunction| part.address.saturating_add(part.size);
+    let Some((map, hash)) = map.and_then(|map| Some((map, map.graph(first.address, end(first))?))) else {
+        found.layout = Layout::Unnumbered;
+        return found;
+    };
+    let graphs = profile.facts(function).blocks.as_ref().map(|blocks| blocks.graphs()).unwrap_or_default();
+    let Some((_, counts)) = graphs.into_iter().find(|(graph, _)| *graph == hash) else {
+        found.layout = Layout::OtherGraph;
+        return found;
+    };
+    let weight = |part: &BinaryFunction| weight(map, counts, part.address, end(part));
+    found.cold_weight = cold.iter().map(|part| weight(part)).fold(0, u128::saturating_add);
+    found.weight = whole.iter().map(|part| weight(part)).fold(found.cold_weight, u128::saturating_add);
+    let mut extents = map.extents(first.address, end(first));
+    let is_zero = |block: u32| counts.is_zero(block);
+    found.layout = match cold.is_empty() {
+        false => Layout::Split,
+        true if extents.any(|(block, bytes)| bytes > 0 && is_zero(block)) => Layout::Whole,
+        true => Layout::AllRan,
+    };
+    found
+}
+
+/// Count times bytes of the blocks between two addresses.
+fn weight(map: &BlockMap, counts: &GraphCounts, start: u64, end: u64) -> u128 {
+    let weights =
+        map.extents(start, end).map(|(block, bytes)| counts.count(block).saturating_mul(bytes.into()));
+    weights.fold(0, u128::saturating_add)
+}
