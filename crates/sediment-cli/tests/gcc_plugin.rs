@@ -68,11 +68,8 @@ type OfOne = (&'static str, fn(&'static Compiler), &'static [Need]);
 
 const VALGRIND: &[Need] = &[Need::Program("valgrind"), Need::Program("nm")];
 
-/// With this system's.
-const OF_ONE: &[OfOne] = &[
-    ("counts_of_a_profile", counts_of_a_profile, &[]),
-    ("names_at_the_limit", names_at_the_limit, &[]),
-    ("a_tree_with_more_than_the_program", a_tree_with_more_than_the_program, &[]),
+/// With every compiler whose programs run here.
+const OF_NATIVE: &[OfOne] = &[
     ("blocks_that_did_not_run_are_split_off", blocks::what_did_not_run_is_split_off, VALGRIND),
     ("exceptions_pass_through_cold_parts", blocks::exceptions_pass_through_cold_parts, VALGRIND),
     (
@@ -85,6 +82,13 @@ const OF_ONE: &[OfOne] = &[
         blocks::functions_of_groups_are_split_in_their_group,
         VALGRIND,
     ),
+];
+
+/// With this system's.
+const OF_ONE: &[OfOne] = &[
+    ("counts_of_a_profile", counts_of_a_profile, &[]),
+    ("names_at_the_limit", names_at_the_limit, &[]),
+    ("a_tree_with_more_than_the_program", a_tree_with_more_than_the_program, &[]),
     ("verify_tells_what_was_split", blocks::verify_tells_what_was_split, VALGRIND),
     ("sources_tell_of_the_same_blocks", blocks::sources_tell_of_the_same_blocks, VALGRIND),
     (
@@ -104,11 +108,18 @@ fn main() {
             case(&format!("{}_{name}", compiler.name), compiler.needs, move || test(compiler))
         })
     });
+    let native = COMPILERS.iter().filter(|compiler| !compiler.name.starts_with("aarch64"));
+    let of_native = native.flat_map(|compiler| {
+        OF_NATIVE.iter().map(move |(name, test, needs)| {
+            let needs = [compiler.needs, needs].concat();
+            case(&format!("{}_{name}", compiler.name), &needs, move || test(compiler))
+        })
+    });
     let of_one = OF_ONE.iter().map(|(name, test, needs)| {
         let needs = [COMPILERS[0].needs, needs].concat();
         case(name, &needs, move || test(&COMPILERS[0]))
     });
-    libtest_mimic::run(&Arguments::from_args(), of_all.chain(of_one).collect()).exit();
+    libtest_mimic::run(&Arguments::from_args(), of_all.chain(of_native).chain(of_one).collect()).exit();
 }
 
 fn sources(compiler: &Compiler) -> TempDir {
