@@ -168,6 +168,9 @@ fn blocks() {
     let symbols = words(&toy.command("nm", &["toy"]).output().unwrap());
     assert!(symbols.contains(" work.cold\n"), "{symbols}");
     assert!(log.contains(": 100.00 % of the weight placed as asked"), "{log}");
+    let split =
+        "1 functions split by their block counts, 0 not compiled by them; 0.00 % of the recorded weight";
+    assert!(log.contains(split), "{log}");
     let ordered = toy.packages();
     built("parallel=3", &[]);
     assert!(toy.packages() == ordered, "a rebuild differs");

@@ -5,7 +5,9 @@ use super::{Arguments, as_percent};
 use crate::files;
 use crate::inputs::{read_binary, read_profile, renamed};
 use crate::ui::Ui;
+use sediment::binary::Binary;
 use sediment::binary::block_map::BlockMap;
+use sediment::profile::Profile;
 use sediment::verify::blocks::{BlocksReport, CountedFunction, Layout, blocks};
 use sediment::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
@@ -17,12 +19,8 @@ pub(super) fn run(path: &Path, profile: &Path, arguments: &Arguments, ui: &Ui) -
     let binary = read_binary(path)?;
     let mut profile = read_profile(profile, ui)?;
     renamed::follow(&mut profile, &binary, path, None, ui)?;
-    let here: PathBuf = path.to_path_buf();
-    let files = files::SystemFiles::new(None, std::slice::from_ref(&here))?;
-    let map = BlockMap::read(&files::read(path)?, &files)
-        .map_err(|error| error.with_input(files::display(path)))?;
     let file_name = files::display_name(path);
-    let report = blocks(&binary, map.as_ref(), &profile, &files::base_name(path))?;
+    let report = report_on(path, &binary, &profile)?;
     if arguments.json {
         ui.json(&in_json(&report))?;
     } else {
@@ -41,6 +39,40 @@ pub(super) fn run(path: &Path, profile: &Path, arguments: &Arguments, ui: &Ui) -
         ));
     }
     Ok(too_much.is_none())
+}
+
+fn report_on(path: &Path, binary: &Binary, profile: &Profile) -> Result<BlocksReport> {
+    let here: PathBuf = path.to_path_buf();
+    let files = files::SystemFiles::new(None, std::slice::from_ref(&here))?;
+    let map = BlockMap::read(&files::read(path)?, &files)
+        .map_err(|error| error.with_input(files::display(path)))?;
+    blocks(binary, map.as_ref(), profile, &files::base_name(path))
+}
+
+/// Reports on a program of a build in one line, and in JSON; None where its profile has no counts of its blocks. `known`: pairs of a
+/// function's name in the profile and in the program.
+pub(super) fn in_short(
+    path: &Path,
+    profile: &Path,
+    known: &[(&str, &str)],
+    ui: &Ui,
+) -> Result<Option<(String, Value)>> {
+    let mut profile = read_profile(profile, ui)?;
+    if profile.blocks_total == 0 {
+        return Ok(None);
+    }
+    super::rename(&mut profile, known);
+    let Ok(report) = report_on(path, &read_binary(path)?, &profile) else { return Ok(None) };
+    let count = |layout: Layout| report.of(layout).count();
+    let cold = report.cold_parts_per_million().map_or_else(String::new, |cold| {
+        format!("; {} of the recorded weight in cold parts", as_percent(cold))
+    });
+    let line = format!(
+        "{} functions split by their block counts, {} not compiled by them{cold}",
+        count(Layout::Split),
+        count(Layout::OtherGraph) + count(Layout::Unnumbered),
+    );
+    Ok(Some((line, in_json(&report))))
 }
 
 /// One line for each state.

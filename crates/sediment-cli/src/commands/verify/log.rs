@@ -2,6 +2,7 @@
 //! `verify --log`: every output of a build that has a profile: what the linker's wrapper ordered, against its order, and by name what it
 //! could not order; as it was linked, or as it was installed into a package.
 
+use super::blocks;
 use super::installed::Installed;
 use super::{Arguments, Place, as_percent, below_threshold, in_json, report_on, symbols_in_words};
 use crate::exit::BELOW_THRESHOLD;
@@ -149,6 +150,7 @@ impl Build<'_> {
             from.as_ref().map_or_else(String::new, |from| format!("; seen in {from}"))
         ));
         self.tell_of_other_profiles(link);
+        let blocks = self.tell_of_blocks(output, link);
         for (sum, what) in self.milliseconds.iter_mut().zip(["order", "link"]) {
             *sum += link["milliseconds"][what].as_u64().unwrap_or(0);
         }
@@ -159,7 +161,26 @@ impl Build<'_> {
             entry["installed"] = json!(shown);
             entry["seen_in"] = json!(from);
         }
+        if let Some(blocks) = blocks {
+            entry["blocks"] = blocks;
+        }
         self.entries.push(entry);
+    }
+
+    /// What became of the profile's block counts, as the output was linked.
+    fn tell_of_blocks(&mut self, output: &str, link: &Value) -> Option<Value> {
+        let built = where_it_lies(output)?;
+        let profile = Path::new(word(link, "profile"));
+        match blocks::in_short(&built, profile, &followed(link), self.ui) {
+            Ok(found) => found.map(|(line, report)| {
+                self.say(&format!("         {line}"));
+                report
+            }),
+            Err(error) => {
+                self.say(&format!("         block counts not verified: {error}"));
+                None
+            }
+        }
     }
 
     /// An output that has a profile, and could not be ordered: nothing of it lies as asked.
