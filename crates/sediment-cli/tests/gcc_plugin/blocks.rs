@@ -82,8 +82,8 @@ int main(int count, char **) { int sum = 0; for (int i = 0; i < 200; i++) sum +=
 "#;
 /// The libraries of a newer compiler are not those of this system.
 const FLAGS: [&str; 4] = ["-O2", "-g", "-ffunction-sections", "-static"];
-const MARKS: &str = "-fplugin-arg-sediment-blocks";
-const COUNTS: &str = "-fplugin-arg-sediment-profile=blocks";
+pub const MARKS: &str = "-fplugin-arg-sediment-blocks";
+pub const COUNTS: &str = "-fplugin-arg-sediment-profile=blocks";
 
 fn sources(gcc: &Compiler) -> TempDir {
     let folder = gcc.folder();
@@ -104,7 +104,7 @@ fn stripped(gcc: &Compiler, folder: &TempDir, source: &str, more: &[&str]) -> Ve
 }
 
 /// Output and exit code of a program.
-fn ran(folder: &TempDir, program: &str, arguments: &[&str]) -> (Vec<u8>, Option<i32>) {
+pub fn ran(folder: &TempDir, program: &str, arguments: &[&str]) -> (Vec<u8>, Option<i32>) {
     let output = Command::new(folder.path().join(program)).args(arguments).output().unwrap();
     (output.stdout, output.status.code())
 }
@@ -126,7 +126,7 @@ fn recorded(gcc: &Compiler, folder: &TempDir, source: &str) -> String {
 }
 
 /// Records `train`, run with these arguments; the counts are in `blocks`, too.
-fn record(folder: &TempDir, arguments: &[&str]) -> String {
+pub fn record(folder: &TempDir, arguments: &[&str]) -> String {
     let valgrind = Command::new("valgrind")
         .current_dir(folder.path())
         .args(["--tool=callgrind", "--demangle=no", "--dump-instr=yes"])
