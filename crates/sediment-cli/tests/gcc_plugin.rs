@@ -91,6 +91,11 @@ const OF_ONE: &[OfOne] = &[
     ("counts_of_a_profile", counts_of_a_profile, &[]),
     ("names_at_the_limit", names_at_the_limit, &[]),
     ("a_tree_with_more_than_the_program", a_tree_with_more_than_the_program, &[]),
+    (
+        "numbers_reach_the_debug_file",
+        blocks::numbers_reach_the_debug_file,
+        &[Need::Program("valgrind"), Need::Program("dwz"), Need::Program("eu-strip")],
+    ),
     ("whatever_functions_and_flags", odd::whatever_functions_and_flags, VALGRIND),
     ("verify_tells_what_was_split", blocks::verify_tells_what_was_split, VALGRIND),
     ("sources_tell_of_the_same_blocks", blocks::sources_tell_of_the_same_blocks, VALGRIND),

@@ -303,6 +303,41 @@ pub fn functions_of_groups_are_split_in_their_group(gcc: &'static Compiler) {
     }
 }
 
+/// As packages split symbols off: by objcopy, by eu-strip, and made smaller by dwz.
+pub fn numbers_reach_the_debug_file(gcc: &'static Compiler) {
+    let folder = sources(gcc);
+    let whole = blocks_of(
+        &{
+            recorded(gcc, &folder, "work.c");
+            read(&folder, "p.gv")
+        },
+        "work",
+    );
+    let at = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).current_dir(folder.path()).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{program} {arguments:?}: {}", err(&output));
+    };
+    let objcopy: &[(&str, &[&str])] = &[
+        ("objcopy", &["--only-keep-debug", "split", "split.debug"]),
+        ("strip", &["split"]),
+        ("objcopy", &["--add-gnu-debuglink=split.debug", "split"]),
+    ];
+    let eu_strip: &[(&str, &[&str])] = &[("eu-strip", &["-f", "split.debug", "split"])];
+    let dwz: &[(&str, &[&str])] = &[("dwz", &["split"])];
+    for tools in [objcopy.to_vec(), eu_strip.to_vec(), [dwz, objcopy].concat()] {
+        let _ = std::fs::remove_file(folder.path().join("split.debug"));
+        std::fs::copy(folder.path().join("train"), folder.path().join("split")).unwrap();
+        tools.iter().for_each(|(program, arguments)| at(program, arguments));
+        let text = read(&folder, "recorded").replace("/train", "/split");
+        std::fs::write(folder.path().join("by-split"), text).unwrap();
+        done(&sediment(
+            folder.path(),
+            &["import", "--blocks", "by-split", "--binary", "split", "-o", "split.gv"],
+        ));
+        assert_eq!(blocks_of(&read(&folder, "split.gv"), "work"), whole, "{tools:?}");
+    }
+}
+
 pub fn verify_tells_what_was_split(gcc: &'static Compiler) {
     let folder = sources(gcc);
     recorded(gcc, &folder, "work.c");

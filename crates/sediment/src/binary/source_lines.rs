@@ -92,9 +92,16 @@ pub(super) fn dwarf_of_file(bytes: &[u8], files: &dyn Files) -> Result<Option<gi
     if let Some(found) = dwarf_of(bytes)? {
         return Ok(Some(found));
     }
-    let build_id = elf::read(bytes)?.build_id;
-    let debug_file = build_id.as_deref().and_then(|id| files.debug_file_by_build_id(id));
-    debug_file.map_or(Ok(None), |bytes| dwarf_of(&bytes).map_err(|error| error.with_input("the debug file")))
+    let image = elf::read(bytes)?;
+    let of_debug_file = |bytes: Vec<u8>| dwarf_of(&bytes).map_err(|error| error.with_input("the debug file"));
+    let by_build_id = image.build_id.as_deref().and_then(|id| files.debug_file_by_build_id(id));
+    if let Some(found) = by_build_id.map(of_debug_file).transpose()?.flatten() {
+        return Ok(Some(found));
+    }
+    let by_link = image.debug_link.and_then(|(name, crc)| {
+        files.debug_file_by_link(name, crc).filter(|bytes| crc32fast::hash(bytes) == crc)
+    });
+    Ok(by_link.map(of_debug_file).transpose()?.flatten())
 }
 
 fn dwarf_of(bytes: &[u8]) -> Result<Option<gimli::Dwarf<Bytes>>> {

@@ -2,9 +2,9 @@
 //! From instructions that ran to blocks of functions, where a binary at hand says which block its code is of.
 
 use super::dsos::{At, Dsos, View};
-use crate::binary::Files;
 use crate::binary::block_map::BlockMap;
 use crate::binary::names::split_from;
+use crate::binary::{Beside, Files};
 use crate::error::Result;
 use crate::profile::blocks::{BlockUnit, Blocks, GraphCounts};
 use crate::profile::{FunctionKey, Profile};
@@ -28,7 +28,9 @@ pub(super) fn add(
     }
     for (id, evidence) in by_dso(recording) {
         let (Some(view), Some(label)) = (dsos.view(id), dsos.label(id)) else { continue };
-        let Some(map) = BlockMap::read(view.bytes(), files).map_err(|error| error.with_input(label))? else {
+        let beside = Beside { files, path: &recording.dsos()[id.0 as usize].path };
+        let Some(map) = BlockMap::read(view.bytes(), &beside).map_err(|error| error.with_input(label))?
+        else {
             continue;
         };
         let functions = Functions { view, label, map: &map };
