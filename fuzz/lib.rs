@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the targets share: the check of the tests, with its counting allocator, under libFuzzer.
+//! Shared part of the targets: the check of the tests, with its counting allocator, under libFuzzer.
 
 #[path = "../crates/sediment/tests/support/fuzz_check.rs"]
 mod fuzz_check;

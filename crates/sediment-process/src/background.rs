@@ -26,10 +26,10 @@ use std::time::Instant;
 /// Bytes of a background program's output that are kept, the last ones.
 const KEPT_OF_LOG: usize = 64 * 1024;
 
-/// How often a condition is looked at again.
+/// Interval between two looks at a condition.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// How long a program that is dropped has to end by its signal.
+/// Time that a dropped program has to end after its signal.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A program that runs meanwhile.
@@ -46,7 +46,7 @@ pub struct Background {
     reaped: bool,
 }
 
-/// How to know that a server takes work.
+/// Sign by which a server shows that it accepts work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ready {
     /// This command exits with 0.
@@ -61,7 +61,7 @@ pub enum Ready {
     Counting,
 }
 
-/// What processes have used, up to the moment of the look.
+/// Resources used by a set of processes so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Account {
     /// Seconds on a processor outside the kernel.
@@ -74,7 +74,7 @@ pub struct Account {
     pub major_faults: u64,
     /// Peak resident memory of the largest process that is there now, in bytes.
     pub peak_memory: u64,
-    /// How many processes are there.
+    /// Number of processes.
     pub processes: usize,
 }
 
@@ -139,7 +139,7 @@ impl Background {
         }
     }
 
-    /// Whether it takes work; a command that asks it may take no longer than what is left.
+    /// True once the server accepts work; a command that asks it may take no longer than `left`.
     fn is_ready(&self, ready: &Ready, left: Duration) -> bool {
         match ready {
             Ready::Command(probe) => {
@@ -156,7 +156,7 @@ impl Background {
         }
     }
 
-    /// Whether the process has counters open, and as many as a moment ago.
+    /// True if the process has counters open, and as many as a moment ago.
     fn counters_open(&self) -> bool {
         let count = || {
             let files = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()));
@@ -169,7 +169,7 @@ impl Background {
         before > 0 && before == count()
     }
 
-    /// What it has printed so far, at most the last 64 KiB of standard error and of standard output.
+    /// Its standard error and standard output so far, at most the last 64 KiB of each.
     #[must_use]
     pub fn log(&self) -> String {
         let said = |collector: &Option<Collector>| {
@@ -203,7 +203,7 @@ impl Background {
         all
     }
 
-    /// What its processes have used so far. Times have the resolution of the kernel's ticks, mostly 10 ms each.
+    /// Resources used by its processes so far. Times have the resolution of the kernel's ticks, mostly 10 ms each.
     #[must_use]
     pub fn account(&self) -> Account {
         const LOOKS: usize = 100;
@@ -222,7 +222,7 @@ impl Background {
         sum
     }
 
-    /// Whether it has ended by itself.
+    /// True if it has ended by itself.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         has_ended(self.child.id())
@@ -301,7 +301,7 @@ pub fn signal(name: &str) -> Result<Signal> {
     })
 }
 
-/// What these processes have used; None where one of them is gone, or is just passing its account on.
+/// Sums the resources of these processes; None where one of them is gone, or is just passing its account on.
 fn account_of(processes: &[u32]) -> Option<Account> {
     let mut sum = Account::default();
     for process in processes {

@@ -27,13 +27,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long the pipes of a program that has ended may stay open, held by a process it left behind, before they are given up.
+/// Time that pipes may stay open after their program has ended, held by a process it left behind.
 const PIPE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Bytes of standard error that are kept for [`Ended::last_words`].
 const KEPT_OF_STANDARD_ERROR: usize = 64 * 1024;
 
-/// How often a watchdog looks whether it was asked to end what it watches.
+/// Interval at which a watchdog looks whether it was asked to end its program.
 const LOOK_FOR_STOP: Duration = Duration::from_millis(50);
 
 /// Asks running programs to be ended: by another thread, or by a signal handler through [`Stop::flag`].
@@ -52,7 +52,7 @@ impl Stop {
         self.0.store(true, Ordering::SeqCst);
     }
 
-    /// Whether it was asked.
+    /// True if a stop was asked for.
     #[must_use]
     pub fn asked(&self) -> bool {
         self.0.load(Ordering::SeqCst)
@@ -94,7 +94,7 @@ pub struct Command {
     pub arguments: Vec<OsString>,
     /// Variables that are set beside those that this process has.
     pub environment: Vec<(OsString, OsString)>,
-    /// What it reads from its standard input.
+    /// Standard input of the program.
     pub input: Input,
     /// Where it runs.
     pub folder: PathBuf,
@@ -105,7 +105,7 @@ pub struct Command {
     pub stop: Option<Stop>,
 }
 
-/// What a program reads from its standard input.
+/// Source of a program's standard input.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Input {
     /// Nothing.
@@ -163,7 +163,7 @@ impl Command {
     }
 }
 
-/// How a program ended.
+/// Exit status or signal by which a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// By itself, with this exit code.
@@ -176,7 +176,7 @@ pub enum Outcome {
     Stopped,
 }
 
-/// What a program cost.
+/// Resources that a program used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// From start to end by the clock on the wall.
@@ -189,22 +189,22 @@ pub struct Usage {
     pub minor_faults: u64,
     /// Page faults that had to read from a file or swap.
     pub major_faults: u64,
-    /// How often it gave its processor to another, by waiting or by force.
+    /// Context switches, voluntary and forced.
     pub context_switches: u64,
 }
 
-/// How a run went.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
     /// Id of the process that was started; free for others by now.
     pub process: u32,
-    /// How it ended.
+    /// Exit status or signal.
     pub outcome: Outcome,
-    /// What it cost.
+    /// Resources used.
     pub usage: Usage,
     /// The first bytes of its standard output, up to the bound given to [`run`].
     pub output: Vec<u8>,
-    /// How many bytes of standard output were beyond the bound.
+    /// Bytes of standard output beyond the bound.
     pub output_dropped: u64,
     errors: Vec<u8>,
 }
@@ -331,7 +331,7 @@ pub fn probe(tool: impl Into<OsString>, arguments: &[&str], hint: &str) -> Resul
     }
 }
 
-/// What is said of a program whose time was over.
+/// Error for a program that exceeded its time limit.
 pub fn out_of_time(command: &Command) -> Error {
     let seconds = command.time_limit.as_secs_f64();
     Error::failed(format!("{} was ended because it ran for longer than {seconds} s", command.name()))
@@ -394,7 +394,7 @@ fn wait_without_reaping(id: u32) -> nix::Result<()> {
     }
 }
 
-/// Whether a child has ended; it is not reaped, so that its id stays its own.
+/// True if a child has ended; it is not reaped, so that its id stays its own.
 pub fn has_ended(id: u32) -> bool {
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
     let waited = waitid(Id::Pid(Pid::from_raw(id as i32)), flags);
@@ -591,13 +591,13 @@ impl Collector {
         Self { kept, closed }
     }
 
-    /// What was kept until now.
+    /// Bytes kept so far.
     pub fn so_far(&self) -> Vec<u8> {
         let store = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         store.0.iter().copied().collect()
     }
 
-    /// What was kept, and how many bytes were not.
+    /// Bytes kept, and the number of bytes dropped.
     pub fn finish(self) -> (Vec<u8>, u64) {
         let _ = self.closed.recv_timeout(PIPE_TIMEOUT);
         let mut store = self.kept.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What this process was started with, and what it starts is to have as well.
+//! Signal dispositions that this process inherited and passes on to the programs it starts.
 //!
 //! Rust's runtime ignores SIGPIPE before `main` begins, and its `Command` sets that signal back to its default in what it starts. Who
 //! was started to ignore it, as services of systemd are, would start programs that end at a closed pipe.
@@ -26,7 +26,7 @@ extern "C" fn note() {
     IGNORES_SIGPIPE.store(handler == libc::SIG_IGN, Ordering::Relaxed);
 }
 
-/// Whether this process was started to ignore SIGPIPE.
+/// True if this process was started with SIGPIPE ignored.
 #[must_use]
 pub fn ignores_sigpipe() -> bool {
     IGNORES_SIGPIPE.load(Ordering::Relaxed)

@@ -80,7 +80,7 @@ fn decode(raw: libc::c_int) -> Status {
     }
 }
 
-/// How a stopped thread goes on.
+/// Mode in which a stopped thread continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resume {
     /// To the next signal or event.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long the layouts take: `cargo bench -p sediment --bench layout`.
+//! Benchmark of the layouts: `cargo bench -p sediment-order --bench layout`.
 
 #[path = "../tests/support/graphs.rs"]
 mod graphs;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long a profile of 60,000 functions takes to read, print and merge: `cargo bench -p sediment --bench profile`.
+//! Benchmark of reading, printing and merging a profile of 60,000 functions:
+//! `cargo bench -p sediment-order --bench profile`.
 
 use divan::Bencher;
 use divan::counter::BytesCount;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How fast profiles are read: `cargo bench -p sediment --bench read` prints bytes per second.
+//! Benchmark of the readers, in bytes per second: `cargo bench -p sediment-order --bench read`.
 //!
 //! Files of 100 MB are made in memory first. A callgrind file is to be read at 200 MB/s or more, a log of lackey
 //! at 150 MB/s or more, and its run told again as fast.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What ran near in time (temporal affinity): one window for all who count it.
+//! Temporal affinity: one window of recently executed functions for all who count affinity edges.
 //!
 //! When a function begins to run, it is near each of the last [`Window::LENGTH`] distinct functions that ran before it; where it is one
 //! of them itself, only those that ran since.

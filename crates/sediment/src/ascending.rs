@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far a sequence of addresses ascends: the heaviest ascending subsequence, and inversions.
+//! Order of a sequence of addresses: its heaviest ascending subsequence, and its inversions.
 //!
 //! Problem: given addresses a₀ … aₙ₋₁, all different, with weights wᵢ, find indices i₁ < i₂ < … with ascending addresses whose
 //! weights add up to the most; of equal sums, the one with more members.
@@ -39,7 +39,7 @@ pub(crate) fn heaviest(sequence: &[(u64, u128)]) -> Vec<usize> {
     members
 }
 
-/// How many pairs of the sequence stand in it the other way round than by address.
+/// Number of inversions: pairs whose addresses descend.
 pub(crate) fn inversions(sequence: &[(u64, u128)]) -> u64 {
     let mut seen = vec![0u64; sequence.len() + 1];
     let mut inversions = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What compilers are handed of a profile: how often the blocks of each function ran ([`counts`]).
+//! Counts of blocks of each function, for compilers ([`counts`]).
 
 use crate::profile::Profile;
 use crate::profile::blocks::Blocks;

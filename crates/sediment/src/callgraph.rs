@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What orders are made of, as integers: [`CallGraph`] (dense ids, sizes, weights), [`Order`], the answer, and [`Trace`], functions in
-//! the order they ran. A leaf: it knows no name, no file, no ELF and no profile.
+//! Integer types of ordering: [`CallGraph`] (dense ids, sizes, weights), [`Order`] (the result) and [`Trace`]
+//! (executed functions). A leaf: no names, no files, no ELF, no profile.
 
 use crate::error::{Error, Result};
 use std::collections::HashSet;
@@ -26,7 +26,7 @@ pub struct CallEdge {
     pub caller: FunctionId,
     /// The function that is called.
     pub callee: FunctionId,
-    /// How often, in any unit that is the same for all edges of the graph; above 0.
+    /// Number of calls, in a unit that is the same for all edges of the graph; above 0.
     pub weight: u64,
 }
 
@@ -103,13 +103,13 @@ impl CallGraph {
         Ok(self)
     }
 
-    /// How many functions there are; ids run from 0 to this, exclusive.
+    /// Number of functions; ids run from 0 to this, exclusive.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sizes.len()
     }
 
-    /// Whether there is no function.
+    /// True if there is no function.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sizes.is_empty()
@@ -133,8 +133,8 @@ impl CallGraph {
         &self.edges
     }
 
-    /// What runs near in time, where that is known: pairs, unique and sorted like the edges, whose weight says how often the
-    /// second began to run while the first was among the last that ran.
+    /// Affinity edges, unique and sorted like the call edges; empty where unknown. The weight counts how often the
+    /// callee began to run while the caller was among the last executed functions.
     #[must_use]
     pub fn affinity(&self) -> &[CallEdge] {
         &self.affinity
@@ -162,7 +162,7 @@ pub enum GroupKind {
 /// A run of functions of an [`Order`] that are placed one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// What the functions have in common.
+    /// Kind of the group.
     pub kind: GroupKind,
     /// The functions in placing order.
     pub functions: Vec<FunctionId>,

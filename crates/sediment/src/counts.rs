@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How often each number, or pair of numbers, came: for what is counted hundreds of millions of times.
+//! Counting hash tables for u64 keys and u32 pairs, for keys counted hundreds of millions of times.
 //!
 //! An open table with linear probing, 16 bytes an entry, at most five eighths full. Numbers are spread by a random factor: they
 //! may come from a stranger's file. No order of the table is ever seen.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// How often each number came.
+/// Counting hash table for u64 keys.
 #[derive(Debug, Clone)]
 pub(crate) struct Counts {
     /// Number and count; a count of 0 is an empty entry.
@@ -16,7 +16,7 @@ pub(crate) struct Counts {
     shift: u32,
     key: u64,
     factor: u64,
-    /// What is to be counted next, and how many of these there are.
+    /// Keys waiting to be counted, and how many there are.
     waiting: [(u64, u64); AT_ONCE],
     waits: usize,
 }
@@ -34,7 +34,7 @@ pub(crate) fn written_table<T: Clone>(entry: T, length: usize) -> Vec<T> {
     table
 }
 
-/// How many numbers are looked for at once.
+/// Number of keys that are looked up at once.
 const AT_ONCE: usize = 64;
 
 impl Default for Counts {
@@ -58,7 +58,7 @@ impl Counts {
         u64::from(first) << 32 | u64::from(second)
     }
 
-    /// What [`Self::pair`] made one of.
+    /// Splits a key made by [`Self::pair`].
     pub(crate) fn of_pair(pair: u64) -> (u32, u32) {
         ((pair >> 32) as u32, pair as u32)
     }

@@ -6,7 +6,7 @@ use std::fmt;
 /// The result of every fallible step of the library.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What sort of failure an [`Error`] is; the program maps each to one exit code.
+/// Class of an [`Error`]; the program maps each to one exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -31,7 +31,7 @@ pub enum Location {
     Offset(u64),
 }
 
-/// What went wrong, where, and what to do about it.
+/// Error with its code, message, location in an input, and hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error(Box<Details>);
 
@@ -119,7 +119,7 @@ impl Error {
         self.0.kind
     }
 
-    /// What to do about it, where that is known.
+    /// Advice on what to do, where there is one.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()

@@ -13,9 +13,9 @@
 
 use std::fmt::Write as _;
 
-/// Whether a character acts without being seen: controls (Unicode category Cc), format characters (Cf) and line and
-/// paragraph separators (Zl, Zp), after the Unicode Character Database, version 16. Written out, so that the answer does not
-/// change with the compiler.
+/// True for a character that acts without being seen: controls (Unicode category Cc), format characters (Cf), line
+/// and paragraph separators (Zl, Zp). After the Unicode Character Database, version 16; written out, so that the
+/// answer does not change with the compiler.
 fn invisible(c: char) -> bool {
     c.is_control()
         || matches!(c,

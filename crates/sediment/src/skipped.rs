@@ -11,7 +11,7 @@ pub struct Skipped(BTreeMap<Reason, Tally>);
 /// One line of a [`Skipped`] ledger.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How many items (rows, records, names, edges) were skipped for this reason.
+    /// Number of items (rows, records, names, edges) that were skipped for this reason.
     pub items: u64,
     /// The weight they carried, in the unit of the step's input; 0 where items have none.
     pub weight: u128,
@@ -54,13 +54,13 @@ impl Skipped {
         lines.into_iter()
     }
 
-    /// How many items were skipped for `reason`.
+    /// Number of items skipped for `reason`.
     #[must_use]
     pub fn items(&self, reason: Reason) -> u64 {
         self.0.get(&reason).map_or(0, |tally| tally.items)
     }
 
-    /// Whether nothing was skipped.
+    /// True if nothing was skipped.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -74,13 +74,13 @@ impl Skipped {
 }
 
 impl Reason {
-    /// Whether own cost was skipped, and not calls or anything else.
+    /// True if own cost was skipped, not calls or anything else.
     #[must_use]
     pub fn is_own_cost(self) -> bool {
         matches!(self, Self::Nowhere(Amount::OwnCost | Amount::SampleCost, ..))
     }
 
-    /// Whether it was, or may have been, code that was compiled while the program ran.
+    /// True if it was, or may have been, code that was compiled while the program ran.
     #[must_use]
     pub fn is_compiled_code(self) -> bool {
         use Nowhere::{AnonymousCode, AnonymousObject, AnonymousOrVdso, CompiledCode, Memory};

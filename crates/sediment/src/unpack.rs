@@ -13,7 +13,7 @@ use std::rc::Rc;
 pub(crate) struct Limit {
     times: u64,
     beside: u64,
-    /// What to do about a file beyond it.
+    /// Advice on a file beyond it.
     hint: &'static str,
 }
 
@@ -43,7 +43,7 @@ impl Limit {
         Budget { limit: self, left: self.bytes(file_size) }
     }
 
-    /// What to do about a file beyond it.
+    /// Advice on a file beyond it.
     pub(crate) fn hint(self) -> &'static str {
         self.hint
     }

@@ -281,7 +281,7 @@ fn a_profile_of_many_short_stacks() {
     assert_eq!(text.matches(" -> ").count(), 600_000);
 }
 
-/// What `sediment order` writes for lld.
+/// Text that `sediment order` writes for lld.
 fn order_text(profile: &profile::Profile) -> String {
     let built = order::build(profile, &Selection::Everything).unwrap();
     let order = algorithms::grouped(&built.graph, affinity::order(&built.graph, &[]).order);

@@ -100,7 +100,7 @@ proptest! {
     }
 }
 
-/// What a reader of Markdown shows of a document, less the mark-up around it: the text, and every element that it has.
+/// Text and elements that a reader of Markdown shows of a document.
 fn rendered(document: &str) -> (String, Vec<String>) {
     use pulldown_cmark::{Event, Options, Parser};
     let (mut text, mut elements) = (String::new(), Vec::new());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What instrumented programs leave (gmon.out, gprof, uftrace, lists of entries): goldens, runs that are known by heart in
-//! every form, and damage.
+//! Tests of the readers for instrumented programs (gmon.out, gprof, uftrace, lists of entries): goldens, known runs
+//! in every form, and damage.
 
 mod support;
 
@@ -69,7 +69,7 @@ fn run() -> Run {
     Run::generate(40, 3, 6_000, 11)
 }
 
-/// What a recording says, by the numbers of the run's functions.
+/// Content of a recording, by the numbers of the run's functions.
 fn truth_of(recording: &Recording, run: &Run, base: u64) -> Truth {
     let number = |place: read::AddressId| match &recording.addresses()[place.0 as usize].spot {
         Spot::Symbol { name, .. } => run.names.iter().position(|known| known.as_bytes() == name).unwrap(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What holds for every layout: all functions once, the same order for the same graph however it is given; and a graph
+//! Properties of every layout: all functions once, the same order for the same graph however it is given; and a graph
 //! small enough to follow by hand.
 
 #![allow(clippy::unwrap_used)] // tests may fail loudly

@@ -380,7 +380,7 @@ mod resolved {
             .collect()
     }
 
-    /// What happens in the program, as a sequence of branches with the calls among them known beforehand.
+    /// Event of the program: a branch with the calls among them known beforehand.
     #[derive(Debug, Clone, Copy)]
     enum Step {
         /// From a function of the program to another.

@@ -22,7 +22,7 @@ use sediment::skipped::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 use support::read;
 
-/// What a reader makes of a file, or what it says against it.
+/// Result of a reader for a file, or its error.
 fn outcome(bytes: &[u8]) -> String {
     match read(bytes) {
         Ok(recording) => describe(&recording),

@@ -172,7 +172,7 @@ fn samples_that_say_nothing_are_counted() {
     }
 }
 
-/// What damages a profile.
+/// Damage to a profile.
 type Break = fn(&mut Profile);
 
 #[test]

@@ -48,7 +48,7 @@ fn what_is_no_profile_is_recognised_by_none() {
     }
 }
 
-/// What is given in place of a profile by mistake has a way out of its own.
+/// Inputs that are no profile are refused with a hint of their own.
 #[test]
 fn what_holds_a_profile_or_belongs_to_one_is_refused_with_the_way_out() {
     let mistakes: [(&[u8], &str); 9] = [

@@ -46,7 +46,7 @@ fn drawn(binary: &Binary, heat: &[(FunctionKey, ProfiledFunction)]) -> String {
     layout::html("program", &["a note".to_owned()], &before, &after, 48)
 }
 
-/// What tags there are, each as often opened as closed.
+/// Checks that each tag is opened as often as closed.
 fn is_well_formed(page: &str) {
     for tag in ["svg", "title", "table", "section", "div", "text", "ul", "li", "h1", "h2", "h3", "p", "style"]
     {

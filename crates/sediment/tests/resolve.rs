@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What places become, by name and by address: the rules of a function's identity.
+//! Rules of a function's identity, by name and by address.
 
 #[path = "support/elf_writer.rs"]
 mod elf_writer;

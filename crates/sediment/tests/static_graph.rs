@@ -119,7 +119,7 @@ fn a_unit_of_another_program_of_the_tree_is_left_out() {
     assert_eq!(calls(&joined.profile), [pair("main", "turn"), pair("turn", "usage")]);
 }
 
-/// What configure, CMake and Meson compile has a `main` too, and little that could be missing.
+/// A `main` that configure, CMake or Meson compiles is a probe's; that of a program is not.
 #[test]
 fn the_main_of_a_program_is_no_probe_s_and_no_small_program_s() {
     let program = unit(

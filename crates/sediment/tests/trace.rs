@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the order of a run tells, against its definition; the trace file, written, read, damaged.
+//! Time order of a run, against its definition; the trace file, written, read, damaged.
 
 use proptest::prelude::*;
 use sediment::callgraph::FunctionId;
@@ -276,7 +276,7 @@ fn of_too_many_pairs_the_rarest_are_left_out_and_counted() {
     assert!(u128::from(items) * least > weight, "{items} pairs, {weight}, at least {least}");
 }
 
-/// What the profile knows already stays: counts add up, the lowest rank wins.
+/// Counts of several inputs add up; the lowest rank wins.
 #[test]
 fn what_several_inputs_tell_adds_up() {
     let (mut profile, addresses) = profile();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the wrapper of a linker reads and decides.
+//! Tests of the linker wrapper's reading and decisions.
 
 #[path = "wrapper/build_log.rs"]
 mod build_log;

@@ -43,7 +43,7 @@ impl CompilerNotes {
         Some(())
     }
 
-    /// What was said of the calls of `callee` in `caller`, else of a call at one of these lines.
+    /// Reason for not inlining the calls of `callee` in `caller`, else a call at one of these lines.
     pub(super) fn reason<'a>(
         &self,
         caller: &str,

@@ -5,7 +5,7 @@ use super::inline::{Advice, Candidate};
 use crate::escape;
 use std::fmt::Write;
 
-/// What a plan needs to know beside the advice.
+/// Inputs of an evaluation plan beside the advice.
 #[derive(Debug, Clone, Copy)]
 pub struct Experiment<'a> {
     /// Base name of the program.
@@ -14,7 +14,7 @@ pub struct Experiment<'a> {
     pub build: &'a str,
     /// Shell command to be measured; `{program}` in it is the program.
     pub run: &'a str,
-    /// How many of the candidates are meant to be inlined by hand.
+    /// Number of candidates that are meant to be inlined by hand.
     pub inlined: usize,
 }
 

@@ -19,7 +19,7 @@ use crate::profile::source::Source;
 use crate::profile::{CallKind, FunctionIndex, FunctionKey, Profile, WeightUnit};
 use std::collections::BTreeMap;
 
-/// What is worth a look.
+/// Thresholds for candidates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// Smallest share of all instructions that a call must be able to save; of all calls, where instructions are not known.
@@ -53,11 +53,11 @@ pub struct Program<'a> {
     pub file_name: &'a str,
     /// Its debug information, where there is any.
     pub lines: Option<&'a SourceLines>,
-    /// What the compiler said when it was built.
+    /// Notes of the compiler on the calls it did not inline.
     pub notes: &'a CompilerNotes,
 }
 
-/// What stands in the way of inlining.
+/// Obstacle to inlining a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Obstacle {
     /// A function that calls itself.
@@ -88,7 +88,7 @@ impl Obstacle {
         }
     }
 
-    /// Whether nothing that is done to the callee's definition lets the compiler inline it.
+    /// True if no change of the callee's definition lets the compiler inline it.
     #[must_use]
     pub fn forbids(self) -> bool {
         matches!(self, Obstacle::Recursive | Obstacle::OtherDso | Obstacle::Indirect)
@@ -102,7 +102,7 @@ pub struct Candidate {
     pub caller: FunctionKey,
     /// Who is called.
     pub callee: FunctionKey,
-    /// How often, in the profile's unit.
+    /// Number of calls, in the profile's unit.
     pub calls: u128,
     /// Share of all calls that were seen, 0 to 1.
     pub share: f64,
@@ -122,23 +122,23 @@ pub struct Candidate {
     pub saving: Option<f64>,
     /// Bytes by which the code grows, at most.
     pub growth: i64,
-    /// What stands in the way, sorted.
+    /// Obstacles, sorted.
     pub obstacles: Vec<Obstacle>,
-    /// What to change.
+    /// Change that would allow inlining.
     pub change: String,
     /// Why the compiler did not inline it, in its words.
     pub compiler_reason: Option<String>,
 }
 
 impl Candidate {
-    /// What candidates are ranked by: what is saved, else what is called.
+    /// Rank of a candidate: the instructions saved, else the calls.
     #[must_use]
     pub fn weight(&self) -> f64 {
         self.saving.unwrap_or(self.share)
     }
 }
 
-/// What a profile says of inlining.
+/// Calls worth inlining by hand, and the rest of the profile's calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Advice {
     /// The calls worth it, the most worth first.
@@ -147,7 +147,7 @@ pub struct Advice {
     pub others: Vec<Candidate>,
     /// Instructions of the whole run, where the profile counts them.
     pub instructions: Option<u128>,
-    /// Whether there is debug information, without which definitions and units are not known.
+    /// True if there is debug information; without it, definitions and units are unknown.
     pub has_lines: bool,
 }
 
@@ -166,7 +166,7 @@ impl Advice {
     }
 }
 
-/// How many of the calls that are not worth it are told.
+/// Number of other calls that are listed.
 const MOST_OTHERS: usize = 10;
 
 /// Finds the calls of a program that are worth inlining by hand.
@@ -206,7 +206,7 @@ pub fn advise(profile: &Profile, program: &Program<'_>, settings: &Settings) -> 
     Ok(Advice { candidates, others, instructions: view.instructions, has_lines: program.lines.is_some() })
 }
 
-/// What is asked of the program for every call.
+/// The program, prepared for the questions asked about each call.
 struct View<'a> {
     profile: &'a Profile,
     program: &'a Program<'a>,
@@ -330,7 +330,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Whether two functions were compiled apart; None where that is not known.
+    /// True if two functions were compiled in different units; None if unknown.
     fn other_unit(&self, caller: &BinaryFunction, callee: &BinaryFunction) -> Option<bool> {
         let lines = self.program.lines?;
         let (one, other): (CompilationUnit, CompilationUnit) =

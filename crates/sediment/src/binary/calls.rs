@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the code of a binary says of calls: where functions call each other by name, whose address it takes, and what a call
-//! costs at its target.
+//! Calls found in the code of a binary: direct calls by name, functions whose address is taken, and the cost of a
+//! call at its target.
 //!
 //! No instruction set is decoded as a whole. A call is looked for where it can begin and believed when it leads to the first
 //! byte of a function or into the linkage table, which other bytes hardly ever do by chance. On architectures whose calls
@@ -24,7 +24,7 @@ pub struct DirectCall {
     pub through_stub: bool,
 }
 
-/// What the code says of calls.
+/// Direct calls and taken addresses in the code of a binary.
 #[derive(Debug, Clone, Default)]
 pub struct DirectCalls {
     /// The calls, sorted.
@@ -33,7 +33,7 @@ pub struct DirectCalls {
     pub outside: Vec<(u64, u64)>,
     /// Addresses of functions that are taken other than to call them: by code, or for data in a position-independent file.
     pub taken: BTreeSet<u64>,
-    /// Whether this architecture's code can be read; otherwise nothing is known, not even that there are no calls.
+    /// True if this architecture's code can be decoded; otherwise nothing is known, not even that there are no calls.
     pub known: bool,
 }
 
@@ -140,8 +140,8 @@ fn code_at<'a>(bytes: &'a [u8], binary: &Binary, address: u64, size: u64) -> Opt
     bytes.get(offset..offset.checked_add(usize::try_from(size).ok()?)?)
 }
 
-/// How many instructions a call of this function costs beside its own work: the call, the return, and what saves and restores
-/// registers and the stack at its two ends. None where the architecture's code is not read.
+/// Instructions that a call of this function costs beside its own work: the call, the return, and those that save and
+/// restore registers and the stack at both ends. None where the architecture's code is not decoded.
 #[must_use]
 pub fn instructions_per_call(bytes: &[u8], binary: &Binary, function: &BinaryFunction) -> Option<u32> {
     const CALL_AND_RETURN: u32 = 2;

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 #[derive(Debug, Clone)]
 pub struct Code<'a> {
     pub(crate) functions: Vec<Function<'a>>,
-    /// What code refers to, index into `functions` and into `mentioned`.
+    /// References from code: indices into `functions` and into `mentioned`.
     pub(crate) references: Vec<(u32, u32)>,
     /// Names that code refers to, each once.
     pub(crate) mentioned: Vec<&'a str>,
@@ -27,7 +27,7 @@ pub struct Code<'a> {
 pub(crate) struct Function<'a> {
     pub(crate) name: &'a str,
     pub(crate) size: u64,
-    /// What it was compiled in, by number, where that is known.
+    /// Compilation unit, by number, where known.
     pub(crate) unit: Option<usize>,
 }
 
@@ -104,7 +104,7 @@ fn holding(binary: &Binary, address: u64) -> std::ops::Range<usize> {
     }
 }
 
-/// What each function was compiled in.
+/// Compilation unit of each function.
 fn units(bytes: &[u8], binary: &Binary, files: &dyn Files) -> Vec<Option<usize>> {
     // Damaged debug information is none.
     let lines = SourceLines::read(bytes, files).ok().flatten();

@@ -14,7 +14,7 @@ use object::read::elf::{
 use object::read::{SectionIndex, StringTable};
 use object::{Endian as _, Endianness};
 
-/// What one ELF file says, before it is known whether its own symbols suffice.
+/// Symbols and sections of one ELF file, before it is known whether its own symbols suffice.
 #[derive(Debug, Default)]
 pub(super) struct Image<'data> {
     /// Bytes of the file.

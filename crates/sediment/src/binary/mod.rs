@@ -49,7 +49,7 @@ pub fn code_sections(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     elf::code(bytes).filter(|sections| sections.iter().any(|(_, code)| !code.is_empty()))
 }
 
-/// Whether two build-ids are the same. Old recordings fill them up with zeros.
+/// Compares two build-ids. Old recordings pad them with zeros.
 #[must_use]
 pub fn same_build_id(a: &str, b: &str) -> bool {
     a.trim_end_matches("00").eq_ignore_ascii_case(b.trim_end_matches("00"))
@@ -163,7 +163,7 @@ pub struct Segment {
     pub file_size: u64,
     /// Virtual address.
     pub address: u64,
-    /// Whether it can be executed.
+    /// True if the segment is executable.
     pub executable: bool,
 }
 
@@ -243,7 +243,7 @@ impl Binary {
         })
     }
 
-    /// What lies at an address, for many addresses.
+    /// Index that maps addresses to functions, for many lookups.
     #[must_use]
     pub fn address_index(&self) -> AddressIndex<'_> {
         AddressIndex::new(self)
@@ -261,7 +261,7 @@ impl Binary {
         self.plt_stubs[..after].last().filter(|stub| address - stub.address < stub.size)
     }
 
-    /// Whether this address lies in a section of stubs.
+    /// True if this address lies in a section of stubs.
     pub(crate) fn in_plt(&self, address: u64) -> bool {
         self.code_sections.iter().any(|section| {
             plt::is_stub_section(section.name.as_bytes())
@@ -272,7 +272,7 @@ impl Binary {
     /// More names at one address are no other names of one function: a linker folded functions of equal code.
     pub(crate) const MOST_NAMES: usize = 8;
 
-    /// How many names stand at this address.
+    /// Number of names at this address.
     pub(crate) fn names_at(&self, address: u64) -> usize {
         let begin = self.functions.partition_point(|function| function.address < address);
         self.functions[begin..].partition_point(|function| function.address <= address)

@@ -47,7 +47,7 @@ pub fn power_stub(name: &[u8]) -> Option<&[u8]> {
     (!target.is_empty()).then_some(target)
 }
 
-/// Whether a name is as a demangler prints it, for people: no symbol and no section is called so.
+/// True for a name as a demangler prints it; no symbol and no section has such a name.
 #[must_use]
 pub fn is_demangled(name: &str) -> bool {
     let parameters =
@@ -88,17 +88,16 @@ pub fn cold_part(name: &str) -> String {
     format!("{name}.cold")
 }
 
-/// Whether `candidate` is a function that the compiler made out of `name`: a specialised, split or privatised copy, which
-/// has the name, a dot and more.
+/// True if the compiler made `candidate` from `name`: a specialised, split or privatised copy, called `name`, a dot
+/// and more.
 #[must_use]
 pub fn is_clone_of(candidate: &str, name: &str) -> bool {
     candidate.strip_prefix(name).is_some_and(|rest| rest.len() > 1 && rest.starts_with('.'))
         && !name.is_empty()
 }
 
-/// What compilers put behind the name of a function that they made out of another, each with a number: specialised, reduced and
-/// split copies of GCC, and local functions that link-time optimisation made visible (GCC's `.lto_priv`, LLVM's `.llvm` and
-/// `.__uniq`).
+/// Suffixes of clones, each followed by a number: GCC's specialised, reduced and split copies, and local functions
+/// that link-time optimisation made visible (GCC's `.lto_priv`, LLVM's `.llvm` and `.__uniq`).
 const CLONE_WORDS: [&str; 8] =
     ["constprop", "isra", "part", "lto_priv", "llvm", "__uniq", "localalias", "simdclone"];
 
@@ -164,7 +163,7 @@ pub fn other_structor(name: &str) -> Option<String> {
     None
 }
 
-/// Whether `.text.NAME.` and more are sections of clones of this function, and not of a whole group of functions.
+/// True if `.text.NAME.` and more are sections of clones of this function, not of a whole group of functions.
 #[must_use]
 pub fn may_have_clones(name: &str) -> bool {
     !name.is_empty() && name != "sorted" && SectionGroup::ALL.iter().all(|group| group.word() != name)
@@ -192,7 +191,7 @@ impl SectionGroup {
     pub const ALL: [Self; 6] =
         [Self::Plain, Self::Hot, Self::Startup, Self::Exit, Self::Unlikely, Self::Split];
 
-    /// What stands between `.text.` and the function's name, without dots; empty for [`Self::Plain`].
+    /// Word between `.text.` and the function's name, without dots; empty for [`Self::Plain`].
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

@@ -55,9 +55,9 @@ pub struct Objects {
     pub paths: Vec<ObjectPath>,
     /// In the order of the inputs.
     pub functions: Vec<ObjectFunction>,
-    /// How many inputs say nothing about the functions and sections that there will be.
+    /// Number of inputs that do not list their functions and sections.
     pub unknown: usize,
-    /// What the code of each function refers to by name, in the order of the inputs: index into [`Self::functions`], and into
+    /// References from each function's code, in the order of the inputs: indices into [`Self::functions`] and into
     /// [`Self::mentioned`].
     pub references: Vec<(u32, u32)>,
     /// Names that code refers to, each once.
@@ -79,7 +79,7 @@ impl ObjectFunction {
     }
 }
 
-/// Whether a section holds code.
+/// True if a section holds code.
 fn is_code(flags: SectionFlags) -> bool {
     matches!(flags, SectionFlags::Elf { sh_flags, .. } if sh_flags.contains(object::elf::SHF_EXECINSTR))
 }
@@ -214,7 +214,7 @@ impl Objects {
         }
     }
 
-    /// Whether every input was seen, so that a function that is not here is nowhere.
+    /// True if every input was read, so that a function that is not here is nowhere.
     #[must_use]
     pub fn complete(&self) -> bool {
         self.unknown == 0
@@ -293,7 +293,7 @@ impl<'a, F: Named> Finder<'a, F> {
         self.find_clones(name)
     }
 
-    /// What takes the place of a function that is not there under its own name.
+    /// Clones that stand in for a function without its own symbol.
     #[must_use]
     pub fn find_clones(&self, name: &str) -> Vec<&'a F> {
         let function = |index: &usize| &self.functions[*index];

@@ -41,7 +41,7 @@ pub(super) struct Relocations {
     lazy: Vec<Option<Target>>,
 }
 
-/// Whether a section of this name consists of stubs.
+/// True if a section of this name consists of stubs.
 pub(super) fn is_stub_section(name: &[u8]) -> bool {
     matches!(name, b".plt" | b".plt.sec" | b".plt.got" | b".plt.bnd" | b".iplt")
 }

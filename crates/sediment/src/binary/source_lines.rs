@@ -25,12 +25,12 @@ impl std::fmt::Display for SourceLine {
     }
 }
 
-/// What one compilation gave.
+/// Debug information of one compilation unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompilationUnit {
     /// Its source file, as the compiler was told it.
     pub name: String,
-    /// Whether it was compiled for link-time optimisation, where the compiler wrote its options down.
+    /// True if it was compiled for link-time optimisation, where the compiler recorded its options.
     pub link_time_optimised: bool,
 }
 

@@ -43,7 +43,8 @@ pub struct Placement {
     pub weight: u64,
     /// It stands for the functions of its name that no placement by file has: where files are not called as expected, all of them.
     pub is_rest: bool,
-    /// What it calls, by name, and how often; for dialects that leave the order to the linker; empty for all others.
+    /// Calls of the function, by name, with counts; for dialects that leave the order to the linker; empty for all
+    /// others.
     pub calls: Vec<(String, u64)>,
 }
 
@@ -63,7 +64,7 @@ pub struct Linker {
     pub wants_calls: bool,
     /// Writes the placements; what the dialect cannot express is left out and counted.
     pub write: fn(&[Placement]) -> (String, Skipped),
-    /// Whether this text looks like the dialect.
+    /// Recognises the dialect by its text.
     pub recognises: fn(&str) -> bool,
     /// The functions that such a text asks for, in order, as names; cold parts as `NAME.cold`.
     pub read: fn(&str) -> Result<Vec<OrderedName>>,
@@ -115,7 +116,7 @@ pub fn read(text: &str) -> Result<(&'static Linker, Vec<OrderedName>)> {
 /// `f.lto_priv.3` and the like. No compiler gives a section such an end.
 const CLONES: &str = ".\u{0}*";
 
-/// How the first line of our ordering files begins, behind its comment sign.
+/// Start of the first line of our ordering files, after the comment sign.
 const MADE_BY: &str = "Made by sediment";
 
 /// The first line of an ordering file, without its comment signs: what made it, and how to hand it on.
@@ -176,7 +177,7 @@ fn read_lines(text: &str) -> Vec<OrderedName> {
         .collect()
 }
 
-/// Whether a text can be a list of symbols: a text, most of whose lines are one word or look like a demangled name.
+/// True if a text can be a list of symbols: most of its lines are one word or look like a demangled name.
 fn looks_like_lines(text: &str) -> bool {
     let lines: Vec<&str> =
         text.lines().filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#')).collect();

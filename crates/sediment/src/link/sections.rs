@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the dialects of GNU ld share: input statements, one for each section, written and read.
+//! Input statements, shared by the dialects of GNU ld: one for each section, written and read.
 //!
 //! The reader knows as much of the language of linker scripts ("SECTIONS" in the manual of GNU ld) as ordering files use:
 //! input statements with file patterns, KEEP, EXCLUDE_FILE and SORT_…, assignments, PROVIDE and other calls, comments. A pattern
@@ -91,7 +91,7 @@ fn compiled_from(source: &str) -> Option<Vec<String>> {
     Some(patterns)
 }
 
-/// What stands before an object's own name.
+/// Pattern for the folder before an object's own name.
 const ANY_FOLDER: &str = "*[-/]";
 
 /// A kind of file that holds input statements.
@@ -254,7 +254,7 @@ fn object_named(pattern: &str) -> Option<String> {
     member.rsplit('/').next().map(str::to_owned)
 }
 
-/// What an open brace or parenthesis holds.
+/// Content of an open brace or parenthesis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Open {
     /// Statements, within braces.

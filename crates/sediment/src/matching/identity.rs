@@ -9,7 +9,7 @@ use crate::binary::Binary;
 use crate::profile::Profile;
 use std::collections::HashSet;
 
-/// How a cluster was found.
+/// Rule by which a DSO of a profile was matched to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// The cluster was recorded from this very file.
@@ -46,7 +46,7 @@ impl Rule {
 pub struct Match {
     /// Its label.
     pub label: String,
-    /// How it was found.
+    /// Rule that matched.
     pub rule: Rule,
 }
 
@@ -130,8 +130,8 @@ pub fn read_map(text: &str) -> (Vec<(String, String)>, usize) {
     (map, wrong)
 }
 
-/// Whether a file that defines these functions can be the one of which a cluster has those: at least 60 % of them, without
-/// those that every program has.
+/// True if a file that defines these functions can be the DSO of a profile: it defines at least 60 % of the DSO's
+/// functions, not counting those of every program.
 #[must_use]
 pub fn defines_enough<'a>(functions: impl Iterator<Item = &'a str>, defined: &HashSet<&str>) -> bool {
     let (mut all, mut there) = (0, 0);

@@ -37,14 +37,14 @@ pub struct Renaming {
     pub new: String,
 }
 
-/// How many functions may refer to a name that is worth two points, and one.
+/// Number of functions that may refer to a name that is worth two points, and one.
 const FEW: usize = 4;
 const SOME: usize = 48;
 
-/// How often the search is done again.
+/// Number of times that the search is repeated.
 const ROUNDS: usize = 6;
 
-/// Whether the build lacks a function of a cluster, so that it is worth looking for.
+/// True if the build lacks a function of a DSO, so that a search is worthwhile.
 #[must_use]
 pub fn lacks_any<'a>(profile: &Profile, label: Option<&str>, defined: impl Iterator<Item = &'a str>) -> bool {
     let stems: HashSet<&str> = defined.map(names::stem).collect();
@@ -58,7 +58,7 @@ fn functions_of<'a>(
     profile.functions().into_iter().filter(move |function| profile.key(*function).dso.as_deref() == label)
 }
 
-/// Whether nothing is there under a function's name, or of it.
+/// True if the build has neither the function nor a clone of it.
 fn is_gone(profile: &Profile, function: FunctionIndex, stems: &HashSet<&str>) -> bool {
     let name = &profile.key(function).name;
     names::split_from(name).is_none() && !stems.contains(names::stem(name))
@@ -91,7 +91,7 @@ pub fn renamings(profile: &Profile, label: Option<&str>, code: &Code<'_>) -> Vec
     renamings
 }
 
-/// What is known while searching. Names of the build are numbers, indices into what its code mentions.
+/// State of the search. Names of the build are numbers: indices into the names its code mentions.
 struct Search<'a> {
     profile: &'a Profile,
     code: &'a Code<'a>,
@@ -112,7 +112,7 @@ struct Search<'a> {
     accepted: HashMap<FunctionIndex, usize>,
 }
 
-/// What speaks for a candidate.
+/// Candidate for a renamed function, with its score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ScoredCandidate {
     points: u32,
@@ -292,7 +292,7 @@ impl<'a> Search<'a> {
         Some(ScoredCandidate { points, new })
     }
 
-    /// Whether at least half of these callers and callees were compiled together with this one.
+    /// True if at least half of these callers and callees were compiled together with this one.
     fn is_among_neighbours(&self, unit: Option<usize>, callers: &[FunctionIndex], callees: &[u32]) -> bool {
         let of_caller = callers.iter().map(|caller| self.indices(*caller));
         let of_callee = callees
@@ -309,7 +309,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Whether two names share their beginnings and ends for the most part: two thirds of the longer one.
+/// True if two names share most of their beginnings and ends: two thirds of the longer one.
 fn are_similar(a: &str, b: &str) -> bool {
     let (a, b) = (names::stem(a).as_bytes(), names::stem(b).as_bytes());
     let least = a.len().min(b.len());

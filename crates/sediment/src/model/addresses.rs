@@ -59,7 +59,7 @@ impl FunctionAddresses {
         self.order.last().map_or(0, |&last| self.start(last) + self.size(last))
     }
 
-    /// Whether the placement has this function.
+    /// True if the layout has this function.
     pub(super) fn has(&self, function: FunctionId) -> bool {
         function.index() < self.sizes.len()
     }

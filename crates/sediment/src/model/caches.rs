@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the TLBs and the instruction cache of a known core miss: counted from a trace, or estimated from a call graph. Units (pages,
-//! lines) compete within their set, which their address chooses; the least recently used one makes room.
+//! TLB and instruction-cache misses of a known core: counted from a trace, or estimated from a call graph. Units
+//! (pages, lines) compete within their set, which their address selects; the least recently used one is evicted.
 //!
 //! **Pages**: a run of a function touches that of its start and that of its middle, as in [`super::TlbReplay`].
 //!
@@ -24,12 +24,12 @@ use std::collections::{BTreeMap, HashMap};
 
 /// The lines that a function touches each time that it begins or goes on.
 const LINES: u64 = 4;
-/// How many functions that began are remembered to go on.
+/// Number of begun functions that are remembered as callers.
 const DEPTH: usize = 12;
 /// The size of a function that is not known.
 const BYTES_OUTSIDE: u64 = 512;
 
-/// What a core misses of an order; in the unit of the graph's weights where it is estimated.
+/// Misses of a core for an order; in the unit of the graph's weights where they are estimated.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct CoreMisses {
     /// Misses of the first-level instruction TLB.
@@ -142,7 +142,7 @@ impl Callers {
     }
 }
 
-/// How many of these touches miss, each set by Che's approximation.
+/// Number of these touches that miss, each set by Che's approximation.
 fn missed(touches: &BTreeMap<u64, u128>, sets: Sets) -> f64 {
     let mut by_set: Vec<Vec<f64>> = vec![Vec::new(); sets.sets() as usize];
     for (number, count) in touches {

@@ -11,24 +11,24 @@
 pub struct Sets {
     /// Translations, or lines.
     pub units: u32,
-    /// How many of them a unit may take the place of.
+    /// Associativity: units per set.
     pub ways: u32,
 }
 
 impl Sets {
-    /// How many sets there are, at least 1.
+    /// Number of sets, at least 1.
     #[must_use]
     pub fn sets(self) -> u32 {
         (self.units / self.ways.max(1)).max(1)
     }
 }
 
-/// What a core holds of a program's code.
+/// TLBs and instruction cache of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Core {
     /// The name the user chooses it by.
     pub name: &'static str,
-    /// What it is.
+    /// Name of the core, for people.
     pub summary: &'static str,
     /// First-level instruction TLB.
     pub itlb: Sets,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far calls reach, weighted by how often they happen.
+//! Distances between caller and callee, weighted by calls.
 //!
 //! A call leads from the middle of its caller to the start of the callee. Calls of a function to itself are left out: no
 //! order changes them. The shares within 64 bytes, 4 KiB and 2 MiB are those that hfsort and BOLT report.

@@ -32,13 +32,13 @@ use cores::Core;
 /// The memory that orders are scored on. A value of 0 counts as 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
-    /// What each function's address is a multiple of, in bytes.
+    /// Alignment of functions, in bytes.
     pub alignment: u64,
     /// Bytes of a page.
     pub page: u64,
     /// Bytes of a huge page.
     pub huge_page: u64,
-    /// How many pages the instruction TLB holds.
+    /// Entries of the instruction TLB, one page each.
     pub tlb_entries: u32,
 }
 
@@ -58,16 +58,16 @@ impl Default for Geometry {
     }
 }
 
-/// What an order is worth by a call graph.
+/// Score of an order by a call graph.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Score {
-    /// How far calls reach.
+    /// Distances of calls.
     pub call_distance: CallDistance,
     /// On how many pages the hot functions lie.
     pub hot_pages: HotPages,
     /// The same for pages of 16 KiB and 64 KiB, as other architectures have them, and for huge pages.
     pub hot_larger_pages: [HotPages; 3],
-    /// How often the instruction TLB should miss.
+    /// Estimated misses of the instruction TLB.
     pub tlb: TlbEstimate,
 }
 
@@ -93,7 +93,7 @@ pub fn replay(trace: &Trace, graph: &CallGraph, order: &[FunctionId], geometry: 
     TlbReplay::of(trace, &FunctionAddresses::new(graph, order, geometry.alignment), geometry)
 }
 
-/// What a core should miss of an order, by a call graph.
+/// Estimates the misses of a core for an order, by a call graph.
 #[must_use]
 pub fn core_misses(graph: &CallGraph, order: &[FunctionId], core: &Core, geometry: &Geometry) -> CoreMisses {
     let addresses = FunctionAddresses::new(graph, order, geometry.alignment);
@@ -124,7 +124,7 @@ pub fn start_faults(
     StartFaults::of(start, &FunctionAddresses::new(graph, order, geometry.alignment), geometry)
 }
 
-/// How often each function runs: its weight, but no less than the calls to it.
+/// Executions of each function: its weight, but no less than the calls to it.
 fn run_weights(graph: &CallGraph) -> Vec<u64> {
     let mut incoming = vec![0u64; graph.len()];
     for edge in graph.edges() {

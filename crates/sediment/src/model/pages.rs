@@ -9,7 +9,7 @@ use super::addresses::FunctionAddresses;
 /// The shares of the weight that [`HotPages::needed`] counts pages for, in thousandths.
 pub const HOT_SHARES: [u16; 4] = [500, 900, 990, 999];
 
-/// How few pages can hold a share of the weight.
+/// Number of pages that can hold a share of the weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HotPages {
     /// The page size in bytes.
@@ -64,7 +64,7 @@ fn runs(weights: &[u64], addresses: &FunctionAddresses, page: u64) -> Vec<Run> {
     runs
 }
 
-/// How many of the heaviest pages make up the share.
+/// Number of heaviest pages that make up the share.
 fn needed(runs: &[Run], total: f64, share: u16) -> u64 {
     // Weights that add up to the share on paper may miss it by what rounding loses.
     const ROUNDING: f64 = 1.0 - 1e-9;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How often the instruction TLB misses: estimated from a call graph, counted from a trace. Least recently used entries
-//! make room; every entry holds any page.
+//! Misses of the instruction TLB: estimated from a call graph, or counted from a trace. Fully associative; the least
+//! recently used entry is evicted.
 //!
 //! **A run of a function** touches two pages: that of its start, and that of its middle, from where it calls and to where
 //! those calls return. More is not known of its inside.
@@ -23,7 +23,7 @@ use super::addresses::FunctionAddresses;
 use crate::callgraph::{CallGraph, FunctionId, Trace};
 use std::collections::HashMap;
 
-/// What the instruction TLB should do, by a call graph; in the unit of the graph's weights.
+/// Estimated misses of the instruction TLB by a call graph, in the unit of the graph's weights.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TlbEstimate {
     /// Different pages that are touched.
@@ -34,7 +34,7 @@ pub struct TlbEstimate {
     pub misses: f64,
 }
 
-/// What the instruction TLB did in a trace.
+/// Counted misses of the instruction TLB in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TlbReplay {
     /// Different pages that were touched: misses that no order of functions with so many pages avoids.
@@ -107,7 +107,7 @@ impl TlbEstimate {
     }
 }
 
-/// How often each page is changed to.
+/// Number of changes to each page.
 pub(super) fn page_changes(graph: &CallGraph, weights: &[u64], pages: &TouchedPages) -> Vec<u128> {
     let mut touches = vec![0u128; pages.count()];
     let mut change = |from: Option<usize>, to: usize, weight: u64| {

@@ -36,7 +36,7 @@ pub enum Selection<'a> {
     },
 }
 
-/// What the ids of a [`CallGraph`] mean.
+/// Identity of each id of a [`CallGraph`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FunctionTable {
     /// Identity of each function, by id.
@@ -175,7 +175,7 @@ fn shift_for(calls: &[(Option<FunctionId>, FunctionId, u128)]) -> u32 {
     (0..127).find(|shift| fits(*shift)).unwrap_or(127)
 }
 
-/// Whether a graph of this profile rests on a compiler's estimates alone: nothing in it was seen to run.
+/// True if the graph of this profile rests on a compiler's estimates alone: nothing in it was executed.
 #[must_use]
 pub fn is_estimated(profile: &Profile) -> bool {
     WeightSource::of(profile) == WeightSource::Estimates
@@ -197,7 +197,7 @@ pub(super) fn compressed(value: u128, unit: u128) -> u64 {
     (logarithm(unit.saturating_add(value)) - logarithm(unit)).max(u64::from(value > 0))
 }
 
-/// How often a function runs by a compiler's estimate, compressed; an error path never.
+/// Estimated executions of a function, compressed; 0 for an error path.
 fn estimated_runs(facts: &FunctionFacts) -> u64 {
     let runs = facts.static_calls.filter(|_| facts.heat != Some(Heat::Cold));
     runs.map_or(0, |runs| compressed(runs.0.saturating_mul(1_000_000), THOUSANDTH))

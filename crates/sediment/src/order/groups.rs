@@ -24,7 +24,7 @@ use crate::callgraph::{CallGraph, FunctionId, Group, GroupKind, Order};
 /// The share of all calls that hot functions make up, in ten-thousandths.
 pub const HOT_SHARE: u64 = 9999;
 
-/// What an order is to serve.
+/// Goal of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Aim {
     /// The steady state, and the start as far as that costs the steady state little.
@@ -42,7 +42,7 @@ pub const AIMS: &[(Aim, &str, &str)] = &[
     (Aim::Startup, "startup", "all that ran by first use"),
 ];
 
-/// What a profile tells of each function beside its calls.
+/// Call graph and first uses, from which groups are made.
 #[derive(Debug, Clone, Copy)]
 pub struct GroupingInput<'a> {
     /// Sizes, weights and calls.
@@ -52,7 +52,7 @@ pub struct GroupingInput<'a> {
 }
 
 impl GroupingInput<'_> {
-    /// Whether both aims can be told apart: first uses are known, and calls.
+    /// True if first uses and calls are both known, so that the goals differ.
     #[must_use]
     pub fn has_both(&self) -> bool {
         self.first.iter().any(Option::is_some) && self.graph.weights().iter().any(|weight| *weight > 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an order is worth at the start and in the steady state, by a profile alone or over a recorded run.
+//! Scores of an order at the start and in the steady state, by a profile alone or over a recorded run.
 
 use super::groups::GroupingInput;
 use crate::callgraph::{CallGraph, FunctionId, Trace};
@@ -8,7 +8,7 @@ use crate::model::{self, Geometry};
 /// Sizes of the TLB, in entries, over which misses are added up: an order must not be fitted to one.
 const ENTRIES: [u32; 3] = [32, 64, 128];
 
-/// How many pages have been touched when so many functions have run once.
+/// Pages touched as functions run for the first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FaultCurve {
     /// Pages of 4 KiB when a tenth of the functions whose first use is known have run.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a compiler lets expect of the functions of a graph that no run saw, and where they lie: behind those that ran, those first that
-//! what ran is bound to, what calls each other side by side, error paths last.
+//! Unprofiled functions: their order follows a compiler's estimates. They go behind the profiled ones: first those
+//! reachable from profiled functions, callers beside callees, error paths last.
 //!
 //! Estimates multiply along chains of calls, and so do their errors: what counts is their logarithm ([`compressed`]). Chosen among
 //! the estimates themselves, their square roots and 1 by replays of PostgreSQL, SQLite's shell and perl.
@@ -12,14 +12,14 @@ use crate::error::Result;
 use crate::profile::{FunctionIndex, Heat, Profile};
 use crate::static_graph::estimate::expected;
 
-/// What expected calls are counted in: shares of all that were seen, and beside which of them they are compressed.
+/// Scale of expected calls: shares of all counted calls, and the least of them before compression.
 const SHARES: f64 = 1e15;
 const LEAST: u128 = 1_000_000;
 
-/// How much is to be expected of a function that no run saw, most first.
+/// Rank of an unprofiled function, the most likely to run first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Standing {
-    /// What ran leads to it, by calls that compilers found or through a pointer.
+    /// Reachable from profiled functions, by calls that compilers found or through a pointer.
     Reachable,
     /// Nothing leads to it; the compiler calls it hot.
     Hot,
@@ -42,7 +42,7 @@ pub struct Unprofiled {
     pub standing: Vec<Option<Standing>>,
 }
 
-/// What is to be expected of the functions of `graph` that no run saw, where the profile has a compiler's estimates.
+/// Ranks the unprofiled functions of `graph`, where the profile has a compiler's estimates.
 ///
 /// # Errors
 /// None but those of [`CallGraph::new`].

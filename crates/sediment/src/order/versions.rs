@@ -15,9 +15,9 @@ pub struct Engine {
     pub number: u32,
     /// The first release with it.
     pub since: &'static str,
-    /// What it does, in one line.
+    /// Summary in one line.
     pub summary: &'static str,
-    /// Whether it looks at recorded runs and at first uses.
+    /// True if it uses recorded runs and first uses.
     pub knows_runs: bool,
     sequence: fn(&CallGraph, &[Workload<'_>]) -> Outcome,
 }

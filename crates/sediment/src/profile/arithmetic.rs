@@ -62,7 +62,7 @@ pub(super) enum NumberFault {
 }
 
 impl NumberFault {
-    /// What is wrong, as it follows the name of the number.
+    /// Message, as it follows the name of the number.
     pub(super) fn message(self) -> &'static str {
         match self {
             Self::NoNumber => "is no number",

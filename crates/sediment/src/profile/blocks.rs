@@ -101,7 +101,7 @@ impl Blocks {
         self.0.values().flat_map(|graph| &graph.seen).map(|(_, count)| *count).max().unwrap_or(0)
     }
 
-    /// Whether no graph is known.
+    /// True if no graph is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

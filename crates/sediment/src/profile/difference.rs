@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far two profiles agree, and in what they differ.
+//! Agreement of two profiles, and their differences.
 //!
 //! A profile is seen here as a distribution: the share that each function has of all calls into named functions, or of all samples
 //! where no calls were counted. Two distributions agree as far as they overlap: the sum, over all functions, of the lesser
@@ -9,7 +9,7 @@ use super::arithmetic::scaled;
 use super::{FunctionKey, Profile, SHARE_TOTAL};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What each function has in a profile: calls into it, or samples where no call was counted.
+/// Weight of each function: calls into it, or samples where no call was counted.
 #[must_use]
 pub fn weights(profile: &Profile) -> BTreeMap<&FunctionKey, u128> {
     let mut weights: BTreeMap<&FunctionKey, u128> = profile.keys.iter().map(|key| (key, 0)).collect();
@@ -73,10 +73,10 @@ impl Moved {
     }
 }
 
-/// What differs between two profiles.
+/// Differences between two profiles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// How far they agree, in parts per million; None where one of them counts nothing.
+    /// Agreement in parts per million; None where one of them counts nothing.
     pub agreement: Option<u64>,
     /// All functions of either, by how much their shares changed, the most first; equal ones in the order of their keys.
     pub functions: Vec<Moved>,

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a profile cannot tell: what its sources did not see, and whose program it is that ran.
+//! Gaps of a profile: what its sources could not record, and the interpreters that ran the program.
 
 use super::Profile;
 use super::source::{Source, Unknown};
 use std::collections::BTreeMap;
 
-/// What is not known, and from which source.
+/// Kinds of data that a source lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotKnown {
     /// The source, without what it says it lacks; None for the profile as a whole.
     pub source: Option<String>,
-    /// What it does not know.
+    /// Kinds of data that it lacks.
     pub what: Vec<Unknown>,
 }
 
-/// What the sources of a profile say that they do not know, and what nothing in it tells, in the order of [`Unknown::ALL`].
+/// Gaps of a profile, in the order of [`Unknown::ALL`]: those its sources state, and those that show in it.
 ///
 /// A profile of one source has at most one entry, which is both. One of several has an entry for each that lacks something,
 /// and one for what the whole of it lacks.
@@ -39,7 +39,7 @@ pub fn not_known(profile: &Profile) -> Vec<NotKnown> {
     all
 }
 
-/// What no function and no edge of a profile has.
+/// Kinds of data that no function and no edge of a profile has.
 fn absent(profile: &Profile) -> Vec<Unknown> {
     let functions = profile.functions();
     let of_functions = |has: &dyn Fn(&super::FunctionFacts) -> bool| {
@@ -63,7 +63,7 @@ fn absent(profile: &Profile) -> Vec<Unknown> {
 pub struct Interpreter {
     /// Label of the DSO of it that weighs most.
     pub label: String,
-    /// What it runs: a language, or `emulated`.
+    /// Language that it interprets, or `emulated`.
     pub runs: &'static str,
     /// Own cost, or where there is none the calls into it, and of how much in all.
     pub weight: (u128, u128),
@@ -136,7 +136,7 @@ pub fn interpreter(profile: &Profile) -> Option<Interpreter> {
     })
 }
 
-/// Whether a label is a stem, or a stem with a version or the ending of a library.
+/// True if a label is a stem, or a stem with a version or the ending of a library.
 fn is_version_of(label: &str, stem: &str) -> bool {
     let Some(rest) = label.strip_prefix(stem) else { return false };
     let digit = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());

@@ -149,7 +149,7 @@ fn add(sum: &mut Profile, input: &Profile, weight: Weight, normalize: bool) -> R
     Ok(())
 }
 
-/// How the numbers of one input become weighted shares.
+/// Conversion of one input's numbers to weighted shares.
 struct Shares {
     count: Scale,
     affinity: Scale,
@@ -200,7 +200,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// What a total becomes; above 0 while the weight is.
+    /// Scales a total; above 0 while the weight is.
     fn total(&self, total: u128) -> Result<u128> {
         Ok(self.of(Some(total))?.unwrap_or(0))
     }

@@ -31,8 +31,8 @@ pub const LONGEST_NAME: usize = 4096;
 /// The total of a profile whose unit is [`WeightUnit::Share`], once: shares are units of 10^-15.
 pub const SHARE_TOTAL: u128 = 1_000_000_000_000_000;
 
-/// Whether a name, DSO label or file name may stand in a profile: UTF-8, not empty, at most [`LONGEST_NAME`] bytes, without
-/// control characters and `"`, and with no backslash at its end. What may not is left out and counted by whoever met it.
+/// Checks a name, DSO label or file name: UTF-8, not empty, at most [`LONGEST_NAME`] bytes, without control
+/// characters and `"`, and with no backslash at its end. Callers skip and count others.
 #[must_use]
 pub fn acceptable(name: &[u8]) -> Option<&str> {
     if name.is_empty() || name.len() > LONGEST_NAME {
@@ -94,12 +94,12 @@ pub enum WeightUnit {
 const CALL_BITS: u32 = 78;
 
 impl WeightUnit {
-    /// Whether numbers are such as a profile of this unit may hold, one by one and in sum.
+    /// True if a profile of this unit may hold these numbers, one by one and in sum.
     pub(crate) fn holds<const N: usize>(self, numbers: [Option<u128>; N]) -> bool {
         self != WeightUnit::Calls || numbers.iter().flatten().all(|number| number >> CALL_BITS == 0)
     }
 
-    /// What a number is that this unit does not hold, in words.
+    /// Describes a number that this unit does not hold.
     pub(crate) fn beyond(self) -> String {
         match self {
             WeightUnit::Calls => format!("2^{CALL_BITS} or more, which no count of calls is"),
@@ -108,7 +108,7 @@ impl WeightUnit {
     }
 }
 
-/// What the compiler said about how a function runs. Ordered by precedence in a merge: the least wins.
+/// The compiler's statement on how often a function runs. Ordered by precedence in a merge: the least wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Heat {
     /// Runs often.
@@ -121,7 +121,7 @@ pub enum Heat {
     Cold,
 }
 
-/// How a call is made, where the compiler said.
+/// Kind of a call, where the compiler stated it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CallKind {
     /// By name.
@@ -138,7 +138,7 @@ pub enum CallKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Millionths(pub u128);
 
-/// What is known of a function beside its identity.
+/// Data of a function beside its identity.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FunctionFacts {
     /// Bytes of code.
@@ -149,7 +149,7 @@ pub struct FunctionFacts {
     pub first: Option<u64>,
     /// Calls per start of the program, estimated by a compiler.
     pub static_calls: Option<Millionths>,
-    /// How it runs, as the compiler said.
+    /// The compiler's statement on how often it runs.
     pub heat: Option<Heat>,
     /// The function that this is another name of.
     pub alias: Option<String>,
@@ -157,7 +157,7 @@ pub struct FunctionFacts {
     pub taken: bool,
     /// It is exported, main or a constructor.
     pub entry: bool,
-    /// How often its blocks ran.
+    /// Counts of its blocks.
     pub blocks: Option<Box<Blocks>>,
 }
 
@@ -175,16 +175,17 @@ impl FunctionFacts {
     };
 }
 
-/// What is known of the calls from one function to another.
+/// Data of the calls from one function to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EdgeFacts {
     /// Calls seen. None: the edge is no call that was seen.
     pub count: Option<u128>,
-    /// How often the callee began to run while the caller was among the last 8 distinct functions that ran.
+    /// Number of times that the callee began to run while the caller was among the last 8 distinct executed
+    /// functions.
     pub affinity: Option<u128>,
     /// Calls per call of the caller, estimated by a compiler.
     pub static_calls: Option<Millionths>,
-    /// How the call is made.
+    /// Kind of the call.
     pub kind: Option<CallKind>,
 }
 
@@ -192,7 +193,7 @@ impl EdgeFacts {
     const NOTHING: Self = Self { count: None, affinity: None, static_calls: None, kind: None };
 }
 
-/// What is known of a DSO.
+/// Data of a DSO.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DsoFacts {
     /// The ELF build-id in lower-case hex.
@@ -206,7 +207,7 @@ pub struct DsoFacts {
 /// Equality is of content: the order in which functions and edges were added does not show.
 #[derive(Debug, Clone, Default)]
 pub struct Profile {
-    /// What recorded it, in words; sorted, without repeats.
+    /// Recorders, in words; sorted, without repeats.
     pub source: BTreeSet<String>,
     /// Unit of counts, near counts and samples.
     pub unit: WeightUnit,
@@ -214,7 +215,7 @@ pub struct Profile {
     pub total: u128,
     /// Machine architectures, as `uname -m` spells them; sorted, without repeats.
     pub arch: BTreeSet<String>,
-    /// How many recordings are in it; None counts as one.
+    /// Number of recordings in it; None counts as one.
     pub inputs: Option<u64>,
     /// Unit of the counts of blocks.
     pub blocks_unit: BlockUnit,
@@ -316,13 +317,13 @@ impl Profile {
         by_samples.chain(by_calls).find(|(_, beyond)| *beyond).map(|(function, _)| self.key(function))
     }
 
-    /// How many functions there are.
+    /// Number of functions.
     #[must_use]
     pub fn function_count(&self) -> usize {
         self.keys.len()
     }
 
-    /// How many edges there are.
+    /// Number of edges.
     #[must_use]
     pub fn edge_count(&self) -> usize {
         self.edges.len()
@@ -334,13 +335,13 @@ impl Profile {
         &self.keys[function.index()]
     }
 
-    /// What is known of a function.
+    /// Data of a function.
     #[must_use]
     pub fn facts(&self, function: FunctionIndex) -> &FunctionFacts {
         self.facts[function.index()].as_deref().unwrap_or(&FunctionFacts::NOTHING)
     }
 
-    /// What is known of a function, to be changed.
+    /// Data of a function, mutable.
     pub fn facts_mut(&mut self, function: FunctionIndex) -> &mut FunctionFacts {
         self.facts[function.index()].get_or_insert_default()
     }
@@ -410,7 +411,7 @@ impl Profile {
         &self.dsos
     }
 
-    /// What is known of a DSO, to be changed; added if it is new.
+    /// Data of a DSO, mutable; added if it is new.
     pub fn dso_mut(&mut self, label: &str) -> &mut DsoFacts {
         self.dsos.entry(label.to_owned()).or_default()
     }

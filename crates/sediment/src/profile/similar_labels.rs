@@ -35,7 +35,7 @@ pub fn similar_labels(profile: &Profile) -> Vec<(String, String)> {
     pairs.into_iter().collect()
 }
 
-/// What two labels have in common.
+/// Similarity of two labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum By {
     BuildId,
@@ -46,9 +46,9 @@ enum By {
 /// The parts of a label.
 struct Spelling<'a> {
     kind: By,
-    /// What a library is called whatever its version.
+    /// Name of a library without its version.
     stem: &'a str,
-    /// What stands behind `.so.`; None where the version stands before `.so`.
+    /// Version after `.so.`; None where it stands before `.so`.
     version: Option<&'a str>,
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What recorded a profile, and what that cannot know. Its text, an entry of the profile's `source`, is written and read here alone.
+//! Source of a profile: its recorder, and the kinds of data that it cannot know. This module alone writes and reads
+//! the text, an entry of the profile's `source`.
 
 use crate::skipped::coded;
 use std::fmt;
 
 coded! {
-    /// What a source may be unable to know.
+    /// Kind of data that a source may lack.
     Unknown {
         CallCounts "call-counts" "call counts",
         TimeOrder "time-order" "time order",
@@ -17,14 +18,14 @@ coded! {
     }
 }
 
-/// What recorded a profile: `perf call stacks (cycles:u) without call counts or time order`.
+/// Recorder of a profile: `perf call stacks (cycles:u) without call counts or time order`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Source {
     /// Profiler and kind of its recording.
     pub name: String,
     /// The event that was counted; empty where none is told.
     pub event: String,
-    /// What it does not know, in the order in which it says so.
+    /// Kinds of data that it lacks, in the order in which it states them.
     pub unknown: Vec<Unknown>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What users send in, into the profile that a package keeps: how much each may weigh, and what each adds.
+//! Merges submissions of users into the profile that a package keeps: the weight of each, and what each adds.
 //!
 //! A submission is brought to shares before it is weighed, also one that was merged from several recordings, so that each counts
 //! the same unless its weight says otherwise. A cap bounds the part of any one submitter in the result: those above it are scaled down
@@ -21,13 +21,13 @@ const WHOLE: u128 = 1_000_000;
 pub struct Submission<'a> {
     /// The profile.
     pub profile: &'a Profile,
-    /// What it is to count, beside others.
+    /// Weight against the others.
     pub weight: Weight,
     /// Who sent it: submissions with the same number share a cap.
     pub submitter: usize,
 }
 
-/// Whether a function is in the build that a profile is held against; None where it belongs to none of the build's files.
+/// True if the build has a function; None where the function belongs to none of the build's files.
 pub type IsThere<'a> = &'a dyn Fn(&FunctionKey) -> Option<bool>;
 
 /// The merged profile, and what is to be said of it.
@@ -37,18 +37,18 @@ pub struct Grown {
     pub profile: Profile,
     /// The part of what was kept before in the result, in parts per million.
     pub kept: u64,
-    /// What each submission adds, in the order in which they were given.
+    /// Contribution of each submission, in the given order.
     pub added: Vec<Added>,
-    /// How far the submissions agree, every other one merged against the rest, in parts per million; None for fewer than two.
+    /// Agreement of every other submission, merged, with the rest, in parts per million; None for fewer than two.
     pub halves: Option<u64>,
 }
 
-/// What one submission adds.
+/// Contribution of one submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Added {
     /// The weight that it counts with, after the cap.
     pub weight: Weight,
-    /// Whether the cap lowered it.
+    /// True if the cap lowered it.
     pub capped: bool,
     /// Its part of the result, in parts per million.
     pub part: u64,
@@ -56,11 +56,11 @@ pub struct Added {
     pub new_functions: usize,
     /// The share of those in the result's calls, in parts per million.
     pub new_share: u64,
-    /// How far it agrees with all else that is in the result, in parts per million; None where there is nothing else.
+    /// Agreement with all else in the result, in parts per million; None where there is nothing else.
     pub agreement: Option<u64>,
 }
 
-/// How much of a profile is of a build.
+/// Share of a profile that belongs to a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coverage {
     /// The share of its weight that belongs to the build's files, in parts per million.
@@ -127,7 +127,7 @@ pub fn grow(
     Ok(Grown { kept: kept.as_ref().map_or(0, part), added, halves: halves(&weighed)?, profile })
 }
 
-/// What one input has that the others have not.
+/// Data of one input that the others lack.
 struct Beside {
     new_functions: usize,
     new_share: u64,
@@ -158,7 +158,7 @@ fn beside(whole: &Profile, own: &Profile, all: &[(&Profile, Weight)]) -> Beside 
     }
 }
 
-/// How far every other submission agrees with the rest.
+/// Agreement of every other submission with the rest.
 fn halves(submissions: &[Profile]) -> Result<Option<u64>> {
     if submissions.len() < 2 {
         return Ok(None);

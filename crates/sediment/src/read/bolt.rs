@@ -300,7 +300,7 @@ fn local(name: &[u8]) -> (&[u8], Option<&[u8]>, Option<u64>) {
     (&name[..first], file, Some(number))
 }
 
-/// Whether one is the part that was split off the other.
+/// True if one is the part that was split off the other.
 fn parts_of_one(a: &[u8], b: &[u8]) -> bool {
     let text = |name| std::str::from_utf8(local(name).0).ok();
     let (Some(a), Some(b)) = (text(a), text(b)) else { return false };

@@ -29,7 +29,7 @@ pub const READER: Reader = Reader {
     replay: None,
 };
 
-/// What newer perf2bolt writes to be read again by itself: the output of perf script, several times over.
+/// Header of the form that newer perf2bolt writes for itself: the output of perf script, several times over.
 const PERF_TEXT: &[u8] = b"PERFTEXT;";
 const LONGEST_BUILD_ID: usize = 128;
 

@@ -49,7 +49,7 @@ fn recognises(head: &[u8]) -> bool {
     is_list(head) && entries_of(head).any(is_of_program)
 }
 
-/// Whether each line is a name or an address. So is many a list that has nothing to do with programs.
+/// True if each line is a name or an address; lists that have nothing to do with programs pass, too.
 pub(super) fn is_list(head: &[u8]) -> bool {
     let mut count = 0;
     entries_of(head).all(|line| {
@@ -68,7 +68,8 @@ fn entries_of(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     lines.into_iter().filter_map(content)
 }
 
-/// Whether an entry can only be of a program: an address, a place in a DSO, a mangled name, or a function that all programs have.
+/// True if an entry can only be of a program: an address, an address in a DSO, a mangled name, or a function of every
+/// program.
 fn is_of_program(line: &[u8]) -> bool {
     let mangled = [&b"_Z"[..], b"_R"].iter().any(|start| line.starts_with(start) && line.len() > 4);
     let scoped = memchr::memmem::find(line, b"::").is_some();
@@ -82,7 +83,7 @@ fn content(line: &[u8]) -> Option<&[u8]> {
     (!line.is_empty() && line[0] != b'#').then_some(line)
 }
 
-/// Whether a line holds nothing but a name as linkers know them, or an address.
+/// True if a line holds nothing but a name as linkers know them, or an address.
 fn is_unmistakable(line: &[u8]) -> bool {
     let Some(entry) = Entry::parse(line) else { return false };
     let path = |b: u8| b.is_ascii_alphanumeric() || b"._+-/@".contains(&b);
@@ -94,7 +95,7 @@ fn is_unmistakable(line: &[u8]) -> bool {
         }
 }
 
-/// What a line says.
+/// Entry of one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Entry<'a> {
     dso: Option<&'a str>,

@@ -58,7 +58,7 @@ fn frames_and_count(line: &[u8]) -> Option<(&[u8], &[u8])> {
     (!frames.is_empty() && count.first()?.is_ascii_digit()).then_some((frames, count))
 }
 
-/// What is known of a file before its stacks are added up.
+/// Summary of a file before its stacks are added up.
 #[derive(Debug, Default)]
 struct FirstPass {
     /// Roots that are names of processes.
@@ -195,7 +195,7 @@ fn plain(name: &[u8]) -> (&[u8], u8) {
     }
 }
 
-/// What a frame is; None where it was inlined.
+/// Frame of a name; None where it was inlined.
 fn frame(recording: &mut Recording, name: &[u8]) -> Option<Frame> {
     let (plain, mark) = plain(name);
     Some(match mark {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the name of a frame, or of the object it is in, says where a profiler printed nothing else.
+//! Classifies frames by the name of the function or object, where a profiler prints nothing else.
 
 /// Functions by which the kernel is entered, on x86-64 and AArch64, from a call or by an interrupt.
 const KERNEL_ENTRIES: [&[u8]; 14] = [
@@ -37,22 +37,22 @@ const BEGINNINGS: [&[u8]; 13] = [
 ];
 const BEGINNINGS_START: [&[u8]; 3] = [b"__libc_start_", b"libc_start_main_", b"generic_start_main"];
 
-/// Whether this function is where the kernel begins, so that all that it calls is the kernel too.
+/// True for a function by which a program enters the kernel: all its callees are the kernel's.
 pub(super) fn enters_kernel(name: &[u8]) -> bool {
     KERNEL_ENTRIES.iter().any(|start| name.starts_with(start))
 }
 
-/// Whether a process or thread begins with this function.
+/// True for the first function of a process or thread.
 pub(super) fn begins_thread(name: &[u8]) -> bool {
     BEGINNINGS.contains(&name) || BEGINNINGS_START.iter().any(|start| name.starts_with(start))
 }
 
-/// Whether this stands for a function of an interpreted program: Python's perf support, py-spy.
+/// True for a function of an interpreted program: Python's perf support, py-spy.
 pub(super) fn is_interpreted(name: &[u8]) -> bool {
     name.starts_with(b"py::") || memchr::memmem::find(name, b".py:").is_some() || name.ends_with(b".py)")
 }
 
-/// Whether this stands where a profiler found no symbol: an address, or an object in brackets.
+/// True where a profiler found no symbol: an address, or an object in brackets.
 pub(super) fn is_no_symbol(name: &[u8]) -> bool {
     let digits = name.strip_prefix(b"0x");
     name.is_empty()
@@ -61,7 +61,7 @@ pub(super) fn is_no_symbol(name: &[u8]) -> bool {
         || name.starts_with(b"[") && name.ends_with(b"]")
 }
 
-/// Whether this object is the kernel or a part of it.
+/// True for the kernel or a part of it.
 pub(super) fn is_kernel_object(object: &[u8]) -> bool {
     let bracketed = object.starts_with(b"[") && object != b"[vdso]" && object != b"[unknown]";
     let memory: [&[u8]; 4] = [b"[heap]", b"[stack", b"[anon", b"[JIT]"];
@@ -73,7 +73,7 @@ pub(super) fn is_kernel_object(object: &[u8]) -> bool {
         || object.contains(&b'/') && (file == b"vmlinux" || file.starts_with(b"vmlinux-"))
 }
 
-/// Whether this object is a file whose functions a linker placed, not memory or what a run-time compiler wrote.
+/// True for a file whose functions a linker placed; not for memory or the code of a run-time compiler.
 pub(super) fn is_linked_file(path: &[u8]) -> bool {
     let file = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
     let compiled = (file.starts_with(b"perf-") && file.ends_with(b".map"))

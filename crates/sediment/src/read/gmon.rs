@@ -134,7 +134,7 @@ impl Layout {
         self.records(bytes).find_map(|record| record.err().map(|misfit| (misfit.at, misfit.why)))
     }
 
-    /// Whether arcs lead between addresses that lie within 4 GB of each other, as in one program.
+    /// True if arcs join addresses within 4 GB of each other, as in one program.
     fn is_likely(self, bytes: &[u8]) -> bool {
         self.records(bytes).all(|record| match record {
             Ok(Record::Arc { from, to, .. }) => from == 0 || from.abs_diff(to) < 1 << 32,
@@ -259,7 +259,7 @@ struct Reading {
     code: Code,
     arcs: u64,
     ticks: u128,
-    /// How many places arcs may have.
+    /// Limit of the addresses of arcs.
     most: usize,
 }
 
@@ -371,7 +371,7 @@ impl Group {
     }
 }
 
-/// How many different ones there are of numbers that rise.
+/// Number of distinct values in an ascending sequence.
 fn groups(numbers: impl Iterator<Item = usize>) -> usize {
     let mut last = None;
     numbers.filter(|number| last.replace(*number) != Some(*number)).count()

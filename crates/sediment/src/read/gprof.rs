@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What gprof prints: the call graph (`-q`), the flat profile (`-p`), or both, with its explanations or without (`-b`).
+//! Reads the output of gprof: the call graph (`-q`), the flat profile (`-p`), or both, with explanations or without
+//! (`-b`).
 //!
 //! The call graph is a sequence of records between lines of dashes. In each, the line that begins with `[N]` is a function, the
 //! lines above it are its callers, those below it whom it calls; so each pair stands twice, unless gprof was told to leave one
@@ -73,7 +74,7 @@ fn is_graph_header(line: &[u8]) -> bool {
         && words.any(|word| word == b"name")
 }
 
-/// How many times larger than one the units in a line such as `(K) (K)` below a header are; None for any other line.
+/// Factor of the units in a line such as `(K) (K)` below a header; None for any other line.
 fn units(line: &[u8]) -> Option<u64> {
     let scales = words(line).map(|word| match word {
         b"(K)" => Some(1_000),
@@ -144,7 +145,7 @@ fn bad_line(number: u64, what: &'static str, line: &[u8]) -> Error {
     Error::at_line(number, what).with_found(line).with_hint(CUT_OFF)
 }
 
-/// What the lines belong to.
+/// Section that lines belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Other,
@@ -166,7 +167,7 @@ struct Function<'a> {
     time: u64,
 }
 
-/// How often one function called another, as the caller's record says and as the callee's says.
+/// Number of calls from one function to another, by the caller's record and by the callee's.
 #[derive(Default)]
 struct Calls {
     by_caller: u64,
@@ -359,7 +360,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// What hundredths of the unit printed are in centiseconds or cycles.
+    /// Cost of hundredths of the printed unit, in centiseconds or cycles.
     fn cost(&self, hundredths: u64) -> u128 {
         let hundredths = u128::from(hundredths);
         self.cycles.map_or(hundredths, |scale| (hundredths * u128::from(scale)).div_ceil(100))

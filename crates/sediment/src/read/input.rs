@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What readers read from: bytes at an offset, so that a file may be larger than memory.
+//! Input of readers: bytes at an offset, so that a file may be larger than memory.
 
 use crate::error::{Error, Result};
 use memchr::memchr;
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 /// Bytes that a reader reads, in memory or in a file that does not change meanwhile.
 pub trait Input: Sync {
-    /// How many bytes there are.
+    /// Length in bytes.
     fn length(&self) -> u64;
 
     /// Reads from an offset as many bytes as there are, at most those that fit; 0 only at the end.
@@ -100,11 +100,11 @@ pub struct Lines<'a> {
     buffer: Vec<u8>,
     /// Where in the input the buffer begins.
     base: u64,
-    /// What of the buffer is lines still to be handed out.
+    /// Start of the lines in the buffer that are not handed out yet.
     from: usize,
     number: u64,
     ended: bool,
-    /// How much is read at once, at least.
+    /// Least number of bytes that are read at once.
     piece: usize,
 }
 

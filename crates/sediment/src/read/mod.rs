@@ -41,7 +41,7 @@ use hashbrown::HashTable;
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 
-/// What a reader cannot see from the file alone.
+/// Settings for what a file alone does not show.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Name of the reader to use, rather than the first that recognises the content.
@@ -50,8 +50,8 @@ pub struct Settings {
     pub program: Option<String>,
     /// Which way call stacks were printed, for text that does not say it.
     pub stacks: Option<StackOrder>,
-    /// Whether this is one of several parts of a recording. A part may hold nothing, where a recording may not: the file of a
-    /// thread that did nothing, say.
+    /// True for one of several parts of a recording. A part may hold nothing, where a recording may not: the file of
+    /// a thread that did nothing, say.
     pub part: bool,
     /// Keeps what tells which code ran inside functions, where the file has it: [`Recording::executed`], [`Recording::straight_runs`],
     /// [`Recording::counts_by_samples`]. It takes time and memory.
@@ -72,9 +72,9 @@ pub enum StackOrder {
 pub struct Reader {
     /// Short name, also that of its page in docs/formats and its folder in tests/golden/read.
     pub name: &'static str,
-    /// What writes such files, in a few words.
+    /// Program that writes such files.
     pub summary: &'static str,
-    /// Whether a file that begins so (its first [`HEAD`] bytes, or all) is of the format; must be cheap and look at the
+    /// Recognises the format by the start of a file (its first [`HEAD`] bytes, or all); must be cheap and look at the
     /// content alone.
     pub recognises: fn(&[u8]) -> bool,
     /// Reads a whole file.
@@ -83,10 +83,10 @@ pub struct Reader {
     pub replay: Option<Replay>,
 }
 
-/// How a format tells the order in which things ran.
+/// Replay of a format's time order.
 #[derive(Debug, Clone, Copy)]
 pub struct Replay {
-    /// Whether it tells of the whole run from its start, so that first uses can be ranked; otherwise of parts.
+    /// True if it tells the whole run from its start, so that first uses can be ranked; otherwise parts.
     pub whole: bool,
     /// Tells the steps in order, in terms of places of the recording that was read from this input (it may hold those of other
     /// inputs too); what that recording does not hold is left out.
@@ -116,10 +116,10 @@ pub const READERS: &[Reader] = &[
     entry_trace::READER,
 ];
 
-/// How much of a file its kind is found by, in bytes.
+/// Bytes of a file by which its kind is found.
 pub const HEAD: usize = 1 << 16;
 
-/// How files begin that were packed, and what unpacks them to standard output.
+/// Magic numbers of packed files, and the commands that unpack them to standard output.
 const PACKED: [(&[u8], &str); 6] = [
     (b"\x1f\x8b", "gzip -dc"),
     (b"\xfd7zXZ\0", "xz -dc"),
@@ -252,7 +252,7 @@ pub struct RecordedAddress {
     pub spot: Spot,
 }
 
-/// What is known of a passage from one place to another.
+/// Kind of a passage from one address to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TransferKind {
     /// A call.
@@ -268,15 +268,15 @@ pub enum TransferKind {
 /// What one profiler saw.
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
-    /// What recorded it.
+    /// Recorder.
     pub source: Source,
     /// Architecture as `uname -m` spells it, where recorded.
     pub arch: Option<String>,
-    /// What was read, for a person to compare with what the profiler said: `3740 samples, 119424 branches`.
+    /// Amount of data read, for a person to compare with the profiler's: `3740 samples, 119424 branches`.
     pub seen: String,
     /// All calls that were seen, also those that could not be kept.
     pub total: u128,
-    /// What could not be kept, and why.
+    /// Skipped items, by reason.
     pub skipped: Skipped,
     /// The target of every call is the address that the call returns to by which the callee announced itself:
     /// [`crate::resolve`] can tell by them whether a binary is the one that ran.
@@ -463,7 +463,7 @@ impl Recording {
         all
     }
 
-    /// How many passages there are, each pair of places and kind once.
+    /// Number of passages, each pair of addresses and kind once.
     #[must_use]
     pub fn transfer_count(&self) -> usize {
         self.transfers.len()

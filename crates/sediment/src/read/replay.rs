@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run is told in, and to whom: [`Step`]s, each to a [`Listener`].
+//! Steps of a run and their receiver: [`Step`]s, each to a [`Listener`].
 
 use super::AddressId;
 
@@ -13,7 +13,7 @@ pub enum Step {
         /// Where.
         place: AddressId,
     },
-    /// What comes next in this thread does not follow what came before.
+    /// Gap in this thread: the next step does not follow the one before.
     Gap {
         /// Which thread.
         thread: u64,
@@ -30,7 +30,8 @@ pub trait Listener {
         steps.iter().for_each(|step| self.step(*step));
     }
 
-    /// Whether every step is wanted. Else a reader of samples, between which there are gaps anyway, may tell a part of them.
+    /// True if every step is wanted. Otherwise a reader of samples, between which there are gaps anyway, may tell a
+    /// part of them.
     fn wants_all(&self) -> bool {
         true
     }
@@ -65,7 +66,7 @@ impl ReplaySampling {
         Self { every: if listener.wants_all() { 1 } else { length.div_ceil(told).max(1) } }
     }
 
-    /// Whether the sample at this place is told.
+    /// True if the sample of this number is told.
     pub(super) fn has(self, place: u64) -> bool {
         self.every == 1 || (place.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % self.every == 0
     }

@@ -41,7 +41,7 @@ const CUT_OFF: &str =
 const AS_TEXT: &str = "write it as text: llvm-profdata merge --sample --text PROFILE -o profile.txt";
 /// `SPROF42` in LEB128, behind the two bytes that say how it is encoded.
 const BINARY: [u8; 6] = [0xd0, 0xb1, 0xf4, 0xc9, 0x94, 0xa8];
-/// What AutoFDO writes for GCC.
+/// Magic number of AutoFDO's files for GCC.
 const GCOV: &[u8] = b"adcg*704";
 const BETWEEN_FRAMES: &[u8] = b" @ ";
 
@@ -62,7 +62,7 @@ fn recognises(head: &[u8]) -> bool {
         && 2 * rows.iter().flatten().count() >= rows.len()
 }
 
-/// Whether a name can be no path and no time of the day.
+/// True if a name can be neither a path nor a time of the day.
 fn is_symbol(name: &[u8]) -> bool {
     !name[0].is_ascii_digit() && name.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$'))
 }
@@ -87,7 +87,7 @@ enum Row<'a> {
     RecordedAddress { callees: &'a [u8] },
     /// The beginning of an inlined body.
     Inlined,
-    /// What is known of a function or of an inlined body: whether it is the body of its own context that was inlined.
+    /// Attributes of a function or an inlined body: true for the body of its own inlined context.
     Attributes { inlined: bool },
     /// Anything else about a function.
     Further,
@@ -136,7 +136,7 @@ fn row(line: &[u8]) -> Option<Row<'_>> {
     (!name.is_empty()).then_some(Row::Inlined)
 }
 
-/// What was called and how often; None for a word that does not say so.
+/// Callees and their counts; None for a word that has neither.
 fn callees(text: &[u8]) -> impl Iterator<Item = Option<(&[u8], u64)>> {
     let words = text.split(|b| *b == b' ').filter(|word| !word.is_empty());
     words.map(|word| {
@@ -145,7 +145,7 @@ fn callees(text: &[u8]) -> impl Iterator<Item = Option<(&[u8], u64)>> {
     })
 }
 
-/// What stands before the last colon and what behind it: names may have colons too.
+/// Text before and after the last colon: names may have colons too.
 fn count_behind_colon(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = memchr::memrchr(b':', text)?;
     Some((&text[..at], &text[at + 1..]))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What call stacks say: who was on the way to calling whom, and where the time went.
+//! Converts call stacks: calls on the way, and own cost.
 //!
 //! A sampled stack is no count of calls. Each pair of neighbouring frames says that one function called the other and that the
 //! call lasted when the sample was taken, so a passage gets the weight of the stacks it stands in. The rules, for every

@@ -60,7 +60,7 @@ fn recognises(head: &[u8]) -> bool {
         || FLAGS.iter().any(|flag| first.eq_ignore_ascii_case(flag))
 }
 
-/// What a text says of its traces, in order.
+/// Word of a text of traces.
 enum Word<'a> {
     /// A trace begins that stands for so many runs.
     Trace { weight: u64 },

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether the program has ended.
+/// Interval between two looks whether the program has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs it; `ends_on_interrupt`: whether it ends a recording at SIGINT and keeps it.

@@ -24,21 +24,22 @@ use std::time::Duration;
 pub struct Recorder {
     /// The name the user chooses it by.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// Summary in one line.
     pub summary: &'static str,
-    /// What the user does not get from it, in words that complete "without".
+    /// Data that it does not record, in words that complete "without".
     pub lacks: &'static str,
     /// True if it stops what it records: then a process of its own does, which nothing that ends the front takes along.
     pub traces: bool,
-    /// Whether it works on this machine; otherwise an error of kind [`ErrorKind::Unsupported`] with what would allow it.
+    /// Checks that it works on this machine; otherwise an error of kind [`ErrorKind::Unsupported`] with what would
+    /// allow it.
     pub available: fn() -> Result<()>,
-    /// Whether it can record such a target, ended so; otherwise an error that says what can.
+    /// Checks that it can record such a target, ended so; otherwise an error that names one that can.
     pub suits: fn(&Target, &Settings) -> Result<()>,
     /// Records until the recording is over.
     pub record: fn(&mut Job<'_>) -> Result<Recorded>,
 }
 
-/// What to record.
+/// Program or processes to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// A program to start, with its arguments: a path, or a name for the search path. It has our standard streams.
@@ -49,14 +50,14 @@ pub enum Target {
     System,
 }
 
-/// How to record.
+/// Settings of a recording.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Files that breakpoints leave alone, by base name or soname: code that looks at its own bytes does not bear them.
     pub exclude: BTreeSet<String>,
     /// Bytes of memory that breakpoints may cost: pages of code become copies of each process's own.
     pub max_memory: u64,
-    /// How breakpoints estimate call rates; None: first uses alone.
+    /// Estimate of call rates by breakpoints; None: first uses alone.
     pub rates: Option<breakpoints::Rates>,
     /// When the recording is over, if nothing ends it before.
     pub until: Until,
@@ -64,7 +65,7 @@ pub struct Settings {
     pub stop: Stop,
 }
 
-/// What breakpoints may cost by default, in bytes.
+/// Default memory limit of breakpoints, in bytes.
 pub const MAX_MEMORY: u64 = 32 << 20;
 
 impl Default for Settings {
@@ -93,9 +94,9 @@ pub enum Until {
 
 /// One recording to make.
 pub struct Job<'a> {
-    /// What to record.
+    /// Program or processes to record.
     pub target: &'a Target,
-    /// How.
+    /// Settings.
     pub settings: &'a Settings,
     /// Where files may be written. Who else may look into it sees what was recorded.
     pub folder: &'a Path,
@@ -107,23 +108,23 @@ pub struct Job<'a> {
     pub link: Option<&'a mut breakpoints::apart::Link>,
 }
 
-/// How far a recording is.
+/// Progress of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
     /// Since its beginning.
     pub elapsed: Duration,
     /// Functions that have run, where that is known while recording.
     pub functions: Option<u64>,
-    /// What the user should know at once.
+    /// Warning for the user, to be shown at once.
     pub warning: Option<String>,
 }
 
-/// What was recorded.
+/// Result of a recording.
 #[derive(Debug)]
 pub struct Recorded {
     /// The recording itself.
     pub kept: RecordedData,
-    /// How the program ended that was started; None where it was running already.
+    /// Outcome of the program that was started; None where it was running already.
     pub outcome: Option<Outcome>,
 }
 

@@ -26,7 +26,7 @@ pub const RECORDER: Recorder = Recorder {
     record,
 };
 
-/// What a profiler wrote of one process.
+/// Recording of one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedFile {
     /// Its file name, without a folder.

@@ -41,7 +41,7 @@ pub(super) fn load(
     recording.dsos().iter().enumerate().map(load_one).collect()
 }
 
-/// Whether something happened in each DSO, by id.
+/// True for each DSO, by id, in which something happened.
 fn used(recording: &Recording) -> Vec<bool> {
     let mut used = vec![false; recording.dsos().len()];
     for dso in recording.addresses().iter().filter_map(|place| place.dso) {
@@ -80,7 +80,7 @@ struct Dso<'a> {
     view: Option<View<'a>>,
 }
 
-/// What a binary says, prepared for many questions.
+/// Binary, prepared for many lookups.
 pub(super) struct View<'a> {
     bytes: &'a [u8],
     binary: &'a Binary,
@@ -174,7 +174,7 @@ impl<'a> Dsos<'a> {
             .max()
     }
 
-    /// Whether this name is that of an indirect function in the DSO of this label: what runs is a variant with another name.
+    /// True for an indirect function in the DSO of this label: the function that runs is a variant with another name.
     pub(super) fn is_indirect(&self, label: &str, name: &str) -> bool {
         let labelled = self.dsos.iter().filter(|dso| dso.label.as_deref() == Some(label));
         let mut functions = labelled.filter_map(|dso| dso.view.as_ref()?.global(name));
@@ -209,7 +209,7 @@ impl<'a> Dsos<'a> {
         missing.into_iter().collect()
     }
 
-    /// What the instruction at this place does.
+    /// Flow of control of the instruction at this address.
     pub(super) fn flow(&self, place: &RecordedAddress) -> Flow {
         let Some(view) = place.dso.and_then(|id| self.view(id)) else { return Flow::Other };
         let offset = match &place.spot {
@@ -237,13 +237,13 @@ impl<'a> Dsos<'a> {
     }
 }
 
-/// What lies at an address.
+/// Function or stub at an address.
 pub(super) enum At<'a> {
     Function { function: &'a BinaryFunction, file: Option<&'a str>, first_byte: bool },
     Stub { target: &'a str, first_byte: bool },
 }
 
-/// What a name means in a binary.
+/// Meaning of a name in a binary.
 pub(super) enum Named<'a> {
     Unknown,
     /// No function of the binary, but one that it calls through a stub.
@@ -291,13 +291,14 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether calls from the same DSO land so far behind the first byte: on 64-bit Power they skip the two instructions that
-    /// find the table of contents.
+    /// True if calls from the same DSO land so far behind the first byte: on 64-bit Power they skip the two
+    /// instructions that find the table of contents.
     fn is_local_entry(&self, inside: u64) -> bool {
         inside == 8 && self.binary.arch.as_deref() == Some("ppc64le")
     }
 
-    /// Whether a call ends right before this address. None where it cannot be told: on x86 alone, and where the file has the code.
+    /// True if a call ends right before this address. None where unknown: it is known on x86 alone, and where the
+    /// file has the code.
     pub(super) fn follows_call(&self, address: u64) -> Option<bool> {
         let arch = self.binary.arch.as_deref().filter(|arch| matches!(*arch, "x86_64" | "i686"));
         let start = self.binary.file_offset_of_address(address.checked_sub(LONGEST_CALL)?)?;
@@ -305,7 +306,7 @@ impl<'a> View<'a> {
         Some((Isa::of(Some(arch?)).call_before)(before, address).is_some())
     }
 
-    /// Whether only the functions that it exports are known.
+    /// True if only its exported functions are known.
     pub(super) fn is_stripped(&self) -> bool {
         self.binary.symbols_from == SymbolSource::DynamicSymbols
     }
@@ -392,7 +393,7 @@ fn label(path: &str, soname: Option<&str>) -> Option<String> {
     (!fitting.contains('\\')).then(|| fitting.to_owned())
 }
 
-/// What follows the last slash, without the kernel's mark of a file that was replaced while it ran.
+/// File name after the last slash, without the kernel's mark of a file that was replaced while it ran.
 fn base_name(path: &str) -> &str {
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     path.rsplit('/').next().unwrap_or(path)
@@ -403,7 +404,7 @@ pub(super) fn source_file(recorded: &[u8]) -> Option<String> {
     file_evidence(recorded).filter(|file| !file.starts_with('?') && acceptable(file.as_bytes()).is_some())
 }
 
-/// Whether this stands where a profiler had no name, in words of its own: callgrind's, and perf's bare address.
+/// True for the words that profilers print for a missing name: callgrind's, and perf's bare address.
 pub(super) fn is_no_name(name: &[u8]) -> bool {
     matches!(name, b"???" | b"(below main)") || name.len() == 16 && name.iter().all(u8::is_ascii_hexdigit)
 }

@@ -23,7 +23,7 @@ use crate::read::{AddressId, RecordedAddress, Recording, Spot, TransferKind};
 use dsos::Dsos;
 use std::collections::{BTreeSet, HashMap};
 
-/// How [`resolve_with`] goes about it.
+/// Settings of [`resolve_with`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Settings {
     /// Uses a binary whose build-id is not the recorded one, or that recorded addresses do not fit, at the risk of naming the wrong functions.
@@ -42,14 +42,14 @@ pub fn resolve(recording: &Recording, files: &dyn Files) -> Result<(Profile, Ski
     Ok((profile, skipped))
 }
 
-/// What became of a recording.
+/// Profile made from a recording.
 #[derive(Debug, Clone)]
 pub struct Resolved {
     /// The profile.
     pub profile: Profile,
     /// The function of each place, by [`AddressId`]; None for places that are no function.
     pub functions: Vec<Option<FunctionIndex>>,
-    /// What was lost here, not what the reader lost before; weights are calls.
+    /// Items skipped here, not those that the reader skipped; weights are calls.
     pub skipped: Skipped,
     /// The DSOs in which something was lost because they are stripped.
     pub stripped: Vec<Stripped>,
@@ -92,7 +92,7 @@ pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: Settings
     Ok(Resolved { profile, functions, skipped, stripped })
 }
 
-/// What a place turned out to be.
+/// Meaning of an address.
 #[derive(Debug)]
 enum End {
     /// A function. `first_byte`: whether the place is its first byte, None where only the name is known. `local`: whether it is
@@ -113,7 +113,7 @@ impl End {
     }
 }
 
-/// What every place is, by its id, and where stubs lead.
+/// Meaning of each address, by its id, and the targets of stubs.
 struct Ends {
     ends: Vec<End>,
     stub_targets: HashMap<String, (FunctionKey, Option<u64>)>,
@@ -196,7 +196,7 @@ fn led_to<'a>(
     led_to
 }
 
-/// Whether this is the function of the dynamic linker that a stub asks the first time, where it leads.
+/// True for the function of the dynamic linker that a stub calls the first time.
 fn binds_stubs(name: &str) -> bool {
     name.starts_with("_dl_runtime_resolve")
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a binary is the one that ran, where the recording does not name its build: by the addresses that calls return to.
+//! Checks that a binary is the one that ran, where the recording does not name its build: by the addresses that calls
+//! return to.
 //!
 //! A function that was compiled with `-pg` calls a counting function as it begins, which records where it returns to. In the
 //! binary that ran, an instruction that calls ends at each of these addresses (checked on x86); elsewhere, each lies in a

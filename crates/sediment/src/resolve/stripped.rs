@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is lost because a program or library is stripped, so that whoever asks can be told where to find its symbols.
+//! Counts what is lost because a program or library is stripped, so that the user learns where to find its symbols.
 
 use super::dsos::{self, Dsos};
 use super::{End, Ends, Settings};

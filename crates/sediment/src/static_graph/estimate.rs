@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How often each function runs for one start of the program, from how often each call is made for one call of its caller.
+//! Estimates how often each function runs for one start of the program, from the calls per call of its caller.
 //!
 //! A compiler guesses loops and branches within a function; its numbers start anew in each, and say nothing of two functions side
 //! by side. They are spread over the call graph (Y. Wu, J. Larus: Static Branch Frequency and Program Profile Analysis, MICRO 1994,
@@ -19,16 +19,17 @@
 
 use crate::profile::{FunctionIndex, Heat, Millionths, Profile};
 
-/// How many calls that stay inside a circle one call may make.
+/// Calls of one call that stay inside a cycle, at most.
 const STAYING: f64 = 0.9;
 /// Rounds after which less than a thousandth of what began a circle is left: 0.9 to this power.
 const ROUNDS: usize = 66;
-/// What loops within loops through many functions multiply to says no more than this, in calls per start.
+/// Limit of an estimate, in calls per start: loops within loops through many functions multiply to numbers that say
+/// no more.
 const MOST: f64 = 1e12;
 const MILLION: f64 = 1e6;
 
-/// What a function begins with that ran, or may be called through a pointer or from elsewhere, at the least: a share of all calls
-/// that were seen.
+/// Least weight of a function that was executed, or may be called through a pointer or from elsewhere, as a share of
+/// all counted calls.
 const FROM_ELSEWHERE: f64 = 1e-7;
 
 /// Sets `static` of every function to its estimated calls per start of the program.
@@ -40,7 +41,7 @@ pub fn estimate(profile: &mut Profile) {
     }
 }
 
-/// What a profile that holds calls of a run and a compiler's estimates lets expect of the functions that did not run in it.
+/// Expected executions of the unprofiled functions, in a profile with calls of a run and a compiler's estimates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expected {
     /// By function of the profile: whether it ran, for all that the run tells.
@@ -50,7 +51,7 @@ pub struct Expected {
     pub runs: Vec<f64>,
 }
 
-/// How often functions that a run did not see are to be expected; None where the profile is not of both, a run and estimates.
+/// Estimates the executions of unprofiled functions; None where the profile does not have both a run and estimates.
 #[must_use]
 pub fn expected(profile: &Profile) -> Option<Expected> {
     let edges = profile.edges();
@@ -83,7 +84,7 @@ pub fn expected(profile: &Profile) -> Option<Expected> {
     Some(Expected { executed, runs })
 }
 
-/// How often each function is called from outside of the graph.
+/// Number of calls of each function from outside of the graph.
 fn begin(profile: &Profile) -> Vec<f64> {
     let mut runs = vec![0.0; profile.function_count()];
     for function in profile.functions() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What sediment's plugin for GCC writes: profiles without DSOs, of a unit or, at link time, of the whole program.
+//! Reads the output of sediment's plugin for GCC: profiles without DSOs, of a unit or, at link time, of the whole
+//! program.
 
 use super::{HEAD, UnitGraph, UnitReader};
 use crate::profile::text;
@@ -14,7 +15,7 @@ pub(super) const READER: UnitReader = UnitReader {
     read,
 };
 
-/// How the plugin begins its `source`.
+/// Start of the plugin's `source`.
 const SOURCE: &str = "gcc call graph";
 const WHOLE_PROGRAM: &str = "gcc call graph of the program";
 

@@ -24,9 +24,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 pub struct Linked {
     /// Its functions, and those that they call elsewhere, without a DSO.
     pub profile: Profile,
-    /// How many units are in it.
+    /// Number of units in it.
     pub units: usize,
-    /// What was left out, and why.
+    /// Skipped items, by reason.
     pub skipped: Skipped,
 }
 
@@ -118,7 +118,7 @@ impl<'b> Symbols<'b> {
         FunctionKey::new(Some(self.label.as_bytes()), function.name.as_bytes(), file.map(str::as_bytes))
     }
 
-    /// How many functions of the linked file this is: twins may be of one file name, too.
+    /// Number of functions of the linked file with this key: several local functions may share name and file.
     fn definitions(&self, key: &FunctionKey) -> usize {
         let is_it = |function: &&&BinaryFunction| key.file.is_none() || function.file == key.file;
         self.by_name.get(key.name.as_str()).map_or(1, |all| all.iter().filter(is_it).count().max(1))
@@ -148,7 +148,7 @@ impl<'b> Symbols<'b> {
 /// A unit beside the linked file.
 struct Member<'u> {
     unit: &'u UnitGraph,
-    /// What its functions are in the linked file, by their index.
+    /// Its functions in the linked file, by their index.
     found: Vec<Option<FunctionKey>>,
     /// Those that call, which it therefore defines.
     calls: Vec<bool>,
@@ -156,9 +156,9 @@ struct Member<'u> {
     local: Vec<bool>,
     /// Those that another unit has.
     lost: Vec<bool>,
-    /// How many functions it defines, for all that can be seen, are in the linked file.
+    /// Number of its functions that the linked file has, as far as can be seen.
     present: usize,
-    /// How many functions it defines or has those call, and how many of them the linked file has or imports.
+    /// Number of functions that it defines or calls, and how many of them the linked file has or imports.
     named: u64,
     known: u64,
 }
@@ -279,7 +279,7 @@ impl<'u> Member<'u> {
     }
 }
 
-/// What a further unit says of a function.
+/// Adds the data of a further unit on a function.
 fn describe(known: &mut FunctionFacts, more: &FunctionFacts) {
     known.heat = least(known.heat, more.heat);
     known.first = least(known.first, more.first);
@@ -289,7 +289,7 @@ fn describe(known: &mut FunctionFacts, more: &FunctionFacts) {
     known.entry |= more.entry;
 }
 
-/// What a further unit says of a call.
+/// Adds the data of a further unit on a call.
 fn join(known: &mut EdgeFacts, more: &EdgeFacts) {
     known.static_calls = known.static_calls.max(more.static_calls);
     if let Some(count) = more.count {
@@ -332,8 +332,8 @@ fn leave_out_rivals(members: &mut Vec<Member<'_>>, symbols: &Symbols<'_>, skippe
     });
 }
 
-/// Whether this is what a build system compiled to try the compiler: autoconf's `conftest`, and what lies in CMake's and Meson's own
-/// folders for it.
+/// True for a unit that a build system compiled to try the compiler: autoconf's `conftest`, and units in CMake's and
+/// Meson's own folders for it.
 fn is_probe(unit: &str) -> bool {
     let mut parts = unit.rsplit(['/', '#']);
     let name = parts.next().unwrap_or(unit);
@@ -343,8 +343,8 @@ fn is_probe(unit: &str) -> bool {
         || parts.any(|folder| matches!(folder, "CMakeTmp" | "CMakeScratch" | "meson-private"))
 }
 
-/// Whether an object of a link map, as a path or as `archive(member)`, is what the unit of this path was compiled to:
-/// `build/ceval.o` to `build/ceval.c.gv`, `ceval.cpp.o` to `ceval.cpp.cpp.gv`.
+/// True if an object of a link map, as a path or as `archive(member)`, was compiled from the unit of this path:
+/// `build/ceval.o` from `build/ceval.c.gv`, `ceval.cpp.o` from `ceval.cpp.cpp.gv`.
 fn is_object_of(object: &str, unit: &str) -> bool {
     let without = |path: &str| path.rsplit_once('.').map_or(path, |(stem, _)| stem).to_owned();
     // In one folder for all, the path stands in the name; the end of a long one behind a digest.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a compiler knows of calls without the program having run: graphs of units, put together for a linked file.
+//! Call graphs that compilers write, without a run: graphs of units, joined for a linked file.
 //!
 //! Each compiler writes its own files, one per unit; [`UNIT_READERS`] reads them. [`join_units()`] finds which functions of the units
 //! a linked file has and joins calls that cross units; [`estimate`](estimate::estimate) spreads calls from where the program begins.
@@ -16,7 +16,7 @@ pub use join_units::{Linked, join_units};
 use crate::profile::{EdgeFacts, FunctionIndex, FunctionKey, Profile};
 use crate::{Error, Result};
 
-/// What a compiler says of one unit, or of the whole of a program where it saw that.
+/// Call graph of one unit, or of a whole program where the compiler saw that.
 #[derive(Debug, Clone)]
 pub struct UnitGraph {
     /// Path of its file as it was given, for messages and to be found in a link map.
@@ -32,11 +32,11 @@ pub struct UnitGraph {
 pub struct UnitReader {
     /// Its name.
     pub name: &'static str,
-    /// How names of such files end.
+    /// Ending of the names of such files.
     pub extension: &'static str,
-    /// What it is, in one line.
+    /// Summary in one line.
     pub summary: &'static str,
-    /// Whether content that begins so is of this kind; [`HEAD`] bytes are enough.
+    /// Recognises content of this kind by its start; [`HEAD`] bytes are enough.
     pub recognises: fn(&[u8]) -> bool,
     /// Reads it; `name` is what the unit is to be called.
     pub read: fn(&str, &[u8], &mut Skipped) -> Result<UnitGraph>,
@@ -57,10 +57,10 @@ pub fn read_unit(name: &str, bytes: &[u8], skipped: &mut Skipped) -> Result<Unit
     (reader.read)(name, bytes, skipped)
 }
 
-/// How many bytes of a file tell what it is.
+/// Number of bytes of a file that tell its kind.
 pub const HEAD: usize = 512;
 
-/// Whether content that begins so is a call graph of a unit.
+/// True for the start of a unit's call graph.
 #[must_use]
 pub fn is_unit(head: &[u8]) -> bool {
     UNIT_READERS.iter().any(|reader| (reader.recognises)(head))

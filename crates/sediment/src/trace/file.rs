@@ -15,7 +15,7 @@ use crate::skipped::{Reason, Skipped};
 use std::collections::HashMap;
 use std::io::Write;
 
-/// How a trace file begins; the version follows, and the line's end.
+/// Start of a trace file; the version and a line end follow.
 const FIRST_WORDS: &[u8] = b"sediment trace ";
 /// The version that is written, and the newest that is read.
 pub const VERSION: u32 = 1;
@@ -24,7 +24,7 @@ const END: u64 = 0;
 const GAP: u64 = 1;
 const THREAD: u64 = 2;
 const DEFINITION: u64 = 3;
-/// What is added to the number of a function that runs.
+/// Offset of the numbers of executed functions.
 const RUN: u64 = 4;
 
 const HAS_DSO: u64 = 1;
@@ -57,12 +57,12 @@ pub struct Writer<'a, W> {
     runs: u64,
 }
 
-/// What a thread did last.
+/// Last event of a thread.
 #[derive(Debug, Clone, Copy)]
 struct Thread {
     /// The function that runs, [`NONE`] for none.
     last: u32,
-    /// Whether a gap lies before what comes next.
+    /// True if a gap lies before the next event.
     gap: bool,
 }
 
@@ -102,7 +102,7 @@ impl<'a, W: Write> Writer<'a, W> {
         }
     }
 
-    /// What comes next is told by another input: its threads are others.
+    /// Begins another input: its threads are new ones.
     pub fn begin_part(&mut self) {
         self.earlier += self.threads.len() as u64;
         self.threads.clear();
@@ -224,9 +224,9 @@ pub enum Record {
     Definition(FunctionKey),
     /// The function of this number begins to run, or goes on, in the current thread.
     Run(u32),
-    /// What comes next in the current thread does not follow what came before.
+    /// Gap in the current thread: the next event does not follow the one before.
     Gap,
-    /// What follows happens in this thread, until the next of these; thread 0 is current at the beginning.
+    /// Switch to this thread; thread 0 is current at the beginning.
     Thread(u64),
 }
 
@@ -436,7 +436,7 @@ pub fn load_with_others(input: &dyn Input, table: &FunctionTable) -> Result<Trac
     load_as(input, table, Others::Numbered).map(|(trace, _)| trace)
 }
 
-/// What becomes of functions that a table does not have.
+/// Treatment of functions that a table lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Others {
     LeftOut,

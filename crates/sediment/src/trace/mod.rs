@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the order of a run tells: which functions run near in time, which ran first, and the run itself.
+//! Time order of a run: affinity edges, ranks of first use, and the run itself.
 //!
 //! A reader that knows in which order things ran tells it step by step ([`crate::read::replay()`]). [`Sequence`] turns the steps
 //! into the two weights of a profile that need an order:
@@ -21,7 +21,7 @@ use crate::read::{Listener, Step};
 use crate::skipped::{Reason, Skipped};
 use std::collections::HashMap;
 
-/// How many pairs that ran near a profile is given for each of its functions that ran, and at least so many in all.
+/// Affinity edges kept for each executed function; the limit is at least this number in all.
 const PAIRS_OF_FUNCTION: usize = 32;
 const PAIRS_AT_LEAST: usize = 1 << 18;
 
@@ -46,7 +46,7 @@ pub struct Sequence<'a> {
     /// The window of the thread that ran last.
     window: usize,
     runs: u64,
-    /// What workers count, to be absorbed.
+    /// Counts of the workers, to be absorbed.
     by_workers: Vec<Self>,
 }
 
@@ -125,7 +125,7 @@ impl<'a> Sequence<'a> {
         self.window = window as usize;
     }
 
-    /// How often a function began to run.
+    /// Number of times that a function began to run.
     #[must_use]
     pub fn runs(&self) -> u64 {
         self.by_workers.iter().fold(self.runs, |sum, worker| sum.saturating_add(worker.runs))

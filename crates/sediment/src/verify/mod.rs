@@ -39,7 +39,7 @@ use symbols::{Symbols, Weights};
 /// Bytes of a page.
 pub const PAGE: u64 = Geometry::COMMON.page;
 
-/// What a function's weight is.
+/// Basis of a function's weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
     /// Calls into it, in the unit of the profile's counts.
@@ -91,14 +91,14 @@ pub struct Misplaced {
     pub reason: Reason,
 }
 
-/// What the linker did with an order.
+/// Result of checking a binary against an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// Where the binary's symbols were found.
     pub symbols_from: SymbolSource,
     /// The profile's cluster that belongs to the binary, where a profile with clusters was given.
     pub cluster: Option<Match>,
-    /// What weights are.
+    /// Basis of the weights.
     pub basis: Basis,
     /// Functions that the order asks for, without those of other programs.
     pub asked: u64,
@@ -124,8 +124,8 @@ pub struct Report {
     pub hot_pages: u64,
     /// The fewest pages in which they could lie.
     pub ideal_pages: u64,
-    /// Whether the order shows in the binary at all: at least one in ten of the functions found, and two of them, is placed as
-    /// asked. If not, either no object has function sections or the linker did not get the order.
+    /// True if the order shows in the binary: at least one in ten of the functions found, and two of them, is placed
+    /// as asked. If not, either no object has function sections or the linker did not get the order.
     pub in_force: bool,
     /// The functions not placed as asked: the heaviest first, then as they are asked for, then by name.
     pub misplaced: Vec<Misplaced>,
@@ -173,8 +173,9 @@ struct Wanted<'a> {
     candidates: Vec<u64>,
 }
 
-/// What is asked of this binary, each function once, and how many names are other programs' alone. Functions of the profile that
-/// the binary has as clones only are added to `followed` where a clone is asked for in their place.
+/// Functions that are asked of this binary, each once, and the number of names that only other programs have.
+/// Functions of the profile that the binary has as clones only are added to `followed` where a clone is asked for in
+/// their place.
 fn wanted<'a>(
     asked: &'a [OrderedName],
     symbols: &Symbols<'_>,

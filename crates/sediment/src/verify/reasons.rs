@@ -65,7 +65,7 @@ pub(super) fn absent(name: &str, symbols: &Symbols<'_>, weights: &Weights<'_>) -
     }
 }
 
-/// Whether an address lies in one of the linker's own groups, and in which, as far as that can be told.
+/// Finds the linker's own group in which an address lies, as far as known.
 fn group_of(
     function: &Wanted<'_>,
     address: u64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a linked file is but for its order what it was without one: hardening, identity, symbols, libraries, unwind tables
-//! and debug information.
+//! Checks that a linked file equals the one without an order but for the order: hardening, identity, symbols,
+//! libraries, unwind tables and debug information.
 //!
 //! Both files have to be linked from the same objects. What an order may change is where functions are, and with it a few bytes of
 //! padding; everything that is compared here has to be equal. Link-time optimisation compiles anew for each link: numbers in the names
@@ -17,13 +17,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// One thing that was compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// What.
+    /// Subject of the check.
     pub what: &'static str,
-    /// Whether it is the same in both.
+    /// True if it is the same in both.
     pub same: bool,
-    /// What the base has, in words.
+    /// Value of the base, in words.
     pub base: String,
-    /// What the other file has.
+    /// Value of the other file.
     pub other: String,
 }
 
@@ -41,7 +41,7 @@ pub struct Sizes {
 /// Both files compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comparison {
-    /// What was compared, in a fixed sequence.
+    /// Checks, in a fixed sequence.
     pub checks: Vec<Check>,
     /// Sizes of the base.
     pub base: Sizes,
@@ -50,7 +50,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Whether everything is the same.
+    /// True if everything is the same.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.checks.iter().all(|check| check.same)
@@ -96,7 +96,7 @@ const SETS: [Part; 4] = [
     ("functions with their source lines", |facts| &facts.lines),
 ];
 
-/// What is compared of a file.
+/// Facts of a file that are compared.
 pub struct Facts {
     words: Vec<(&'static str, String)>,
     symbols: Counted,
@@ -192,7 +192,7 @@ fn unwound(file: &object::File<'_>) -> Result<BTreeSet<u64>> {
     Ok(found)
 }
 
-/// What a file says of itself in a word each.
+/// Facts of a file that are one word each.
 fn words(file: &object::File<'_>, bytes: &[u8], binary: &Binary) -> Vec<(&'static str, String)> {
     let elf = Elf::read(file, bytes);
     let property =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a binary and a profile tell about functions: where they are, and how much they weigh.
+//! Symbols of a binary with their addresses, and weights of functions from a profile.
 
 use super::Basis;
 use crate::binary::{Binary, BinaryFunction, names};
@@ -64,8 +64,7 @@ impl<'a> Symbols<'a> {
         self.by_address.get(&address).map_or(&[], Vec::as_slice)
     }
 
-    /// What takes the place of a function whose name is gone: the function that it was a clone of, else what the compiler made of
-    /// that one.
+    /// Functions that stand in for a missing one: the function that it was a clone of, else the clones of that one.
     pub(super) fn made_of(&self, name: &str) -> impl Iterator<Item = &'a BinaryFunction> {
         let stem = names::stem(name);
         let whole: Vec<&BinaryFunction> = if stem == name { Vec::new() } else { self.named(stem).to_vec() };
@@ -177,7 +176,8 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// Whether a source file can have been compiled to this object: `a.c` to `a.o`, and to `libx_la-a.o` as automake names it.
+/// True if a source file can have been compiled to this object: `a.c` to `a.o`, and to `libx_la-a.o` as automake
+/// names it.
 pub(super) fn compiled_to(source: Option<&str>, object: &str) -> bool {
     let stem = |name: &'_ str| name.split('.').next().unwrap_or_default().to_owned();
     source.is_some_and(|source| {

@@ -16,9 +16,9 @@ pub struct Link {
     pub output: String,
     /// Folders of `-B`, where the compiler looks for its programs.
     pub search: Vec<String>,
-    /// Whether the linker itself is called, not a compiler.
+    /// True if the linker itself is called, not a compiler.
     pub by_linker: bool,
-    /// Whether the output is a shared library.
+    /// True if the output is a shared library.
     pub shared: bool,
 }
 

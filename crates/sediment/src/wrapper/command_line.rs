@@ -18,7 +18,7 @@ pub enum Input {
     Library(OsString),
 }
 
-/// What a linker is asked to do.
+/// Parsed command line of a linker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinkLine {
     /// `-o`.
@@ -33,7 +33,7 @@ pub struct LinkLine {
     pub shared: bool,
     /// `-static`, `-Bstatic`, anywhere: of a library of both kinds the archive is taken.
     pub prefers_archives: bool,
-    /// What is linked, in order.
+    /// Inputs of the link, in order.
     pub inputs: Vec<Input>,
     /// `-L`, in order.
     pub search: Vec<OsString>,
@@ -45,8 +45,8 @@ pub struct LinkLine {
     pub scripts: Vec<OsString>,
     /// An option by which the linker looks at single sections or objects: what is linked is not to be put together before.
     pub looks_at_sections: Option<String>,
-    /// Whether the linker is only asked about itself: `--version`, `--help` and their like, whatever else is named, or `-v` with nothing
-    /// to link.
+    /// True if the linker is only asked about itself: `--version`, `--help` and their like, whatever else is named,
+    /// or `-v` with nothing to link.
     pub question: bool,
     /// Values of options, each of which may name a file.
     pub values: Vec<OsString>,

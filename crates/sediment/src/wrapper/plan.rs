@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the wrapper of a linker decides: which links are left as they are, which dialect the real linker reads, and what it has to
-//! be told besides the order. It decides by values alone; the program asks the linker, finds files and starts processes.
+//! Plan of the linker wrapper: which links pass through unchanged, which dialect the real linker reads, and which
+//! arguments it needs besides the order. By values alone; the program calls the linker, finds files and starts
+//! processes.
 
 use super::command_line::{Incomplete, LinkLine};
 use crate::link::{self, LINKERS, Linker, gnu_ld_script};
@@ -18,7 +19,7 @@ pub enum PassThrough {
     Test,
     /// The build asks for an order of its own, by this option.
     OwnOrder(String),
-    /// What is linked is not known.
+    /// The inputs of the link are unknown.
     Incomplete(Incomplete),
 }
 
@@ -42,7 +43,7 @@ impl PassThrough {
     }
 }
 
-/// Whether a link is none of ours whatever the profiles say; `folder` is where the linker runs.
+/// Reason to pass a link through whatever the profiles say; `folder` is where the linker runs.
 #[must_use]
 pub fn left_alone(line: &LinkLine, folder: &OsStr) -> Option<PassThrough> {
     if line.question {
@@ -60,8 +61,8 @@ pub fn left_alone(line: &LinkLine, folder: &OsStr) -> Option<PassThrough> {
     }
 }
 
-/// Whether a linker script is itself an order of functions: one that lists them beside the linker's own script, as `order` writes
-/// them for every GNU ld. A script that replaces the linker's own is none.
+/// True if a linker script is itself an order of functions: one that lists them beside the linker's own script, as
+/// `order` writes them for every GNU ld; not a script that replaces the linker's own.
 #[must_use]
 pub fn is_order(script: &str) -> bool {
     let inserts = script.split_whitespace().any(|word| word == "INSERT");
@@ -100,8 +101,8 @@ pub fn dialect(version: &str, help: &str) -> Result<&'static Linker, String> {
     })
 }
 
-/// Whether a linker, by the first line that it prints for `--version`, orders code as it finds it, so that one object which GNU ld made of
-/// all in order does what an order would. Of mold and wild that was tried.
+/// True if a linker, by the first line of its `--version`, keeps the order of code in its inputs, so that one object
+/// which GNU ld made of all in order has the effect of an order. Tested with mold and wild.
 #[must_use]
 pub fn keeps_order_of_objects(version: &str) -> bool {
     ["mold ", "Wild "].iter().any(|name| version.starts_with(name))
@@ -190,7 +191,7 @@ pub fn with_function_sections(options: &OsStr) -> Option<OsString> {
     })
 }
 
-/// What LLVM's plugin for GNU ld and gold has to be told so that it gives each function a section; lld does so by itself.
+/// Arguments for LLVM's plugin in GNU ld and gold that give each function a section; lld does so by itself.
 #[must_use]
 pub fn plugin_arguments(line: &LinkLine) -> Vec<OsString> {
     let is_llvm = line.plugin.as_ref().is_some_and(|plugin| {

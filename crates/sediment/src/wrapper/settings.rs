@@ -78,7 +78,7 @@ pub fn parse(text: &[u8]) -> Result<Settings> {
     Ok(settings)
 }
 
-/// What is wrong with a setting, and what to do.
+/// Error in a setting, and a hint.
 struct Wrong(String, String);
 
 impl Wrong {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many cases, of what, and what became of them.
+//! Numbers of cases, by kind and result.
 
 use crate::{mutate, support};
 use sediment::random::Generator;
@@ -55,7 +55,7 @@ pub fn mutant(target: &str, seeds: &[Vec<u8>], number: u64) -> Vec<u8> {
     mutant
 }
 
-/// What became of the cases of one comparison.
+/// Results of the cases of one comparison.
 #[derive(Default)]
 pub struct Tally {
     pub name: &'static str,

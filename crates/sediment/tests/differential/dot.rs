@@ -55,7 +55,7 @@ struct Graph {
     edges: Vec<(Vec<u8>, Vec<u8>, Values)>,
 }
 
-/// What Graphviz said of one text.
+/// Graphviz's view of one text.
 #[derive(Debug, Default)]
 struct Said {
     graphs: Vec<Graph>,
@@ -125,7 +125,7 @@ fn versions(bytes: &[u8]) -> usize {
     memchr::memmem::find_iter(bytes, b"sediment").count()
 }
 
-/// Whether a `;` ends nothing: the marks of the text without blanks, comments and what is in quotes and brackets.
+/// True if a `;` ends nothing, in the marks of the text without blanks, comments, quotes and brackets.
 fn has_empty_statements(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     let mut last = b';';
@@ -164,7 +164,7 @@ fn has_empty_statements(bytes: &[u8]) -> bool {
     false
 }
 
-/// Whether an empty text stands behind a `=`, whatever blanks and comments are between.
+/// True if an empty text stands behind a `=`, whatever blanks and comments are between.
 fn has_empty_values(bytes: &[u8]) -> bool {
     let equals = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'=').map(|(at, _)| at);
     equals.into_iter().any(|at| {
@@ -176,7 +176,8 @@ fn has_empty_values(bytes: &[u8]) -> bool {
     })
 }
 
-/// What Graphviz says of a text. One at a time: behind an error its lexer may take the next text for the rest of a comment.
+/// Asks Graphviz about one text. One at a time: behind an error its lexer may take the next text for the rest of a
+/// comment.
 fn asked(file: &Path) -> Said {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/differential/objects.gvpr");
     let output = Command::new("gvpr").arg("-f").arg(program).arg(file).env("LC_ALL", "C").output().unwrap();

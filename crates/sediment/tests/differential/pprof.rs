@@ -73,7 +73,7 @@ struct Location {
     line: Vec<Row>,
 }
 
-/// What a profile says: passages and own cost by the names of places, and what was left out.
+/// Content of a profile: passages and own cost by names, and skipped items.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Said {
     passages: BTreeMap<(String, String), u128>,
@@ -309,7 +309,7 @@ fn add(said: &mut Said, frames: &[Frame], weight: u128) {
     }
 }
 
-/// Whether a field of this message, or of those so many levels within, begins or ends a group.
+/// True if a field of this message, or of those so many levels within, begins or ends a group.
 fn has_group(mut bytes: &[u8], levels: usize) -> bool {
     while let Ok(key) = prost::encoding::decode_varint(&mut bytes) {
         let length = match key & 7 {

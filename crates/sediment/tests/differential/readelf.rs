@@ -45,7 +45,7 @@ fn compare(number: u64, bytes: &[u8], said: &str, tally: &mut Tally) {
     }
 }
 
-/// What readelf says of a file, warnings in their place. One at a time: what readelf knows of one file stays for the next.
+/// Output of readelf for a file, with its warnings. One at a time: readelf keeps facts of one file for the next.
 fn asked(file: &Path) -> String {
     let options = "--wide --file-header --section-headers --syms --dyn-syms --relocs --dynamic";
     let mut command = Command::new("sh");

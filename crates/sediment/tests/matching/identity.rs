@@ -41,7 +41,8 @@ fn profile(clusters: &[(&str, &[&str])]) -> Profile {
     profile
 }
 
-/// What the case is, the soname, the file's name, its functions, the profile's clusters with theirs, and what is found.
+/// Description, soname, file name and functions of a case, the DSOs of the profile with theirs, and the expected
+/// match.
 type Case = (
     &'static str,
     Option<&'static str>,

@@ -117,10 +117,10 @@ fn a_large_recording_is_the_same_whatever_the_cores_do() {
     assert!(u64::from_str_radix(offset, 16).unwrap() < 2_000_000, "{first}");
 }
 
-/// What both readers can say of a sample: event, time, process, address, period.
+/// Fields that both readers have of a sample: event, time, process, address, period.
 type Told = (usize, u64, u32, u64, u64);
 
-/// What linux-perf-data reads: the names of the events, the samples, how many mappings.
+/// Result of linux-perf-data: the names of the events, the samples, the number of mappings.
 fn by_the_other(bytes: &[u8], pipe: bool) -> (Vec<Option<String>>, Vec<Told>, usize) {
     fn drive<R: std::io::Read>(reader: PerfFileReader<R>) -> (Vec<Option<String>>, Vec<Told>, usize) {
         let PerfFileReader { mut perf_file, mut record_iter } = reader;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What samples say beyond branch stacks: call stacks, single branches, places; and which of several events is read.
+//! Samples beyond branch stacks: call stacks, single branches, addresses; and the choice among several events.
 
 use super::*;
 use sediment::profile::{FunctionKey, Profile};

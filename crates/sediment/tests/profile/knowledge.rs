@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the sources of a profile know.
+//! Tests of the gaps of a profile.
 
 use sediment::profile::knowledge::{NotKnown, interpreter, not_known};
 use sediment::profile::source::Unknown;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What holds for every profile and every input.
+//! Properties of every profile and every input.
 
 use super::generated::{Parts, parts, parts_in};
 use proptest::collection::vec;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What users send in.
+//! Tests of users' submissions.
 
 use sediment::error::ErrorKind;
 use sediment::profile::merge::{self, Weight};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What single values read, print and merge as.
+//! Tests of single values, read, printed and merged.
 
 use sediment::ErrorKind;
 use sediment::profile::merge::{Weight, merge};

@@ -10,12 +10,12 @@ use std::fmt::Write as _;
 #[derive(Debug, Clone)]
 pub struct Function {
     pub name: String,
-    /// What the reader is to call it: name and, in parentheses, file.
+    /// Name in the recording: name and, in parentheses, file.
     pub known_as: String,
     pub address: u64,
 }
 
-/// What happened between two functions, by index.
+/// Event between two functions, by index.
 #[derive(Debug, Clone, Copy)]
 pub enum Event {
     Call {
@@ -91,7 +91,7 @@ impl Program {
         calls
     }
 
-    /// How much was called, also outside.
+    /// Number of calls, those outside included.
     pub fn total(&self) -> u128 {
         let weight = |event: &Event| match *event {
             Event::Call { count, .. } | Event::Leave { count, .. } => u128::from(count),

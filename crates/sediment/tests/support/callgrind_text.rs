@@ -36,7 +36,7 @@ pub enum Line {
     },
 }
 
-/// What the program did.
+/// Calls and costs of the program.
 #[derive(Debug, Clone, Default)]
 pub struct Program {
     pub functions: Vec<Function>,
@@ -44,7 +44,7 @@ pub struct Program {
     pub blocks: Vec<(u32, Vec<Line>)>,
 }
 
-/// How it is printed.
+/// Printed form.
 #[derive(Debug, Clone, Copy)]
 pub struct Form {
     pub compress_names: bool,

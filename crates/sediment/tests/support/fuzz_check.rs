@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What must hold of every input of whatever content: no panic, no empty success, the same result whether the input lies in
-//! memory or is read in pieces, at most 16 times its size and 64 MB of memory, and time in proportion to its size.
+//! Properties of every input of whatever content: no panic, no empty success, the same result whether the input lies
+//! in memory or is read in pieces, at most 16 times its size and 64 MB of memory, and time in proportion to its size.
 //!
 //! One target per reader, by the reader's name, and one for each other file that people hand each other ([`OTHERS`]). The
 //! programs in fuzz/ call [`check`] with what libFuzzer makes up; tests/fuzz_corpus.rs with what it found before.
@@ -102,7 +102,7 @@ fn check_reader(reader: &Reader, bytes: &[u8], settings: &[Settings]) -> bool {
     any
 }
 
-/// What two readings of one input must agree in.
+/// Summary in which two readings of one input must agree.
 fn outline(read: &Result<Recording>) -> impl PartialEq + std::fmt::Debug + use<> {
     match read {
         Err(error) => Err((error.to_string(), error.hint().map(str::to_owned))),

@@ -7,7 +7,7 @@ use sediment::callgraph::{CallEdge, CallGraph, FunctionId};
 use sediment::random::Generator;
 use std::collections::BTreeMap;
 
-/// What a made-up call graph looks like.
+/// Shape of a made-up call graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// Like a program: most calls go to functions nearby, some functions are called from everywhere, weights and sizes

@@ -3,7 +3,7 @@
 
 use sediment::escape;
 
-/// What each name attacks, and the name.
+/// Hostile names, each with its target.
 pub fn names() -> Vec<(&'static str, String)> {
     let mut names: Vec<(&'static str, String)> = [
         ("nothing: the plain case", "AllocSetAlloc"),

@@ -24,14 +24,14 @@ pub const OBJECTS: [Object; 4] = [
 /// A block: a file, and how far behind the beginning of its code it lies.
 pub type Block = (usize, u64);
 
-/// What happens next.
+/// Next event.
 #[derive(Debug, Clone, Copy)]
 pub enum Event {
     Block(Block),
     Thread(u32),
 }
 
-/// What a reader must make of it, by the names that goldens use.
+/// Expected result of a reader, by the names that goldens use.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Truth {
     pub runs: BTreeMap<String, u128>,
@@ -63,7 +63,7 @@ pub fn truth(events: &[Event]) -> Truth {
     truth
 }
 
-/// How it is logged.
+/// Form of the log.
 #[derive(Debug, Clone, Copy)]
 pub struct Form {
     /// The program writes to the same file.

@@ -20,11 +20,11 @@ pub struct Reference<'a> {
     object: PathBuf,
 }
 
-/// What lld made of a graph.
+/// lld's layout of a graph.
 pub struct Placement {
     /// All functions in the order of the linked file.
     pub order: Vec<FunctionId>,
-    /// What its time trace gives for ordering sections, in microseconds.
+    /// Time of ordering sections by its time trace, in microseconds.
     pub sorting_microseconds: u64,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tests share: cases that need a tool or recorded data, goldens, and the project's folders.
+//! Shared parts of the tests: cases that need a tool or recorded data, goldens, and the project's folders.
 //!
 //! A case whose tool is missing is reported as ignored with its reason, never as passed; `SEDIMENT_REQUIRE_ALL=1` makes it fail, unless
 //! the tool is one that takes long to build and `SEDIMENT_ALL=0` is set, as `scripts/test` does without `--all`.
@@ -23,7 +23,7 @@ pub fn cache() -> PathBuf {
     std::env::var_os("SEDIMENT_CACHE").map_or_else(|| root().join(".cache"), PathBuf::from)
 }
 
-/// What a case cannot run without.
+/// Requirement of a case.
 #[derive(Debug, Clone, Copy)]
 pub enum Need {
     /// A program on PATH.

@@ -88,11 +88,11 @@ pub(crate) struct PerfData {
     /// Of the samples that follow: their call chain, and the address that they are about.
     pub(crate) chain: Option<Vec<u64>>,
     pub(crate) about: u64,
-    /// Whether a pipe has the formats of tracepoints in it.
+    /// True if a pipe has the formats of tracepoints in it.
     pub(crate) tracing_data: bool,
     /// Path and build-id (up to 20 bytes) of the table of build-ids, and whether the size is written.
     pub(crate) build_ids: Vec<(String, Vec<u8>, bool)>,
-    /// Whether it is one of the files of a folder (`perf record --threads`).
+    /// True for one of the files of a folder (`perf record --threads`).
     pub(crate) in_folder: bool,
     records: Vec<u8>,
 }
@@ -326,7 +326,7 @@ impl PerfData {
         Self { records: Vec::new(), ..self.clone() }
     }
 
-    /// How many bytes of records there are.
+    /// Number of bytes of records.
     pub(crate) fn len(&self) -> usize {
         self.records.len()
     }

@@ -53,7 +53,7 @@ pub enum Field {
     Cycles,
 }
 
-/// How a report is printed.
+/// Form of a report.
 #[derive(Debug, Clone)]
 pub struct Form {
     pub fields: Vec<Field>,
@@ -244,7 +244,7 @@ pub fn print(event: &str, calls: &[Call], form: &Form) -> String {
     lines.iter().map(|line| if form.trimmed { line.trim_end() } else { line }.to_owned() + end).collect()
 }
 
-/// What is true of the calls: each pair of named ends in user programs, and all named ends.
+/// True calls: each pair of named ends in user programs, and all named ends.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Truth {
     pub calls: BTreeMap<(String, String), u128>,

@@ -134,7 +134,7 @@ pub struct Form {
     /// Frames that were inlined stand between the others.
     pub inlined: bool,
     pub carriage_returns: bool,
-    /// How branches are printed: `brstack`, `brstacksym`, with types.
+    /// Form of branches: `brstack`, `brstacksym`, with types.
     pub names: bool,
     pub untyped: bool,
 }
@@ -241,7 +241,7 @@ pub fn print_branches(program: &Program, form: Form) -> String {
     ended(text, form)
 }
 
-/// What was printed: passages by the places of their ends, own cost by place.
+/// Printed content: passages by the addresses of their ends, own cost by address.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Truth {
     pub calls: BTreeMap<(String, String), u128>,

@@ -26,7 +26,7 @@ pub struct Report {
     pub samples: bool,
     pub period: bool,
     pub in_periods: bool,
-    /// What counts less is not printed.
+    /// Threshold below which counts are not printed.
     pub limit: u64,
     pub carriage_returns: bool,
 }

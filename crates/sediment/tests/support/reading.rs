@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tests of a reader share: goldens, damage, and the bounds that hold for any input.
+//! Shared parts of the tests of a reader: goldens, damage, and the bounds that hold for any input.
 
 #![allow(dead_code, unreachable_pub)] // each test program uses its part
 
@@ -10,7 +10,7 @@ use sediment::read::{self, AddressId, Recording, Settings, Step};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What a reader makes of a file, or what it says against it.
+/// Result of a reader for a file, or its error.
 pub fn outcome(bytes: &[u8]) -> String {
     match support::read(bytes) {
         Ok(recording) => {

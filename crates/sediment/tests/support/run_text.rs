@@ -23,7 +23,7 @@ pub struct Run {
     pub events: Vec<Event>,
 }
 
-/// What happened, by the numbers of functions.
+/// Events of the run, by the numbers of functions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Truth {
     pub calls: BTreeMap<(usize, usize), u128>,

@@ -28,7 +28,7 @@ impl Body {
         Self { name: name(number), calls, inlined }
     }
 
-    /// What it cost, with all that was inlined.
+    /// Its cost, with all that was inlined.
     pub fn total(&self) -> u64 {
         let own: u64 = self.calls.iter().map(|(_, count)| count).sum::<u64>() + 7;
         own + self.inlined.iter().map(Self::total).sum::<u64>()

@@ -20,7 +20,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     ]
 }
 
-/// What an assembler can call a section, and a symbol: no control characters, no empty name.
+/// Names that an assembler accepts for a section and a symbol: no control characters, no empty name.
 fn nameable() -> Vec<String> {
     names()
         .into_iter()

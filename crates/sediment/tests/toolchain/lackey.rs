@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What real valgrind logs with lackey, read, resolved and told again: the calls of a program that is known by heart come out
-//! to the number, and so does the order in which its functions ran.
+//! Logs of real valgrind with lackey, read, resolved and replayed: the calls of a known program come out exactly, and
+//! so does the order in which its functions ran.
 
 use crate::support::{Need, case, read};
 use libtest_mimic::Trial;

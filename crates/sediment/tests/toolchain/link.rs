@@ -61,7 +61,7 @@ pub(crate) struct How {
     pub(crate) dialect: &'static str,
     /// Where it lies for gcc's -B; None is the system's own.
     pub(crate) folder: Option<&'static str>,
-    /// Whether its default layout has GNU ld's groups.
+    /// True if its default layout has GNU ld's groups.
     groups: bool,
 }
 
@@ -206,7 +206,7 @@ fn link_program(how: &How, mode: &Mode, objects: &Path, output: &Path, further: 
     run(gcc.arg("-o").arg(output));
 }
 
-/// What the program prints; a library is run through a program that is linked to it.
+/// Output of the program; a library is run through a program that is linked to it.
 fn output_of(mode: &Mode, file: &Path) -> String {
     if !mode.shared {
         return run(&mut Command::new(file));

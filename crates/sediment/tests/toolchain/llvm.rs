@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What BOLT, llvm-profdata and clang 19 write, read back; and what our generators print, read by them.
+//! Reads the output of BOLT, llvm-profdata and clang 19; and they read the output of our generators.
 
 use crate::sample_profile_text::Body;
 use crate::support::{Need, case, program, read, root};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the real perf prints of a program whose hot functions are known, as text of perf script, perf report and folded.
+//! Reads the output of the real perf for a program whose hot functions are known: perf script, perf report and
+//! folded.
 
 use crate::support::{Need, case, read};
 use libtest_mimic::Trial;
@@ -59,7 +60,7 @@ impl Known {
         self.costs.get(name).copied().unwrap_or(0)
     }
 
-    /// What must hold however few samples a busy machine takes.
+    /// Checks that hold however few samples a busy machine takes.
     fn check(&self, what: &str) {
         assert!(self.cost("leaf") > self.cost("hot") && self.cost("hot") > 0, "{what}: {self:#?}");
         assert!(self.cost("hot") > self.cost("main"), "{what}");
@@ -112,7 +113,7 @@ fn call_stacks() {
     reports_that_lack_counts_are_refused(folder);
 }
 
-/// What perf script prints in all its forms; the samples without callers.
+/// Checks that all forms of perf script agree; returns the samples without callers.
 fn scripts_agree(folder: &Path) -> Known {
     let fields = "comm,pid,tid,time,period,event,ip,sym,symoff,dso";
     let scripts: [&[&str]; 7] = [

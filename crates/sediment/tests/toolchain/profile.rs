@@ -19,7 +19,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     cases
 }
 
-/// What `dot` writes of a file in a format.
+/// Output of `dot` for a file in a format.
 fn dot(file: &Path, format: &str) -> String {
     let output = Command::new("dot").arg(format!("-T{format}")).arg(file).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);

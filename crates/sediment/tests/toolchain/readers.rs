@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What real valgrind and real perf write, read back: the calls of a program that is known by heart come out to the number.
+//! Reads the output of real valgrind and real perf: the calls of a known program come out exactly.
 
 use crate::support::{Need, case, read};
 use libtest_mimic::Trial;

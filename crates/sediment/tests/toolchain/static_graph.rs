@@ -55,7 +55,7 @@ fn unit(folder: &Path, name: &str) -> Profile {
     read_unit(name, &bytes, &mut Skipped::default()).unwrap().graph
 }
 
-/// What LLVM's own reader prints of the section, as calls and their counts.
+/// Calls and counts that LLVM's own reader prints of the section.
 fn as_llvm_reads(folder: &Path, object: &str) -> BTreeMap<(String, String), u128> {
     let text = run(folder, "llvm-readobj-19", &["--cg-profile", object]);
     let values = |label: &str| -> Vec<String> {

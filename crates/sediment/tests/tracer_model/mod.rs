@@ -255,7 +255,7 @@ impl Memory for Bytes {
     }
 }
 
-/// How the tracer comes to a program.
+/// Way in which the tracer meets a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Start {
     /// It starts it.

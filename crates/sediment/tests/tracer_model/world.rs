@@ -66,10 +66,10 @@ pub(super) struct Thread {
     pub(super) steps: VecDeque<Step>,
     pub(super) run: Run,
     pub(super) traced: bool,
-    /// What the tracer has not been told.
+    /// Report that the tracer has not received.
     pub(super) report: Option<Status>,
     pub(super) event_about: i32,
-    /// How it ended, where that is not told yet.
+    /// Its end, if not reported yet.
     pub(super) end: Option<Status>,
     pub(super) interrupted: bool,
     /// It ran a breakpoint at this address, which is to be told.
@@ -88,7 +88,7 @@ pub(super) struct World {
     pub(super) stop: sediment_process::Stop,
     /// A thread that may not be traced.
     pub(super) refuses: Option<i32>,
-    /// How many alarms, kills and ends of the recording may come.
+    /// Number of alarms, kills and ends of the recording that may come.
     pub(super) alarms: u32,
     pub(super) kills: u32,
     pub(super) asks: u32,
@@ -332,7 +332,7 @@ impl World {
         self.stop(process, Status::Event(libc::PTRACE_EVENT_EXEC));
     }
 
-    /// What may happen next.
+    /// Chooses the next event.
     pub(super) fn happens(&mut self) -> Option<Happening> {
         let mut all: Vec<Happening> = Vec::new();
         all.extend(

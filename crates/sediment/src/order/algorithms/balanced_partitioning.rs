@@ -38,9 +38,9 @@ use crate::random::Generator;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// How often a part is improved.
+/// Number of times that a part is improved.
 const ROUNDS: u32 = 40;
-/// How often the whole is halved.
+/// Number of times that the whole is halved.
 const DEPTH: u32 = 18;
 /// Of so many moves one is left out.
 const LEFT_OUT: u64 = 10;
@@ -109,7 +109,7 @@ struct Member {
     utilities: Vec<u64>,
 }
 
-/// How many functions of a part have a need, on either side.
+/// Number of functions of a part with a utility, on either side.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sides {
     left: usize,
@@ -214,7 +214,7 @@ impl Logarithms {
         Self((0..=last as u64).map(|number| logarithm(number.max(1))).collect())
     }
 
-    /// What moving one function of a need saves: from left to right, and from right to left.
+    /// Savings of moving one function with a utility: from left to right, and from right to left.
     fn savings(&self, sides: &Sides) -> [i64; 2] {
         let value =
             |left: usize, right: usize| left as i64 * self.0[left + 1] + right as i64 * self.0[right + 1];

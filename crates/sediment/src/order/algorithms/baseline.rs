@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the others must beat: the order as given, the most called first, and chance.
+//! Baselines that the other algorithms must beat: the order as given, the most called first, and chance.
 
 use super::Options;
 use crate::callgraph::{CallGraph, FunctionId};

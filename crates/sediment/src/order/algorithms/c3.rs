@@ -34,7 +34,7 @@ use crate::model::addresses::clamp_sizes;
 
 /// Largest chain that a join may make, in bytes.
 const LARGEST_CHAIN: u64 = 1 << 20;
-/// How many times less dense than the caller's chain the joined chain may be.
+/// Largest ratio of the caller's chain's density to the joined chain's.
 const LARGEST_DILUTION: f64 = 8.0;
 /// A caller counts when it makes more than one in so many of the calls.
 const SMALLEST_SHARE: u128 = 10;

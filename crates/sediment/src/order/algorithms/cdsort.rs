@@ -48,7 +48,7 @@ use crate::model::{addresses::clamp_sizes, closeness};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What may be set; the defaults are those above, and lld's.
+/// Parameters; the defaults are those above, and lld's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// Pages that the modelled cache holds: the 16 of miss(d). lld: `-cdsort-cache-entries`.
@@ -58,7 +58,8 @@ pub struct Settings {
     /// By which power calls lose worth with their distance, in sixteenths, which are exact by square roots: 4 for the ¼ of D^-¼; at
     /// most 32 count. lld: `-cdsort-distance-power`.
     pub distance_sixteenths: u8,
-    /// How much the pages count beside the distances; what is no number from 0 on counts as 0. lld: `-cdsort-frequency-scale`.
+    /// Weight of the pages against the distances; a value that is no number from 0 on counts as 0. lld:
+    /// `-cdsort-frequency-scale`.
     pub frequency_scale: f64,
     /// The most functions that a chain may have. lld: `-cdsort-max-chain-size`.
     pub longest_chain: u32,
@@ -88,7 +89,7 @@ impl Default for Settings {
 /// Gains this close are equal; gains no larger are none.
 const EPSILON: f64 = 1e-8;
 
-/// How many neighbours a chain remembers once the looks are used up.
+/// Number of neighbours that a chain remembers once the looks are used up.
 const FEW: usize = 256;
 
 /// No call, no link: the end of a list.
@@ -125,11 +126,11 @@ struct Neighbour {
     /// The first call of the link. If it is not the first of a link any more, a later neighbour that is the same chain
     /// by now has the link that took it in.
     link: u32,
-    /// What the calls are worth at the very most, wherever the functions between their ends go.
+    /// Upper bound of the calls' value, wherever the functions between their ends go.
     at_best: f64,
 }
 
-/// What a possible join looks at of a chain, side by side in memory.
+/// Fields of a chain that a possible merge reads, side by side in memory.
 #[derive(Debug, Clone, Copy)]
 struct Side {
     size: u64,
@@ -139,11 +140,11 @@ struct Side {
     length: u32,
 }
 
-/// What joining the chains of a link gains.
+/// Gain of merging the chains of a link.
 #[derive(Debug, Clone, Copy)]
 struct Gain {
     score: f64,
-    /// Whether the caller's side goes behind.
+    /// True if the caller's side goes behind.
     reversed: bool,
 }
 
@@ -155,11 +156,11 @@ struct Candidate {
     /// The first functions of the caller's side and of the other.
     firsts: Reverse<(FunctionId, FunctionId)>,
     link: u32,
-    /// How many joins had been made.
+    /// Number of merges made before.
     joins: u32,
-    /// Whether the caller's side goes behind.
+    /// True if the caller's side goes behind.
     reversed: bool,
-    /// Whether it was proposed by the caller's side.
+    /// True if the caller's side proposed it.
     by_caller: bool,
 }
 
@@ -442,14 +443,14 @@ impl Clustering {
         }
     }
 
-    /// What joining two chains changes by pages alone.
+    /// Gain of merging two chains by pages alone.
     fn gain_of_pages(&self, one: ChainId, other: ChainId) -> f64 {
         let [one, other] = [one, other].map(|chain| &self.sides[chain.index()]);
         let joined = self.expected_misses(one.weight + other.weight, one.size + other.size);
         self.settings.frequency_scale * (one.misses + other.misses - joined)
     }
 
-    /// What joining the two chains of a link gains, and in which order.
+    /// Gain of merging the two chains of a link, and their order.
     fn gain(&self, link: u32, ends: [ChainId; 2], pages: f64) -> Gain {
         let [caller_size, callee_size] = ends.map(|chain| self.sides[chain.index()].size);
         let scale = caller_size.min(callee_size) as f64;
@@ -486,8 +487,8 @@ impl Clustering {
         [forward - apart, reversed - apart]
     }
 
-    /// What a call between two chains of one function each is worth when they are side by side in the better order,
-    /// plus what rounding could add.
+    /// Upper bound of a call's value between two chains of one function each, side by side in the better order, plus
+    /// what rounding could add.
     fn worth_at_best(&self, call: usize) -> f64 {
         const ROUNDING: f64 = 1.0 + 1e-9;
         let call = &self.calls[call];

@@ -89,7 +89,7 @@ impl Chains {
         self.chains[chain.index()].weight
     }
 
-    /// How many functions the chain has.
+    /// Number of functions in the chain.
     pub(super) fn length(&self, chain: ChainId) -> u32 {
         self.chains[chain.index()].length
     }

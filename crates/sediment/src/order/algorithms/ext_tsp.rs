@@ -41,12 +41,12 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// Bytes that a call may jump, forward and back.
 const FORWARD: u64 = 1024;
 const BACK: u64 = 640;
-/// What a jump is worth beside a callee that stands right behind.
+/// Value of a jump against that of a callee right behind.
 const JUMP: f64 = 0.1;
 /// The most functions that a chain may have, and one that is split everywhere.
 const LONGEST_CHAIN: u32 = 512;
 const SPLIT_EVERYWHERE: u32 = 32;
-/// How many times denser one chain may be than the other.
+/// Largest ratio between the densities of two chains.
 const UNEVENNESS: f64 = 100.0;
 /// Gains no larger are none.
 const EPSILON: f64 = 1e-8;
@@ -86,7 +86,7 @@ struct Candidate {
     gain: u64,
     /// The first functions of X and of Y.
     firsts: Reverse<(FunctionId, FunctionId)>,
-    /// How many functions of X are in front of the split, and how the parts go.
+    /// Number of functions of X before the split, and how the parts are merged.
     change: Reverse<(MergeType, u64)>,
     /// When X and Y came to be.
     ages: (u32, u32),
@@ -237,7 +237,7 @@ impl Tour {
         self.between[x.index()].get(&(y.index() as u32)).map_or(&[], Vec::as_slice)
     }
 
-    /// What the calls within X and between X and Y are worth, split and put together this way.
+    /// Value of the calls within X and between X and Y, split and merged this way.
     fn value_of(&self, x: ChainId, y: ChainId, merge_type: MergeType, split: u64) -> f64 {
         let (size, other) = (self.chains.size(x), self.chains.size(y));
         // Where X1, X2 and Y begin.
@@ -304,7 +304,7 @@ impl Tour {
     }
 }
 
-/// What a call is worth from one byte to another.
+/// Value of a call from one byte to another.
 fn worth(weight: f64, from: u64, to: u64) -> f64 {
     let jump = |distance: u64, most: u64| {
         if distance <= most { weight * JUMP * (1.0 - distance as f64 / most as f64) } else { 0.0 }

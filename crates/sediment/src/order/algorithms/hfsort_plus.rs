@@ -173,7 +173,7 @@ impl Pages {
         }
     }
 
-    /// What joining two chains gains, and whether the second goes in front.
+    /// Gain of merging two chains, and whether the second goes in front.
     fn gain(&self, one: ChainId, other: ChainId) -> (f64, bool) {
         let [as_is, reversed] = self.short_between(one, other);
         let whole = |between: f64| {

@@ -25,9 +25,9 @@ use crate::callgraph::{CallGraph, FunctionId, Group, GroupKind, Order};
 pub struct Algorithm {
     /// The name the user chooses it by.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// Summary in one line.
     pub summary: &'static str,
-    /// What it goes by. Without it, it leaves the order as given.
+    /// Input that it needs. Without it, the order stays as given.
     pub input: AlgorithmInput,
     /// Orders all functions of the graph: a permutation of its ids.
     pub run: fn(&CallGraph, &Options<'_>) -> Vec<FunctionId>,
@@ -54,7 +54,7 @@ impl Looks {
     }
 }
 
-/// What an algorithm orders by.
+/// Input that an algorithm orders by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AlgorithmInput {
     /// The call graph.
@@ -69,16 +69,17 @@ impl PartialEq for Algorithm {
     }
 }
 
-/// What a user may choose, and what is known beside the graph; each algorithm looks at what concerns it.
+/// Parameters of algorithms, and further inputs; each algorithm uses those that concern it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Options<'a> {
     /// Seed of the algorithms that draw random numbers.
     pub seed: u64,
-    /// How many neighbours of joined chains CDSort, hfsort+ and Pettis-Hansen look at before they settle for less: CDSort then
-    /// remembers few neighbours of a chain, the others end. One of the latter two counts as 32 of CDSort, for its time. A function that very many call would else be looked at, with all of
-    /// its callers, at each join of its chain. None: as many as it takes.
+    /// Limit of the neighbours of merged chains that CDSort, hfsort+ and Pettis-Hansen look at before they settle for
+    /// less: CDSort then remembers few neighbours of a chain, the others end. One look of the latter two counts as 32
+    /// of CDSort, for its time. A function with very many callers would else be looked at, with all of them, at each
+    /// merge of its chain. None: no limit.
     pub most_looks: Option<u64>,
-    /// What CDSort is set to.
+    /// Parameters of CDSort.
     pub cdsort: cdsort::Settings,
     /// Recorded starts: of each, functions in the order of their first use. Ids that the graph does not have, and repeated
     /// ones, count for nothing.

@@ -33,7 +33,7 @@ use std::collections::BTreeMap;
 
 /// The furthest that two functions of a start may be apart to have a gap, plus one.
 const WINDOW: usize = 20;
-/// What stands for a gap where a start has none.
+/// Value of a gap where a start has none.
 const FAR: i64 = 1000;
 
 /// Orders all functions of the graph.

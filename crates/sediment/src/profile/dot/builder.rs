@@ -41,7 +41,7 @@ pub(in crate::profile) fn read<'a>(
     Ok(builder.graph)
 }
 
-/// What objects get that are made from here on.
+/// Default attributes of objects made from here on.
 #[derive(Debug, Clone)]
 pub(super) struct Defaults {
     nodes: [Slot; Nodes::COUNT],
@@ -101,7 +101,7 @@ pub(super) struct Frame {
     /// Places in [`Builder::defaults`]: all that hold here, and those given here.
     pub(super) holding: u32,
     own: u32,
-    /// Whether those two places are this frame's alone.
+    /// True if those two slots are this frame's alone.
     private: bool,
     /// Where its part of the listing begins.
     start: u32,

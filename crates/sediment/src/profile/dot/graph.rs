@@ -112,10 +112,10 @@ pub(in crate::profile) struct Graph<'a> {
     pub(super) edge_slots: Slots<{ Edges::COUNT }>,
     pub(super) attributes: [Slot; Graphs::COUNT],
     pub(super) subgraphs: Vec<Subgraph>,
-    /// How many attributes, given once or as a default, no profile has; and the name of the first.
+    /// Number of attributes, given once or as a default, that no profile has; and the name of the first.
     pub(in crate::profile) foreign: u64,
     pub(in crate::profile) first_foreign: Cow<'a, [u8]>,
-    /// How often each attribute that a profile has was given.
+    /// Number of times that each attribute of profiles was given.
     pub(in crate::profile) given_to_nodes: [u64; Nodes::COUNT],
     pub(in crate::profile) given_to_edges: [u64; Edges::COUNT],
     pub(in crate::profile) given_to_graphs: [u64; Graphs::COUNT],

@@ -174,7 +174,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// What stands between `<` and the `>` that balances it.
+    /// Reads an HTML string up to the `>` that balances its `<`.
     fn html(&mut self) -> Result<&'a [u8]> {
         let opening = self.at;
         self.at += 1;

@@ -47,6 +47,6 @@ attributes! {
 }
 
 impl Graphs {
-    /// How many of them are a cluster's, and so handed down from a graph to its subgraphs.
+    /// Number of them that are a cluster's, and so handed down from a graph to its subgraphs.
     pub(in crate::profile) const OF_CLUSTERS: usize = 3;
 }

@@ -47,7 +47,7 @@ fn version(value: &Value) -> std::result::Result<u128, String> {
     }
 }
 
-/// What stands between the entries of a list in one attribute.
+/// Separator between the entries of a list in one attribute.
 const LIST_SEPARATOR: &str = ", ";
 
 /// The entries of a list, sorted and without repeats; an entry with the separator in it is several.
@@ -64,7 +64,7 @@ enum Reading {
     LeftOut,
 }
 
-/// What follows the last `/`: a DSO or file is never a path.
+/// File name after the last `/`: a DSO or file is never a path.
 fn base_name(path: &[u8]) -> &[u8] {
     memchr::memrchr(b'/', path).map_or(path, |slash| &path[slash + 1..])
 }

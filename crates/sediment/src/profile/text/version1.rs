@@ -65,7 +65,7 @@ pub(super) fn read(graph: &Graph) -> Result<(Profile, Skipped)> {
     Ok((profile, skipped))
 }
 
-/// What a later version would keep is as foreign here as what no version knows.
+/// Counts foreign attributes: those of later versions, and unknown ones.
 fn count_foreign(graph: &Graph, skipped: &mut Skipped) {
     skipped.add_many(Reason::ForeignAttribute, graph.foreign, 0, &graph.first_foreign);
     let given = [

@@ -19,7 +19,7 @@ pub(super) const KINDS: Words<CallKind, 4> = [
     (CallKind::Uncertain, "uncertain"),
 ];
 
-/// How a value is spelled.
+/// Spelling of a value.
 pub(super) fn spelling<T: PartialEq, const N: usize>(words: &Words<T, N>, value: T) -> &'static str {
     words.iter().find(|(known, _)| *known == value).map_or("", |(_, spelling)| spelling)
 }

@@ -105,7 +105,7 @@ fn can_be_file(name: &[u8]) -> bool {
     known(name) && name.len() <= LONGEST_FILE_NAME
 }
 
-/// Whether valgrind knew this name or path.
+/// True if valgrind knew this name or path.
 fn known(name: &[u8]) -> bool {
     !name.is_empty() && name != b"???"
 }

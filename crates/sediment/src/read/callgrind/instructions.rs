@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How often instructions ran, of files that `--dump-instr=yes` wrote: the first position of a line is an address, whole (`0x…`) or
-//! from the one of the line before (`+3`, `-12`, `*`).
+//! Execution counts of instructions, from files that `--dump-instr=yes` wrote: the first position of a line is an
+//! address, whole (`0x…`) or relative to that of the line before (`+3`, `-12`, `*`).
 
 use super::{first_number, number};
 

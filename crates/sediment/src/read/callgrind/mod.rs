@@ -97,13 +97,13 @@ struct Parser<'a> {
     event: Option<&'a [u8]>,
     /// Positions at the start of each line of costs.
     position_columns: usize,
-    /// Whether costs were read since the last `totals:`.
+    /// True if costs were read since the last `totals:`.
     open_part: bool,
-    /// Whether a `totals:` was there.
+    /// True if a `totals:` was read.
     closed: bool,
-    /// Whether a whole file that counted nothing is as good as any: that of a thread that did nothing, beside others.
+    /// True if a whole file without counts is valid: that of a thread that did nothing, beside others.
     may_be_empty: bool,
-    /// What the parts say in front (`summary:`) that they cost, in the first event.
+    /// Cost of the parts that `summary:` announces, in the first event.
     announced: u128,
     object: u32,
     /// The file that `fl=`, `fi=` or `fe=` named last.
@@ -514,7 +514,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
 }
 
-/// How many bytes of a word stand before the first that is a blank or the end of a line; None where all do.
+/// Number of bytes of a word before the first blank or line end; None where there is neither.
 #[inline]
 fn bytes_before_blank(word: u64) -> Option<usize> {
     // A byte below 33 borrows from its highest bit; what it does to later bytes does not matter.

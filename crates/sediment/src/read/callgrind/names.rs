@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-/// What an `(ID)` means, by id. Ids are small in what valgrind writes, so a table serves; ids beyond it go to a map, so that
+/// Meaning of `(ID)`, by id. Ids are small in valgrind's files, so a table serves; larger ids go to a map, so that
 /// one line with a huge id cannot ask for memory.
 #[derive(Debug)]
 struct Ids {
@@ -96,7 +96,7 @@ impl<'a> Names<'a> {
         &self.texts
     }
 
-    /// What stands for one that was not named.
+    /// Id of an unnamed one.
     pub(super) fn unknown(&mut self) -> u32 {
         self.intern(b"")
     }
@@ -138,7 +138,7 @@ pub(super) struct Function<'a> {
     pub(super) file: u32,
     /// Own cost in the first event.
     pub(super) cost: u128,
-    /// Whether it was entered or called.
+    /// True if it was entered or called.
     pub(super) executed: bool,
     /// The line that names it first.
     pub(super) line: u64,
@@ -249,13 +249,13 @@ pub(super) fn function_name(raw: &[u8]) -> &[u8] {
     if last > 0 && !depth.is_empty() && depth.iter().all(u8::is_ascii_digit) { &raw[..last] } else { raw }
 }
 
-/// Whether this is an address that stands for a symbol that is not there.
+/// True for an address in place of a missing symbol.
 pub(super) fn is_address(name: &[u8]) -> bool {
     name.strip_prefix(b"0x")
         .is_some_and(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// Whether this is the one name for all that runs before main.
+/// True for the one name of all code before main.
 pub(super) fn is_below_main(name: &[u8]) -> bool {
     name == b"(below main)"
 }

@@ -12,7 +12,7 @@ pub(super) struct Tally {
     block_number: u32,
     block: Vec<Calls>,
     joined: Vec<Calls>,
-    /// How long `joined` was when it was last sorted.
+    /// Length of `joined` when it was last sorted.
     sorted: usize,
 }
 
@@ -21,7 +21,7 @@ pub(super) struct Tally {
 pub(super) struct Calls {
     /// The caller in the upper half, the callee in the lower, so that one comparison sorts by both.
     pair: u64,
-    /// How many.
+    /// Number of calls.
     pub(super) count: u64,
 }
 

@@ -60,16 +60,16 @@ impl Default for Blocks {
     }
 }
 
-/// What [`Blocks::into_counts`] returns: places by block, passages from block to block, first blocks.
+/// Result of [`Blocks::into_counts`]: addresses by block, passages from block to block, first blocks.
 type CountsOfBlocks = (Vec<Result<AddressId, Unplaced>>, Vec<(u32, u32, u64)>, Vec<u32>);
 
 impl Blocks {
-    /// How many blocks there are, also of former eras.
+    /// Number of blocks, those of former eras included.
     pub(super) fn len(&self) -> usize {
         self.blocks.len()
     }
 
-    /// How many runs followed no other.
+    /// Number of executions that followed no other.
     pub(super) fn starts(&self) -> u64 {
         self.starts.len() as u64
     }

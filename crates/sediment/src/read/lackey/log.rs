@@ -7,12 +7,12 @@ use super::super::{Input, input};
 use crate::error::{Error, Result};
 use memchr::{memchr, memmem};
 
-/// What a line says.
+/// Meaning of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event<'a> {
     /// The block at this address runs.
     Block(u64),
-    /// What follows happens in this thread.
+    /// Switch to this thread.
     Thread(u32),
     /// Another process begins here.
     Started,
@@ -24,14 +24,14 @@ pub(super) enum Event<'a> {
     Discarded { code: u64 },
 }
 
-/// What the log says of the whole run.
+/// Facts of the log about the whole run.
 #[derive(Debug, Default)]
 pub(super) struct RunFacts {
     /// The architecture, as `uname -m` spells it.
     pub(super) arch: Option<String>,
-    /// Whether the options of valgrind are listed, and what keeps blocks apart is not among them.
+    /// True if valgrind's options are listed without the one that keeps blocks apart.
     pub(super) chased: bool,
-    /// Whether it says how the program ended.
+    /// True if it records how the program ended.
     pub(super) ended: bool,
 }
 
@@ -188,7 +188,7 @@ impl Parser {
     }
 }
 
-/// What valgrind says on a line of its own: `==PID== TEXT` or `--PID-- TEXT`, with a time before the number where asked for.
+/// Text of valgrind's own lines: `==PID== TEXT` or `--PID-- TEXT`, with a time before the number where asked for.
 fn said(line: &[u8]) -> Option<&[u8]> {
     let mark = line.get(..2).filter(|mark| matches!(*mark, b"==" | b"--"))?;
     const LONGEST_MARK: usize = 40;

@@ -34,7 +34,7 @@ pub const READER: Reader = Reader {
     replay: Some(Replay { whole: true, steps }),
 };
 
-/// How to record what this reads.
+/// Command that records such a log.
 const COMMAND: &str = "valgrind --tool=lackey --trace-superblocks=yes --vex-guest-chase=no --trace-sched=yes -v -v \
                        --log-file=lackey.%p.out PROGRAM";
 /// So many different blocks there may always be, and one more for each so many that ran: no program runs all of its code
@@ -127,7 +127,7 @@ fn place_of(found: ObjectLookup<'_>, recording: &mut Recording) -> std::result::
     Ok(recording.place(RecordedAddress { dso: Some(dso), spot: Spot::Address(address) }))
 }
 
-/// How many blocks that ran have no place.
+/// Number of executed blocks without an address.
 #[derive(Debug, Default)]
 struct UnplacedRuns {
     no_object: u64,
@@ -150,7 +150,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// What happens next; where a block with a place ran, in which thread and where.
+    /// Next event; where a block with an address ran, its thread and address.
     #[inline]
     fn event(
         &mut self,

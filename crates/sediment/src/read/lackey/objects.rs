@@ -15,7 +15,7 @@ struct Object {
     start: u64,
     /// Where its `.text` lies.
     code: u64,
-    /// What is taken off an address to get the file's own.
+    /// Difference between an address and the file's own.
     bias: u64,
     mapped: bool,
     /// The highest address of a block that ran while this was the file that it belonged to; None for none.
@@ -29,11 +29,11 @@ pub(super) struct Objects {
     objects: Vec<Object>,
     /// The file of the line before, whose place comes next.
     next: Option<Vec<u8>>,
-    /// Whether a process began, and what lies in its memory was not said yet.
+    /// True if a process began and its mappings are not known yet.
     fresh: bool,
 }
 
-/// What lies at an address.
+/// Object at an address.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ObjectLookup<'a> {
     /// A file, and the address as the file itself counts.

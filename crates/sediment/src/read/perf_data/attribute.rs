@@ -44,7 +44,7 @@ mod event {
     pub(crate) const BPF_OUTPUT: u64 = 10;
 }
 
-/// What the samples of an event say, the best first.
+/// Content of an event's samples, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SampleContent {
     /// Each has the newest branches of the processor.
@@ -71,7 +71,7 @@ pub(super) struct Attribute {
     pub(super) sample_type: u64,
     pub(super) read_format: u64,
     pub(super) branch_sample_type: u64,
-    /// Whether records other than samples end in a part of the sample's fields.
+    /// True if records other than samples end in a part of the sample's fields.
     pub(super) sample_id_all: bool,
     /// The fixed period; 0 where a frequency was asked for.
     pub(super) period: u64,
@@ -130,7 +130,7 @@ impl Attribute {
         self.sample_type & field != 0
     }
 
-    /// What its samples say.
+    /// Content of its samples.
     pub(super) fn content(&self) -> SampleContent {
         use sample_type::{ADDR, BRANCH_STACK, CALLCHAIN, IP, STACK_USER, TID};
         let silent = self.kind == event::SOFTWARE && matches!(self.config, event::DUMMY | event::BPF_OUTPUT);
@@ -153,15 +153,15 @@ impl Attribute {
         }
     }
 
-    /// Whether perf made its samples of the branches of a processor trace (`perf inject --itrace=b`): it describes them as
-    /// branches counted one by one, those of the Statistical Profiling Extension by the name `branch`.
+    /// True if perf made its samples from the branches of a processor trace (`perf inject --itrace=b`): it describes
+    /// them as branches counted one by one, those of the Statistical Profiling Extension by the name `branch`.
     fn is_each_a_branch(&self) -> bool {
         let counted =
             self.kind == event::HARDWARE && self.config == event::BRANCH_INSTRUCTIONS && self.period == 1;
         counted || self.name.as_deref() == Some("branch")
     }
 
-    /// Whether the processor was told to record calls and nothing else.
+    /// True if the processor was told to record calls and nothing else.
     pub(super) fn records_calls_only(&self) -> bool {
         use branch_sample_type::{ANY_CALL, CALL, IND_CALL, KINDS};
         let kinds = self.branch_sample_type & KINDS;
@@ -179,7 +179,7 @@ impl Attribute {
         self.branch_sample_type & (ANY | ANY_CALL | IND_CALL | CALL) == CALL
     }
 
-    /// Whether both count the same thing: the cores of one machine may each have an event of their own for it.
+    /// True if both count the same thing: the cores of one machine may each have an event of their own for it.
     pub(super) fn counts_the_same(&self, other: &Self) -> bool {
         /// A hardware event says in its upper half which cores it is for.
         const EVENT: u64 = 0xffff_ffff;

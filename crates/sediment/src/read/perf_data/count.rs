@@ -15,7 +15,7 @@ use crate::read::{
 };
 use crate::skipped::{Amount, NoCall, Nowhere, Reason, Skipped, both};
 
-/// What was met of the samples.
+/// Counts of samples and their parts.
 #[derive(Debug, Default)]
 pub(super) struct SampleCounts {
     pub(super) samples: u64,
@@ -235,14 +235,14 @@ fn user_chain(chain: Words<'_>, mode: Mode) -> impl Iterator<Item = u64> {
     })
 }
 
-/// What the addresses of a recording are.
+/// Resolves the addresses of a recording.
 struct AddressResolver<'a> {
     survey: &'a Survey<'a>,
     /// The DSO of each file, by its id; None where its name cannot be one.
     dsos: Vec<Option<DsoId>>,
 }
 
-/// What an address is, or why it is nothing.
+/// Address of a recording, or the reason why there is none.
 type Lookup = std::result::Result<AddressId, Nowhere>;
 
 /// The DSO that a mapped file is: its build-id comes with the mapping or from the table of the file.

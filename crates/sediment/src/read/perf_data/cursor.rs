@@ -25,7 +25,7 @@ impl<'a> Cursor<'a> {
         self.left.len()
     }
 
-    /// What is left.
+    /// Bytes left.
     pub(super) fn left(&self) -> &'a [u8] {
         self.left
     }
@@ -70,7 +70,7 @@ impl<'a> Cursor<'a> {
         Ok(if self.big_endian { u64::from_be_bytes(array) } else { u64::from_le_bytes(array) })
     }
 
-    /// What is left, up to its first NUL.
+    /// Bytes left, up to the first NUL.
     pub(super) fn rest_as_string(&self) -> &'a [u8] {
         self.left.split(|byte| *byte == 0).next().unwrap_or_default()
     }

@@ -24,7 +24,7 @@ mod feature {
     pub(crate) const FOLDER: u64 = 24;
 }
 
-/// Whether this is a perf.data file of either byte order.
+/// True for a perf.data file of either byte order.
 pub(super) fn recognises(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC_LITTLE_ENDIAN) || bytes.starts_with(MAGIC_BIG_ENDIAN)
 }
@@ -39,7 +39,7 @@ pub(super) struct PerfFile<'a> {
     pub(super) arch: Option<String>,
     /// Build-ids in lower-case hex, by the path that was mapped.
     pub(super) build_ids: HashMap<Vec<u8>, String>,
-    /// Whether the samples may stand in files beside it.
+    /// True if the samples may stand in files beside it.
     pub(super) in_folder: bool,
 }
 

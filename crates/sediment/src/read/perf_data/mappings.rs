@@ -45,7 +45,7 @@ impl FileId {
     }
 }
 
-/// What happened to address spaces.
+/// Change of an address space.
 #[derive(Debug)]
 pub(super) enum Change {
     Map(Mapping),
@@ -59,7 +59,7 @@ pub(super) enum Change {
     },
 }
 
-/// What was mapped by one record.
+/// Mapping made by one record.
 #[derive(Debug)]
 pub(super) struct Mapping {
     pub(super) process: u32,
@@ -78,7 +78,7 @@ pub(super) struct Mapping {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct SpaceId(pub(super) u32);
 
-/// What lies at an address.
+/// File and offset at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AddressLookup {
     /// The byte at this offset of a file.
@@ -92,7 +92,7 @@ pub(super) enum AddressLookup {
 /// The address spaces of all processes.
 #[derive(Debug, Default)]
 pub(super) struct Spaces {
-    /// What each space held when it ended, by id.
+    /// Content of each space when it ended, by id.
     held: Vec<Option<Arc<Shared>>>,
     /// From when on each process had which space, in the order of time.
     of_process: HashMap<u32, Vec<(When, SpaceId)>>,
@@ -103,10 +103,10 @@ pub(super) struct Spaces {
 #[derive(Debug, Default)]
 struct Files {
     files: Vec<MappedFile>,
-    /// What each is, by id.
+    /// Kind of each, by id.
     kinds: Vec<FileKind>,
     ids: HashMap<MappedFile, FileId>,
-    /// Whether it was ever mapped to be run.
+    /// True if it was ever mapped executable.
     executable: Vec<bool>,
 }
 
@@ -147,7 +147,7 @@ struct Layer(BTreeMap<u64, Visible>);
 #[derive(Debug, Clone, Copy)]
 struct Visible {
     end: u64,
-    /// What is to be added to an address for its offset in the file, wrapping around.
+    /// Difference between an address and its offset in the file, wrapping around.
     shift: u64,
     file: FileId,
 }
@@ -187,7 +187,7 @@ impl Spaces {
         }
     }
 
-    /// What lies at an address of a space.
+    /// Looks an address of a space up.
     pub(super) fn find(&self, space: SpaceId, address: u64) -> AddressLookup {
         // User space is the lower half of the addresses on every machine that has branch records.
         if address >> 63 == 1 {
@@ -217,7 +217,7 @@ impl Spaces {
         &self.files.files
     }
 
-    /// Whether code of this file could have run.
+    /// True if code of this file could have run.
     pub(super) fn could_run(&self, file: FileId) -> bool {
         self.files.executable[file.index()] && self.files.kinds[file.index()] == FileKind::File
     }
@@ -315,7 +315,7 @@ impl Follower {
 }
 
 impl Space {
-    /// Whether an address that is mapped would mean something else. A layer that is hidden may say so for nothing.
+    /// True if an address that is mapped would mean something else. A hidden layer may cause a false positive.
     fn would_change(&self, start: u64, new: Visible) -> bool {
         let mut below = self.below.as_deref();
         let mut layers = std::iter::once(&self.own).chain(std::iter::from_fn(|| {
@@ -354,7 +354,8 @@ impl Layer {
         (address < visible.end).then_some(*visible)
     }
 
-    /// Whether something else lies where a new mapping comes to lie. Looks at as many mappings as the new one hides, and one.
+    /// True if something else lies where a new mapping comes to lie. Looks at as many mappings as the new one hides,
+    /// and one.
     fn any_other(&self, start: u64, new: Visible) -> bool {
         let other = |old: &Visible| old.file != new.file || old.shift != new.shift;
         let before = self.0.range(..start).next_back().is_some_and(|(_, old)| old.end > start && other(old));
@@ -362,7 +363,7 @@ impl Layer {
     }
 }
 
-/// What a path stands for: a file, or the kernel's or perf's word for memory that none holds.
+/// Kind of a path: a file, or the kernel's or perf's word for anonymous memory.
 fn kind_of(path: &[u8]) -> FileKind {
     const NONE: [&[u8]; 7] = [b"[", b"//", b"/dev/", b"/memfd:", b"/SYSV", b"/anon_hugepage", b"anon_inode:"];
     if path.starts_with(b"[vdso") || path.starts_with(b"[vsyscall") {

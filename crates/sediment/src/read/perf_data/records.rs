@@ -75,7 +75,7 @@ impl<'a> Record<'a> {
         Ok(Self { kind, misc, body: Cursor::new(body, offset, left.big_endian()) })
     }
 
-    /// What it says of address spaces, with its time; None for a record of another kind.
+    /// Change of an address space that it records, with its time; None for a record of another kind.
     pub(super) fn change(&self, events: &Events) -> Result<Option<(u64, Change)>> {
         const MISC_EXEC: u16 = 1 << 13;
         let mut body = self.body;
@@ -130,7 +130,7 @@ impl<'a> Record<'a> {
         Ok(Mapping { process, start, length, file_offset, file, kernel, executable })
     }
 
-    /// How many records the kernel had no room for, if this says so.
+    /// Number of records that the kernel dropped, if this is such a record.
     pub(super) fn lost(&self) -> Result<Option<u64>> {
         let mut body = self.body;
         match self.kind {
@@ -224,7 +224,7 @@ pub(super) struct Sample<'a> {
     pub(super) address: Option<u64>,
     /// The data or the branch target that the sample is about, where recorded.
     pub(super) other_address: u64,
-    /// How many events it stands for.
+    /// Number of events that it stands for.
     pub(super) period: u64,
     pub(super) chain: Words<'a>,
     pub(super) branches: Branches<'a>,
@@ -329,7 +329,7 @@ pub(super) struct Branch {
     pub(super) kind: BranchType,
 }
 
-/// What the processor, or the kernel after it, said of a branch.
+/// Type of a branch, by the processor or by the kernel after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BranchType {
     Untyped,
@@ -358,7 +358,7 @@ impl BranchType {
         Self::No(NoCall::Other),
     ];
 
-    /// What the flags of an entry say, those of a big-endian file already the other way round.
+    /// Type by the flags of an entry; those of a big-endian file are swapped already.
     fn of_flags(flags: impl Fn(u32, u32) -> u64) -> Self {
         const WRONG_PATH: u64 = 1;
         if flags(3, 1) == 1 {

@@ -54,10 +54,10 @@ pub(super) fn steps(
     })
 }
 
-/// What runs near is counted in as many samples as so many bytes hold.
+/// Bytes of samples that are replayed for affinity edges.
 const TOLD: u64 = 16 << 20;
 
-/// What addresses are.
+/// Addresses of a recording, by file.
 struct Files<'a> {
     survey: &'a Survey<'a>,
     recording: &'a Recording,
@@ -147,7 +147,7 @@ impl<'a> Teller<'a> {
     }
 }
 
-/// What addresses are: a table in which a newer address takes the place of an older one where too many come together.
+/// Cache of addresses: a newer one replaces an older one where too many share a slot.
 struct Known(Vec<Entry>);
 
 /// An address of a space and the place there, by its id and 1, or 0 for none. Address 0 is no place, as an empty entry says.

@@ -30,9 +30,9 @@ pub(super) struct Batch {
     offset: u64,
     unpacked: bool,
     big_endian: bool,
-    /// How many bytes of records came before.
+    /// Bytes of records before it.
     sequence: u64,
-    /// How many batches came before.
+    /// Number of batches before it.
     number: u64,
 }
 
@@ -60,7 +60,7 @@ impl Batch {
     }
 }
 
-/// What is left of the records of a file.
+/// Remaining records of a file.
 pub(super) struct Stream<'a> {
     input: &'a dyn Input,
     big_endian: bool,
@@ -68,7 +68,7 @@ pub(super) struct Stream<'a> {
     next: u64,
     end: u64,
     raw: Vec<u8>,
-    /// What of `raw` was read, up to `next`, and what of that is still to be taken.
+    /// Bytes of `raw` that are filled up to `next`, and those not taken yet.
     filled: usize,
     from: usize,
     unpacker: Option<Unpacker>,
@@ -80,7 +80,7 @@ pub(super) struct Stream<'a> {
     batches: u64,
 }
 
-/// Whether this is what perf says to people when it has written its last record, which came into the same pipe.
+/// True for the message that perf prints for people after its last record, in the same pipe.
 fn is_message(bytes: &[u8]) -> bool {
     bytes.starts_with(b"[ perf record: ") && bytes.iter().all(|b| matches!(b, b'\n' | b' '..=b'~'))
 }
@@ -274,7 +274,7 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// How many of the unpacked bytes are whole records.
+    /// Number of unpacked bytes that make whole records.
     fn unpacked_whole_records(&self, at_end: bool) -> Result<usize> {
         let placed = |error: Error| error.with_location(Location::Offset(self.unpacked_at));
         let mut left = Cursor::new(&self.unpacked, 0, self.big_endian);
@@ -368,7 +368,7 @@ pub(super) fn on_all_cores<S: Send>(
     }
 }
 
-/// How many workers an input of this size is worth.
+/// Number of workers that an input of this size is worth.
 pub(super) fn workers(size: u64) -> usize {
     /// More would each want a table of their own.
     const MOST: usize = 8;

@@ -16,9 +16,9 @@ use crate::read::replay::ReplaySampling;
 pub(super) struct Survey<'a> {
     pub(super) file: PerfFile<'a>,
     pub(super) spaces: Spaces,
-    /// What is read of the samples.
+    /// Content of the samples.
     pub(super) content: SampleContent,
-    /// Whether the samples of each event are read, by its index.
+    /// True for each event whose samples are read, by its index.
     pub(super) read: Vec<bool>,
     /// Samples of each event.
     samples: Vec<u64>,
@@ -55,7 +55,7 @@ impl RetainedSamples {
     }
 }
 
-/// What one worker met.
+/// Survey of one worker.
 struct WorkerSurvey<'a> {
     retained: RetainedSamples,
     changes: Vec<(When, Change)>,
@@ -136,7 +136,7 @@ impl<'a> Survey<'a> {
         all.filter(|((_, read), _)| !**read).map(|((one, _), samples)| (one.name(), *samples))
     }
 
-    /// Whether no event that is read has branches by which an indirect call could be seen.
+    /// True if no event that is read has branches that would show an indirect call.
     pub(super) fn no_indirect_calls(&self) -> bool {
         let all = self.file.events.attributes.iter().zip(&self.read);
         all.filter(|(_, read)| **read).all(|(one, _)| one.records_no_indirect_calls())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How often each branch was met: the one table that every branch of a recording goes through.
+//! Counting hash table of branches: every branch of a recording goes through it.
 //!
 //! Open addressing with linear probing over entries of 32 bytes. The hash is two multiplications with a fixed start, so that a
 //! file whose branches are chosen to collide can be made. It gains nothing: a search gives up after [`FARTHEST`] entries
@@ -8,11 +8,11 @@
 use super::mappings::SpaceId;
 use std::collections::BTreeMap;
 
-/// How many entries a search looks at. With the table at most three quarters full, a good hash needs fewer.
+/// Longest probe sequence. With the table at most three quarters full, a good hash needs fewer.
 const FARTHEST: usize = 96;
 const SMALLEST: usize = 1 << 10;
 
-/// What is counted.
+/// Kind of a count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     /// Own cost at the address `from`.

@@ -40,7 +40,7 @@ const SHARES: u64 = 1_000_000_000_000_000;
 const LONGEST_PATH: usize = 4096;
 const LONGEST_START: usize = 1 << 16;
 
-/// What perf says instead of printing a report.
+/// Messages of perf in place of a report.
 const COMPLAINTS: [&[u8]; 6] = [
     b"Selected -b but no branch data",
     b"Invalid --sort key",
@@ -96,9 +96,9 @@ fn looks_like_row(line: &[u8]) -> bool {
 #[derive(Debug, Clone, Copy)]
 struct End<'a> {
     object: Option<&'a [u8]>,
-    /// Whether the object's name is as wide as its column, so that it may have been cut.
+    /// True if the object's name is as wide as its column, so that it may have been cut.
     fills: bool,
-    /// Whether it was cut for certain, unless a longer name is found for it.
+    /// True if it was cut for certain, unless a longer name is found for it.
     object_cut: bool,
     symbol: Symbol<'a>,
     symbol_cut: bool,
@@ -120,7 +120,7 @@ struct Table<'a> {
     event: &'a [u8],
     /// Branches of the event, with those of rows that were not printed. Not for a group, of which perf says the sum.
     event_count: Option<u64>,
-    /// Whether each row has figures for several events; the first is read.
+    /// True if each row has figures for several events; the first is read.
     grouped: bool,
     columns: Option<Columns<'a>>,
     rows: Vec<Row<'a>>,
@@ -206,7 +206,7 @@ impl<'a> Report<'a> {
         Ok(report)
     }
 
-    /// Whether the row read last has no target; perf ends every row with a line end, so one without may be cut off.
+    /// True if the row read last has no target; perf ends every row with a line end, so one without may be cut off.
     fn ends_without_target(&self) -> bool {
         let row = self.tables.last().and_then(|table| table.rows.last());
         row.is_some_and(|row| matches!(row.to.symbol, Symbol::Nothing))
@@ -376,7 +376,7 @@ impl<'a> Owners<'a> {
     }
 }
 
-/// What rows become in a recording.
+/// Conversion of rows into a recording.
 struct Reading<'a, 'r> {
     full: FullNames<'a>,
     owners: Owners<'a>,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// How perf writes an object that it does not know.
+/// Perf's name for an unknown object.
 const UNKNOWN: &[u8] = b"[unknown]";
 
 /// The full name of each name that was cut.
@@ -49,7 +49,7 @@ impl<'a> FullNames<'a> {
 /// So many names with a common beginning are looked at; a real report has two or three.
 const SEVERAL: usize = 64;
 
-/// What a name in the column of objects stands for.
+/// Meaning of a name in the column of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Object<'a> {
     /// A file that was mapped.
@@ -91,7 +91,7 @@ pub(super) fn object(name: Option<&[u8]>, mark: u8) -> Object<'_> {
     if not_user && (of_kernel || mark != b'k') { Object::Kernel } else { Object::File(name) }
 }
 
-/// Whether an address, as perf prints it, lies in the upper half, where 64-bit systems keep their kernel.
+/// True if an address, as perf prints it, lies in the upper half, where 64-bit systems keep their kernel.
 pub(super) fn is_kernel_address(address: &[u8]) -> bool {
     address.len() == b"0x0123456789abcdef".len() && matches!(address[2], b'8'..=b'9' | b'a'..=b'f')
 }

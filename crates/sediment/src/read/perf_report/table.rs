@@ -11,7 +11,7 @@
 use crate::error::{Error, Result};
 use memchr::memmem;
 
-/// What a column holds, as far as it matters here.
+/// Kind of a column, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Overhead,
@@ -91,17 +91,17 @@ impl<'a> Columns<'a> {
         self.columns.iter().position(|column| column.kind == kind)
     }
 
-    /// Whether a column is narrower than its heading, so that names which fill it were cut.
+    /// True if a column is narrower than its heading, so that names which fill it were cut.
     pub(super) fn is_narrow(&self, column: usize) -> bool {
         self.columns[column].narrow
     }
 
-    /// How wide a column is.
+    /// Width of a column.
     pub(super) fn width(&self, column: usize) -> usize {
         self.columns[column].width
     }
 
-    /// Whether this line below a row belongs to the row's call tree.
+    /// True if this line below a row belongs to the row's call tree.
     pub(super) fn is_tree(&self, line: &[u8]) -> bool {
         let text = line.trim_ascii();
         if let Some(separator) = self.separator {
@@ -183,7 +183,7 @@ fn split_by<'a>(text: &'a [u8], separator: &[u8]) -> Vec<&'a [u8]> {
     cells
 }
 
-/// What stands between the columns of a header without a ruler: whatever is before a heading that begins its column.
+/// Separator of the columns of a header without a ruler: the text before a heading that begins its column.
 fn separator_of(text: &[u8], line: u64) -> Result<Option<&[u8]>> {
     let (Some(source), Some(target)) =
         (memmem::find(text, b"Source Symbol"), memmem::find(text, b"Target Symbol"))
@@ -204,7 +204,7 @@ fn separator_of(text: &[u8], line: u64) -> Result<Option<&[u8]>> {
     Ok(Some(&before[before.len() - length..]))
 }
 
-/// What each column holds, by its heading. `-w` may have cut a heading to the width of its column.
+/// Kind of each column, by its heading. `-w` may have cut a heading to the width of its column.
 fn kinds(cells: &[(&[u8], usize)], line: u64) -> Result<Vec<Column>> {
     if cells.len() > MOST_COLUMNS {
         return Err(Error::at_line(line, format!("a table of {} columns, more than perf has", cells.len())));
@@ -274,8 +274,9 @@ impl<'a> Symbol<'a> {
     }
 }
 
-/// How much of a symbol cell stands before the name: `[.] `, and with `-v` an address and the origin of the symbol before it.
-/// 0 where there is no mark. A cell that ends with the mark counts the blank after it, which may have been trimmed.
+/// Width of the text before the name in a symbol cell: `[.] `, and with `-v` an address and the origin of the symbol
+/// before it. 0 where there is no mark. A cell that ends with the mark counts the blank after it, which may have been
+/// trimmed.
 fn before_name(cell: &[u8]) -> usize {
     let mark_at = |at: usize| {
         cell.get(at) == Some(&b'[')

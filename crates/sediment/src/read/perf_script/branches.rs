@@ -34,7 +34,7 @@ pub(super) enum End<'a> {
     Blurred,
 }
 
-/// What kind of branch the processor or the kernel says it is.
+/// Kind of a branch, by the processor or the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     /// To be counted, as a call or as what may be one.
@@ -51,7 +51,7 @@ pub(super) struct Branch<'a> {
     pub(super) kind: Kind,
 }
 
-/// What stands behind the fields of a sample: the sampled place, and its branches, newest first.
+/// Text behind the fields of a sample: the sampled address, and its branches, newest first.
 pub(super) struct Rest<'a> {
     pub(super) place: Option<Frame<'a>>,
     entries: &'a [u8],
@@ -183,7 +183,7 @@ fn find_flags(text: &[u8]) -> Option<usize> {
     memchr::memchr_iter(b'/', text).find(|at| flags(&text[at + 1..]).is_some())
 }
 
-/// What follows the three flags (`P/-/-/`), and whether the last is that of an abort.
+/// Text after the three flags (`P/-/-/`), and true if the last is that of an abort.
 #[inline]
 pub(super) fn flags(text: &[u8]) -> Option<(bool, &[u8])> {
     let predicted = text.iter().position(|b| !matches!(b, b'M' | b'P' | b'N' | b'-'))?;
@@ -276,7 +276,7 @@ fn object_start_glued(text: &[u8]) -> Option<usize> {
     })
 }
 
-/// Whether a text has an entry of a branch stack somewhere.
+/// True if a text has an entry of a branch stack.
 pub(super) fn has_entry(text: &[u8]) -> bool {
     find_flags(text).is_some_and(|at| {
         let ends = &text[..at];

@@ -13,7 +13,7 @@ use crate::read::input::{Input, Lines};
 /// So much is looked at to choose what to read.
 const FIRST_LOOK: u64 = 4 << 20;
 
-/// What of a file is read.
+/// Kind of the samples that are read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SampleKind {
     #[default]

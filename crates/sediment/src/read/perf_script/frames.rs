@@ -33,7 +33,7 @@ pub(super) fn object_start(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// What a frame says of the function.
+/// Symbol of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Symbol<'a> {
     /// A name, empty where none was printed, and the object that it is in.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a line of perf script is, and its fields.
+//! Classifies the lines of perf script, and splits their fields.
 //!
 //! A sample begins with a line of fields (command, process and thread, processor, time, period, event: whichever were asked for)
 //! and ends with an empty line where it has a call chain; else it is that one line. The frames of a chain begin with a tab; where
@@ -33,7 +33,7 @@ pub(super) enum Line<'a> {
     Stray,
 }
 
-/// What was mapped by one process.
+/// Mapping made by one process.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Mapping<'a> {
     pub(super) process: u32,
@@ -55,18 +55,18 @@ pub(super) struct Sample<'a> {
     pub(super) period: Option<u64>,
     /// Empty where it was not printed.
     pub(super) event: &'a [u8],
-    /// What follows: nothing, or the sampled place and what was printed behind it. Begins with the blanks before it.
+    /// Rest of the line: nothing, or the sampled address and the text behind it. Begins with the blanks before it.
     pub(super) rest: &'a [u8],
 }
 
 impl Sample<'_> {
-    /// Whether nothing but the place, or its branches, was printed.
+    /// True if nothing but the address, or its branches, was printed.
     pub(super) fn has_no_fields(&self) -> bool {
         self.thread.is_none() && self.event.is_empty()
     }
 }
 
-/// How far into a line the fields of a sample may reach.
+/// Bytes of a line that the fields of a sample may take.
 const FIELDS: usize = 512;
 
 impl<'a> Line<'a> {

@@ -25,7 +25,7 @@ struct Part {
     dso: Option<DsoId>,
 }
 
-/// What lies at an address.
+/// File and offset at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AddressLookup {
     File(DsoId, u64),

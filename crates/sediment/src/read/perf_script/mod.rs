@@ -118,11 +118,11 @@ struct Reading<'c> {
     branches: u64,
     /// The chain that is being read: process, weight, frames from the innermost.
     open: Option<(Option<u32>, u128)>,
-    /// Whether a frame of it came already.
+    /// True if a frame of it was read.
     begun: bool,
-    /// Whether the frames that come are of an event that is not read.
+    /// True if the next frames are of an event that is not read.
     passing_over: bool,
-    /// Whether a frame of the kernel came, and another one.
+    /// True if a frame of the kernel, and another one, was read.
     kernel: bool,
     program: bool,
     chain: Vec<Frame>,
@@ -330,7 +330,7 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// What a frame is; None where it was inlined.
+    /// Frame at an address; None where it was inlined.
     fn frame_of(&mut self, address: u64, text: &[u8]) -> Option<Frame> {
         let frame = match self.by_text.get(text) {
             _ if address >= KERNEL => Some(Frame::System),

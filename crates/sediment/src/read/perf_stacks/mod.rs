@@ -124,7 +124,7 @@ impl<'a> Line<'a> {
 #[derive(Debug, Clone, Copy, Default)]
 struct Header {
     children: bool,
-    /// What `-t` put between cells, and between frames.
+    /// Separator that `-t` put between cells, and between frames.
     separator: Option<u8>,
     /// Offset in the line of the column of objects.
     object: Option<usize>,
@@ -300,7 +300,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     Ok(recording)
 }
 
-/// What stacks are added to.
+/// Target of stacks: recording and counters.
 struct Adding<'a> {
     recording: Recording,
     objects: HashMap<&'a [u8], Option<&'a [u8]>>,
@@ -401,7 +401,7 @@ fn is_system(name: &[u8], object: Option<&[u8]>) -> bool {
     enters_kernel(name) || object.is_some_and(is_kernel_object)
 }
 
-/// What a frame is, with the object of its namesakes among the rows.
+/// Frame of a name, with the object of the row of this name.
 fn frame(recording: &mut Recording, name: &[u8], object: Option<&[u8]>) -> Frame {
     if is_interpreted(name) {
         return Frame::Unknown(Nowhere::Interpreted);

@@ -26,7 +26,7 @@ use std::ops::Range;
 /// Takes a stack: its row, its frames as printed, its count, and whether the tree goes on below it.
 type Take<'t, 'a> = &'t mut dyn FnMut(u32, &[&'a [u8]], u64, bool);
 
-/// What may not stand in a tree, in words for an error.
+/// Content that a tree may not have, in words for an error.
 pub(super) const SHARES: &str = "shares of stacks, which are rounded, in place of counts";
 const OUT_OF_LINE: &str = "a line of a tree that stands in no column of it: is the file damaged?";
 const NO_NODE: &str = "neither a row nor a stack nor the beginning of a tree: is the file cut off?";
@@ -40,7 +40,7 @@ const TOO_MANY: &str =
 /// An error, and the number of its line.
 pub(super) type Refused = (u64, &'static str);
 
-/// How many columns a level is wide.
+/// Columns per level.
 const LEVEL: usize = 11;
 /// Frames of all stacks together, for each byte of the input. A tree takes at least thirteen bytes for a frame, and perf keeps
 /// at most 127 frames of a stack unless told otherwise.
@@ -60,7 +60,7 @@ pub(super) struct Trees<'a> {
 struct Node {
     parent: Option<u32>,
     names: Range<u32>,
-    /// How many frames stand above it in its stacks.
+    /// Number of frames above it in its stacks.
     above: u32,
     /// Not known before all is read, of a root that has none of its own.
     count: u64,
@@ -78,7 +78,7 @@ struct Tree {
     numbers: Numbers,
 }
 
-/// What the row itself says how much it has.
+/// Figures of a row itself.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Numbers {
     pub(super) samples: Option<u64>,
@@ -269,7 +269,7 @@ impl<'a> Trees<'a> {
         self.trees.push(Tree { row, nodes, line: open.line, bare, printed, numbers });
     }
 
-    /// Whether the tree below the row that was read last has begun.
+    /// True if the tree below the row that was read last has begun.
     pub(super) fn has_begun(&self) -> bool {
         self.open.is_some()
     }
@@ -313,7 +313,8 @@ impl<'a> Trees<'a> {
         Ok((left_out, of(others).unwrap_or(0)))
     }
 
-    /// Whether the functions of rows stand at the beginning, or at the end, of the trees' stacks; and whether any stack shows it.
+    /// True if the functions of rows stand at the beginning, or at the end, of the trees' stacks; and true if any
+    /// stack shows it.
     pub(super) fn ends(&self, symbol: impl Fn(u32) -> Option<&'a [u8]>) -> (bool, bool, bool) {
         let (mut first, mut several) = (true, false);
         let (mut ending, mut not_ending) = (0, 0);

@@ -36,10 +36,10 @@ pub const READER: Reader = Reader {
 const GPERFTOOLS_HEAD: usize = 40;
 /// Deeper ones are no call stacks.
 const DEEPEST: usize = 1 << 18;
-/// What a passage costs in a table that doubles as it grows.
+/// Memory of a passage in a table that doubles as it grows.
 const PASSAGE_COST: usize = 110;
 
-/// Whether the start of a file is that of a profile: known fields, each of its kind, and the first string empty.
+/// True for the start of a profile: known fields, each of its kind, and the first string empty.
 fn recognises(head: &[u8]) -> bool {
     if is_gperftools(head) {
         return true;
@@ -47,8 +47,8 @@ fn recognises(head: &[u8]) -> bool {
     if head.starts_with(GZIP) { begins_profile(&unpack::unpacked_head(head)) } else { begins_profile(head) }
 }
 
-/// Whether this is a profile of gperftools in its own form: words of 4 or 8 bytes in either byte order, 0, 3, 0, the period in
-/// microseconds, 0.
+/// True for a profile of gperftools in its own form: words of 4 or 8 bytes in either byte order, 0, 3, 0, the period
+/// in microseconds, 0.
 fn is_gperftools(head: &[u8]) -> bool {
     let word = |size: usize, at: usize, swap: bool| {
         let bytes = head.get(at * size..(at + 1) * size)?;

@@ -14,7 +14,7 @@ const LONGEST_BUILD_ID: usize = 64;
 const KERNEL_ADDRESSES: u64 = 1 << 63;
 const KERNELS: [&[u8]; 4] = [b"[kernel", b"[guest.kernel", b"[hypervisor]", b"[k]"];
 
-/// How many bytes of memory a profile may still take.
+/// Bytes of memory that a profile may still take.
 #[derive(Debug)]
 pub(super) struct Budget(pub(super) u64);
 
@@ -33,7 +33,7 @@ impl Budget {
     }
 }
 
-/// What one value of each sample is: type and unit.
+/// Type and unit of one value of each sample.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ValueType {
     pub(super) kind: u64,
@@ -293,7 +293,7 @@ impl Mapping {
     }
 }
 
-/// What a place costs: it stands in a list and in a table.
+/// Memory of an address: it stands in a list and in a table.
 fn place_cost(spot: &Spot) -> usize {
     let text = match spot {
         Spot::Symbol { name, file } => name.len() + file.as_ref().map_or(0, Vec::len),

@@ -100,7 +100,7 @@ impl<'a> Messages<'a> {
         Ok(Some((number, content)))
     }
 
-    /// What is wrong in the field that was read last.
+    /// Error for the field that was read last.
     pub(super) fn damage(&self, what: &str) -> Error {
         let whole = if self.packed { ", counted in the unpacked profile" } else { "" };
         Error::at_offset(self.offset, format!("{what}{whole}"))

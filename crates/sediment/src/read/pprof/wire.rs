@@ -3,7 +3,7 @@
 //!
 //! Source: "Encoding" of the protocol buffers documentation. Groups, which no profile has, are damage.
 
-/// What a field holds.
+/// Value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Value<'a> {
     /// An integer or a boolean.
@@ -61,7 +61,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// How a field's value is laid out.
+/// Wire type of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Varint,

@@ -16,7 +16,7 @@ use crate::read::numbers::decimal;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What all parts that are read side by side may hold in memory together.
+/// Memory that all parts read side by side may hold together.
 const MEMORY: usize = 32 << 20;
 
 pub(super) fn recognises(head: &[u8]) -> bool {
@@ -24,7 +24,7 @@ pub(super) fn recognises(head: &[u8]) -> bool {
     line.starts_with(b"uftrace file header:") || matches!(Line::parse(line), Line::Task | Line::Record { .. })
 }
 
-/// What a line is.
+/// Kind of a line.
 enum Line<'a> {
     /// Records of a thread begin.
     Task,

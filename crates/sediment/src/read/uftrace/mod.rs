@@ -41,7 +41,7 @@ fn recognises(head: &[u8]) -> bool {
     Form::of(head).is_some() || summary(head).is_some()
 }
 
-/// What uftrace printed.
+/// Output form of uftrace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Dump,
@@ -89,13 +89,13 @@ fn form_of(input: &dyn Input) -> Result<Form> {
     .with_hint(HINT))
 }
 
-/// What happened in a thread.
+/// Event of a thread.
 #[derive(Debug, Clone, Copy)]
 struct Event<'a> {
     thread: u64,
     /// Nanoseconds, where the form has them.
     time: Option<u64>,
-    /// How many functions of the thread run around the one that is entered or left.
+    /// Number of the thread's functions around the one that is entered or left.
     depth: u32,
     kind: EventKind<'a>,
 }
@@ -106,14 +106,14 @@ enum EventKind<'a> {
     Enter(&'a [u8]),
     /// A function returns.
     Leave,
-    /// What comes next does not follow what came before.
+    /// Gap: the next event does not follow the one before.
     Lost,
 }
 
 /// Who is told of events.
 type EventListener<'l> = &'l mut dyn FnMut(Event<'_>) -> Result<()>;
 
-/// What a form has beside events.
+/// Features of a form beside events.
 #[derive(Debug, Default)]
 struct Aside {
     /// Records that are no functions.
@@ -210,10 +210,10 @@ fn steps(
     Ok(())
 }
 
-/// What printed names mean.
+/// Meaning of printed names.
 struct Naming {
     program: Option<RecordedDso>,
-    /// Whether `function@library` is printed for functions of libraries.
+    /// True if `function@library` is printed for functions of libraries.
     with_libraries: bool,
 }
 
@@ -273,7 +273,7 @@ enum Caller {
 }
 
 impl Stacks {
-    /// What runs now, if it has a name.
+    /// Function that runs now, if it has a name.
     fn top(&self, thread: u64) -> Option<AddressId> {
         self.0.get(&thread)?.last()?.1
     }
@@ -315,7 +315,7 @@ struct Reading {
     /// When something happened last in each thread.
     times: HashMap<u64, u64>,
     entries: u128,
-    /// How many functions there is room for.
+    /// Limit of the functions.
     most: usize,
 }
 

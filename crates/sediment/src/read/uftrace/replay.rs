@@ -69,7 +69,7 @@ impl Columns {
     }
 }
 
-/// What stands behind the bar.
+/// Text behind the bar.
 #[derive(Debug, PartialEq, Eq)]
 enum Body<'a> {
     /// `name() {`
@@ -134,7 +134,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// What stands before the parenthesis of the arguments.
+/// Text before the parenthesis of the arguments.
 fn name(code: &[u8]) -> Option<&[u8]> {
     let mut from = 0;
     loop {

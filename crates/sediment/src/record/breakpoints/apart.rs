@@ -80,7 +80,7 @@ fn silence(output: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// What the front tells the recorder.
+/// Reports of the front to the recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Report {
     /// The recording is to end.
@@ -127,7 +127,7 @@ pub struct Front {
     /// Until it has ended.
     process: Option<Pid>,
     socket: UnixStream,
-    /// How the program ended where it could not begin: by a signal to all who have the terminal.
+    /// Outcome of a program that could not begin: a signal to all processes of the terminal.
     ended_before: Option<Outcome>,
 }
 
@@ -151,7 +151,7 @@ impl Front {
         }
     }
 
-    /// Whether the program was ended before it could begin.
+    /// True if the program was ended before it could begin.
     #[must_use]
     pub fn began_in_vain(&self) -> bool {
         self.ended_before.is_some()
@@ -192,7 +192,7 @@ impl Front {
     }
 }
 
-/// How a child ended; None while it runs.
+/// Outcome of a child; None while it runs.
 fn ended(process: Pid) -> Option<Outcome> {
     outcome(waitpid(process, Some(WaitPidFlag::WNOHANG)))
 }

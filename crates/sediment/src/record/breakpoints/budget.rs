@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How much memory breakpoints may cost. A page of code in which one is set becomes a copy of the process's own, for as long as the
-//! process lives.
+//! Memory that breakpoints may cost. A page of code with a breakpoint becomes a copy of the process's own, for as
+//! long as the process lives.
 
 use nix::unistd::Pid;
 use std::cell::Cell;
@@ -69,7 +69,7 @@ impl OwnPages {
         Self { budget: Rc::clone(budget), pages: HashSet::new() }
     }
 
-    /// Whether a breakpoint may be set at this address.
+    /// True if a breakpoint may be set at this address.
     pub(super) fn has_room(&self, address: u64, purpose: Purpose) -> bool {
         let limit = match purpose {
             Purpose::FirstUse => self.budget.pages.get() / 4 * 3,

@@ -19,7 +19,7 @@ const NEIGHBOURS: usize = 16;
 #[derive(Debug, Clone)]
 pub(super) struct Image {
     pub(super) module: u32,
-    /// What is added to addresses of the file.
+    /// Difference between addresses in memory and in the file.
     pub(super) bias: u64,
     /// Where breakpoints may be set: what nobody else can write to now.
     settable: Vec<Range<u64>>,
@@ -53,7 +53,7 @@ impl Image {
         }
     }
 
-    /// Whether an address lies in its code.
+    /// True if an address lies in its code.
     pub(super) fn holds(&self, address: u64) -> bool {
         self.extent.iter().any(|range| range.contains(&address))
     }
@@ -68,7 +68,7 @@ impl Image {
         std::mem::take(&mut self.armed[entry])
     }
 
-    /// Whether a breakpoint is set at an entry, and was not met.
+    /// True if a breakpoint is set at an entry and was not hit.
     pub(super) fn is_armed(&self, entry: usize) -> bool {
         self.armed[entry]
     }
@@ -86,7 +86,7 @@ impl Image {
         }
     }
 
-    /// Whether memory holds at every entry what the file holds.
+    /// True if memory and file agree at every entry.
     pub(super) fn agrees(&self, module: &Module, memory: &dyn Memory) -> bool {
         let mut agrees = true;
         self.look_at(module, memory, self.settable_entries(module), |index, now| {
@@ -125,7 +125,7 @@ impl Image {
         missing
     }
 
-    /// Whether a breakpoint may be set at this address.
+    /// True if a breakpoint may be set at this address.
     pub(super) fn is_settable(&self, address: u64) -> bool {
         self.settable.iter().any(|range| range.contains(&address))
     }
@@ -134,7 +134,7 @@ impl Image {
         (0..module.entries.len()).filter(|index| self.is_settable(self.address(&module.entries[*index])))
     }
 
-    /// Whether there is any memory where its code was.
+    /// True if there is any memory where its code was.
     pub(super) fn is_readable(&self, memory: &dyn Memory) -> bool {
         self.extent.iter().any(|range| memory.read(range.start, &mut [0]).is_ok())
     }
@@ -166,7 +166,7 @@ impl Image {
         self.disarm(module, memory, pages, copied);
     }
 
-    /// Whether the code behind an entry is the module's.
+    /// True if the code behind an entry is the module's.
     pub(super) fn is_copy_at(&self, module: &Module, memory: &dyn Memory, index: usize) -> bool {
         let Entry { address, .. } = module.entries[index];
         let next = module.entries.get(index + 1).map_or(u64::MAX, |next| next.address);

@@ -44,7 +44,7 @@ pub(super) fn join(ids: &[i32], tracer: &mut Tracer<'_>) -> Result<()> {
     }
 }
 
-/// How often a thread that may not be traced is tried, and when again: a process that becomes another program may not for a moment.
+/// Attempts to trace a thread, with pauses: a process that calls exec cannot be traced for a moment.
 const TRIES: u32 = 4;
 const AGAIN: Duration = Duration::from_millis(10);
 
@@ -117,7 +117,7 @@ fn seize_all(process: Pid, seized: &mut BTreeSet<Pid>) -> Result<()> {
     }
 }
 
-/// How many threads the kernel counts; 0 where the process is gone.
+/// Number of threads that the kernel counts; 0 where the process is gone.
 fn thread_count(process: Pid) -> usize {
     status_field(process, "Threads").and_then(|count| count.parse().ok()).unwrap_or(0)
 }

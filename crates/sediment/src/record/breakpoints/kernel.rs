@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tracer asks of the operating system, and the Linux kernel's answers. Tests put a model in its place.
+//! Operating system as the tracer sees it, and the Linux kernel behind it. Tests put a model in its place.
 
 use super::machine::Registers;
 use super::mappings::{self, Mapping};
@@ -45,10 +45,10 @@ pub(super) trait Kernel {
     /// Sets the program counter of a stopped thread, whose registers these are, and nothing else.
     fn go_to(&self, thread: Pid, registers: &Registers, address: u64) -> Result<(), Errno>;
 
-    /// Whether the SIGTRAP that stopped this thread was raised by a breakpoint instruction, not sent.
+    /// True if a breakpoint instruction raised the SIGTRAP that stopped this thread; false if it was sent.
     fn is_breakpoint(&self, thread: Pid) -> bool;
 
-    /// Whether this signal waits to be delivered to this thread alone.
+    /// True if this signal is pending for this thread alone.
     fn is_pending(&self, thread: Pid, signal: i32) -> bool;
 
     /// The process of a thread.
@@ -57,7 +57,7 @@ pub(super) trait Kernel {
     /// True if this thread is traced by us.
     fn is_ours(&self, thread: Pid) -> bool;
 
-    /// Whether a thread has ended, or is about to and cannot be stopped any more.
+    /// True if a thread has ended, or is about to and cannot be stopped any more.
     fn has_ended(&self, thread: Pid) -> bool;
 
     /// The threads of a process.
@@ -72,7 +72,7 @@ pub(super) trait Kernel {
     /// Makes the process unreadable again.
     fn close_memory(&self, thread: Pid) -> io::Result<()>;
 
-    /// What files a thread has mapped, by address.
+    /// Files that a thread has mapped, by address.
     fn mappings(&self, thread: Pid) -> io::Result<Vec<Mapping>>;
 
     /// Content of a mapped file.

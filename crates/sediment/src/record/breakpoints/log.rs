@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was seen: which function ran first after which, who called it then, and how often it was called while it was watched; and
-//! the [`Recording`] that this makes.
+//! Log of first uses, callers and call counts; and the [`Recording`] made from it.
 
 use super::image::Image;
 use super::machine::ARCH;
@@ -28,11 +27,11 @@ type CallerAddress = Option<Caller>;
 struct Caller {
     module: u32,
     address: u64,
-    /// Whether the code there calls.
+    /// True if the code there calls.
     certain: bool,
 }
 
-/// How often a call was seen.
+/// Counts of a call.
 #[derive(Debug, Clone, Copy, Default)]
 struct CallCounts {
     /// As the first use of a function in a process.
@@ -43,34 +42,34 @@ struct CallCounts {
     steps: u64,
 }
 
-/// What is known of one function.
+/// Counts of one function.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Facts {
     rank: u64,
-    /// How long a trap stood at it to measure its rate, in nanoseconds of processor time.
+    /// Processor time that a breakpoint stood at it to measure its rate, in nanoseconds.
     watched: u64,
-    /// How often that trap was met.
+    /// Number of hits of that breakpoint.
     hits: u64,
-    /// How often it ran in sequences of steps.
+    /// Number of executions in sequences of steps.
     steps: u64,
-    /// How long the processes ran in which it had run, from then on, in nanoseconds of processor time.
+    /// Processor time of the processes after its first use in them, in nanoseconds.
     exposed: u64,
 }
 
 impl Facts {
-    /// How often it was met in windows of either kind, and in which time, in nanoseconds, as if it had been by time alone.
+    /// Hits in windows of either kind, and their time in nanoseconds, as if all had been by time alone.
     pub(super) fn seen(&self) -> (u64, u64) {
         (self.hits, self.watched.max(self.hits * SHORTEST))
     }
 
-    /// How often it was called by its rate; None if that could not be timed.
+    /// Number of calls by its rate; None if that could not be timed.
     fn calls_by_rate(&self) -> Option<f64> {
         let timed = self.watched > self.hits.saturating_mul(TOO_OFTEN);
         timed.then(|| self.hits as f64 / self.watched as f64 * self.exposed as f64)
     }
 
-    /// How often it was called, where a step stands for so many calls: the likeliest number for what was met in windows and
-    /// what ran in sequences, if calls come at random; None if neither says anything.
+    /// Number of calls, where a step stands for `of_a_step` calls: the likeliest number for the hits in windows and
+    /// the executions in sequences, if calls come at random; None if neither tells.
     fn calls(&self, of_a_step: f64) -> Option<f64> {
         let (mut seen, mut share) = (self.steps as f64, 1.0 / of_a_step);
         if self.calls_by_rate().is_some() && self.exposed > 0 {
@@ -102,7 +101,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// How many functions have run.
+    /// Number of executed functions.
     pub(super) fn functions(&self) -> u64 {
         self.functions.len() as u64
     }
@@ -141,7 +140,7 @@ impl Log {
         (caller, self.calls.entry((caller, site)).or_default())
     }
 
-    /// What comes next does not follow what came before.
+    /// Records a gap: the next step does not follow the one before.
     pub(super) fn gap(&mut self) {
         self.bursts.push(Heard::Gap);
     }
@@ -245,7 +244,7 @@ impl Log {
         (recording, steps)
     }
 
-    /// How many calls a step of a sequence stands for: as many as the rates of those functions say whose rate could be timed.
+    /// Number of calls that a step of a sequence stands for, by the functions whose rate could be timed.
     fn calls_of_a_step(&self) -> f64 {
         let (mut calls, mut steps) = (0.0, 0);
         for facts in self.functions.values().filter(|facts| facts.hits >= ENOUGH) {
@@ -257,8 +256,8 @@ impl Log {
         if steps == 0 { 1.0 } else { (calls / steps as f64).max(1.0) }
     }
 
-    /// How often a call happened: as often as it was seen, or as often as the function was called, if only by this caller, or by
-    /// the share of its calls that was seen from there.
+    /// Number of times that a call happened: as seen, or the calls of the function, by the share of them that was
+    /// seen from this caller.
     fn count(&self, site: Site, seen: CallCounts, of_a_step: f64) -> u128 {
         let facts = self.facts(site);
         let observed = seen.first + seen.hit + seen.steps;

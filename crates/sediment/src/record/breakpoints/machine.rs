@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What differs between processors: the trap, where it leaves the program counter, and where a function returns to.
+//! Differences between processors: the breakpoint instruction, the program counter after it, and the return address
+//! of a function.
 //!
 //! aarch64 is written and compiled, and has not run.
 
@@ -20,12 +21,12 @@ pub(super) struct SystemCall {
     pub(super) number: u64,
     /// The first three arguments.
     pub(super) arguments: [u64; 3],
-    /// Whether it has ended.
+    /// True once it has ended.
     pub(super) ended: bool,
 }
 
 impl SystemCall {
-    /// Whether it may map code.
+    /// True if it may map code.
     pub(super) fn maps_code(self) -> bool {
         let executable = self.arguments[2] & libc::PROT_EXEC as u64 != 0;
         executable && matches!(self.number as i64, libc::SYS_mmap | libc::SYS_mprotect)
@@ -40,7 +41,7 @@ impl SystemCall {
         }
     }
 
-    /// Whether it may change who may read the memory of the process.
+    /// True if it may change who may read the memory of the process.
     pub(super) fn changes_rights(self) -> bool {
         let user = [libc::SYS_setuid, libc::SYS_setreuid, libc::SYS_setresuid, libc::SYS_setfsuid];
         let group = [libc::SYS_setgid, libc::SYS_setregid, libc::SYS_setresgid, libc::SYS_setfsgid];
@@ -172,7 +173,7 @@ mod x86_64 {
             Some(self)
         }
 
-        /// What the last system call gave.
+        /// Result of the last system call.
         pub(in super::super) fn result(self) -> i64 {
             self.0.rax as i64
         }
@@ -234,7 +235,7 @@ mod aarch64 {
             Some(self)
         }
 
-        /// What the last system call gave.
+        /// Result of the last system call.
         pub(in super::super) fn result(self) -> i64 {
             self.0.regs[0] as i64
         }

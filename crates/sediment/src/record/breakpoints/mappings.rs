@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel tells of a process in /proc: its mappings with code, the files behind them, its threads and who traces it.
+//! Facts of /proc about a process: its mappings with code, the files behind them, its threads and its tracer.
 
 use nix::unistd::Pid;
 use std::fs;
@@ -16,7 +16,7 @@ pub(super) const LARGEST_FILE: u64 = 4 << 30;
 pub(super) struct Mapping {
     pub(super) range: Range<u64>,
     pub(super) executable: bool,
-    /// Whether others than us may write to it: the process, or whoever shares it.
+    /// True if others than us may write to it: the process, or whoever shares it.
     pub(super) writable: bool,
     /// Where in the file it begins.
     pub(super) offset: u64,
@@ -87,7 +87,7 @@ pub(super) fn status_field(id: Pid, field: &str) -> Option<String> {
     Some(line.trim().to_owned())
 }
 
-/// Whether the seccomp filters over a thread are those over us: what we may do, it may do.
+/// True if a thread has the same seccomp filters as we: we may do whatever it may.
 pub(super) fn is_filtered_as_we_are(thread: Pid) -> bool {
     let filters = |id| ["Seccomp", "Seccomp_filters"].map(|field| status_field(id, field));
     filters(thread) == filters(Pid::this())
@@ -98,7 +98,7 @@ pub(super) fn process_of(thread: Pid) -> Option<Pid> {
     status_field(thread, "Tgid")?.parse().ok().map(Pid::from_raw)
 }
 
-/// Whether this signal waits to be delivered to a thread alone.
+/// True if this signal is pending for a thread alone.
 pub(super) fn is_pending(thread: Pid, signal: i32) -> bool {
     let pending = status_field(thread, "SigPnd").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
     pending.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)

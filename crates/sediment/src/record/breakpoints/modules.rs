@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// What the C library calls the system calls that make another program of a process, or change who may read it.
+/// The C library's names of the system calls by which a process execs another program, or changes who may read it.
 const CHANGES: [&str; 18] = [
     "execve",
     "execveat",
@@ -55,7 +55,7 @@ pub(super) struct Module {
 pub(super) struct Entry {
     /// Virtual address, as the file counts.
     pub(super) address: u64,
-    /// What stands there, as long as a trap.
+    /// Original bytes under a breakpoint.
     pub(super) original: [u8; TRAP.len()],
 }
 
@@ -67,7 +67,7 @@ struct Code {
     bytes: Vec<u8>,
 }
 
-/// Whether the code before a return address calls.
+/// Answer to whether the code before a return address calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Calls {
     /// It does.
@@ -182,7 +182,7 @@ impl Module {
         skipped.add_many(Reason::FunctionInsideInstruction, inside.0, 0, base(inside.1));
     }
 
-    /// Whether a function does nothing but return.
+    /// True if a function does nothing but return.
     fn only_returns(&self, address: u64) -> bool {
         let code = self.bytes_at(address).unwrap_or_default();
         (ISA.flow)(code.strip_prefix(ISA.landing_pad).unwrap_or(code)) == Flow::Return
@@ -199,7 +199,7 @@ impl Module {
         self.debug_state
     }
 
-    /// Whether this function makes another program of the process that calls it, or changes who may read it.
+    /// True if this function execs another program, or changes who may read the process.
     pub(super) fn changes_process(&self, entry: u32) -> bool {
         self.changes.contains(&self.entries[entry as usize].address)
     }
@@ -256,7 +256,7 @@ struct Around {
 }
 
 impl Around {
-    /// Whether an instruction begins at this address, which is none before those asked for earlier, or no function is around it.
+    /// True if an instruction begins at this address. Addresses must ascend; true where no function is around one.
     fn begins_instruction(&mut self, module: &Module, address: u64) -> bool {
         if address >= self.end {
             return true;
@@ -281,7 +281,7 @@ fn begins_as_elf(path: &Path) -> bool {
     File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == *b"\x7fELF"
 }
 
-/// What follows the last slash.
+/// File name after the last slash.
 pub(super) fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }

@@ -27,42 +27,42 @@ use nix::unistd::Pid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// How call rates are estimated.
+/// Parameters of the estimate of call rates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rates {
     /// The share of the program's processor time that may be spent on it, such as 0.05.
     pub overhead: f64,
-    /// What the functions of the windows are drawn by.
+    /// Seed for choosing which functions to sample.
     pub seed: u64,
 }
 
-/// How long a window is open.
+/// Time that a window is open.
 const WINDOW: Duration = Duration::from_millis(4);
 /// Functions that are armed in one.
 const FUNCTIONS: usize = 40;
-/// How often it is looked whether a window is to be opened or closed, unless something else happens: to look costs some of the
-/// processor's time as well.
+/// Interval between looks whether a window is to be opened or closed, unless something else happens: a look costs
+/// processor time as well.
 const TURN: Duration = WINDOW;
-/// How much too early a window may be closed.
+/// Tolerance for closing a window early.
 const EARLY: Duration = Duration::from_micros(500);
-/// How often it is looked at least how long the program ran.
+/// Shortest interval between looks at the program's processor time.
 const LOOK: Duration = Duration::from_millis(1);
 /// Windows after which the weights of the draw are looked at again.
 const REVIEW: u32 = 64;
-/// How many traps are met twice, to see what meeting one costs.
+/// Number of breakpoints that are hit twice, to measure the cost of a hit.
 const REPEATED: usize = 16;
-/// What is taken for it before that is known.
+/// Assumed cost of a hit before it is measured.
 const STOP: Duration = Duration::from_micros(10);
 /// More is not taken for it: then others had the processor meanwhile.
 const LONGEST_STOP: Duration = Duration::from_micros(60);
 
 /// Functions that are armed for a sequence, at most.
 const IN_A_SEQUENCE: usize = 16_384;
-/// How many steps a sequence has: so many, or more where many functions were armed for it, but not too many.
+/// Number of steps of a sequence: this, or more where many functions were armed for it, but not too many.
 const STEPS: usize = 400;
 const FUNCTIONS_TO_A_STEP: usize = 4;
 const MOST_STEPS: usize = 2000;
-/// How long it may take.
+/// Time limit of a sequence.
 const SEQUENCE_TIMEOUT: Duration = Duration::from_millis(60);
 /// The share of the cost that windows for rates may have: one in so many.
 const FOR_RATES: u32 = 4;
@@ -78,9 +78,9 @@ pub(super) struct Windows {
     /// Our own processor time when it was last accounted for, and stops of the program since.
     accounted: Duration,
     stops: u32,
-    /// What first uses cost, which is not to be helped.
+    /// Cost of first uses, which is unavoidable.
     fixed: Duration,
-    /// What windows cost, and those for rates among them.
+    /// Cost of windows, and of those for rates among them.
     spent: Duration,
     spent_on_rates: Duration,
     open: Option<Open>,
@@ -89,7 +89,7 @@ pub(super) struct Windows {
     draw: Option<Draw>,
     /// The trap that is to be met again at once.
     repeat: Option<Repeat>,
-    /// What it took: processor time of the program in nanoseconds, and time by the clock.
+    /// Cost of each repeat: processor time of the program in nanoseconds, and time by the clock.
     repeats: Vec<(u64, Duration)>,
 }
 
@@ -109,7 +109,7 @@ struct Open {
     since: u64,
     /// Processor time when the last was met.
     last: Option<u64>,
-    /// How many traps the process has met in its time.
+    /// Number of breakpoints that the process has hit in its time.
     meetings: u64,
     until: Instant,
     sequence: Option<Sequence>,
@@ -119,11 +119,11 @@ struct Open {
 struct Sequence {
     /// Steps that are yet to come.
     left: usize,
-    /// What ran last, and is not armed.
+    /// Last executed function, which is not armed.
     last: Option<Site>,
 }
 
-/// How a window took the meeting of a function.
+/// Purpose for which a window armed the function that was hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WindowHit {
     /// It was none of the window's: the function was not armed by it.
@@ -136,7 +136,7 @@ pub(super) enum WindowHit {
     Step,
 }
 
-/// What windows of one space draw from.
+/// Functions that windows of one space draw from.
 struct Draw {
     space: u32,
     from: Vec<Site>,
@@ -184,7 +184,7 @@ impl Windows {
         }
     }
 
-    /// Whether this was the second meeting of a trap that was left in place.
+    /// True if this was the second hit of a breakpoint that was left in place.
     fn is_repeat(&mut self, id: u32, space: &mut Space, site: Site, thread: Pid) -> bool {
         let Some(repeat) = self.repeat.take_if(|repeat| repeat.space == id && repeat.site == site) else {
             return false;
@@ -196,7 +196,7 @@ impl Windows {
         true
     }
 
-    /// What meeting a trap takes: processor time of the program in nanoseconds, and time by the clock beside its handling.
+    /// Cost of a hit: processor time of the program in nanoseconds, and time by the clock beside its handling.
     pub(super) fn cost_of_meeting(&self) -> (u64, Duration) {
         let middle = |mut all: Vec<u64>| {
             all.sort_unstable();
@@ -227,7 +227,8 @@ impl Windows {
         self.stops += 1;
     }
 
-    /// What the program lost since this was last asked: the time that it was stopped, in which we worked, or our work beside it.
+    /// Time that the program lost since the last call: the time that it was stopped for our work, or our work beside
+    /// it.
     fn account(&mut self) -> Duration {
         let now = own_time();
         let (_, stop) = self.cost_of_meeting();
@@ -285,7 +286,7 @@ impl Windows {
         WindowHit::Rate
     }
 
-    /// What a forked child has of the open window is none of it.
+    /// Removes the open window's breakpoints from a forked child.
     pub(super) fn leave(&self, id: u32, copy: &mut Space, modules: &Modules<'_>) {
         if let Some(open) = self.open.as_ref().filter(|open| open.space == id) {
             copy.disarm(modules, &open.waiting);
@@ -423,7 +424,7 @@ impl Windows {
 }
 
 impl Open {
-    /// How long its functions were armed when this was the processor time, less what the meetings took.
+    /// Time that its functions were armed up to this processor time, less the cost of hits.
     fn time_to(&self, now: u64, latency: u64) -> u64 {
         now.saturating_sub(self.since).saturating_sub(self.meetings.saturating_mul(latency))
     }

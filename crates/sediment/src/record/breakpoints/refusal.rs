@@ -8,21 +8,21 @@ use nix::errno::Errno;
 use nix::unistd::Pid;
 use std::path::Path;
 
-/// What decides whether a process may be traced.
+/// Facts that decide whether a process may be traced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Facts {
     process: Pid,
-    /// Whether we started it.
+    /// True if we started it.
     ours: bool,
-    /// Whether we are root.
+    /// True if we are root.
     root: bool,
-    /// Whether it is another user's.
+    /// True if it is another user's.
     of_another: bool,
     /// Yama's setting: /proc/sys/kernel/yama/ptrace_scope. 0 where there is no Yama.
     scope: u8,
-    /// Whether a seccomp filter stands over us.
+    /// True if a seccomp filter applies to us.
     filtered: bool,
-    /// What the kernel said.
+    /// Error of the kernel.
     error: Errno,
 }
 

@@ -7,14 +7,15 @@ use nix::unistd::Pid;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Whether we have the capability CAP_SYS_PTRACE.
+/// True if we have the capability CAP_SYS_PTRACE.
 pub(super) fn may_trace_everything() -> bool {
     const CAP_SYS_PTRACE: u32 = 19;
     let ours = status_field(Pid::this(), "CapEff").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
     ours.is_some_and(|mask| mask >> CAP_SYS_PTRACE & 1 == 1)
 }
 
-/// Whether a program runs with the rights of its owner or group, or with capabilities of its file, not with those of who starts it.
+/// True if a program runs with the rights of its owner or group, or with capabilities of its file, not with those of
+/// its caller.
 pub(super) fn has_other_rights(path: &Path) -> bool {
     let Ok(file) = std::fs::metadata(path) else { return false };
     let mode = file.permissions().mode();

@@ -23,7 +23,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// How old a processor time may be where it need not be exact.
+/// Age of a processor time that need not be exact.
 const FRESH: Duration = Duration::from_micros(500);
 
 /// One function of one file.
@@ -40,11 +40,11 @@ pub(super) struct Site {
 struct Watch {
     address: u64,
     original: [u8; TRAP.len()],
-    /// Whether it stands; if not, threads may still report it.
+    /// True while it is set; afterwards threads may still report it.
     stands: bool,
 }
 
-/// What a thread met.
+/// Breakpoint that a thread hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BreakpointHit {
     /// A function's first byte, for the first time since it was armed.
@@ -61,9 +61,9 @@ pub(super) struct Space {
     /// A process in it.
     pub(super) process: Pid,
     pub(super) memory: Rc<dyn Memory>,
-    /// What is mapped.
+    /// Mapped images.
     pub(super) images: Vec<Image>,
-    /// What was mapped, and is to be accounted for.
+    /// Unmapped images that are still to be accounted for.
     pub(super) gone: Vec<Image>,
     /// Images whose addresses other memory has now, to which their code may have been moved.
     moved: Vec<Image>,
@@ -71,9 +71,9 @@ pub(super) struct Space {
     /// The program's first instruction, and the breakpoint there where it is no function's.
     entry: Option<(u64, Option<Watch>)>,
     debug_state: Option<Watch>,
-    /// Whether the dynamic linker is at work before the program's first instruction.
+    /// True while the dynamic linker works before the program's first instruction.
     pub(super) loading: bool,
-    /// Whether all breakpoints were taken out, and none is to be set any more.
+    /// True if all breakpoints were removed, and none is to be set any more.
     let_go: bool,
     /// Processor time of the process when it was last looked at, in nanoseconds.
     pub(super) processor_time: u64,
@@ -340,7 +340,7 @@ impl Space {
         None
     }
 
-    /// Whether a breakpoint instruction is at this address.
+    /// True if a breakpoint instruction is at this address.
     fn stands(&self, address: u64) -> bool {
         let mut now = [0; TRAP.len()];
         self.memory.read(address, &mut now).is_ok() && now == TRAP
@@ -443,7 +443,7 @@ impl Space {
         }
     }
 
-    /// Whether an address is one at which a breakpoint of ours stood or stands.
+    /// True if a breakpoint of ours is or was at this address.
     pub(super) fn is_ours(&self, modules: &Modules<'_>, address: u64) -> bool {
         let of_image = |image: &Image| image.entry_at(modules.get(image.module), address).is_some();
         self.debug_state.is_some_and(|watch| watch.address == address)

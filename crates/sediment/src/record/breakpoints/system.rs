@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the recorder asks of the kernel that no safe interface offers, and nothing else. Waiting for traced threads and letting them
-//! go on it shares with the meter of memory.
+//! Requests to the kernel that no safe interface offers, and nothing else. Waiting for traced threads and resuming
+//! them it shares with the meter of memory.
 
 #![allow(unsafe_code)]
 
@@ -158,7 +158,7 @@ pub(super) fn fork_ourselves() -> io::Result<ForkResult> {
     Ok(unsafe { fork() }?)
 }
 
-/// Whether a program's file gives capabilities to who runs it.
+/// True if a program's file has capabilities.
 pub(super) fn has_capabilities(path: &Path) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
     // SAFETY: both strings end in zero, and with a size of zero nothing is written.
@@ -205,17 +205,17 @@ pub(super) struct Alarm {
     before: SigAction,
 }
 
-/// What interrupts; by default nobody hears it.
+/// Signal of the alarm, ignored by default.
 const ALARM: Signal = Signal::SIGURG;
 
-/// How often it was heard.
+/// Number of alarms received.
 static RINGS: AtomicU32 = AtomicU32::new(0);
 
 extern "C" fn heard(_: libc::c_int) {
     RINGS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// How often an alarm has rung by now, counted round.
+/// Number of alarms so far, wrapping around.
 pub(super) fn rings() -> u32 {
     RINGS.load(Ordering::Relaxed)
 }
@@ -256,7 +256,7 @@ impl Drop for Alarm {
     }
 }
 
-/// Whether the trap that stopped this thread is one that the processor raised at a breakpoint, not one that somebody sent.
+/// True if the processor raised the trap that stopped this thread at a breakpoint; false if somebody sent it.
 pub(super) fn is_breakpoint(thread: Pid) -> bool {
     const TRAP_BRKPT: i32 = 1;
     ptrace::getsiginfo(thread).is_ok_and(|about| matches!(about.si_code, libc::SI_KERNEL | TRAP_BRKPT))

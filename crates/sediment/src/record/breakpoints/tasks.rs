@@ -40,11 +40,11 @@ pub(super) struct Task {
     /// Address space.
     pub(super) space: u32,
     pub(super) state: State,
-    /// How many ends of its system calls are yet to be looked at.
+    /// Number of its system calls whose ends are still to be checked.
     pub(super) looked_at: u8,
 }
 
-/// What is to be done with a thread that has stopped.
+/// Action for a thread that has stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AtStop {
     /// It stays stopped: it is not known yet whose it is.
@@ -74,12 +74,12 @@ impl Tasks {
         self.known.get_mut(&thread)
     }
 
-    /// Whether nothing is traced.
+    /// True if nothing is traced.
     pub(super) fn is_empty(&self) -> bool {
         self.known.is_empty() && self.born.is_empty()
     }
 
-    /// Whether a thread was attached and has not stopped since.
+    /// True if a thread was attached and has not stopped since.
     pub(super) fn anyone_joins(&self) -> bool {
         self.known.values().any(|task| task.state == State::Joining)
     }
@@ -136,12 +136,12 @@ impl Tasks {
         self.abandoned.insert(thread);
     }
 
-    /// Whether a thread, now reported by its parent, did not wait for that.
+    /// True if a thread, now reported by its parent, was let go before.
     pub(super) fn was_abandoned(&mut self, thread: Pid) -> bool {
         self.abandoned.remove(&thread)
     }
 
-    /// Whether a thread waits for its parent's report.
+    /// True if a thread waits for its parent's report.
     pub(super) fn is_born(&self, thread: Pid) -> bool {
         self.born.contains_key(&thread)
     }

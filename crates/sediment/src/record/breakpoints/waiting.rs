@@ -10,15 +10,15 @@ use nix::errno::Errno;
 use nix::unistd::Pid;
 use std::time::{Duration, Instant};
 
-/// How long we look for the next stop before we sleep.
+/// Time of looking for the next stop before sleeping.
 const MOMENT: Duration = Duration::from_micros(200);
 /// Who took longer to look was put aside for others.
 const PUT_ASIDE: Duration = Duration::from_micros(400);
-/// How long we do not look when others wanted the processor.
+/// Time without looking after others wanted the processor.
 const WHILE: Duration = Duration::from_millis(50);
 
 pub(super) struct Waiting {
-    /// Whether there is a processor for us beside the program's.
+    /// True if there is a processor for us beside the program's.
     has_its_own: bool,
     wanted_until: Option<Instant>,
     looked: Duration,
@@ -33,7 +33,7 @@ impl Waiting {
         }
     }
 
-    /// How long we have looked for stops since this was last asked: time of a processor, and no work.
+    /// Time spent looking for stops since the last call: time of a processor, and no work.
     pub(super) fn take_looked(&mut self) -> Duration {
         std::mem::take(&mut self.looked)
     }

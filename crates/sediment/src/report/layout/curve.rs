@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How much of all calls the heaviest pages hold: one line for each layout.
+//! Share of all calls in the heaviest pages: one line for each layout.
 
 use super::pages::Pages;
 use crate::escape;
@@ -82,7 +82,7 @@ pub(super) fn curve(sides: [(&str, &Pages); 2]) -> String {
     )
 }
 
-/// What the lines stand for, above the bottom of the picture.
+/// Legend of the lines, above the bottom of the picture.
 fn key(titles: [&str; 2], bottom: f64) -> String {
     let mut svg = String::new();
     let (key_x, key_y) = (WIDTH - RIGHT - 260.0, bottom - 52.0);

@@ -80,7 +80,7 @@ fn next_with_heat(pages: &Pages, from: u64, skew: u64) -> Option<u64> {
     hot.map(|(number, _)| (number + skew) / ROW)
 }
 
-/// What stands to the left of a row, and the line above it where a huge page begins.
+/// Label to the left of a row, and the line above it where a huge page begins.
 fn mark(svg: &mut String, row: u64, y: u64, first_row: u64) {
     let at = row * ROW * PAGE;
     if (first_row + row) % ROWS_OF_HUGE_PAGE == 0 {

@@ -22,12 +22,12 @@ use std::collections::{HashMap, HashSet};
 
 /// Bytes of a page.
 const PAGE: u64 = Geometry::COMMON.page;
-/// What functions are aligned to in a predicted layout, in bytes.
+/// Alignment of functions in a predicted layout, in bytes.
 const ALIGNMENT: u64 = Geometry::COMMON.alignment;
 /// A symbol that says to be larger is drawn so large: it comes from a damaged symbol table.
 const LARGEST: u64 = 1 << 26;
 
-/// What a profile tells of a function.
+/// Profile data of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProfiledFunction {
     /// Calls into it, in any unit that is the same for all.
@@ -54,13 +54,13 @@ pub struct Function<'a> {
 /// Functions by address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Layout<'a> {
-    /// What it is, for its heading: text from the caller, escaped where it is drawn.
+    /// Heading of the layout: text from the caller, escaped where it is drawn.
     pub title: String,
     /// The functions, one for each address.
     pub functions: Vec<Function<'a>>,
 }
 
-/// What a profile tells, by the name of a function and, where several have that name, its file.
+/// Profile data by the name of a function and, where several have that name, its file.
 #[derive(Debug, Clone, Default)]
 pub struct Heat<'a> {
     by_name: HashMap<&'a str, Vec<(&'a FunctionKey, ProfiledFunction)>>,

@@ -55,7 +55,7 @@ impl Pages {
         hot
     }
 
-    /// How many pages of so many times the size hold this share of the calls.
+    /// Number of pages of `times` the size that hold this share of the calls.
     pub(super) fn holding(&self, share: f64, times: u64) -> u64 {
         let mut joined: BTreeMap<u64, f64> = BTreeMap::new();
         let first = self.base / PAGE;

@@ -103,7 +103,7 @@ fn title(function: &Function<'_>, share: f64) -> String {
     escape::svg(&text)
 }
 
-/// What a group is called in pictures and tables.
+/// Name of a group in pictures and tables.
 pub(super) fn group_name(group: GroupKind) -> &'static str {
     match group {
         GroupKind::Startup => "start-up",

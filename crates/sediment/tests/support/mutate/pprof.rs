@@ -51,7 +51,7 @@ pub(super) fn mutate(bytes: &[u8], numbers: &mut Generator) -> Option<Vec<u8>> {
     Some(mutant)
 }
 
-/// What a field of a message holds, where it is bytes.
+/// Message kind of a field that holds bytes.
 fn inside(kind: Kind, field: u64) -> Option<Kind> {
     match (kind, field) {
         (Kind::Profile, 2) => Some(Kind::Sample),

@@ -31,10 +31,10 @@ const NEARBY: u64 = 8 * PAGE;
 const FAR_MOVES: u64 = 32;
 /// The gain of all neighbours at the start is one in so many of the cost.
 const AFFINITY_SHARE: i64 = 5;
-/// What the costs of a band, of all phases, are brought to at the start, times its workload's share.
+/// Sum to which the costs of a band over all phases are scaled at the start, times its workload's share.
 const UNIT: u64 = 1 << 32;
 
-/// What each band counts for.
+/// Weight of each band.
 pub(super) type Weights = Vec<i64>;
 
 /// An order and where its functions lie.
@@ -51,7 +51,7 @@ pub(super) struct Search<'a> {
     positions: Vec<u32>,
     /// By phase and page: its cost.
     pages: Vec<Vec<i64>>,
-    /// What each time counts that neighbours ran near each other.
+    /// Gain per count of an affinity edge between neighbours.
     affinity_weight: i64,
     changed: Vec<(usize, usize, i64)>,
     union: Vec<u64>,
@@ -249,7 +249,7 @@ impl<'a> Search<'a> {
         self.next_starts[starts.clone()].copy_from_slice(&self.starts[starts]);
     }
 
-    /// How often neighbours at these places, and those at either end of them, ran near each other.
+    /// Affinity of neighbours at these positions, and of those at either end.
     fn affinity_of_neighbours(&self, positions: std::ops::Range<usize>) -> i64 {
         let around = positions.start.saturating_sub(1)..(positions.end + 1).min(self.order.len());
         self.order[around].windows(2).map(|pair| self.affinity(pair[0], pair[1])).sum()

@@ -64,7 +64,7 @@ const MOST_COMPARED: usize = 200_000;
 /// Neighbours of joined chains that a classic order may look at: about half a second. A graph of 60,000 functions with 1,500,000 near
 /// pairs takes half of it; a function with some 30,000 partners passes it.
 const MOST_LOOKS: u64 = 16_000_000;
-/// What functions are aligned to, in bytes.
+/// Alignment of functions, in bytes.
 const ALIGNMENT: u64 = Geometry::COMMON.alignment;
 /// A function that is larger counts as this large: it holds pages of its own wherever it lies.
 const LARGEST: u64 = 1 << 18;
@@ -131,8 +131,8 @@ pub fn order(graph: &CallGraph, workloads: &[Workload<'_>]) -> Outcome {
     }
 }
 
-/// What an order costs on a run, as a share of what the first of [`CLASSICS`] costs: how one workload fares under an order for
-/// several. Below 1 is better. 1 where the run is too short to tell.
+/// Cost of an order on a run, as a share of the cost of the first of [`CLASSICS`]: how one workload fares under an
+/// order for several. Below 1 is better; 1 where the run is too short to tell.
 #[must_use]
 pub fn cost(graph: &CallGraph, trace: &Trace, order: &[FunctionId]) -> f64 {
     let reference = begun(graph, CLASSICS[0]);
@@ -200,11 +200,11 @@ fn with_the_rest(order: Vec<u32>, other: &[FunctionId]) -> Vec<FunctionId> {
     order.iter().copied().map(FunctionId).chain(rest).collect()
 }
 
-/// What orders are judged by.
+/// Judges orders by activity windows.
 struct Judge<'a> {
     observed: &'a WindowStatistics,
     sizes: Vec<u64>,
-    /// How many functions ran.
+    /// Number of executed functions.
     count: usize,
     train: Vec<i64>,
     held_out: Vec<i64>,

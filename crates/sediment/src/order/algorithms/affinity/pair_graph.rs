@@ -29,13 +29,13 @@ use crate::model::Geometry;
 use crate::model::addresses::{FunctionAddresses, clamp_sizes};
 use crate::order::algorithms::{Options, cdsort};
 
-/// What all calls together count for beside all near pairs.
+/// Total weight of all calls, as a share of the weight of all affinity edges.
 const CALLS_SHARE: f64 = 0.3;
 /// The most functions in a chain.
 const LONGEST_CHAIN: u32 = 512;
-/// How much the pages count beside the distances.
+/// Weight of the pages against the distances.
 const PAGES_SHARE: f64 = 0.3;
-/// What the ties add up to, about.
+/// Approximate sum of the weights of the graph.
 const TOTAL: f64 = (1u64 << 50) as f64;
 /// Bytes of a page.
 const PAGE: u64 = Geometry::COMMON.page;
@@ -52,7 +52,7 @@ pub(super) fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId>
     cdsort::order(&pair_graph(graph), &Options { cdsort: settings, ..*options })
 }
 
-/// How many near pairs, by weight, lie on two pages, for every place where the first function may lie.
+/// Affinity edges, by weight, whose ends lie on two pages, summed over every page offset of the first function.
 pub(super) fn apart(graph: &CallGraph, order: &[FunctionId], alignment: u64) -> u128 {
     let addresses = FunctionAddresses::of_sizes(clamp_sizes(graph.sizes()), order, alignment);
     let page = |function, phase| (addresses.middle(function) + phase * (PAGE / PHASES)) / PAGE;

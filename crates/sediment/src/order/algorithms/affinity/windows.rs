@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 /// Windows in a block: one word of bits.
 const BLOCK: usize = 64;
-/// How many companions of a function are remembered.
+/// Number of companions remembered for a function.
 const COMPANIONS: usize = 24;
 
 /// The windows of one width of one workload.
@@ -21,7 +21,7 @@ const COMPANIONS: usize = 24;
 pub(super) struct Band {
     /// Where its words begin in the row of a function.
     pub(super) first_word: usize,
-    /// How many words it has.
+    /// Number of its words.
     pub(super) words: usize,
     /// Which workload it is of.
     pub(super) workload: usize,
@@ -34,7 +34,7 @@ pub(super) struct Activity {
     pub(super) words: usize,
     /// The rows, by function.
     rows: Vec<u64>,
-    /// What the words of a row mean.
+    /// Bands of the words of a row.
     pub(super) bands: Vec<Band>,
 }
 
@@ -45,7 +45,7 @@ impl Activity {
     }
 }
 
-/// What traces tell of functions.
+/// Execution statistics of traces, by function.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WindowStatistics {
     /// The windows to learn from.
@@ -63,11 +63,11 @@ pub(super) struct WindowStatistics {
 pub(super) struct Companion {
     /// Which.
     pub(super) function: u32,
-    /// How often one of the two began while the other was among the last that ran.
+    /// Number of times that one of the two began while the other was among the last executed.
     pub(super) affinity: u64,
 }
 
-/// How much of the traces is kept.
+/// Budget for the windows that are kept of the traces.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sampling<'a> {
     /// The widths, in pages.

@@ -37,19 +37,19 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether the recording is to end.
+/// Interval between looks whether the recording is to end.
 const LOOK_AROUND: Duration = Duration::from_millis(50);
-/// How long a child waits for its parent's report.
+/// Time that a child waits for its parent's report.
 const ORPHANED: Duration = Duration::from_millis(500);
-/// How long a recording waits at most for all threads of running processes to stop once.
+/// Longest wait for all threads of running processes to stop once.
 const JOINING: Duration = Duration::from_secs(10);
-/// How often nothing must have happened before nothing is expected any more, where the kernel still has threads for us: such as the
-/// first thread of a process, which has ended while others run on.
+/// Number of silent intervals after which nothing more is expected, though the kernel still has threads for us: the
+/// first thread of a process, say, which has ended while others run on.
 const SILENT: u32 = 4;
-/// How long we wait for a thread to stop that cannot be stopped, before the kernel lets it go with us.
+/// Wait for a thread to stop that cannot be stopped, before the kernel detaches it with us.
 const UNSTOPPABLE: Duration = Duration::from_secs(2);
 
-/// How the program that was started ended.
+/// End of the program that was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     /// It runs on, or was not started here.
@@ -72,7 +72,7 @@ pub(super) struct Tracer<'a> {
     tasks: Tasks,
     /// New processes that may not be read, until they stop, with the breakpoints that they have of their parents.
     unreadable: BTreeMap<Pid, Space>,
-    /// Whether programs can lose rights by being traced, or become unreadable to us.
+    /// True if programs can lose rights by being traced, or become unreadable to us.
     is_limited: bool,
     root: Option<Pid>,
     pub(super) ending: Ending,
@@ -82,10 +82,10 @@ pub(super) struct Tracer<'a> {
     begun: Instant,
     looked_around: Instant,
     watch: &'a mut dyn FnMut(Progress),
-    /// How long programs stood still while their files were read and armed.
+    /// Time that programs stood still while their files were read and armed.
     pub(super) arming: Duration,
     letting_go: bool,
-    /// How long a child waits for its parent's report before it is let go.
+    /// Time that a child waits for its parent's report before it is let go.
     orphan_timeout: Duration,
 }
 
@@ -637,7 +637,7 @@ impl<'a> Tracer<'a> {
         Ok(())
     }
 
-    /// Whether a thread has run a breakpoint of ours, and this is yet to be reported.
+    /// True if a thread has run a breakpoint of ours that is not reported yet.
     fn stands_behind_a_breakpoint(&self, thread: Pid) -> bool {
         if !self.kernel.is_pending(thread, libc::SIGTRAP) {
             return false;
