@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The house rules of ARCHITECTURE.md, executable: who may use whom, tables against docs, links, sizes, figures against proofs,
-//! the language of pages.
+//! the language of pages and of the code.
 //! They need no git: a release's tarball passes them, too.
 
 #[path = "tidy/circles.rs"]
@@ -15,6 +15,8 @@ mod rooms;
 mod support;
 #[path = "tidy/tree.rs"]
 mod tree;
+#[path = "tidy/words.rs"]
+mod words;
 
 use tree::{code_of, files, files_below, read, relative, root};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Command`], what is run; [`run`], the one place where programs are started and waited for, with a time limit and bounded
-//! output; [`Ended`], how it went; [`Stop`], by which another thread or a signal ends what runs.
+//! [`Command`] describes a program to start; [`run`] alone starts programs and waits for them, with a time limit and
+//! bounded output; [`Ended`] is the result; [`Stop`] lets another thread or a signal end a program.
 //!
 //! Rusage by child: the kernel gives it only through `wait4`, which no safe interface offers. `getrusage(RUSAGE_CHILDREN)` is the
 //! sum over all children that were ever reaped, so its growth over the reaping of one child is exactly that child's (with the
@@ -404,7 +404,7 @@ pub fn has_ended(id: u32) -> bool {
 /// Held while a child is reaped between two looks at the usage of all children.
 static REAPING: Mutex<()> = Mutex::new(());
 
-/// Reaps a child that has ended, with what it and those that it waited for cost; `wall`: how long it ran.
+/// Reaps a child that has ended, with the cost of it and of the children it waited for; `wall`: its run time.
 ///
 /// # Errors
 /// When it cannot be waited for.

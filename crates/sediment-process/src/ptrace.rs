@@ -29,7 +29,8 @@ pub enum Status {
     GroupStop,
 }
 
-/// Waits for the next status of any thread that this thread traces, or of a child of it; None when a signal came first.
+/// Waits for the next status of any thread that this thread traces, or of a child of it; None when a signal arrived
+/// first.
 pub fn wait() -> Result<Option<(Pid, Status)>, Errno> {
     next_status(0)
 }

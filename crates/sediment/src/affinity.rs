@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Temporal affinity: one window of recently executed functions for all who count affinity edges.
 //!
-//! When a function begins to run, it is near each of the last [`Window::LENGTH`] distinct functions that ran before it; where it is one
-//! of them itself, only those that ran since.
+//! When a function begins to run, it gets an affinity edge from each of the last [`Window::LENGTH`] distinct
+//! functions executed before it; where it is one of them itself, only from those executed since.
 //!
 //! **Source.** N. Gloy, M. Smith: Procedure Placement Using Temporal-Ordering Information, TOPLAS 21(5), 1999. Their window is bounded by
 //! bytes of code, this one by functions, so that a profile does not depend on sizes.
@@ -10,7 +10,7 @@
 /// No function.
 const NONE: u32 = u32::MAX;
 
-/// The functions that ran last, by number, the last first. [`u32::MAX`] is no function.
+/// The functions executed last, by number, the latest first. [`u32::MAX`] is no function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window([u32; Window::LENGTH]);
 
@@ -18,8 +18,8 @@ impl Window {
     /// Number of distinct functions that are remembered.
     pub const LENGTH: usize = 8;
 
-    /// A function begins to run: tells those that it is near to, the last first. False where it ran last: it goes on, and nothing is
-    /// told.
+    /// A function begins to run: calls `affinity` with each function that it has affinity to, the latest first. False
+    /// if it was the last one executed: it goes on, and there is no call.
     #[inline]
     pub fn enter(&mut self, function: u32, mut affinity: impl FnMut(u32)) -> bool {
         let last = &mut self.0;
@@ -47,7 +47,7 @@ impl Default for Window {
 mod tests {
     use super::*;
 
-    /// Lists for each function of a run those that it is near to.
+    /// Lists for each function of a run those that it has affinity to.
     fn affinity(run: &[u32]) -> Vec<Vec<u32>> {
         let mut window = Window::default();
         let enter = |function: &u32| {

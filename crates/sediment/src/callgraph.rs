@@ -90,8 +90,8 @@ impl CallGraph {
         Ok(Self { sizes, weights, edges, affinity: Vec::new() })
     }
 
-    /// The same, and how often the second of two functions began to run while the first was among the last that ran. Pairs
-    /// come in any order; the same pair adds up, and pairs of weight 0, or of a function and itself, are dropped.
+    /// Adds affinity edges: how often the callee began to run while the caller was among the last executed functions.
+    /// Edges come in any order; equal ones add up, and edges of weight 0, or of a function to itself, are dropped.
     ///
     /// # Errors
     /// When a pair names no function, or the weights pass [`Self::MAX_TOTAL_WEIGHT`].
@@ -190,18 +190,19 @@ impl Order {
 
 /// Function ids in the order in which the functions began to run. For models and layouts; never shipped.
 ///
-/// Ids that a graph does not have stand for code outside of it, such as that of libraries: each for a place of its own.
+/// Ids that a graph does not have stand for code outside of it, such as that of libraries, each at an address of its
+/// own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trace {
     /// One entry for each time a function began or resumed.
     pub functions: Vec<FunctionId>,
-    /// Positions in `functions`, ascending, of what does not follow what stands before it: something is missing between
-    /// the two, or they ran in different threads.
+    /// Positions in `functions`, ascending, that do not follow the one before: something is missing between the two,
+    /// or they are of different threads.
     pub breaks: Vec<usize>,
 }
 
 impl Trace {
-    /// The functions that ran, each once, in the order of their first runs.
+    /// The executed functions, each once, in the order of first use.
     #[must_use]
     pub fn first_uses(&self) -> Vec<FunctionId> {
         let mut executed = HashSet::new();

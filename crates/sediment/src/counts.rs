@@ -23,7 +23,7 @@ pub(crate) struct Counts {
 
 const SMALLEST: usize = 128;
 
-/// A table of so many equal entries, of which every page is written.
+/// A table of `length` equal entries, of which every page is written.
 ///
 /// Zeros come from the system as one page that all share: an entry that is read first and written then is another fault, in
 /// which every core forgets its translations.

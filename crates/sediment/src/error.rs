@@ -14,7 +14,7 @@ pub enum ErrorKind {
     Failed,
     /// The caller asked for something that makes no sense.
     Usage,
-    /// A floor that the caller set (coverage, staleness) was not reached.
+    /// A threshold that the caller set (coverage, staleness) was not reached.
     BelowThreshold,
     /// This machine, or a tool on it, cannot do what was asked.
     Unsupported,

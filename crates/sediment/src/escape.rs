@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names from strangers, made safe for every language that sediment writes: one function per dialect.
 //!
-//! Dialects that a machine reads ([`dot`], [`gnu_ld`], [`gold`], [`lld`], [`gdb`], [`shell`], [`rpm`], [`make`], [`toml`](fn@toml)) are exact:
-//! the reader gets back the very text, or the function returns None and the caller leaves the name out and counts it.
-//! Dialects that people look at ([`html`], [`svg`], [`markdown`], [`csv`], [`terminal`]) can show any text; characters
-//! that would act unseen stand there as `\u{1b}`.
+//! Dialects that a machine reads ([`dot`], [`gnu_ld`], [`gold`], [`lld`], [`gdb`], [`shell`], [`rpm`], [`make`],
+//! [`toml`](fn@toml)) are exact: the reader gets back the very text, or the function returns None and the caller
+//! skips and counts the name. Dialects that people look at ([`html`], [`svg`], [`markdown`], [`csv`], [`terminal`])
+//! can show any text; invisible characters stand there as `\u{1b}`.
 //!
-//! Unseen are the control characters and those that Unicode calls format characters, the ones that turn the direction of
-//! writing among them: text may show in another order than a machine reads it (Boucher and Anderson, "Trojan Source",
-//! USENIX Security 2023). A dialect without an escape for them refuses them; DOT alone takes the format characters as
-//! they are, because a profile must come back from its file as it was.
+//! Invisible are the control characters and Unicode's format characters, those that turn the direction of writing
+//! among them: text may show in another order than a machine reads it (Boucher and Anderson, "Trojan Source", USENIX
+//! Security 2023). A dialect without an escape for them refuses them; DOT alone takes format characters unchanged,
+//! because a profile must come back from its file unchanged.
 
 use std::fmt::Write as _;
 
@@ -281,9 +281,9 @@ pub fn svg(text: &str) -> String {
 
 /// Text that a Markdown paragraph, heading, list item or table cell begins with or consists of.
 ///
-/// A punctuation mark that is mark-up in its place stands behind a backslash and is then none (CommonMark 0.31, section 2.4;
-/// tables, links by themselves and lines through text of GitHub Flavored Markdown, sections 4.10, 6.9 and 6.5). Marks that are
-/// none there stay as they are, so that the text can be read as it stands.
+/// A punctuation mark that would be mark-up gets a backslash (CommonMark 0.31, section 2.4; tables, autolinks and
+/// strikethrough of GitHub Flavored Markdown, sections 4.10, 6.9 and 6.5). Other marks stay, so that the text can be
+/// read without rendering.
 #[must_use]
 pub fn markdown(text: &str) -> String {
     let seen = shown(text, |_| None);
@@ -361,7 +361,7 @@ pub fn file_name(label: &str) -> Option<String> {
     kept.then(|| label.to_owned())
 }
 
-/// The text with unseen characters shown as `\u{hex}`, and others replaced as `reference` says.
+/// The text with invisible characters shown as `\u{hex}`, and others replaced as `reference` says.
 fn shown(text: &str, reference: impl Fn(char) -> Option<&'static str>) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

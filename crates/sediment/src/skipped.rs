@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Everything that a step skips, and why: the ledger [`Skipped`], and the tables of its reasons, each with the code that programs
-//! know it by and the text that people read. Codes stay as they are from release to release; texts may change.
+//! Everything that a step skips, by reason: [`Skipped`], and the tables of reasons, each with its code for programs
+//! and its text for people. Codes stay from release to release; texts may change.
 
 use std::collections::BTreeMap;
 
-/// Ledger of what a step skipped, by reason: how many items, how much weight, and one example of each.
+/// Items that a step skipped, by reason: how many items, how much weight, and one example of each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Skipped(BTreeMap<Reason, Tally>);
 
-/// One line of a [`Skipped`] ledger.
+/// One reason of [`Skipped`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Number of items (rows, records, names, edges) that were skipped for this reason.
@@ -40,7 +40,7 @@ impl Skipped {
         }
     }
 
-    /// Adds all of another ledger to this one.
+    /// Adds all skipped items of another step.
     pub fn append(&mut self, other: &Self) {
         for (reason, tally) in &other.0 {
             self.add_many(*reason, tally.items, tally.weight, tally.example.as_deref().unwrap_or(""));
@@ -80,7 +80,7 @@ impl Reason {
         matches!(self, Self::Nowhere(Amount::OwnCost | Amount::SampleCost, ..))
     }
 
-    /// True if it was, or may have been, code that was compiled while the program ran.
+    /// True if it was, or may have been, code from a run-time compiler.
     #[must_use]
     pub fn is_compiled_code(self) -> bool {
         use Nowhere::{AnonymousCode, AnonymousObject, AnonymousOrVdso, CompiledCode, Memory};
@@ -103,7 +103,7 @@ impl Nowhere {
     }
 }
 
-/// The place of each end of a call, or the reason for which the call is skipped.
+/// The address of each end of a call, or the reason for which the call is skipped.
 ///
 /// # Errors
 /// Where one of them is nowhere.

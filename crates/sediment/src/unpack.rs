@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use std::io::Read;
 use std::rc::Rc;
 
-/// A limit: so many times the size of the file, and so many bytes beside.
+/// A limit: a multiple of the size of the file, and a number of bytes beside.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit {
     times: u64,

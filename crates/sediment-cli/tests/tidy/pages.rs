@@ -7,7 +7,7 @@ use super::tree::{files, read, relative, root};
 const LONGEST: usize = 35;
 
 /// Words and phrases of pages that have a better one.
-const REPLACED: &[(&str, &str)] = &[
+pub const REPLACED: &[(&str, &str)] = &[
     ("bonds", "call edges, affinity edges"),
     ("drowned", "underserved"),
     ("floor", "threshold"),
@@ -99,7 +99,7 @@ fn sentences(paragraph: &str) -> Vec<Vec<&str>> {
 }
 
 /// The words of a paragraph in lower case between single blanks, without the terms of the field.
-fn plain(paragraph: &str) -> String {
+pub fn plain(paragraph: &str) -> String {
     let words = paragraph.to_lowercase().replace(|c: char| !(c.is_alphanumeric() || "'-".contains(c)), " ");
     let text = format!(" {} ", words.split_whitespace().collect::<Vec<_>>().join(" "));
     TERMS.iter().fold(text, |text, term| text.replace(&format!(" {term} "), " "))

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which calls are worth inlining by hand, and what stands in the way.
 //!
-//! A call that is inlined saves at most the instructions of the call itself: the call, the return, what the callee does to save
-//! and restore registers, a linkage stub. Times the number of calls, over all instructions of the run, this bounds what
-//! inlining can save; the bound leaves out what the compiler could simplify afterwards, and the harm of larger code. Large hot
-//! functions are seldom worth it: the ranking is by overhead removed, not by time spent in the callee.
+//! An inlined call saves at most the instructions of the call itself: the call, the return, the callee's saving and
+//! restoring of registers, a linkage stub. Times the number of calls, over all instructions of the run, this bounds
+//! the gain. The bound ignores later simplifications by the compiler, and the harm of larger code. Large hot
+//! functions are seldom worth it: candidates are ranked by overhead removed, not by time spent in the callee.
 //!
 //! The rules (what is kept, what is refused) follow how compilers decide with profiles: entry count against size, as in LLVM's
 //! SampleProfileLoader and Go's profile-guided inliner.

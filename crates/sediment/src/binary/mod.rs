@@ -192,10 +192,11 @@ pub struct PltStub {
 impl Binary {
     /// Reads an ELF file, and its debug file where it is stripped and `files` has it.
     ///
-    /// Functions are the defined STT_FUNC and STT_GNU_IFUNC symbols of sections with code. They are taken from the first of
-    /// these that has any: `.symtab`; the debug file with the same build-id; the debug file that `.gnu_debuglink` names, if
-    /// its CRC-32 is the one given there; `.gnu_debugdata`; `.dynsym`. Symbols whose name is not UTF-8 are left out, as no
-    /// profile can hold them. A debug file in place of the program is read as well; only its segments may be of no use.
+    /// Functions are the defined STT_FUNC and STT_GNU_IFUNC symbols of sections with code. They are taken from the
+    /// first of these that has any: `.symtab`; the debug file with the same build-id; the debug file that
+    /// `.gnu_debuglink` names, if its CRC-32 is the one given there; `.gnu_debugdata`; `.dynsym`. Symbols whose name
+    /// is not UTF-8 are skipped, as no profile can hold them. A debug file in place of the program is read as well;
+    /// only its segments may be of no use.
     ///
     /// # Errors
     /// When this is no linked ELF file, or one that is damaged. A stripped file is no error: it has few or no functions.

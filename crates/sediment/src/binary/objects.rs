@@ -175,7 +175,7 @@ impl Objects {
         self.add_references(&file, &starts);
     }
 
-    /// Adds what the functions that begin at these places of an object refer to: its relocations say that.
+    /// Adds the references of the functions that begin at these addresses of an object, by its relocations.
     fn add_references(
         &mut self,
         file: &object::File<'_>,

@@ -54,7 +54,7 @@ fn call_before(before: &[u8], return_address: u64) -> Option<Reference> {
     }
 }
 
-/// Not one of the encodings that are no instruction, nor a trap.
+/// False for encodings that are no instruction, and for breakpoint instructions.
 fn begins_with_code(function: &[u8]) -> bool {
     // Bits 28 to 25 zero: reserved, and SVE's where not all are zero above.
     word(function).is_some_and(|word| word >> 25 & 0xf != 0 && word & 0xffe0_001f != 0xd420_0000)

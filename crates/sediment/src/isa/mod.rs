@@ -116,9 +116,9 @@ pub(crate) enum Flow {
 
 /// Way of a linkage stub to its target.
 ///
-/// A stub computes the address of its slot from its own or from the global offset table's (i386), loads from there and jumps. What
-/// GNU ld, gold, lld and mold put around these instructions (landing pads, pointer authentication, the address for the lazy loader)
-/// differs and is passed over. The head of a table loads from a slot that no symbol fills, and is told apart by that.
+/// A stub computes the address of its slot from its own or from the global offset table's (i386), loads from there
+/// and jumps. Other instructions that GNU ld, gold, lld and mold add (landing pads, pointer authentication, the
+/// address for the lazy loader) are ignored. The head of a table loads from a slot that no symbol fills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StubTarget {
     /// Through the slot at this address.

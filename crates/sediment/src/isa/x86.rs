@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! x86-64 and i386.
 //!
-//! Instructions have no fixed length, so whether one begins somewhere is asked by taking those before it apart, by the opcode maps of
-//! Intel's manual (volume 2, appendix A), to their lengths alone. Whatever no compiler puts at a function's beginning (privileged
-//! instructions, traps, zeros) counts as data.
+//! Instructions have no fixed length. So the start of one is found by decoding those before it to their lengths
+//! alone, by the opcode maps of Intel's manual (volume 2, appendix A). Code that no compiler puts at a function's
+//! beginning (privileged instructions, `int3`, zeros) counts as data.
 
 use super::{Beginning, Believed, Flow, Isa, LONGEST_CALL, Reference, StubTarget, word};
 
@@ -37,7 +37,7 @@ pub(crate) const I386: Isa = Isa {
 
 /// Bytes of the longest instruction.
 const LONGEST: usize = 15;
-/// Number of instructions that a function must begin with, if it has so many.
+/// Number of instructions that are checked at the beginning of a function.
 const LOOKED_AT: usize = 4;
 
 fn begins_with_code(function: &[u8]) -> bool {
@@ -67,7 +67,7 @@ fn whole_instructions(code: &[u8], most: usize) -> Option<usize> {
     Some(whole)
 }
 
-/// Address behind an instruction of so many bytes, that ends in a distance of four bytes, and that distance.
+/// Address behind an instruction of `length` bytes that ends in a distance of four bytes, and that distance.
 fn relative(code: &[u8], address: u64, length: usize) -> Option<u64> {
     let distance = word(code.get(length - 4..)?)? as i32;
     Some(address.wrapping_add(length as u64).wrapping_add_signed(distance.into()))
@@ -113,9 +113,9 @@ enum Form {
     Invalid,
     /// This many bytes.
     Plain(usize),
-    /// An operand of 4 bytes, or 2 with the operand-size prefix, after so many.
+    /// An operand of 4 bytes, or 2 with the operand-size prefix, after this number of bytes.
     Word,
-    /// ModRM and what it asks for, then so many bytes.
+    /// ModRM with its operands, then this number of bytes.
     ModRm(usize),
     /// ModRM, then an operand as in `Word`.
     ModRmWord,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The section ordering file of gold: one input section a line, or a wildcard for several; every line is taken whole.
 //!
-//! gold puts what is listed behind everything else of `.text`, and the rest loses its groups of cold, start-up and hot code. Of
-//! what is listed nothing is told apart by file.
+//! gold puts listed functions behind everything else of `.text`, and the rest loses its groups of cold, start-up and
+//! hot code. Local symbols of the same name are not distinguished by file.
 
 use super::sections::{self, Asked};
 use super::{CLONES, Linker, OrderedName, Placement, header, heaviest, repeated};

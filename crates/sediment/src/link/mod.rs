@@ -62,7 +62,7 @@ pub struct Linker {
     pub is_read_by: fn(version: &str, help: &str) -> bool,
     /// True if it writes calls, from which the linker makes an order: [`Placement::calls`].
     pub wants_calls: bool,
-    /// Writes the placements; what the dialect cannot express is left out and counted.
+    /// Writes the placements; functions that the dialect cannot express are skipped and counted.
     pub write: fn(&[Placement]) -> (String, Skipped),
     /// Recognises the dialect by its text.
     pub recognises: fn(&str) -> bool,
@@ -147,7 +147,7 @@ fn repeated(placement: &Placement, skipped: &mut Skipped) {
     }
 }
 
-/// Writes one symbol a line; what `escape` refuses, and names that were there before, are left out and counted.
+/// Writes one symbol a line; names that `escape` refuses, and repeated names, are skipped and counted.
 fn write_lines(
     placements: &[Placement],
     escape: fn(&str) -> Option<String>,
@@ -186,7 +186,7 @@ fn looks_like_lines(text: &str) -> bool {
     !text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) && 2 * words > lines.len()
 }
 
-/// A name as others write it: the original's orders still have the version of a symbol behind it.
+/// A name of another tool's order: upstream sediment's orders still have the version of a symbol behind it.
 fn ordered(name: &str, line: u64) -> OrderedName {
     let bare = std::str::from_utf8(names::symbol(name.as_bytes()).name).unwrap_or(name);
     OrderedName { name: bare.to_owned(), line, file: None }

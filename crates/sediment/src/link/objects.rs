@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Placements where the linker's inputs are at hand: the sections that really exist decide.
 //!
-//! A function of the profile is looked for by its name, then by what the compiler may have made of it ([`Finder`]). Local
-//! functions of one name are told apart by their object files. Inputs that are compiled again while linking show no sections:
-//! then every section that a compiler can give is asked for, and behind those the sections of clones.
+//! A function of the profile is looked for by its name, then by its clones ([`Finder`]). Local symbols of the same
+//! name are distinguished by their object files. Inputs that are compiled again while linking show no sections: then
+//! every section that a compiler can give is asked for, and behind those the sections of clones.
 
 use super::{CLONES, Placement};
 use crate::binary::names;

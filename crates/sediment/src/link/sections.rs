@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Input statements, shared by the dialects of GNU ld: one for each section, written and read.
 //!
-//! The reader knows as much of the language of linker scripts ("SECTIONS" in the manual of GNU ld) as ordering files use:
-//! input statements with file patterns, KEEP, EXCLUDE_FILE and SORT_…, assignments, PROVIDE and other calls, comments. A pattern
-//! that is a real wildcard names no function and is passed over, such as the `*(.text.*)` at the end of the original's files.
+//! The reader knows as much of the language of linker scripts ("SECTIONS" in the manual of GNU ld) as ordering files
+//! use: input statements with file patterns, KEEP, EXCLUDE_FILE and SORT_…, assignments, PROVIDE and other calls,
+//! comments. A pattern with a real wildcard names no function and is ignored, such as the `*(.text.*)` at the end of
+//! upstream sediment's files.
 
 use super::{CLONES, OrderedName, Placement, ordered, repeated};
 use crate::binary::names::{self, SectionGroup};
@@ -75,8 +76,8 @@ pub(super) fn statements_of(sections: &[String], files: &[ObjectPath]) -> Option
     Some(statements)
 }
 
-/// Patterns for the objects that are called after a source file: `a.o`, `libx_la-a.o` of automake, `a.c.o` of CMake, in any folder.
-/// All have a wildcard in them: the linker opens what it is told by its very name, whether that is there or not.
+/// Patterns for the objects that are called after a source file: `a.o`, `libx_la-a.o` of automake, `a.c.o` of CMake,
+/// in any folder. All have a wildcard: the linker opens a file that is named in full, whether it exists or not.
 fn compiled_from(source: &str) -> Option<Vec<String>> {
     let stem = source.rsplit_once('.').map_or(source, |(stem, _)| stem);
     // A bracket is one already, and some signs mean another thing within brackets.

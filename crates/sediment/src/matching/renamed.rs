@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions of a profile that have another name in the build at hand, as the next version of a program has some.
+//! Finds functions of a profile that have another name in the build at hand, as in the next version of a program.
 //!
-//! Looked for are functions of the profile that the build does not define, neither under their names nor as clones, among functions that
-//! the profile does not know. A profile tells who called a function and what it called, the build ([`Code`]) tells what the code of
-//! each function refers to. Points are given for
+//! Old functions are those of the profile that the build does not define, neither under their names nor as clones. Candidates are
+//! functions that the profile does not have. A profile has callers and callees of a function, the build ([`Code`]) has the
+//! references of each function's code. Points are given for
 //!
 //! - each caller of the old function whose code refers to the new one, and each function that both call: 2 where few refer to it, 1
 //!   where more do, none where everybody does;
@@ -13,10 +13,10 @@
 //!
 //! A function has been renamed if a candidate has at least [`LEAST`] points, of which some are for calls; if half of its callers refer to
 //! it, and it refers to two thirds of the callees, as far as these exist (or no caller does, as calls go through pointers, but it refers to
-//! all of three callees and more); if both are each other's best; and if no other comes as near
-//! as a point to it. What was found counts as known, and the search is done again, as callers and callees may have been renamed with it.
+//! all of three callees and more); if both are each other's best; and if no other is within
+//! a point of it. Matches count as known, and the search is repeated, as callers and callees may have been renamed, too.
 //!
-//! What is found is likely, not certain. A wrong guess costs a place among the hot functions for one that does not run.
+//! Matches are likely, not certain. A wrong guess puts one unprofiled function among the hot ones.
 
 use crate::binary::code::Code;
 use crate::binary::names;

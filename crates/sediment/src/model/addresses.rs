@@ -12,7 +12,7 @@ pub(crate) struct FunctionAddresses {
 }
 
 impl FunctionAddresses {
-    /// Lays the functions out in this order, those it leaves out behind it by id.
+    /// Lays the functions out in this order, and behind them the others by id.
     pub(crate) fn new(graph: &CallGraph, order: &[FunctionId], alignment: u64) -> Self {
         Self::of_sizes(clamp_sizes(graph.sizes()), order, alignment)
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Distances between caller and callee, weighted by calls.
 //!
-//! A call leads from the middle of its caller to the start of the callee. Calls of a function to itself are left out: no
-//! order changes them. The shares within 64 bytes, 4 KiB and 2 MiB are those that hfsort and BOLT report.
-//! What it cannot see: which calls happen close in time, and what else runs between them.
+//! A call leads from the middle of its caller to the start of the callee. Calls of a function to itself are ignored:
+//! no order changes them. The shares within 64 bytes, 4 KiB and 2 MiB are those that hfsort and BOLT report. The
+//! score does not know which calls happen close in time, nor the code that runs between them.
 
 use super::addresses::FunctionAddresses;
 use crate::callgraph::CallGraph;

@@ -6,9 +6,9 @@
 //! order with shorter calls can touch more pages. What each assumes, and what it therefore cannot see, stands with it.
 //!
 //! All of them lay the functions out one behind the other in the given order, each at a multiple of
-//! [`Geometry::alignment`]. Functions that the order leaves out follow by id, as a linker leaves unlisted ones where they
-//! are. Sums run in the order of edges, functions or pages, and only over operations that IEEE 754 fixes, so a score
-//! has the same bits on every machine.
+//! [`Geometry::alignment`]. Functions that are not in the order follow by id, as a linker leaves unlisted ones where
+//! they are. Sums run in the order of edges, functions or pages, and only over operations that IEEE 754 fixes, so a
+//! score has the same bits on every machine.
 
 pub(crate) mod addresses;
 mod caches;
@@ -47,7 +47,8 @@ impl Geometry {
     /// by it are the same everywhere.
     pub const COMMON: Self = Self { alignment: 16, page: 4096, huge_page: 2 << 20, tlb_entries: 64 };
 
-    /// In how many places of a page the first function is thought to begin, a part of a page apart: where is not known before linking.
+    /// Number of offsets in a page at which the first function is assumed to begin, evenly spaced: the real one is
+    /// unknown before linking.
     pub const PHASES: u64 = 4;
 }
 

@@ -37,7 +37,7 @@ pub struct TlbEstimate {
 /// Counted misses of the instruction TLB in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TlbReplay {
-    /// Different pages that were touched: misses that no order of functions with so many pages avoids.
+    /// Different pages that were touched: misses that no order of functions with that many pages avoids.
     pub pages: u64,
     /// Touches of another page than the touch before.
     pub page_changes: u64,

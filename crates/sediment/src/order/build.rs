@@ -68,13 +68,13 @@ pub struct BuiltGraph {
 
 /// Builds the graph of the selected functions.
 ///
-/// Weights are calls (`count`), and beside them stand the pairs that ran near in time; where a profile has no calls, `affinity` counts,
-/// else the logarithms of the compiler's estimates (how often the caller runs for one start of the program, once where that is not
-/// known, times the calls that it makes; nothing of error paths), else 1 for each edge.
-/// Names that stand at one address of the binary are one function.
-/// A function weighs what is called into it, from functions outside the selection too; by estimates at least as much as it is expected to run. Sizes come from the binary, else from
-/// the profile, else they are [`UNKNOWN_SIZE`]. Where the weights of a profile add up to more than a graph may have, all are
-/// divided by the same power of two, rounded up.
+/// Call edges weigh calls (`count`); affinity edges stand beside them. A profile without calls gives `affinity`, else
+/// the logarithms of the compiler's estimates (executions of the caller for one start of the program, 1 where
+/// unknown, times the calls that it makes; nothing of error paths), else 1 for each edge. Names at one address of the
+/// binary are one function. A function weighs the calls into it, from functions outside the selection too; by
+/// estimates at least its expected executions. Sizes come from the binary, else from the profile, else they are
+/// [`UNKNOWN_SIZE`]. Where the weights of a profile add up to more than a graph may have, all are divided by the same
+/// power of two, rounded up.
 ///
 /// # Errors
 /// When the selection holds no function: the programs that the profile does hold are named.
@@ -132,7 +132,7 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     Ok(BuiltGraph { graph, table, skipped })
 }
 
-/// The pairs of a profile that ran near in time, of these functions.
+/// Affinity edges of a profile among these functions.
 fn affinity_edges(
     edges: &[(FunctionIndex, FunctionIndex, &EdgeFacts)],
     ids: &[Option<FunctionId>],
@@ -280,8 +280,8 @@ fn select(profile: &Profile, selection: &Selection<'_>, skipped: &mut Skipped) -
     }
 }
 
-/// The functions of a cluster that objects define, in the order in which a linker that is told none places them, and those of no DSO
-/// that they define; then, where some objects do not tell, all others of the cluster.
+/// The functions of a DSO that objects define, in the order in which a linker without an ordering file lays them out,
+/// and those of no DSO that they define; then, where some objects do not tell, all others of the DSO.
 fn select_of_objects(
     profile: &Profile,
     objects: &Objects,
@@ -338,8 +338,8 @@ fn select_of_objects(
     Ok(found.into_iter().map(|(_, node)| node).collect())
 }
 
-/// The functions of the binary's cluster that the binary has, by address; and those of no DSO that it has, since a call into
-/// an unseen library is recorded without one.
+/// The functions of the binary's DSO that the binary has, by address; and those of no DSO that it has, since a call
+/// into a library that the profiler did not see is recorded without one.
 fn select_of_binary(
     profile: &Profile,
     binary: &Binary,

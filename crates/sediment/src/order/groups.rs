@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From one sequence of functions to the [`Order`] that is written: groups for start-up and steady state.
 //!
-//! **Problem.** A sequence by calls puts a function that runs once, when the program starts, beside the one that calls it, which
-//! may run all the time: pages of the hot block are diluted. A sequence by first use makes a program start on few pages
-//! and scatters what runs all the time over all of them.
+//! **Problem.** A sequence by calls puts a function that runs once, when the program starts, beside its caller, which
+//! may run all the time: pages of the hot block are diluted. A sequence by first use makes a program start on few
+//! pages, but scatters its steady state over all of them.
 //!
-//! **Definitions.** A function *ran* where the profile counts calls of it or by it, or knows when it first ran. *Hot* are the
-//! heaviest functions that together make up [`HOT_SHARE`] of all calls. The *fault curve* tells, for each function in the
-//! order of first use, how many pages have been touched when it has run: its start and its middle, as for the TLB.
+//! **Definitions.** A function *was executed* where the profile counts calls of it or by it, or has its first use.
+//! *Hot* are the heaviest functions that together make up [`HOT_SHARE`] of all calls. The *fault curve* gives, for
+//! each function in the order of first use, the number of pages touched when it has run: its start and its middle, as
+//! for the TLB.
 //!
-//! **Groups**, of [`Aim::Both`]: hot functions in the given sequence; then what else ran and when is known, in the order of first
-//! use; then what else ran; then what was never seen. Hot functions come first and are not in the order of first use, although
-//! most run while the program starts, too: they fill their pages all the same.
+//! **Groups**, of [`Aim::Both`]: hot functions in the given sequence; then the other executed functions with a known
+//! first use, in the order of first use; then the other executed functions; then the unprofiled ones. Hot functions
+//! come first and are not in the order of first use, although most run while the program starts, too: they fill their
+//! pages all the same.
 //!
 //! **Ties** go to the lower id.
 //!
@@ -62,7 +64,7 @@ impl GroupingInput<'_> {
         self.first.get(function.index()).copied().flatten()
     }
 
-    /// By id: whether the function ran.
+    /// By id: true if the function was executed.
     fn executed(&self) -> Vec<bool> {
         let mut executed: Vec<bool> = self.graph.weights().iter().map(|weight| *weight > 0).collect();
         for edge in self.graph.edges() {
@@ -95,8 +97,8 @@ impl GroupingInput<'_> {
     }
 }
 
-/// Parts a sequence of all functions into groups. Where nothing is known of first uses, all that ran is one group in the given
-/// sequence, whatever the aim; where nothing is known but first uses, they alone decide.
+/// Parts a sequence of all functions into groups. Without first uses, all executed functions are one group in the
+/// given sequence, whatever the aim; with nothing but first uses, they alone decide.
 #[must_use]
 pub fn arrange(input: &GroupingInput<'_>, sequence: &[FunctionId], aim: Aim) -> Order {
     let executed = input.executed();

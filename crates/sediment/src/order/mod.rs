@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From a profile to the order in which a linker is to place its functions: [`compute`].
 //!
-//! **Steps.** [`build()`] the call graph of the selected functions; one sequence of them by an [`algorithms`] entry, or by what was the default of a
-//! release ([`versions`]); behind what ran the functions that no run saw, as far as a compiler's graph tells ([`place_unprofiled`]); groups for
-//! start-up and steady state ([`arrange`]); an older order, changed only where that gains ([`keep`](mod@keep)).
+//! **Steps.** [`build()`] the call graph of the selected functions; one sequence of them by an [`algorithms`] entry,
+//! or by the default of a release ([`versions`]); unprofiled functions behind the profiled ones, by a compiler's
+//! graph ([`place_unprofiled`]); groups for start-up and steady state ([`arrange`]); an older order, changed only
+//! where that gains ([`keep`](mod@keep)).
 
 pub mod algorithms;
 mod build;

@@ -41,8 +41,8 @@ fn fault_curve(input: &GroupingInput<'_>, order: &[FunctionId]) -> FaultCurve {
     }
 }
 
-/// Misses of instruction TLBs of 32, 64 and 128 entries, added up; counted over the traces, or estimated from the calls where
-/// there are none. Where these TLBs hold all there is, changes of page in their place, which then rank orders.
+/// Misses of instruction TLBs of 32, 64 and 128 entries, added up; counted over the traces, or estimated from the
+/// calls where there are none. Where these TLBs hold all pages, the changes of page, which then rank orders.
 #[must_use]
 pub fn predicted_misses(graph: &CallGraph, traces: &[&Trace], order: &[FunctionId]) -> f64 {
     let geometry = |tlb_entries| Geometry { tlb_entries, ..Geometry::default() };

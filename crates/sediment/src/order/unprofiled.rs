@@ -33,12 +33,13 @@ pub enum Standing {
     Cold,
 }
 
-/// The functions of a graph that no run saw.
+/// The unprofiled functions of a graph.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unprofiled {
-    /// The same functions; calls to be expected of those that did not run, by these and by those that ran, which have no size here.
+    /// The same functions; expected calls of unprofiled functions, by each other and by executed ones, which have
+    /// size 0 here.
     pub graph: CallGraph,
-    /// By id; None for what ran, or where there was no run, for what is to be expected to.
+    /// By id; None for executed functions, or without a run, for those expected to run.
     pub standing: Vec<Option<Standing>>,
 }
 
@@ -106,7 +107,7 @@ pub fn unprofiled(profile: &Profile, graph: &CallGraph, table: &FunctionTable) -
     Ok(Some(Unprofiled { graph: CallGraph::new(sizes, weights, edges)?, standing }))
 }
 
-/// The same sequence, in which what no run saw comes last, by its standing and within that as CDSort has it.
+/// The same sequence with unprofiled functions last, by standing, and within a standing by CDSort.
 #[must_use]
 pub fn place_unprofiled(sequence: &[FunctionId], unprofiled: &Unprofiled) -> Vec<FunctionId> {
     let standing = |function: &FunctionId| unprofiled.standing.get(function.index()).copied().flatten();

@@ -42,7 +42,7 @@ pub const ENGINES: &[Engine] = &[
     Engine {
         number: 2,
         since: "0.1.0",
-        summary: "calls and near pairs, refined for recorded runs; groups for steady state and start-up",
+        summary: "calls and temporal affinity, refined for recorded runs; groups for steady state and start-up",
         knows_runs: true,
         sequence: affinity::order,
     },
@@ -51,7 +51,7 @@ pub const ENGINES: &[Engine] = &[
 /// The default.
 pub const LATEST: &Engine = &ENGINES[ENGINES.len() - 1];
 
-/// The engine of this number.
+/// The default order of the release with this number.
 #[must_use]
 pub fn engine(number: u32) -> Option<&'static Engine> {
     ENGINES.iter().find(|engine| engine.number == number)

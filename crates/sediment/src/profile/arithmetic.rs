@@ -94,7 +94,7 @@ pub(super) fn integer(text: &[u8]) -> Result<u128, NumberFault> {
     rest.iter().try_fold(value, |value, digit| append(value, *digit)).ok_or(NumberFault::TooLarge)
 }
 
-/// So many digits fit the machine's own numbers, which are much faster.
+/// Number of digits that fit the machine's own numbers, which are much faster.
 const SHORT: usize = 18;
 
 /// The number that few digits make behind another; both together are at most [`SHORT`].

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Blocks`]: how often the basic blocks of a function ran, by the control-flow graph in which a compiler numbered them.
+//! [`Blocks`]: execution counts of the basic blocks of a function, by the control-flow graph in which a compiler
+//! numbered them.
 //!
-//! One function may have several graphs, of builds that differ. Text of the attribute `blocks`: for each graph its hash in hexadecimal,
-//! a colon and its blocks, `3=120` for one that ran and `5=?` for one of which nothing can be known; `; ` between graphs, the
-//! heaviest first (docs/profile-format.md). A block that does not stand there was not seen.
+//! One function may have several graphs, of builds that differ. Text of the attribute `blocks`: for each graph its
+//! hash in hexadecimal, a colon and its blocks, `3=120` for an executed one and `5=?` for one of which nothing can be
+//! known; `; ` between graphs, the heaviest first (docs/profile-format.md). A block that is not listed was not
+//! executed.
 
 use super::arithmetic::integer;
 use std::cmp::Reverse;
@@ -23,7 +25,7 @@ pub enum BlockUnit {
 /// Counts of the blocks of one control-flow graph.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GraphCounts {
-    /// Number and count, above 0, of blocks that ran; ascending.
+    /// Number and count, above 0, of executed blocks; ascending.
     pub seen: Vec<(u32, u128)>,
     /// Numbers of blocks of which nothing can be known; ascending.
     pub unknown: Vec<u32>,

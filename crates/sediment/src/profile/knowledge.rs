@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gaps of a profile: what its sources could not record, and the interpreters that ran the program.
+//! Gaps of a profile: what its sources could not record, and the interpreters of the program.
 
 use super::Profile;
 use super::source::{Source, Unknown};

@@ -15,11 +15,11 @@ use super::text::entries;
 use super::{CallKind, DsoFacts, EdgeFacts, FunctionFacts, FunctionIndex, Profile, SHARE_TOTAL, WeightUnit};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Decimal places of a weight.
+/// Number of decimals of a weight.
 const DECIMALS: usize = 9;
 const BILLION: u128 = 1_000_000_000;
 
-/// The weight of one input: a decimal from 0 to 10^9 with at most nine places, in billionths.
+/// The weight of one input: a decimal from 0 to 10^9 with at most nine decimals, in billionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weight(u128);
 
@@ -29,7 +29,7 @@ impl Weight {
     /// Weight 0: an input's functions without its calls.
     pub const ZERO: Self = Self(0);
 
-    /// So many times this weight; None beyond the greatest.
+    /// This weight times a factor; None beyond the greatest.
     #[must_use]
     pub fn times(self, factor: u32) -> Option<Self> {
         let product = self.0.checked_mul(u128::from(factor))?;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Profile`]: functions by (dso, name, file) with integer weights, and the calls between them.
 //!
-//! The value that travels: it holds no address, path, host, command line or user name. [`text`] is its file format
-//! (docs/profile-format.md), [`mod@blocks`] what ran inside functions, [`merge`](mod@merge) adds profiles up, [`split`](mod@split) takes one DSO's part,
-//! [`similar_labels`](mod@alike) finds labels that may be one library, [`knowledge`] says what a profile cannot tell, [`difference`](mod@difference)
-//! in what two differ, [`submissions`] adds what users send in.
+//! The value that is shipped: it holds no address, path, host, command line or user name. [`text`] is its file format
+//! (docs/profile-format.md), [`mod@blocks`] has counts of blocks inside functions, [`merge`](mod@merge) adds profiles
+//! up, [`split`](mod@split) takes one DSO's part, [`similar_labels`](mod@similar_labels) finds labels that may be one
+//! library, [`knowledge`] lists the gaps of a profile, [`difference`] compares two, [`submissions`] adds those of
+//! users.
 
 mod arithmetic;
 pub mod blocks;
@@ -134,7 +135,7 @@ pub enum CallKind {
     Uncertain,
 }
 
-/// A non-negative decimal with six places, as the number of millionths.
+/// A non-negative decimal with six decimals, as the number of millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Millionths(pub u128);
 
@@ -398,7 +399,7 @@ impl Profile {
         edges
     }
 
-    /// Makes room for so many edges more.
+    /// Reserves space for `more` edges.
     fn reserve_edges(&mut self, more: usize) {
         self.edges.reserve_exact(more);
         let Self { edges, by_ends, hashing, .. } = self;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! DSO labels that may be one library under two names.
 //!
-//! One profiler knows a library by its soname, another by the name of its file, and a file that was replaced while it ran has
-//! ` (deleted)` behind its name. Such labels are said, and never joined unasked.
+//! One profiler knows a library by its soname, another by the name of its file, and a file that was replaced while in
+//! use has ` (deleted)` behind its name. Such labels are reported, and never joined unasked.
 
 use super::Profile;
 use std::collections::{BTreeMap, BTreeSet};

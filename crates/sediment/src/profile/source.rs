@@ -23,7 +23,7 @@ coded! {
 pub struct Source {
     /// Profiler and kind of its recording.
     pub name: String,
-    /// The event that was counted; empty where none is told.
+    /// The counted event; empty where unknown.
     pub event: String,
     /// Kinds of data that it lacks, in the order in which it states them.
     pub unknown: Vec<Unknown>,

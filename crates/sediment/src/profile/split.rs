@@ -40,8 +40,8 @@ pub fn split(profile: &Profile, dso: &str) -> Profile {
     part
 }
 
-/// The functions of these DSOs and the edges among them, and nothing of any other. The total is that of the calls that are left, so
-/// that it does not tell how much else ran.
+/// The functions of these DSOs and the edges among them, and nothing of any other. The total is that of the calls
+/// that are left, so that it does not reveal the rest.
 #[must_use]
 pub fn only(profile: &Profile, dsos: &BTreeSet<&str>) -> Profile {
     let mut part = Profile {

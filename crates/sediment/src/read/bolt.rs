@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! fdata, the profile of BOLT: what perf2bolt writes, and what a program instrumented by `llvm-bolt -instrument` leaves.
 //!
-//! A line is a branch and how often it was taken: `TYPE SYMBOL OFFSET TYPE SYMBOL OFFSET MISPREDICTED COUNT`, offsets in
-//! hexadecimal from the symbol. Type 1 is a symbol and type 0 a place outside of the program, which is called `[unknown]`.
-//! Under a first line `no_lbr EVENT` a line is a sample, `TYPE SYMBOL OFFSET COUNT`. Lines of type 3 to 5 tell of memory.
-//! In names a blank and a backslash stand behind a backslash; local functions are called `name/file/NUMBER` or `name/NUMBER`.
+//! A line is a branch and its count: `TYPE SYMBOL OFFSET TYPE SYMBOL OFFSET MISPREDICTED COUNT`, offsets in
+//! hexadecimal from the symbol. Type 1 is a symbol and type 0 an address outside of the program, called `[unknown]`.
+//! Under a first line `no_lbr EVENT` a line is a sample, `TYPE SYMBOL OFFSET COUNT`. Lines of type 3 to 5 are about
+//! memory. In names a blank and a backslash stand behind a backslash; local functions are called `name/file/NUMBER`
+//! or `name/NUMBER`.
 //!
 //! A branch from one function to the first byte of another is a call, or a tail call, which is as good. One within a function
 //! is none, nor is one into the middle of another function: that is a return.
@@ -65,7 +66,7 @@ fn is_header(line: &[u8]) -> bool {
     line == BOLTED || line.strip_prefix(NO_BRANCHES).is_some_and(|rest| rest.is_empty() || rest[0] == b' ')
 }
 
-/// One end of a branch, or the place of a sample.
+/// One end of a branch, or the address of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Location<'a> {
     /// Raw, backslashes still in it; None outside of the program.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Branch records added up by their addresses, as `perf2bolt -pa` reads them: what other tools than perf hand to BOLT.
 //!
-//! A line is a letter, places and counts: `B FROM TO COUNT MISPREDICTED` is a branch, `T FROM TO END COUNT` a branch and the
-//! code that ran behind it, `R` the same where the branch is a return, `F`, `f` and `r` (`START END COUNT`) code that ran
-//! without a branch, `S AT COUNT` a sample, `E NAME` the event of the samples after it. A place is `[BUILD-ID:]ADDRESS`, in
-//! hexadecimal, as the file of the program counts addresses; a build-id `X` is some other program.
+//! A line is a letter, addresses and counts: `B FROM TO COUNT MISPREDICTED` is a branch, `T FROM TO END COUNT` a
+//! branch and the code executed behind it, `R` the same where the branch is a return, `F`, `f` and `r`
+//! (`START END COUNT`) code executed without a branch, `S AT COUNT` a sample, `E NAME` the event of the samples after
+//! it. An address is `[BUILD-ID:]ADDRESS`, in hexadecimal, as the file of the program counts addresses; a build-id
+//! `X` is some other program.
 //!
 //! Source: BOLT's documentation of perf2bolt, of LLVM 19 and later (docs/formats/bolt-aggregated.md).
 
@@ -46,7 +47,7 @@ fn recognises(head: &[u8]) -> bool {
     told && rows[0].is_some() && 2 * rows.iter().flatten().count() >= rows.len()
 }
 
-/// A place as it is written.
+/// An address in the file's notation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Location<'a> {
     build_id: Option<&'a [u8]>,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! gmon.out, which programs compiled with `-pg` write as they end.
 //!
-//! After a header of 20 bytes, the file is a sequence of records, each with one byte for its kind: how often a function was
-//! called from a place (an arc), how often the clock found the program in each few bytes of its code (a histogram), and counts
-//! of basic blocks, which nothing writes any more.
+//! After a header of 20 bytes, the file is a sequence of records, each with one byte for its kind: how often a
+//! function was called from an address (an arc), how often the clock found the program in each few bytes of its code
+//! (a histogram), and counts of basic blocks, which nothing writes any more.
 //!
 //! The file names neither its program nor the size of its addresses. The program has to be named; the byte order shows in
 //! the version that the header begins with; addresses have the size with which the records make up the file to its last byte.
@@ -34,7 +34,7 @@ pub const READER: Reader = Reader {
 
 const MAGIC: &[u8] = b"gmon";
 const HEADER: usize = 20;
-/// A small file may have as many places.
+/// A small file may have this number of addresses.
 const MOST_ADDRESSES: usize = 180_000;
 /// Buckets with ticks, beyond which neighbours are added up, so that memory stays in proportion.
 const MOST_BUCKETS: usize = 1 << 16;
@@ -331,7 +331,7 @@ impl Reading {
         self.ticks += u128::from(ticks);
     }
 
-    /// The place of an end of an arc, if there is room for it.
+    /// The address of an end of an arc, if there is room for it.
     fn end(&mut self, address: u64) -> Option<AddressId> {
         if self.recording.addresses.len() < self.most {
             return Some(self.place(address));
@@ -377,7 +377,7 @@ fn groups(numbers: impl Iterator<Item = usize>) -> usize {
     numbers.filter(|number| last.replace(*number) != Some(*number)).count()
 }
 
-/// The byte in the middle of a bucket of a histogram with so many.
+/// The byte in the middle of a bucket of a histogram with `number` of them.
 fn middle(low: u64, high: u64, bucket: usize, number: u128) -> u64 {
     let inside = u128::from(high - low) * (2 * bucket as u128 + 1) / (2 * number);
     low + u64::try_from(inside).unwrap_or(high - low)

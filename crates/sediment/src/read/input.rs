@@ -125,7 +125,8 @@ impl<'a> Lines<'a> {
         Self::in_pieces(input, Self::PIECE)
     }
 
-    /// The lines from the beginning, read in pieces of about so many bytes: small ones where many inputs are read side by side.
+    /// The lines from the beginning, read in pieces of about `piece` bytes: small ones where many inputs are read
+    /// side by side.
     #[must_use]
     pub fn in_pieces(input: &'a dyn Input, piece: usize) -> Self {
         let piece = piece.max(1);

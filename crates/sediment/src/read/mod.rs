@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Recording`]: what one profiler saw, and [`READERS`], the one table of the formats it is read from.
 //!
-//! A reader takes an [`Input`] and returns a [`Recording`] with its ledger of losses, or an error with line or offset. It keeps
-//! names as the profiler gave them and resolves no address; [`crate::resolve`] does both, once. A recording adds up: what
-//! happened in which order does not stand in it. Where a source knows that, its reader tells it again ([`replay()`]), step by
-//! step, in terms of the recording's places, once these are resolved.
+//! A reader takes an [`Input`] and returns a [`Recording`] with its skipped items, or an error with line or offset.
+//! It keeps names as the profiler gave them and resolves no address; [`crate::resolve`] does both, once. A recording
+//! adds up, and has no time order. Where a source knows the order, its reader replays it ([`replay()`]), step by
+//! step, in terms of the recording's addresses, once these are resolved.
 //!
 //! To add a format: one file here, one row in [`READERS`], one folder in tests/golden/read, one page in docs/formats.
 
@@ -63,7 +63,7 @@ pub struct Settings {
 pub enum StackOrder {
     /// The outermost caller.
     CallerFirst,
-    /// The function that ran.
+    /// The executed function.
     CalleeFirst,
 }
 
@@ -79,7 +79,7 @@ pub struct Reader {
     pub recognises: fn(&[u8]) -> bool,
     /// Reads a whole file.
     pub read: fn(&dyn Input, &Settings) -> Result<Recording>,
-    /// Tells in which order things ran, where the format knows.
+    /// Replays the time order, where the format has it.
     pub replay: Option<Replay>,
 }
 
@@ -88,8 +88,8 @@ pub struct Reader {
 pub struct Replay {
     /// True if it tells the whole run from its start, so that first uses can be ranked; otherwise parts.
     pub whole: bool,
-    /// Tells the steps in order, in terms of places of the recording that was read from this input (it may hold those of other
-    /// inputs too); what that recording does not hold is left out.
+    /// Replays the steps in order, in terms of addresses of the recording that was read from this input (it may hold
+    /// those of other inputs too); addresses that the recording does not hold are skipped.
     pub steps: Steps,
 }
 
@@ -214,7 +214,7 @@ pub fn find(input: &dyn Input, settings: &Settings) -> Result<&'static Reader> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DsoId(pub u32);
 
-/// A place of one [`Recording`].
+/// Id of an address of one [`Recording`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AddressId(pub u32);
 
@@ -261,7 +261,7 @@ pub enum TransferKind {
     Uncertain,
     /// A branch of unknown type: a call if it leads to the first byte of a function and its source is no return.
     Branch,
-    /// The target began to run while the source was among the last 8 distinct functions that ran.
+    /// The target began to run while the source was among the last 8 distinct executed functions.
     Affinity,
 }
 
@@ -279,12 +279,12 @@ pub struct Recording {
     /// Skipped items, by reason.
     pub skipped: Skipped,
     /// The target of every call is the address that the call returns to by which the callee announced itself:
-    /// [`crate::resolve`] can tell by them whether a binary is the one that ran.
+    /// [`crate::resolve`] recognises by them the binary that was executed.
     pub return_addresses: bool,
     dsos: Vec<RecordedDso>,
     by_dso: HashMap<RecordedDso, DsoId>,
     addresses: Vec<RecordedAddress>,
-    /// Ids of the places by their hash: each place is kept once, as a hostile file can hold many.
+    /// Ids of the addresses by their hash: each address is kept once, as a hostile file can hold many.
     by_address: HashTable<AddressId>,
     hashing: RandomState,
     transfers: HashMap<(AddressId, AddressId, TransferKind), u128>,
@@ -324,7 +324,7 @@ impl Recording {
         id
     }
 
-    /// Makes room for so many places more.
+    /// Reserves space for `more` addresses.
     fn reserve_addresses(&mut self, more: usize) {
         let Self { addresses, by_address, hashing, .. } = self;
         addresses.reserve(more);
@@ -350,7 +350,7 @@ impl Recording {
         *sum = sum.saturating_add(count);
     }
 
-    /// Adds to the own cost seen at a place, in the source's event.
+    /// Adds to the own cost at an address, in the source's event.
     pub fn add_samples(&mut self, place: AddressId, cost: u128) {
         let sum = self.samples.entry(place).or_default();
         *sum = sum.saturating_add(cost);
@@ -448,7 +448,7 @@ impl Recording {
         &self.dsos
     }
 
-    /// The places, by id.
+    /// The addresses, by id.
     #[must_use]
     pub fn addresses(&self) -> &[RecordedAddress] {
         &self.addresses

@@ -3,7 +3,7 @@
 
 /// The number that these digits are: decimal, no sign, nothing else. None for anything else, no digits, or 2^64 and more.
 pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
-    /// So many digits always fit.
+    /// Number of digits that always fit.
     const SAFE: usize = 19;
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;

@@ -20,7 +20,7 @@ pub enum Step {
     },
 }
 
-/// Who is told the steps of a run. Every `FnMut(Step)` is one, and wants them in their order.
+/// Receiver of the steps of a run. Every `FnMut(Step)` is one, and wants them in their order.
 pub trait Listener {
     /// Takes the next step.
     fn step(&mut self, step: Step);
@@ -36,7 +36,8 @@ pub trait Listener {
         true
     }
 
-    /// Listeners for so many workers, to be told in threads of their own; or none, where all steps are wanted in their order.
+    /// Listeners for this number of workers, each in a thread of its own; or none, where all steps are wanted in
+    /// their order.
     ///
     /// This is for formats that tell of parts of a run, not of [the whole](super::Replay::whole): what a worker tells at a time
     /// begins with a gap, and which worker tells what, and after what, is left to chance.
@@ -51,10 +52,10 @@ impl<F: FnMut(Step)> Listener for F {
     }
 }
 
-/// Which samples of a recording are told to a listener that does not want them all.
+/// Choice of the samples that are replayed to a listener that does not want them all.
 ///
-/// Pairs of functions that run near each other can be far more than the branches they come from, so that of long recordings a
-/// part is enough: one in so many samples, by a hash of their place among all, whoever reads them and when.
+/// Affinity edges can be far more than the branches they come from, so that of long recordings a part is enough: one
+/// sample in `every`, by a hash of its position among all, whoever reads them and when.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReplaySampling {
     every: u64,
@@ -66,7 +67,7 @@ impl ReplaySampling {
         Self { every: if listener.wants_all() { 1 } else { length.div_ceil(told).max(1) } }
     }
 
-    /// True if the sample of this number is told.
+    /// True if the sample at this position is replayed.
     pub(super) fn has(self, place: u64) -> bool {
         self.every == 1 || (place.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % self.every == 0
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sample profiles of LLVM as text: what AutoFDO and llvm-profgen make of branch records for `-fprofile-sample-use`.
 //!
-//! A function begins with `NAME:TOTAL:HEAD`. Below it, one blank further right, stand its places in the source, relative to its
-//! first line: `OFFSET: COUNT`, and behind it `CALLEE:COUNT` for each function that was called there; or `OFFSET: NAME:TOTAL`,
-//! the body of a function that was inlined there, whose own lines stand one more blank to the right. Lines with `!` say more of
-//! the function. A profile by context (CS) names in brackets how a function was reached, `[main:3 @ f:1 @ g]:TOTAL:HEAD`; where
-//! `!Attributes` has bit 0, the last of these was inlined into the one before it.
+//! A function begins with `NAME:TOTAL:HEAD`. Below it, one blank further right, stand its source locations, relative
+//! to its first line: `OFFSET: COUNT`, and behind it `CALLEE:COUNT` for each function that was called there; or
+//! `OFFSET: NAME:TOTAL`, the body of a function that was inlined there, whose own lines stand one more blank to the
+//! right. Lines with `!` are metadata of the function. A profile by context (CS) gives the call path in brackets,
+//! `[main:3 @ f:1 @ g]:TOTAL:HEAD`; where `!Attributes` has bit 0, the last of these was inlined into the one before
+//! it.
 //!
 //! What is ordered are functions that have code of their own, so an inlined body is no call, and what is called in it is called
 //! by the function around it. There are two passes: which contexts are inlined stands below their lines.
@@ -83,7 +84,7 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
 enum Row<'a> {
     /// `called`: a name, or the frames of a context, outermost first.
     Function { called: &'a [u8], total: u64, head: u64 },
-    /// A place, and what was called there: names with counts, apart by blanks.
+    /// A source location with its callees: names with counts, separated by blanks.
     RecordedAddress { callees: &'a [u8] },
     /// The beginning of an inlined body.
     Inlined,
@@ -243,7 +244,7 @@ fn owners(bytes: &[u8]) -> HashMap<&[u8], &[u8]> {
     owners
 }
 
-/// The context without its last frame, and without the place in the frame before it.
+/// The context without its last frame, and without the location in the frame before it.
 fn caller_of(context: &[u8]) -> Option<&[u8]> {
     let frames = &context[..memmem::rfind(context, BETWEEN_FRAMES)?];
     count_behind_colon(frames).map(|(frames, _)| frames)

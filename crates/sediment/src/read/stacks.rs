@@ -8,11 +8,11 @@
 //! - A pair that stands in one stack several times (recursion) counts once, so that no passage outweighs the samples it was
 //!   seen in. A function that calls itself is such a pair.
 //! - The innermost frame gets the own cost.
-//! - A frame that cannot be named breaks the stack: no passage leads across it. What it would have been part of goes to the
-//!   ledger, by the reason why it has no name.
+//! - A frame that cannot be named breaks the stack: no passage leads across it. Its passages are skipped, by the
+//!   reason why it has no name.
 //! - The kernel is cut off: entering it is no call, and what it costs is nobody's own cost.
 //!
-//! Pairs are pairs of places. Where places are addresses, two call sites of one function are two places.
+//! Pairs are pairs of addresses. Two call sites of one function are two addresses.
 
 use super::{AddressId, Recording, TransferKind};
 use crate::skipped::{Amount, Nowhere};
@@ -20,7 +20,7 @@ use crate::skipped::{Amount, Nowhere};
 /// One frame of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Frame {
-    /// A place of the recording.
+    /// An address of the recording.
     Known(AddressId),
     /// Something that was called but cannot be named.
     Unknown(Nowhere),
@@ -31,7 +31,7 @@ pub(super) enum Frame {
 /// Adds one stack that was seen `count` times: `frames` outermost caller first, and `count` in the source's own unit
 /// (samples, or the event that was sampled).
 ///
-/// Each passage, also one that goes to the ledger, adds `count` to the recording's total. A stack without frames adds nothing.
+/// Each passage, also a skipped one, adds `count` to the recording's total. A stack without frames adds nothing.
 pub(super) fn add_stack(recording: &mut Recording, frames: &[Frame], count: u128) {
     let Some(innermost) = frames.last() else { return };
     match *innermost {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! LLVM's temporal profiles: for some runs of an instrumented program, its functions in the order in which each first ran.
+//! LLVM's temporal profiles: for some runs of an instrumented program, its functions in the order of first use.
 //!
 //! Two texts hold them. `llvm-profdata show --temporal-profile-traces` prints one function a line below
 //! `Temporal Profile Trace N (weight=W count=C):`. `llvm-profdata merge --text` writes, below a line `:temporal_prof_traces`, how
@@ -62,9 +62,9 @@ fn recognises(head: &[u8]) -> bool {
 
 /// Word of a text of traces.
 enum Word<'a> {
-    /// A trace begins that stands for so many runs.
+    /// A trace begins that stands for this number of runs.
     Trace { weight: u64 },
-    /// A function ran for the first time.
+    /// First use of a function.
     Function(&'a [u8]),
     /// The counters of a function begin.
     Counters,

@@ -102,7 +102,7 @@ pub struct Job<'a> {
     pub folder: &'a Path,
     /// Debug files of what is recorded.
     pub files: &'a (dyn Files + Sync),
-    /// Is told how far the recording is, now and then.
+    /// Callback for the progress of the recording, now and then.
     pub watch: &'a mut (dyn FnMut(Progress) + Send),
     /// The front that has started the program, for breakpoints; None to start it here.
     pub link: Option<&'a mut breakpoints::apart::Link>,
@@ -133,7 +133,7 @@ pub struct Recorded {
 pub enum RecordedData {
     /// In these files, the parts of one recording, each in a format of [`crate::read::READERS`].
     Files(Vec<PathBuf>),
-    /// Here: what was seen, and what ran in short times as steps in terms of its places.
+    /// In memory: the recording, and short sequences as steps in terms of its addresses.
     Here(Box<Recording>, Vec<Step>),
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From instructions that ran to blocks of functions, where a binary at hand says which block its code is of.
+//! From executed instructions to blocks of functions, where a binary at hand says which block its code is of.
 
 use super::dsos::{At, Dsos, View};
 use crate::binary::block_map::BlockMap;

@@ -114,7 +114,7 @@ impl<'a> Dsos<'a> {
         self.dsos[id.0 as usize].view.as_ref()
     }
 
-    /// The DSO of a place, if it is one of which only the exported functions are known.
+    /// The DSO of an address, if it is one of which only the exported functions are known.
     pub(super) fn stripped(&self, place: &RecordedAddress) -> Option<DsoId> {
         let id = place.dso?;
         self.view(id)?.is_stripped().then_some(id)
@@ -150,8 +150,9 @@ impl<'a> Dsos<'a> {
         with_label.filter(|(_, view)| view.global(name).is_some()).map(|(label, _)| label).collect()
     }
 
-    /// The one DSO at hand that has a function of this name, for places that a profiler tells no DSO of. Valgrind knows as a
-    /// program's code what lies in its `.text`; an order that is a script for GNU ld gives the hot functions a section of their own.
+    /// The one DSO at hand that has a function of this name, for addresses without a DSO. Valgrind counts as a
+    /// program's code only its `.text`; an order that is a script for GNU ld gives the hot functions a section of
+    /// their own.
     pub(super) fn owner(&self, name: &str) -> Option<DsoId> {
         let has_it = |dso: &Dso| {
             let view = dso.view.as_ref().filter(|_| dso.label.is_some());
@@ -222,7 +223,7 @@ impl<'a> Dsos<'a> {
         (Isa::of(view.binary.arch.as_deref()).flow)(code)
     }
 
-    /// A place as the example of a loss.
+    /// An address as the example of a skipped item.
     pub(super) fn example(&self, place: &RecordedAddress) -> String {
         let dso = place.dso.map_or("?", |id| {
             self.label(id).unwrap_or_else(|| base_name(&self.recorded[id.0 as usize].path))
@@ -311,7 +312,7 @@ impl<'a> View<'a> {
         self.binary.symbols_from == SymbolSource::DynamicSymbols
     }
 
-    /// The file of a local function that has a namesake in the binary.
+    /// The file of a local function that shares its name with another of the binary.
     fn telling_file(&self, function: &'a BinaryFunction) -> Option<&'a str> {
         if function.local && self.same_named_locals.contains(function.name.as_str()) {
             function.file.as_deref()
@@ -341,7 +342,7 @@ impl<'a> View<'a> {
         self.bytes
     }
 
-    /// The functions, with the file that tells one from its namesakes.
+    /// The functions, with the file of local functions of the same name.
     pub(super) fn functions(&self) -> impl Iterator<Item = (&'a BinaryFunction, Option<&'a str>)> {
         self.binary.functions.iter().map(|function| (function, self.telling_file(function)))
     }
@@ -354,7 +355,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The function of this name, if need be told from its namesakes by the source file that was recorded.
+    /// The function of this name; among local functions of the same name, that of the recorded source file.
     pub(super) fn by_name(&self, name: &str, file: Option<&str>) -> Named<'a> {
         let Some(candidates) = self.by_name.get(name) else {
             return if self.imports.contains(name) { Named::Import } else { Named::Unknown };
@@ -393,7 +394,7 @@ fn label(path: &str, soname: Option<&str>) -> Option<String> {
     (!fitting.contains('\\')).then(|| fitting.to_owned())
 }
 
-/// File name after the last slash, without the kernel's mark of a file that was replaced while it ran.
+/// File name after the last slash, without the kernel's mark of a file that was replaced while in use.
 fn base_name(path: &str) -> &str {
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     path.rsplit('/').next().unwrap_or(path)

@@ -4,8 +4,9 @@
 //! Steps: load the binaries that are at hand (`dsos`), say for every place of the recording what it is (`Ends`), give stubs of
 //! the procedure linkage table to the function they lead to, and add up the passages between functions.
 //!
-//! What makes a function the same everywhere is its identity (docs/profile-format.md): the label of its DSO, its name, and its
-//! file where a local function has a namesake in the DSO. Everything else of the recording (addresses, paths) ends here.
+//! The identity of a function is the same everywhere (docs/profile-format.md): the label of its DSO, its name, and
+//! its file where the DSO has several local functions of that name. Everything else of the recording (addresses,
+//! paths) ends here.
 
 mod blocks;
 mod dsos;
@@ -32,8 +33,8 @@ pub struct Settings {
     pub skip_other_builds: bool,
 }
 
-/// Turns places into functions: symbols are taken apart, addresses looked up in the binaries that `files` has.
-/// See [`resolve_with`].
+/// Turns addresses into functions: symbols are parsed, addresses looked up in the binaries that `files` has. See
+/// [`resolve_with`].
 ///
 /// # Errors
 /// As [`resolve_with`].
@@ -47,7 +48,7 @@ pub fn resolve(recording: &Recording, files: &dyn Files) -> Result<(Profile, Ski
 pub struct Resolved {
     /// The profile.
     pub profile: Profile,
-    /// The function of each place, by [`AddressId`]; None for places that are no function.
+    /// The function of each address, by [`AddressId`]; None for addresses that are no function.
     pub functions: Vec<Option<FunctionIndex>>,
     /// Items skipped here, not those that the reader skipped; weights are calls.
     pub skipped: Skipped,
@@ -55,13 +56,13 @@ pub struct Resolved {
     pub stripped: Vec<Stripped>,
 }
 
-/// Turns places into functions: symbols are taken apart, addresses looked up in the binaries that `files` has.
+/// Turns addresses into functions: symbols are parsed, addresses looked up in the binaries that `files` has.
 ///
-/// A [`TransferKind::Branch`] is a call when it leads from one function to the first byte of another and its source is neither
-/// a return nor a jump (known on x86, AArch64, RISC-V, s390x and POWER); between places that are known by name alone, when the
-/// names differ. What is found to be no call is taken off the total: the profile's total is all calls seen, also those with an
-/// end that stayed unresolved.
-/// A passage with one unresolved end keeps its other end as a function.
+/// A [`TransferKind::Branch`] is a call when it leads from one function to the first byte of another and its source
+/// is neither a return nor a jump (known on x86, AArch64, RISC-V, s390x and POWER); between addresses that are known
+/// by name alone, when the names differ. Passages that are no calls are taken off the total: the profile's total is
+/// all counted calls, also those with an unresolved end. A passage with one unresolved end keeps its other end as a
+/// function.
 ///
 /// # Errors
 /// When a binary at hand is damaged, not the one that was recorded, or without any of the recorded names, and when nothing of
@@ -95,8 +96,8 @@ pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: Settings
 /// Meaning of an address.
 #[derive(Debug)]
 enum End {
-    /// A function. `first_byte`: whether the place is its first byte, None where only the name is known. `local`: whether it is
-    /// known that no other DSO can call it by its name.
+    /// A function. `first_byte`: true if the address is its first byte, None where only the name is known. `local`:
+    /// true if no other DSO can call it by its name.
     Function { key: FunctionKey, size: Option<u64>, first_byte: Option<bool>, local: bool },
     /// A stub that leads to the function of this name.
     Stub { name: String, first_byte: Option<bool> },
@@ -172,7 +173,7 @@ impl Ends {
     }
 }
 
-/// The one function that the stubs of each name were seen to lead to, by its own name: the variant that ran of an indirect
+/// The one function that the stubs of each name led to, by its own name: the executed variant of an indirect
 /// function, or another name of the same code. None where they led to several.
 fn led_to<'a>(
     recording: &Recording,
@@ -335,7 +336,7 @@ fn begin(recording: &Recording, dsos: &Dsos, skipped: &mut Skipped) -> Profile {
     profile
 }
 
-/// Adds every function that was seen, by place; None for places that are no function.
+/// Adds every function, by address; None for addresses that are no function.
 fn add_functions(profile: &mut Profile, ends: &Ends, skipped: &mut Skipped) -> Vec<Option<FunctionIndex>> {
     let mut functions = Vec::with_capacity(ends.ends.len());
     for end in &ends.ends {

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks that a binary is the one that ran, where the recording does not name its build: by the addresses that calls
+//! Checks that a binary is the executed one, where the recording does not name its build: by the addresses that calls
 //! return to.
 //!
-//! A function that was compiled with `-pg` calls a counting function as it begins, which records where it returns to. In the
-//! binary that ran, an instruction that calls ends at each of these addresses (checked on x86); elsewhere, each lies in a
-//! function, and no two lie in one, as a function announces itself at one place. In another binary most do not.
+//! A function that was compiled with `-pg` calls a counting function as it begins, which records the return address.
+//! In the executed binary, an instruction that calls ends at each of these addresses (checked on x86); elsewhere,
+//! each lies in a function, and no two lie in one, as a function makes this call once. In another binary most do not.
 
 use super::dsos::{At, Dsos};
 use crate::error::{Error, Result};
 use crate::read::{AddressId, DsoId, Recording, Spot, TransferKind};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One in so many may be misplaced without doubt about the whole: code without symbols, or written by hand.
+/// Divisor: the part of the addresses that may be misplaced without doubt about the whole: code without symbols, or
+/// written by hand.
 const DOUBT: usize = 8;
 
 /// Refuses binaries that the recorded addresses do not fit.

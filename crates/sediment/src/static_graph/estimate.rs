@@ -14,8 +14,8 @@
 //!
 //! Functions that the compiler calls cold pass nothing on: errors are rare, whatever their handlers call.
 //!
-//! Where a run was seen, too ([`expected`]), the same spreading begins at what ran, as often as it did, and goes no further than
-//! what did not: it tells which of the functions that no run saw are bound most closely to those that ran.
+//! With a run ([`expected`]), the same propagation begins at the executed functions, by their counts, and continues
+//! through unprofiled ones only: it finds the unprofiled functions that the executed ones are most likely to call.
 
 use crate::profile::{FunctionIndex, Heat, Millionths, Profile};
 
@@ -44,10 +44,11 @@ pub fn estimate(profile: &mut Profile) {
 /// Expected executions of the unprofiled functions, in a profile with calls of a run and a compiler's estimates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expected {
-    /// By function of the profile: whether it ran, for all that the run tells.
+    /// By function of the profile: true if it was executed.
     pub executed: Vec<bool>,
-    /// By function of the profile: calls into it, as a share of all that were seen; above 0 where something that ran leads to it, or
-    /// it may be called from elsewhere. Of functions that ran, those that were seen, and at least so many.
+    /// By function of the profile: calls into it, as a share of all counted calls; above 0 where an executed function
+    /// leads to it, or it may be called from elsewhere. For executed functions the counted calls, and at least this
+    /// share.
     pub runs: Vec<f64>,
 }
 
@@ -179,7 +180,7 @@ impl Graph {
         found
     }
 
-    /// Lets what came into a component go round in it, and passes it on.
+    /// Lets the flow into a component circulate in it, and passes it on.
     fn spread(&self, component: &[usize], runs: &mut [f64]) {
         let inside: std::collections::HashSet<usize> = component.iter().copied().collect();
         let circles =

@@ -298,8 +298,8 @@ fn join(known: &mut EdgeFacts, more: &EdgeFacts) {
     known.kind = least(known.kind, more.kind);
 }
 
-/// Of units that claim one function, those have it of which most is in the linked file: as many as it has of that name and file. Units
-/// that define nothing else are left out.
+/// Of units that claim one function, those have it of which most is in the linked file: as many as it has of that
+/// name and file. Units that define nothing else are skipped.
 fn leave_out_rivals(members: &mut Vec<Member<'_>>, symbols: &Symbols<'_>, skipped: &mut Skipped) {
     let mut claims: BTreeMap<(bool, &FunctionKey), Vec<(usize, usize)>> = BTreeMap::new();
     for (at, member) in members.iter().enumerate() {

@@ -2,9 +2,9 @@
 //! The trace file: a run as it happened, by functions, for models and layouts. Never shipped: it tells step by step what
 //! somebody did.
 //!
-//! The format is docs/trace-format.md: a first line with the version, then records of variable-length numbers. A function is
-//! defined by its identity where it first runs. [`Writer`] writes as a run is told, [`Records`] reads one record after the
-//! other, and [`load`] makes a [`Trace`] of those functions that a [`FunctionTable`] has.
+//! The format is docs/trace-format.md: a first line with the version, then records of variable-length numbers. A
+//! function is defined by its identity at its first use. [`Writer`] writes the steps of a replay, [`Records`] reads
+//! one record after the other, and [`load`] makes a [`Trace`] of those functions that a [`FunctionTable`] has.
 
 use crate::callgraph::{FunctionId, Trace};
 use crate::error::{Error, Result};
@@ -32,7 +32,7 @@ const HAS_FILE: u64 = 2;
 
 const NONE: u32 = u32::MAX;
 
-/// Writes a trace as a run is told.
+/// Writes the steps of a run to a trace.
 ///
 /// What goes wrong is kept until [`finish`](Self::finish), which must be called: a file without its end is refused.
 pub struct Writer<'a, W> {
@@ -75,7 +75,8 @@ impl<W> std::fmt::Debug for Writer<'_, W> {
 impl<'a, W: Write> Writer<'a, W> {
     const PIECE: usize = 1 << 16;
 
-    /// Begins a file. `functions` are those of the places, as [`crate::resolve::Resolved`] has them, of this profile.
+    /// Begins a file. `functions` are those of the addresses, as [`crate::resolve::Resolved`] has them, of this
+    /// profile.
     pub fn new(out: W, profile: &'a Profile, functions: &'a [Option<FunctionIndex>]) -> Self {
         let mut buffer = Vec::with_capacity(2 * Self::PIECE);
         buffer.extend_from_slice(FIRST_WORDS);
@@ -110,7 +111,7 @@ impl<'a, W: Write> Writer<'a, W> {
         self.current = None;
     }
 
-    /// Writes one step, where it changes what runs. Places that are no function are passed over.
+    /// Writes one step, if the running function changes. Addresses that are no function are ignored.
     #[inline]
     pub fn step(&mut self, step: Step) {
         match step {
@@ -418,8 +419,8 @@ impl<'a> Records<'a> {
     }
 }
 
-/// A trace by the ids of a table. Functions that the table does not have are left out and counted, and so is a function that
-/// only goes on where such a one ran between.
+/// A trace by the ids of a table. Functions that the table does not have are skipped and counted, and so is a
+/// function that only goes on after such a one.
 ///
 /// # Errors
 /// As [`Records::of`] and [`Records::next`].

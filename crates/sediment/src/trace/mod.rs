@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Time order of a run: affinity edges, ranks of first use, and the run itself.
 //!
-//! A reader that knows in which order things ran tells it step by step ([`crate::read::replay()`]). [`Sequence`] turns the steps
-//! into the two weights of a profile that need an order:
+//! A reader that knows the time order replays it step by step ([`crate::read::replay()`]). [`Sequence`] turns the
+//! steps into the two weights of a profile that need an order:
 //!
-//! - `affinity`: when a function begins to run, each of the last distinct functions that ran before it in its thread gets an edge
-//!   to it, as [`crate::affinity`] says. A return to a caller lets the caller
-//!   begin again. Code that is no function of the profile is passed over; a gap empties the window. Of very many pairs the
-//!   rarest are left out ([`Sequence::put_into`]).
+//! - `affinity`: when a function begins to run, each of the last distinct functions executed before it in its thread
+//!   gets an edge to it, as [`crate::affinity`] says. A return to a caller lets the caller begin again. Code that
+//!   is no function of the profile is ignored; a gap empties the window. Of very many edges the rarest are skipped
+//!   ([`Sequence::put_into`]).
 //! - `first`: the rank of a function among all in the order of their first runs, from 0, whatever the thread.
 //!
 //! [`file`](mod@file) keeps the run itself, for models.
@@ -43,7 +43,7 @@ pub struct Sequence<'a> {
     threads: HashMap<u64, u32>,
     windows: Vec<Window>,
     thread: Option<u64>,
-    /// The window of the thread that ran last.
+    /// The window of the thread that was last to run.
     window: usize,
     runs: u64,
     /// Counts of the workers, to be absorbed.
@@ -51,7 +51,7 @@ pub struct Sequence<'a> {
 }
 
 impl<'a> Sequence<'a> {
-    /// A run in which nothing has run yet. `functions` are those of the places, as [`crate::resolve::Resolved`] has them.
+    /// A run without steps yet. `functions` are those of the addresses, as [`crate::resolve::Resolved`] has them.
     #[must_use]
     pub fn new(functions: &'a [Option<FunctionIndex>]) -> Self {
         let by_address: Vec<u32> = functions.iter().map(|f| f.map_or(NONE, |f| f.index() as u32)).collect();
@@ -71,7 +71,7 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// Counts one step. Places that are not in the table are passed over.
+    /// Counts one step. Addresses that are not in the table are ignored.
     #[inline]
     pub fn step(&mut self, step: Step) {
         match step {
@@ -131,7 +131,7 @@ impl<'a> Sequence<'a> {
         self.by_workers.iter().fold(self.runs, |sum, worker| sum.saturating_add(worker.runs))
     }
 
-    /// Adds what was counted after this, of the same run and with the same table. What ran here is not near to what ran there.
+    /// Adds the later counts of the same run, with the same table. There is no affinity between functions of the two.
     pub fn absorb(&mut self, mut later: Self) {
         self.by_workers.append(&mut later.by_workers);
         self.affinity.absorb(later.affinity);
@@ -157,9 +157,9 @@ impl<'a> Sequence<'a> {
     /// Adds the `affinity` counts to a profile, the one that the table was made for; and where the run was `whole`, told from its
     /// start, the ranks of first use, of which the lowest stays where the profile has some already.
     ///
-    /// Who runs at random through much code has nearly as many pairs as runs, each an edge. So of more than 2^18 pairs, and
-    /// more than 32 for each function that ran, those that came most often are put in, as many as that allows; pairs that came
-    /// equally often all or none. What is left out is in the ledger that is returned: weights are how often they ran near.
+    /// A run at random through much code has nearly as many affinity edges as executions. So of more than 2^18 edges,
+    /// and more than 32 for each executed function, the heaviest are kept, as many as that allows; edges of equal
+    /// weight all or none. The others are returned as skipped, with their counts as weights.
     pub fn put_into(mut self, profile: &mut Profile, whole: bool) -> Skipped {
         let mut affinity = vec![std::mem::take(&mut self.affinity)];
         for mut worker in std::mem::take(&mut self.by_workers) {

@@ -10,8 +10,8 @@
 //!    them in order. Without this, heavy functions scattered over a program that no order was applied to would count. Functions
 //!    that lie alone take no part in the first rule either, or a heavy one far off would put all others out of order.
 //!
-//! A function that the binary has as clones alone is where these are. Local functions of one name are told apart where the order
-//! names their objects and the binary their source files.
+//! A function that the binary has as clones alone is found at these. Local functions of the same name are
+//! distinguished where the order names their objects and the binary their source files.
 //!
 //! **Weight** is calls into the function in the profile; where a profile has none, its samples; without a profile, 1. The whole is
 //! the profile's functions of this program, also those that the order does not list or the program no longer has.

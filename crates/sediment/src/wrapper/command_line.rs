@@ -362,7 +362,8 @@ fn is_word(option: &[u8]) -> bool {
     WORDS.iter().any(|word| option.starts_with(word.as_bytes()))
 }
 
-/// The words with those of `@file` in its place, and of the files that these name; and why words are missing.
+/// The words with those of `@file` in its position, and of the files that these name; and the reason why words are
+/// missing.
 fn expand(
     arguments: &[OsString],
     response: &dyn Fn(&OsStr, u64) -> Response,

@@ -108,10 +108,10 @@ pub fn keeps_order_of_objects(version: &str) -> bool {
     ["mold ", "Wild "].iter().any(|name| version.starts_with(name))
 }
 
-/// The places, among a linker's arguments, of the objects that can be made into one before they are linked.
+/// The positions, among a linker's arguments, of the objects that can be made into one before they are linked.
 ///
-/// Objects on the command line are always linked, whole and in their order, so that one in the place of the first means the same; the
-/// start and end of a program (`crt1.o`, `crti.o`, …) stay what they are.
+/// Objects on the command line are always linked, whole and in their order, so that one at the position of the first
+/// means the same; the start and end of a program (`crt1.o`, `crti.o`, …) stay separate.
 ///
 /// # Errors
 /// With a few words where that may mean another thing: options that look at single sections or objects, and objects that are compiled

@@ -25,7 +25,7 @@ pub const KEEP_BELOW: u64 = 20_000;
 pub struct Settings {
     /// `engine`: the release whose default order it is.
     pub engine: &'static Engine,
-    /// `serve`: goal of the order; None: the engine's default.
+    /// `serve`: goal of the order; None: the default of the release.
     pub aim: Option<Aim>,
     /// `keep`: names of older orders in the same folder, `PROGRAM.order` each.
     pub keep: Vec<String>,

@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Balanced partitioning: functions that serve the same needs into the same half, and so on within the halves.
+//! Balanced partitioning: functions with the same utility nodes go into the same half, and so on within the halves.
 //!
-//! **Problem.** Place functions so that each stage of a program's start touches few pages, over several recorded starts; or so that
-//! functions with equal bytes lie near each other, for programs that compress the file.
+//! **Problem.** Place functions so that each stage of a program's start touches few pages, over several recorded
+//! starts; or so that functions with equal bytes lie side by side, for programs that compress the file.
 //!
-//! **Definitions.** A need is a set of functions that had better lie together.
-//! - Starts: in each start, needs begin at the places 0, 1, 2, 4, 8 and so on; a function has all needs of that start from the last
-//!   that began at or before its place on. So what runs early shares more needs.
-//! - Contents: every four bytes in a row of a function are a need.
+//! **Definitions.** A utility node is a set of functions that should lie together.
+//! - Starts: in each start, utility nodes begin at the positions 0, 1, 2, 4, 8 and so on; a function has all
+//!   utilities of that start from the last that began at or before its position on. So functions executed early share
+//!   more utilities.
+//! - Code: every 4-byte shingle of a function's code is a utility node.
 //!
-//! Needs of one function, or of more than half of all, do not count. The cost of a need of which L functions are left and R are
-//! right is −(L · log2(L + 1) + R · log2(R + 1)): the lowest where all are on one side. log2 is exact to 2^-20, in integers.
+//! Utility nodes of one function, or of more than half of all, do not count. The cost of one with L functions on the left
+//! and R on the right is −(L · log2(L + 1) + R · log2(R + 1)): the lowest where all are on one side. log2 is exact to 2^-20, in integers.
 //!
-//! **Steps.** Functions in the order of [`super::first_use`] (for contents: of their ids), no more than 2^18 parts:
+//! **Steps.** Functions in the order of [`super::first_use`] (for code: of their ids), no more than 2^18 parts:
 //! 1. The first half is left, the other right.
 //! 2. At most 40 times: what moving each function to the other side would save; those left by that, falling, and those right
-//!    likewise; exchange the first two, the second two and so on while both together save something. Each single move is left
-//!    out with a chance of a tenth, which helps out of dead ends. Stop when nothing moves.
-//! 3. The same in each half, needs that all or only one of its functions have left aside, down to single functions.
+//!    likewise; exchange the first two, the second two and so on while both together save something. Each single move is
+//!    skipped with a chance of a tenth, which helps out of dead ends. Stop when nothing moves.
+//! 3. The same in each half, down to single functions, without utility nodes of all or only one of its functions.
 //!
-//! Functions of starts first; the others behind them, by contents where these are known, else by id.
+//! Functions of starts first; the others behind them, by code where it is known, else by id.
 //!
-//! O(e · log² n) for e functions of needs in all.
+//! O(e · log² n) for e pairs of function and utility node.
 //!
 //! **Ties.** Equal savings, and parts that are not divided further: the order as given. Chance depends on the number of the part.
 //!
@@ -30,7 +31,7 @@
 //!
 //! **Where it differs.** LLVM computes savings in 32-bit floating point, its ties depend on how its library splits a range, and its
 //! chance on the Mersenne Twister. So orders are not equal; how good they are is compared in tests/toolchain/starts.rs. lld also begins a
-//! need wherever the bytes used so far have doubled, and takes content apart by the linker's relocations.
+//! utility node wherever the bytes used so far have doubled, and splits code by the linker's relocations.
 
 use super::{Options, starts};
 use crate::callgraph::{CallGraph, FunctionId};
@@ -42,7 +43,7 @@ use std::collections::HashMap;
 const ROUNDS: u32 = 40;
 /// Number of times that the whole is halved.
 const DEPTH: u32 = 18;
-/// Of so many moves one is left out.
+/// One move in this number is skipped.
 const LEFT_OUT: u64 = 10;
 
 /// Orders all functions of the graph.
@@ -57,7 +58,7 @@ pub fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
     order
 }
 
-/// By function: the needs of the starts it was used in.
+/// By function: the utility nodes of the starts it was used in.
 fn utilities_of_starts(functions: usize, recorded: &[Vec<FunctionId>]) -> Vec<Vec<u64>> {
     let mut utilities = vec![Vec::new(); functions];
     let mut next = 0u64;
@@ -74,7 +75,7 @@ fn utilities_of_starts(functions: usize, recorded: &[Vec<FunctionId>]) -> Vec<Ve
     utilities
 }
 
-/// Functions in an order in which those with the same needs are near each other.
+/// Functions in an order in which those with the same utilities stand close together.
 fn partitioned(functions: Vec<FunctionId>, utilities: &[Vec<u64>]) -> Vec<FunctionId> {
     let none: &[u64] = &[];
     let of = |function: &FunctionId| utilities.get(function.index()).map_or(none, Vec::as_slice);
@@ -139,7 +140,7 @@ fn divide(members: &mut [Member], depth: u32, part: u64, logarithms: &Logarithms
     divide(right, depth + 1, 2 * part + 1, logarithms);
 }
 
-/// Leaves aside needs that one or all of the members have, numbers the others, and counts who has them.
+/// Drops utility nodes that one or all of the members have, numbers the others, and counts their members.
 fn number_utilities(members: &mut [Member]) -> Vec<Sides> {
     let mut having: HashMap<u64, usize> = HashMap::new();
     for member in members.iter() {

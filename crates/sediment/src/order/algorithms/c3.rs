@@ -19,13 +19,14 @@
 //!
 //! **Ties.** Equal densities, of functions or of chains: the lower (first) function goes first. Equal w(u, v): the lower u.
 //!
-//! **Source.** G. Ottoni, B. Maher: Optimizing Function FunctionAddresses for Large-Scale Data-Center Applications, CGO 2017.
+//! **Source.** G. Ottoni, B. Maher: Optimizing Function Placement for Large-Scale Data-Center Applications, CGO 2017.
 //! The thresholds and the visit by density rather than by weight are those of lld's `--call-graph-profile-sort=hfsort`.
 //!
-//! **Where it differs from lld 19.** lld numbers functions by their first appearance in the graph file, and that number
-//! breaks its ties; here it is the id. lld knows n(f) from the edges alone; here a function may weigh more than the calls
-//! that were seen, and one without any edge takes its place by density. Functions in chains of size 0, which lld does not
-//! list, stand last, by id. Fed the same numbering and weights, the orders are equal (tests/toolchain/layout.rs).
+//! **Where it differs from lld 19.** lld numbers functions by their first appearance in the graph file, and that
+//! number breaks its ties; here it is the id. lld knows n(f) from the edges alone; here a function may weigh more
+//! than the counted calls, and one without any edge is ranked by density. Functions in chains of size 0, which lld
+//! does not list, stand last, by id. Fed the same numbering and weights, the orders are equal
+//! (tests/toolchain/layout.rs).
 
 use super::Options;
 use super::chains::{ChainId, Chains};
@@ -36,7 +37,7 @@ use crate::model::addresses::clamp_sizes;
 const LARGEST_CHAIN: u64 = 1 << 20;
 /// Largest ratio of the caller's chain's density to the joined chain's.
 const LARGEST_DILUTION: f64 = 8.0;
-/// A caller counts when it makes more than one in so many of the calls.
+/// A caller counts when it makes more than one in this number of the calls.
 const SMALLEST_SHARE: u128 = 10;
 
 /// The caller of a function that calls it most.

@@ -35,11 +35,11 @@
 //! **Source.** S. Pupyrev's cache-directed sort as lld does it from version 18 on (`--call-graph-profile-sort=cdsort`, its
 //! default); LLVM's D152834 and llvm-project#68638. It succeeded hfsort+.
 //!
-//! **Where it differs from lld 19.** lld numbers functions by their first appearance in the graph file, and that number
-//! breaks its ties; here it is the id. lld knows g(f) from the edges alone; here a function may weigh more than the calls
-//! that were seen, and one without any edge takes its place by density. D^-¼ is 1 / √√D and the 16th power four squares,
-//! which are the same on every machine, where lld calls `pow`: a gain may differ in its last bits, and two gains that are
-//! equal on paper may then be taken in the other order. tests/toolchain/layout.rs compares the orders.
+//! **Where it differs from lld 19.** lld numbers functions by their first appearance in the graph file, and that
+//! number breaks its ties; here it is the id. lld knows g(f) from the edges alone; here a function may weigh more
+//! than the counted calls, and one without any edge is ranked by density. D^-¼ is 1 / √√D and the 16th power four
+//! squares, which are the same on every machine, where lld calls `pow`: a gain may differ in its last bits, and two
+//! gains that are equal on paper may then be taken in the other order. tests/toolchain/layout.rs compares the orders.
 
 use super::chains::{ChainId, Chains};
 use super::{Looks, Options};
@@ -63,8 +63,8 @@ pub struct Settings {
     pub frequency_scale: f64,
     /// The most functions that a chain may have. lld: `-cdsort-max-chain-size`.
     pub longest_chain: u32,
-    /// For large graphs: calls between two chains are forgotten when even so many times what they are worth at best is less than
-    /// what joining the chains loses in pages. 0, as in lld, forgets none.
+    /// For large graphs: calls between two chains are forgotten when their best value times this ratio is less than
+    /// the loss in pages from joining the chains. 0, as in lld, forgets none.
     pub prune_ratio: u32,
 }
 
@@ -517,7 +517,7 @@ impl Clustering {
     }
 }
 
-/// D to a negative power of so many sixteenths, with 0.1 for a distance of 0.
+/// D to a negative power of this number of sixteenths, with 0.1 for a distance of 0.
 #[derive(Debug, Clone, Copy)]
 struct Nearness(u8);
 

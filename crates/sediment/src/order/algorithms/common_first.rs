@@ -4,8 +4,9 @@
 //! **Problem.** Let a start that was not recorded touch few pages. It will use what all recorded starts use, and of the rest only some:
 //! pages that hold both are half wasted.
 //!
-//! **Definitions.** A start is what one run first used: functions, each where it ran first. The time of a function is its lowest place
-//! in any start. A class is all functions that are used by the same starts; its time is the lowest of its functions'.
+//! **Definitions.** A start is the sequence of functions that one run used, each at its first use. The time of a
+//! function is its lowest position in any start. A class is all functions that are used by the same starts; its time
+//! is the lowest of its functions'.
 //!
 //! **Steps.** Classes by how many starts use them, the most first, then by their time; within a class functions by their time. Then functions
 //! that no start used, by id.

@@ -88,7 +88,7 @@ struct Candidate {
     firsts: Reverse<(FunctionId, FunctionId)>,
     /// Number of functions of X before the split, and how the parts are merged.
     change: Reverse<(MergeType, u64)>,
-    /// When X and Y came to be.
+    /// Ages of X and Y.
     ages: (u32, u32),
 }
 
@@ -99,7 +99,7 @@ struct Tour {
     /// By chain: the calls within it, and those to and from others.
     within: Vec<Vec<u32>>,
     between: Vec<BTreeMap<u32, Vec<u32>>>,
-    /// By chain: what the calls within it are worth, and when it came to be.
+    /// By chain: the value of the calls within it, and its age.
     values: Vec<f64>,
     ages: Vec<u32>,
     joins: u32,

@@ -3,8 +3,8 @@
 //!
 //! **Problem.** Let a starting program read its pages one after the other, each once.
 //!
-//! **Definitions.** A start is what one run first used: functions, each where it ran first. The time of a function is its
-//! lowest place in any start.
+//! **Definitions.** A start is the sequence of functions that one run used, each at its first use. The time of a
+//! function is its lowest position in any start.
 //!
 //! **Steps.** Functions by their time; then those that no start used, by id.
 //!

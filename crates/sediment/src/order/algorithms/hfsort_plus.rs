@@ -22,7 +22,7 @@
 //! **Ties.** Equal weights in step 1: by (caller, callee). Equal gains: the lower first functions of the two chains, lower one
 //! first. Both orders alike: the chain with the lower first function in front. Equal densities: the lower first function.
 //!
-//! **Source.** BOLT's `-reorder-functions=hfsort+` of 2017 to 2023, which CDSort took the place of.
+//! **Source.** BOLT's `-reorder-functions=hfsort+` of 2017 to 2023, which CDSort replaced.
 //!
 //! **Where it differs.** BOLT has no longest chain here, asks 1e-8 of all samples of a call that counts, knows where in its caller a call
 //! stands, and goes by entries alone where n(f) also counts calls out of f. BOLT 19 gives CDSort's order under this name; scores of our
@@ -67,7 +67,7 @@ struct Pages {
     between: Vec<BTreeMap<u32, Vec<u32>>>,
     /// By chain: the weight of its short calls.
     short: Vec<f64>,
-    /// By chain: which join it came of; what was proposed before does not count.
+    /// By chain: number of the merge that made it; earlier proposals do not count.
     joined: Vec<u32>,
     total: f64,
 }

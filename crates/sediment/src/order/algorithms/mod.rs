@@ -38,7 +38,7 @@ pub struct Algorithm {
 struct Looks(u64);
 
 impl Looks {
-    /// A look at neighbours that are kept in maps takes as long as so many at those in lists.
+    /// Factor of a look at neighbours that are kept in maps, against those in lists.
     const THROUGH_MAPS: usize = 32;
 
     fn of(options: &Options<'_>) -> Self {

@@ -3,9 +3,10 @@
 //!
 //! **Problem.** Place what several recorded starts need at about the same time together, also where none of them is the rule.
 //!
-//! **Definitions.** A start is what one run first used: functions, each where it ran first. The gap from u to v in a start is the
-//! place of v less that of u, if they are at most 19 apart. The sum of their gaps over all starts tells which of the two comes first: where
-//! it is negative, v. Their distance is that sum without its sign, and 1000 more for each start that has no gap of them.
+//! **Definitions.** A start is the sequence of functions that one run used, each at its first use. The gap from u to
+//! v in a start is the position of v less that of u, if they are at most 19 apart. The sum of their gaps over all
+//! starts decides which of the two comes first: where it is negative, v. Their distance is that sum without its sign,
+//! and 1000 more for each start that has no gap of them.
 //!
 //! **Steps.**
 //! 1. Each function is a chain.
@@ -18,7 +19,7 @@
 //! **Ties.** Equal distances: the pair whose functions have the lower times (see [`super::first_use`]), then the lower ids. A sum
 //! of 0: the lower time in front. Chains of one length: the lower time of their first functions.
 //!
-//! **Source.** Chromium's order files for Android, made from which functions ran first in many processes.
+//! **Source.** Chromium's order files for Android, made from the first uses of functions in many processes.
 //!
 //! **Where it differs.** There, what a missing gap adds counts for the direction, too, and a pair that is taken the other way round keeps
 //! its negative distance, which lets it pass before all others; ties are left to the order of a hash table; and the mean is taken

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The greedy merge of the original sediment, for comparison.
+//! The greedy merge of upstream sediment, for comparison.
 //!
 //! **Problem.** Place the two ends of frequent calls into one list.
 //!
@@ -17,11 +17,11 @@
 //!
 //! **Ties.** Equal weights: by (caller, callee).
 //!
-//! **Source.** What `gv2link` of the original does, as its behaviour shows.
+//! **Source.** The behaviour of upstream sediment's `gv2link`.
 //!
-//! **Where it differs.** The original forgets, when it joins two lists, where the functions of the second went, except for the one
-//! that was called; lists a function that calls itself twice; and drops functions without calls. Here they are followed,
-//! listed once, and listed last.
+//! **Where it differs.** Upstream forgets, when it joins two lists, the positions of the second's functions, except
+//! for the one that was called; lists a function that calls itself twice; and drops functions without calls. Here
+//! they are followed, listed once, and listed last.
 
 use super::Options;
 use super::chains::Chains;

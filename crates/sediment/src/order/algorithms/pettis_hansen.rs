@@ -23,10 +23,11 @@
 //! **Source.** K. Pettis, R. Hansen: Profile Guided Code Positioning, PLDI 1990. The largest chain, the order of chains by density, and
 //! which of the four ways goes first are those of BOLT's `-reorder-functions=pettis-hansen`.
 //!
-//! **Where it differs from BOLT.** BOLT looks for the largest w in tables ordered by pointers, so that its ties are open; leaves out
-//! functions that were never entered; and takes weights of calls from counts of basic blocks. Fed weights that all differ, in blocks of
-//! their own, the orders are equal (tests/toolchain/bolt.rs). There, two chains are reversed as they are joined; here a chain is kept
-//! either way round, and of two that are not kept alike the shorter one is turned.
+//! **Where it differs from BOLT.** BOLT looks for the largest w in tables ordered by pointers, so that its ties are
+//! open; omits functions that were never entered; and takes weights of calls from counts of basic blocks. Fed weights
+//! that all differ, in blocks of their own, the orders are equal (tests/toolchain/bolt.rs). There, two chains are
+//! reversed as they are joined; here a chain is kept either way round, and of two in different directions the shorter
+//! one is turned.
 
 use super::chains::{ChainId, Chains};
 use super::{Looks, Options};

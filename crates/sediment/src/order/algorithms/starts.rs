@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recorded starts, as the algorithms for starts want them: each function of the graph once, where it ran first.
+//! Recorded starts, as the algorithms for starts want them: each function of the graph once, at its first use.
 
 use crate::callgraph::FunctionId;
 
 /// The time of a function that no start used.
 pub(super) const NEVER: u32 = u32::MAX;
 
-/// The starts without what a graph of so many functions does not have, and without what ran before.
+/// The starts without ids beyond `functions`, and without repeated uses.
 pub(super) fn distinct(functions: usize, starts: &[Vec<FunctionId>]) -> Vec<Vec<FunctionId>> {
     let mut seen_in = vec![NEVER; functions];
     (0u32..)

@@ -98,7 +98,7 @@ pub(super) enum Piece {
 pub(super) struct Frame {
     /// [`NONE`] for the graph itself.
     subgraph: u32,
-    /// Places in [`Builder::defaults`]: all that hold here, and those given here.
+    /// Slots in [`Builder::defaults`]: all that hold here, and those given here.
     pub(super) holding: u32,
     own: u32,
     /// True if those two slots are this frame's alone.
@@ -565,7 +565,7 @@ impl<'a, 'c> Builder<'a, 'c> {
     }
 }
 
-/// Puts what is given in the place of what was.
+/// Overwrites slots by those that are given.
 pub(super) fn overwrite<const N: usize>(slots: &mut [Slot; N], by: &[Slot; N]) {
     for (slot, by) in slots.iter_mut().zip(by) {
         if *by != NONE {

@@ -42,7 +42,7 @@ impl<const N: usize> Slots<N> {
         Self(vec![[NONE; N]])
     }
 
-    /// Slots for objects to share: those of others with what is given in its place.
+    /// Slots for objects to share: those of others, overwritten by the given ones.
     pub(super) fn merged(&mut self, of: SlotsOf, by: &[Slot; N]) -> SlotsOf {
         let of = SlotsOf(of.0 & !SlotsOf::OWN);
         if by.iter().all(|slot| *slot == NONE) {
@@ -63,7 +63,7 @@ impl<const N: usize> Slots<N> {
         SlotsOf(self.0.len() as u32 - 1)
     }
 
-    /// Puts what is given in the place of what an object had.
+    /// Overwrites an object's slots by those that are given.
     pub(super) fn overwrite(&mut self, of: &mut SlotsOf, by: &[Slot; N]) {
         if of.0 & SlotsOf::OWN == 0 {
             let merged = self.merged(*of, by);
@@ -164,7 +164,8 @@ impl<'a> Graph<'a> {
         slots.get(attribute as usize).and_then(|slot| self.values.get(*slot as usize))
     }
 
-    /// A name as the example of a loss, with its line. Only the first of a kind is shown, so only for it is the line counted.
+    /// A name as the example of a skipped item, with its line. Only the first of a kind is shown, so only for it is
+    /// the line counted.
     pub(in crate::profile) fn lost_name(&self, name: &[u8], offset: u32, known: u64) -> String {
         let name = String::from_utf8_lossy(&name[..name.len().min(200)]);
         if known > 0 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The attributes that a profile has, on nodes, edges, the graph and its clusters.
 
-/// A place for each attribute of one kind of object: the discriminant is the place.
+/// A slot for each attribute of one kind of object: the discriminant is the slot.
 macro_rules! attributes {
     ($(#[$doc:meta])* $name:ident, $count:literal: $($variant:ident = $spelling:literal),+ $(,)?) => {
         $(#[$doc])*
@@ -12,7 +12,7 @@ macro_rules! attributes {
             pub(in crate::profile) const COUNT: usize = $count;
             const ALL: [(&'static str, Self); $count] = [$(($spelling, Self::$variant)),+];
 
-            /// The place of the attribute with this name.
+            /// The slot of the attribute with this name.
             pub(in crate::profile) fn place(name: &[u8]) -> Option<usize> {
                 Self::ALL.iter().find(|(spelling, _)| spelling.as_bytes() == name).map(|(_, found)| *found as usize)
             }

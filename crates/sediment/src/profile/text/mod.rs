@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The profile file: [`parse`] reads versions 1 to 3, [`print()`] writes version 2, or 3 where blocks are counted, in one order.
 //!
-//! A profile is a Graphviz digraph that people read, `dot` draws and source packages keep (docs/profile-format.md). Version 1
-//! is what the original sediment writes, a graph without the attribute `sediment`. Equal profiles are equal bytes, and
+//! A profile is a Graphviz digraph that people read, `dot` draws and source packages keep (docs/profile-format.md).
+//! Version 1 is upstream sediment's, a graph without the attribute `sediment`. Equal profiles are equal bytes, and
 //! `parse(print(p))` is `p` again.
 
 mod identity;
@@ -22,7 +22,8 @@ use std::collections::BTreeSet;
 /// The newest version.
 pub const VERSION: u32 = 3;
 
-/// Reads a profile file of version 1 to 3. The ledger says what was left out, and [`Reason::NoWeights`] where it applies.
+/// Reads a profile file of version 1 to 3. Returns the skipped items with it, and [`Reason::NoWeights`] where it
+/// applies.
 ///
 /// # Errors
 /// With the line of what is no DOT, not directed, a number that is negative or none, an edge without a weight among others

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Version 1: graphs of the original sediment, of gprof2dot, and of compilers.
+//! Version 1: graphs of upstream sediment, of gprof2dot, and of compilers.
 //!
 //! The id of a node is its name with `@VERSION` behind it, the label of its first cluster its DSO, and the label of an edge its
 //! weight: a decimal share, or the lines of gprof2dot, `12.34%` and `567×`. PLT stubs stand in for what they lead to.
@@ -12,7 +12,7 @@ use crate::profile::{FunctionIndex, FunctionKey, Profile, SHARE_TOTAL, WeightUni
 use crate::skipped::{Reason, Skipped};
 use std::collections::HashMap;
 
-/// Decimal places of a share.
+/// Number of decimals of a share.
 const DECIMALS: i64 = 15;
 const STUB: &[u8] = b"@plt";
 const UNRESOLVED: &[u8] = b"offset_0x";

@@ -13,7 +13,7 @@ use crate::skipped::{Reason, Skipped};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
-/// Decimal places of a `static` estimate.
+/// Number of decimals of a `static` estimate.
 const DECIMALS: i64 = 6;
 /// A label is read as a share in units of 10^-15.
 const SHARE_DECIMALS: i64 = 15;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From functions as a file names them to places of a recording, with their costs and calls.
+//! From functions as a file names them to addresses of a recording, with their costs and calls.
 
 use super::instructions::Instructions;
 use super::names::{self, Function, Functions, Names};
@@ -10,7 +10,7 @@ use crate::skipped::{Amount, Nowhere, Reason};
 /// No file system here has longer ones, and many functions may be said to be of one file.
 const LONGEST_FILE_NAME: usize = 255;
 
-/// The place of each function that ran, or why it has none.
+/// The address of each executed function, or the reason why it has none.
 pub(super) struct AddressIds(Vec<std::result::Result<AddressId, Reason>>);
 
 impl AddressIds {
@@ -96,7 +96,7 @@ impl AddressIds {
     }
 }
 
-/// The beginning of a name; a name may be long, and stand for many losses.
+/// The beginning of a name; a name may be long, and stand for many skipped items.
 fn example(name: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(&name[..name.len().min(100)])
 }

@@ -113,7 +113,7 @@ struct Parser<'a> {
     /// The file that `jfi=` named for the next jump.
     jump_file: Option<u32>,
     keeps_executions: bool,
-    /// Where positions are instructions, and costs say how often they ran.
+    /// Execution counts of instructions, where positions are instructions.
     instructions: Option<Instructions>,
 }
 

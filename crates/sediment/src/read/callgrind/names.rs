@@ -232,9 +232,9 @@ impl<'a> Functions<'a> {
     }
 }
 
-/// The function's own name, without the callers (`f'main`) and the depth of recursion (`f'2`) that valgrind appends when it
-/// is told to keep them apart. A mangled name holds no `'`; in a demangled one it may be part of a lambda or a lifetime, so
-/// only what stands after the last bracket, or a number at the end, is taken for an addition.
+/// The function's own name, without the callers (`f'main`) and the depth of recursion (`f'2`) that valgrind appends
+/// to separate them. A mangled name holds no `'`; in a demangled one it may be part of a lambda or a lifetime, so
+/// only the text after the last bracket, or a number at the end, is taken for an addition.
 pub(super) fn function_name(raw: &[u8]) -> &[u8] {
     let Some(first) = memchr::memchr(b'\'', raw) else { return raw };
     let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'$' | b'@');

@@ -126,7 +126,7 @@ impl Blocks {
         self.era += 1;
     }
 
-    /// The places of the blocks, how often one followed another, and the first ones.
+    /// The addresses of the blocks, the counts of one following another, and the first ones.
     pub(super) fn into_counts(mut self) -> CountsOfBlocks {
         for (number, block) in self.blocks.iter().enumerate() {
             for next in block.next {

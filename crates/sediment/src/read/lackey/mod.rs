@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The log of valgrind --tool=lackey --trace-superblocks=yes: every block of code that ran, in order.
+//! The log of valgrind --tool=lackey --trace-superblocks=yes: every executed block, in order.
 //!
-//! A line `SB ADDRESS` stands for each block, by its address in memory; what lay there the log says too, when valgrind runs
-//! with `-v -v`: which file's symbols were read and where its code was put, and when it was unmapped. `--trace-sched=yes` adds
-//! which thread runs. [`log`] takes the lines apart, [`objects`] turns addresses into places, [`blocks`] counts which block
-//! followed which. Two blocks in a row are a passage of unknown kind: [`crate::resolve`] makes it a call where it leads to a
-//! function's first byte.
+//! A line `SB ADDRESS` stands for each block, by its address in memory. With `-v -v` the log also says which file's
+//! symbols were read, where its code was mapped, and when it was unmapped. `--trace-sched=yes` adds the thread.
+//! [`log`] parses the lines, [`objects`] turns memory addresses into addresses of files, [`blocks`] counts which
+//! block followed which. Two blocks in a row are a passage of unknown kind: [`crate::resolve`] makes it a call where
+//! it leads to a function's first byte.
 //!
 //! Source: valgrind's manual, "Lackey", and what valgrind 3.19 writes (docs/formats/lackey.md).
 
@@ -37,7 +37,7 @@ pub const READER: Reader = Reader {
 /// Command that records such a log.
 const COMMAND: &str = "valgrind --tool=lackey --trace-superblocks=yes --vex-guest-chase=no --trace-sched=yes -v -v \
                        --log-file=lackey.%p.out PROGRAM";
-/// So many different blocks there may always be, and one more for each so many that ran: no program runs all of its code
+/// Limit of different blocks; one more for each of this number of executed ones: no program executes all of its code
 /// only once, and a damaged file must not ask for more memory than a whole one.
 const MOST_BLOCKS: u64 = 100_000;
 const RUNS_PER_BLOCK: u64 = 8;
@@ -139,9 +139,9 @@ struct UnplacedRuns {
 struct Walk {
     objects: Objects,
     blocks: Blocks,
-    /// The block that ran last in each thread that does not run now.
+    /// The last executed block of each thread that does not run now.
     waiting: HashMap<u64, Option<u32>>,
-    /// Processes and threads in one number: the processes of a log are told one after the other.
+    /// Processes and threads in one number: the processes of a log come one after the other.
     thread: u64,
     previous: Option<u32>,
     process: u64,
@@ -150,7 +150,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Next event; where a block with an address ran, its thread and address.
+    /// Next event; where a block with an address was executed, its thread and address.
     #[inline]
     fn event(
         &mut self,
@@ -227,7 +227,7 @@ impl Walk {
 }
 
 impl Blocks {
-    /// Adds what was counted to a recording, the one that the places are of.
+    /// Adds the counts to a recording, the one that the addresses are of.
     fn put_into(self, recording: &mut Recording) {
         let (addresses, passages, starts) = self.into_counts();
         recording.transfers.reserve(passages.len());

@@ -18,7 +18,7 @@ struct Object {
     /// Difference between an address and the file's own.
     bias: u64,
     mapped: bool,
-    /// The highest address of a block that ran while this was the file that it belonged to; None for none.
+    /// The highest address of a block executed while this was the file that it belonged to; None for none.
     highest: Option<u64>,
 }
 
@@ -63,7 +63,7 @@ impl Objects {
         self.next = Some(path.to_vec());
     }
 
-    /// Where the file named last lies. True where addresses of blocks that ran before now mean something else.
+    /// Address of the file named last. True where addresses of earlier blocks now mean something else.
     pub(super) fn loaded(&mut self, linked: u64, loaded: u64, line: u64) -> Result<bool> {
         let Some(path) = self.next.take() else { return Ok(false) };
         let mut changed = false;
@@ -103,7 +103,7 @@ impl Objects {
         Ok(changed)
     }
 
-    /// The file whose code lies here is unmapped. True where addresses of blocks that ran before now mean something else.
+    /// The file whose code lies here is unmapped. True where addresses of earlier blocks now mean something else.
     pub(super) fn discarded(&mut self, code: u64) -> bool {
         let after = self.objects.partition_point(|object| object.start <= code);
         match after.checked_sub(1).map(|at| &mut self.objects[at]) {
@@ -115,7 +115,7 @@ impl Objects {
         }
     }
 
-    /// Remembers that a block ran here.
+    /// Remembers that a block was executed here.
     pub(super) fn touch(&mut self, address: u64) {
         let after = self.objects.partition_point(|object| object.start <= address);
         if let Some(object) = after.checked_sub(1).map(|at| &mut self.objects[at]) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The second pass over the records: every sample of the events that are read, in no order, on all cores; each becomes counts
-//! of branches between addresses of a space ([`Table`]) and lines of the ledger. What the addresses are is found at the end,
-//! once for each.
+//! The second pass over the records: every sample of the events that are read, in no order, on all cores; each
+//! becomes counts of branches between addresses of a space ([`Table`]) and skipped items. Addresses are resolved at
+//! the end, once each.
 
 use super::attribute::{Attribute, SampleContent};
 use super::mappings::{AddressLookup, SpaceId, When};
@@ -215,7 +215,7 @@ fn running(sample: &Sample) -> Option<u64> {
 /// The part of a call chain that lies in the program, innermost first: where it was, then where it was called from, which is
 /// the byte before the one that it returns to.
 fn user_chain(chain: Words<'_>, mode: Mode) -> impl Iterator<Item = u64> {
-    /// PERF_CONTEXT_*: what follows ran in user space; the lowest of them.
+    /// PERF_CONTEXT_*: the next addresses are of user space; the lowest of them.
     const USER: u64 = -512i64 as u64;
     const FIRST_CONTEXT: u64 = -4095i64 as u64;
     let mut in_user = mode == Mode::User;
@@ -265,7 +265,7 @@ impl<'a> AddressResolver<'a> {
         Self { survey, dsos }
     }
 
-    /// Puts what was counted into the recording, or into the ledger where an end is in no file. Sorted by space.
+    /// Puts the counts into the recording, or into its skipped items where an end is in no file. Sorted by space.
     fn settle(&mut self, counts: Vec<(Key, u64)>, recording: &mut Recording) {
         let mut addresses: Vec<u64> = Vec::new();
         for of_space in counts.chunk_by(|a, b| a.0.space() == b.0.space()) {

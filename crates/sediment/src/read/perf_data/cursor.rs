@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A place in a perf.data file from which numbers are read one after the other, never beyond an end.
+//! A position in a perf.data file from which numbers are read one after the other, never beyond an end.
 
 use crate::error::{Error, Result};
 

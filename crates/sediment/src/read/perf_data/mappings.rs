@@ -20,7 +20,7 @@ use std::sync::Arc;
 const COPIES: usize = 1 << 19;
 const COPIES_PER_MAPPING: usize = 24;
 
-/// When a record was written: by its time (0 where it has none), then by its place among the records.
+/// When a record was written: by its time (0 where it has none), then by its position among the records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct When {
     pub(super) time: u64,
@@ -35,7 +35,7 @@ pub(super) struct MappedFile {
     pub(super) build_id: Option<String>,
 }
 
-/// A mapped file of a recording, by the order in which they came.
+/// A mapped file of a recording, by the order of appearance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct FileId(u32);
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! perf.data of perf record: branch records (LBR and its kin), call stacks, or samples of places.
+//! perf.data of perf record: branch records (LBR and its kin), call stacks, or samples of addresses.
 //!
-//! Steps: read the frame (`file`, `attribute`); pass over the records (`stream`, `unpack`, `records`) to follow what happened to
-//! address spaces in the order of time (`survey`, `mappings`); pass over them again, in any order and on all cores, to count
-//! branches (`count`, `table`); find what each address is, once. What ran after what is told by a third pass (`replay`).
-//! No pass keeps records: memory is bounded by distinct branches and mappings.
-//! Format: perf.data-file-format.txt of the kernel's tools/perf and include/uapi/linux/perf_event.h; what is read of it and
-//! what is not: docs/formats/perf-data.md.
+//! Steps: read the frame (`file`, `attribute`); pass over the records (`stream`, `unpack`, `records`) to follow the
+//! address spaces in the order of time (`survey`, `mappings`); pass over them again, in any order and on all cores,
+//! to count branches (`count`, `table`); resolve each address once. A third pass replays the time order (`replay`).
+//! No pass keeps records: memory is bounded by distinct branches and mappings. Format: perf.data-file-format.txt of
+//! the kernel's tools/perf and include/uapi/linux/perf_event.h; the supported part: docs/formats/perf-data.md.
 //!
 //! The container is read here rather than by a crate; docs/formats/perf-data.md says what was tried.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The order in which things ran, as far as branch records know it: each sample's branches follow each other, those of
-//! different samples do not. So the samples are told in any order, on all cores, to whoever does not want them in their own.
+//! Time order as far as branch records know it: each sample's branches follow each other, those of different samples
+//! do not. So samples are replayed in any order, on all cores, to a listener that does not want them in their own.
 //!
 //! What an address is, each worker finds once and keeps in a table of its own.
 
@@ -150,7 +150,7 @@ impl<'a> Teller<'a> {
 /// Cache of addresses: a newer one replaces an older one where too many share a slot.
 struct Known(Vec<Entry>);
 
-/// An address of a space and the place there, by its id and 1, or 0 for none. Address 0 is no place, as an empty entry says.
+/// An address of a space and the recording's address, by its id and 1, or 0 for none. Address 0 marks an empty entry.
 type Entry = (u64, u32, u32);
 
 impl Known {
@@ -158,12 +158,12 @@ impl Known {
     const TRIED: usize = 16;
     const MOST: usize = 1 << 22;
 
-    /// For so many addresses.
+    /// For this number of addresses.
     fn new(addresses: usize) -> Self {
         Self(written_table((0, 0, 0), (2 * addresses).next_power_of_two().clamp(1 << 10, Self::MOST)))
     }
 
-    /// Hands on the places of these addresses, in their order.
+    /// Hands on the recording's addresses of these, in their order.
     ///
     /// The table is larger than the caches. All first entries are looked at before the first search, as these waits overlap.
     fn each(

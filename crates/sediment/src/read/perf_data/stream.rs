@@ -37,7 +37,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// The records, each with its place: how many bytes of records came before it. Nothing follows an error.
+    /// The records, each with its position: the bytes of records before it. Nothing follows an error.
     pub(super) fn records(&self) -> impl Iterator<Item = Result<(u64, Record<'_>)>> {
         let mut left = self.cursor();
         std::iter::from_fn(move || {
@@ -316,8 +316,8 @@ pub(super) fn in_order(mut stream: Stream, mut work: impl FnMut(&Batch) -> Resul
     Ok(())
 }
 
-/// Runs `work` on every batch, by so many workers. Each worker has a state of its own; which batch comes to which state is not
-/// said, but of several errors the one that comes first in the file is returned.
+/// Runs `work` on every batch, by this number of workers. Each worker has a state of its own; which batch comes to
+/// which state is not fixed, but of several errors the one that comes first in the file is returned.
 pub(super) fn on_all_cores<S: Send>(
     stream: Stream,
     workers: usize,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The first pass over the records: what happened to address spaces, which events have samples, and what can be learnt from
-//! them. Samples are told apart and counted here, not read.
+//! The first pass over the records: the changes of address spaces, the events with samples, and the content of these.
+//! Samples are told apart and counted here, not read.
 
 use super::attribute::SampleContent;
 use super::cursor::Cursor;
@@ -26,7 +26,7 @@ pub(super) struct Survey<'a> {
     pub(super) lost: u64,
 }
 
-/// Samples that are kept for later, with their places, by one worker.
+/// Samples that one worker keeps for later, with their positions.
 #[derive(Debug)]
 pub(super) struct RetainedSamples {
     told: Option<ReplaySampling>,
@@ -44,7 +44,7 @@ impl RetainedSamples {
         }
     }
 
-    /// The samples with their places.
+    /// The samples with their positions.
     pub(super) fn records(&self) -> impl Iterator<Item = Result<(u64, Record<'_>)>> {
         let mut start = 0;
         self.samples.iter().map(move |(sequence, misc, offset, end)| {
@@ -61,7 +61,7 @@ struct WorkerSurvey<'a> {
     changes: Vec<(When, Change)>,
     samples: Vec<u64>,
     lost: u64,
-    /// Records of perf itself that say more of the file, with their places.
+    /// Records of perf itself about the file, with their positions.
     of_perf: Vec<(u64, u32, u16, Vec<u8>)>,
     file: &'a PerfFile<'a>,
 }

@@ -427,7 +427,7 @@ impl<'a> Reading<'a, '_> {
         }
     }
 
-    /// The place of an end, or why it has none.
+    /// The address of an end, or the reason why it has none.
     fn place(&mut self, end: &End<'a>) -> std::result::Result<AddressId, Reason> {
         let (name, mark) = match end.symbol {
             Symbol::Nothing => return Err(Reason::NoBranch),

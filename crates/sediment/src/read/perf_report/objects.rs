@@ -46,7 +46,7 @@ impl<'a> FullNames<'a> {
     }
 }
 
-/// So many names with a common beginning are looked at; a real report has two or three.
+/// Number of names with a common beginning that are looked at; a real report has two or three.
 const SEVERAL: usize = 64;
 
 /// Meaning of a name in the column of objects.

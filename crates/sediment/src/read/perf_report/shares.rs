@@ -8,9 +8,9 @@
 /// 100 % in the unit of what is printed.
 const WHOLE: u128 = 10_000;
 
-/// The counts of rows that are printed as so many hundredths of a percent of `total`, a 64-bit number.
+/// The counts of rows that are printed as these hundredths of a percent of `total`, a 64-bit number.
 ///
-/// They add up to `total` where the shares make up the whole; to less where rows were left out of the report, or where there are
+/// They add up to `total` where the shares make up the whole; to less where the report lacks rows, or where there are
 /// too few rows of 0.00 % to fill the gap; to more only where there are more rows than counts to share.
 pub(super) fn counts(total: u64, hundredths: &[u32]) -> Vec<u128> {
     let total = u128::from(total);

@@ -10,9 +10,10 @@ use super::frames::{Frame, cut, frame, hex, object_start};
 use crate::read::TransferKind;
 use crate::skipped::NoCall;
 
-/// The two ends of an entry may take so many bytes together; names of templates take a few thousand.
+/// Limit of the bytes of the two ends of an entry; names of templates take a few thousand.
 const LONGEST: usize = 1 << 14;
-/// So many slashes are tried between two ends, and so many parentheses before them: time must stay in proportion to the text.
+/// Number of slashes that are tried between two ends, and of parentheses before them: time must stay in proportion to
+/// the text.
 const SLASHES: usize = 64;
 const PARENTHESES: usize = 16;
 

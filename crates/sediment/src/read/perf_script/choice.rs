@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which event of a text is read, and which of its evidence: branch stacks before call chains before places.
+//! Choice of the event of a text that is read, and of its samples: branch stacks before call chains before addresses.
 
 use super::branches::Rest;
 use super::lines::Line;

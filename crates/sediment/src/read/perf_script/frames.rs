@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Frames of call chains as perf script prints them: an address, and `symbol+0xoffset (object)`.
 
-/// One frame of a call chain, or the place that was sampled.
+/// One frame of a call chain, or the sampled address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame<'a> {
     pub(super) address: u64,

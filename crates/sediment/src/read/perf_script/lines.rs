@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Classifies the lines of perf script, and splits their fields.
 //!
-//! A sample begins with a line of fields (command, process and thread, processor, time, period, event: whichever were asked for)
-//! and ends with an empty line where it has a call chain; else it is that one line. The frames of a chain begin with a tab; where
-//! text was copied, with blanks or with nothing: then a line tells by its place behind a sample that it is a frame. A
-//! command may hold blanks, so the fields before the time are read from its end.
+//! A sample begins with a line of fields (command, process and thread, processor, time, period, event: whichever were
+//! asked for) and ends with an empty line where it has a call chain; else it is that one line. The frames of a chain
+//! begin with a tab; where text was copied, with blanks or with nothing: then a line is a frame by its position
+//! behind a sample. A command may hold blanks, so the fields before the time are read from its end.
 
 use super::branches;
 use super::frames::{Frame, cut, frame, hex};

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 /// Mappings that forked processes may copy, on top of one for each byte of the input.
 const COPIES: u64 = 1 << 16;
-/// So many processes are looked through for an address whose process was not printed.
+/// Number of processes that are searched for an address whose process was not printed.
 const LOOKED_THROUGH: usize = 64;
 
 /// A mapped part of something.

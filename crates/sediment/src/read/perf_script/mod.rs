@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text of perf script: branch stacks, call chains or plain samples, of whichever fields were printed.
 //!
-//! [`choice`] decides which event is read, [`lines`] says what a line is, [`branches`] reads the entries of a branch stack, [`frames`] those of a
-//! call chain, [`mappings`] follows which file was mapped where. A first look at the beginning of the file chooses what to read: the first event with branch stacks, else with call
-//! chains, else with samples. Then the file is read once, line by line, and takes no more memory than it names different
-//! places and passages.
+//! [`choice`] decides which event is read, [`lines`] classifies lines, [`branches`] reads the entries of a branch
+//! stack, [`frames`] those of a call chain, [`mappings`] follows which file was mapped where. A first look at the
+//! beginning of the file chooses what to read: the first event with branch stacks, else with call chains, else with
+//! samples. Then the file is read once, line by line, and takes no more memory than its distinct addresses and
+//! passages.
 //!
 //! Source: perf's manual pages, and what perf 6.1 prints (docs/formats/perf-script.md).
 
@@ -279,7 +280,7 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// The file's byte at a sampled address, which perf prints as it was when it ran.
+    /// The file's byte at a sampled address, which perf prints as the address in memory.
     fn raw_frame(&mut self, process: Option<u32>, address: u64, otherwise: Frame) -> Frame {
         match self.processes.find(process, address) {
             AddressLookup::File(dso, offset) => {
@@ -459,7 +460,8 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// The place at an address, as it was when it ran or, of the object that is named with it, as an offset in its file.
+    /// The recording's address of an address in memory or, of the object that is named with it, of an offset in its
+    /// file.
     fn address(
         &mut self,
         process: Option<u32>,
@@ -482,7 +484,7 @@ impl<'c> Reading<'c> {
         Ok(self.recording.place(RecordedAddress { dso: Some(dso), spot: Spot::FileOffset(offset) }))
     }
 
-    /// Puts what is pending into the recording, or into the ledger where an end is in no file.
+    /// Puts pending counts into the recording, or into its skipped items where an end is in no file.
     fn settle(&mut self) {
         if self.pending.is_empty() {
             return;
@@ -547,8 +549,7 @@ fn nothing_known(what: SampleKind, no_mappings: bool) -> Error {
     }
 }
 
-/// Tells each branch stack from its oldest entry on.
-/// What runs near is counted in as many samples as so many bytes hold.
+/// Replays each branch stack from its oldest entry on. Bytes of samples that are replayed for affinity edges.
 const TOLD: u64 = 64 << 20;
 
 fn steps(input: &dyn Input, _: &Settings, recording: &Recording, listener: &mut dyn Listener) -> Result<()> {

@@ -505,7 +505,7 @@ impl<'a> Report<'a> {
         Ok(report)
     }
 
-    /// The place of a row that something stands below, if that is of the first event that has anything.
+    /// The address of a row that something stands below, if that is of the first event that has anything.
     fn kept(&mut self, row: Row<'a>, event: &'a [u8]) -> Option<u32> {
         if self.rows.is_empty() {
             self.event = event;

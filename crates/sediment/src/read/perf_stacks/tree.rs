@@ -248,7 +248,7 @@ impl<'a> Trees<'a> {
         }
     }
 
-    /// Ends the tree that has begun; without a place for its row it is left out.
+    /// Ends the tree that has begun; without an address for its row it is skipped.
     pub(super) fn close(&mut self, numbers: Numbers, row: Option<u32>) {
         let Some(open) = self.open.take() else { return };
         let Some(row) = row else {

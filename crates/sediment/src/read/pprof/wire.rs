@@ -66,7 +66,7 @@ impl<'a> Fields<'a> {
 pub(super) enum Kind {
     Varint,
     Bytes,
-    /// So many bytes.
+    /// This number of bytes.
     Fixed(usize),
 }
 

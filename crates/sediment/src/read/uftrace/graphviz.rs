@@ -7,8 +7,8 @@
 //!     "main" -> "caller" [xlabel = "1"]
 //! ```
 //!
-//! The first node is the program itself; its edges are the starts of threads. A pair stands as often as it has places in the
-//! tree, and adds up.
+//! The first node is the program itself; its edges are the starts of threads. A pair appears once for each position
+//! in the tree, and adds up.
 
 use super::{Aside, Caller, Reading};
 use crate::error::{Error, Result};

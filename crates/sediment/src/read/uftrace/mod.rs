@@ -110,7 +110,7 @@ enum EventKind<'a> {
     Lost,
 }
 
-/// Who is told of events.
+/// Receiver of events.
 type EventListener<'l> = &'l mut dyn FnMut(Event<'_>) -> Result<()>;
 
 /// Features of a form beside events.

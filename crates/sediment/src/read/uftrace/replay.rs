@@ -8,8 +8,8 @@
 //!    0.780 us [ 13900] | } /* main */
 //! ```
 //!
-//! Columns can be chosen (`-f`), and left out. Without the one of threads, a run of several threads cannot be told apart; it
-//! shows where a brace closes another function than was opened.
+//! Columns can be chosen (`-f`), and omitted. Without the one of threads, a run of several threads cannot be told
+//! apart; it shows where a brace closes another function than was opened.
 
 use super::{Aside, Event, EventKind, EventListener};
 use crate::error::{Error, Result};

@@ -159,7 +159,7 @@ impl Image {
         }
     }
 
-    /// Takes all breakpoints out that lie in a copy of its code, wherever that came from: a thread may move its code to other memory.
+    /// Removes all breakpoints in a copy of its code: a thread may move its code to other memory.
     pub(super) fn disarm_copy(&mut self, module: &Module, memory: &dyn Memory, pages: &mut OwnPages) {
         let armed = (0..self.armed.len()).filter(|index| self.armed[*index]);
         let copied: Vec<usize> = armed.filter(|index| self.is_copy_at(module, memory, *index)).collect();

@@ -17,7 +17,7 @@ const TOO_OFTEN: u64 = 50_000;
 /// So often must a function have been met for its rate to say how many calls a step stands for.
 const ENOUGH: u64 = 3;
 
-/// A place in a file, by module and address; None for what is none.
+/// An address in a file, by module and address; None for any other.
 type InFile = Option<(u32, u64)>;
 
 /// Who called; None where what is returned to is no place in a file.
@@ -84,7 +84,7 @@ impl Facts {
     }
 }
 
-/// One step of what ran in a short time.
+/// One step of a short sequence.
 #[derive(Debug, Clone, Copy)]
 enum Heard {
     Gap,
@@ -110,7 +110,7 @@ impl Log {
         self.functions.get(&site).copied().unwrap_or_default()
     }
 
-    /// A trap stood at a function for so long, and was met or not.
+    /// A breakpoint was at a function for this time, and was hit or not.
     pub(super) fn watched(&mut self, site: Site, time: u64, hit: bool) {
         if let Some(facts) = self.functions.get_mut(&site) {
             facts.hits += u64::from(hit);
@@ -145,7 +145,7 @@ impl Log {
         self.bursts.push(Heard::Gap);
     }
 
-    /// A function ran while all were watched.
+    /// Records a step of a sequence.
     pub(super) fn add_step(&mut self, modules: &Modules<'_>, thread: u64, site: Site, returns_to: InFile) {
         let (caller, seen) = self.seen(modules, site, returns_to);
         seen.steps += 1;
@@ -178,7 +178,7 @@ impl Log {
         }
     }
 
-    /// The recording, and the steps of what ran in short times.
+    /// The recording, and the steps of its sequences.
     pub(super) fn recording(&self, modules: &Modules<'_>, source: Source) -> (Recording, Vec<Step>) {
         let of_a_step = self.calls_of_a_step();
         let mut recording = Recording::default();

@@ -51,7 +51,7 @@ impl SystemCall {
         user.contains(&number) || group.contains(&number) || other.contains(&number)
     }
 
-    /// The descriptor that it writes to, if it writes. splice is left out: its second end is the third argument.
+    /// The descriptor that it writes to, if it writes. splice is not included: its second end is the third argument.
     pub(super) fn writes_to(self) -> Option<u64> {
         let files = [libc::SYS_write, libc::SYS_writev, libc::SYS_pwrite64, libc::SYS_pwritev];
         let others = [libc::SYS_sendto, libc::SYS_sendmsg, libc::SYS_sendfile];
@@ -134,7 +134,7 @@ mod x86_64 {
             registers
         }
 
-        /// Where the trap is that stopped the thread: `int3` has run.
+        /// Address of the breakpoint that stopped the thread: `int3` was executed.
         pub(in super::super) fn trap_address(self) -> u64 {
             self.0.rip.wrapping_sub(1)
         }
@@ -204,7 +204,7 @@ mod aarch64 {
     pub(in super::super) const TRAP: [u8; 4] = [0x00, 0x00, 0x20, 0xd4];
 
     impl Registers {
-        /// Where the trap is that stopped the thread: `brk` has not run.
+        /// Address of the breakpoint that stopped the thread: `brk` was not executed.
         pub(in super::super) fn trap_address(self) -> u64 {
             self.0.pc
         }

@@ -53,8 +53,8 @@ fn mapping(line: &str) -> Option<Mapping> {
     })
 }
 
-/// The content of a file that a process has mapped: from where the process sees it, or, where another has taken its place, from
-/// where the kernel keeps it.
+/// The content of a file that a process has mapped: from the path that the process sees, or, if that file was
+/// replaced, from the kernel's link to it.
 pub(super) fn content(process: Pid, mapping: &Mapping) -> Option<Vec<u8>> {
     let Mapping { path, range, inode, .. } = mapping;
     let kept = format!("/proc/{process}/map_files/{:x}-{:x}", range.start, range.end);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The files whose code processes run, and which of their functions a trap may stand at.
+//! The files whose code processes run, and the functions that may have a breakpoint.
 
 use super::machine::{ARCH, ISA, TRAP};
 use super::mappings::{LARGEST_FILE, Mapping};
@@ -35,7 +35,7 @@ const CHANGES: [&str; 18] = [
     "initgroups",
 ];
 
-/// A file whose code ran.
+/// A file with executed code.
 #[derive(Debug)]
 pub(super) struct Module {
     /// Path as the processes know it.

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Short windows in which some of the functions that have run are armed again, of two kinds.
 //!
-//! **Sequences.** All functions that have run are armed, and each that is met is armed again as soon as another is met: a short
-//! sequence of what runs after what, with every caller. Such sequences are a sample of the calls, whatever their rates; a function
-//! that is called again and again with no other between is a single step. They take most of the cost.
+//! **Sequences.** All functions that have run are armed, and each that is hit is armed again as soon as another is
+//! hit: a short sequence of executions, with every caller. Such sequences are a sample of the calls, whatever their
+//! rates; a function that is called again and again with no other between is a single step. They take most of the
+//! cost.
 //!
 //! **Rates.** Some functions are armed until they are met, or the window ends. Meetings over armed time, as long as the function was
 //! armed and not met, is the likeliest rate of calls that come at random (that of censored exponential times). Functions that run
 //! seldom are met so far more often than in sequences; and what both kinds have seen tells how many calls a step stands for
 //! ([`super::log`]). Half of the functions are drawn evenly, half with a weight that grows with the square root of their rate.
 //!
-//! Time is processor time of the process, so that neither waiting nor being stopped counts. The kernel tells it exactly while the
-//! process is stopped, else as it was at the last tick. So the first function that a window for rates meets only begins its time, and
-//! what is not met was armed until the last tick, or the last meeting. What runs after it is missing: functions that run
-//! seldom are overestimated, the more the shorter the window is beside a tick.
+//! Time is processor time of the process, so that neither waiting nor being stopped counts. The kernel gives it
+//! exactly while the process is stopped, else as of the last tick. So the first function that a window for rates hits
+//! only begins its time, and a function that is not hit was armed until the last tick, or the last hit. The time
+//! after it is missing: rarely executed functions are overestimated, the more the shorter the window is against a
+//! tick.
 //!
-//! Meeting a trap takes processor time of the program itself, until it is stopped and after it goes on. How much is seen by leaving
-//! some traps in place when they are first met, to be met again at once.
+//! Hitting a breakpoint takes processor time of the program itself, until it is stopped and after it goes on. That
+//! time is measured by leaving some breakpoints in place when they are first hit, to be hit again at once.
 
 use super::log::Log;
 use super::modules::Modules;
@@ -64,9 +66,10 @@ const FUNCTIONS_TO_A_STEP: usize = 4;
 const MOST_STEPS: usize = 2000;
 /// Time limit of a sequence.
 const SEQUENCE_TIMEOUT: Duration = Duration::from_millis(60);
-/// The share of the cost that windows for rates may have: one in so many.
+/// Divisor: the part of the cost that windows for rates may have.
 const FOR_RATES: u32 = 4;
-/// Arming takes our time while the program runs on another processor: of it, one in so many counts as the program's.
+/// Arming takes our time while the program runs on another processor. Divisor: the part of it that counts as the
+/// program's.
 const ARMING: u32 = 4;
 
 pub(super) struct Windows {
@@ -87,7 +90,7 @@ pub(super) struct Windows {
     /// Processor time by space when a window was last opened.
     times: BTreeMap<u32, u64>,
     draw: Option<Draw>,
-    /// The trap that is to be met again at once.
+    /// The breakpoint that is to be hit again at once.
     repeat: Option<Repeat>,
     /// Cost of each repeat: processor time of the program in nanoseconds, and time by the clock.
     repeats: Vec<(u64, Duration)>,
@@ -128,7 +131,7 @@ struct Sequence {
 pub(super) enum WindowHit {
     /// It was none of the window's: the function was not armed by it.
     NotArmed,
-    /// As the second meeting of a trap that was left in place.
+    /// The second hit of a breakpoint that was left in place.
     Repeat,
     /// For its rate.
     Rate,
@@ -165,7 +168,7 @@ impl Windows {
         }
     }
 
-    /// Leaves a trap that was met for the first time in place, if it is to be met twice.
+    /// Leaves a breakpoint that was hit for the first time in place, if it is to be hit twice.
     pub(super) fn leave_for_repeat(
         &mut self,
         id: u32,

@@ -184,7 +184,7 @@ impl Space {
         Ok(())
     }
 
-    /// Finds the breakpoints that a process has without our knowing how it came to them: it is a copy of one that is gone.
+    /// Finds the breakpoints of a process of which we do not know the origin: it is a copy of one that is gone.
     pub(super) fn find_breakpoints(&mut self, thread: Pid, modules: &mut Modules<'_>) -> io::Result<()> {
         self.arrange_images(thread, modules, |space, mut image, modules| {
             let module = modules.get(image.module);

@@ -256,7 +256,7 @@ impl Drop for Alarm {
     }
 }
 
-/// True if the processor raised the trap that stopped this thread at a breakpoint; false if somebody sent it.
+/// True if the processor raised the SIGTRAP that stopped this thread at a breakpoint; false if somebody sent it.
 pub(super) fn is_breakpoint(thread: Pid) -> bool {
     const TRAP_BRKPT: i32 = 1;
     ptrace::getsiginfo(thread).is_ok_and(|about| matches!(about.si_code, libc::SI_KERNEL | TRAP_BRKPT))

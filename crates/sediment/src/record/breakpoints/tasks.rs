@@ -25,7 +25,7 @@ use std::time::Instant;
 /// State of a traced thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// Attached while it ran, and not stopped since.
+    /// Attached while running, and not stopped since.
     Joining,
     /// Goes on after each stop.
     Following,

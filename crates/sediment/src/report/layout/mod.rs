@@ -38,7 +38,7 @@ pub struct ProfiledFunction {
     pub first: Option<u64>,
 }
 
-/// A function at its place.
+/// A function with its address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function<'a> {
     /// Linkage name.

@@ -21,7 +21,7 @@ pub(super) struct Pages {
     pub(super) pages: BTreeMap<u64, Page>,
 }
 
-/// Pages of a function are counted to so many.
+/// Limit of the pages of a function that are counted.
 const MOST_PAGES: u64 = 1 << 14;
 
 impl Pages {

@@ -17,7 +17,7 @@ const TOP: f64 = 26.0;
 /// A shape that is narrower is joined with its neighbour of the same heat.
 const NARROWEST: f64 = 1.0;
 
-/// So many of the heaviest pages of a layout, by address.
+/// The heaviest pages of a layout, at most `most`, by address.
 pub(super) fn zoom(layout: &Layout<'_>, pages: &Pages, most: usize) -> String {
     let total = layout.functions.iter().map(|function| weight(function) as f64).sum::<f64>().max(1.0);
     let mut chosen: Vec<u64> = pages.by_heat().into_iter().take(most).map(|(number, _)| number).collect();

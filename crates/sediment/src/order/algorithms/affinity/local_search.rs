@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The order, changed move by move as long as each move lowers its cost.
 //!
-//! **Cost.** The functions lie one behind the other, each at a multiple of 16 bytes. A page is active in a window when a function
-//! that it holds a part of ran there. For the windows of one band (a width, a workload) the cost is
-//! 2 · (pages that become active after a window in which they were not) + (pages active), summed over the windows: the
-//! first is what a memory misses that holds what the last window or two touched; the second says that such a memory is of
-//! limited size. Bands are added up so that each workload counts by its weight and each width alike, as shares of what the
-//! order cost that the search began with. Where in a page the first function will lie is not known: all is summed over four
-//! possibilities, a quarter of a page apart.
+//! **Cost.** The functions lie one behind the other, each at a multiple of 16 bytes. A page is active in a window
+//! when a function that it holds a part of was executed there. For the windows of one band (a width, a workload) the
+//! cost is 2 · (pages that become active after a window in which they were not) + (pages active), summed over the
+//! windows. The first term counts the misses of a memory that holds the pages of the last window or two; the second
+//! term says that such a memory is of limited size. Bands are summed by the weights of their workloads, with equal
+//! weights of the widths, as shares of the cost of the first order. The offset of the first function in its page is
+//! unknown: all is summed over four offsets, a quarter of a page apart.
 //!
-//! Two functions side by side share a cache line, mostly. So the search, not the judgement, counts as a gain how often
-//! neighbours ran near each other (as the `affinity` of a profile), so that all neighbours at the start gain a fifth of what
-//! its pages cost. Without it single functions are torn from their callers, which costs lines, and the search gets stuck earlier.
+//! Two functions side by side share a cache line, mostly. So the search, not the final comparison, counts the
+//! affinity of neighbours (the `affinity` of a profile) as a gain: all neighbours at the start gain a fifth of what
+//! its pages cost. Without it single functions are torn from their callers, which costs lines, and the search gets
+//! stuck earlier.
 //!
-//! **Moves**, of runs of up to a dozen functions: two runs of equal length change places, so that nothing else moves; or one run
-//! moves elsewhere, and what lies between moves up. Where to is drawn beside a companion of one of the functions, or at
-//! random one time in eight. A move that lowers the cost stays. Costs are integers, so that the sum of many is exact.
+//! **Moves**, of runs of up to a dozen functions: two runs of equal length are exchanged, so that nothing else moves;
+//! or one run moves elsewhere, and the functions between move up. The target is drawn beside a companion of one of
+//! the functions, or at random one time in eight. A move that lowers the cost stays. Costs are integers, so that the
+//! sum of many is exact.
 
 use super::windows::{Activity, Companion};
 use crate::model::Geometry;
@@ -26,10 +28,10 @@ const PAGE: u64 = Geometry::COMMON.page;
 const PHASES: u64 = Geometry::PHASES;
 /// The most functions in a run that moves.
 const LONGEST_RUN: usize = 12;
-/// A run moves past more than so many bytes only one time in [`FAR_MOVES`].
+/// A run moves past more bytes than this only one time in [`FAR_MOVES`].
 const NEARBY: u64 = 8 * PAGE;
 const FAR_MOVES: u64 = 32;
-/// The gain of all neighbours at the start is one in so many of the cost.
+/// Divisor: the gain of all neighbours at the start, as a part of the cost.
 const AFFINITY_SHARE: i64 = 5;
 /// Sum to which the costs of a band over all phases are scaled at the start, times its workload's share.
 const UNIT: u64 = 1 << 32;
@@ -45,7 +47,7 @@ pub(super) struct Search<'a> {
     sizes: &'a [u64],
     weights: Weights,
     order: Vec<u32>,
-    /// Where the function at a place begins; one more for the end.
+    /// Address at which the function at a position begins; one more for the end.
     starts: Vec<u64>,
     /// Place of each function, [`u32::MAX`] if it is none of the order.
     positions: Vec<u32>,
@@ -122,7 +124,7 @@ impl<'a> Search<'a> {
             .collect()
     }
 
-    /// Tries so many moves, and keeps those that gain.
+    /// Tries `moves` moves, and keeps those that gain.
     pub(super) fn improve(&mut self, moves: u64, seed: u64) {
         if self.order.len() < 2 {
             return;
@@ -153,7 +155,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// A place near a companion of a function of the run, or anywhere.
+    /// A position beside a companion of a function of the run, or anywhere.
     fn target(&self, from: usize, until: usize, numbers: &mut Generator) -> Option<usize> {
         const AROUND: u64 = 9;
         let one = self.order[from + numbers.scaled((until - from) as u64) as usize];
@@ -168,7 +170,7 @@ impl<'a> Search<'a> {
         (place < self.order.len()).then_some(place)
     }
 
-    /// Lets a run and one of the same length in bytes that begins at a place change places.
+    /// Exchanges a run with one of the same length in bytes that begins at a position.
     fn try_exchange(&mut self, run: std::ops::Range<usize>, to: usize) {
         let bytes = self.starts[run.end] - self.starts[run.start];
         let end = self.starts[to] + bytes;
@@ -186,7 +188,7 @@ impl<'a> Search<'a> {
         self.settle(front.start..back.end, &spans);
     }
 
-    /// Puts a run before the function at a place.
+    /// Puts a run before the function at a position.
     fn try_shift(&mut self, run: std::ops::Range<usize>, to: usize, numbers: &mut Generator) {
         if (run.start..=run.end).contains(&to) {
             return;
@@ -204,7 +206,7 @@ impl<'a> Search<'a> {
         self.settle(affected, &[span]);
     }
 
-    /// Fills `next_order` and `next_starts` with the functions at these places.
+    /// Fills `next_order` and `next_starts` with the functions at these positions.
     fn lay_out(&mut self, affected: std::ops::Range<usize>, positions: impl Iterator<Item = usize>) {
         for (at, place) in affected.zip(positions) {
             let function = self.order[place];

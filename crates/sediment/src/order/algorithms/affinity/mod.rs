@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The engine: by what runs near in time, where a profile tells it; refined where the order of a run is known.
+//! The affinity layout: ordered by temporal affinity, where a profile has it; refined where the order of a run is
+//! known.
 //!
 //! **Problem.** Place the functions so that a program touches few pages in any stretch of its run, whatever the instruction TLB
 //! holds, and whatever else shares it.
 //!
 //! **Steps.**
-//! 1. Without a trace: the order by calls and near pairs (`pair_graph`), unless a classic order parts fewer near pairs. CDSort's
-//!    where the profile knows no near pairs; C3's of graphs that CDSort takes long for.
-//! 2. With traces: cut them into windows of 12 to 100 pages (`windows`). Of that order and the classic ones take the one of the
-//!    lowest cost (`local_search`), over the functions that ran; the others follow as the order has them.
+//! 1. Without a trace: the order by calls and affinity edges (`pair_graph`), unless a classic order has a lower cost.
+//!    CDSort's where the profile has no affinity edges; C3's of graphs that CDSort takes long for.
+//! 2. With traces: cut them into windows of 12 to 100 pages (`windows`). Of that order and the classic ones take the
+//!    one of the lowest cost (`local_search`), over the executed functions; the others follow in the order's
+//!    sequence.
 //! 3. Change it by a fixed number of moves, each of which lowers the cost on half of the windows.
 //! 4. Judge on the other half. What does not cost less there than the best classic order is thrown away.
 //!
-//! **What it can promise.** No returned order costs more than the best classic one: on windows that the search did not see, or
-//! without a trace, in near pairs on two pages. The cost is of windows, not of a TLB: it does not know one capacity, nor where in a page the linker will begin.
+//! **Guarantee.** No returned order costs more than the best classic one: on held-out windows, or without a trace, in
+//! affinity edges across two pages. The cost is of windows, not of a TLB: it does not know one capacity, nor the
+//! offset in a page at which the linker will begin.
 //!
 //! **Ties.** Of classic orders of equal cost the first in [`CLASSICS`]; moves that gain nothing are not made. Random numbers
 //! come from a fixed seed: same input, same order.
 //!
-//! **Source.** The windows are the working sets of P. Denning (The Working Set Model for Program Behavior, CACM 11(5), 1968).
-//! Placing functions by what runs near in time goes back to N. Gloy and M. Smith (Procedure FunctionAddresses Using Temporal-Ordering
-//! Information, TOPLAS 21(5), 1999). Cost and moves are our own.
+//! **Source.** The windows are the working sets of P. Denning (The Working Set Model for Program Behavior, CACM
+//! 11(5), 1968). Placing functions by temporal affinity goes back to N. Gloy and M. Smith (Procedure Placement Using
+//! Temporal-Ordering Information, TOPLAS 21(5), 1999). Cost and moves are our own.
 
 mod local_search;
 mod pair_graph;
@@ -38,10 +41,10 @@ use windows::{Sampling, WindowStatistics};
 /// The classic orders that it begins with; the first is the reference.
 pub const CLASSICS: &[&Algorithm] = &[CDSORT, C3, HFSORT_PLUS, PETTIS_HANSEN];
 
-/// The order by calls and near pairs, which it may begin with too.
+/// The order by calls and affinity edges, one of the starting points.
 pub const TOGETHER: &Algorithm = &Algorithm {
     name: "near",
-    summary: "calls and what runs near in time",
+    summary: "calls and temporal affinity",
     input: AlgorithmInput::Calls,
     run: pair_graph::order,
 };
@@ -50,19 +53,20 @@ pub const TOGETHER: &Algorithm = &Algorithm {
 const WIDTHS: [u32; 6] = [12, 20, 32, 48, 72, 100];
 /// Blocks of 64 windows to learn from, of each width.
 const BLOCKS: usize = 32;
-/// Moves for each function that ran, and at most so many.
+/// Moves for each executed function, and the limit of all moves.
 const MOVES_PER_FUNCTION: u64 = 600;
 const MOST_MOVES: u64 = 4_000_000;
-/// Calls and near pairs of a graph beyond which CDSort is too slow to be the order of choice.
+/// Calls and affinity edges of a graph beyond which CDSort is too slow to be the order of choice.
 const MOST_CALLS: usize = 2_000_000;
-/// Calls and near pairs beyond which CDSort forgets calls that hardly count, with longer chains to make up for it.
+/// Calls and affinity edges beyond which CDSort forgets calls that hardly count, with longer chains to make up for
+/// it.
 const MOST_REMEMBERED: usize = 150_000;
 const THRIFTY: cdsort::Settings =
     cdsort::Settings { longest_chain: 192, prune_ratio: 9, ..cdsort::Settings::LLD };
-/// Calls and near pairs beyond which only the first classic order is looked at beside [`TOGETHER`].
+/// Calls and affinity edges beyond which only the first classic order is compared with [`TOGETHER`].
 const MOST_COMPARED: usize = 200_000;
-/// Neighbours of joined chains that a classic order may look at: about half a second. A graph of 60,000 functions with 1,500,000 near
-/// pairs takes half of it; a function with some 30,000 partners passes it.
+/// Neighbours of joined chains that a classic order may look at: about half a second. A graph of 60,000 functions
+/// with 1,500,000 affinity edges takes half of it; a function with some 30,000 partners exceeds it.
 const MOST_LOOKS: u64 = 16_000_000;
 /// Alignment of functions, in bytes.
 const ALIGNMENT: u64 = Geometry::COMMON.alignment;
@@ -85,8 +89,8 @@ pub struct Outcome {
     pub order: Vec<FunctionId>,
     /// The order that it began with: one of [`CLASSICS`], or [`TOGETHER`].
     pub start: &'static Algorithm,
-    /// The cost on windows that the search did not see, as a share of that order's; 1 where the search found nothing that
-    /// lasts. Without traces: near pairs on two pages, as a share of what the best classic order has; 1 where there are none.
+    /// The cost on held-out windows, as a share of that order's; 1 where the search found nothing that lasts. Without
+    /// traces: affinity edges across two pages, as a share of the best classic order's; 1 where there are none.
     pub cost: f64,
 }
 

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The order by what runs near in time: what a profile alone can tell.
+//! The order by temporal affinity: the best that a profile alone allows.
 //!
-//! **Problem.** Calls say which functions run one after the other. What a program holds on to is more: what ran a little earlier,
-//! two calls on one level, the caller that goes on. The `affinity` of a profile counts those. Place functions by both.
+//! **Problem.** Calls say which functions run one after the other. A program's working set is more: the function
+//! executed a little earlier, two calls on one level, the caller that goes on. The `affinity` of a profile counts
+//! those. Place functions by both.
 //!
-//! **Definitions.** near(u, v): how often v began to run while u was among the last that ran; calls(u, v). Both as shares of their
-//! sums; then the tie of u to v is t(u, v) = (near + 0.3 · calls)^⅞. The power, because pairs that run all the time are resident
-//! all the time, wherever they lie. A function weighs what the ties to it do.
+//! **Definitions.** near(u, v): how often v began to run while u was among the last executed; calls(u, v). Both as
+//! shares of their sums; then the weight of the edge from u to v is t(u, v) = (near + 0.3 · calls)^⅞. The power,
+//! because pairs that run all the time are resident all the time, wherever they lie. A function weighs the sum of the
+//! edges to it.
 //!
 //! **Steps.**
-//! 1. [CDSort](crate::order::algorithms::cdsort) of the ties, with chains of up to 512 functions and a frequency scale of 0.3: ties are many, and chains of 128 end in the
-//!    midst of what runs together.
-//! 2. What an order costs is the share of the near pairs that do not lie on one page, over four places in a page where the first
-//!    function may lie. Of this order and the classic ones the least costly stays.
+//! 1. [CDSort](crate::order::algorithms::cdsort) of these edges, with chains of up to 512 functions and a frequency
+//!    scale of 0.3: edges are many, and chains of 128 end amid functions that run together.
+//! 2. The cost of an order is the share of the affinity edges that do not lie on one page, over four offsets in a
+//!    page at which the first function may lie. Of this order and the classic ones the least costly stays.
 //!
 //! **Ties.** CDSort's; of orders of equal cost the first.
 //!
@@ -41,7 +43,7 @@ const TOTAL: f64 = (1u64 << 50) as f64;
 const PAGE: u64 = Geometry::COMMON.page;
 const PHASES: u64 = Geometry::PHASES;
 
-/// All functions, by their ties. Of what CDSort is set to, only the patience is taken over.
+/// Orders all functions by the edges above. Of the parameters of CDSort, only the prune ratio is taken over.
 pub(super) fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
     let settings = cdsort::Settings {
         longest_chain: LONGEST_CHAIN,

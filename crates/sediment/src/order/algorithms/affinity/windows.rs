@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which functions ran in which windows of a run: what is left of traces when only "together or not" counts.
+//! Bits of functions by window of a run: the part of a trace that counts when only "together or not" matters.
 //!
 //! A window of width W is a stretch of a run in which W different pages were touched, had the functions lain as a reference
 //! order says; each function outside of the graph counts as a page of its own, which is how libraries take their part. Of
@@ -27,7 +27,7 @@ pub(super) struct Band {
     pub(super) workload: usize,
 }
 
-/// A row of bits for each function, a bit for each window, set where it ran.
+/// A row of bits for each function, a bit for each window, set where it was executed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Activity {
     /// Words of a row.
@@ -52,9 +52,10 @@ pub(super) struct WindowStatistics {
     pub(super) train: Activity,
     /// The windows to judge by.
     pub(super) held_out: Activity,
-    /// By function: whether it ran at all.
+    /// By function: true if it was executed at all.
     pub(super) executed: Vec<bool>,
-    /// By function: those that most often ran just before or after it, by share of both their runs, the most often first.
+    /// By function: those most often executed just before or after it, by share of both their executions, the most
+    /// often first.
     pub(super) companions: Vec<Vec<Companion>>,
 }
 

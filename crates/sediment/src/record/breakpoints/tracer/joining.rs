@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threads that ran before they were traced.
+//! Threads that existed before they were traced.
 
 use super::{State, Tracer};
 use nix::errno::Errno;

@@ -376,7 +376,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// A thread ran into a breakpoint; the signal that it is to have, 0 where the breakpoint was ours.
+    /// A thread hit a breakpoint; returns the signal that it is to have, 0 where the breakpoint was ours.
     fn trap(&mut self, thread: Pid) -> Result<i32> {
         let Some(task) = self.tasks.get(thread).copied() else { return Ok(libc::SIGTRAP) };
         let Some(space) = self.spaces.get_mut(&task.space) else { return Ok(libc::SIGTRAP) };
@@ -661,7 +661,7 @@ fn told_of_less_memory(modules: &mut Modules<'_>, left: u64, budget: u64) {
     modules.skipped.add(Reason::LittleMemory, 0, example);
 }
 
-/// A thread that is gone, killed while it was stopped, is none to ask: its end is told next.
+/// Ignores the error of a thread that is gone, killed while it was stopped: its end is reported next.
 fn ignore_gone<T>(done: nix::Result<T>) -> Result<Option<T>> {
     match done {
         Ok(value) => Ok(Some(value)),
