@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The symbol ordering file of lld: one symbol a line, `#` starts a comment line.
 //!
-//! lld looks up the section of each symbol, so a function is found in whatever section it lies; those of local functions of one
-//! name are all placed together. Cold parts are symbols of their own: those that counts of blocks made stand behind all functions, others
-//! are not listed unless they ran.
+//! lld looks up the section of each symbol, so a function is found in whatever section it lies; local symbols of the
+//! same name are all placed together. Cold parts are symbols of their own: those that counts of blocks made stand behind
+//! all functions; others are listed only if they were executed.
 
 use super::{Linker, MADE_BY, OrderedName, Placement, header, looks_like_lines, read_lines, write_lines};
 use crate::escape;

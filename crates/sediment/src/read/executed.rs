@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Code that ran inside functions: single instructions, and stretches without a jump.
+//! Executed code inside functions: single instructions, and stretches without a jump.
 
 use super::AddressId;
 
@@ -10,7 +10,7 @@ pub struct Executed {
     pub function: AddressId,
     /// Its address as the DSO was loaded, at a bias that the recording does not tell.
     pub address: u64,
-    /// How often it ran.
+    /// Number of executions.
     pub count: u64,
 }
 

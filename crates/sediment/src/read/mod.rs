@@ -53,7 +53,7 @@ pub struct Settings {
     /// True for one of several parts of a recording. A part may hold nothing, where a recording may not: the file of
     /// a thread that did nothing, say.
     pub part: bool,
-    /// Keeps what tells which code ran inside functions, where the file has it: [`Recording::executed`], [`Recording::straight_runs`],
+    /// True to keep the executed code inside functions, where the file has it: [`Recording::executed`], [`Recording::straight_runs`],
     /// [`Recording::counts_by_samples`]. It takes time and memory.
     pub executions: bool,
 }
@@ -265,7 +265,7 @@ pub enum TransferKind {
     Affinity,
 }
 
-/// What one profiler saw.
+/// Data that one profiler recorded.
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
     /// Recorder.
@@ -373,18 +373,18 @@ impl Recording {
         &self.executed
     }
 
-    /// Adds code that ran without a jump.
+    /// Adds code executed without a jump.
     pub fn add_straight_run(&mut self, run: StraightRun) {
         self.straight_runs.push(run);
     }
 
-    /// Code that ran without a jump, in no order.
+    /// Code executed without a jump, in no order.
     #[must_use]
     pub fn straight_runs(&self) -> &[StraightRun] {
         &self.straight_runs
     }
 
-    /// Whether near pairs or ranks of first use are in it already: then the reader told of the order itself, with weights
+    /// True if it has affinity edges or ranks of first use already: the reader told the order itself, with weights
     /// that the steps of a replay do not carry.
     #[must_use]
     pub fn tells_order(&self) -> bool {

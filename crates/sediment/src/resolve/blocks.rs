@@ -68,17 +68,17 @@ fn add_graph(profile: &mut Profile, key: &FunctionKey, counted: Counted, skipped
     }
 }
 
-/// What a recording tells of the code of one DSO.
+/// Recorded executions in one DSO.
 #[derive(Default)]
-struct Evidence<'a> {
+struct RecordedCode<'a> {
     executed: Vec<&'a Executed>,
     runs: Vec<&'a StraightRun>,
     /// Costs by place.
     samples: Vec<(&'a Spot, u128)>,
 }
 
-fn by_dso(recording: &Recording) -> BTreeMap<DsoId, Evidence<'_>> {
-    let mut all: BTreeMap<DsoId, Evidence> = BTreeMap::new();
+fn by_dso(recording: &Recording) -> BTreeMap<DsoId, RecordedCode<'_>> {
+    let mut all: BTreeMap<DsoId, RecordedCode> = BTreeMap::new();
     let place = |id: AddressId| &recording.addresses()[id.0 as usize];
     for executed in recording.executed() {
         if let Some(dso) = place(executed.function).dso {
@@ -126,7 +126,7 @@ impl Stretches {
         }
     }
 
-    /// An instruction that several functions or parts list ran for each of them.
+    /// An instruction that several functions or parts list was executed for each of them.
     fn add_executed(&mut self, executed: &[&Executed], bias: u64) {
         for executed in executed {
             let address = executed.address.wrapping_sub(bias);
@@ -171,8 +171,7 @@ impl Stretches {
     }
 }
 
-/// How far from its addresses in the file a DSO was loaded: most functions begin at the lowest address that ran of them, and programs are
-/// loaded in whole pages.
+/// Load bias of a DSO: most functions begin at their lowest executed address, and programs are loaded in whole pages.
 fn bias(recording: &Recording, view: &View<'_>, executed: &[&Executed]) -> Option<u64> {
     const PAGE: u64 = 4096;
     let mut lowest: HashMap<&[u8], u64> = HashMap::new();

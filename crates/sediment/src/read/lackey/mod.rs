@@ -85,7 +85,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     Ok(recording)
 }
 
-/// A block ran from its address to the next jump, as often as it was entered.
+/// A block was executed from its address to the next jump, once for each entry.
 fn add_straight_runs(recording: &mut Recording) {
     for (from, count) in recording.samples() {
         let count = u64::try_from(count).unwrap_or(u64::MAX);

@@ -173,7 +173,7 @@ impl Attribute {
         self.branch_sample_type & branch_sample_type::ANY != 0
     }
 
-    /// Whether the processor was told to record direct calls alone (`-j call`).
+    /// True if the processor was told to record direct calls alone (`-j call`).
     pub(super) fn records_no_indirect_calls(&self) -> bool {
         use branch_sample_type::{ANY, ANY_CALL, CALL, IND_CALL};
         self.branch_sample_type & (ANY | ANY_CALL | IND_CALL | CALL) == CALL

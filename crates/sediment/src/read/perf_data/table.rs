@@ -22,7 +22,7 @@ pub(super) enum Kind {
     Branch = 3,
     /// A branch that is no call by its type, but leads on to another function: its ends are executed addresses.
     Passed = 4,
-    /// Code that ran without a branch, from the target of one to the source of the next.
+    /// Code executed without a branch, from the target of one to the source of the next.
     Straight = 5,
 }
 
