@@ -48,7 +48,7 @@ pub(crate) struct Isa {
     pub(crate) begins_with_code: fn(function: &[u8]) -> bool,
     /// Bytes of the whole instructions among the first `most` bytes of this code; None if not all are instructions.
     pub(crate) whole_instructions: fn(code: &[u8], most: usize) -> Option<usize>,
-    /// Bytes up to the end of the first jump, call or return of code, or of `limit` instructions; one byte where instructions are not
+    /// Bytes up to the end of the first jump, call or return of code, or of `most` instructions; one byte where instructions are not
     /// known.
     pub(crate) straight: fn(code: &[u8], most: usize) -> usize,
     /// Instruction that code begins with, if it prepares a function's frame or moves an argument: how many instructions it and its

@@ -19,8 +19,8 @@ use std::collections::HashMap;
 pub enum Layout {
     /// Compiled by its counts and split.
     Split,
-    /// Compiled by its counts, all of its blocks ran.
-    AllRan,
+    /// Compiled by its counts, all of its blocks executed.
+    AllExecuted,
     /// Compiled by its counts and not split, although blocks of it did not run: the compiler splits no function of a COMDAT group, with a
     /// section attribute, or optimised for size.
     Whole,
@@ -36,7 +36,7 @@ impl Layout {
     /// Every state, and its name for programs.
     pub const ALL: [(Self, &'static str); 6] = [
         (Self::Split, "split"),
-        (Self::AllRan, "all-ran"),
+        (Self::AllExecuted, "all-ran"),
         (Self::Whole, "whole"),
         (Self::OtherGraph, "other-graph"),
         (Self::Unnumbered, "unnumbered"),
@@ -49,7 +49,7 @@ impl Layout {
 pub struct CountedFunction {
     /// Linkage name.
     pub name: String,
-    /// What the compiler did with it.
+    /// State in the binary.
     pub layout: Layout,
     /// Weight of its blocks, and of those of them in its cold part; 0 where its graph is not that of the counts.
     pub weight: u128,
@@ -61,7 +61,7 @@ pub struct CountedFunction {
     pub cold_bytes: u64,
 }
 
-/// What the compiler did with the counts of a program.
+/// States of the functions of a program whose blocks were counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BlocksReport {
     /// Functions with counts, by name.
@@ -166,7 +166,7 @@ fn judged(
     found.layout = match cold.is_empty() {
         false => Layout::Split,
         true if extents.any(|(block, bytes)| bytes > 0 && is_zero(block)) => Layout::Whole,
-        true => Layout::AllRan,
+        true => Layout::AllExecuted,
     };
     found
 }

@@ -128,7 +128,7 @@ fn in_words(report: &BlocksReport, file_name: &str, list: usize) -> String {
 fn explained(layout: Layout) -> &'static str {
     match layout {
         Layout::Split => "split",
-        Layout::AllRan => "not split: all of their blocks ran",
+        Layout::AllExecuted => "not split: all of their blocks ran",
         Layout::Whole => {
             "not split, although blocks did not run: GCC leaves functions of COMDAT groups, with section attributes or optimised for size whole"
         }
