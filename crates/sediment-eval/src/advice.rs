@@ -23,7 +23,7 @@ pub(super) fn warnings(whole: &Experiment, workload: usize, found: &WorkloadAnal
     let metric = &whole.metrics[at];
     if metric.kind == MetricKind::Simulated {
         said.push(format!(
-            "{} is simulated, not measured: it leaves out what the simulator does not model",
+            "{} is simulated, not measured: the simulator does not model everything",
             metric.name
         ));
     }
@@ -32,7 +32,7 @@ pub(super) fn warnings(whole: &Experiment, workload: usize, found: &WorkloadAnal
         && metric.direction == Direction::LowerIsBetter
     {
         said.push(format!(
-            "the work done was not counted in every run, so that {} is taken as it is",
+            "some runs have no work counter, so {} is not taken per unit of work",
             metric.name
         ));
     }
@@ -46,15 +46,15 @@ pub(super) fn warnings(whole: &Experiment, workload: usize, found: &WorkloadAnal
             ));
         }
         if let Some(far) = group.order.map(|order| order.far).filter(|far| *far > 0) {
-            let values = if far == 1 { "value" } else { "values" };
+            let outliers = if far == 1 { "outlier" } else { "outliers" };
             said.push(format!(
-                "{name} has {far} far {values} of {} (Tukey's fences); none is excluded",
+                "{name} has {far} {outliers} in {} values (Tukey's fences); none is excluded",
                 group.moments.count
             ));
         }
         if metric.name == "elapsed" && metric.unit == "s" && group.moments.mean < TOO_SHORT {
             said.push(format!(
-                "a run of {name} takes less than a millisecond: what is measured is its start"
+                "a run of {name} takes less than a millisecond: the measurement is mostly start-up"
             ));
         }
     }
@@ -73,7 +73,7 @@ fn missing_values(whole: &Experiment, workload: usize, metric: &str) -> Vec<Stri
     let lacking = counts.iter().enumerate().filter(|(_, (read, all))| *read > 0 && read < all);
     lacking
         .map(|(variant, (read, all))| {
-            format!("{metric} was read in {read} of {all} runs of {}", whole.variants[variant].name)
+            format!("{read} of {all} runs of {} have {metric}", whole.variants[variant].name)
         })
         .collect()
 }
@@ -87,14 +87,14 @@ fn instability(found: &WorkloadAnalysis) -> Vec<String> {
     }
     if steady.drift_p < NOTABLE {
         said.push(format!(
-            "the machine drifted by {:+.2} % from the first run to the last (p = {}); blocks keep that out of the comparison",
+            "the machine drifted by {:+.2} % from the first run to the last (p = {}); comparisons within blocks are not affected",
             percent(steady.drift_per_hour * steady.hours),
             short_p(steady.drift_p)
         ));
     }
     if steady.slot_p < NOTABLE {
         said.push(format!(
-            "the place within a block matters by up to {:.2} % (p = {}); the order is drawn anew for each block",
+            "the position within a block changes values by up to {:.2} % (p = {}); the order is random in each block",
             percent(steady.slot_effect),
             short_p(steady.slot_p)
         ));
@@ -137,7 +137,7 @@ fn dependence(whole: &Experiment, comparison: &Comparison) -> Option<String> {
 /// The recommendation.
 pub(super) fn recommendation(whole: &Experiment, found: &WorkloadAnalysis) -> String {
     let Some(at) = found.headline else {
-        return format!("Nothing can be recommended: {} was not read.", whole.primary);
+        return format!("No recommendation: {} is missing.", whole.primary);
     };
     let metric = &whole.metrics[at];
     let baseline = &whole.variants[whole.baseline].name;
@@ -182,7 +182,7 @@ pub(super) fn recommendation(whole: &Experiment, found: &WorkloadAnalysis) -> St
         let more =
             found.headline_comparison(*variant).and_then(|comparison| more_runs(whole, found, comparison));
         let refused = found.verdicts.iter().find(|j| j.variant == *variant).and_then(|j| j.needed);
-        let needed = refused.map(|needed| format!("; {needed} are needed at the least")).unwrap_or_default();
+        let needed = refused.map(|needed| format!("; at least {needed} are needed")).unwrap_or_default();
         let more = more.map(|more| format!("; {more}")).unwrap_or_default();
         said.push(format!("Cannot tell: {}{needed}{more}.", name(*variant)));
     }

@@ -54,7 +54,7 @@ fn check_primary(whole: &Experiment) -> Result<()> {
         return Ok(());
     }
     let names: Vec<&str> = whole.metrics.iter().map(|metric| metric.name.as_str()).collect();
-    Err(Error::new(ErrorKind::Usage, format!("the primary metric {} was not read", whole.primary))
+    Err(Error::new(ErrorKind::Usage, format!("the primary metric {} is missing", whole.primary))
         .with_hint(format!("there are: {}", names.join(", "))))
 }
 
@@ -202,7 +202,7 @@ fn verdicts(whole: &Experiment, workload: usize, found: &WorkloadAnalysis) -> Ve
             if found.headline.is_none() {
                 build.reason = match whole.absent.get(&whole.primary) {
                     Some(why) => format!("{} could not be read: {why}", whole.primary),
-                    None => format!("{} was not read in this workload", whole.primary),
+                    None => format!("{} is missing in this workload", whole.primary),
                 };
             }
             BuildVerdict { variant: *variant, ..build }
@@ -217,8 +217,7 @@ fn gaps(whole: &Experiment, workload: usize, found: &WorkloadAnalysis) -> Vec<Op
     };
     let counts = samples::coverage(whole, workload, metric);
     let each = counts.iter().zip(&whole.variants).map(|((read, all), build)| {
-        ((all - read) * 10 > *all)
-            .then(|| format!("{metric} was read in {read} of {all} runs of {}", build.name))
+        ((all - read) * 10 > *all).then(|| format!("{read} of {all} runs of {} have {metric}", build.name))
     });
     each.collect()
 }

@@ -43,7 +43,7 @@ fn effects(
     builds: &[usize],
 ) -> Result<Vec<FactorEffect>, String> {
     if scale == Scale::Plain {
-        return Err("a value is zero or negative, so that factors have no ratio".to_owned());
+        return Err("a value is zero or negative, so factors have no ratio".to_owned());
     }
     let names: Vec<&str> =
         whole.variants[whole.baseline].factors.iter().map(|factor| factor.name.as_str()).collect();
@@ -91,7 +91,7 @@ fn effects(
         .map(|contrast| {
             let (name, interaction) = describe(&contrast.term, &names, &levels);
             let effect = estimate(whole, scale, groups, builds, contrast)
-                .ok_or_else(|| "some build has too few values for its factors to be told apart".to_owned())?;
+                .ok_or_else(|| "a build has too few values to separate the factors".to_owned())?;
             Ok(FactorEffect { name, interaction, effect })
         })
         .collect()

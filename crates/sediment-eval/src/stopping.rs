@@ -103,8 +103,7 @@ pub fn plan_next(experiment: &Experiment, budget: &Budget) -> Result<NextStep> {
     let requirements: Vec<Requirement> =
         analysis.workloads.iter().flat_map(|workload| requirements(&analysis, workload, budget)).collect();
     let Some(widest) = requirements.iter().map(|requirement| requirement.half_width).reduce(f64::max) else {
-        let advice =
-            "the headline metric has no ratio here, so that no number of blocks can be planned".to_owned();
+        let advice = "the headline metric has no ratio here, so blocks cannot be planned".to_owned();
         return Ok(if done < budget.most_blocks {
             NextStep::Futile { half_width: None, why: advice }
         } else {
@@ -136,7 +135,7 @@ pub fn plan_next(experiment: &Experiment, budget: &Budget) -> Result<NextStep> {
         NextStep::Spent { half_width, advice }
     } else {
         let why = format!(
-            "links differ so much that no number of blocks reaches ±{} %; needed are {advice}",
+            "links differ too much for any number of blocks to reach ±{} %; needed: {advice}",
             in_per_cent(budget.precision)
         );
         NextStep::Futile { half_width, why }

@@ -86,11 +86,11 @@ pub(super) fn decide(
     let inconclusive =
         |reason: String| BuildVerdict { variant: 0, verdict: Verdict::Inconclusive, reason, needed: None };
     let Some(comparison) = comparison else {
-        return inconclusive("the headline metric was not read of both builds".to_owned());
+        return inconclusive("the headline metric is missing for one of the builds".to_owned());
     };
     if comparison.scale == Scale::Plain {
         return inconclusive(
-            "a value of the headline metric is zero or negative, so that builds have no ratio".to_owned(),
+            "a value of the headline metric is zero or negative, so there is no ratio".to_owned(),
         );
     }
     let level = 1.0 - rule.confidence;
@@ -99,7 +99,7 @@ pub(super) fn decide(
         return BuildVerdict { needed: Some(needed), ..inconclusive(reason) };
     }
     if let Some(gaps) = rule.gaps.filter(|_| !rule.simulated) {
-        return inconclusive(format!("{gaps}: what is missing may not be so by chance"));
+        return inconclusive(format!("{gaps}: values may not be missing by chance"));
     }
     let (Some(effect), Some(p)) = (comparison.effect, comparison.adjusted_p) else {
         return inconclusive("means without a spread allow no test".to_owned());

@@ -91,7 +91,7 @@ fn experiments_end_on_precision_or_budget() {
     let NextStep::Futile { why, .. } = plan_next(&experiment, &budget).unwrap() else {
         panic!("blocks help")
     };
-    let said = "links differ so much that no number of blocks reaches ±0.5 %; needed are more layout replicas, about ";
+    let said = "links differ too much for any number of blocks to reach ±0.5 %; needed: more layout replicas, about ";
     assert!(why.starts_with(said), "{why}");
     // The same number in the recommendation.
     let links = why[said.len()..].split(' ').next().unwrap();
@@ -175,7 +175,7 @@ fn what_is_no_experiment_is_an_error_that_says_why() {
         change(&mut bad);
         analyse(&bad).unwrap_err().to_string()
     };
-    assert_eq!(error(&|e| e.primary = "cycles".to_owned()), "the primary metric cycles was not read");
+    assert_eq!(error(&|e| e.primary = "cycles".to_owned()), "the primary metric cycles is missing");
     assert_eq!(error(&|e| e.variants.truncate(1)), "a comparison needs at least two builds");
     let nan = error(&|e| _ = e.observations[2].values.insert("elapsed".to_owned(), f64::NAN));
     assert!(nan.starts_with("run 3 of ") && nan.ends_with("has NaN for elapsed"), "{nan}");
@@ -231,8 +231,8 @@ fn where_runs_lack_the_headline_there_is_no_verdict() {
     let analysis = analyse(&experiment).unwrap();
     let workload = &analysis.workloads[0];
     assert_eq!(workload.verdicts[0].verdict, Verdict::Inconclusive);
-    let said = format!("elapsed was read in {} of {blocks} runs of new", blocks - lacking);
-    assert_eq!(workload.verdicts[0].reason, format!("{said}: what is missing may not be so by chance"));
+    let said = format!("{} of {blocks} runs of new have elapsed", blocks - lacking);
+    assert_eq!(workload.verdicts[0].reason, format!("{said}: values may not be missing by chance"));
     assert!(workload.warnings.contains(&said), "{:?}", workload.warnings);
 }
 

@@ -72,7 +72,7 @@ fn one_workload(analysis: &Analysis, index: usize, workload: &WorkloadAnalysis) 
         }
     };
     titled("Noise floor: builds of the same thing", noise_floor(analysis, workload));
-    titled("Variance: luck of the link, and of the run", components(workload));
+    titled("Variance: between links, and between runs", components(workload));
     titled("Factors", factors(workload));
     titled("Builds compared", pairs(analysis, workload));
     if let Some(Err(why)) = &workload.factors {
