@@ -7,7 +7,7 @@ use super::tree::{code_of, files_below, read, relative, root};
 use std::collections::BTreeSet;
 
 /// Crates whose doc comments and names are held to this.
-const CRATES: &[&str] = &["sediment", "sediment-process"];
+const CRATES: &[&str] = &["sediment", "sediment-process", "sediment-eval", "sediment-proofs"];
 
 /// First words of a clause, where a noun or a verb should stand.
 const CLAUSES: &[&str] = &["What", "How", "Whether"];
@@ -147,7 +147,7 @@ fn sources(folders: &[&str]) -> Vec<(String, String)> {
 #[test]
 fn doc_comments_begin_with_the_item() {
     let mut wrong = Vec::new();
-    for (name, text) in sources(&["src", "tests", "benches", "examples"]) {
+    for (name, text) in sources(&["src", "bin", "tests", "benches", "examples"]) {
         for (line, comment) in doc_comments(&text) {
             let first = comment.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
             if CLAUSES.contains(&first) {
@@ -165,7 +165,7 @@ fn doc_comments_begin_with_the_item() {
 #[test]
 fn doc_comments_use_the_words_of_the_field() {
     let mut wrong = Vec::new();
-    for (name, text) in sources(&["src"]) {
+    for (name, text) in sources(&["src", "bin"]) {
         for (line, comment) in doc_comments(&text) {
             for (word, better) in REPLACED.iter().chain(REPLACED_IN_CODE) {
                 if plain(&comment).contains(&format!(" {word} ")) {
@@ -180,7 +180,7 @@ fn doc_comments_use_the_words_of_the_field() {
 #[test]
 fn names_use_the_words_of_the_field() {
     let mut wrong = Vec::new();
-    for (file, text) in sources(&["src"]) {
+    for (file, text) in sources(&["src", "bin"]) {
         for name in names(&text) {
             let replaced = parts(&name)
                 .iter()
