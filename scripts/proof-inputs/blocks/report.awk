@@ -14,6 +14,8 @@ function whole(cell,    l) {
     for (l = 1; l <= layouts; l++) if (!links[cell, layout_of[l]] || !((cell, layout_of[l], 128) in above)) return 0
     return 1
 }
+# Share in cold parts, of layouts that have any by counts.
+function percent(cell, layout, which) { return (cell, layout, which) in share ? sprintf("%.3f %%", share[cell, layout, which]) : "" }
 function gate(text, figure, limit) {
     printf "- %s: %.3f, at most %.3f: %s.\n", text, figure, limit, figure <= limit ? "held" : "missed"
     if (figure > limit) missed = 1
@@ -49,7 +51,7 @@ END {
         peer = mean_l1i(cell, "plain-cdsort")
         printf "| %s | %s | %s | %.3f | %.3f | %.3f |", cell, layout, grouped(mean_l1i(cell, layout)), mean_l1i(cell, layout) / peer, least[cell, layout] / peer, most[cell, layout] / peer
         for (m = 1; m <= 3; m++) printf " %.3f |", ratio(above[cell, layout, tlb[m]], above[cell, "plain-cdsort", tlb[m]])
-        printf " %d | %.4f | %.3f | %.2f %% | %.2f %% |\n", pages[cell, layout], refs[cell, layout] / refs[cell, "plain-cdsort"], bytes[cell, layout] / bytes[cell, "plain-cdsort"], share[cell, layout, "cold-recorded"], share[cell, layout, "cold-tested"]
+        printf " %d | %.4f | %.3f | %s | %s |\n", pages[cell, layout], refs[cell, layout] / refs[cell, "plain-cdsort"], bytes[cell, layout] / bytes[cell, "plain-cdsort"], percent(cell, layout, "cold-recorded"), percent(cell, layout, "cold-tested")
     }
     for (k = 1; k <= cells; k++) inputs += whole(cell_of[k])
     print "\n## In short\n"
