@@ -15,6 +15,8 @@ const int64_t per_edge = 1;
 const uint64_t unlimited = std::numeric_limits<uint64_t>::max () / 4;
 // So many looks at arcs take half a second or so, whatever the counts are; the work in a usual function is a small part of that.
 const size_t most_looks = size_t (1) << 26;
+// Executions of the block in front that make it likely that a block which did not run is cold.
+const uint64_t least_evidence = 16;
 // More parts that do not hang together are left as they are.
 const size_t most_parts = 100;
 // A sum of these and of costs stays far from the ends of their types.
@@ -256,6 +258,15 @@ cold_blocks (const std::vector<Block> &function, const Flow &flow)
       for (unsigned successor : own.successors)
 	before[successor].push_back (block);
     }
+  // A way that was not taken in so few passages may be taken in the next.
+  for (unsigned block = 0; block < count; ++block)
+    if (!ran[block] && !undecided[block])
+      {
+	uint64_t most = 0;
+	for (unsigned earlier : before[block])
+	  most = std::max (most, flow.blocks[earlier]);
+	undecided[block] = most && most < least_evidence;
+      }
   std::vector<bool> entered = reached (next, ran, undecided), left = reached (before, ran, undecided);
   std::vector<bool> cold (count);
   for (size_t block = 0; block < count; ++block)

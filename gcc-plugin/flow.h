@@ -29,8 +29,8 @@ struct Flow
 // The flow that is nearest to the counts: what enters a block leaves it, and block 0 is entered from outside. Costs are those of He, Mestre, Pupyrev, Wang and Yu, "Profile inference revisited" (POPL 2022). False: it takes too long to find.
 bool infer_flow (const std::vector<Block> &function, Flow &flow);
 
-// Blocks of which it is sure enough that they never ran: counted as zero or unknown, without flow, and not on a way of unknown blocks from one
-// that ran to another. Counts contradict one another where code was merged, so one that was counted is never among them.
+// Blocks of which it is sure enough that they are cold: counted as zero or unknown, without flow, and not on a way of undecided blocks from
+// one that ran to another. Undecided are unknown ones, and those in front of which too little ran to tell. Counts contradict one another where code was merged, so one that was counted is never among them.
 std::vector<bool> cold_blocks (const std::vector<Block> &function, const Flow &flow);
 
 } // namespace sediment
