@@ -8,12 +8,15 @@ mod compilers;
 #[path = "gcc_plugin/odd.rs"]
 mod odd;
 mod running;
+#[path = "../../sediment/tests/support/said.rs"]
+mod said;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 
 use compilers::{COMPILERS, Compiler, Runs};
 use libtest_mimic::Arguments;
 use running::{done, err, sediment};
+use said::says;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -160,7 +163,7 @@ fn units_become_a_profile_of_the_program(gcc: &Compiler) {
     has(&unit, &["\"main\" -> \"twist\" [label=0.000000, static=1.000000, kind=direct]"]);
     assert!(!unit.contains("inlined"), "{unit}");
     let imported = sediment(folder.path(), &["import", ".", "--binary", "program", "-o", "p.gv"]);
-    assert!(err(&imported).contains("2 of 2 graphs of units are of program"), "{}", err(&imported));
+    says(&format!("gcc_plugin/units_become_a_profile_of_the_program {}", gcc.name), err(&imported));
     let profile = read(&folder, "p.gv");
     has(&profile, &["\"local@program:main.c\" -> \"twist\"", "\"twist\" -> \"local@program:other.c\""]);
     let shown = done(&sediment(folder.path(), &["show", "p.gv"]));
@@ -285,11 +288,8 @@ fn a_tree_with_more_than_the_program(gcc: &Compiler) {
     has(&err(&stripped), &["stripped is stripped: of its functions those that it exports are known"]);
     // One that the user names is not passed over.
     let named = sediment(folder.path(), &["import", "broken.o", "--binary", "program"]);
-    assert!(
-        !named.status.success() && err(&named).contains("broken.o: this object file cannot be read"),
-        "{}",
-        err(&named)
-    );
+    assert!(!named.status.success(), "{}", err(&named));
+    says(&format!("gcc_plugin/a_tree_with_more_than_the_program {}", gcc.name), err(&named));
 }
 
 fn objects_stay_the_same(gcc: &Compiler) {

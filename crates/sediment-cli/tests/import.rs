@@ -2,8 +2,11 @@
 //! `sediment import` beyond one file in and one out: the parts that callgrind leaves, the order of a run, the trace.
 
 mod running;
+#[path = "../../sediment/tests/support/said.rs"]
+mod said;
 
 use running::{code, done, err, sediment};
+use said::says;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -35,24 +38,17 @@ fn a_file_that_callgrind_left_empty_stands_for_those_beside_it() {
     let output = sediment(folder.path(), &["import", "callgrind.out.7"]);
     assert!(done(&output).contains("\"main\" -> \"work\" [label=1.000000, count=27]"), "{output:?}");
     let said = err(&output);
-    assert!(
-        said.contains("is empty: read instead: callgrind.out.7-01, callgrind.out.7-02, callgrind.out.7.1-01, callgrind.out.7.2-01"),
-        "{said}"
-    );
+    says("import/a_file_that_callgrind_left_empty_stands_for_those_beside_it", &said);
 }
 
 #[test]
 fn a_folder_is_refused_with_what_to_read_in_its_place() {
     let folder = folder(&[("data", ""), ("data.0", ""), ("other", "")]);
     let said = err(&sediment(folder.path(), &["import", "."]));
-    assert!(said.contains("perf inject -i . -o joined; then import joined/data"), "{said}");
+    says("import/a_folder_is_refused_with_what_to_read_in_its_place", &said);
     std::fs::remove_file(folder.path().join("data.0")).unwrap();
     let said = err(&sediment(folder.path(), &["import", "."]));
-    assert!(
-        said.contains("in this folder is no call graph of a unit")
-            && said.contains("name those that belong to one run"),
-        "{said}"
-    );
+    says("import/a_folder_is_refused_with_what_to_read_in_its_place", &said);
 }
 
 /// As a shell lists them: the empty one too, and a thread that did nothing.
@@ -63,7 +59,7 @@ fn parts_without_costs_do_not_stop_the_others() {
     assert!(done(&output).contains("count=18"), "{output:?}");
     let alone = sediment(folder.path(), &["import", "c.7-02"]);
     assert!(!alone.status.success(), "nothing but an empty part is no profile");
-    assert!(err(&alone).contains("no costs and no calls"), "{}", err(&alone));
+    says("import/parts_without_costs_do_not_stop_the_others", err(&alone));
     let both = sediment(folder.path(), &["import", "c.7-02", "c.7-02"]);
     assert!(!both.status.success(), "{both:?}");
 }
@@ -73,7 +69,7 @@ fn an_empty_file_with_nothing_beside_it_is_an_error() {
     let folder = folder(&[("callgrind.out.7", "")]);
     let output = sediment(folder.path(), &["import", "callgrind.out.7"]);
     assert!(!output.status.success());
-    assert!(err(&output).contains("callgrind.out.7: the file is empty"), "{}", err(&output));
+    says("import/an_empty_file_with_nothing_beside_it_is_an_error", err(&output));
 }
 
 /// `step` and `leaf` of the program below, which has no symbols for anything else.
@@ -134,7 +130,7 @@ fn the_order_of_a_run_is_in_the_profile_and_in_the_trace() {
     assert_eq!(mode & 0o777, 0o600, "a trace is its owner's alone");
     let bytes = std::fs::read(trace).unwrap();
     assert!(bytes.starts_with(b"sediment trace 1\n") && bytes.ends_with(&[0, 5]), "{bytes:?}");
-    assert!(err(&output).contains("5 times that a function began or went on"), "{}", err(&output));
+    says("import/the_order_of_a_run_is_in_the_profile_and_in_the_trace", err(&output));
 }
 
 #[test]
@@ -142,7 +138,7 @@ fn a_trace_of_what_knows_no_order_is_refused() {
     let folder = folder(&[("c.out", PART)]);
     let output = sediment(folder.path(), &["import", "c.out", "--trace", "trace"]);
     assert!(!output.status.success());
-    assert!(err(&output).contains("none of these files tells in which order"), "{}", err(&output));
+    says("import/a_trace_of_what_knows_no_order_is_refused", err(&output));
     assert!(!folder.path().join("trace").exists());
 }
 
@@ -175,7 +171,7 @@ fn what_comes_through_a_pipe_is_read_as_the_file_is() {
     assert!(of_file.contains("\"work\" -> \"part_000\""));
     let nowhere = piped(&[("TMPDIR", "/nonexistent")]);
     assert!(!nowhere.status.success() && nowhere.stdout.is_empty());
-    assert!(err(&nowhere).contains("set TMPDIR to a folder with more room"), "{}", err(&nowhere));
+    says("import/what_comes_through_a_pipe_is_read_as_the_file_is", err(&nowhere));
 }
 
 /// Counts that no profile holds are an error before anything is written, not a file that cannot be read again.
@@ -185,7 +181,7 @@ fn sums_that_no_profile_holds_are_refused() {
     let folder = folder(&[("huge.folded", &lines)]);
     let output = sediment(folder.path(), &["import", "huge.folded", "-o", "p.gv"]);
     assert_eq!(code(&output), 1);
-    assert!(err(&output).contains("add up to 2^78 or more"), "{}", err(&output));
+    says("import/sums_that_no_profile_holds_are_refused", err(&output));
     assert!(!folder.path().join("p.gv").exists());
 }
 
@@ -216,5 +212,5 @@ fn options_of_recordings_are_refused_for_graphs_of_units() {
     }
     let none = sediment(folder.path(), &["import", "unit.ci", "--binary", env!("CARGO_BIN_EXE_sediment")]);
     assert_eq!(code(&none), 1);
-    assert!(err(&none).contains("none of these files tells of any call"), "{}", err(&none));
+    says("import/options_of_recordings_are_refused_for_graphs_of_units", err(&none));
 }

@@ -2,6 +2,8 @@
 //! Debian source packages: what `sediment package deb` changes in one, and what dpkg-buildpackage and debhelper make of it.
 
 mod projects;
+#[path = "../../sediment/tests/support/said.rs"]
+mod said;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 #[path = "package_deb/toy.rs"]
@@ -9,11 +11,15 @@ mod toy;
 
 use libtest_mimic::{Arguments, Trial};
 use projects::Kind;
+use said::says_in_log;
 use support::{Need, case};
 use toy::{Toy, words};
 
 /// Name, needs and test of a case.
 type Row = (&'static str, Vec<Need>, fn());
+
+/// Beginnings of what sediment and its parts of debhelper say in the log of a build.
+const OURS: &[&str] = &["sediment: ", "sediment_check: ", "sediment_graphs: ", "hint: "];
 
 fn main() {
     let debhelper = [Need::Program("dpkg-buildpackage"), Need::Program("dh"), Need::Program("gcc")];
@@ -109,7 +115,8 @@ fn graphs() {
     let mut build = toy.command("dpkg-buildpackage", &["-d", "-b", "-us", "-uc"]);
     build.env("SEDIMENT_PLUGIN", plugin.join("nowhere.so"));
     let output = build.env("DEB_BUILD_OPTIONS", "nocheck sediment-graphs").output().unwrap();
-    assert!(output.status.success() && words(&output).contains("no call graphs"), "{}", words(&output));
+    assert!(output.status.success(), "{}", words(&output));
+    says_in_log("package_deb/call_graphs", words(&output), OURS);
 }
 
 /// A path that GCC takes for likely, and that the recorded run does not take.
@@ -277,9 +284,8 @@ fn damaged() {
     toy.add_sequence();
     toy.write("toy-1.0/debian/sediment-profiles/toy.gv", "digraph { a -> \"");
     let log = toy.built(&[], "");
-    assert!(log.contains("debian/sediment-profiles/toy.gv is left out"), "{log}");
     assert!(log.contains("0 of 1 outputs ordered"), "{log}");
-    assert!(log.contains("nothing was ordered: are the profiles of what this package links, and"), "{log}");
+    says_in_log("package_deb/damaged_profile", &log, OURS);
 }
 
 fn floor() {
@@ -312,19 +318,14 @@ fn fixed_flags() {
     toy.add_sequence();
     let log = toy.built(&[], "");
     let line = "/toy: 0.00 % of the weight placed as asked; not ordered: ";
-    assert!(log.contains(line) && log.contains("has a section of its own"), "{log}");
-    assert!(log.contains("warning: less than 50 percent of a profile is placed as asked"), "{log}");
-    assert!(!log.contains("a floor was set"), "{log}");
+    assert!(log.contains(line), "{log}");
+    says_in_log("package_deb/below_a_threshold", &log, OURS);
     toy.rules(
         "override_dh_auto_build:\n\tdh_auto_build -- CFLAGS=-O2\noverride_dh_sediment_check:\n\tdh_sediment_check --min-coverage=60\n",
     );
     let output = toy.build(&[], "");
     assert!(!output.status.success(), "{}", words(&output));
-    assert!(
-        words(&output).contains("toy: 0.00 % of the weight is placed as asked, less than the 60.00 %"),
-        "{}",
-        words(&output)
-    );
+    says_in_log("package_deb/below_a_threshold", words(&output), OURS);
     // Nothing has a profile.
     toy.rules("");
     toy.write(
@@ -332,10 +333,7 @@ fn fixed_flags() {
         &toy.read("toy.gv").replace("\"toy\"", "\"x\"").replace("program_", "x_"),
     );
     let log = toy.built(&[], "");
-    assert!(
-        log.contains("nothing of the build was ordered, and at least 50.00 % of a profile was required"),
-        "{log}"
-    );
+    says_in_log("package_deb/below_a_threshold", &log, OURS);
 }
 
 /// A profile that is renewed under another name.
@@ -346,15 +344,10 @@ fn two_profiles() {
     let arguments = ["package", "deb", ".", "--profile", "../new.gv", "--apply"];
     let output = toy.command("sediment", &arguments).output().unwrap();
     let said = words(&output);
-    assert!(
-        output.status.success()
-            && said.contains("sediment-profiles/toy.gv has a profile of toy, too: that of new.gv counts"),
-        "{said}"
-    );
+    assert!(output.status.success(), "{said}");
+    says_in_log("package_deb/two_profiles", &said, OURS);
     let log = toy.built(&[], "");
-    let both = "debian/sediment-profiles/new.gv and debian/sediment-profiles/toy.gv both have a profile of toy: that of new.gv counts";
-    assert!(log.contains(both), "{log}");
-    assert!(log.contains("its profile is that of new.gv; not counted: that of toy.gv"), "{log}");
+    says_in_log("package_deb/two_profiles", &log, &[" both have a profile of ", "that of toy.gv"]);
 }
 
 /// An AArch64 package by a profile from x86-64.
@@ -383,7 +376,7 @@ fn shown_first() {
         .map(str::to_owned)
         .collect();
     assert_eq!(added, ["+ dh-sequence-sediment <!pkg.toy.nosediment>,"], "{}", words(&output));
-    assert!(words(&output).contains("--apply makes this change"), "{}", words(&output));
+    says_in_log("package_deb/change", words(&output), OURS);
     assert_eq!(toy.read("toy-1.0/debian/control"), before);
     assert!(!toy.path("toy-1.0/debian/sediment-profiles").exists());
     // The difference is one that can be applied, tabs of debian/rules included.
@@ -401,43 +394,43 @@ fn shown_first() {
         .command("sediment", &["package", "deb", ".", "--profile", "../toy.gv", "--apply"])
         .output()
         .unwrap();
-    assert!(words(&again).contains("nothing is to be changed"), "{}", words(&again));
+    says_in_log("package_deb/change", words(&again), OURS);
     assert_eq!(toy.read("toy-1.0/debian/control"), after);
 }
 
 fn refused() {
-    let try_it = |toy: &Toy, said: &str| {
+    let try_it = |toy: &Toy| {
         let before = toy.read("toy-1.0/debian/control");
         let arguments = ["package", "deb", ".", "--profile", "../toy.gv", "--apply"];
         let output = toy.command("sediment", &arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{}", words(&output));
-        assert!(words(&output).contains(said), "{}", words(&output));
+        says_in_log("package_deb/refused", words(&output), OURS);
         assert_eq!(toy.read("toy-1.0/debian/control"), before);
         assert!(!toy.path("toy-1.0/debian/sediment-profiles").exists());
     };
     let toy = Toy::new(Kind::Make);
     toy.write("toy-1.0/debian/rules", "#!/usr/bin/make -f\nbuild:\n\tdh_auto_build\n");
-    try_it(&toy, "no call of dh is found in it");
+    try_it(&toy);
     let toy = Toy::new(Kind::Make);
     toy.rules("export COMPILER_PATH = /opt/tools\n");
-    try_it(&toy, "it sets COMPILER_PATH");
+    try_it(&toy);
     let control = toy.read("toy-1.0/debian/control");
     let toy = Toy::new(Kind::Make);
     toy.write("toy-1.0/debian/control", &control.replace("(= 13)", "(= 12)"));
-    try_it(&toy, "its debhelper level is 12");
+    try_it(&toy);
     let by_architecture = "Build-Depends: cmake\nBuild-Depends-Arch:\n debhelper-compat (= 13),\n";
     let moved = control.replace("Build-Depends:\n debhelper-compat (= 13),\n", by_architecture);
     toy.write("toy-1.0/debian/control", &moved);
-    try_it(&toy, "debhelper-compat stands in Build-Depends-Arch");
+    try_it(&toy);
     toy.write("toy-1.0/debian/control", &control.replace("Architecture: any", "Architecture: all"));
-    try_it(&toy, "for any architecture alike");
+    try_it(&toy);
     toy.write("toy-1.0/debian/control", &control.replace("Source: toy\n", "Source: toy\nno field\n"));
-    try_it(&toy, "no field");
+    try_it(&toy);
     toy.write("toy-1.0/debian/control", &control);
     toy.write("toy-1.0/debian/control.in", &control);
-    try_it(&toy, "it is made from control.in");
+    try_it(&toy);
     std::fs::remove_file(toy.path("toy-1.0/debian/control.in")).unwrap();
     std::fs::remove_file(toy.path("toy.gv")).unwrap();
     std::os::unix::fs::symlink("/dev/zero", toy.path("toy.gv")).unwrap();
-    try_it(&toy, "no end after 256 MiB");
+    try_it(&toy);
 }

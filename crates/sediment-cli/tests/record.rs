@@ -15,6 +15,8 @@ mod programs;
 #[path = "record/refusals.rs"]
 mod refusals;
 mod running;
+#[path = "../../sediment/tests/support/said.rs"]
+mod said;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 

@@ -2,11 +2,14 @@
 //! Flags of specs that `sediment package rpm` changed, as rpmspec expands them: those of the spec before, and sections for functions.
 
 mod running;
+#[path = "../../sediment/tests/support/said.rs"]
+mod said;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 
 use libtest_mimic::Arguments;
 use running::{done, err, sediment};
+use said::says;
 use std::path::Path;
 use std::process::Command;
 use support::{Need, case, golden, root};
@@ -185,7 +188,7 @@ fn rpm_says_whether_a_package_is_noarch() {
     under(&stock, "_not");
     let refused = change();
     assert!(!refused.status.success());
-    assert!(err(&refused).contains("flags.spec:14: the package is noarch"), "{}", err(&refused));
+    says("rpm_flags/rpm_says_whether_a_package_is_noarch", err(&refused));
     // Whoever builds the changed one as noarch.
     let before = said(&spec, &[]);
     under(&text, "_not");

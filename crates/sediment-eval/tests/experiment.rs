@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plans, schedules, runs with runner that start nothing, the file of an experiment, and the tables against their documents.
 
+#[path = "../../sediment/tests/support/said.rs"]
+mod said;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 
+use said::says;
 use sediment::{Error, ErrorKind, Result};
 use sediment_eval::import::IMPORTERS;
 use sediment_eval::plan::{self, Plan};
@@ -129,7 +132,7 @@ fn runs_are_kept_as_they_are_made_and_the_file_tells_all() {
     let (mut runner, mut told) = (Pretend::new(), Told::default());
     let finished =
         run::run(&plan, &mut experiment, &mut runner, &mut lines, &mut told, &Stop::new()).unwrap();
-    assert!(finished.why.contains("after 4 blocks"), "{}", finished.why);
+    says("eval/experiment/runs_are_kept_as_they_are_made_and_the_file_tells_all", &finished.why);
     assert_eq!(runner.made.len(), 12 + 4 * 12);
     let progress = told.last.unwrap();
     assert_eq!((progress.runs, progress.most_runs, progress.blocks), (48, 48, 4));
@@ -208,7 +211,7 @@ fn a_clock_that_jumps_is_noted_and_time_goes_on() {
     let mut told = Told::default();
     run::run(&plan, &mut run::begin(&plan, 9), &mut runner, &mut lines, &mut told, &Stop::new()).unwrap();
     assert_eq!(told.notes.len(), 1);
-    assert!(told.notes[0].contains("the wall clock went 3600 s ahead during a run of"), "{}", told.notes[0]);
+    says("eval/experiment/a_clock_that_jumps_is_noted_and_time_goes_on", &told.notes[0]);
     let recorded = journal::read(lines.0.as_bytes()).unwrap();
     assert_eq!(recorded.notes, told.notes);
     let at: Vec<f64> = recorded.experiment.observations.iter().map(|o| o.at).collect();
@@ -231,11 +234,7 @@ fn time_is_a_budget_too_and_a_stop_is_obeyed() {
     )
     .unwrap();
     // 12 warm-ups, then blocks of 12 until 30 s have passed: two of them.
-    assert!(
-        finished.why.contains("after 2 blocks") && finished.why.contains("s have passed"),
-        "{}",
-        finished.why
-    );
+    says("eval/experiment/time_is_a_budget_too_and_a_stop_is_obeyed", &finished.why);
     let stop = Stop::new();
     stop.ask();
     let mut none = Pretend::new();

@@ -7,10 +7,13 @@ mod support;
 mod describe;
 #[path = "support/lackey_log.rs"]
 mod lackey_log;
+#[path = "support/said.rs"]
+mod said;
 
 use describe::{describe, place};
 use lackey_log::{Event, Form, OBJECTS, Truth};
 use proptest::prelude::*;
+use said::says;
 use sediment::read::{self, Recording, Settings, Step, TransferKind};
 use std::fmt::Write;
 use support::read;
@@ -121,7 +124,7 @@ fn a_file_of_blocks_that_never_repeat_is_no_run() {
         writeln!(log, "SB {:08x}", 0x40_1070 + number).unwrap();
     }
     let error = read(log.as_bytes()).unwrap_err();
-    assert!(error.to_string().contains("no run of a program"), "{error}");
+    says("library/lackey/a_file_of_blocks_that_never_repeat_is_no_run", error.to_string());
     assert!(error.location().is_some());
 }
 

@@ -9,6 +9,8 @@ mod support;
 
 #[path = "perf_data/container.rs"]
 mod container;
+#[path = "support/said.rs"]
+mod said;
 #[path = "perf_data/samples.rs"]
 mod samples;
 

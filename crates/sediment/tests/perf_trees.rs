@@ -9,10 +9,13 @@ mod describe;
 mod perf_script_text;
 #[path = "support/perf_tree_text.rs"]
 mod perf_tree_text;
+#[path = "support/said.rs"]
+mod said;
 
 use describe::place;
 use perf_script_text::{Program, Truth};
 use perf_tree_text::{Report, Shape, Stacks, print_report};
+use said::says;
 use sediment::read::{self, Recording, Settings, StackOrder};
 use sediment::skipped::Reason;
 use std::time::Instant;
@@ -150,7 +153,10 @@ fn without_a_number_of_samples_printed_counts_alone_are_read() {
             assert!(callers_first || text.contains("---"));
             if text.contains("---") {
                 let error = outcome.map(|_| ()).unwrap_err();
-                assert!(error.to_string().contains("has no count of its own"), "{error}");
+                says(
+                    "library/perf_trees/without_a_number_of_samples_printed_counts_alone_are_read",
+                    error.to_string(),
+                );
             } else {
                 assert_eq!(truth(&outcome.unwrap()), counted);
             }
@@ -172,7 +178,7 @@ fn trees_that_show_no_direction_need_to_be_told() {
          prog\n            |\n            ---a\n               b\n               |          \n                \
          --4--c\n";
     let error = read(text.as_bytes()).map(|_| ()).unwrap_err();
-    assert!(error.hint().is_some_and(|hint| hint.contains("--stacks caller-first")), "{error}");
+    says("library/perf_trees/trees_that_show_no_direction_need_to_be_told", error.hint().unwrap());
     let text = text.as_bytes();
     for (stacks, own) in
         [(StackOrder::CallerFirst, ["-:b 5", "-:c 4"]), (StackOrder::CalleeFirst, ["-:a 9", ""])]
@@ -200,7 +206,7 @@ fn trees_made_to_take_time_take_none() {
     let text = format!("{head}{}{}", chain(100_000), leaf.repeat(100_000));
     let began = Instant::now();
     let error = read(text.as_bytes()).map(|_| ()).unwrap_err();
-    assert!(error.to_string().contains("so many stacks of so many frames"), "{error}");
+    says("library/perf_trees/trees_made_to_take_time_take_none", error.to_string());
     assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
     // As deep as perf goes unless told otherwise, and far deeper.
     for (deep, wide) in [(126, 2000), (200_000, 1)] {

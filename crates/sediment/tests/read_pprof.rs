@@ -9,11 +9,14 @@ mod describe;
 mod pprof_writer;
 #[path = "support/reading.rs"]
 mod reading;
+#[path = "support/said.rs"]
+mod said;
 mod support;
 
 use pprof_writer::{Form, Function, Location, Mapping, Message, Profile, Sample, gzip, of_stacks};
 use proptest::prelude::*;
 use reading::{addresses, calls, costs};
+use said::says;
 use sediment::skipped::{Amount, Nowhere, Reason};
 use std::collections::{BTreeMap, BTreeSet};
 use support::read;
@@ -94,7 +97,7 @@ fn the_value_that_counts_is_the_one_meant_to_be_looked_at() {
     assert_eq!(total(&profile), (30_000_000, "samples/bytes".into()));
     profile.types.clear();
     profile.samples[0].values.clear();
-    assert!(refused(&profile).contains("it has no sample type"));
+    says("library/read_pprof/the_value_that_counts_is_the_one_meant_to_be_looked_at", refused(&profile));
 }
 
 #[test]
@@ -119,12 +122,12 @@ fn addresses_without_names_are_places_in_the_file() {
 
     profile.mappings[0].limit = 0x40_0000;
     let error = read(&plain(&profile)).unwrap_err();
-    assert!(error.to_string().contains("neither functions nor mapped files"), "{error}");
-    assert!(error.hint().unwrap().contains("go tool pprof"));
+    says("library/read_pprof/addresses_without_names_are_places_in_the_file", error.to_string());
+    says("library/read_pprof/addresses_without_names_are_places_in_the_file", error.hint().unwrap());
     profile.mappings.clear();
-    assert!(refused(&profile).contains("lies in mapping 1, which the profile does not have"));
+    says("library/read_pprof/addresses_without_names_are_places_in_the_file", refused(&profile));
     profile.locations.iter_mut().for_each(|location| location.mapping = 0);
-    assert!(refused(&profile).contains("neither functions nor mapped files"));
+    says("library/read_pprof/addresses_without_names_are_places_in_the_file", refused(&profile));
 }
 
 #[test]
@@ -207,7 +210,7 @@ fn tables_that_do_not_fit_together_are_named() {
     row.number(2, 1);
     bytes.splice(0..0, [&[0x0a, row.0.len() as u8][..], &row.0].concat());
     let said = read(&bytes).unwrap_err().to_string();
-    assert!(said.contains("a string of number 99 is asked for"), "{said}");
+    says("library/read_pprof/tables_that_do_not_fit_together_are_named", &said);
 }
 
 #[test]
@@ -249,9 +252,9 @@ fn gperftools_own_form_is_refused_with_the_command_that_translates_it() {
     for bytes in [wide, narrow] {
         let error = read(&bytes).unwrap_err();
         assert!(error.to_string().contains("gperftools"), "{error}");
-        assert!(
-            error.hint().unwrap().contains("go tool pprof -proto -output cpu.pb.gz PROGRAM cpu.prof"),
-            "{error}"
+        says(
+            "library/read_pprof/gperftools_own_form_is_refused_with_the_command_that_translates_it",
+            error.hint().unwrap(),
         );
     }
 }
@@ -268,7 +271,7 @@ fn a_bomb_ends_in_an_error() {
     let packed = gzip(&bomb);
     assert!(packed.len() < 2 << 20, "{}", packed.len());
     let said = read(&packed).unwrap_err().to_string();
-    assert!(said.contains("unpacks to more than 100 times its size"), "{said}");
+    says("library/read_pprof/a_bomb_ends_in_an_error", &said);
 
     // Many rows, each of which takes more memory than it is long.
     let mut rows = of_stacks(&[(&["main", "f"], 5)]);
@@ -276,14 +279,14 @@ fn a_bomb_ends_in_an_error() {
         rows.locations.push(Location { id, ..Location::default() });
     }
     let said = read(&rows.encode(Form { gzip: true, ..Form::default() })).unwrap_err().to_string();
-    assert!(said.contains("more than its size warrants"), "{said}");
+    says("library/read_pprof/a_bomb_ends_in_an_error", &said);
 
     let mut endless = Message::default();
     endless.bytes(1, b"");
     endless.0.extend_from_slice(&[0x32, 0, 0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]);
     let settings = sediment::read::Settings { format: Some("pprof".into()), ..Default::default() };
     let said = sediment::read::read(&endless.0, &settings).unwrap_err().to_string();
-    assert!(said.contains("which no profile of this size has"), "{said}");
+    says("library/read_pprof/a_bomb_ends_in_an_error", &said);
 }
 
 #[test]

@@ -37,6 +37,8 @@ mod profile;
 mod readers;
 #[path = "toolchain/resolve.rs"]
 mod resolve;
+#[path = "support/said.rs"]
+mod said;
 #[path = "support/sample_profile_text.rs"]
 mod sample_profile_text;
 #[path = "toolchain/section_names.rs"]

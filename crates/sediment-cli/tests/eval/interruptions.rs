@@ -3,6 +3,7 @@
 
 use super::support::{Need, case};
 use super::{code, err, eval, is_alive, lines, plan, program, wait_for};
+use crate::said::says;
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -51,7 +52,7 @@ fn an_interrupt_ends_children_and_keeps_runs() {
         said.contains(&format!("interrupted; the {runs} runs until now are kept in plan.jsonl")),
         "{said}"
     );
-    assert!(said.contains("sediment eval resume plan.jsonl"), "{said}");
+    says("eval/interruptions/an_interrupt_ends_children_and_keeps_runs", &said);
     let child = std::fs::read_to_string(here.join("child")).unwrap();
     wait_for("the end of the child", || !is_alive(&child));
     // What is left goes on to its end.
@@ -81,7 +82,7 @@ fn an_interrupted_build_is_ended_too() {
     let pid = || std::fs::read_to_string(here.join("building")).unwrap_or_default();
     let done = interrupted(here, &["run", "plan.toml"], || pid().ends_with('\n'));
     assert_eq!(code(&done), 1);
-    assert!(err(&done).contains("interrupted before the first run; nothing is kept"), "{}", err(&done));
+    says("eval/interruptions/an_interrupted_build_is_ended_too", err(&done));
     wait_for("the end of the build", || !is_alive(&pid()));
 }
 
@@ -93,7 +94,7 @@ fn an_interrupt_ends_a_meter_too() {
     plan(here, script, &format!("{script} # the other"), "meters = [\"itlb\"]", "");
     let done = interrupted(here, &["run", "plan.toml"], || here.join("child").is_file());
     assert_eq!(code(&done), 1);
-    assert!(err(&done).contains("interrupted; the 2 runs until now are kept"), "{}", err(&done));
+    says("eval/interruptions/an_interrupt_ends_a_meter_too", err(&done));
     for process in ["metered", "child"] {
         let process = std::fs::read_to_string(here.join(process)).unwrap();
         wait_for("the end of what was metered", || !is_alive(&process));
@@ -118,8 +119,7 @@ fn what_was_built_before_an_interrupt_is_kept() {
     let done = interrupted(here, &["run", "plan.toml"], || here.join("building").is_file());
     assert_eq!(code(&done), 1);
     let said = err(&done);
-    assert!(said.contains("what was built until now is kept by plan.jsonl"), "{said}");
-    assert!(said.contains("sediment eval resume plan.jsonl"), "{said}");
+    says("eval/interruptions/what_was_built_before_an_interrupt_is_kept", &said);
     std::fs::write(here.join("go"), "").unwrap();
     let resumed = eval(here, &["resume", "plan.jsonl", "--format", "json"]);
     assert_eq!(code(&resumed), 0, "{}", err(&resumed));
@@ -164,7 +164,7 @@ fn a_torn_last_line_is_left_out() {
     std::fs::write(here.join("plan.jsonl"), &text[..last_run + 40]).unwrap();
     let resumed = eval(here, &["resume", "plan.jsonl", "--format", "json"]);
     assert_eq!(code(&resumed), 0, "{}", err(&resumed));
-    assert!(err(&resumed).contains("the last line was torn and is left out"), "{}", err(&resumed));
+    says("eval/interruptions/a_torn_last_line_is_left_out", err(&resumed));
     assert_eq!(runs_in(here, "plan.jsonl"), 4);
     // Damage in the middle is no torn end.
     std::fs::write(here.join("plan.jsonl"), text.replacen("{\"run\"", "{\"ru", 1)).unwrap();
@@ -181,11 +181,7 @@ fn a_changed_program_is_not_mixed_in() {
     std::fs::write(here.join("second.sh"), "true # but another").unwrap();
     let resumed = eval(here, &["resume", "plan.jsonl", "--blocks", "4"]);
     assert_eq!(code(&resumed), 1);
-    assert!(
-        err(&resumed).contains("this is not the program of second that was measured before"),
-        "{}",
-        err(&resumed)
-    );
+    says("eval/interruptions/a_changed_program_is_not_mixed_in", err(&resumed));
 }
 
 fn an_existing_file_is_left_alone() {
@@ -195,7 +191,7 @@ fn an_existing_file_is_left_alone() {
     std::fs::write(here.join("plan.jsonl"), "mine").unwrap();
     let done = eval(here, &["run", "plan.toml"]);
     assert_eq!(code(&done), 1);
-    assert!(err(&done).contains("plan.jsonl: there is such a file already"), "{}", err(&done));
+    says("eval/interruptions/an_existing_file_is_left_alone", err(&done));
     assert!(!err(&done).contains("resume"), "{}", err(&done));
     assert_eq!(std::fs::read_to_string(here.join("plan.jsonl")).unwrap(), "mine");
     assert_eq!(
@@ -203,21 +199,17 @@ fn an_existing_file_is_left_alone() {
         0
     );
     let again = eval(here, &["run", "plan.toml", "-o", "e.jsonl"]);
-    assert!(err(&again).contains("sediment eval resume e.jsonl"), "{}", err(&again));
+    says("eval/interruptions/an_existing_file_is_left_alone", err(&again));
     // A file with its head alone, as a crash leaves it.
     let text = std::fs::read_to_string(here.join("e.jsonl")).unwrap();
     std::fs::write(here.join("head.jsonl"), text.split_inclusive('\n').next().unwrap()).unwrap();
     let none = eval(here, &["report", "head.jsonl"]);
     assert_eq!(code(&none), 1);
-    assert!(err(&none).contains("head.jsonl: there are no runs yet"), "{}", err(&none));
+    says("eval/interruptions/an_existing_file_is_left_alone", err(&none));
     for command in ["resume", "report", "gate"] {
         let device = eval(here, &[command, "/dev/full"]);
         assert_eq!(code(&device), 1);
-        assert!(
-            err(&device).contains("/dev/full: this is a device or a pipe, and no file"),
-            "{}",
-            err(&device)
-        );
+        says("eval/interruptions/an_existing_file_is_left_alone", err(&device));
     }
 }
 
@@ -234,8 +226,7 @@ fn a_full_disk_leaves_whole_lines() {
         .output()
         .unwrap();
     assert_eq!(code(&done), 1, "{}", err(&done));
-    assert!(err(&done).contains("plan.jsonl: a run cannot be kept"), "{}", err(&done));
-    assert!(err(&done).contains("make room, then go on: sediment eval resume plan.jsonl"), "{}", err(&done));
+    says("eval/interruptions/a_full_disk_leaves_whole_lines", err(&done));
     let text = std::fs::read_to_string(here.join("plan.jsonl")).unwrap();
     assert!(text.ends_with('\n') && runs_in(here, "plan.jsonl") > 3);
     let resumed = eval(here, &["resume", "plan.jsonl", "--blocks", "2", "--format", "json"]);

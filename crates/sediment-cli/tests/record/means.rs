@@ -3,6 +3,7 @@
 
 use super::support::{Need, case, root};
 use super::{Running, Workshop, calls, code, err, number_in, programs, text, wait};
+use crate::said::{says, says_in_log};
 use libtest_mimic::Trial;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
@@ -51,8 +52,8 @@ fn other_means_can_be_chosen() {
     assert!((0..5).any(|_| samples() > 0));
     let doctor = sediment().arg("doctor").output().unwrap();
     let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
-    assert!(said.contains("breakpoints: works"), "{said}");
-    assert!(said.contains("valgrind: works") && said.contains("perf-branches"), "{said}");
+    says_in_log("record/means/other_means_can_be_chosen", &said, &["breakpoints: ", "valgrind: "]);
+    assert!(said.contains("perf-branches"), "{said}");
 }
 
 /// Works until it is told to end, after it has written its process id to the file of its argument.
@@ -115,7 +116,7 @@ fn the_whole_machine_is_recorded() {
     let recorded = record.stdin(Stdio::null()).output().unwrap();
     drop(worker);
     assert_eq!(code(&recorded), 0, "{}", err(&recorded));
-    assert!(err(&recorded).contains("recording by perf-"), "{}", err(&recorded));
+    says_in_log("record/means/the_whole_machine_is_recorded", err(&recorded), &[" by perf-"]);
     let profile = shop.profile();
     assert!(calls(&profile, "main", "work") > 0, "{}", err(&recorded));
     let by_breakpoints = sediment().args(["record", "--system", "--method", "breakpoints"]).output().unwrap();
@@ -146,9 +147,9 @@ fn branch_records_are_taken_where_they_are() {
     };
     let recorded = run(&["record", "-o", "recorded.gv", "--", text(&program)]);
     assert_eq!((code(&recorded), recorded.stdout.ends_with(b"the end\n")), (7, true), "{}", err(&recorded));
-    assert!(err(&recorded).contains("recording by perf-branches"), "{}", err(&recorded));
+    says("record/means/branch_records_are_taken_where_they_are", err(&recorded));
     assert_eq!(calls(&shop.profile(), "main", "hot"), 3);
     let doctor = run(&["doctor"]);
     let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
-    assert!(said.contains("perf-branches: works, and is what `sediment record` takes"), "{said}");
+    says_in_log("record/means/branch_records_are_taken_where_they_are", &said, &["perf-branches: "]);
 }

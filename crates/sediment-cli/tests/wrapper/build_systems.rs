@@ -133,10 +133,14 @@ impl Project {
 
     /// What was installed lies in order, too, and runs.
     fn is_installed(&self, program: &str) {
-        let log = ["verify", "--log", "log", "--installed", "installed", "--min-coverage", "99"];
+        let log = ["verify", "--log", "log", "--installed", "installed", "--min-coverage", "99", "--json"];
         let verified = sediment(&self.build, &log);
         let text = String::from_utf8_lossy(&verified.stdout).into_owned();
-        assert!(verified.status.success() && !text.contains("not installed"), "{text}{}", said(&verified));
+        assert!(verified.status.success(), "{text}{}", said(&verified));
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        for link in report["links"].as_array().unwrap() {
+            assert!(link["outcome"] != "not installed", "{text}");
+        }
         let libraries = self.installed().join(program).parent().unwrap().join("../lib");
         let ran =
             Command::new(self.installed().join(program)).env("LD_LIBRARY_PATH", libraries).output().unwrap();

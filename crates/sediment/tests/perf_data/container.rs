@@ -2,6 +2,7 @@
 //! The container: what is not what it says, and what linux-perf-data, another reader of it, makes of the same bytes.
 
 use super::*;
+use crate::said::says;
 use linux_perf_data::linux_perf_event_reader as events;
 use linux_perf_data::{AttributeDescription, PerfFileReader, PerfFileRecord};
 
@@ -60,7 +61,7 @@ fn a_bomb_of_zstd_is_an_error() {
         bomb.push(9);
     }
     file.raw(81, 0, &bomb);
-    assert!(error(&file.finish()).contains("more than 100 times"), "{}", error(&file.finish()));
+    says("library/perf_data/container/a_bomb_of_zstd_is_an_error", error(&file.finish()));
 }
 
 #[test]

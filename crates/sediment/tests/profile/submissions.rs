@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of users' submissions.
 
+use crate::said::says;
 use sediment::error::ErrorKind;
 use sediment::profile::merge::{self, Weight};
 use sediment::profile::submissions::{Coverage, Submission, coverage, grow};
@@ -60,7 +61,7 @@ fn a_cap_that_cannot_hold_is_said() {
     let profiles = [profile(&[("a", 1)]), profile(&[("b", 1)])];
     let error = grow(None, &submissions(&profiles), Some(250_000)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage);
-    assert!(error.to_string().contains("a cap of 25 % needs more submitters than the 2"), "{error}");
+    says("library/profile/submissions/a_cap_that_cannot_hold_is_said", error.to_string());
     // What was kept before counts as the others that are needed.
     let base = merge::merge(&[(&profile(&[("c", 1)]), Weight::ONE)], false).unwrap();
     let grown = grow(Some((&base, Weight::ONE)), &submissions(&profiles), Some(250_000)).unwrap();

@@ -2,6 +2,7 @@
 //! Reads the output of the real perf for a program whose hot functions are known: perf script, perf report and
 //! folded.
 
+use crate::said::says;
 use crate::support::{Need, case, read};
 use libtest_mimic::Trial;
 use sediment::profile::source::Unknown;
@@ -201,9 +202,6 @@ fn reports_that_lack_counts_are_refused(folder: &Path) {
     for report in refused {
         let options = [&["report", "-i", "perf.data", "--stdio"], report].concat();
         let error = read(&perf(folder, &options)).unwrap_err();
-        assert!(
-            error.hint().is_some_and(|hint| hint.contains("folded,count,caller,0")),
-            "{report:?}: {error}"
-        );
+        says("library/toolchain/perf_text/reports_that_lack_counts_are_refused", error.hint().unwrap());
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads the output of real valgrind and real perf: the calls of a known program come out exactly.
 
+use crate::said::says;
 use crate::support::{Need, case, read};
 use libtest_mimic::Trial;
 use sediment::read::{Recording, Spot};
@@ -328,7 +329,7 @@ fn perf_report_without_branches() {
             }
             let error = read(text).unwrap_err();
             let hint = error.hint().unwrap_or_default();
-            assert!(hint.contains("perf record") && hint.contains("perf report"), "{set:?}: {error}\n{hint}");
+            says("library/toolchain/readers/perf_report_without_branches", &hint);
         }
     }
 }
