@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How each distribution gives the debug symbols of a stripped program or library, as a command to type.
+//! Commands that install the debug symbols of a stripped program or library, by distribution.
 
 use sediment::escape;
 
@@ -46,7 +46,7 @@ const FAMILIES: &[Family] = &[
 /// Serves what the servers of several distributions have.
 const OF_ALL: &str = "https://debuginfod.elfutils.org";
 
-/// What to type for the debug symbols of the file recorded under this path, on the system of this os-release.
+/// Command for the debug symbols of the file recorded under this path, on the system of this os-release.
 pub(crate) fn debug_symbols(os_release: Option<&str>, path: &str, build_id: Option<&str>) -> String {
     let family = os_release.and_then(family);
     let path = escape::shell(path);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exit codes: 0 done, 1 failed (or interrupted), 2 usage, 3 regression, 4 inconclusive, 5 below a floor the caller set, 6 this
-//! machine cannot do it.
+//! Exit codes: 0 done, 1 failed (or interrupted), 2 usage, 3 regression, 4 inconclusive, 5 below a threshold of the caller, 6
+//! not possible on this machine.
 
 use sediment::ErrorKind;
 use sediment_process::command::Outcome;
@@ -32,7 +32,7 @@ pub(crate) const REGRESSION: u8 = 3;
 /// An experiment cannot tell, and the caller asked that it can.
 pub(crate) const INCONCLUSIVE: u8 = 4;
 
-/// A command ran, but a floor that the caller set was not reached.
+/// A command ran, but did not reach a threshold of the caller.
 pub(crate) const BELOW_THRESHOLD: u8 = 5;
 
 /// The exit code for a failure.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An ordering file of before, as what a new order is to keep to.
+//! An older ordering file that a new order keeps to.
 
 use crate::files;
 use sediment::order::Older;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the package manager (dpkg or rpm) knows of an installed package: its version, its files, and where its maintainers want
-//! reports. It is asked by its own commands.
+//! The package manager's knowledge (dpkg or rpm) of an installed package: its version, its files, and where its maintainers
+//! want reports. Asks by its own commands.
 
 use crate::files;
 use sediment::{Error, ErrorKind, Result};
@@ -26,7 +26,7 @@ pub(crate) struct Package {
     pub(crate) version: String,
     /// Its files as they really lie below the root, links followed.
     files: BTreeSet<PathBuf>,
-    /// Where to send things for it, a line each.
+    /// Lines on where to send reports.
     pub(crate) report_to: Vec<String>,
     root: PathBuf,
 }
@@ -35,21 +35,18 @@ impl Package {
     /// The package of this name, installed below `root`.
     pub(crate) fn find(name: &str, root: Option<&Path>) -> Result<Self> {
         if name.is_empty() || name.starts_with('-') || name.contains(char::is_whitespace) {
-            return Err(Error::new(ErrorKind::Usage, format!("{name:?} is no name of a package")));
+            return Err(Error::new(ErrorKind::Usage, format!("{name:?} is not a package name")));
         }
         let root = root.unwrap_or_else(|| Path::new("/"));
         let root = &root.canonicalize().map_err(|error| {
-            Error::failed(format!("cannot be entered: {error}")).with_input(files::display(root))
+            Error::failed(format!("cannot enter: {error}")).with_input(files::display(root))
         })?;
         let kept = |database: &Database| database.at.iter().find(|at| root.join(at).exists()).copied();
         let databases: Vec<(&Database, &str)> =
             DATABASES.iter().filter_map(|database| Some((database, kept(database)?))).collect();
         if databases.is_empty() {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "neither dpkg nor rpm has installed anything here",
-            )
-            .with_input(files::display(root)));
+            return Err(Error::new(ErrorKind::Unsupported, "neither dpkg nor rpm has packages here")
+                .with_input(files::display(root)));
         }
         let mut why = None;
         for (database, at) in databases {
@@ -58,17 +55,16 @@ impl Package {
                 Err(error) => drop(why.get_or_insert(error)),
             }
         }
-        let known = Error::failed(format!("there is no installed package {name}"));
+        let known = Error::failed(format!("package {name} is not installed"));
         Err(match why {
-            Some(error) => {
-                known.with_hint(format!("{error}; `dpkg -S FILE` or `rpm -qf FILE` names a file's package"))
-            }
+            Some(error) => known.with_hint(format!(
+                "{error}; to find the package of a file: `dpkg -S FILE` or `rpm -qf FILE`"
+            )),
             None => known,
         })
     }
 
-    /// Whether a file that was recorded under this path is one of the package's: a path as what ran below the root sees it, or as
-    /// this machine does.
+    /// True if a file recorded under this path belongs to the package: a path as seen below the root, or on this machine.
     pub(crate) fn has(&self, path: &str) -> bool {
         let path = Path::new(path);
         let inside = path.strip_prefix(&self.root).unwrap_or(path);
@@ -87,7 +83,7 @@ impl Package {
 
 /// A package manager.
 struct Database {
-    /// Where it keeps what it knows, below the root.
+    /// Its database, below the root.
     at: &'static [&'static str],
     /// For the package of this name, below this root, by what is kept there.
     ask: fn(&str, &Path, &str) -> Result<Package>,
@@ -115,8 +111,7 @@ fn ask_dpkg(name: &str, root: &Path, at: &str) -> Result<Package> {
         report_to.push(format!("the package's bug tracker: {bugs}"));
     } else if os_is(root, "debian") {
         report_to.push(format!(
-            "a wishlist bug for the source package {source}: submit@bugs.debian.org, with the lines \"Source: {source}\" \
-             and \"Severity: wishlist\" first (or: reportbug --severity=wishlist --attach=FILE src:{source})"
+            "a wishlist bug for the source package {source}: submit@bugs.debian.org, with the lines \"Source: {source}\" and \"Severity: wishlist\" first (or: reportbug --severity=wishlist --attach=FILE src:{source})"
         ));
     }
     report_to.push(format!("its maintainer: {maintainer}"));
@@ -137,7 +132,7 @@ fn ask_rpm(name: &str, root: &Path, at: &str) -> Result<Package> {
     let said = ask(&[format])?;
     let fields: Vec<&str> = said.lines().next().unwrap_or_default().split('\t').collect();
     let [version, bugs, vendor, url] = fields[..] else {
-        return Err(Error::failed(format!("rpm says of {name} what is not understood")));
+        return Err(Error::failed(format!("cannot parse rpm's answer about {name}")));
     };
     let listed = ask(&["--list"])?;
     let said = |what: &str, value: &str| (value != "(none)").then(|| format!("{what}: {value}"));
@@ -150,7 +145,9 @@ fn answer(tool: &str, arguments: &[&str]) -> Result<String> {
     let command = Command::new(tool, "/", PATIENCE).with_arguments(arguments.iter().copied());
     let ended = run(&command, LONGEST_ANSWER)?.successful(&command)?;
     if ended.output_dropped > 0 {
-        return Err(Error::failed(format!("{tool} says more than {LONGEST_ANSWER} bytes of one package")));
+        return Err(Error::failed(format!(
+            "{tool} printed more than {LONGEST_ANSWER} bytes about one package"
+        )));
     }
     Ok(String::from_utf8_lossy(&ended.output).into_owned())
 }
@@ -162,7 +159,7 @@ fn os_is(root: &Path, id: &str) -> bool {
     text.lines().any(|line| line.strip_prefix("ID=").is_some_and(|value| value.trim_matches('"') == id))
 }
 
-/// Where a path leads below a root, with every symbolic link on the way followed there; None if there is no file at its end.
+/// Target of a path below a root, with every symbolic link followed; None without a file at its end.
 fn real_path(root: &Path, path: &Path) -> Option<PathBuf> {
     let mut open: Vec<PathBuf> = vec![path.to_path_buf()];
     let mut real = PathBuf::new();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How the process starts: without the runtime of Rust's standard library. That ignores SIGPIPE and opens closed standard streams, and
-//! the linker that the wrapper becomes would inherit both. It also costs system calls in each link. Commands get what they need of
-//! it here.
+//! Start of the process without the runtime of Rust's standard library, which ignores SIGPIPE and opens closed standard
+//! streams. The linker that the wrapper becomes would inherit both. It also costs system calls in each link. Commands get
+//! what they need of it here.
 
 #![allow(unsafe_code)] // a C program's main is handed pointers
 

@@ -40,24 +40,24 @@ impl Ui {
         }
     }
 
-    /// Passes on what another program said, to standard error and as it is.
+    /// Forwards another program's output to standard error, unchanged.
     pub(crate) fn raw_error(&self, data: &[u8]) {
         let _ = std::io::stderr().lock().write_all(data);
     }
 
-    /// Says something about the work, one line.
+    /// Prints a note, one line.
     pub(crate) fn note(&self, text: &str) {
         self.say(&format!("sediment: {text}"));
     }
 
-    /// Says what is wrong with the command line, as the parser words it.
+    /// Prints a usage error as the parser words it.
     pub(crate) fn usage(&self, text: &str) {
         for line in text.lines() {
             self.say(line);
         }
     }
 
-    /// Says what is wrong, and on a line of its own what to do.
+    /// Prints an error, and its hint on a line of its own.
     pub(crate) fn error(&self, error: &Error) {
         self.say(&format!("sediment: {error}"));
         if let Some(hint) = error.hint() {
@@ -67,16 +67,16 @@ impl Ui {
         }
     }
 
-    /// Says what a step left out, a line for each reason.
+    /// Prints what a step skipped, a line per reason.
     pub(crate) fn skipped(&self, step: &str, skipped: &Skipped) {
         for (reason, entry) in skipped.iter() {
             let weight = if entry.weight > 0 { format!(", weight {}", entry.weight) } else { String::new() };
-            let example = entry.example.as_ref().map_or_else(String::new, |e| format!(", such as {e}"));
-            self.note(&format!("{step}: left out: {reason}: {}{weight}{example}", entry.items));
+            let example = entry.example.as_ref().map_or_else(String::new, |e| format!(", for example {e}"));
+            self.note(&format!("{step}: skipped {}: {reason}{weight}{example}", entry.items));
         }
     }
 
-    /// A progress bar of so many steps; hidden where standard error is no terminal.
+    /// A progress bar of this many steps; hidden if standard error is no terminal.
     pub(crate) fn progress(&self, steps: u64) -> ProgressBar {
         if !self.terminal {
             return ProgressBar::hidden();
@@ -89,7 +89,7 @@ impl Ui {
         bar
     }
 
-    /// Shows that something goes on and since when; hidden where standard error is no terminal.
+    /// A spinner with the time elapsed; hidden if standard error is no terminal.
     pub(crate) fn spinner(&self, doing: &str) -> ProgressBar {
         if !self.terminal {
             return ProgressBar::hidden();

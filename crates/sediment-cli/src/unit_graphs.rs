@@ -45,11 +45,10 @@ pub(crate) fn find(paths: &[PathBuf], ui: &Ui) -> Result<Option<Vec<Found>>> {
     match other {
         Some(folder) if found.is_empty() && folder.is_dir() && !is_recording(folder) => {
             ui.skipped("searching", &skipped);
-            Err(Error::failed("in this folder is no call graph of a unit")
+            Err(Error::failed("no compiler's call graph in this folder")
                 .with_input(files::display(folder))
                 .with_hint(
-                    "compile with sediment's plugin for GCC or with -fcallgraph-info (docs/static-graphs.md); of profilers' files, name \
-                     those that belong to one run",
+                    "compile with sediment's GCC plugin or -fcallgraph-info (docs/static-graphs.md); of a profiler's files, name those of one run",
                 ))
         }
         _ if found.is_empty() => Ok(None),
@@ -57,13 +56,15 @@ pub(crate) fn find(paths: &[PathBuf], ui: &Ui) -> Result<Option<Vec<Found>>> {
             ui.skipped("searching", &skipped);
             Ok(Some(found))
         }
-        Some(other) => Err(Error::new(ErrorKind::Usage, "this is no call graph of a unit, as others of the files are")
-            .with_input(files::display(other))
-            .with_hint("import what compilers leave and what profilers leave one after the other, and merge the profiles")),
+        Some(other) => {
+            Err(Error::new(ErrorKind::Usage, "not a compiler's call graph, unlike other files given")
+                .with_input(files::display(other))
+                .with_hint("import call graphs and recordings separately, then merge the profiles"))
+        }
     }
 }
 
-/// Whether a folder is what `perf record --threads` leaves.
+/// True if a folder is a recording of `perf record --threads`.
 fn is_recording(folder: &Path) -> bool {
     folder.join("data").is_file() && folder.join("data.0").is_file()
 }
@@ -71,7 +72,7 @@ fn is_recording(folder: &Path) -> bool {
 /// Adds the files of units below a folder, by path; links are not followed. Files that are named as such and are none are lost.
 fn search(folder: &Path, found: &mut Vec<Found>, skipped: &mut Skipped) -> Result<()> {
     for (path, kind) in entries(folder).map_err(|error| {
-        Error::failed(format!("this folder cannot be searched: {error}")).with_input(files::display(folder))
+        Error::failed(format!("cannot search this folder: {error}")).with_input(files::display(folder))
     })? {
         let ends_as_one =
             path.extension().is_some_and(|end| UNIT_READERS.iter().any(|reader| end == reader.extension));
@@ -102,13 +103,12 @@ fn is_unit(path: &Path) -> Result<bool> {
     let source = Source::open(path)?;
     let mut head = vec![0; static_graph::HEAD];
     let count = source.read_at(0, &mut head).map_err(|error| {
-        Error::failed(format!("it cannot be read: {error}")).with_input(files::display(path))
+        Error::failed(format!("cannot be read: {error}")).with_input(files::display(path))
     })?;
     Ok(static_graph::is_unit(&head[..count]))
 }
 
-/// Reads the units, joins those of the binary, and estimates how often its functions run. `map`: what the linker wrote of which
-/// objects it took.
+/// Reads the units, joins those of the binary, and estimates call counts. `map`: the linker's list of its objects.
 pub(crate) fn import(found: &[Found], binary: &Path, map: Option<&Path>, ui: &Ui) -> Result<Profile> {
     let mut skipped = Skipped::default();
     let mut units: Vec<UnitGraph> = Vec::with_capacity(found.len());
@@ -134,9 +134,8 @@ pub(crate) fn import(found: &[Found], binary: &Path, map: Option<&Path>, ui: &Ui
         }
     }
     if units.is_empty() {
-        return Err(Error::failed("none of these files tells of any call").with_hint(
-            "compile with sediment's plugin for GCC, or with GCC's -fcallgraph-info; clang's objects tell of calls if they were \
-             compiled with a profile (docs/static-graphs.md)",
+        return Err(Error::failed("no calls in these files").with_hint(
+            "compile with sediment's GCC plugin or GCC's -fcallgraph-info; clang's objects have calls if compiled with a profile (docs/static-graphs.md)",
         ));
     }
     ui.skipped("reading", &skipped);
@@ -145,15 +144,14 @@ pub(crate) fn import(found: &[Found], binary: &Path, map: Option<&Path>, ui: &Ui
         .map_err(|error| error.with_input(files::display(binary)))?;
     if parsed.symbols_from == SymbolSource::DynamicSymbols {
         ui.note(&format!(
-            "{} is stripped: of its functions those that it exports are known, and calls of no others are taken. Give it as it was \
-             before, or with its debug file at hand",
+            "warning: {} is stripped: only its exported functions are known; give the unstripped file, or install its debug file",
             files::display(binary)
         ));
     }
     let label = parsed.soname.clone().unwrap_or_else(|| files::base_name(binary));
     let objects = map.map(objects).transpose()?;
     let linked = static_graph::join_units(&units, &parsed, &label, objects.as_ref())?;
-    ui.skipped("linking up", &linked.skipped);
+    ui.skipped("joining units", &linked.skipped);
     let mut profile = linked.profile;
     let is_any = |has: fn(&EdgeFacts) -> bool| profile.edges().iter().any(|(_, _, facts)| has(facts));
     let is_estimated = is_any(|facts| facts.static_calls.is_some());
@@ -167,14 +165,14 @@ pub(crate) fn import(found: &[Found], binary: &Path, map: Option<&Path>, ui: &Ui
         profile.inputs = Some(0);
     }
     let how = match (is_counted, is_estimated) {
-        (true, false) => "the calls are those of the runs that the units were compiled with",
+        (true, false) => "call counts are from the runs that the units were compiled with",
         (true, true) => {
-            "calls are counted in the runs that the units were compiled with, and estimated beside that"
+            "call counts are from the runs that the units were compiled with, others are estimated"
         }
-        (false, true) => "how often functions run is estimated from them, not seen",
-        (false, false) => "they tell of no call",
+        (false, true) => "call counts are estimated",
+        (false, false) => "they have no calls",
     };
-    ui.note(&format!("{} of {} graphs of units are of {label}; {how}", linked.units, units.len()));
+    ui.note(&format!("{} of {} units belong to {label}; {how}", linked.units, units.len()));
     Ok(profile)
 }
 
@@ -186,9 +184,9 @@ fn objects(map: &Path) -> Result<BTreeSet<String>> {
     let objects: BTreeSet<String> =
         words.filter(|word| word.ends_with(".o") || word.ends_with(".o)")).map(str::to_owned).collect();
     if objects.is_empty() {
-        return Err(Error::failed("this is no link map: it names no object")
+        return Err(Error::failed("not a link map: it names no object")
             .with_input(files::display(map))
-            .with_hint("linkers write one by -Wl,-Map=FILE"));
+            .with_hint("linkers write one with -Wl,-Map=FILE"));
     }
     Ok(objects)
 }

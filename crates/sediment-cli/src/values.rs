@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Times, percentages and sizes on the command line.
 
+use sediment::wrapper::settings;
 use std::time::Duration;
 
 type Read<T> = Result<T, String>;
@@ -24,13 +25,13 @@ fn time(text: &str) -> Read<Duration> {
     let units = [('s', 1.0), ('m', 60.0), ('h', 3600.0)];
     with_unit(text, &units, |number: f64, scale| Some(number * scale))
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| format!("{text} is no time; write 90s, 10m or 2h"))
+        .ok_or_else(|| format!("{text} is not a time; use 90, 90s, 10m or 2h"))
 }
 
 /// A time above 0.
 pub(crate) fn duration(text: &str) -> Read<Duration> {
     let time = time(text)?;
-    if time.is_zero() { Err("a time above 0 is wanted".to_owned()) } else { Ok(time) }
+    if time.is_zero() { Err("must be above 0".to_owned()) } else { Ok(time) }
 }
 
 /// A time in seconds that an experiment may take.
@@ -43,7 +44,7 @@ pub(crate) fn seconds(text: &str) -> Read<f64> {
 pub(crate) fn bytes(text: &str) -> Read<u64> {
     let units = [('k', 1 << 10), ('m', 1 << 20), ('g', 1 << 30)];
     with_unit(text, &units, |number: u64, scale| number.checked_mul(*scale))
-        .ok_or_else(|| "a number of bytes is wanted, such as 33554432 or 32M".to_owned())
+        .ok_or_else(|| "expected a number of bytes, for example 33554432 or 32M".to_owned())
 }
 
 /// A power of two for the start of something in memory.
@@ -51,25 +52,41 @@ pub(crate) fn alignment(text: &str) -> Read<u64> {
     bytes(text)
         .ok()
         .filter(|bytes| bytes.is_power_of_two() && (16..=1 << 30).contains(bytes))
-        .ok_or_else(|| "an alignment is a power of two from 16 to 1G, such as 4K or 2M".to_owned())
+        .ok_or_else(|| "expected a power of two from 16 to 1G, for example 4K or 2M".to_owned())
 }
 
-/// The number of a percentage, with or without its sign.
-fn percentage(text: &str) -> f64 {
-    text.trim_end_matches('%').parse().unwrap_or(f64::NAN)
+/// A percentage without its sign, which may be missing.
+fn unsigned(text: &str) -> &str {
+    text.strip_suffix('%').unwrap_or(text).trim_end()
+}
+
+/// A percentage from 0 to 100 with up to four decimal places, as parts per million.
+pub(crate) fn percent(text: &str) -> Read<u64> {
+    settings::percent(unsigned(text))
+}
+
+/// A percentage from 0 to 100, as a share of one.
+pub(crate) fn least(text: &str) -> Read<f64> {
+    percent(text).map(settings::share)
+}
+
+/// A whole percentage from 0 to 100.
+pub(crate) fn whole_percent(text: &str) -> Read<u8> {
+    let percent = unsigned(text).parse().ok().filter(|percent| *percent <= 100);
+    percent.ok_or_else(|| format!("{text} is not a whole percentage from 0 to 100"))
 }
 
 /// A share written in per cent, above 0 and below 100.
 pub(crate) fn share(text: &str) -> Read<f64> {
-    let share = percentage(text) / 100.0;
+    let share = unsigned(text).parse().unwrap_or(f64::NAN) / 100.0;
     let fits = share > 0.0 && share < 1.0;
-    fits.then_some(share).ok_or_else(|| format!("{text} is no percentage above 0 and below 100"))
+    fits.then_some(share).ok_or_else(|| format!("{text} is not a percentage above 0 and below 100"))
 }
 
 /// A share of time that recording may take, written in per cent.
 pub(crate) fn overhead(text: &str) -> Read<f64> {
     let share = share(text).ok().filter(|share| *share <= 0.9);
-    share.ok_or_else(|| "a percentage above 0 and up to 90 is wanted".to_owned())
+    share.ok_or_else(|| "expected a percentage above 0 and up to 90".to_owned())
 }
 
 #[cfg(test)]
@@ -83,6 +100,8 @@ mod tests {
         assert_eq!((bytes("33554432"), bytes("32M"), bytes("1g")), (Ok(32 << 20), Ok(32 << 20), Ok(1 << 30)));
         assert_eq!((alignment("4K"), alignment("2m")), (Ok(4096), Ok(2 << 20)));
         assert_eq!((share("0.5"), share("2%"), overhead("90%")), (Ok(0.005), Ok(0.02), Ok(0.9)));
+        assert_eq!((percent("2"), percent("2.5%"), percent("5 %")), (Ok(20_000), Ok(25_000), Ok(50_000)));
+        assert_eq!((least("16"), whole_percent("90%"), whole_percent("0")), (Ok(0.16), Ok(90), Ok(0)));
     }
 
     #[test]
@@ -101,5 +120,8 @@ mod tests {
             assert!(share(text).is_err() && overhead(text).is_err(), "{text}");
         }
         assert!(overhead("90.1").is_err());
+        for text in ["", "%", "-1", "101", "1%%", "x", "nan"] {
+            assert!(percent(text).is_err() && least(text).is_err() && whole_percent(text).is_err(), "{text}");
+        }
     }
 }

@@ -156,7 +156,7 @@ fn the_whole_line(linker: Linker) {
     assert_eq!(after[first..first + HOT], wanted[..], "the ordered functions lie side by side, as asked");
     assert_ne!(placed(folder, "before"), after);
 
-    let verify = |binary: &str, floor: &str| {
+    let verify = |binary: &str, threshold: &str| {
         sediment(
             folder,
             &[
@@ -167,7 +167,7 @@ fn the_whole_line(linker: Linker) {
                 "--profile",
                 "p.gv",
                 "--min-coverage",
-                floor,
+                threshold,
                 "--json",
             ],
         )

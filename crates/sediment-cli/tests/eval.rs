@@ -151,16 +151,16 @@ fn quick_says_how_it_is_used() {
     let missing = eval(folder.path(), &["quick", "--", "true", "--", "./no-such-program"]);
     assert_eq!(code(&missing), 1);
     says("eval/quick_says_how_it_is_used", err(&missing));
-    for (option, value, why) in [
-        ("--margin", "0", "above 0 and below 100"),
-        ("--margin", "100", "above 0 and below 100"),
-        ("--precision", "0", "above 0 and below 100"),
-        ("--precision", "100", "above 0 and below 100"),
-        ("--pin", "99999", "there is no processor 99999 to run on (--pin"),
-        ("--work", "no group", "--work"),
-        ("--meter", "nothing", "--meter"),
-        ("--primary", "cylces", "there is no metric cylces, which is to decide"),
-        ("--primary", "cycles", "the primary metric cycles is not measured"),
+    for (option, value) in [
+        ("--margin", "0"),
+        ("--margin", "100"),
+        ("--precision", "0"),
+        ("--precision", "100"),
+        ("--pin", "99999"),
+        ("--work", "no group"),
+        ("--meter", "nothing"),
+        ("--primary", "cylces"),
+        ("--primary", "cycles"),
     ] {
         let refused = eval(
             folder.path(),
@@ -168,7 +168,8 @@ fn quick_says_how_it_is_used() {
         );
         assert_eq!(code(&refused), 2, "{option} {value}: {}", err(&refused));
         let said = err(&refused);
-        assert!(said.contains(why) && !said.contains("line "), "{option} {value}: {said}");
+        assert!(!said.contains("line "), "{option} {value}: {said}");
+        says("eval/quick_says_how_it_is_used", &said);
         assert!(!folder.path().join("r.jsonl").exists(), "{option} {value}");
     }
     plan(folder.path(), "true", "true", "", "server = \"true\"");
@@ -305,8 +306,8 @@ fn unknown_keys_are_errors_with_their_line() {
     };
     let said = with("bloks = 3");
     says("eval/unknown_keys_are_errors_with_their_line", &said);
-    assert!(with("blocks = \"many\"").contains("plan.toml:6: blocks is a whole number"));
-    assert!(with("meters = [\"itbl\"]").contains("there are: itlb, l1i"));
+    says("eval/unknown_keys_are_errors_with_their_line", with("blocks = \"many\""));
+    says("eval/unknown_keys_are_errors_with_their_line", with("meters = [\"itbl\"]"));
 }
 
 fn meters_run_apart_and_only_in_the_first_blocks() {

@@ -16,7 +16,7 @@ mod support;
 use compilers::{COMPILERS, Compiler, Runs};
 use libtest_mimic::Arguments;
 use running::{done, err, sediment};
-use said::says;
+use said::{says, says_in_log};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -167,12 +167,17 @@ fn units_become_a_profile_of_the_program(gcc: &Compiler) {
     let profile = read(&folder, "p.gv");
     has(&profile, &["\"local@program:main.c\" -> \"twist\"", "\"twist\" -> \"local@program:other.c\""]);
     let shown = done(&sediment(folder.path(), &["show", "p.gv"]));
-    has(&shown, &["counts are  none: nothing ran, a compiler estimated", "    1.00  main [program]\n"]);
+    has(&shown, &["    1.00  main [program]\n"]);
+    says_in_log(
+        &format!("gcc_plugin/units_become_a_profile_of_the_program {}", gcc.name),
+        &shown,
+        &["counts are "],
+    );
     // It may begin what a package keeps, and is no recording there.
     let begun = done(&sediment(folder.path(), &["merge", "--into", "kept.gv", "p.gv"]));
     has(&begun, &["  now           0 recordings"]);
     let order = sediment(folder.path(), &["order", "p.gv", "--binary", "program", "--linker", "list"]);
-    has(&err(&order), &["it rests on a compiler's estimates alone"]);
+    says(&format!("gcc_plugin/units_become_a_profile_of_the_program {}", gcc.name), err(&order));
     let order = done(&order);
     let place = |name: &str| order.lines().position(|line| line == name).unwrap();
     assert!(place("local") < place("fail"), "{order}");
@@ -272,7 +277,7 @@ fn a_tree_with_more_than_the_program(gcc: &Compiler) {
     );
     gcc.run(folder.path(), gcc.c, &["-Wl,--gc-sections", "main.o", "other.o", "-o", "program"]);
     let imported = sediment(folder.path(), &["import", ".", "--binary", "program", "-o", "p.gv"]);
-    has(&err(&imported), &["object files that cannot be read: 1", "2 of 3 graphs of units are of program"]);
+    says(&format!("gcc_plugin/a_tree_with_more_than_the_program {}", gcc.name), err(&imported));
     has(&read(&folder, "p.gv"), &["\"main\" -> \"local@program:main.c\""]);
     std::fs::create_dir(folder.path().join("empty")).unwrap();
     let none = sediment(folder.path(), &["import", "empty", "--binary", "program"]);
@@ -284,8 +289,7 @@ fn a_tree_with_more_than_the_program(gcc: &Compiler) {
     gcc.run(folder.path(), gcc.c, &["-s", "-rdynamic", "main.o", "other.o", "-o", "stripped"]);
     let stripped = sediment(folder.path(), &["import", ".", "--binary", "stripped", "-o", "s.gv"]);
     // What an import wrote may lie in the tree of the next.
-    has(&err(&stripped), &["left out: profiles of linked programs: 1, such as ./p.gv"]);
-    has(&err(&stripped), &["stripped is stripped: of its functions those that it exports are known"]);
+    says(&format!("gcc_plugin/a_tree_with_more_than_the_program {}", gcc.name), err(&stripped));
     // One that the user names is not passed over.
     let named = sediment(folder.path(), &["import", "broken.o", "--binary", "program"]);
     assert!(!named.status.success(), "{}", err(&named));

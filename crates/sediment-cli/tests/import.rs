@@ -197,7 +197,7 @@ fn a_large_recording_is_recognised_by_its_beginning() {
         .output()
         .unwrap();
     assert_eq!(code(&output), 2);
-    assert!(err(&output).contains("--map is for graphs of units"), "{}", err(&output));
+    says("import/a_large_recording_is_recognised_by_its_beginning", err(&output));
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn options_of_recordings_are_refused_for_graphs_of_units() {
     {
         let output = sediment(folder.path(), &[&["import", "unit.ci"], option].concat());
         assert_eq!(code(&output), 2, "{option:?}");
-        assert!(err(&output).contains(&format!("{} is for recordings", option[0])), "{}", err(&output));
+        says("import/options_of_recordings_are_refused_for_graphs_of_units", err(&output));
     }
     let none = sediment(folder.path(), &["import", "unit.ci", "--binary", env!("CARGO_BIN_EXE_sediment")]);
     assert_eq!(code(&none), 1);

@@ -59,7 +59,7 @@ fn main() {
         ("flags_in_included_makefiles_stay", debhelper.to_vec(), included_flags_stay),
         ("a_sequence_for_architectures_alone_serves", debhelper.to_vec(), sequence_for_architectures),
         ("damaged_profiles_harm_no_build", debhelper.to_vec(), damaged),
-        ("a_floor_fails_the_build", debhelper.to_vec(), floor),
+        ("a_threshold_fails_the_build", debhelper.to_vec(), threshold),
         ("a_build_with_flags_of_its_own_is_told_so", debhelper.to_vec(), fixed_flags),
         ("of_two_profiles_it_is_said_which_counts", debhelper.to_vec(), two_profiles),
         (
@@ -288,13 +288,8 @@ fn damaged() {
     says_in_log("package_deb/damaged_profile", &log, OURS);
 }
 
-fn floor() {
-    let by_option = (&["--min-coverage", "90"], "less than 90 percent of a profile is placed as asked");
-    let by_settings = (
-        &["--settings", "../sediment.conf"],
-        "less than the share that debian/sediment-profiles/sediment.conf asks for of a profile is placed",
-    );
-    for (more, why) in [by_option, by_settings] {
+fn threshold() {
+    for more in [["--min-coverage", "90"], ["--settings", "../sediment.conf"]] {
         let toy = Toy::new(Kind::Make);
         toy.write("sediment.conf", "sediment = 1\nengine = 1\nmin-coverage = 90\n");
         let arguments = [&["package", "deb", ".", "--profile", "../toy.gv", "--apply"], &more[..]].concat();
@@ -307,11 +302,11 @@ fn floor() {
         toy.write("toy-1.0/program.c", &source);
         let output = toy.build(&[], "");
         assert!(!output.status.success());
-        assert!(words(&output).contains(why), "{}", words(&output));
+        says_in_log("package_deb/old_profile", words(&output), &["sediment_check: "]);
     }
 }
 
-/// Without -ffunction-sections nothing can be ordered: a warning, and with a floor an error; neither speaks of what nobody set.
+/// Without -ffunction-sections nothing can be ordered: a warning, and with a threshold an error; neither speaks of what nobody set.
 fn fixed_flags() {
     let toy = Toy::new(Kind::Make);
     toy.rules("override_dh_auto_build:\n\tdh_auto_build -- CFLAGS=-O2\n");
@@ -380,8 +375,8 @@ fn shown_first() {
     assert_eq!(toy.read("toy-1.0/debian/control"), before);
     assert!(!toy.path("toy-1.0/debian/sediment-profiles").exists());
     // The difference is one that can be applied, tabs of debian/rules included.
-    let with_floor = [&arguments[..], &["--min-coverage", "90"]].concat();
-    let difference = toy.command("sediment", &with_floor).output().unwrap().stdout;
+    let with_threshold = [&arguments[..], &["--min-coverage", "90"]].concat();
+    let difference = toy.command("sediment", &with_threshold).output().unwrap().stdout;
     assert!(String::from_utf8_lossy(&difference).contains("+\tdh_sediment_check --min-coverage=90"));
     std::fs::write(toy.path("change"), &difference).unwrap();
     let patched = toy.command("patch", &["--dry-run", "-p1", "-i", "../change"]).output().unwrap();

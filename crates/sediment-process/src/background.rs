@@ -184,9 +184,9 @@ impl Background {
         thread::sleep(LOOK_AGAIN);
         let lines = crate::command::last_lines(self.log().as_bytes(), 12);
         if lines.is_empty() {
-            "it printed nothing".to_owned()
+            "no output".to_owned()
         } else {
-            format!("the last lines of its log:\n{}", lines.join("\n"))
+            format!("last lines of its log:\n{}", lines.join("\n"))
         }
     }
 
@@ -252,7 +252,7 @@ impl Background {
         end_group(id);
         let wall = self.started.elapsed();
         let (status, _) = reap(&mut self.child, wall)
-            .map_err(|error| Error::failed(format!("{} cannot be waited for: {error}", self.name)))?;
+            .map_err(|error| Error::failed(format!("cannot wait for {}: {error}", self.name)))?;
         self.reaped = true;
         let (output, output_dropped) = self.output.take().map(Collector::finish).unwrap_or_default();
         let (errors, _) = self.errors.take().map(Collector::finish).unwrap_or_default();
@@ -296,8 +296,8 @@ pub fn signal(name: &str) -> Result<Signal> {
     let upper = name.to_ascii_uppercase();
     let full = if upper.starts_with("SIG") { upper } else { format!("SIG{upper}") };
     full.parse().map_err(|_| {
-        Error::failed(format!("there is no such signal: {}", name.escape_debug()))
-            .with_hint("such as TERM, INT, QUIT, HUP")
+        Error::failed(format!("unknown signal {}", name.escape_debug()))
+            .with_hint("for example TERM, INT, QUIT, HUP")
     })
 }
 

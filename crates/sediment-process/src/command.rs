@@ -248,13 +248,13 @@ impl Ended {
             Outcome::Exited(code) => Error::failed(format!("{name} failed with exit code {code}")),
             Outcome::Signalled(signal) => {
                 let spelled = Signal::try_from(signal).map_or("unknown", Signal::as_str);
-                Error::failed(format!("{name} was ended by signal {signal} ({spelled})"))
+                Error::failed(format!("{name} was killed by signal {signal} ({spelled})"))
             }
             Outcome::OutOfTime => out_of_time(command),
             Outcome::Stopped => return Err(interrupted()),
         };
         Err(match self.last_words() {
-            Some(words) => error.with_hint(format!("its last words: {words}")),
+            Some(words) => error.with_hint(format!("its last output: {words}")),
             None => error,
         })
     }
@@ -293,9 +293,9 @@ pub fn observe(command: &Command, keep: usize) -> Result<Ended> {
     if command.stop.is_some() {
         end_group(id);
     }
-    waited.map_err(|error| Error::failed(format!("{} cannot be waited for: {error}", command.name())))?;
+    waited.map_err(|error| Error::failed(format!("cannot wait for {}: {error}", command.name())))?;
     let (status, usage) = reap(&mut child, wall)
-        .map_err(|error| Error::failed(format!("{} cannot be waited for: {error}", command.name())))?;
+        .map_err(|error| Error::failed(format!("cannot wait for {}: {error}", command.name())))?;
     let outcome = strike.unwrap_or_else(|| outcome(status));
     let (output, output_dropped) = output.map(Collector::finish).unwrap_or_default();
     let (errors, _) = errors.map(Collector::finish).unwrap_or_default();
@@ -334,8 +334,8 @@ pub fn probe(tool: impl Into<OsString>, arguments: &[&str], hint: &str) -> Resul
 /// Error for a program that exceeded its time limit.
 pub fn out_of_time(command: &Command) -> Error {
     let seconds = command.time_limit.as_secs_f64();
-    Error::failed(format!("{} was ended because it ran for longer than {seconds} s", command.name()))
-        .with_hint("give it less to do, or a larger time limit")
+    Error::failed(format!("{} was stopped after more than {seconds} s", command.name()))
+        .with_hint("reduce its work, or raise the time limit")
 }
 
 /// Starts a program; standard error is a pipe, standard input as the command says.
@@ -344,11 +344,7 @@ pub fn start(command: &Command, output: Stdio) -> Result<Child> {
         Input::Empty => Stdio::null(),
         Input::Bytes(_) => Stdio::piped(),
         Input::File(path) => Stdio::from(std::fs::File::open(path).map_err(|error| {
-            Error::failed(format!(
-                "{}: the input of {} cannot be read: {error}",
-                path.display(),
-                command.name()
-            ))
+            Error::failed(format!("{}: cannot read the input of {}: {error}", path.display(), command.name()))
         })?),
     };
     let mut process = std::process::Command::new(&command.program);
@@ -370,8 +366,8 @@ pub fn start(command: &Command, output: Stdio) -> Result<Child> {
                     "{name} cannot run in {}: no such folder",
                     command.folder.display()
                 )),
-                IoKind::NotFound => Error::failed(format!("{name}: there is no such program")),
-                _ => Error::failed(format!("{name} cannot be started: {error}")),
+                IoKind::NotFound => Error::failed(format!("{name}: program not found")),
+                _ => Error::failed(format!("{name}: cannot start: {error}")),
             }
         })
 }

@@ -55,19 +55,18 @@ impl CallGraph {
     pub fn new(sizes: Vec<u64>, weights: Vec<u64>, mut edges: Vec<CallEdge>) -> Result<Self> {
         if sizes.len() != weights.len() || u32::try_from(sizes.len()).is_err() {
             return Err(Error::failed(format!(
-                "a call graph needs one size and one weight per function, and fewer than 2^32 functions \
-                 (given {} sizes, {} weights)",
+                "a call graph needs one size and one weight per function and fewer than 2^32 functions (found {} sizes, {} weights)",
                 sizes.len(),
                 weights.len()
             )));
         }
         let count = sizes.len();
-        let too_heavy = || Error::failed("the weights of a call graph add up to more than 2^62");
+        let too_heavy = || Error::failed("the weights of a call graph exceed 2^62 in total");
         let mut total: u64 = 0;
         for edge in &edges {
             if edge.caller.index() >= count || edge.callee.index() >= count {
                 return Err(Error::failed(format!(
-                    "an edge of the call graph leads from function {} to function {}, but there are only {count}",
+                    "a call edge leads from function {} to function {}, but there are only {count}",
                     edge.caller.0, edge.callee.0
                 )));
             }

@@ -30,6 +30,7 @@ pub mod link;
 pub mod matching;
 pub mod model;
 pub mod order;
+pub mod plural;
 pub mod profile;
 pub mod random;
 pub mod read;

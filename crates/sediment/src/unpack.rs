@@ -21,13 +21,13 @@ pub(crate) struct Limit {
 pub(crate) const SYMBOLS: Limit = Limit {
     times: 2,
     beside: 4 << 20,
-    hint: "no symbol table is that large; take it out: objcopy --remove-section .gnu_debugdata FILE",
+    hint: "no symbol table is that large; remove it: objcopy --remove-section .gnu_debugdata FILE",
 };
 /// Sections of debug information, kept in memory: compressed ones shrink to a third, and the program is beside them.
 pub(crate) const DEBUG_SECTIONS: Limit = Limit {
     times: 8,
     beside: 32 << 20,
-    hint: "no compiler makes such a file; if you trust it, unpack it first: objcopy --decompress-debug-sections FILE",
+    hint: "no compiler writes such a file; if you trust it, unpack it first: objcopy --decompress-debug-sections FILE",
 };
 /// Recordings and profiles, read in pieces that are dropped again. They shrink to a fiftieth where they say the same over and
 /// over; what is made to fill a memory goes beyond a thousandth.
@@ -85,7 +85,7 @@ impl Budget {
     pub(crate) fn zlib(&mut self, packed: &[u8], size: u64) -> Result<Rc<[u8]>> {
         /// Deflate packs nothing better than this.
         const LARGEST_GROWTH: u64 = 1032;
-        let damaged = || Error::failed("the section does not unpack to the size that it says");
+        let damaged = || Error::failed("the section does not unpack to its stated size");
         if size > (packed.len() as u64).saturating_mul(LARGEST_GROWTH) {
             return Err(damaged());
         }

@@ -18,8 +18,11 @@ fn every_key_is_read() {
     assert_eq!((engine.number, aim), (1, None));
     assert_eq!(keep, ["prog.order", "libx.so.1.order"]);
     assert_eq!((keep_below, min_coverage), (5_000, Some(972_500)));
-    let aimed = parse(b"sediment = 1\r\nserve = startup\r\n").unwrap();
-    assert_eq!((aimed.engine.number, aimed.aim), (LATEST.number, Some(Aim::Startup)));
+    // `serve` is the former name of the key.
+    for key in ["optimize-for", "serve"] {
+        let aimed = parse(format!("sediment = 1\r\n{key} = startup\r\n").as_bytes()).unwrap();
+        assert_eq!((aimed.engine.number, aimed.aim), (LATEST.number, Some(Aim::Startup)));
+    }
 }
 
 #[test]
@@ -31,24 +34,26 @@ fn a_file_without_further_keys_is_the_default() {
 #[test]
 fn what_would_have_no_effect_is_refused_with_its_line() {
     for (text, line, part) in [
-        ("sediment = 1\nengines = 2", 2, "no setting is called so (found \"engines = 2\")"),
+        ("sediment = 1\nengines = 2", 2, "unknown setting (found \"engines = 2\")"),
         ("sediment = 1\n\nengine 2", 3, "key = value"),
         ("engine = 2\nsediment = 1", 1, "the version of the file"),
-        ("sediment = 1\nengine = 1\nengine = 2", 3, "engine is set already, in line 2"),
+        ("sediment = 1\nengine = 1\nengine = 2", 3, "engine is already set in line 2"),
         ("sediment = 1\nsediment = 1", 2, "the version of the file"),
         ("sediment = 0", 1, "not the version"),
-        ("sediment = 2\nfuture", 1, "version 2, and this program reads version 1"),
-        ("sediment = 1\nengine = 99", 2, "no engine is called so"),
-        ("sediment = 1\nserve = everybody", 2, "no goal is called so"),
-        ("sediment = 1\nserve = both\nengine = 1", 2, "engine 1 has no goals"),
+        ("sediment = 2\nfuture", 1, "version 2"),
+        ("sediment = 1\nengine = 99", 2, "unknown engine"),
+        ("sediment = 1\noptimize-for = everybody", 2, "unknown goal"),
+        ("sediment = 1\nserve = both\noptimize-for = both", 3, "optimize-for is already set in line 2"),
+        ("sediment = 1\nserve = everybody", 2, "unknown goal"),
+        ("sediment = 1\nserve = both\nengine = 1", 2, "engine 1 "),
         ("sediment = 1\nkeep =", 2, "older orders"),
         ("sediment = 1\nkeep = prog", 2, "older orders"),
         ("sediment = 1\nkeep = .order", 2, "older orders"),
         ("sediment = 1\nkeep = a.order ../b.order", 2, "older orders"),
         ("sediment = 1\nkeep = /etc/passwd.order", 2, "older orders"),
-        ("sediment = 1\nmin-coverage = 101", 2, "no percentage"),
-        ("sediment = 1\nkeep-below = 2%", 2, "no percentage"),
-        ("sediment = 1\nengine = \u{202e}2", 2, "no engine"),
+        ("sediment = 1\nmin-coverage = 101", 2, "percentage"),
+        ("sediment = 1\nkeep-below = 2%", 2, "percentage"),
+        ("sediment = 1\nengine = \u{202e}2", 2, "unknown engine"),
     ] {
         let (location, words) = refused(text);
         assert_eq!(location, Some(Location::Line(line)), "{text:?}: {words}");

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment advise inline`: which calls are worth inlining by hand.
+//! `sediment advise inline`: lists the calls worth inlining by hand.
 
 use crate::files::{self, SystemFiles};
 use crate::inputs::read_profile;
 use crate::ui::Ui;
+use crate::values;
 use clap::{Args, Subcommand};
 use sediment::advise::compiler_notes::CompilerNotes;
 use sediment::advise::experiment::{self, Experiment};
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Say what else a profile tells about a program
+/// Report what else a profile says about a program
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -28,38 +29,34 @@ enum About {
     Inline(Inline),
 }
 
-/// Name the calls that are worth inlining by hand
+/// List the calls worth inlining by hand
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Name the calls that are worth inlining by hand: how often they are made, what inlining saves at most, \
-what stands in the way and what to change.\n\n\
-What is saved is an upper bound: the instructions of the call itself, over all instructions of the run. It is known for \
-profiles of callgrind, which counts instructions; for others, calls are ranked by their share of all calls.\n\n\
-Nothing is worth it until it is measured: --emit-plan writes the experiment for `sediment eval`."
+    long_about = "List the calls worth inlining by hand: call counts, the largest possible saving, obstacles, and the change to make.\n\nThe saving is an upper bound: the instructions of the call itself as a share of all instructions. Callgrind profiles have instruction counts; other profiles rank calls by their share of all calls.\n\nMeasure before you decide: --emit-plan writes the experiment for `sediment eval`."
 )]
 struct Inline {
-    /// The profile; - is standard input
+    /// Profile to read; - reads standard input
     #[arg(value_name = "PROFILE")]
     profile: PathBuf,
-    /// The program or library that was recorded, best with its debug information
-    #[arg(long, value_name = "ELF")]
+    /// Recorded program or library, best with debug information
+    #[arg(long, value_name = "PROGRAM")]
     binary: PathBuf,
-    /// What the build printed with -fopt-info-inline-missed, for the compiler's own reasons
+    /// Output of the build with -fopt-info-inline-missed, for the compiler's reasons [default: none]
     #[arg(long, value_name = "FILE")]
     compiler_notes: Option<PathBuf>,
-    /// Smallest saving that counts, in percent of all instructions (of all calls, where instructions are not known)
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.1)]
+    /// Smallest saving to list, in per cent of all instructions (of all calls without instruction counts), 0 to 100
+    #[arg(long, value_name = "PERCENT", default_value = "0.1", value_parser = values::least)]
     least: f64,
-    /// Largest function that is considered, in bytes, unless nearly all its calls come from one place
+    /// Largest callee in bytes, except where nearly all calls come from one call site
     #[arg(long, value_name = "BYTES", default_value_t = inline::Settings::default().largest_callee)]
     largest: u64,
-    /// How many calls to list
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    /// Number of calls to list
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
     top: usize,
-    /// Write the plan of an experiment for `sediment eval`: this advice against link-time optimisation, an order, and -O levels
+    /// Write an experiment for `sediment eval`: this advice against LTO, a link order and -O levels [default: none]
     #[arg(long, value_name = "FILE")]
     emit_plan: Option<PathBuf>,
-    /// How the plan builds the program: a shell command with {flags} and {output}
+    /// Shell command that builds the program in the plan; uses {flags} and {output}
     #[arg(
         long,
         value_name = "COMMAND",
@@ -67,22 +64,16 @@ struct Inline {
         default_value = "cc {flags} -o {output} *.c"
     )]
     build: String,
-    /// What the plan measures: a shell command with {program}
+    /// Shell command that the plan measures; uses {program}
     #[arg(long, value_name = "COMMAND", requires = "emit_plan", default_value = "{program}")]
     run: String,
-    /// Write JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let About::Inline(arguments) = &arguments.about;
-    if !(arguments.least >= 0.0 && arguments.least <= 100.0) {
-        return Err(Error::new(
-            sediment::ErrorKind::Usage,
-            format!("--least {} is no percentage", arguments.least),
-        ));
-    }
     let profile = read_profile(&arguments.profile, ui)?;
     let name = files::display(&arguments.binary);
     let bytes = files::read(&arguments.binary)?;
@@ -102,13 +93,11 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         lines: lines.as_ref(),
         notes: &notes,
     };
-    let settings =
-        inline::Settings { least_saving: arguments.least / 100.0, largest_callee: arguments.largest };
+    let settings = inline::Settings { least_saving: arguments.least, largest_callee: arguments.largest };
     let advice = inline::advise(&profile, &program, &settings)?;
     if !advice.has_lines {
         ui.note(&format!(
-            "{name} has no debug information: where functions are defined, and in which unit, is not known (build with -g, or \
-             install its debug symbols)"
+            "warning: {name} has no debug information: source lines and units are unknown (build with -g, or install its debug symbols)"
         ));
     }
     if let Some(path) = &arguments.emit_plan {
@@ -142,7 +131,7 @@ fn text(advice: &Advice, top: usize) -> String {
         let best = best.or(advice.others.first()).map_or(0.0, Candidate::weight);
         let _ = writeln!(
             text,
-            "Nothing is worth inlining by hand: the best candidate has {} of all {of_what}.",
+            "Nothing worth inlining by hand: the best candidate accounts for {} of all {of_what}.",
             percent(best)
         );
     } else {
@@ -162,14 +151,17 @@ fn text(advice: &Advice, top: usize) -> String {
             "{count} {calls} worth a look. Together they {verb} this share of all {of_what}: {}.",
             curve.join("; ")
         );
-        let _ = writeln!(text, "A bound, not a promise: build it both ways and compare (`sediment eval`).\n");
+        let _ = writeln!(
+            text,
+            "This is an upper bound: build both variants and compare them with `sediment eval`.\n"
+        );
         for (rank, candidate) in advice.candidates.iter().take(top).enumerate() {
             describe(&mut text, rank + 1, candidate);
         }
     }
     let refused: Vec<&Candidate> = advice.others.iter().take(top).collect();
     if !refused.is_empty() {
-        let _ = writeln!(text, "Left out, the heaviest first:");
+        let _ = writeln!(text, "Skipped, heaviest first:");
         for candidate in refused {
             let _ = writeln!(
                 text,
@@ -190,9 +182,9 @@ fn why_not(candidate: &Candidate) -> String {
     if !forbidding.is_empty() {
         forbidding.join("; ")
     } else if candidate.size == 0 {
-        "its size is not known".to_owned()
+        "its size is unknown".to_owned()
     } else {
-        format!("too little to gain for {} bytes", candidate.size)
+        format!("{} bytes are too many for the gain", candidate.size)
     }
 }
 
@@ -215,7 +207,7 @@ fn describe(text: &mut String, rank: usize, candidate: &Candidate) {
     };
     let _ = writeln!(
         text,
-        "   size        {} bytes, {} instructions a call; {sites}; code growth at most {:+} bytes",
+        "   size        {} bytes, {} instructions per call; {sites}; code growth at most {:+} bytes",
         candidate.size, candidate.instructions_per_call, candidate.growth
     );
     let list = |lines: &[SourceLine]| lines.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");

@@ -12,6 +12,7 @@ use crate::recording::{Options, Side};
 use crate::ui::Ui;
 use clap::Args;
 use sediment::binary::{Binary, Files as _};
+use sediment::plural::counted;
 use sediment::profile::{Profile, split as parts, text};
 use sediment::read::Recording;
 use sediment::{Error, ErrorKind, Result};
@@ -19,31 +20,28 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Record how you use an installed package: a small file to send to its maintainers
+/// Record how you use an installed package, for its maintainers
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Record how you use an installed package: a small file to send to its maintainers.\n\n\
-The file says which functions of the package's own programs and libraries ran and how often they called each other. It does not \
-say who you are, which machine this is, what the files are called that you worked on, with what arguments anything was run, or \
-when. --show prints it, to the last byte. Nothing is sent: the last lines say where the package wants such things sent."
+    long_about = "Record how you use an installed package, for its maintainers.\n\nThe file lists the executed functions of the package's own programs and libraries, and how often they called each other. It has no user or host name, no file names, no arguments and no dates. Check it with --show, which prints all of it.\n\nNothing is sent. The last lines say where the package wants reports."
 )]
 pub(crate) struct Arguments {
-    /// The package, as the package manager names it; several give a file each
+    /// Package name as in the package manager; each package gets its own file
     #[arg(required = true, value_name = "PACKAGE")]
     packages: Vec<String>,
-    /// What to run, and its arguments
+    /// Command to run, with its arguments
     #[arg(value_name = "COMMAND", last = true, required_unless_present = "pid")]
     command: Vec<OsString>,
-    /// Watch this running process instead, and what it starts; may be given again
-    #[arg(long, value_name = "ID", conflicts_with = "command")]
+    /// Record this running process and its children instead; repeatable [default: run COMMAND]
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
     pid: Vec<i32>,
-    /// The file to write, or a folder for a file per program and library; the default is PACKAGE.gv
-    #[arg(short, long, value_name = "FILE|FOLDER")]
+    /// File to write, or a folder with one file per program and library [default: PACKAGE.gv]
+    #[arg(short, long, value_name = "FILE|DIR")]
     output: Option<PathBuf>,
-    /// Look for packages and their files below this folder
-    #[arg(long, value_name = "FOLDER")]
+    /// Look for packages and their files below this folder [default: /]
+    #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Print exactly what is in the file
+    /// Print the file's contents
     #[arg(long)]
     show: bool,
     #[command(flatten)]
@@ -58,10 +56,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         .collect::<Result<Vec<_>>>()?;
     let several = packages.len() > 1;
     if several && arguments.output.as_ref().is_some_and(|path| !path.is_dir()) {
-        return Err(Error::new(
-            ErrorKind::Usage,
-            "several packages give several files: -o must name a folder",
-        ));
+        return Err(Error::new(ErrorKind::Usage, "-o must name a folder when there are several packages"));
     }
     for package in &packages {
         let place = place(package, arguments.output.as_deref(), several)?;
@@ -80,11 +75,15 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         if arguments.show {
             ui.result(&text::print(&kept))?;
         }
-        ui.note(&format!("{}: {} functions, in {written}", package.version, kept.function_count()));
+        ui.note(&format!(
+            "wrote {} of {} to {written}",
+            counted(kept.function_count(), "function"),
+            package.version
+        ));
         if !arguments.show {
-            ui.note("to see all that is in it: --show, or any editor");
+            ui.note("to see its contents: --show, or any editor");
         }
-        ui.note("nothing was sent; if you want to send it:");
+        ui.note("nothing was sent; to send it:");
         for line in &package.report_to {
             ui.note(&format!("  {line}"));
         }
@@ -110,22 +109,25 @@ pub(crate) fn of_package(
         };
     }
     for label in own.intersection(&others) {
-        ui.note(&format!("{label} is left out: a file of that name that is not the package's ran too"));
+        ui.note(&format!(
+            "warning: skipped {label}: another file of that name, not from the package, was executed too"
+        ));
     }
     let labels: BTreeSet<&str> = own.difference(&others).map(String::as_str).collect();
     let mut kept = parts::only(profile, &labels);
     if kept.function_count() == 0 && !own.is_empty() {
         return Err(Error::failed(format!(
-            "{} ran, but its programs are stripped: none of their functions that ran has a name here",
+            "recorded no function of {}: its programs are stripped",
             package.name
         ))
-        .with_hint("install its debug symbols, as is said above, and record again; what is recorded is the same program"));
+        .with_hint(
+            "install the debug symbols named above and record again; the recorded program stays the same",
+        ));
     }
     if kept.function_count() == 0 {
-        return Err(Error::failed(format!("nothing of {} ran in what was recorded", package.name))
-            .with_hint(
-                "is it the package of the programs that ran? `dpkg -S FILE` or `rpm -qf FILE` tells",
-            ));
+        return Err(Error::failed(format!("recorded no function of {}", package.name)).with_hint(
+            "is this the right package? `dpkg -S FILE` or `rpm -qf FILE` names the package of a file",
+        ));
     }
     for label in labels {
         if kept.dsos().contains_key(label) {
@@ -135,7 +137,7 @@ pub(crate) fn of_package(
     Ok(kept)
 }
 
-/// What a profile calls a recorded file: by its soname, else by its base name.
+/// Label of a recorded file in a profile: its soname, else its base name.
 fn label(path: &str, build_id: Option<&str>, files: &SystemFiles) -> String {
     let soname = files
         .binary(path, build_id)
@@ -165,9 +167,7 @@ pub(crate) fn write(
 fn place(package: &Package, output: Option<&Path>, several: bool) -> Result<PathBuf> {
     let name = || {
         sediment::escape::file_name(&package.name.replace(':', "-"))
-            .ok_or_else(|| {
-                Error::new(ErrorKind::Usage, format!("{} cannot be the name of a file", package.name))
-            })
+            .ok_or_else(|| Error::new(ErrorKind::Usage, format!("{} cannot be a file name", package.name)))
             .map(|name| format!("{name}.gv"))
     };
     match output {

@@ -41,22 +41,19 @@ const ORDER_FILE: &str = "program.order";
 /// byte of a path.
 const FOLDERS: [&str; 2] = ["input", "order"];
 
-/// Show the whole line on a generated program: record, order, link, verify, measure
+/// Show every step on a generated program: record, order, link, verify, measure
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Show the whole line on a generated program: record, order, link, verify, measure.\n\n\
-Makes a C program of thousands of functions whose hot path is strewn over all of its files, compiles it with the C compiler of \
-this machine, records it under valgrind, orders and links it again, verifies the result, and measures both programs. \
-Takes about a minute on two processors and needs a C compiler with its linker, and valgrind."
+    long_about = "Show every step on a generated program: record, order, link, verify, measure.\n\nGenerates a C program with thousands of functions whose hot path is spread over all files. Compiles and links it, records it under valgrind, relinks it in order, verifies and measures both programs. Takes about a minute on two processors. Needs a C compiler, its linker and valgrind."
 )]
 pub(crate) struct Arguments {
-    /// Keep sources, objects, profile, order and programs in this new folder
+    /// Keep all files in this new folder [default: remove them]
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// The C compiler; the default is the first of cc, gcc and clang
+    /// C compiler [default: the first of cc, gcc and clang]
     #[arg(long, value_name = "COMMAND")]
     cc: Option<OsString>,
-    /// Give this to the compiler when it links, to choose another linker; may be given again
+    /// Linker argument for the compiler, for example -fuse-ld=lld; repeatable [default: none]
     #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
     link_argument: Vec<OsString>,
 }
@@ -81,13 +78,13 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let profile = stage.import(&recordings[0].bytes, &before)?;
     progress.begin("ordering the functions");
     let ordered_functions = stage.order(&profile, &before)?;
-    progress.begin("linking in that order");
+    progress.begin("linking in the new order");
     let after = stage.link(FOLDERS[1], &objects, Some(ORDER_FILE))?;
     progress.begin("verifying the linked program");
     let verified = stage.verify([&before, &after], &profile)?;
     stage.same_results(&before, &after)?;
     let (comparisons, missing_meters) = stage.measure(&before, &after, &progress)?;
-    progress.begin("timing both in turn");
+    progress.begin("timing both programs in turn");
     let time_ratios = stage.time(&before, &after, &progress)?;
     progress.end();
 
@@ -168,15 +165,18 @@ impl Stage<'_> {
             .sum())
     }
 
-    /// What the linker did with the order: for both programs, the one linked without it first.
+    /// Verifies both programs, the one linked without the order first.
     fn verify(&self, programs: [&Path; 2], profile: &Profile) -> Result<[Report; 2]> {
         let text = files::read(&self.folder.join(ORDER_FILE))?;
         let (_, asked) = link::read(&String::from_utf8_lossy(&text))?;
         let report = |program| verify::verify(&read_binary(program)?, &asked, Some(profile), PROGRAM);
         let reports = [report(programs[0])?, report(programs[1])?];
         if !reports[1].in_force {
-            return Err(Error::failed(format!("{} did not follow the order", self.toolchain.linker_version))
-                .with_hint("choose another linker, such as --link-argument=-fuse-ld=bfd"));
+            return Err(Error::failed(format!(
+                "the linker did not apply the order in {}",
+                self.toolchain.linker_version
+            ))
+            .with_hint("choose another linker, such as --link-argument=-fuse-ld=bfd"));
         }
         Ok(reports)
     }
@@ -190,7 +190,7 @@ impl Stage<'_> {
             };
             if output(before)? != output(after)? {
                 return Err(Error::failed(
-                    "the program does something else in the new order: this is a defect of the linker or of sediment",
+                    "the program prints another result in the new order: this is a bug of the linker or of sediment",
                 ));
             }
         }
@@ -234,7 +234,7 @@ impl Stage<'_> {
         std::thread::scope(|scope| {
             let after = scope.spawn(|| read(&commands[1]));
             let before = read(&commands[0]);
-            let after = after.join().unwrap_or_else(|_| Err(Error::failed("a measuring thread broke down")));
+            let after = after.join().unwrap_or_else(|_| Err(Error::failed("a measuring thread panicked")));
             Ok([before?, after?])
         })
     }
@@ -246,7 +246,7 @@ impl Stage<'_> {
     }
 }
 
-/// How far the demo is: one step for each file compiled, each meter, each pair, and each of the other things it does.
+/// Progress of the demo: a step per compiled file, meter, pair and other task.
 struct Progress(ProgressBar);
 
 impl Progress {

@@ -1,33 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment diff`: in what two profiles differ, in words; of one profile, a text that git can compare by lines.
+//! `sediment diff`: compares two profiles in words, or prints one as lines for git.
 
 use crate::files;
 use crate::inputs::read_profile;
 use crate::ui::Ui;
 use clap::Args;
 use sediment::Result;
+use sediment::plural::counted;
 use sediment::profile::difference::{self, Moved};
 use sediment::profile::{FunctionKey, Profile, SHARE_TOTAL, text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// Say in what two profiles differ
+/// Compare two profiles
 #[derive(Debug, Args)]
-#[command(long_about = "Say in what two profiles differ.\n\n\
-Profiles are compared by the share that each function has of all calls, so that a long recording and a short one of the same work \
-are alike. With one profile, prints its functions and calls with their shares, a line each, for git to compare, and a file that \
-is no profile as it is:\n\n\
-  echo '*.gv diff=sediment' >> .gitattributes\n  git config diff.sediment.textconv 'sediment diff'")]
+#[command(
+    long_about = "Compare two profiles.\n\nCompares each function's share of all calls, so recordings of different lengths are comparable. With one profile, prints functions and calls with their shares, one per line, for git diff. Prints files that are no profiles unchanged.\n\necho '*.gv diff=sediment' >> .gitattributes\n  git config diff.sediment.textconv 'sediment diff'"
+)]
 pub(crate) struct Arguments {
-    /// The profile as it was
+    /// Profile before the change
     #[arg(value_name = "BEFORE")]
     before: PathBuf,
-    /// The profile as it is
+    /// Profile after the change [default: none, print BEFORE line by line]
     #[arg(value_name = "AFTER")]
     after: Option<PathBuf>,
-    /// How many functions to list of each kind; 0 lists all
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    /// Number of functions to list per kind; 0 lists all
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
     top: usize,
 }
 
@@ -59,7 +58,7 @@ fn name(key: &FunctionKey) -> String {
 }
 
 fn words(set: &BTreeSet<String>) -> String {
-    if set.is_empty() { "not said".to_owned() } else { set.iter().cloned().collect::<Vec<_>>().join(", ") }
+    if set.is_empty() { "unknown".to_owned() } else { set.iter().cloned().collect::<Vec<_>>().join(", ") }
 }
 
 fn in_words(before: &Profile, after: &Profile, names: &(String, String), top: usize) -> String {
@@ -78,9 +77,9 @@ fn in_words(before: &Profile, after: &Profile, names: &(String, String), top: us
     }
     match found.agreement {
         Some(agreement) => {
-            let _ = writeln!(text, "  agreement    {} of what ran is the same", parts(agreement));
+            let _ = writeln!(text, "  agreement    {} of the weight is the same", parts(agreement));
         }
-        None => text += "  agreement    cannot be told: one of them counts nothing\n",
+        None => text += "  agreement    unknown: one of the profiles has no counts\n",
     }
     for (label, was, is) in &found.dsos {
         let label = label.as_deref().unwrap_or("(no program or library)");
@@ -108,7 +107,7 @@ fn list(text: &mut String, what: &str, moved: &[&Moved], top: usize, share: impl
         return;
     }
     let together = moved.iter().fold(0u128, |sum, moved| sum.saturating_add(moved.distance()));
-    let _ = writeln!(text, "\n{} functions {what}, {} together:", moved.len(), percent(together));
+    let _ = writeln!(text, "\n{} {what}, {} together:", counted(moved.len(), "function"), percent(together));
     let shown = if top == 0 { moved.len() } else { top };
     for moved in moved.iter().take(shown) {
         let _ = writeln!(text, "  {:>20}  {}", share(moved), name(&moved.key));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment doctor`: what this machine can record, and what would allow more; what of a build the linker's wrapper did not see.
+//! `sediment doctor`: reports recording methods of this machine and links that the wrapper missed.
 
 use crate::files;
 use crate::ui::Ui;
@@ -12,14 +12,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Say what this machine can record, and what would allow more; or which links of a build were missed
+/// Report which recording methods work on this machine, or which links of a build the wrapper missed
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// What a build printed: say which of its links the linker's wrapper did not see, and why
+    /// Build log to check for links that the wrapper did not handle [default: none]
     #[arg(long, value_name = "FILE")]
     build_log: Option<PathBuf>,
-    /// What the wrapper left in this folder during that build; else the one that SEDIMENT_LOG names
-    #[arg(long, value_name = "FOLDER", requires = "build_log")]
+    /// Log folder of the wrapper during that build [default: $SEDIMENT_LOG]
+    #[arg(long, value_name = "DIR", requires = "build_log")]
     log: Option<PathBuf>,
 }
 
@@ -28,10 +28,10 @@ fn missed_links(build_log: &Path, log: &Path, ui: &Ui) -> Result<()> {
     let text = String::from_utf8_lossy(&files::read(build_log)?).into_owned();
     let shown = build_log::links(&text);
     if shown.is_empty() {
-        return Err(Error::failed("no command that links is in this log")
+        return Err(Error::failed("no link command in this log")
             .with_input(files::display(build_log))
             .with_hint(
-                "have the build print its commands: make V=1, ninja -v, cmake with CMAKE_VERBOSE_MAKEFILE=ON",
+                "print the commands of the build: make V=1, ninja -v, or cmake with CMAKE_VERBOSE_MAKEFILE=ON",
             ));
     }
     let seen = match files::read(&log.join(LINKS)) {
@@ -51,16 +51,16 @@ fn missed_links(build_log: &Path, log: &Path, ui: &Ui) -> Result<()> {
     let missed: Vec<&Link> = shown.iter().filter(|link| !was_seen(link)).collect();
     let outputs: BTreeMap<&str, &&Link> = missed.iter().map(|link| (link.output.as_str(), link)).collect();
     let mut text =
-        format!("{} links in the log, {} of them not seen by the wrapper\n", shown.len(), missed.len());
+        format!("{} links in the log, {} of them not handled by the wrapper\n", shown.len(), missed.len());
     for (output, link) in &outputs {
         let why = if link.by_linker {
-            "the linker itself is called: make LD=FOLDER/ld, or its like"
+            "the build calls the linker itself: set make LD=DIR/ld or similar"
         } else if link.search.is_empty() && link.shared {
-            "the compiler got no -B: libtool drops that of LDFLAGS for shared libraries, put it into CC and CXX"
+            "the compiler got no -B: libtool drops LDFLAGS' -B for shared libraries; put it into CC and CXX"
         } else if link.search.is_empty() {
             "the compiler got no -B: put it into CC and CXX"
         } else {
-            "the compiler got -B, but PROF_DIR or SEDIMENT_LOG were not set, or its linker has another name than those in the folder"
+            "the compiler got -B, but PROF_DIR or SEDIMENT_LOG was not set, or the folder has no wrapper of the linker's name"
         };
         let _ = writeln!(text, "  {output} (line {}, {}): {why}", link.line, link.program);
     }
@@ -73,30 +73,30 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         let log = log.ok_or_else(|| {
             Error::new(
                 ErrorKind::Usage,
-                "where the wrapper left its log is not said: --log FOLDER, or SEDIMENT_LOG",
+                "the wrapper's log folder is unknown: give --log DIR or set SEDIMENT_LOG",
             )
         })?;
         return missed_links(build_log, &log, ui);
     }
-    let mut text = String::from("Recording, the best first:\n");
+    let mut text = String::from("Recording methods, best first:\n");
     let mut chosen = false;
     for recorder in RECORDERS {
         let works = (recorder.available)();
         let mark = match &works {
-            Ok(()) if !chosen => "works, and is what `sediment record` takes",
+            Ok(()) if !chosen => "works, default of `sediment record`",
             Ok(()) => "works",
-            Err(_) => "does not work",
+            Err(_) => "not available",
         };
         chosen |= works.is_ok();
         let _ = writeln!(
             text,
-            "\n  {}: {mark}\n    {}; without {}",
+            "\n  {}: {mark}\n    {}; lacks {}",
             recorder.name, recorder.summary, recorder.lacks
         );
         if let Err(why) = works {
-            let _ = writeln!(text, "    why: {why}");
+            let _ = writeln!(text, "    reason: {why}");
             for line in why.hint().into_iter().flat_map(str::lines) {
-                let _ = writeln!(text, "    to allow it: {line}");
+                let _ = writeln!(text, "    to enable: {line}");
             }
         }
     }

@@ -4,6 +4,7 @@
 use crate::files;
 use crate::inputs::read_profile;
 use crate::ui::Ui;
+use crate::values;
 use clap::Args;
 use sediment::profile::{self, Profile};
 use sediment::{Error, ErrorKind, Result};
@@ -12,21 +13,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Draw a profile's most frequent calls
+/// Draw the most frequent calls of a profile
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The profile
+    /// Profile to read
     #[arg(value_name = "PROFILE")]
     profile: PathBuf,
-    /// The picture to write, in the format of its ending (svg, png, pdf); .gv writes what would be drawn
+    /// Picture to write: .svg, .png or .pdf; .gv writes the input of `dot`
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// How many of the most frequent calls to draw; 0 draws all, which `dot` hardly manages beyond a thousand
-    #[arg(long, value_name = "N", default_value_t = 150)]
+    /// Number of calls to draw, most frequent first; 0 draws all (slow beyond 1000)
+    #[arg(long, value_name = "COUNT", default_value_t = 150)]
     edges: usize,
-    /// End `dot` after so many seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    time_limit: u64,
+    /// Stop `dot` after this time, above 0; accepts 90, 90s and 2m
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = values::duration)]
+    time_limit: Duration,
 }
 
 /// The largest picture that is taken from `dot`, in bytes.
@@ -37,7 +38,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     if !matches!(format, "svg" | "png" | "pdf" | "gv" | "dot") {
         return Err(Error::new(
             ErrorKind::Usage,
-            format!("pictures are written as .svg, .png, .pdf or .gv, not .{format}"),
+            format!(".{format} is no supported picture format: use .svg, .png, .pdf or .gv"),
         ));
     }
     let profile = read_profile(&arguments.profile, ui)?;
@@ -45,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let dropped = profile.edge_count() - part.edge_count();
     if dropped > 0 {
         ui.note(&format!(
-            "drawing the {} most frequent calls; {dropped} more are not drawn (--edges 0 draws all)",
+            "drawing the {} most frequent calls, skipping {dropped} more (--edges 0 draws all)",
             part.edge_count()
         ));
     }
@@ -53,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     if matches!(format, "gv" | "dot") {
         return files::write(&arguments.output, text.as_bytes(), ui);
     }
-    let picture = dot(&text, format, Duration::from_secs(arguments.time_limit))?;
+    let picture = dot(&text, format, arguments.time_limit)?;
     files::write(&arguments.output, &picture, ui)
 }
 
@@ -85,11 +86,11 @@ fn dot(text: &str, format: &str, limit: Duration) -> Result<Vec<u8>> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(|error| {
-            Error::new(ErrorKind::Unsupported, format!("`dot` cannot be started: {error}"))
-                .with_hint("install the package graphviz, or draw to a .gv file")
+            Error::new(ErrorKind::Unsupported, format!("cannot start `dot`: {error}"))
+                .with_hint("install the package graphviz, or write a .gv file")
         })?;
     let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-        return Err(Error::failed("`dot` was started without its pipes"));
+        return Err(Error::failed("`dot` has no pipes"));
     };
     let text = text.to_owned();
     // `dot` may end without reading everything: its exit status tells, not the pipe.
@@ -102,11 +103,11 @@ fn dot(text: &str, format: &str, limit: Duration) -> Result<Vec<u8>> {
     let _ = writer.join();
     let picture = reader
         .join()
-        .map_err(|_| Error::failed("the picture could not be read"))?
-        .map_err(|error| Error::failed(format!("the picture could not be read from `dot`: {error}")))?;
+        .map_err(|_| Error::failed("cannot read the picture"))?
+        .map_err(|error| Error::failed(format!("cannot read the picture from `dot`: {error}")))?;
     if picture.len() as u64 > LARGEST_PICTURE {
         return Err(
-            Error::failed("the picture is larger than 256 MiB").with_hint("draw fewer calls: --edges N")
+            Error::failed("the picture is larger than 256 MiB").with_hint("draw fewer calls: --edges COUNT")
         );
     }
     if !status.success() || picture.is_empty() {
@@ -117,7 +118,7 @@ fn dot(text: &str, format: &str, limit: Duration) -> Result<Vec<u8>> {
 
 /// Waits for a process, and ends it when the time is over.
 fn wait(child: &mut Child, limit: Duration) -> Result<std::process::ExitStatus> {
-    let failed = |error: std::io::Error| Error::failed(format!("waiting for `dot`: {error}"));
+    let failed = |error: std::io::Error| Error::failed(format!("cannot wait for `dot`: {error}"));
     let started = Instant::now();
     loop {
         if let Some(status) = child.try_wait().map_err(failed)? {
@@ -127,7 +128,7 @@ fn wait(child: &mut Child, limit: Duration) -> Result<std::process::ExitStatus> 
             child.kill().map_err(failed)?;
             child.wait().map_err(failed)?;
             return Err(Error::failed(format!("`dot` took longer than {} s", limit.as_secs()))
-                .with_hint("draw fewer calls (--edges N) or allow more time (--time-limit SECONDS)"));
+                .with_hint("draw fewer calls (--edges COUNT) or allow more time (--time-limit SECONDS)"));
         }
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -10,23 +10,23 @@ use sediment::profile::merge::{Weight, merge};
 use sediment::{Error, Result, blocks};
 use std::path::PathBuf;
 
-/// Write a profile as a file that a compiler reads
+/// Write a profile in a format that compilers read
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Profile, or several, which are merged with equal weights; - is standard input
+    /// Profiles to read, merged with equal weights; - reads standard input
     #[arg(value_name = "PROFILE", required = true)]
     profiles: Vec<PathBuf>,
-    /// The kind of file
+    /// File format
     #[arg(long, value_name = "FORMAT", default_value = "blocks")]
     format: Format,
-    /// The file to write; - is standard output
+    /// File to write; - writes to standard output
     #[arg(short, long, value_name = "FILE", default_value = files::STANDARD_STREAM)]
     output: PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Format {
-    /// Counts of blocks, for sediment's plugin for GCC: -fplugin-arg-sediment-profile=FILE
+    /// Block counts for sediment's GCC plugin (-fplugin-arg-sediment-profile=FILE)
     Blocks,
 }
 
@@ -36,9 +36,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let (text, skipped) = blocks::counts(&profile);
     ui.skipped("blocks", &skipped);
     if text.lines().nth(1).is_none() {
-        return Err(Error::failed("the profile has no counts of blocks")
+        return Err(Error::failed("the profile has no block counts")
             .with_input(files::display(&arguments.profiles[0]))
-            .with_hint("compile with sediment's plugin for GCC (-fplugin-arg-sediment-blocks), record with valgrind --tool=callgrind --dump-instr=yes, and import with --blocks and that program: docs/blocks.md"));
+            .with_hint("compile with -fplugin-arg-sediment-blocks, record with callgrind --dump-instr=yes, import with --blocks and --binary (docs/blocks.md)"));
     }
     files::write(&arguments.output, text.as_bytes(), ui)
 }

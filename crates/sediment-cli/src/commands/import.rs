@@ -11,45 +11,41 @@ use sediment::read::{self, Settings, StackOrder};
 use sediment::{Error, ErrorKind, Result, profile};
 use std::path::{Path, PathBuf};
 
-/// Turn a profiler's files into a profile
+/// Convert a profiler's files to a profile
 #[derive(Debug, Args)]
-#[command(long_about = "Turn a profiler's files into a profile.\n\n\
-The kind of each file is found by its content. Several files are the parts of one recording (one per thread or per dump): \
-their counts add up. Use `sediment merge` for several recordings.\n\n\
-The call graphs that a compiler left beside the objects of a program (sediment's plugin for GCC, -fcallgraph-info) are joined \
-for the linked file that --binary names; folders are searched for them.\n\n\
-Sizes and exact names come from the programs' own symbols, where they are at hand: the files named by --binary, else the \
-recorded paths, below --symfs where given.")]
+#[command(
+    long_about = "Convert a profiler's files to a profile.\n\nDetects the format by content. Several files are parts of one recording (one per thread or dump), and their counts are added. Use `sediment merge` for several recordings.\n\nCall graphs from a compiler (sediment's GCC plugin, -fcallgraph-info) are joined for the linked file that --binary names. Folders are searched for them.\n\nSizes and exact names come from the programs' symbols: from --binary, else from the recorded paths, below --symfs if given."
+)]
 pub(crate) struct Arguments {
-    /// The profiler's files; - is standard input
+    /// Files of a profiler; - reads standard input
     #[arg(required = true, value_name = "FILE")]
     recordings: Vec<PathBuf>,
-    /// The profile to write; - is standard output
+    /// Profile to write; - writes to standard output
     #[arg(short, long, value_name = "FILE", default_value = files::STANDARD_STREAM)]
     output: PathBuf,
-    /// Write the run itself, function by function, to this file, for predictions and layouts; not to be passed on, as it
-    /// tells what was done
+    /// Write the run, function by function, to this file, for `predict` and `order`. Private: reveals what the program
+    /// did; do not share [default: none]
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// An executable or library that was recorded, for its symbols; may be given again
-    #[arg(long, value_name = "ELF")]
+    /// Recorded program or library, for its symbols; repeatable [default: the recorded paths]
+    #[arg(long, value_name = "PROGRAM")]
     binary: Vec<PathBuf>,
-    /// For graphs of units that a compiler left: the link map of --binary, where units of several programs lie together
+    /// Link map of --binary, to select its units among those of several programs [default: none]
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
-    /// Look for the recorded programs, and their debug files, below this folder
+    /// Look for recorded programs and debug files below this folder [default: /]
     #[arg(long, value_name = "DIR")]
     symfs: Option<PathBuf>,
-    /// Read the files as this format, whatever their content looks like
+    /// Format of the files [default: detected by content]
     #[arg(long, value_name = "FORMAT", value_parser = format_names())]
     format: Option<String>,
-    /// Which end of a call stack stands first, for text that does not say it
-    #[arg(long, value_name = "FIRST", value_parser = ["caller-first", "callee-first"])]
+    /// End of a call stack that comes first, for text that does not say so [default: detected]
+    #[arg(long, value_name = "END", value_parser = ["caller-first", "callee-first"])]
     stacks: Option<String>,
-    /// Count the blocks of functions, too, of a program that numbers them (docs/blocks.md)
+    /// Also count blocks, for a program that numbers them (docs/blocks.md)
     #[arg(long)]
     blocks: bool,
-    /// Use a program's symbols although its build-id is not the recorded one
+    /// Use a program's symbols although its build-id differs from the recorded one
     #[arg(long)]
     ignore_build_id: bool,
 }
@@ -63,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     if arguments.map.is_some() {
         return Err(Error::new(
             ErrorKind::Usage,
-            "--map is for graphs of units that a compiler left, not for recordings",
+            "--map selects units of a compiler's call graph, not recordings",
         ));
     }
     let settings = arguments.settings();
@@ -85,7 +81,7 @@ fn format_names() -> Vec<&'static str> {
 }
 
 impl Arguments {
-    /// What is written must not take the place of what is read, nor of the other output.
+    /// Refuses outputs that overwrite an input or each other.
     fn refuse_one_file_for_two(&self) -> Result<()> {
         let same = |one: &Path, other: &Path| {
             let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
@@ -95,13 +91,13 @@ impl Arguments {
         let outputs = [Some(self.output.as_path()), self.trace.as_deref()];
         for output in outputs.into_iter().flatten().filter(|output| *output != standard) {
             if self.recordings.iter().chain(&self.binary).any(|input| same(input, output)) {
-                return Err(Error::new(ErrorKind::Usage, "it is to be read and to be written over")
+                return Err(Error::new(ErrorKind::Usage, "output would overwrite an input file")
                     .with_input(files::display(output)));
             }
         }
         match &self.trace {
             Some(trace) if same(trace, &self.output) => {
-                Err(Error::new(ErrorKind::Usage, "profile and trace are to be written to one file")
+                Err(Error::new(ErrorKind::Usage, "profile and trace would go to the same file")
                     .with_input(files::display(trace)))
             }
             _ => Ok(()),
@@ -120,13 +116,16 @@ impl Arguments {
         if let Some((_, option)) = others.iter().find(|(given, _)| *given) {
             return Err(Error::new(
                 ErrorKind::Usage,
-                format!("{option} is for recordings, not for graphs of units"),
+                format!("{option} applies to recordings, not to a compiler's call graphs"),
             ));
         }
         match &self.binary[..] {
             [binary] => unit_graphs::import(units, binary, self.map.as_deref(), ui),
-            _ => Err(Error::new(ErrorKind::Usage, "graphs of units become the profile of one linked file")
-                .with_hint("name it: --binary ELF")),
+            _ => Err(Error::new(
+                ErrorKind::Usage,
+                "call graphs from a compiler need the linked file that they belong to",
+            )
+            .with_hint("name it: --binary PROGRAM")),
         }
     }
 

@@ -10,13 +10,14 @@ use clap_complete::Shell;
 use sediment::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// Write the man pages and completions of this program
+/// Write the man pages and shell completions
 #[derive(Debug, Args)]
-#[command(long_about = "Write the man pages and completions of this program.\n\n\
-Into FOLDER: man1/*.1, bash/sediment, zsh/_sediment and fish/sediment.fish. The same program writes the same bytes.")]
+#[command(
+    long_about = "Write the man pages and shell completions.\n\nInto DIR: man1/*.1, bash/sediment, zsh/_sediment and fish/sediment.fish. The same program writes the same bytes."
+)]
 pub(crate) struct Arguments {
-    /// The folder; it is made if it is not there
-    #[arg(value_name = "FOLDER")]
+    /// Folder to write to; created if missing
+    #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
 
@@ -50,7 +51,7 @@ fn write_pages(command: &clap::Command, folder: &Path, ui: &Ui) -> Result<()> {
         .section("1")
         .manual("Sediment")
         .render(&mut text)
-        .map_err(|error| Error::failed(format!("the page of {name} cannot be made: {error}")))?;
+        .map_err(|error| Error::failed(format!("cannot write the page of {name}: {error}")))?;
     files::write(&folder.join(format!("{name}.1")), &text, ui)?;
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
         write_pages(below, folder, ui)?;

@@ -29,13 +29,12 @@ use clap::{Parser, Subcommand};
 use sediment::Result;
 use std::ffi::OsString;
 
-/// Makes native programs start faster, use less memory and miss the instruction TLB less, by reordering their functions at
-/// link time from profiles of real use.
+/// Reorders the functions of native programs at link time, from profiles of real use: faster starts, less memory, fewer
+/// instruction TLB misses
 #[derive(Debug, Parser)]
 #[command(name = "sediment", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(
-    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 a regression, 4 inconclusive where that was not wanted, 5 below a floor that was set, 6 this machine cannot do it.\n\
-The original's commands work too: sediment perf2gv, gv2link, gen_profiles, gen_profile_merge, gen_link_order, make_sediment_rpmmacros, or links of those names to this program."
+    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 regression, 4 inconclusive (with --conclusive), 5 below a --min-... threshold, 6 not possible on this machine.\nThe commands of upstream sediment work too: sediment perf2gv, gv2link, gen_profiles, gen_profile_merge, gen_link_order, make_sediment_rpmmacros, or links of those names to this program."
 )]
 struct Program {
     #[command(subcommand)]
@@ -116,3 +115,7 @@ fn usage(error: &clap::Error, ui: &Ui) -> Result<ExitCode> {
         Ok(ExitCode::SUCCESS)
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/options.rs"]
+mod options;

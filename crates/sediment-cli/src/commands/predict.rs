@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment predict`: what the orders should do, before anything is linked.
+//! `sediment predict`: predicts the effect of orders before linking.
 
-use super::order::{ENGINE, read_trace};
+use super::order::{AUTO, read_trace};
 use crate::files;
 use crate::inputs::settings;
 use crate::inputs::{self, read_binary, read_profile};
@@ -14,47 +14,50 @@ use sediment::model::{self, CoreMisses, Geometry, HOT_SHARES, HotPages, Score, S
 use sediment::order::algorithms::affinity::Workload;
 use sediment::order::algorithms::{self, ALGORITHMS, AlgorithmInput, Options};
 use sediment::order::{self, BuiltGraph, Request};
+use sediment::plural::counted;
 use sediment::profile::Profile;
 use sediment::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Say what each order should do, before anything is linked
+/// Predict the effect of each order before linking
 #[derive(Debug, Args)]
-#[command(long_about = "Say what each order should do, before anything is linked.\n\n\
-With --trace, misses of the instruction TLB are counted over the recorded run, that of libraries included; without, they are \
-estimated from the calls, which ranks orders and forecasts no count. None of it is a measurement.")]
+#[command(
+    long_about = "Predict the effect of each order before linking.\n\nWith --trace, counts instruction TLB misses over the recorded run, including libraries. Without it, estimates them from the calls: the estimates rank orders but forecast no counts. Neither is a measurement."
+)]
 pub(crate) struct Arguments {
-    /// The profile
+    /// Profile to read
     #[arg(value_name = "PROFILE")]
     profile: PathBuf,
-    /// The program or library to be ordered, as linked before
-    #[arg(long, value_name = "ELF", conflicts_with = "dso")]
+    /// Program or library to order, linked without an order [default: none]
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "dso")]
     binary: Option<PathBuf>,
-    /// The label of the program or library to be ordered, as the profile has it
+    /// Program or library to order, by its label in the profile [default: all]
     #[arg(long, value_name = "NAME")]
     dso: Option<String>,
-    /// A run to count over, as `import --trace` writes it; its first uses are the start
+    /// Trace from `import --trace` to count over; its first uses are the start [default: none]
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Leave out the default order, which takes its time over a trace
-    #[arg(long)]
-    no_engine: bool,
-    /// Every score: how far calls reach, hot pages of other sizes, what a processor core misses, page faults of the start
+    /// Skip the default algorithm, which is slow with a trace
+    #[arg(long, alias = "no-engine")]
+    skip_auto: bool,
+    /// Print all scores: call distances, hot pages by page size, misses of a processor core, page faults of the start
     #[arg(long)]
     full: bool,
-    /// The processor core of --full
+    /// Processor core for --full
     #[arg(long, value_name = "NAME", default_value = CORES[0].name, value_parser = PossibleValuesParser::new(CORES.iter().map(|core| core.name)))]
     core: String,
-    /// Write JSON, for programs: every score
+    /// Print JSON with all scores
     #[arg(long)]
     json: bool,
 }
 
-/// Sizes of the instruction TLB that are looked at, in entries.
+/// Sizes of the instruction TLB to predict for, in entries.
 const ENTRIES: [u32; 3] = [32, 64, 128];
-/// How many random orders stand for chance.
+/// Name of the default order in JSON.
+const DEFAULT: &str = "engine";
+/// Number of random orders.
 const CHANCES: u64 = 5;
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
@@ -63,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let file_name = arguments.binary.as_deref().map(files::base_name).unwrap_or_default();
     let selection = inputs::selection(binary.as_ref(), &file_name, arguments.dso.as_deref());
     let core = core_of(&arguments.core)
-        .ok_or_else(|| Error::new(ErrorKind::Usage, format!("no core is called {}", arguments.core)))?;
+        .ok_or_else(|| Error::new(ErrorKind::Usage, format!("unknown core {}", arguments.core)))?;
     let built = order::build(&profile, &selection)
         .map_err(|error| error.with_input(files::display(&arguments.profile)))?;
     ui.skipped("graph", &built.skipped);
@@ -71,10 +74,10 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let starts = settings::starts(&profile, &built, trace.as_slice());
     let full = arguments.full || arguments.json;
     let known = Known { built: &built, trace: trace.as_ref(), starts: &starts, core: full.then_some(core) };
-    let default = if arguments.no_engine { None } else { Some(known.default_order(&profile)?) };
+    let default = if arguments.skip_auto { None } else { Some(known.default_order(&profile)?) };
     let rows: Vec<Row> = default
         .into_iter()
-        .map(|order| (ENGINE.to_owned(), order))
+        .map(|order| (DEFAULT.to_owned(), order))
         .chain(known.orders())
         .map(|(name, order)| Row::of(name, &known, &order))
         .collect();
@@ -92,12 +95,12 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     ui.result(&text)
 }
 
-/// What orders are made and scored by.
+/// Inputs of orders and scores.
 struct Known<'a> {
     built: &'a BuiltGraph,
     trace: Option<&'a Trace>,
     starts: &'a [Vec<FunctionId>],
-    /// Whose misses are looked at, if any's.
+    /// Processor core whose misses are counted.
     core: Option<&'static Core>,
 }
 
@@ -144,6 +147,11 @@ struct Row {
 }
 
 impl Row {
+    /// The order's name as `sediment order --algorithm` takes it.
+    fn shown(&self) -> &str {
+        if self.name == DEFAULT { AUTO } else { &self.name }
+    }
+
     fn of(name: String, known: &Known<'_>, order: &[FunctionId]) -> Self {
         let graph = &known.built.graph;
         let standard = Geometry::default();
@@ -156,7 +164,10 @@ impl Row {
             score: model::score(graph, order, &standard),
             misses: match replays {
                 Some(replays) => replays.map(|replay| replay.misses as f64),
-                None => ENTRIES.map(|entries| model::score(graph, order, &geometry(entries)).tlb.misses),
+                // The sum of no numbers is -0.
+                None => {
+                    ENTRIES.map(|entries| model::score(graph, order, &geometry(entries)).tlb.misses + 0.0)
+                }
             },
             compulsory: replays.map(|replays| replays[1].pages),
             outside: replays.map(|replays| replays.map(|replay| replay.outside)),
@@ -204,7 +215,13 @@ impl Row {
 fn table(rows: &[Row]) -> String {
     let mut text = format!(
         "{:<22} {:>14} {:>13} {:>13} {:>12} {:>12} {:>12}\n",
-        "order", "calls in 4 KiB", "pages of 90%", "pages of 99%", "misses, 32", "misses, 64", "misses, 128"
+        "order",
+        "calls in 4 KiB",
+        "pages of 90 %",
+        "pages of 99 %",
+        "misses, 32",
+        "misses, 64",
+        "misses, 128"
     );
     for row in rows {
         let [of_90, of_99] = [1, 2].map(|share| row.score.hot_pages.needed[share]);
@@ -212,8 +229,8 @@ fn table(rows: &[Row]) -> String {
         let share = 100.0 * row.score.call_distance.within_4_kib;
         let _ = writeln!(
             text,
-            "{:<22} {share:>13.1}% {of_90:>13} {of_99:>13} {small:>12.0} {middle:>12.0} {large:>12.0}",
-            row.name
+            "{:<22} {share:>12.1} % {of_90:>13} {of_99:>13} {small:>12.0} {middle:>12.0} {large:>12.0}",
+            row.shown()
         );
     }
     text
@@ -221,7 +238,7 @@ fn table(rows: &[Row]) -> String {
 
 fn distances(rows: &[Row]) -> String {
     let mut text = format!(
-        "\nHow far calls reach, by their weight\n{:<22} {:>12} {:>12} {:>12} {:>12} {:>12}\n",
+        "\nCall distance, weighted by call counts\n{:<22} {:>12} {:>12} {:>12} {:>12} {:>12}\n",
         "order", "mean bytes", "in 64 B", "in 4 KiB", "in 2 MiB", "mean D^-1/4"
     );
     for row in rows {
@@ -230,21 +247,23 @@ fn distances(rows: &[Row]) -> String {
             .map(|share| 100.0 * share);
         let _ = writeln!(
             text,
-            "{:<22} {:>12.0} {line:>11.1}% {page:>11.1}% {huge:>11.1}% {:>12.4}",
-            row.name, distance.mean, distance.nearness
+            "{:<22} {:>12.0} {line:>10.1} % {page:>10.1} % {huge:>10.1} % {:>12.4}",
+            row.shown(),
+            distance.mean,
+            distance.nearness
         );
     }
     text
 }
 
 fn hot_pages(rows: &[Row]) -> String {
-    let mut text = format!("\nPages for 50, 90, 99 and 99.9% of the weight\n{:<22}", "order");
+    let mut text = format!("\nPages for 50, 90, 99 and 99.9 % of the weight\n{:<22}", "order");
     for size in ["4 KiB", "16 KiB", "64 KiB", "2 MiB"] {
         let _ = write!(text, " {size:>23}");
     }
     text.push('\n');
     for row in rows {
-        let _ = write!(text, "{:<22}", row.name);
+        let _ = write!(text, "{:<22}", row.shown());
         for pages in row.hot_pages() {
             let [half, most, nearly, all] = pages.needed;
             let _ = write!(text, " {half:>5} {most:>5} {nearly:>5} {all:>5}");
@@ -257,8 +276,7 @@ fn hot_pages(rows: &[Row]) -> String {
 fn core_table(rows: &[Row], core: &Core) -> String {
     let sets = |sets: model::cores::Sets| format!("{} in {} ways", sets.units, sets.ways);
     let mut text = format!(
-        "\nMisses of {}: instruction TLB {}, second level {} (shared with data, here all for code), L1I {} lines (by a guess of what runs, too rough to rank orders)\n\
-         {:<22} {:>14} {:>14} {:>14}\n",
+        "\nMisses of {}: instruction TLB {}, second level {} (shared with data, all for code here), L1I {} lines (a rough estimate that does not rank orders)\n{:<22} {:>14} {:>14} {:>14}\n",
         core.summary,
         sets(core.itlb),
         sets(core.second_tlb),
@@ -270,15 +288,14 @@ fn core_table(rows: &[Row], core: &Core) -> String {
     );
     for (row, misses) in rows.iter().filter_map(|row| Some((row, row.core?))) {
         let CoreMisses { itlb, walks, l1i } = misses;
-        let _ = writeln!(text, "{:<22} {itlb:>14.0} {walks:>14.0} {l1i:>14.0}", row.name);
+        let _ = writeln!(text, "{:<22} {itlb:>14.0} {walks:>14.0} {l1i:>14.0}", row.shown());
     }
     text
 }
 
 fn faults(rows: &[Row]) -> String {
     let Some(uses) = rows.first().and_then(|row| row.faults).map(|faults| faults.uses) else {
-        return "\nThe profile does not tell which functions run first: no page faults of the start are predicted.\n"
-            .to_owned();
+        return "\nNo page faults of the start: the profile has no first uses.\n".to_owned();
     };
     let mut text = format!(
         "\nPage faults of the start, {uses} functions\n{:<22} {:>14} {:>14} {:>20}\n",
@@ -286,42 +303,43 @@ fn faults(rows: &[Row]) -> String {
     );
     for (row, faults) in rows.iter().filter_map(|row| Some((row, row.faults?))) {
         let mean = faults.area as f64 / faults.uses.max(1) as f64;
-        let _ = writeln!(text, "{:<22} {:>14} {:>14} {mean:>20.1}", row.name, faults.pages, faults.around);
+        let _ = writeln!(text, "{:<22} {:>14} {:>14} {mean:>20.1}", row.shown(), faults.pages, faults.around);
     }
     text
 }
 
-fn verdict(rows: &[Row], counted: bool) -> String {
+fn verdict(rows: &[Row], is_counted: bool) -> String {
     let mut text = String::new();
-    let how = if counted {
-        "counted over the run"
+    let how = if is_counted {
+        "counted over the trace"
     } else {
-        "estimated from the calls: they rank orders and forecast no count"
+        "estimated from calls: they rank orders but forecast no counts"
     };
-    let _ = writeln!(text, "\nMisses of an instruction TLB of 32, 64 and 128 entries of 4 KiB, {how}.");
+    let _ = writeln!(text, "\nMisses of an instruction TLB with 32, 64 and 128 entries of 4 KiB, {how}.");
     let best = rows.iter().min_by(|a, b| a.misses[1].total_cmp(&b.misses[1]));
     if let Some((row, first, outside)) = best.and_then(|row| Some((row, row.compulsory?, row.outside?[1]))) {
         let share = |part: u64| 100.0 * part as f64 / row.misses[1].max(1.0);
         let _ = writeln!(
             text,
-            "Of {}'s at 64 entries, {:.1}% are first touches of pages, and {:.1}% are of other programs' and libraries' code: no order helps there.",
-            row.name,
+            "No order removes these misses of {} at 64 entries: {:.1} % first touches of pages, {:.1} % in other programs and libraries.",
+            row.shown(),
             share(first),
             share(outside)
         );
     }
     if let Some(input) = rows.iter().find(|row| row.name == algorithms::INPUT.name) {
         let needed = input.compulsory.unwrap_or(input.score.hot_pages.needed[2]);
+        let pages = counted(needed, "page");
         let _ = if needed <= u64::from(ENTRIES[1]) {
             writeln!(
                 text,
-                "Do not bother: unordered, what runs fits into {needed} pages, and {} entries hold them.",
+                "Nothing to gain: the hot code already fits in {pages} in input order, below the {} TLB entries.",
                 ENTRIES[1]
             )
         } else {
             writeln!(
                 text,
-                "Unordered, what runs takes {needed} pages: {} entries do not hold them.",
+                "In input order the hot code takes {pages}, more than the {} TLB entries.",
                 ENTRIES[1]
             )
         };

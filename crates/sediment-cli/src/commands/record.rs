@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment record`: runs a program, or watches what runs, and writes its profile.
+//! `sediment record`: records a program or running processes, and writes the profile.
 
 use crate::exit;
 use crate::exit::ExitCode;
@@ -12,25 +12,25 @@ use sediment::{Result, profile};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Record a program as it runs, and write its profile
+/// Record a program and write its profile
 #[derive(Debug, Args)]
-#[command(long_about = "Record a program as it runs, and write its profile.\n\n\
-The program runs as it would without: with the same input, output and exit code, which is also that of this command. What it \
-starts is recorded too. The interrupt key ends the recording and keeps what was recorded.")]
+#[command(
+    long_about = "Record a program and write its profile.\n\nThe program keeps its input, output and exit code; the exit code is also that of this command. Child processes are recorded too. Ctrl-C ends the recording and keeps what was recorded."
+)]
 pub(crate) struct Arguments {
-    /// The program to run, and its arguments
+    /// Program to run, with its arguments
     #[arg(value_name = "COMMAND", last = true, required_unless_present_any = ["pid", "system"])]
     command: Vec<OsString>,
-    /// Watch this running process instead, and what it starts; may be given again
-    #[arg(long, value_name = "ID", conflicts_with = "command")]
+    /// Record this running process and its children instead; repeatable [default: run COMMAND]
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
     pid: Vec<i32>,
-    /// Watch all that this machine runs, by perf
+    /// Record the whole machine, by perf
     #[arg(long, conflicts_with_all = ["command", "pid"])]
     system: bool,
-    /// The profile to write
+    /// Profile to write
     #[arg(short, long, value_name = "FILE", default_value = "sediment.gv")]
     output: PathBuf,
-    /// Record the order of first use alone, exactly, from the program's first instruction on
+    /// Record only the order of first use, exactly, from the first instruction on
     #[arg(long)]
     startup: bool,
     #[command(flatten)]
@@ -45,11 +45,11 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         Side::Front(code) => return Ok(code),
     };
     files::write(&arguments.output, profile::text::print(&made.resolved.profile).as_bytes(), ui)?;
-    ui.note(&format!("the profile is in {}", files::display(&arguments.output)));
+    ui.note(&format!("wrote the profile to {}", files::display(&arguments.output)));
     Ok(made.outcome.map_or(ExitCode::SUCCESS, exit::as_the_program))
 }
 
-/// What a command line asks to record.
+/// Target of a recording on the command line.
 pub(super) fn target(command: &[OsString], pid: &[i32], system: bool) -> Target {
     if system {
         Target::System

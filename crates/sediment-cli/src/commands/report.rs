@@ -11,30 +11,29 @@ use sediment::report::layout::{self, Heat, ProfiledFunction};
 use sediment::{Result, link};
 use std::path::PathBuf;
 
-/// Draw a program's layout, before and after
+/// Draw a program's layout before and after ordering
 #[derive(Debug, Args)]
-#[command(long_about = "Draw a program's layout, before and after.\n\n\
-Writes one HTML file that needs nothing else, neither network nor script: every page of the code with its heat, how many pages hold the \
-calls, and the heaviest pages function by function. What comes after is the program as linked with an order (--after), or what is to be \
-expected of an order (--order), or of the one that `sediment order` would make.")]
+#[command(
+    long_about = "Draw a program's layout before and after ordering.\n\nWrites a self-contained HTML file: the heat of every page of code, the number of pages that hold the calls, and the functions of the heaviest pages. The layout after ordering is predicted for `sediment order`, or for another order (--order). --after gives a program linked with an order."
+)]
 pub(crate) struct Arguments {
-    /// The profile
+    /// Profile to read
     #[arg(value_name = "PROFILE")]
     profile: PathBuf,
-    /// The program or library as linked before
-    #[arg(long, value_name = "ELF")]
+    /// Program or library linked without an order
+    #[arg(long, value_name = "PROGRAM")]
     binary: PathBuf,
-    /// The same as linked with an order
-    #[arg(long, value_name = "ELF", conflicts_with = "order")]
+    /// The same file linked with an order [default: none]
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "order")]
     after: Option<PathBuf>,
-    /// An ordering file of any linker
+    /// Ordering file of any linker [default: computed as by `sediment order`]
     #[arg(long, value_name = "FILE")]
     order: Option<PathBuf>,
-    /// The HTML file to write; - is standard output
+    /// HTML file to write; - writes to standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// How many of the heaviest pages to draw function by function
-    #[arg(long, value_name = "N", default_value_t = 48, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    /// Number of heaviest pages to draw function by function
+    #[arg(long, value_name = "COUNT", default_value_t = 48, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pages: u16,
 }
 
@@ -65,17 +64,17 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
             let (_, asked) = link::read(&String::from_utf8_lossy(&text))
                 .map_err(|error| error.with_input(files::display(path)))?;
             let names = asked.iter().map(|asked| asked.name.as_str());
-            layout::predicted(&format!("after: predicted of {}", files::base_name(path)), &before, names)
+            layout::predicted(&format!("after: predicted for {}", files::base_name(path)), &before, names)
         }
         (None, None) => {
             let names = order.functions().map(|id| built.table.keys[id.index()].name.as_str());
-            layout::predicted("after: predicted of the default order", &before, names)
+            layout::predicted("after: predicted for the default order", &before, names)
         }
     };
     let source: Vec<&str> = profile.source.iter().map(String::as_str).collect();
     let notes = [
-        format!("Calls are those of the profile {}, recorded by {}.", files::base_name(&arguments.profile), source.join(", ")),
-        "A function's calls are spread evenly over its bytes: which of them ran is not known. What is predicted was not linked."
+        format!("Call counts are from the profile {}, recorded by {}.", files::base_name(&arguments.profile), source.join(", ")),
+        "A function's calls are spread evenly over its bytes, as the profile does not say which bytes were executed. Predicted layouts were not linked."
             .to_owned(),
     ];
     let page = layout::html(&file_name, &notes, &before, &after, usize::from(arguments.pages));

@@ -5,18 +5,19 @@ use crate::files;
 use crate::inputs::read_profile;
 use crate::ui::Ui;
 use clap::Args;
+use sediment::plural::counted;
 use sediment::profile::{Profile, split, text};
 use sediment::{Error, Result, escape};
 use std::path::{Path, PathBuf};
 
-/// Split a profile into one .prof for each program and library
+/// Split a profile into one .prof per program and library
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The profile; - is standard input
+    /// Profile to read; - reads standard input
     #[arg(value_name = "PROFILE")]
     profile: PathBuf,
-    /// The folder for the files, which are named after the programs and libraries; it is made if it is not there
-    #[arg(short, long, value_name = "FOLDER")]
+    /// Folder for the files, named after the programs and libraries; created if missing
+    #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
 }
 
@@ -36,15 +37,15 @@ pub(super) fn write_parts(profile: &Profile, folder: &Path, ui: &Ui) -> Result<(
             continue;
         }
         let Some(name) = escape::file_name(label) else {
-            ui.note(&format!("left out: {label} cannot be the name of a file"));
+            ui.note(&format!("warning: skipped {label}: it cannot be a file name"));
             continue;
         };
         files::write(&folder.join(format!("{name}.prof")), text::print(&part).as_bytes(), ui)?;
         written += 1;
     }
     if written == 0 {
-        return Err(Error::failed("there is no program or library in the profile to make a file of"));
+        return Err(Error::failed("the profile has no program or library to write a file for"));
     }
-    ui.note(&format!("{written} files are in {}", files::display(folder)));
+    ui.note(&format!("wrote {} to {}", counted(written, "file"), files::display(folder)));
     Ok(())
 }

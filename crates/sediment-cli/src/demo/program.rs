@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The program that the demo orders: C source made from a seed, the same to the byte for the same seed.
+//! Generator of the demo's program: C source from a seed, with the same bytes for the same seed.
 //!
-//! It serves requests of six kinds. Each kind has a call tree of 250 functions, in which some calls are always made and some
-//! depend on the data; the leaves call 100 helpers that all kinds share. These 1,600 functions are the hot path. 200 functions
-//! run once at the start, and 2,200 never: errors, options, rare cases. As in a real program the linker finds the hot ones strewn
-//! over all object files, here by a shuffle: every function lies in a random file.
+//! The program serves requests of six kinds. Each kind has a call tree of 250 functions with unconditional and conditional
+//! calls; the leaves call 100 shared helpers. These 1,600 functions are the hot path. 200 functions run once at the start,
+//! and 2,200 never: errors, options, rare cases. A shuffle spreads the hot functions over all object files, as in a real
+//! program.
 //!
-//! What it computes is of no use; it has to cost what real code costs (memory, arithmetic, branches, a short loop here and
-//! there), depend on every step so that no compiler removes it, and end in a checksum that any order of the functions must
-//! print alike.
+//! Its result has no use. Its code costs what real code costs (memory, arithmetic, branches, a short loop here and there).
+//! Every step depends on the one before, so no compiler removes it. It ends in a checksum that every order of the functions
+//! must print.
 
 use sediment::random::Generator;
 use std::fmt::Write;
 
-/// How many functions the program has, `main` aside.
+/// Number of functions of the program, without `main`.
 pub(crate) const FUNCTIONS: usize = FILES * FUNCTIONS_PER_FILE;
-/// Over how many source files they are strewn, `main`'s aside.
+/// Number of source files, without that of `main`.
 pub(crate) const FILES: usize = MODULES.len();
-/// How many of the functions serve requests.
+/// Number of functions that serve requests.
 pub(crate) const HOT_FUNCTIONS: usize = KINDS * TREE + HELPERS;
 
 const FUNCTIONS_PER_FILE: usize = 100;
@@ -68,7 +68,7 @@ pub(crate) fn program(seed: u64) -> Vec<SourceFile> {
     files
 }
 
-/// Where a function lies, and what it is called.
+/// File and name of a function.
 struct Name {
     module: usize,
     number: usize,
@@ -87,8 +87,8 @@ fn strewn_names(random: &mut Generator) -> Vec<Name> {
     places.into_iter().map(|place| name(place, random.below(VERBS.len()))).collect()
 }
 
-/// Which functions a function calls. Functions are numbered: the trees of the kinds, root first, then helpers, then those of
-/// the start, then the rest.
+/// Callees of a function. Functions are numbered: the trees of the kinds, root first, then helpers, then those of the start,
+/// then the rest.
 struct Function {
     calls: Vec<Call>,
     /// A function for a case that does not occur.

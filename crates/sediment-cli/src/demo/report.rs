@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The demo's report as text: what was done, what it cost before and after, and the same steps for one's own program.
+//! Report of the demo: the steps, the figures before and after, and the same steps for another program.
 
 use super::program::{FILES, FUNCTIONS, HOT_FUNCTIONS};
 use super::toolchain::Toolchain;
@@ -17,7 +17,7 @@ pub(crate) struct Comparison {
     pub(crate) after: Reading,
 }
 
-/// All that the demo found out.
+/// Results of the demo.
 #[derive(Debug)]
 pub(crate) struct Findings {
     /// Requests that were recorded.
@@ -28,9 +28,9 @@ pub(crate) struct Findings {
     pub(crate) calls: u128,
     /// Functions that were seen to run, in the order that was handed to the linker.
     pub(crate) ordered_functions: usize,
-    /// What the linker did with the order: nothing in the program linked without it, which comes first.
+    /// Results of verification: first the program linked without the order.
     pub(crate) verified: [Report; 2],
-    /// What was measured of both programs.
+    /// Measurements of both programs.
     pub(crate) comparisons: Vec<Comparison>,
     /// Requests that each of those runs served.
     pub(crate) measured_requests: u32,
@@ -40,7 +40,7 @@ pub(crate) struct Findings {
     pub(crate) time_ratios: Vec<f64>,
     /// Requests that each run of a pair served.
     pub(crate) timed_requests: u32,
-    /// Where the files were kept.
+    /// Folder of the kept files.
     pub(crate) kept_in: Option<String>,
 }
 
@@ -51,14 +51,14 @@ pub(crate) fn text(findings: &Findings, toolchain: &Toolchain) -> String {
     text += &meaning(findings);
     text += &next_steps(toolchain);
     if let Some(folder) = &findings.kept_in {
-        let _ = writeln!(text, "\nEverything the demo made is in {folder}.");
+        let _ = writeln!(text, "\nAll files of the demo are in {folder}.");
     }
     text
 }
 
 fn done(findings: &Findings, toolchain: &Toolchain) -> String {
     let mut text = format!(
-        "A program made for this demo: {} functions in {FILES} C files; {} of them serve requests, strewn over all files.\n\n",
+        "Generated program: {} functions in {FILES} C files; {} of them serve requests, spread over all files.\n\n",
         grouped(FUNCTIONS as u64),
         grouped(HOT_FUNCTIONS as u64),
     );
@@ -66,7 +66,7 @@ fn done(findings: &Findings, toolchain: &Toolchain) -> String {
         let _ = writeln!(text, "  {name:<10} {value}");
     };
     row("compiler", toolchain.compiler_version.clone());
-    row("linker", format!("{}: takes an order as {}", toolchain.linker_version, toolchain.linker.name));
+    row("linker", format!("{}: reads an order with {}", toolchain.linker_version, toolchain.linker.name));
     row(
         "recorded",
         format!(
@@ -76,12 +76,15 @@ fn done(findings: &Findings, toolchain: &Toolchain) -> String {
             grouped(findings.profiled_functions as u64),
         ),
     );
-    row("ordered", format!("{} functions by the default order", grouped(findings.ordered_functions as u64)));
+    row(
+        "ordered",
+        format!("{} functions by the default algorithm", grouped(findings.ordered_functions as u64)),
+    );
     let [before, after] = &findings.verified;
     row(
         "verified",
         format!(
-            "{}.{} % of the calls lead to functions placed as asked",
+            "{}.{} % of the calls go to functions placed as asked",
             after.placed_parts_per_million / 10_000,
             after.placed_parts_per_million % 10_000 / 1_000,
         ),
@@ -89,7 +92,7 @@ fn done(findings: &Findings, toolchain: &Toolchain) -> String {
     row(
         "",
         format!(
-            "functions that ran lie in {} pages, {} at best; before in {}",
+            "profiled functions on {} pages, fewest possible {}; before on {}",
             after.hot_pages, after.ideal_pages, before.hot_pages
         ),
     );
@@ -98,7 +101,7 @@ fn done(findings: &Findings, toolchain: &Toolchain) -> String {
 
 fn measured(findings: &Findings) -> String {
     let mut text = format!(
-        "\nMeasured on {} other requests than those recorded:\n\n  {:<16} {:>14}  {:>16}  {:>9}\n",
+        "\nMeasured on {} requests that were not recorded:\n\n  {:<16} {:>14}  {:>16}  {:>9}\n",
         grouped(findings.measured_requests.into()),
         "",
         "input order",
@@ -118,8 +121,7 @@ fn measured(findings: &Findings) -> String {
     if let Some(spread) = Spread::of(&findings.time_ratios) {
         let _ = writeln!(
             text,
-            "\n  user time, after / before, of {} interleaved pairs of runs ({} requests each):\n  \
-             median {:.3}, quartiles {:.3} to {:.3}, all {:.3} to {:.3}",
+            "\n  user time, after / before, of {} interleaved pairs of runs ({} requests each):\n  median {:.3}, quartiles {:.3} to {:.3}, range {:.3} to {:.3}",
             findings.time_ratios.len(),
             grouped(findings.timed_requests.into()),
             spread.median,
@@ -138,14 +140,12 @@ fn measured(findings: &Findings) -> String {
 fn meaning(findings: &Findings) -> String {
     let time = match Spread::of(&findings.time_ratios) {
         Some(spread) if spread.lower_quartile <= 1.0 && spread.upper_quartile >= 1.0 => {
-            "The quartiles of the time lie on both sides of 1: these runs do not show whether it became faster or slower.\n"
+            "The quartiles of the time are on both sides of 1: these runs do not show whether it became faster or slower.\n"
         }
         _ => "",
     };
     format!(
-        "\nBoth programs printed the same checksums. Misses, instructions and pages are simulated by cachegrind (a TLB of 64\n\
-         pages without a second level, an L1 cache of 32 KiB) and exact; faults, memory and time are of this machine, now.\n{time}\
-         The hot functions were strewn on purpose: where files already hold together what runs together, expect less.\n"
+        "\nBoth programs printed the same checksums. Misses, instructions and pages are simulated by cachegrind (a TLB of 64\npages without a second level, an L1 cache of 32 KiB) and exact. Faults, memory and time are of this machine.\n{time}The hot functions were spread on purpose. Expect less where files already group them.\n"
     )
 }
 

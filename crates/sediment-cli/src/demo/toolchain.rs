@@ -14,21 +14,21 @@ use std::time::Duration;
 /// Longer than any of these steps takes on a machine that is worth waiting for.
 const TIME_LIMIT: Duration = Duration::from_secs(300);
 
-/// What every compilation is given: what distributions use, and a section for each function.
+/// Options of every compilation: those of distributions, and a section per function.
 const COMPILE: [&str; 3] = ["-O2", "-ffunction-sections", "-c"];
 
 const COMPILER_HINT: &str = "install a C compiler: gcc (and libc6-dev or glibc-devel), or clang";
 const LINKER_HINT: &str =
-    "install GNU ld (package binutils) or lld, and name it if need be: --link-argument=-fuse-ld=bfd";
+    "install GNU ld (package binutils) or lld, and select it if needed: --link-argument=-fuse-ld=bfd";
 
 /// A compiler that works, and what it links with.
 #[derive(Debug)]
 pub(crate) struct Toolchain {
     compiler: OsString,
     link_arguments: Vec<OsString>,
-    /// What the compiler calls itself.
+    /// The compiler's name for itself.
     pub(crate) compiler_version: String,
-    /// What the linker calls itself.
+    /// The linker's name for itself.
     pub(crate) linker_version: String,
     /// The dialect that the linker reads.
     pub(crate) linker: &'static Linker,
@@ -65,12 +65,12 @@ impl Toolchain {
             if seen.is_empty() { "none works".to_owned() } else { format!("found: {}", seen.join("; ")) };
         Err(Error::new(
             ErrorKind::Unsupported,
-            format!("no linker here takes an order of functions ({found})"),
+            format!("no linker here reads an order of functions ({found})"),
         )
         .with_hint(LINKER_HINT))
     }
 
-    /// Compiles the sources to objects beside them, as many at a time as there are processors; `each` is told after each.
+    /// Compiles the sources to objects next to them, one per processor at a time; calls `each` after each.
     pub(crate) fn compile(&self, sources: &[String], folder: &Path, each: impl Fn() + Sync) -> Result<()> {
         let queue = Mutex::new(sources.iter());
         let work = || {
@@ -84,7 +84,7 @@ impl Toolchain {
         std::thread::scope(|scope| {
             let handles: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
             handles.into_iter().try_for_each(|handle| {
-                handle.join().unwrap_or_else(|_| Err(Error::failed("a compiling thread broke down")))
+                handle.join().unwrap_or_else(|_| Err(Error::failed("a compiling thread panicked")))
             })
         })
     }
@@ -108,7 +108,7 @@ impl Toolchain {
         self.run(arguments, folder)
     }
 
-    /// What the compiler is given so that the linker follows an ordering file.
+    /// Arguments for the compiler to pass an ordering file to the linker.
     pub(crate) fn order_arguments(&self, file: &str) -> Vec<String> {
         self.linker.arguments.split_whitespace().map(|argument| argument.replace("FILE", file)).collect()
     }
@@ -131,9 +131,9 @@ pub(crate) fn default_linker() -> Result<&'static Linker> {
     let arguments: Vec<OsString> = words.map(OsString::from).collect();
     let version = linker_version(&compiler, &arguments);
     plan::dialect(&version, &ask(&compiler, &arguments, "-Wl,--help")).map_err(|why| {
-        let found = if version.is_empty() { "no compiler with a linker was found".to_owned() } else { why };
+        let found = if version.is_empty() { "no compiler with a linker found".to_owned() } else { why };
         Error::new(ErrorKind::Unsupported, found)
-            .with_hint("name the compiler with CC, or the linker's language with --linker")
+            .with_hint("name the compiler with CC, or the ordering language with --linker")
     })
 }
 
@@ -147,10 +147,10 @@ fn find_compiler(named: Option<&OsStr>) -> Result<(OsString, String)> {
             Err(error) => last = Some(Error::from(error)),
         }
     }
-    Err(last.unwrap_or_else(|| Error::new(ErrorKind::Unsupported, "no C compiler was found")))
+    Err(last.unwrap_or_else(|| Error::new(ErrorKind::Unsupported, "no C compiler found")))
 }
 
-/// The first line of what the compiler's linker says of itself; empty where there is none.
+/// First line of the linker's version text; empty without a linker.
 fn linker_version(compiler: &OsStr, link_arguments: &[OsString]) -> String {
     ask(compiler, link_arguments, "-Wl,--version").lines().next().unwrap_or_default().to_owned()
 }

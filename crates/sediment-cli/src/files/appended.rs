@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long another process may hold the file.
+/// Longest wait for another process that holds the file.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// Appends a line to a file, which is made where there is none. A link is not followed, a pipe not opened, and what cannot be written as a
@@ -24,14 +24,14 @@ pub(crate) fn append_line(path: &Path, line: &str) -> Result<()> {
 fn append(path: &Path, line: &str) -> io::Result<()> {
     let there = std::fs::symlink_metadata(path).ok();
     if there.is_some_and(|found| !found.is_file()) {
-        return Err(io::Error::other("this is no file"));
+        return Err(io::Error::other("not a regular file"));
     }
     // As it may have become a link or a pipe meanwhile.
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let file =
         OpenOptions::new().read(true).append(true).create(true).custom_flags(flags.bits()).open(path)?;
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("this is no file"));
+        return Err(io::Error::other("not a regular file"));
     }
     let mut file = locked(file)?;
     let length = file.seek(SeekFrom::End(0))?;

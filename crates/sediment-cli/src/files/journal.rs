@@ -22,13 +22,16 @@ impl JournalFile {
         let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| {
             if error.kind() == std::io::ErrorKind::AlreadyExists {
                 let hint = if is_of_experiment(path) {
-                    format!("go on with it: sediment eval resume {}; or name another by -o", path.display())
+                    format!(
+                        "to continue it: sediment eval resume {}; or write to another file with -o",
+                        path.display()
+                    )
                 } else {
-                    "it is no experiment; name another by -o".to_owned()
+                    "not an experiment; write to another file with -o".to_owned()
                 };
-                Error::failed("there is such a file already").with_input(display(path)).with_hint(hint)
+                Error::failed("the file exists already").with_input(display(path)).with_hint(hint)
             } else {
-                Error::failed(format!("cannot be made: {error}")).with_input(display(path))
+                Error::failed(format!("cannot be created: {error}")).with_input(display(path))
             }
         })?;
         Ok(Self { path: path.to_owned(), file, whole: 0 })
@@ -37,7 +40,7 @@ impl JournalFile {
     /// An existing file, whose first so many bytes are whole lines; what is behind them goes.
     pub(crate) fn go_on(path: &Path, whole: u64) -> Result<Self> {
         let failed = |error: std::io::Error| {
-            Error::failed(format!("cannot be gone on with: {error}")).with_input(display(path))
+            Error::failed(format!("cannot be continued: {error}")).with_input(display(path))
         };
         let mut file = OpenOptions::new().write(true).open(path).map_err(failed)?;
         file.set_len(whole).map_err(failed)?;
@@ -55,7 +58,7 @@ impl JournalFile {
     }
 }
 
-/// Whether a file begins as the files of experiments do.
+/// True if a file begins like an experiment file.
 fn is_of_experiment(path: &Path) -> bool {
     const BEGINNING: &[u8] = b"{\"sediment-eval\":";
     let mut first = [0; BEGINNING.len()];
@@ -78,10 +81,10 @@ impl Journal for JournalFile {
                 // Half a line helps nobody.
                 let _ = self.file.set_len(self.whole);
                 let _ = self.file.seek(SeekFrom::Start(self.whole));
-                Err(Error::failed(format!("a run cannot be kept: {error}"))
+                Err(Error::failed(format!("cannot write a run: {error}"))
                     .with_input(display(&self.path))
                     .with_hint(format!(
-                        "make room, then go on: sediment eval resume {}; the runs before are kept",
+                        "free some space, then: sediment eval resume {}; earlier runs are kept",
                         self.path.display()
                     )))
             }

@@ -21,10 +21,10 @@ pub(crate) use journal::JournalFile;
 pub(crate) use system::SystemFiles;
 pub(crate) use temporary::{TemporaryFolder, Workshop};
 
-/// The name that means standard input or output.
+/// Name of standard input and output.
 pub(crate) const STANDARD_STREAM: &str = "-";
 
-/// The most that is read of what does not tell its size (a pipe, a device, a file of /proc): it may have no end.
+/// Limit of a stream of unknown size (a pipe, a device, a file of /proc), which may have no end.
 const LONGEST_STREAM: u64 = 256 << 20;
 
 /// Reads a whole file into memory, or standard input for `-`. What does not come to an end is an error.
@@ -45,18 +45,18 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > most {
         let read = most >> 20;
-        let error = Error::failed(format!("no end after {read} MiB: a pipe or a device is not read further"));
+        let error = Error::failed(format!("no end after {read} MiB; pipes and devices are not read further"));
         return Err(error
             .with_input(display(path))
-            .with_hint("if it has one, write it to a file, and name that"));
+            .with_hint("if it ends, write it to a file and give that"));
     }
     Ok(bytes)
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Error {
     let error = match error.kind() {
-        std::io::ErrorKind::NotFound => Error::failed("there is no such file"),
-        std::io::ErrorKind::IsADirectory => Error::failed("this is a folder, not a file"),
+        std::io::ErrorKind::NotFound => Error::failed("no such file"),
+        std::io::ErrorKind::IsADirectory => Error::failed("a folder, not a file"),
         _ => Error::failed(format!("cannot be read: {error}")),
     };
     error.with_input(display(path))
@@ -90,15 +90,13 @@ pub(crate) fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>> {
         file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
     }
     if found.len() > most || bytes.len() as u64 > most {
-        return Err(
-            Error::failed(format!("longer than the {most} bytes that are read")).with_input(display(path))
-        );
+        return Err(Error::failed(format!("longer than the limit of {most} bytes")).with_input(display(path)));
     }
     Ok(bytes)
 }
 
 fn no_file(path: &Path) -> Error {
-    Error::failed("this is a device or a pipe, and no file").with_input(display(path))
+    Error::failed("a device or pipe, not a regular file").with_input(display(path))
 }
 
 /// Fails where there is something that is neither a file nor a folder.
@@ -150,7 +148,7 @@ impl Source {
         let (file, length) = spool().map_err(|error| {
             Error::failed(format!("cannot be kept in a temporary file: {error}"))
                 .with_input(display(path))
-                .with_hint("set TMPDIR to a folder with more room, or write it to a file first")
+                .with_hint("set TMPDIR to a folder with more space, or write it to a file first")
         })?;
         Ok(Source::File(file, length))
     }
@@ -179,17 +177,15 @@ impl Input for Source {
     }
 }
 
-/// Why a folder is no recording, and what to read in its place.
+/// Error for a folder in place of a recording, with the files to read instead.
 fn folder_of_recordings(path: &Path) -> Error {
     let shown = display(path);
     let error = if path.join("data").is_file() && path.join("data.0").is_file() {
-        Error::failed("this is a folder, as perf record --threads leaves it").with_hint(format!(
-            "let perf join its files: perf inject -i {shown} -o joined; then import joined/data. Recorded with -z, it has to be \
-             printed: perf script --no-inline --no-demangle -i {shown} > samples.txt (docs/formats/perf-script.md has the \
-             fields for branch records)"
+        Error::failed("a folder, as from perf record --threads").with_hint(format!(
+            "join its files first: perf inject -i {shown} -o joined; then import joined/data. If recorded with -z: perf script --no-inline --no-demangle -i {shown} > samples.txt (fields for branch records: docs/formats/perf-script.md)"
         ))
     } else {
-        Error::failed("this is a folder, not a profiler's file")
+        Error::failed("a folder, not a profiler's file")
             .with_hint("name the files in it that belong to one run")
     };
     error.with_input(shown)
@@ -254,7 +250,7 @@ pub(crate) fn expect_to_write(path: &Path) -> Result<()> {
     }
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => {
-            Err(Error::failed("cannot be written: this is a folder").with_input(display(path)))
+            Err(Error::failed("cannot be written: it is a folder").with_input(display(path)))
         }
         // To open a pipe and close it would be its end.
         Ok(found) if !found.is_file() => Ok(()),
@@ -262,7 +258,7 @@ pub(crate) fn expect_to_write(path: &Path) -> Result<()> {
     }
 }
 
-/// Who may read a file that is written.
+/// Readers of a written file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Audience {
     /// As the user's mask says, or as the file that was there.
@@ -327,9 +323,9 @@ impl Output {
             .permissions(Permissions::from_mode(mode))
             .tempfile_in(folder)
             .map_err(|error| match error.kind() {
-                std::io::ErrorKind::NotFound => Error::failed("cannot be written: there is no such folder"),
+                std::io::ErrorKind::NotFound => Error::failed("cannot be written: no such folder"),
                 std::io::ErrorKind::PermissionDenied => {
-                    Error::failed("cannot be written: its folder takes no new file from this user")
+                    Error::failed("cannot be written: its folder is not writable for this user")
                 }
                 kind => Error::failed(format!("cannot be written: {kind}")),
             })
@@ -351,7 +347,7 @@ impl Output {
         Ok(())
     }
 
-    /// What to say when writing to it failed.
+    /// Error of a failed write.
     pub(crate) fn failed(&self, error: &std::io::Error) -> Error {
         Error::failed(format!("cannot be written: {error}")).with_input(display(&self.path))
     }
@@ -373,7 +369,7 @@ impl Write for Output {
     }
 }
 
-/// What a link to a file that is not there yet stands for.
+/// Target of a link to a file that does not exist yet.
 fn where_link_leads(path: &Path) -> PathBuf {
     match fs::read_link(path) {
         Ok(next) => path.parent().unwrap_or_else(|| Path::new("")).join(next),
@@ -403,16 +399,16 @@ pub(crate) fn display_name(path: &Path) -> String {
 /// Makes a folder that did not exist.
 pub(crate) fn new_folder(path: &Path) -> Result<()> {
     fs::create_dir(path).map_err(|error| {
-        Error::failed(format!("this folder cannot be made: {error}"))
+        Error::failed(format!("cannot create this folder: {error}"))
             .with_input(display(path))
-            .with_hint("name one that does not exist yet, in a folder that does")
+            .with_hint("name a new folder inside an existing one")
     })
 }
 
 /// Makes a folder and those above it, as far as they are missing; its absolute path.
 pub(crate) fn folder(path: &Path) -> Result<PathBuf> {
     let made = fs::create_dir_all(path).and_then(|()| path.canonicalize());
-    made.map_err(|error| Error::failed(format!("cannot be made: {error}")).with_input(display(path)))
+    made.map_err(|error| Error::failed(format!("cannot be created: {error}")).with_input(display(path)))
 }
 
 /// Tries to open a file for reading.

@@ -16,7 +16,7 @@ use std::path::{Component, Path, PathBuf};
 /// The files of this machine, or of a copy of another machine's below a folder.
 #[derive(Debug, Default)]
 pub(crate) struct SystemFiles {
-    /// Where recorded paths and debug files are looked for instead of `/`.
+    /// Folder in place of `/` for recorded paths and debug files.
     root: Option<PathBuf>,
     /// Binaries that the user named, with their contents.
     binaries: Vec<(PathBuf, Vec<u8>)>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Folders for what is needed for a while, which only their owner enters, whatever the umask.
+//! Temporary folders for their owner only, independent of the umask.
 
 use super::new_folder;
 use sediment::{Error, Result};
@@ -17,8 +17,8 @@ impl TemporaryFolder {
         let made =
             tempfile::Builder::new().prefix("sediment-").permissions(Permissions::from_mode(0o700)).tempdir();
         made.map(Self).map_err(|error| {
-            Error::failed(format!("a temporary folder cannot be made: {error}"))
-                .with_hint("set TMPDIR to a folder that takes new files and has room")
+            Error::failed(format!("cannot create a temporary folder: {error}"))
+                .with_hint("set TMPDIR to a writable folder with enough space")
         })
     }
 
@@ -31,8 +31,7 @@ impl TemporaryFolder {
         let path = self.path().join(name);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         file.and_then(|mut file| file.write_all(data)).map_err(|error| {
-            Error::failed(format!("a temporary file cannot be written: {error}"))
-                .with_input(super::display(&path))
+            Error::failed(format!("cannot write a temporary file: {error}")).with_input(super::display(&path))
         })?;
         Ok(path)
     }
@@ -54,7 +53,7 @@ pub(crate) struct Workshop {
 impl Workshop {
     /// A new folder of this name, or a temporary one.
     pub(crate) fn new(keep: Option<&Path>) -> Result<Self> {
-        let failed = |error: std::io::Error| Error::failed(format!("no folder to work in: {error}"));
+        let failed = |error: std::io::Error| Error::failed(format!("no working folder: {error}"));
         let temporary = match keep {
             Some(path) => new_folder(path).map(|()| None)?,
             None => Some(TemporaryFolder::new()?),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Inputs of commands: reads profiles, binaries and recordings and says what is to be known of them; options that several commands share.
+//! Inputs of commands: reads profiles, binaries and recordings, and prints notes on them. Has the options that several
+//! commands share.
 
 pub(crate) mod recordings;
 pub(crate) mod renamed;
@@ -35,7 +36,7 @@ pub(crate) fn read_binary_below(root: Option<&Path>, path: &Path) -> Result<sedi
         .map_err(|error| error.with_input(crate::files::display(path)))
 }
 
-/// Which functions of a profile are meant: those of a binary that is at hand, of a DSO by its label, or all.
+/// Selection of a profile's functions: those of a binary, of a DSO by its label, or all.
 pub(crate) fn selection<'a>(
     binary: Option<&'a sediment::binary::Binary>,
     file_name: &'a str,
@@ -48,19 +49,18 @@ pub(crate) fn selection<'a>(
     }
 }
 
-/// Says when functions have names that only people use: no linker will find them.
+/// Warns of demangled names, which no linker knows.
 pub(crate) fn say_what_is_demangled<'a>(names: impl Iterator<Item = &'a str>, ui: &Ui) {
     let demangled: Vec<&str> = names.filter(|name| sediment::binary::names::is_demangled(name)).collect();
     if let Some(example) = demangled.first() {
         ui.note(&format!(
-            "{} functions have demangled names, such as {example}: no linker knows a function by them; \
-             print or record again with --no-demangle (perf report and script, gprof), --demangle=no (callgrind, uftrace)",
+            "warning: {} demangled names, for example {example}: linkers know linkage names only; print or record with --no-demangle (perf report and script, gprof) or --demangle=no (callgrind, uftrace)",
             demangled.len()
         ));
     }
 }
 
-/// Gaps in what a profile tells, and the interpreter that it is mostly of; a line each.
+/// Lines on gaps of a profile and on the interpreter that most of it belongs to.
 pub(crate) fn what_it_cannot_tell(profile: &sediment::profile::Profile) -> Vec<String> {
     use sediment::profile::knowledge::{interpreter, not_known};
     let several = profile.source.len() > 1;
@@ -73,7 +73,7 @@ pub(crate) fn what_it_cannot_tell(profile: &sediment::profile::Profile) -> Vec<S
         .into_iter()
         .map(|entry| {
             let what: Vec<String> = entry.what.iter().map(ToString::to_string).collect();
-            format!("not known from {}: {}", from(entry.source), what.join("; "))
+            format!("unknown from {}: {}", from(entry.source), what.join("; "))
         })
         .collect();
     if let Some(found) = interpreter(profile) {
@@ -81,15 +81,15 @@ pub(crate) fn what_it_cannot_tell(profile: &sediment::profile::Profile) -> Vec<S
         let share = 100.0 * found.weight.0 as f64 / found.weight.1 as f64;
         let (label, runs) = (&found.label, found.runs);
         lines.push(format!(
-            "{share:.0}% of what ran is {label}: you are ordering {label}, not the {runs} program that it ran"
+            "warning: {share:.0} % of the weight is {label}: an order of {label} does not order the {runs} program that it runs"
         ));
     }
     lines
 }
 
-/// Says which DSOs of a profile look like one library under two names; they are never joined unasked.
+/// Warns of DSOs that may be one library under two labels; they are never joined.
 pub(crate) fn warn_of_similar_labels(profile: &sediment::profile::Profile, ui: &Ui) {
     for (one, other) in sediment::profile::similar_labels::similar_labels(profile) {
-        ui.note(&format!("{one} and {other} look like one library; they are kept apart"));
+        ui.note(&format!("warning: {one} and {other} may be the same library; they are kept separate"));
     }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recordings: opened, read, resolved and followed in their order, and what was lost on the way told.
+//! Opens, reads, resolves and replays recordings, and prints what was skipped.
 
 use crate::distribution;
 use crate::files::{self, Audience, Output, Source, SystemFiles};
 use crate::ui::Ui;
+use sediment::plural::counted;
 use sediment::read::{self, Input, Recording, Settings, Step};
 use sediment::resolve::{self, Resolved, Stripped};
 use sediment::skipped::Reason;
@@ -29,7 +30,7 @@ impl Inputs {
             }
             let new: Vec<&PathBuf> = siblings.iter().filter(|sibling| !paths.contains(sibling)).collect();
             let names: Vec<String> = siblings.iter().map(|sibling| files::base_name(sibling)).collect();
-            ui.note(&format!("{} is empty: read instead: {}", files::display(path), names.join(", ")));
+            ui.note(&format!("{} is empty; reading instead: {}", files::display(path), names.join(", ")));
             for sibling in new {
                 inputs.push((sibling.clone(), Source::open(sibling)?));
             }
@@ -50,10 +51,10 @@ impl Inputs {
                 Some(sum) => sum.append(&part).map_err(named)?,
             }
         }
-        whole.ok_or_else(|| Error::failed("no recording was given"))
+        whole.ok_or_else(|| Error::failed("no recording given"))
     }
 
-    /// Reads them, resolves what was recorded, and puts in what the order of the run tells; the run itself goes to `trace`.
+    /// Reads and resolves recordings, adds the order of the run, and writes the run to `trace`.
     pub(crate) fn resolve(
         &self,
         settings: &Settings,
@@ -69,7 +70,7 @@ impl Inputs {
         Ok((recording, resolved))
     }
 
-    /// True if the format of any of them tells in which order things ran.
+    /// True if any of the formats records the order of functions.
     pub(crate) fn any_knows_the_order(&self, settings: &Settings) -> Result<bool> {
         for (path, source) in &self.0 {
             let reader =
@@ -81,7 +82,7 @@ impl Inputs {
         Ok(false)
     }
 
-    /// Puts into the profile what the order of the run tells, where the formats know it, and writes the run to `trace`.
+    /// Adds the order of the run to the profile if the formats record it, and writes the run to `trace`.
     fn replay(
         &self,
         settings: &Settings,
@@ -99,7 +100,7 @@ impl Inputs {
             let named = |error: Error| error.with_input(files::display(path));
             let Some(replay) = read::find(source, settings).map_err(named)?.replay else { continue };
             let mut sequence = Sequence::new(functions);
-            let watched = Watched::new(source, path, "following the run in", ui);
+            let watched = Watched::new(source, path, "replaying the run in", ui);
             match &mut writer {
                 // Alone it may count on all cores.
                 None => (replay.steps)(&watched, settings, recording, &mut sequence),
@@ -124,20 +125,21 @@ impl Inputs {
             }
             output.keep()?;
             ui.note(&format!(
-                "the run, {runs} times that a function began or went on, is in {}",
+                "wrote the trace, {}, to {}",
+                counted(runs, "function entry"),
                 files::display(path)
             ));
         }
         if !recording.tells_order() {
             for (sequence, whole) in told {
-                ui.skipped("following the run", &sequence.put_into(profile, whole));
+                ui.skipped("replaying the run", &sequence.put_into(profile, whole));
             }
         }
         Ok(())
     }
 }
 
-/// A file whose reading is shown.
+/// A file with a progress bar.
 struct Watched<'a> {
     source: &'a Source,
     bar: indicatif::ProgressBar,
@@ -175,21 +177,25 @@ impl Input for Watched<'_> {
 pub(crate) fn no_order() -> Error {
     let known: Vec<&str> =
         read::READERS.iter().filter(|reader| reader.replay.is_some()).map(|reader| reader.name).collect();
-    Error::failed("none of these files tells in which order functions ran: there is no trace to write")
-        .with_hint(format!(
-            "formats that tell it: {}; see docs/formats for how to record them",
-            known.join(", ")
-        ))
+    Error::failed("no trace: these formats do not record the order of functions").with_hint(format!(
+        "formats with that order: {}; see docs/formats for how to record them",
+        known.join(", ")
+    ))
 }
 
-/// Resolves a recording, telling what was lost on the way.
+/// Resolves a recording and prints what was skipped.
 pub(crate) fn resolve(
     recording: &Recording,
     files: &SystemFiles,
     settings: resolve::Settings,
     ui: &Ui,
 ) -> Result<Resolved> {
-    ui.note(&format!("read: {} ({}); {} calls in all", recording.seen, recording.source, recording.total));
+    ui.note(&format!(
+        "read {} ({}): {} in all",
+        recording.seen,
+        recording.source,
+        counted(recording.total, "call")
+    ));
     ui.skipped("reading", &recording.skipped);
     say_what_was_not_recorded(recording, files, ui);
     let resolved = resolve::resolve_with(recording, files, settings).inspect_err(|_| {
@@ -207,7 +213,7 @@ pub(crate) fn resolve(
     Ok(resolved)
 }
 
-/// Says which of the binaries that the user named are none of those that were recorded.
+/// Warns of given binaries that match no recorded file.
 fn say_what_was_not_recorded(recording: &Recording, files: &SystemFiles, ui: &Ui) {
     const SAID: usize = 5;
     let recorded: BTreeSet<&str> = recording.dsos().iter().map(|dso| dso.path.as_str()).collect();
@@ -220,12 +226,12 @@ fn say_what_was_not_recorded(recording: &Recording, files: &SystemFiles, ui: &Ui
     for path in files.not_recorded(recording.dsos()) {
         let path = files::display(path);
         ui.note(&format!(
-            "{path} is not used: no program or library of its name or build-id was recorded, but {list}"
+            "warning: {path} is not used: its name and build-id match no recorded file; recorded: {list}"
         ));
     }
 }
 
-/// Says when much of what ran was compiled while it ran.
+/// Warns if much of the run was JIT-compiled.
 fn say_what_was_compiled_while_running(recording: &Recording, ui: &Ui) {
     let skipped = &recording.skipped;
     let kept = recording.samples().iter().fold(0u128, |sum, (_, cost)| sum.saturating_add(*cost));
@@ -239,14 +245,13 @@ fn say_what_was_compiled_while_running(recording: &Recording, ui: &Ui) {
             // Only for the eye: the quotient of two floats is near enough.
             let share = (100.0 * part as f64 / all as f64).min(100.0);
             ui.note(&format!(
-                "{share:.0}% of the {what} is in code that was compiled while running: you are ordering the compiler and its \
-                 libraries, not the program that it ran; no link order reaches that"
+                "warning: {share:.0} % of the {what} is JIT-compiled code: an order covers the compiler and its libraries, not the program that it compiles"
             ));
         }
     }
 }
 
-/// Says what lies in code without symbols, and how to get these here.
+/// Warns of stripped files, with the command that installs their debug symbols.
 fn say_what_is_stripped(stripped: &[Stripped], recording: &Recording, files: &SystemFiles, ui: &Ui) {
     const SAID: usize = 5;
     let os_release = files.os_release();
@@ -255,11 +260,11 @@ fn say_what_is_stripped(stripped: &[Stripped], recording: &Recording, files: &Sy
     let all_cost = recording.samples().iter().fold(0u128, |sum, (_, cost)| sum.saturating_add(*cost));
     for dso in stripped.iter().take(SAID) {
         let what = if dso.calls > 0 {
-            format!("{:.1}% of the calls", share(dso.calls, recording.total))
+            format!("{:.1} % of the calls", share(dso.calls, recording.total))
         } else {
-            format!("{:.1}% of the own cost", share(dso.cost, all_cost))
+            format!("{:.1} % of the own cost", share(dso.cost, all_cost))
         };
-        ui.note(&format!("{} is stripped: {what} cannot be named there", dso.path));
+        ui.note(&format!("warning: {} is stripped: no names for {what}", dso.path));
         let how = distribution::debug_symbols(os_release.as_deref(), &dso.path, dso.build_id.as_deref());
         if !how.is_empty() {
             ui.note(&format!("  for its symbols: {how}"));
@@ -267,7 +272,7 @@ fn say_what_is_stripped(stripped: &[Stripped], recording: &Recording, files: &Sy
     }
     if stripped.len() > SAID {
         ui.note(&format!(
-            "{} more programs and libraries are stripped, with less in them",
+            "{} more programs and libraries are stripped, each with less weight",
             stripped.len() - SAID
         ));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions of a profile that a linked file has under other names, for the commands that are given both.
+//! Functions of a profile that a linked file has under other names, for commands with both.
 
 use crate::files::{self, SystemFiles};
 use crate::ui::Ui;
@@ -11,10 +11,10 @@ use sediment::matching::renamed::{self, Renaming};
 use sediment::profile::Profile;
 use std::path::Path;
 
-/// How many of them are named.
+/// Number of renamed functions to print.
 const SHOWN: usize = 3;
 
-/// Gives them the names that they have there, and says which; `root` is where the file's system is, if not here.
+/// Renames them in the profile and prints which; `root` is the system's root if not this one.
 pub(crate) fn follow(
     profile: &mut Profile,
     binary: &Binary,
@@ -37,9 +37,9 @@ pub(crate) fn follow(
         let shown: Vec<String> = found.iter().take(SHOWN).map(named).collect();
         let more = if found.len() > shown.len() { ", …" } else { "" };
         ui.note(&match found.len() {
-            1 => format!("followed to a new name in {file_name}: {}", named(first)),
+            1 => format!("renamed in {file_name}: {}", named(first)),
             count => {
-                format!("followed {count} functions to new names in {file_name}: {}{more}", shown.join(", "))
+                format!("{count} functions renamed in {file_name}: {}{more}", shown.join(", "))
             }
         });
     }

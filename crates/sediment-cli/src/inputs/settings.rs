@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `sediment order` and `predict` are told beside the algorithm, and what the algorithms for starts go by.
+//! Options of `sediment order` and `predict` for single algorithms, and the starts for algorithms that use them.
 
 use super::read_profile;
 use crate::files;
@@ -19,14 +19,14 @@ const MOST_LOOKS: u64 = 1 << 33;
 /// Settings of single algorithms.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Settings {
-    /// A setting of CDSort: cache-entries=16, cache-size=2048, distance-power=0.25 (sixteenths, up to 2), frequency-scale=0.25 or
-    /// longest-chain=128; may be given again
+    /// Parameter of CDSort: cache-entries=16, cache-size=2048, distance-power=0.25 (sixteenths, up to 2),
+    /// frequency-scale=0.25 or longest-chain=128; repeatable [default: these values]
     #[arg(long, value_name = "NAME=VALUE", value_parser = cdsort_setting)]
     cdsort: Vec<CdsortSetting>,
-    /// For algorithms that order for starts: a profile with the first uses of one more start; may be given again
+    /// For algorithms for starts: profile with the first uses of one more start; repeatable [default: none]
     #[arg(long, value_name = "PROFILE")]
     start: Vec<PathBuf>,
-    /// For balanced-partitioning: order what no start used by equal bytes in the program, for files that are compressed
+    /// For balanced-partitioning: order unused functions by equal bytes in the program, for compressed files
     #[arg(long, requires = "binary")]
     compress: bool,
 }
@@ -42,14 +42,14 @@ enum CdsortSetting {
 }
 
 fn cdsort_setting(text: &str) -> std::result::Result<CdsortSetting, String> {
-    let (name, value) = text.split_once('=').ok_or("a name, = and a value are wanted")?;
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     let whole = |least: u32| match value.parse::<u32>() {
         Ok(number) if number >= least => Ok(number),
-        _ => Err(format!("{name} is a whole number from {least} on")),
+        _ => Err(format!("{name} must be a whole number, at least {least}")),
     };
     let decimal = |most: f64| match value.parse::<f64>() {
         Ok(number) if (0.0..=most).contains(&number) => Ok(number),
-        _ => Err(format!("{name} is a number from 0 to {most}")),
+        _ => Err(format!("{name} must be a number from 0 to {most}")),
     };
     match name {
         "cache-entries" => whole(1).map(CdsortSetting::CacheEntries),
@@ -60,23 +60,23 @@ fn cdsort_setting(text: &str) -> std::result::Result<CdsortSetting, String> {
             let sixteenths = 16.0 * decimal(2.0)?;
             if sixteenths.fract() != 0.0 {
                 return Err(
-                    "distance-power is a whole number of sixteenths, such as 0.0625 or 0.25".to_owned()
+                    "distance-power must be a multiple of 1/16, for example 0.0625 or 0.25".to_owned()
                 );
             }
             Ok(CdsortSetting::DistanceSixteenths(sixteenths as u8))
         }
         _ => Err(format!(
-            "there is no {name}; there are cache-entries, cache-size, distance-power, frequency-scale and longest-chain"
+            "unknown parameter {name}; supported: cache-entries, cache-size, distance-power, frequency-scale, longest-chain"
         )),
     }
 }
 
 impl Settings {
-    /// The engine takes none of them.
+    /// Refuses all of them for the default algorithm.
     pub(crate) fn refuse_for_engine(&self) -> Result<()> {
-        self.refuse(!self.cdsort.is_empty(), "--cdsort is for --algorithm cdsort")?;
-        self.refuse(!self.start.is_empty(), "--start is for algorithms that order for starts")?;
-        self.refuse(self.compress, "--compress is for --algorithm balanced-partitioning")
+        self.refuse(!self.cdsort.is_empty(), "--cdsort needs --algorithm cdsort")?;
+        self.refuse(!self.start.is_empty(), "--start needs an algorithm for starts")?;
+        self.refuse(self.compress, "--compress needs --algorithm balanced-partitioning")
     }
 
     fn refuse(&self, given: bool, why: &str) -> Result<()> {
@@ -98,7 +98,7 @@ impl Settings {
     }
 }
 
-/// What an algorithm is given beside the graph.
+/// Inputs of an algorithm besides the graph.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     cdsort: cdsort::Settings,
@@ -119,18 +119,16 @@ impl Known {
     ) -> Result<Self> {
         settings.refuse(
             !settings.cdsort.is_empty() && algorithm != algorithms::CDSORT,
-            "--cdsort is for --algorithm cdsort",
+            "--cdsort needs --algorithm cdsort",
         )?;
         let by_contents = algorithm == algorithms::BALANCED_PARTITIONING;
         settings.refuse(
             settings.compress && !by_contents,
-            "--compress is for --algorithm balanced-partitioning",
+            "--compress needs --algorithm balanced-partitioning",
         )?;
         let for_starts = algorithm.input == AlgorithmInput::Starts;
-        settings.refuse(
-            !settings.start.is_empty() && !for_starts,
-            "--start is for algorithms that order for starts",
-        )?;
+        settings
+            .refuse(!settings.start.is_empty() && !for_starts, "--start needs an algorithm for starts")?;
         let mut known = Self { cdsort: settings.of_cdsort(), ..Self::default() };
         if !for_starts {
             return Ok(known);
@@ -139,8 +137,9 @@ impl Known {
         for path in &settings.start {
             let start = start_of(&read_profile(path, ui)?, &built.table);
             if start.is_empty() {
-                return Err(Error::failed("it has no first use of a function that is to be ordered")
-                    .with_input(files::display(path)));
+                return Err(
+                    Error::failed("no first use of an ordered function").with_input(files::display(path))
+                );
             }
             known.starts.push(start);
         }
@@ -148,9 +147,8 @@ impl Known {
             known.code_shingles = order::code_shingles(&built.table, binary, &files::read(path)?);
         }
         if known.starts.is_empty() && known.code_shingles.is_empty() {
-            return Err(Error::failed("the profile does not tell which functions run first").with_hint(
-                "record a start with `sediment record --startup`, or give a recorded run with --trace",
-            ));
+            return Err(Error::failed("the profile has no first uses")
+                .with_hint("record a start with `sediment record --startup`, or give a trace with --trace"));
         }
         Ok(known)
     }

@@ -6,10 +6,10 @@ use sediment::Result;
 use sediment::profile::merge::Weight;
 use std::path::PathBuf;
 
-/// Options of a command of which some name files that a `weight` can stand before: the ids of those.
+/// Options of a command in which a `weight` applies to the files after it: the ids of those files' options.
 pub(crate) trait Weighable: Args {
     const FILES: &'static [&'static str];
-    /// The id of the option that names whose the files are that follow it, if there is one.
+    /// Id of the option that names the submitter of the files after it.
     const NAMES: Option<&'static str> = None;
 }
 
@@ -29,7 +29,7 @@ impl<O> Weighed<O> {
         pair(&self.weights, files.map_or(&[], |(_, files)| files))
     }
 
-    /// Whose the files of an option are: for each the last name given before it.
+    /// Submitters of an option's files: for each the last name before it.
     pub(crate) fn names(&self, option: &str) -> Vec<Option<String>> {
         let files = self.files.iter().filter(|(name, _)| *name == option).flat_map(|(_, files)| files);
         files

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The process that has the terminal while another records: passes on what it is asked by signals, and ends as the other ends.
+//! The process that has the terminal while another records: forwards signals, and ends as the other ends.
 
 use crate::exit::{self, ExitCode};
 use crate::files;
@@ -35,7 +35,7 @@ const PWR: i32 = 30;
 /// The signals that programs give a meaning of their own.
 const REAL_TIME: std::ops::RangeInclusive<i32> = 34..=64;
 
-/// The signals at which a recording ends: not those that we were started to ignore, which the program is to ignore as well.
+/// Signals that end a recording. Signals ignored at the start are ignored by the program as well.
 fn ending() -> impl Iterator<Item = i32> {
     let ignored = files::ignored_signals();
     ENDING.iter().copied().chain(REAL_TIME).filter(move |signal| ignored >> (signal - 1) & 1 == 0)
@@ -78,11 +78,11 @@ pub(super) fn attend(mut front: Front, stop: &Stop, ui: &Ui) -> Result<ExitCode>
         Outcome::Exited(code) => Ok(ExitCode::from(code as u8)),
         Outcome::Signalled(_) if front.began_in_vain() => Ok(exit::as_the_program(outcome)),
         Outcome::Signalled(number) => {
-            let why = format!("the process that records was ended by signal {number}; nothing was written");
-            Err(Error::failed(why).with_hint("a program that it had started ended with it"))
+            let why = format!("signal {number} ended the recording process; nothing was written");
+            Err(Error::failed(why).with_hint("the recorded program ended with it"))
         }
         Outcome::OutOfTime | Outcome::Stopped => {
-            ui.note("it is unknown how the process that records ended");
+            ui.note("the recording process ended in an unknown way");
             Ok(ExitCode::FAILURE)
         }
     }
@@ -97,5 +97,5 @@ fn leads_session() -> bool {
 }
 
 fn uncaught(error: std::io::Error) -> Error {
-    Error::failed(format!("signals cannot be caught: {error}"))
+    Error::failed(format!("cannot catch signals: {error}"))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One recording, from the choice of the means to the profile, for the commands that make one.
+//! A recording, from the choice of the method to the profile.
 
 use crate::exit::ExitCode;
 use crate::files::{SystemFiles, Workshop};
@@ -18,49 +18,51 @@ use std::time::Duration;
 
 mod front;
 
-/// How a program is recorded.
+/// Options of a recording.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// End the recording after so many seconds; recorded by breakpoints, the program runs on
+    /// End the recording after this time, above 0; accepts 90, 90s and 2m. With breakpoints, the program continues
+    /// [default: none]
     #[arg(long, value_name = "SECONDS", conflicts_with = "until", value_parser = values::duration)]
     seconds: Option<Duration>,
-    /// When the recording ends: with the program, at its first output, or after so many seconds
+    /// End of the recording: exit of the program, its first output, or a time; accepts 90, 90s and 2m [default: exit]
     #[arg(long, value_name = "EXIT|OUTPUT|SECONDS", value_parser = until)]
     until: Option<Until>,
-    /// What to record with; the default is the best that works here, as `sediment doctor` tells
+    /// Recording method [default: the best that works here, see `sediment doctor`]
     #[arg(long, value_name = "METHOD", value_parser = methods())]
     method: Option<String>,
-    /// The share of the program's time that estimates of call rates may cost, for breakpoints
-    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = values::overhead)]
+    /// With breakpoints: largest share of the program's time for estimates of call rates, in per cent, above 0 and up
+    /// to 90
+    #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = values::overhead)]
     overhead: f64,
-    /// The memory that breakpoints may cost, as K, M or G: pages of code with one become copies of each process's own
+    /// With breakpoints: memory limit, with K, M or G; pages of code with a breakpoint are copied per process
     #[arg(long, value_name = "BYTES", default_value = "32M", value_parser = values::bytes)]
     max_memory: u64,
-    /// Leave this program or library alone, for code that looks at its own bytes; may be given again
+    /// Set no breakpoints in this DSO (for code that checksums itself); repeatable [default: none]
     #[arg(long, value_name = "DSO")]
     exclude: Vec<String>,
-    /// What functions are drawn by when their rates are estimated
+    /// Seed for choosing which functions to sample, from 0
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 }
 
-/// How a recording ended in this process.
+/// Result of a recording in this process.
 pub(crate) enum Side {
-    /// Here is what was recorded.
-    Recorder(Box<Made>),
+    /// The recording.
+    Recorder(Box<Recorded>),
     /// Another process has recorded and written it; it ended with this exit code.
     Front(ExitCode),
 }
 
-/// What came of a recording.
-pub(crate) struct Made {
+/// A resolved recording.
+pub(crate) struct Recorded {
     pub(crate) recording: Recording,
     pub(crate) resolved: Resolved,
     pub(crate) outcome: Option<Outcome>,
 }
 
 impl Options {
-    /// Records, says by what means and why, and resolves what was recorded. `startup`: first uses alone, by breakpoints.
+    /// Records with the chosen method and resolves the recording. `startup`: first uses only, by breakpoints.
     pub(crate) fn record(&self, target: &Target, startup: bool, ui: &Ui) -> Result<Side> {
         let settings = self.settings(startup)?;
         let recorder = self.recorder(target, &settings, startup, ui)?;
@@ -88,7 +90,7 @@ impl Options {
                 bar.suspend(|| ui.note(&warning));
             }
             if let Some(functions) = progress.functions {
-                bar.set_message(format!("recording: {functions} functions have run"));
+                bar.set_message(format!("recording: {functions} functions executed"));
             }
         };
         let mut job = Job {
@@ -122,7 +124,7 @@ impl Options {
         for line in inputs::what_it_cannot_tell(&resolved.profile) {
             ui.note(&line);
         }
-        Ok(Side::Recorder(Box::new(Made { recording, resolved, outcome: recorded.outcome })))
+        Ok(Side::Recorder(Box::new(Recorded { recording, resolved, outcome: recorded.outcome })))
     }
 
     fn settings(&self, startup: bool) -> Result<Settings> {
@@ -152,7 +154,7 @@ impl Options {
         }
         let (recorder, passed) = record::best(target, settings)?;
         let reasons: Vec<String> =
-            passed.iter().map(|(better, why)| format!("not by {}: {why}", better.name)).collect();
+            passed.iter().map(|(better, why)| format!("not {}: {why}", better.name)).collect();
         let why = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
         ui.note(&format!("recording by {}{why}", recorder.name));
         Ok(recorder)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who called the wrapper, and where that one would have looked for its linker.
+//! The caller of the wrapper, and where it looks for its linker.
 //!
-//! GCC names its way in COMPILER_PATH, and hands that and COLLECT_GCC to what it calls. clang takes the folders of `-B`, then those of
-//! COMPILER_PATH, then its own, and passes nothing on. Whoever is no compiler (make, a shell) takes the first on PATH.
+//! GCC names its search path in COMPILER_PATH, and passes that and COLLECT_GCC to its programs. clang searches the folders of
+//! `-B`, COMPILER_PATH, then its own, and passes nothing on. Any other caller (make, a shell) takes the first on PATH.
 
 use super::called_as;
 use crate::files;
@@ -30,7 +30,7 @@ pub(super) fn folders(list: &OsStr) -> Vec<PathBuf> {
     folders
 }
 
-/// What called the wrapper: the family of compilers decides where linkers are looked for.
+/// The caller of the wrapper: its compiler family decides where to look for linkers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Caller {
     Gcc,
@@ -70,7 +70,7 @@ impl Caller {
         Self::Other
     }
 
-    /// Where it looks before PATH.
+    /// Folders searched before PATH.
     pub(super) fn folders(&self) -> Vec<PathBuf> {
         match self {
             Self::Gcc => folders(&variable("COMPILER_PATH").unwrap_or_default()),

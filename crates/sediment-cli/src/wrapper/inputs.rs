@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is linked, read as far as it can be read again by the linker.
+//! Inputs of a link, as far as the linker can read them again.
 
 use crate::files;
 use sediment::binary::objects::Objects;
@@ -25,7 +25,7 @@ pub(super) fn read_once(line: &LinkLine) -> Option<PathBuf> {
     named.into_iter().find(is_read_once).map(Path::to_path_buf)
 }
 
-/// Whether something is gone once it is read. /dev/null is as empty as ever.
+/// True if reading consumes it. /dev/null stays empty.
 pub(super) fn is_read_once(found: &Metadata) -> bool {
     let kind = found.file_type();
     let is_null = || std::fs::metadata("/dev/null").is_ok_and(|null| null.rdev() == found.rdev());
@@ -53,7 +53,7 @@ pub(super) fn read(line: &LinkLine) -> Objects {
     objects
 }
 
-/// Where an input is; None for a shared library, which holds nothing that is placed.
+/// Path of an input; None for a shared library, which has nothing to place.
 fn path_of(input: &Input, line: &LinkLine) -> Option<PathBuf> {
     let name = match input {
         Input::Path(path) => return Some(PathBuf::from(path)),

@@ -8,7 +8,7 @@ use sediment::wrapper::plan;
 use sediment::{Error, Result};
 use std::ffi::{OsStr, OsString};
 
-/// What makes one object of several, and where these stand among the linker's arguments.
+/// Joins several objects to one, and knows their range in the linker's arguments.
 #[derive(Debug)]
 pub(super) struct Joiner {
     gnu_ld: Linker,
@@ -16,14 +16,14 @@ pub(super) struct Joiner {
 }
 
 impl Joiner {
-    /// The detour for a link, or why there is none.
+    /// The detour for a link, or the reason against it.
     pub(super) fn find(link: &Link<'_>, complete: bool) -> std::result::Result<Self, String> {
         if !plan::keeps_order_of_objects(&link.linker.version()) {
-            return Err("it is not known to keep the order of objects".to_owned());
+            return Err("it may not keep the order of objects".to_owned());
         }
         let places = plan::joinable(link.line, link.arguments, complete)?;
-        let gnu_ld = Linker::other("ld.bfd", link.called, link.line)
-            .ok_or_else(|| "GNU ld is not there".to_owned())?;
+        let gnu_ld =
+            Linker::other("ld.bfd", link.called, link.line).ok_or_else(|| "GNU ld is missing".to_owned())?;
         Ok(Self { gnu_ld, places })
     }
 
@@ -37,7 +37,7 @@ impl Joiner {
         let objects: Vec<OsString> = self.places.iter().map(|place| arguments[*place].clone()).collect();
         let ended = self.gnu_ld.run(&plan::join_arguments(script, object, &objects), false)?;
         if !ended.successful() {
-            return Err(Error::failed(format!("GNU ld could not join the objects: {}", ended.first_words())));
+            return Err(Error::failed(format!("GNU ld cannot join the objects: {}", ended.first_words())));
         }
         let mut joined = Vec::new();
         for (place, argument) in arguments.iter().enumerate() {

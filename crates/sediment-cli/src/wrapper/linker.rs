@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The real linker: where it is, what it can do, and how it is run.
+//! The real linker: finds it, asks for its abilities, and runs it.
 
 use super::caller::{Caller, folders, variable};
 use crate::exit::ExitCode;
@@ -22,12 +22,12 @@ use std::process::{Command, ExitStatus, Output};
 /// not told of it, so that no file of a package gets to know the wrapper.
 const REAL_LD: &str = "real-ld";
 
-/// Where a program of this name may be on PATH.
+/// Paths of a program of this name on PATH.
 fn on_path(name: &OsStr) -> Vec<PathBuf> {
     folders(&variable("PATH").unwrap_or_default()).into_iter().map(|folder| folder.join(name)).collect()
 }
 
-/// What a file is known by under any name.
+/// Identity of a file under any name.
 fn identity(found: &Metadata) -> (u64, u64) {
     (found.dev(), found.ino())
 }
@@ -61,10 +61,10 @@ fn search(ways: impl Iterator<Item = PathBuf>, called: &OsStr, on_the_way: bool)
     if on_the_way && behind { before.find(|path| !is_wrapper(path)) } else { before.next() }
 }
 
-/// Whether a program is a copy of this one, of whatever release, by a text in it.
+/// True if a program is a copy of this one, of any release, by a text in it.
 fn is_wrapper(path: &Path) -> bool {
     const LARGEST: u64 = 1 << 30;
-    let text = b"SEDIMENT_LD names no linker, or sediment itself";
+    let text = b"SEDIMENT_LD is not a linker, or is sediment itself";
     files::read_at_most(path, LARGEST).is_ok_and(|bytes| bytes.windows(text.len()).any(|part| part == text))
 }
 
@@ -97,15 +97,15 @@ impl Linker {
             let by_name = !called.as_bytes().contains(&b'/');
             let found = search(ways.into_iter(), called, !named && by_name);
             return found.map(|path| Self { path, called: given.clone() }).ok_or_else(|| {
-                Error::failed("SEDIMENT_LD names no linker, or sediment itself")
+                Error::failed("SEDIMENT_LD is not a linker, or is sediment itself")
                     .with_input(files::display(Path::new(&given)))
             });
         }
         // Where this program is called by that name, the search goes on behind it.
         let names = if name == REAL_LD { vec![REAL_LD, &meant] } else { vec![meant.as_str()] };
         Self::on_the_way(&names, called, emulation).ok_or_else(|| {
-            Error::failed(format!("no linker of the name {meant} was found"))
-                .with_hint("install it, or name one with SEDIMENT_LD")
+            Error::failed(format!("no linker {meant} found"))
+                .with_hint("install it, or set SEDIMENT_LD to a linker")
         })
     }
 
@@ -159,7 +159,7 @@ impl Linker {
     /// Becomes the linker. Nothing else of this process changes, signals among it, which `Command::exec` would reset.
     pub(super) fn take_over(&self, arguments: &[OsString]) -> Result<ExitCode> {
         let word = |word: &OsStr| {
-            CString::new(word.as_bytes()).map_err(|_| Error::failed("a NUL byte is in the command line"))
+            CString::new(word.as_bytes()).map_err(|_| Error::failed("the command line has a NUL byte"))
         };
         let path = word(self.path.as_os_str())?;
         let mut words = vec![word(&self.called)?];
@@ -176,7 +176,7 @@ impl Linker {
     }
 
     fn cannot_start(&self, error: &std::io::Error) -> Error {
-        Error::failed(format!("cannot be started: {error}")).with_input(files::display(&self.path))
+        Error::failed(format!("cannot start: {error}")).with_input(files::display(&self.path))
     }
 
     /// Runs it to its end, and keeps what it says. `with_sections`: link-time optimisation is told to give functions sections.
@@ -194,18 +194,18 @@ impl Linker {
         command.stdin(std::process::Stdio::inherit()).output().map_err(|error| self.cannot_start(&error))
     }
 
-    /// What it answers to a question about itself.
+    /// Its answer to an option such as --version.
     fn ask(&self, question: &str) -> String {
         let answer = self.output(self.command().arg(question).env("LC_ALL", "C"));
         answer.map(|answer| String::from_utf8_lossy(&answer.stdout).into_owned()).unwrap_or_default()
     }
 
-    /// What it calls itself.
+    /// Its name for itself.
     pub(super) fn version(&self) -> String {
         self.ask("--version").lines().next().unwrap_or_default().to_owned()
     }
 
-    /// The dialect in which it takes an order, as it says itself; or why it takes none.
+    /// The ordering dialect that it reads, or the reason why it reads none.
     pub(super) fn dialect(&self) -> std::result::Result<&'static link::Linker, String> {
         let version = self.version();
         let help = if version.starts_with("GNU ld") { self.ask("--help") } else { String::new() };
@@ -240,7 +240,7 @@ impl Ended {
     }
 }
 
-/// How a program ended, as a shell gives it.
+/// Exit code of a program, as a shell gives it.
 pub(super) fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     ExitCode::from(u8::try_from(code).unwrap_or(1))

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a build leaves behind in the folder that `SEDIMENT_LOG` names: each order, and in `links.jsonl` a line for each link.
+//! The wrapper's log, in the folder that `SEDIMENT_LOG` names: each order, and in `links.jsonl` a line per link.
 //!
-//! A line is a JSON object: `outcome` (ordered, failed or left), `output`, and for the first two `order`, `linker`, `functions`,
-//! `coverage_percent` (of the calls in the profile, those into functions that are there), `engine`, `keep` (the older order that was
-//! kept to), `renamed` (pairs of a name in the profile and the one here); `why` for the last two; the `milliseconds` that linking took, and
-//! making the order. What has a profile has `profile`, `folder` (of profiles), `label`, `rule`, and in `also_in` the files that have
-//! one of the same program and do not count: so what was left and has them should have been ordered, and could not. Lines are appended, so that links of a parallel build do not disturb each other.
+//! A line is a JSON object: `outcome` (ordered, failed or left), `output`, and for the first two `order`, `linker`,
+//! `functions`, `coverage_percent` (share of the profile's calls into existing functions), `engine`, `keep` (the older
+//! order), `renamed` (pairs of a name in the profile and the one here); `why` for the last two; the `milliseconds` of linking
+//! and of computing the order. An output with a profile also has `profile`, `folder` (of profiles), `label`, `rule`, and
+//! `also_in` (ignored files with a profile of the same program); if its outcome is left, it should have been ordered. Lines
+//! are appended, so links of a parallel build do not disturb each other.
 
 use super::{Ordered, Origin};
 use crate::files::{self, Output, TemporaryFolder};
@@ -20,7 +21,7 @@ use std::time::Duration;
 /// The file in the folder that lists the links.
 pub(crate) const LINKS: &str = "links.jsonl";
 
-/// Whether a build wants its links logged.
+/// True if a build wants its links logged.
 pub(super) fn is_kept() -> bool {
     folder().is_some()
 }
@@ -45,7 +46,7 @@ impl OrderFile {
     /// Writes it whole or not at all.
     pub(super) fn write(line: &LinkLine, text: &[u8]) -> Result<Self> {
         Self::written(line, text).map_err(|error| {
-            let failed = Error::failed(format!("the order cannot be written: {error}"));
+            let failed = Error::failed(format!("cannot write the order: {error}"));
             error.hint().map_or(failed.clone(), |hint| failed.clone().with_hint(hint))
         })
     }
@@ -122,7 +123,7 @@ fn about(line: &LinkLine, order: &Ordered, file: &OrderFile, outcome: &str) -> V
         "coverage_percent": (order.coverage * 100.0).floor() / 100.0,
         "engine": order.settings.engine.number,
         "keep": order.older.as_ref().map(|older| &older.file),
-        "renamed": order.renamed.iter().map(|renaming| json!([renaming.old, renaming.new])).collect::<Vec<_>>(),
+        "The program under the name of a linker.": order.renamed.iter().map(|renaming| json!([renaming.old, renaming.new])).collect::<Vec<_>>(),
         "left_out": left_out,
     });
     add_origin(&mut entry, &order.chosen.origin);

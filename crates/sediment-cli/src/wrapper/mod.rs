@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The program under the name of a linker: gives each executable and shared library of a build its own order, and is otherwise not
-//! to be noticed.
+//! The program under the name of a linker: gives each executable and shared library of a build its own order, and is
+//! otherwise invisible.
 //!
-//! The compiler finds it by `-B`. It reads the command line, looks for the profile of what is linked in the folder that
-//! `PROF_DIR` names, computes the order, and calls the real linker with it. Where there is nothing to do, the real linker takes
-//! this process over with the very arguments. Whatever goes wrong on our side, the link is done as without us.
+//! The compiler finds it by `-B`. It reads the command line, looks up the profile of the output in the folder `PROF_DIR`,
+//! computes the order, and calls the real linker with it. With nothing to do, it becomes the real linker with the same
+//! arguments. If anything fails on our side, the link proceeds without us.
 //!
-//! `caller` knows who called, `linker` finds and runs the real linker, `inputs` reads what is linked, `joined` knows a detour for those that know no order, `profiles` knows PROF_DIR, `settings` those of the package there, `log` what SEDIMENT_LOG is told.
+//! `caller` knows the caller, `linker` finds and runs the real linker, `inputs` reads the linked files, `joined` is a detour
+//! for linkers that read no order, `profiles` reads PROF_DIR, `settings` the package's settings there, `log` writes
+//! SEDIMENT_LOG.
 
 mod caller;
 mod inputs;
@@ -109,7 +111,7 @@ fn own_script(line: &LinkLine) -> Option<PassThrough> {
 /// A link that may get an order.
 struct Link<'a> {
     linker: &'a Linker,
-    /// How this program was called.
+    /// Name that this program was called by.
     called: &'a OsStr,
     arguments: &'a [OsString],
     line: &'a LinkLine,
@@ -124,7 +126,7 @@ impl Link<'_> {
                 Ok(file) => (order, file),
                 Err(error) => return self.as_usual(&error, Some(&order.chosen.origin)),
             },
-            Ok(None) => return self.without_order("there is no profile of it", None),
+            Ok(None) => return self.without_order("no profile", None),
             Err(NotOrdered { why, origin }) => return self.as_usual(&why, origin.as_ref()),
         };
         let made = began.elapsed();
@@ -144,7 +146,7 @@ impl Link<'_> {
         if second.successful() {
             let said = first.first_words();
             self.ui.note(&format!(
-                "{}: the linker failed with the order, and was run again without it; it said: {said}",
+                "{}: warning: the linker failed with the order and ran again without it; its message: {said}",
                 self.line.output_name()
             ));
             log::failed(self.line, &order, &file, &said, self.ui);
@@ -152,13 +154,13 @@ impl Link<'_> {
         Ok(second.exit_code())
     }
 
-    /// As [`prepare`], whatever happens there: a fault of ours is no reason to leave something unlinked.
+    /// Calls [`prepare`] and catches its panics: a bug of ours must not fail a link.
     fn prepared(&self, folder: &Path) -> std::result::Result<Option<Box<Ordered>>, NotOrdered> {
         let prepared = std::panic::catch_unwind(AssertUnwindSafe(|| prepare(folder, self)));
-        prepared.unwrap_or_else(|_| Err(Error::failed("sediment broke down: a fault of its own").into()))
+        prepared.unwrap_or_else(|_| Err(Error::failed("sediment panicked: a bug in sediment").into()))
     }
 
-    /// The linker's arguments with the order, and what has to stay until it is done.
+    /// The linker's arguments with the order, and what must outlive the link.
     fn with_order(
         &self,
         order: &Ordered,
@@ -176,13 +178,13 @@ impl Link<'_> {
         Ok((joined, Some(folder)))
     }
 
-    /// Links without an order, and says why.
+    /// Links without an order, and prints the reason.
     fn as_usual(&self, why: &Error, origin: Option<&Origin>) -> Result<ExitCode> {
         self.ui.note(&format!("{}: not ordered: {why}", self.line.output_name()));
         self.without_order(&why.to_string(), origin)
     }
 
-    /// Links with the very arguments; where a log is kept, it is told why, how long the link took, and which profile what was linked has.
+    /// Links with the unchanged arguments, and logs the reason, the time and the output's profile.
     fn without_order(&self, why: &str, origin: Option<&Origin>) -> Result<ExitCode> {
         if !log::is_kept() {
             return self.linker.take_over(self.arguments);
@@ -200,17 +202,17 @@ struct Ordered {
     dialect: &'static link::Linker,
     /// The ordering file.
     text: String,
-    /// How many functions it lists.
+    /// Number of functions in it.
     functions: usize,
     skipped: sediment::Skipped,
-    /// Functions that were followed to other names.
+    /// Renamed functions.
     renamed: Vec<Renaming>,
     /// The share of the calls into functions of its profile that go to functions that are there, in percent.
     coverage: f64,
     /// The package's settings, and the older order that was kept to.
     settings: Settings,
     older: Option<Older>,
-    /// How it comes to a linker that knows no order of functions.
+    /// Detour for a linker that reads no order.
     joiner: Option<Joiner>,
 }
 
@@ -260,7 +262,9 @@ fn order_by(
         Err(why) => match Joiner::find(link, objects.complete()) {
             Ok(joiner) => (&gnu_ld_script::LINKER, Some(joiner)),
             Err(obstacle) => {
-                return Err(Error::failed(why).with_hint(format!("no detour over GNU ld: {obstacle}")));
+                return Err(
+                    Error::failed(why).with_hint(format!("cannot join the objects with GNU ld: {obstacle}"))
+                );
             }
         },
     };
@@ -280,10 +284,10 @@ fn order_by(
     }
     if placements.is_empty() {
         let there = match built.table.keys.len() {
-            1 => "the one function of the profile that is linked has no section of its own".to_owned(),
-            count => format!(
-                "none of the {count} functions of the profile that are linked has a section of its own"
-            ),
+            1 => "the one profiled function that is linked has no section of its own".to_owned(),
+            count => {
+                format!("none of the {count} profiled functions that are linked has a section of its own")
+            }
         };
         return Err(named(Error::failed(format!("{there}: compile with -ffunction-sections"))));
     }

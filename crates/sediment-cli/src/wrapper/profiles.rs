@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The folder of profiles, and which of them belongs to a link.
+//! The folder of profiles, and the profile of each link.
 //!
-//! `NAME.prof` is the profile of the program or library NAME, as `sediment split` writes it; `*.gv` holds as many as it has
-//! clusters. Where several files have one of a name, a `.prof` counts before a `.gv`, then the first by name, and the others are told of.
-//! The file `map` names what no rule finds.
+//! `NAME.prof` is the profile of the program or library NAME, as `sediment split` writes it; `*.gv` has one per cluster. Of
+//! several files with the same name, a `.prof` counts before a `.gv`, then the first by name; the others are reported. The
+//! file `map` names profiles that no rule finds.
 
 use crate::files;
 use crate::ui::Ui;
@@ -58,7 +58,7 @@ pub(crate) struct Chosen {
     profile: Read,
 }
 
-/// Where the profile of a link is, and why it is that one's.
+/// File of the profile of a link, and the rule that found it.
 #[derive(Clone)]
 pub(crate) struct Origin {
     pub(crate) path: PathBuf,
@@ -69,7 +69,7 @@ pub(crate) struct Origin {
     pub(crate) also_in: Vec<PathBuf>,
 }
 
-/// Why a link gets no order, and whose profile it has all the same.
+/// Reason why a link gets no order, and its profile.
 pub(crate) struct NotOrdered {
     pub(crate) why: Error,
     pub(crate) origin: Option<Origin>,
@@ -91,7 +91,7 @@ impl Chosen {
         self.origin.label.as_deref()
     }
 
-    /// Whether one of its functions is in what is linked, as far as the inputs tell.
+    /// True if one of its functions is linked, as far as the inputs show.
     fn has_function_in(&self, objects: &Objects) -> bool {
         let profile = self.profile();
         let functions = profile.functions().into_iter().map(|function| profile.key(function));
@@ -111,7 +111,7 @@ impl Chosen {
         renamings
     }
 
-    /// What was left out when it was read.
+    /// Entries skipped when it was read.
     pub(crate) fn skipped(&self) -> &Skipped {
         &self.profile.1
     }
@@ -121,7 +121,7 @@ impl Profiles {
     /// Looks through a folder.
     pub(crate) fn open(folder: &Path, ui: &Ui) -> Result<Self> {
         let failed = |error: std::io::Error| {
-            Error::failed(format!("the folder of profiles (PROF_DIR) cannot be read: {error}"))
+            Error::failed(format!("cannot read the folder of profiles (PROF_DIR): {error}"))
                 .with_input(files::display(folder))
         };
         let mut entries: Vec<PathBuf> = Vec::new();
@@ -142,7 +142,7 @@ impl Profiles {
                     read
                 }
                 Err(error) => {
-                    ui.note(&format!("{} is left out: {error}", files::display(path)));
+                    ui.note(&format!("warning: skipped {}: {error}", files::display(path)));
                     continue;
                 }
             };
@@ -159,7 +159,7 @@ impl Profiles {
                 let (map, wrong) = identity::read_map(&String::from_utf8_lossy(&bytes));
                 if wrong > 0 {
                     ui.note(&format!(
-                        "{}: {wrong} lines do not name a file and its profile",
+                        "warning: {}: {wrong} lines do not name a file and its profile",
                         files::display(&path)
                     ));
                 }
@@ -167,7 +167,7 @@ impl Profiles {
             }
             Err(_) if path.symlink_metadata().is_err() => Vec::new(),
             Err(error) => {
-                ui.note(&format!("the map is left out: {error}"));
+                ui.note(&format!("warning: skipped the map: {error}"));
                 Vec::new()
             }
         };
@@ -200,7 +200,7 @@ impl Profiles {
             let named = label.strip_suffix(".prof").unwrap_or(label);
             return match [label, named].into_iter().find(|label| self.labels.contains_key(*label)) {
                 Some(label) => self.chosen(label, Rule::Map).map(Some),
-                None => Err(Error::failed(format!("the map names {label}, which there is no profile of"))
+                None => Err(Error::failed(format!("the map names {label}, which has no profile"))
                     .with_input(files::display(&self.folder.join("map")))
                     .into()),
             };
@@ -244,8 +244,7 @@ impl Profiles {
 
     /// Reads the profile of a label, and finds its cluster in it.
     fn chosen(&self, label: &str, rule: Rule) -> std::result::Result<Chosen, NotOrdered> {
-        let place =
-            self.labels.get(label).ok_or_else(|| Error::failed(format!("there is no profile of {label}")))?;
+        let place = self.labels.get(label).ok_or_else(|| Error::failed(format!("no profile of {label}")))?;
         let mut origin = Origin {
             path: place.path.clone(),
             label: Some(label.to_owned()),
@@ -281,12 +280,12 @@ pub(crate) fn labels_of(path: &Path, profile: &Profile) -> BTreeSet<String> {
     if held.is_empty() { BTreeSet::from([stem(path)]) } else { held }
 }
 
-/// Whether the first of two files counts where both have a profile of one program.
+/// True if the first of two files counts when both have a profile of one program.
 pub(crate) fn counts_before(path: &Path, other: &Path) -> bool {
     (!is_of_one(path), path) < (!is_of_one(other), other)
 }
 
-/// Whether a file is the profile of one program, the one that it is called after.
+/// True if a file is the profile of the one program that it is named after.
 fn is_of_one(path: &Path) -> bool {
     path.extension().is_some_and(|found| found == "prof")
 }
@@ -302,13 +301,13 @@ pub(crate) fn dso_in(profile: &Profile, name: &str) -> Result<Option<String>> {
     }
     let labels: Vec<&str> = held.iter().copied().collect();
     match labels.as_slice() {
-        [] if functions.is_empty() => Err(Error::failed("the profile holds no function")),
+        [] if functions.is_empty() => Err(Error::failed("the profile has no functions")),
         [] => Ok(None),
         [label] => Ok(Some((*label).to_owned())),
         _ => match identity::by_name(None, name, &labels) {
             Some(found) => Ok(Some(found.label)),
-            None => Err(Error::failed(format!("which of the profile's programs is {name} cannot be told"))
-                .with_hint(format!("it holds functions of: {}", labels.join(", ")))),
+            None => Err(Error::failed(format!("unclear which program of the profile is {name}"))
+                .with_hint(format!("it has functions of: {}", labels.join(", ")))),
         },
     }
 }

@@ -54,8 +54,7 @@ fn tables_in_a_mail_are_chosen_by_label() {
     let exact = import(folder.path(), &["a=h.json#run", "b=h.json#run --fast"]);
     assert_eq!(code(&exact), 0, "{}", err(&exact));
     let several = import(folder.path(), &["a=h.json#--fast", "b=h.json#run"]);
-    let said = "it holds 3 tables, and the label --fast is in 2 of them";
-    assert!(err(&several).contains(said), "{}", err(&several));
+    says("eval/imports/tables_in_a_mail_are_chosen_by_label", err(&several));
 }
 
 fn what_perf_writes_here_is_read() {
@@ -132,19 +131,19 @@ fn rows_that_are_not_understood_are_told() {
     let row = "5,,cycles,100,100.00,,\n";
     let object = "{\"counter-value\" : \"5.0\", \"unit\" : \"\", \"event\" : \"cycles\"}\n";
     for (text, rows) in [
-        (format!("{row}broken\n"), "1 row is not understood, such as \"broken\""),
-        (format!("broken\n,,,,x\n{row}{row}"), "2 rows are not understood, such as \"broken\""),
-        (format!("{object}a word\n{{\"event\" : 7}}\n"), "2 rows are not understood, such as \"a word\""),
+        (format!("{row}broken\n"), "broken"),
+        (format!("broken\n,,,,x\n{row}{row}"), "broken"),
+        (format!("{object}a word\n{{\"event\" : 7}}\n"), "a word"),
         (
             " Performance counter stats for 'x':\n\n 5 cycles\n\n 7 a b c d\n 1.5 seconds time elapsed\n"
                 .to_owned(),
-            "1 row is not understood, such as \"7 a b c d\"",
+            "7 a b c d",
         ),
     ] {
         std::fs::write(here.join("table"), &text).unwrap();
         let done = import(here, &["a=table", "b=table", "--primary", "cycles"]);
         assert_eq!(code(&done), 0, "{text}: {}", err(&done));
-        assert!(err(&done).contains(&format!("table: {rows}")), "{text}: {}", err(&done));
+        says("eval/imports/rows_that_are_not_understood_are_told", err(&done));
         let notes = lines(here, "i.jsonl", "note");
         assert!(notes.iter().any(|note| note.as_str().is_some_and(|text| text.contains(rows))), "{notes:?}");
     }
@@ -190,26 +189,19 @@ fn other_tools_files_are_read() {
 fn what_is_no_measurement_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    for (text, why) in [
-        ("", "this is no measurement of a known tool"),
-        ("hello\n", "this is no measurement of a known tool"),
-        ("{\"results\": []}", "no value in it"),
-        ("1\n2\nx\n", "bad:3: this is no number"),
-        (",,,,0.2,stalled cycles per insn\n", "no value in it"),
-        (
-            "# started\n\n     0.100145580,7,,cycles,100,100.00,,\n",
-            "bad:3: this is a count of a part of a run",
-        ),
-        (
-            "{\"interval\" : 0.1, \"counter-value\" : \"5.0\", \"event\" : \"cycles\"}\n",
-            "bad:1: this is a count of a part of a run",
-        ),
-        (" Performance counter stats for 'x':\n\n", "bad:1: a table of perf stat without a value"),
+    for text in [
+        "",
+        "hello\n",
+        "{\"results\": []}",
+        "1\n2\nx\n",
+        ",,,,0.2,stalled cycles per insn\n",
+        "# started\n\n     0.100145580,7,,cycles,100,100.00,,\n",
+        "{\"interval\" : 0.1, \"counter-value\" : \"5.0\", \"event\" : \"cycles\"}\n",
+        " Performance counter stats for 'x':\n\n",
     ] {
         std::fs::write(here.join("bad"), text).unwrap();
         let done = import(here, &["a=bad", "b=bad"]);
         assert_eq!(code(&done), 1);
-        assert!(err(&done).contains(why), "{text:?}: {}", err(&done));
         assert!(!here.join("i.jsonl").exists());
         says("eval/imports/what_is_no_measurement_is_refused", err(&done));
     }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const LINES: &[(&str, &str)] = &[
     (
         "sediment",
-        "error skipped escape isa counts random ascending unpack affinity callgraph profile binary matching read resolve \
+        "error plural skipped escape isa counts random ascending unpack affinity callgraph profile binary matching read resolve \
          static_graph model blocks order trace link wrapper verify record advise report",
     ),
     ("sediment-process", "error command background inherited ptrace"),
@@ -52,7 +52,7 @@ const NAMES: &[&str] = &["FunctionTable", "FunctionKey", "BuiltGraph"];
 const MAY_TOUCH_THE_WORLD: &[&str] = &["record"];
 
 /// Rooms of the library that experiments use: they know no layout and no profile.
-const KNOWN_TO_EXPERIMENTS: &[&str] = &["error", "escape", "random", "report"];
+const KNOWN_TO_EXPERIMENTS: &[&str] = &["error", "plural", "escape", "random", "report"];
 
 /// Files in `commands` that are no command of their own: the original's commands, which are names of the program.
 const NO_COMMANDS: &[&str] = &["legacy", "mod"];

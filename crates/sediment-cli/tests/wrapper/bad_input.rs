@@ -161,7 +161,7 @@ fn versions_ago() {
         text = text.replace(&format!("\"{name}\""), &format!("\"formerly_{name}\""));
     }
     std::fs::write(&path, &text).unwrap();
-    left(&build, &build.link_prog(), &unordered(&build), "no function of the profile");
+    left(&build, &build.link_prog(), &unordered(&build), "prog.prof");
 }
 
 fn options_that_move_code() {

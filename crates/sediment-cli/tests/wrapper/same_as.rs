@@ -134,8 +134,6 @@ fn tools_agree() {
     // Without debug information there are no lines.
     plain(&build, &["-Wl,--build-id"], "bare");
     let words = text(&sediment(&build, &["verify", "bare", "--same-as", "bare"]));
-    let none = "unchecked  gdb breaks by line: of the functions that both files have, the base tells no line";
-    assert!(words.contains(none), "{words}");
     says_in_log("wrapper/same_as/tools_agree", &words, &["gdb ", "link time", "debug file"]);
     // What is no program is named, whichever of the two it is.
     for pair in [["prog", "main.c"], ["main.c", "prog"]] {
@@ -212,13 +210,7 @@ fn missing_tools() {
     };
     let output = run(&[], "nowhere");
     let said_so = text(&output);
-    for line in [
-        "unchecked  gdb breaks by name: gdb: there is no such program",
-        "unchecked  gdb breaks by line: gdb: there is no such program",
-        "unchecked  stripped, with a debug file apart: objcopy: there is no such program",
-    ] {
-        assert!(said_so.contains(line), "{said_so}");
-    }
+    says_in_log("wrapper/same_as/missing_tools", &said_so, &["gdb ", "objcopy"]);
     assert!(output.status.success(), "{said_so}");
     assert_eq!(run(&["--backtrace"], "nowhere").status.code(), Some(6));
     // A debugger that does not get on.

@@ -4,9 +4,8 @@
 use super::document::{Part, Table};
 use super::plots::plots;
 use crate::Analysis;
-use sediment::escape;
-use sediment::report::page::page;
-use std::fmt::Write as _;
+use maud::{Markup, PreEscaped, html};
+use sediment::report::page::{Text, page};
 
 const STYLE: &str = include_str!("report.css");
 
@@ -15,52 +14,72 @@ pub(super) fn html(parts: &[Part], analysis: &Analysis) -> String {
         Part::Heading(1, title) => Some(title.as_str()),
         _ => None,
     });
-    let mut body = String::new();
-    for part in parts {
-        match part {
-            Part::Heading(level, title) => {
-                let _ = writeln!(body, "<h{level}>{}</h{level}>", escape::html(title));
-            }
-            Part::Paragraph(sentence) => {
-                let _ = writeln!(body, "<p>{}</p>", escape::html(sentence));
-            }
-            Part::List(items) => {
-                body.push_str("<ul>\n");
-                for item in items {
-                    let _ = writeln!(body, "<li>{}</li>", escape::html(item));
+    let body = html! {
+        @for part in parts {
+            @match part {
+                Part::Heading(level, title) => { (heading(*level, title)) "\n" }
+                Part::Paragraph(sentence) => { p { (Text(sentence)) } "\n" }
+                Part::List(items) => {
+                    ul { "\n"
+                        @for item in items {
+                            li { (Text(item)) } "\n"
+                        }
+                    } "\n"
                 }
-                body.push_str("</ul>\n");
-            }
-            Part::Table(rows) => table(&mut body, rows),
-            Part::Plots(workload) => {
-                if let Some(workload) = analysis.workloads.get(*workload) {
-                    body.push_str(&plots(analysis, workload));
+                Part::Table(rows) => { (table(rows)) }
+                Part::Plots(workload) => {
+                    @if let Some(workload) = analysis.workloads.get(*workload) {
+                        (PreEscaped(plots(analysis, workload)))
+                    }
                 }
             }
         }
-    }
-    page(title.unwrap_or_default(), STYLE, &body)
+    };
+    page(title.unwrap_or_default(), STYLE, &body.into_string())
 }
 
-fn table(page: &mut String, table: &Table) {
-    page.push_str("<div class=\"scroll\"><table>\n<thead><tr>");
-    for (title, number) in &table.columns {
-        let class = if *number { " class=\"n\"" } else { "" };
-        let _ = write!(page, "<th scope=\"col\"{class}>{}</th>", escape::html(title));
-    }
-    page.push_str("</tr></thead>\n<tbody>\n");
-    for row in &table.rows {
-        page.push_str("<tr>");
-        for (cell, (title, number)) in row.iter().zip(&table.columns) {
-            let verdict = ["faster", "slower", "equivalent", "inconclusive"].contains(&cell.as_str());
-            let class = match (number, verdict && title == "verdict") {
-                (true, _) => " class=\"n\"".to_owned(),
-                (false, true) => format!(" class=\"{cell}\""),
-                (false, false) => String::new(),
-            };
-            let _ = write!(page, "<td{class}>{}</td>", escape::html(cell));
+fn heading(level: u8, title: &str) -> Markup {
+    html! {
+        @match level {
+            1 => h1 { (Text(title)) },
+            2 => h2 { (Text(title)) },
+            3 => h3 { (Text(title)) },
+            _ => h4 { (Text(title)) },
         }
-        page.push_str("</tr>\n");
     }
-    page.push_str("</tbody>\n</table></div>\n");
+}
+
+fn table(table: &Table) -> Markup {
+    html! {
+        div class="scroll" {
+            table { "\n"
+                thead {
+                    tr {
+                        @for (title, number) in &table.columns {
+                            th scope="col" class=[number.then_some("n")] { (Text(title)) }
+                        }
+                    }
+                } "\n"
+                tbody { "\n"
+                    @for row in &table.rows {
+                        tr {
+                            @for (cell, (title, number)) in row.iter().zip(&table.columns) {
+                                td class=[class(cell, title, *number)] { (Text(cell)) }
+                            }
+                        } "\n"
+                    }
+                } "\n"
+            }
+        } "\n"
+    }
+}
+
+/// Class of a cell: that of numbers, or its verdict.
+fn class<'a>(cell: &'a str, title: &str, is_number: bool) -> Option<&'a str> {
+    let is_verdict = ["faster", "slower", "equivalent", "inconclusive"].contains(&cell);
+    match (is_number, is_verdict && title == "verdict") {
+        (true, _) => Some("n"),
+        (false, true) => Some(cell),
+        (false, false) => None,
+    }
 }

@@ -44,7 +44,7 @@ pub fn plan(advice: &Advice, experiment: &Experiment<'_>) -> String {
     );
     let chosen = &advice.candidates[..experiment.inlined.min(advice.candidates.len())];
     if chosen.is_empty() {
-        text.push_str("# Nothing is worth inlining by hand: the variants of it are left out.\n");
+        text.push_str("# Nothing worth inlining by hand: the variants for it are missing.\n");
     } else {
         text.push_str("# To do first, each change behind `#ifdef INLINE_BY_HAND`:\n");
         for candidate in chosen {

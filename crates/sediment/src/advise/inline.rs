@@ -185,11 +185,8 @@ pub fn advise(profile: &Profile, program: &Program<'_>, settings: &Settings) -> 
         })
         .collect();
     if all.is_empty() {
-        return Err(Error::failed(format!(
-            "the profile holds no calls made by functions of {}",
-            program.file_name
-        ))
-        .with_hint(format!("it holds functions of: {}", crate::order::held(profile))));
+        return Err(Error::failed(format!("no calls by functions of {} in the profile", program.file_name))
+            .with_hint(format!("it has functions of: {}", crate::order::held(profile))));
     }
     // Edges come in the order of their names: a stable sort leaves that order where weights are equal.
     all.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
@@ -373,14 +370,13 @@ fn instructions(profile: &Profile) -> Option<u128> {
 fn change(obstacles: &[Obstacle], callee: Option<&BinaryFunction>, other_unit: Option<bool>) -> String {
     let has = |obstacle| obstacles.contains(&obstacle);
     if has(Obstacle::Recursive) {
-        return "none: a function that calls itself is not inlined into itself".to_owned();
+        return "none: recursive calls cannot be inlined".to_owned();
     }
     if has(Obstacle::OtherDso) {
-        return "none here: only a static inline function in that library's header would do".to_owned();
+        return "none here: only a static inline function in that library's header would help".to_owned();
     }
     if has(Obstacle::Indirect) {
-        return "make the call by name where the usual target is known (test for it first), then mark the target inline"
-            .to_owned();
+        return "call the usual target by name after a test for it, then mark the target inline".to_owned();
     }
     let mut steps = Vec::new();
     if has(Obstacle::Interposable) {

@@ -44,9 +44,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Image<'_>> {
         Some(&1) => read_class::<FileHeader32<Endianness>>(bytes),
         Some(&2) => read_class::<FileHeader64<Endianness>>(bytes),
         Some(other) => {
-            Err(Error::at_offset(4, format!("this ELF file is neither 32 nor 64 bits wide (class {other})")))
+            Err(Error::at_offset(4, format!("unsupported ELF class {other}: expected 32 or 64 bits")))
         }
-        None => Err(damaged("its header", &"the file ends in it")),
+        None => Err(damaged("its header", &"the file ends inside it")),
     }
 }
 
@@ -88,8 +88,8 @@ pub(super) fn code(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
 /// Says what a file that is no ELF file is, where its first bytes tell.
 fn not_elf(bytes: &[u8]) -> Error {
     const KNOWN: [(&[u8], &str, &str); 12] = [
-        (b"!<arch>\n", "a static library", "give the program or shared library that was linked from it"),
-        (b"!<thin>\n", "a static library", "give the program or shared library that was linked from it"),
+        (b"!<arch>\n", "a static library", "give the program or shared library linked from it"),
+        (b"!<thin>\n", "a static library", "give the program or shared library linked from it"),
         (b"BC\xc0\xde", "LLVM bitcode", "give the linked program"),
         (b"MZ", "a program for Windows", "sediment works on ELF programs"),
         (b"\xcf\xfa\xed\xfe", "a program for macOS", "sediment works on ELF programs"),
@@ -102,20 +102,20 @@ fn not_elf(bytes: &[u8]) -> Error {
         (b"digraph", "a profile", "give the program that was profiled"),
     ];
     if bytes.is_empty() {
-        return Error::failed("the file is empty where an ELF program or library was expected");
+        return Error::failed("empty file; expected an ELF program or library");
     }
     match KNOWN.iter().find(|(magic, _, _)| bytes.starts_with(magic)) {
         Some((_, what, hint)) => {
-            Error::failed(format!("this is no ELF file but {what}")).with_hint((*hint).to_owned())
+            Error::failed(format!("not an ELF file, but {what}")).with_hint((*hint).to_owned())
         }
-        None => Error::failed("this is no ELF file")
+        None => Error::failed("not an ELF file")
             .with_found(&bytes[..bytes.len().min(16)])
             .with_hint("give the linked program or shared library"),
     }
 }
 
 fn damaged(what: &str, why: &dyn std::fmt::Display) -> Error {
-    Error::failed(format!("this ELF file is damaged: {what}: {why}")).with_hint("is the file complete?")
+    Error::failed(format!("damaged ELF file: {what}: {why}")).with_hint("is the file complete?")
 }
 
 fn read_class<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Image<'_>> {
@@ -124,11 +124,11 @@ fn read_class<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Imag
     match header.e_type(endian) {
         elf::ET_EXEC | elf::ET_DYN => {}
         elf::ET_REL => {
-            return Err(Error::failed("this is an object file that is not linked yet")
-                .with_hint("give the program or shared library that was linked from it"));
+            return Err(Error::failed("an object file that is not linked yet")
+                .with_hint("give the program or shared library linked from it"));
         }
-        elf::ET_CORE => return Err(Error::failed("this is a core dump, not a program")),
-        other => return Err(damaged("its header", &format_args!("file type {:#x} is not known", other.0))),
+        elf::ET_CORE => return Err(Error::failed("a core dump, not a program")),
+        other => return Err(damaged("its header", &format_args!("unknown file type {:#x}", other.0))),
     }
     let program_headers =
         header.program_headers(endian, bytes).map_err(|e| damaged("its program headers", &e))?;
@@ -401,7 +401,7 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
                 },
             ))
         };
-        read().map(Some).ok_or_else(|| damaged(".gnu_debuglink", &"it ends in the middle of its entry"))
+        read().map(Some).ok_or_else(|| damaged(".gnu_debuglink", &"it ends inside an entry"))
     }
 
     /// The stubs through which functions of other DSOs are called.

@@ -127,11 +127,8 @@ fn dwarf_of(bytes: &[u8]) -> Result<Option<gimli::Dwarf<Bytes>>> {
             CompressionFormat::None => budget.copy(found.data),
             CompressionFormat::Zlib => budget.zlib(found.data, found.uncompressed_size),
             _ => {
-                return Err(Error::failed(format!(
-                    "{} is compressed in a way that is not read here",
-                    id.name()
-                ))
-                .with_hint("unpack it: objcopy --decompress-debug-sections FILE"));
+                return Err(Error::failed(format!("unsupported compression of {}", id.name()))
+                    .with_hint("unpack it: objcopy --decompress-debug-sections FILE"));
             }
         };
         Ok(EndianRcSlice::new(data.map_err(|error| error.with_input(id.name()))?, endian))

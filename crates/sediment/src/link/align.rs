@@ -21,12 +21,12 @@ pub fn aligned<'a>(
     bytes: u64,
 ) -> Result<String> {
     if !CAN.contains(&linker.name) {
-        let message = format!("an ordering file for {} lists names alone and cannot align", linker.name);
+        let message = format!("ordering files for {} list names only and cannot align", linker.name);
         return Err(Error::new(ErrorKind::Usage, message)
-            .with_hint("--linker gnu-ld and gnu-ld-script can; lld reads the latter, too: -Wl,-T,FILE"));
+            .with_hint("use --linker gnu-ld or gnu-ld-script; lld reads gnu-ld-script too: -Wl,-T,FILE"));
     }
     if !bytes.is_power_of_two() {
-        return Err(Error::new(ErrorKind::Usage, format!("an alignment is a power of two, not {bytes}")));
+        return Err(Error::new(ErrorKind::Usage, format!("the alignment {bytes} is not a power of two")));
     }
     let begins = |wanted: &str| {
         let lines = text.split_inclusive('\n').scan(0, |start, line| {
@@ -40,7 +40,7 @@ pub fn aligned<'a>(
         statements.iter().filter_map(|statement| begins(statement)).min()
     });
     let Some(at) = statement else {
-        return Err(Error::failed("the order has no hot block that could be aligned"));
+        return Err(Error::failed("the order has no hot functions to align"));
     };
     let indent: String = text[at..].chars().take_while(|c| *c == ' ').collect();
     Ok(format!("{}{indent}. = ALIGN({bytes:#x});\n{}", &text[..at], &text[at..]))

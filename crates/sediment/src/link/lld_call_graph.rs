@@ -56,6 +56,6 @@ fn recognises(text: &str) -> bool {
 }
 
 fn read(_: &str) -> Result<Vec<OrderedName>> {
-    Err(Error::failed("a call graph asks for no order: lld makes one of it")
+    Err(Error::failed("a call graph file has no order: lld computes it")
         .with_hint("to verify an order, write it with --linker lld"))
 }

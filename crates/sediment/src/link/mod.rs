@@ -98,16 +98,16 @@ pub fn linker(name: &str) -> Option<&'static Linker> {
 pub fn read(text: &str) -> Result<(&'static Linker, Vec<OrderedName>)> {
     let known = || LINKERS.iter().map(|linker| linker.name).collect::<Vec<_>>().join(", ");
     let linker = LINKERS.iter().find(|linker| (linker.recognises)(text)).ok_or_else(|| {
-        Error::failed("this is no ordering file of a kind that sediment reads")
+        Error::failed("unknown kind of ordering file")
             .with_found(text.lines().next().unwrap_or_default().as_bytes())
-            .with_hint(format!("it reads those that `sediment order` writes: {}", known()))
+            .with_hint(format!("supported: {}", known()))
     })?;
     let mut asked = (linker.read)(text)?;
     let mut seen = HashSet::new();
     asked.retain(|name| seen.insert((name.name.clone(), name.file.clone())));
     if asked.is_empty() {
-        return Err(Error::failed("the ordering file asks for no function")
-            .with_hint("was the order made for another program, or of an empty profile?"));
+        return Err(Error::failed("the ordering file lists no function")
+            .with_hint("was the order computed for another program, or from an empty profile?"));
     }
     Ok((linker, asked))
 }

@@ -211,7 +211,7 @@ fn sections_of(text: &str) -> Result<Vec<Asked>> {
                 }
                 let closed = open.pop();
                 if closed.is_none_or(|open| (open == Open::Block) != (sign == '}')) {
-                    return Err(Error::at_line(line, format!("a `{sign}` closes nothing")));
+                    return Err(Error::at_line(line, format!("unmatched `{sign}`")));
                 }
             }
             Kind::Sign(_) => {
@@ -234,7 +234,7 @@ fn sections_of(text: &str) -> Result<Vec<Asked>> {
         before = Some(token.kind);
     }
     if open.iter().any(|open| *open != Open::Value) {
-        return Err(Error::at_line(line, "the file ends within braces or parentheses")
+        return Err(Error::at_line(line, "the file ends inside braces or parentheses")
             .with_hint("is the file cut off?"));
     }
     Ok(found)
@@ -348,7 +348,7 @@ impl<'a> Iterator for Tokens<'a> {
             }
             match self.rest.find("*/") {
                 Some(end) => self.take(end + 2),
-                None => return self.broken("a comment that does not end"),
+                None => return self.broken("unterminated comment"),
             };
         }
         let line = self.line;
@@ -360,7 +360,7 @@ impl<'a> Iterator for Tokens<'a> {
             }
             '"' => match self.rest[1..].find('"') {
                 Some(end) => Kind::Quoted(&self.take(end + 2)[1..=end]),
-                None => return self.broken("a quoted name that does not end"),
+                None => return self.broken("unterminated quoted name"),
             },
             c if c.is_control() => return self.broken("a control character"),
             _ => {

@@ -258,7 +258,7 @@ fn select(profile: &Profile, selection: &Selection<'_>, skipped: &mut Skipped) -
         size: profile.facts(function).size.filter(|size| *size > 0).unwrap_or(UNKNOWN_SIZE),
     };
     if profile.function_count() == 0 {
-        return Err(Error::failed("the profile holds no function: there is nothing to order"));
+        return Err(Error::failed("the profile has no functions to order"));
     }
     match selection {
         Selection::Everything => Ok(profile.functions().into_iter().map(node).collect()),
@@ -270,8 +270,8 @@ fn select(profile: &Profile, selection: &Selection<'_>, skipped: &mut Skipped) -
                 .map(node)
                 .collect();
             if nodes.is_empty() {
-                return Err(Error::failed(format!("the profile holds no function of {label}"))
-                    .with_hint(format!("it holds functions of: {}", held(profile))));
+                return Err(Error::failed(format!("the profile has no functions of {label}"))
+                    .with_hint(format!("it has functions of: {}", held(profile))));
             }
             Ok(nodes)
         }
@@ -314,9 +314,9 @@ fn select_of_objects(
     }
     if found.is_empty() {
         return Err(Error::failed(
-            "no function of the profile is in what is linked: it is of another program, or of another version",
+            "no function of the profile is linked: another program or another version",
         )
-            .with_hint(format!("it holds functions of: {}", held(profile))));
+        .with_hint(format!("it has functions of: {}", held(profile))));
     }
     // Functions come in the order of their keys: a stable sort leaves that order among names of one place.
     found.sort_by_key(|(there, _)| (there.is_none(), there.map(ObjectFunction::unordered_place)));
@@ -379,14 +379,14 @@ fn select_of_binary(
     if found.is_empty() {
         if binary.symbols_from == SymbolSource::DynamicSymbols {
             return Err(Error::failed(format!(
-                "no function of the profile is in {file_name}: it is stripped, and names only what it exports"
+                "no function of the profile is in {file_name}: it is stripped to its exported functions"
             ))
-            .with_hint("give the program with its symbols, as it was linked"));
+            .with_hint("give the unstripped program"));
         }
         return Err(Error::failed(format!(
             "no function of the profile is in {file_name}: it is a profile of another program"
         ))
-        .with_hint(format!("it holds functions of: {}", held(profile))));
+        .with_hint(format!("it has functions of: {}", held(profile))));
     }
     // Functions come in the order of their keys: a stable sort leaves that order among aliases of one address.
     found.sort_by_key(|(address, _)| *address);

@@ -39,9 +39,9 @@ pub enum Aim {
 
 /// Every aim with the name that the user chooses it by and what it does; the first is the default.
 pub const AIMS: &[(Aim, &str, &str)] = &[
-    (Aim::Steady, "steady", "all that ran by what runs together"),
-    (Aim::Both, "both", "hot functions by what runs together, then the others by first use"),
-    (Aim::Startup, "startup", "all that ran by first use"),
+    (Aim::Steady, "steady", "profiled functions by affinity"),
+    (Aim::Both, "both", "hot functions by affinity, then the others by first use"),
+    (Aim::Startup, "startup", "profiled functions by first use"),
 ];
 
 /// Call graph and first uses, from which groups are made.

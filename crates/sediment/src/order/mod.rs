@@ -188,8 +188,8 @@ fn functions_of(ordering: &Ordering, names: &[String]) -> Result<(Vec<FunctionId
     let known: Vec<FunctionId> =
         names.iter().filter_map(|name| by_name.get(name.as_str())).copied().collect();
     if known.is_empty() {
-        return Err(Error::failed("none of the functions of this order is in the profile")
-            .with_hint("was it made for another program?"));
+        return Err(Error::failed("no function of this order is in the profile")
+            .with_hint("was the order computed for another program?"));
     }
     let gone = names.len() - known.len();
     Ok((known, gone))

@@ -35,14 +35,14 @@ pub const ENGINES: &[Engine] = &[
     Engine {
         number: 1,
         since: "before 0.1.0",
-        summary: "CDSort, and behind it what was never seen",
+        summary: "CDSort, then unprofiled functions",
         knows_runs: false,
         sequence: first,
     },
     Engine {
         number: 2,
         since: "0.1.0",
-        summary: "calls and temporal affinity, refined for recorded runs; groups for steady state and start-up",
+        summary: "calls and temporal affinity, refined by traces; groups for steady state and start-up",
         knows_runs: true,
         sequence: affinity::order,
     },

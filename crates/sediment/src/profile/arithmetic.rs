@@ -65,7 +65,7 @@ impl NumberFault {
     /// Message, as it follows the name of the number.
     pub(super) fn message(self) -> &'static str {
         match self {
-            Self::NoNumber => "is no number",
+            Self::NoNumber => "is not a number",
             Self::Negative => "is negative",
             Self::NotANumber => "is not a number (NaN)",
             Self::TooLarge => "is too large",

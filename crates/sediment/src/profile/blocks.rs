@@ -133,14 +133,14 @@ impl Blocks {
             let end = memchr::memchr(b':', graph).ok_or_else(|| wrong("has a graph without its hash"))?;
             let hash = std::str::from_utf8(&graph[..end]).ok().filter(|hash| !hash.starts_with('+'));
             let hash = hash.and_then(|hash| u32::from_str_radix(hash, 16).ok());
-            let hash = hash.ok_or_else(|| wrong("has a hash that is no number of 32 bits"))?;
+            let hash = hash.ok_or_else(|| wrong("has a hash that is not a 32-bit number"))?;
             let mut counts = GraphCounts::default();
             counts.seen.reserve_exact(memchr::memchr_iter(b'=', &graph[end..]).count());
             for item in graph[end + 1..].split(|byte| *byte == b' ').filter(|item| !item.is_empty()) {
                 let pair = memchr::memchr(b'=', item).map(|equal| (&item[..equal], &item[equal + 1..]));
                 let (block, count) = pair.ok_or_else(|| wrong("has a block without a count"))?;
                 let block = integer(block).ok().and_then(|block| u32::try_from(block).ok());
-                let block = block.ok_or_else(|| wrong("has a block whose number is none of 32 bits"))?;
+                let block = block.ok_or_else(|| wrong("has a block number that is not a 32-bit number"))?;
                 match count {
                     b"?" => counts.unknown.push(block),
                     count => {
@@ -151,7 +151,7 @@ impl Blocks {
             if blocks.0.contains_key(&hash) {
                 return Err(wrong("has a graph twice"));
             }
-            let counts = counts.tidied().ok_or_else(|| wrong("adds up to more than 128 bits hold"))?;
+            let counts = counts.tidied().ok_or_else(|| wrong("adds up to more than 2^128"))?;
             blocks.0.insert(hash, counts);
         }
         Ok(blocks)

@@ -58,13 +58,13 @@ impl Weight {
         let fault = |message: &str| {
             Error::new(ErrorKind::Usage, format!("a weight that {message}"))
                 .with_found(text.as_bytes())
-                .with_hint("a weight is a decimal from 0 to 1000000000 with at most nine places")
+                .with_hint("a weight is a decimal from 0 to 1000000000 with at most nine decimal places")
         };
         if text.contains(['e', 'E']) {
             return Err(fault(NumberFault::NoNumber.message()));
         }
         if text.split_once('.').is_some_and(|(_, fraction)| fraction.len() > DECIMALS) {
-            return Err(fault("has more than nine places"));
+            return Err(fault("has more than nine decimal places"));
         }
         let billionths =
             decimal(text.as_bytes(), DECIMALS as i64).map_err(|reason| fault(reason.message()))?;
@@ -106,8 +106,8 @@ fn add(sum: &mut Profile, input: &Profile, weight: Weight, normalize: bool) -> R
     let shares = Shares::of(input, weight, normalize)?;
     if input.blocks_total > 0 {
         if sum.blocks_total > 0 && sum.blocks_unit != input.blocks_unit {
-            return Err(Error::failed("one of the profiles counts executions of blocks, another samples")
-                .with_hint("merge each kind by itself"));
+            return Err(Error::failed("one profile counts block executions, another samples")
+                .with_hint("merge each kind separately"));
         }
         sum.blocks_unit = input.blocks_unit;
         let total = shares.blocks.total(input.blocks_total)?;
@@ -165,7 +165,7 @@ impl Shares {
         };
         let counted = input.edges.iter().any(|edge| edge.facts().count.is_some_and(|count| count > 0));
         if counted && input.total == 0 {
-            return Err(Error::failed("a profile counts calls, but its total is 0"));
+            return Err(Error::failed("the profile has call counts, but its total is 0"));
         }
         let (over, total) = match (input.unit, input.total) {
             (_, 0) => ([None; 3], 0),
@@ -220,7 +220,7 @@ impl Scale {
 }
 
 fn too_large() -> Error {
-    Error::failed("a sum or product of the profiles' numbers leaves 128 bits")
+    Error::failed("the numbers of the profiles exceed 128 bits")
 }
 
 impl FunctionFacts {

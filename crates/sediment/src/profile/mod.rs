@@ -103,8 +103,8 @@ impl WeightUnit {
     /// Describes a number that this unit does not hold.
     pub(crate) fn beyond(self) -> String {
         match self {
-            WeightUnit::Calls => format!("2^{CALL_BITS} or more, which no count of calls is"),
-            WeightUnit::Share => "more than 128 bits hold".to_owned(),
+            WeightUnit::Calls => format!("2^{CALL_BITS} or more, the limit of call counts"),
+            WeightUnit::Share => "more than 2^128".to_owned(),
         }
     }
 }

@@ -185,11 +185,7 @@ fn capped(kept: u128, submissions: &[Submission<'_>], fresh: &[Profile], cap: u6
     let limit = limit(kept, &by_total, cap).ok_or_else(|| {
         Error::new(
             ErrorKind::Usage,
-            format!(
-                "a cap of {} % needs more submitters than the {} that there are",
-                percent(cap),
-                by_total.len()
-            ),
+            format!("a cap of {} % needs more submitters than {}", percent(cap), by_total.len()),
         )
         .with_hint("raise the cap, or wait for more submissions")
     })?;
@@ -203,7 +199,7 @@ fn capped(kept: u128, submissions: &[Submission<'_>], fresh: &[Profile], cap: u6
             submission
                 .weight
                 .part(limit, total)
-                .ok_or_else(|| Error::failed("a product of the profiles' weights leaves 128 bits"))
+                .ok_or_else(|| Error::failed("the weights of the profiles exceed 128 bits"))
         })
         .collect()
 }

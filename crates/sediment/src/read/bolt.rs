@@ -19,6 +19,7 @@ use super::{
 };
 use crate::binary::names::split_from;
 use crate::error::{Error, Result};
+use crate::plural::counted;
 use crate::profile::source::{
     Source,
     Unknown::{Callers, OwnCost, SharedLibraries, TimeOrder},
@@ -137,8 +138,9 @@ fn hexadecimal(word: &[u8]) -> Option<u64> {
 
 fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     if super::input::head(input, YAML.len())?.starts_with(YAML) {
-        return Err(Error::failed("this is a YAML profile of BOLT, which names no callers")
-            .with_hint("have it written as fdata: perf2bolt --profile-format=fdata -p perf.data -o profile.fdata PROGRAM"));
+        return Err(Error::failed("a YAML profile of BOLT, which has no callers").with_hint(
+            "write it as fdata: perf2bolt --profile-format=fdata -p perf.data -o profile.fdata PROGRAM",
+        ));
     }
     let mut recording = Recording::default();
     let mut reading = Reading {
@@ -163,9 +165,9 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         began = true;
         let Some(row) = row(line, events.is_some()) else {
             let what = if events.is_some() {
-                "a line that is no sample: type, symbol, offset, count"
+                "not a sample line: type, symbol, offset, count"
             } else {
-                "a line that is no branch: type, symbol and offset of both ends, mispredictions, count"
+                "not a branch line: type, symbol and offset of both ends, mispredictions, count"
             };
             let found = line.to_vec();
             return Err(Error::at_line(lines.number(), what).with_found(&found).with_hint(CUT_OFF));
@@ -174,21 +176,21 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         reading.row(row, &mut recording);
     }
     if rows == 0 {
-        return Err(Error::failed("there is no line of a profile in it").with_hint(
-            "perf2bolt writes such a file when it finds no sample in the program: was it this very program that perf recorded?",
+        return Err(Error::failed("no profile line").with_hint(
+            "perf2bolt writes such a file if no sample is in the program: did perf record this very program?",
         ));
     }
     if recording.addresses().is_empty() {
-        return Err(Error::failed("no line of it names a function of the program").with_hint(CUT_OFF));
+        return Err(Error::failed("no line names a function of the program").with_hint(CUT_OFF));
     }
     match events {
         Some(events) => {
             recording.source = Source::new("BOLT samples", &events, &[Callers, TimeOrder, SharedLibraries]);
-            recording.seen = format!("{rows} sampled places");
+            recording.seen = counted(rows, "sampled address");
         }
         None => {
             recording.source = Source::new("BOLT branches", "", &[TimeOrder, OwnCost, SharedLibraries]);
-            recording.seen = format!("{rows} branches by their ends");
+            recording.seen = counted(rows, "branch");
         }
     }
     Ok(recording)

@@ -15,6 +15,7 @@ use super::{
     AddressId, DsoId, Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, TransferKind,
 };
 use crate::error::{Error, Result};
+use crate::plural::counted;
 use crate::profile::source::{
     Source,
     Unknown::{Callers, OwnCost, TimeOrder},
@@ -24,7 +25,7 @@ use crate::skipped::{NoCall, Reason};
 /// Its row in the table.
 pub const READER: Reader = Reader {
     name: "bolt-aggregated",
-    summary: "branch records added up by address, for perf2bolt -pa",
+    summary: "branch records aggregated by address, for perf2bolt -pa",
     recognises,
     read,
     replay: None,
@@ -105,8 +106,9 @@ fn location(word: &[u8]) -> Option<Location<'_>> {
 
 fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     if super::input::head(input, PERF_TEXT.len())?.starts_with(PERF_TEXT) {
-        return Err(Error::failed("this is perf2bolt's own copy of what perf script prints")
-            .with_hint("import the perf.data that it was made of, or write it as fdata: perf2bolt -p FILE -o profile.fdata PROGRAM"));
+        return Err(Error::failed("perf2bolt's own copy of perf script output").with_hint(
+            "import its perf.data, or write it as fdata: perf2bolt -p FILE -o profile.fdata PROGRAM",
+        ));
     }
     let mut recording = Recording::default();
     let mut reading = Reading {
@@ -127,7 +129,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
             let found = line.to_vec();
             return Err(Error::at_line(
                 lines.number(),
-                "a line that is no branch (B, T, R), no stretch of code (F, f, r), no sample (S) and no event (E)",
+                "not a branch (B, T, R), a range (F, f, r), a sample (S) or an event (E)",
             )
             .with_found(&found)
             .with_hint("is the file cut off? copy it again"));
@@ -141,8 +143,8 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         reading.row(row, &mut recording);
     }
     if branches + samples + ranges == 0 {
-        return Err(Error::failed("there is no branch and no sample in it")
-            .with_hint("did the tool that wrote it see the program run?"));
+        return Err(Error::failed("no branch and no sample")
+            .with_hint("did the program run while the tool recorded?"));
     }
     let event = reading.first_event.unwrap_or_default();
     recording.source = match (branches, samples) {
@@ -150,7 +152,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         (_, 0) => Source::new("BOLT branches by address", &event, &[TimeOrder, OwnCost]),
         _ => Source::new("BOLT branches by address", &event, &[TimeOrder]),
     };
-    recording.seen = format!("{branches} branches and {samples} sampled places by their addresses");
+    recording.seen = format!("{}, {}", counted(branches, "branch"), counted(samples, "sampled address"));
     Ok(recording)
 }
 

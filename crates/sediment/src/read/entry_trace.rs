@@ -22,6 +22,7 @@ use super::{
     Spot, Step,
 };
 use crate::error::{Error, Result};
+use crate::plural::counted;
 use crate::profile::source::{
     Source,
     Unknown::{CallCounts, Callers},
@@ -32,7 +33,7 @@ use std::collections::HashMap;
 /// Its row in the table.
 pub const READER: Reader = Reader {
     name: "entry-trace",
-    summary: "a list of entered functions, one name or address in a line",
+    summary: "list of entered functions, one name or address per line",
     recognises,
     read,
     replay: Some(Replay { whole: true, steps }),
@@ -42,8 +43,7 @@ pub const READER: Reader = Reader {
 const MOST_FUNCTIONS: usize = 1 << 16;
 /// One word alone may be anything.
 const FEWEST: usize = 2;
-const HOW: &str =
-    "a line of an entry trace is a name, an address (0x...), or either behind DSO: and without blanks";
+const HOW: &str = "a line is a name, an address (0x...), or one of these after DSO:, without blanks";
 
 fn recognises(head: &[u8]) -> bool {
     is_list(head) && entries_of(head).any(is_of_program)
@@ -160,7 +160,7 @@ fn entries(input: &dyn Input, mut hand_on: impl FnMut(&[u8], Entry<'_>, u64) -> 
         number += 1;
         let Some(line) = content(line) else { continue };
         let Some(entry) = Entry::parse(line) else {
-            return Err(Error::at_line(number, "a line that is neither a name nor an address")
+            return Err(Error::at_line(number, "neither a name nor an address")
                 .with_found(line)
                 .with_hint(HOW));
         };
@@ -186,9 +186,9 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
             return Ok(());
         }
         if entry.dso.is_none() && program.is_none() && matches!(entry.what, EntryTarget::Address(_)) {
-            return Err(Error::at_line(number, "an address, and nothing says of which program")
+            return Err(Error::at_line(number, "an address without its program")
                 .with_found(line)
-                .with_hint("name the program that ran: --binary PROGRAM; or write DSO: before the address"));
+                .with_hint("name the program: --binary PROGRAM; or write DSO: before the address"));
         }
         if known.len() >= most {
             left_out += 1;
@@ -201,10 +201,10 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         Ok(())
     })?;
     if count == 0 {
-        return Err(Error::failed("there is no entry in this trace").with_hint(HOW));
+        return Err(Error::failed("no entry in this trace").with_hint(HOW));
     }
     recording.skipped.add_many(Reason::EntryBeyondMemory, left_out, 0, "");
-    recording.seen = format!("{count} entries of {} functions", known.len());
+    recording.seen = format!("{} of {}", counted(count, "entry"), counted(known.len(), "function"));
     Ok(recording)
 }
 

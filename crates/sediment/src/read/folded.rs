@@ -14,6 +14,7 @@ use super::input::Lines;
 use super::stacks::{self, Frame};
 use super::{Input, Reader, RecordedAddress, Recording, Settings, Spot, StackOrder};
 use crate::error::{Error, Result};
+use crate::plural::counted;
 use crate::profile::source::{
     Source,
     Unknown::{CallCounts, SharedLibraries, TimeOrder},
@@ -24,7 +25,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 /// Its row in the table.
 pub const READER: Reader = Reader {
     name: "folded",
-    summary: "folded stacks (flame graphs), a;b;c COUNT a line",
+    summary: "folded stacks (flame graphs), a;b;c COUNT per line",
     recognises,
     read,
     replay: None,
@@ -81,14 +82,14 @@ impl FirstPass {
                 continue;
             }
             let Some((stack, count)) = frames_and_count(line) else {
-                return Err(Error::at_line(number, "a stack without a count behind it")
+                return Err(Error::at_line(number, "a stack without a count")
                     .with_found(line)
                     .with_hint("is the file cut off? each line is `caller;callee COUNT`"));
             };
             if !count.iter().all(u8::is_ascii_digit) || count.len() > 20 {
-                return Err(Error::at_line(number, "a count that is no whole number")
+                return Err(Error::at_line(number, "the count is not a whole number")
                     .with_found(count)
-                    .with_hint("have the profiler write samples, not seconds or shares"));
+                    .with_hint("let the profiler write samples, not seconds or shares"));
             }
             first.lines += 1;
             two_counts += u64::from(frames_and_count(stack).is_some());
@@ -110,10 +111,8 @@ impl FirstPass {
             }
         }
         if two_counts == first.lines && two_counts > 0 {
-            return Err(Error::failed("each line has two counts: this is the difference of two recordings")
-                .with_hint(
-                    "import the folded stacks of each recording, before difffolded.pl made one of them",
-                ));
+            return Err(Error::failed("two counts per line: a difference of two recordings")
+                .with_hint("import the folded stacks of each recording, from before difffolded.pl"));
         }
         let is_function = |name: &[u8]| begins_thread(plain(name).0) || is_no_symbol(name);
         if roots.iter().any(|(root, begins)| *begins && !is_function(root)) {
@@ -129,7 +128,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let first = FirstPass::of(input, outermost_first)?;
     let mut recording = Recording {
         source: Source::new("folded stacks", "", &[CallCounts, TimeOrder, SharedLibraries]),
-        seen: format!("{} stacks", first.lines),
+        seen: counted(first.lines, "stack"),
         ..Recording::default()
     };
     let mut known: HashMap<Vec<u8>, Option<Frame>> = HashMap::new();
@@ -178,8 +177,8 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let example = first.processes.first().map_or(&[][..], Vec::as_slice);
     recording.skipped.add_many(Reason::ProcessName, process_names, 0, example);
     if recording.addresses().is_empty() {
-        return Err(Error::failed("no frame of these stacks is a function that could be ordered").with_hint(
-            "are they of an interpreted program, or recorded without symbols? then there is nothing to order in it",
+        return Err(Error::failed("no frame is a function to order").with_hint(
+            "from an interpreted program, or recorded without symbols? then there is nothing to order",
         ));
     }
     Ok(recording)

@@ -17,6 +17,7 @@ use super::{
     input,
 };
 use crate::error::{Error, Result};
+use crate::plural::counted;
 use crate::profile::source::{
     Source,
     Unknown::{SharedLibraries, TimeOrder},
@@ -38,8 +39,7 @@ const HEADER: usize = 20;
 const MOST_ADDRESSES: usize = 180_000;
 /// Buckets with ticks, beyond which neighbours are added up, so that memory stays in proportion.
 const MOST_BUCKETS: usize = 1 << 16;
-const HOW: &str =
-    "was the program compiled and linked with -pg, and did it end by itself (return from main, or exit)?";
+const HOW: &str = "was the program compiled and linked with -pg, and did it return from main or call exit?";
 
 fn recognises(head: &[u8]) -> bool {
     head.starts_with(MAGIC)
@@ -49,8 +49,8 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let bytes = &*input::whole(input)?;
     let layout = Layout::of(bytes)?;
     let Some(program) = &settings.program else {
-        return Err(Error::failed("gmon.out holds addresses alone, and does not say of which program")
-            .with_hint("name the program that ran: --binary PROGRAM"));
+        return Err(Error::failed("gmon.out has addresses without their program")
+            .with_hint("name the program: --binary PROGRAM"));
     };
     let mut recording = Recording {
         source: Source::new("gprof gmon.out", "ticks", &[TimeOrder, SharedLibraries]),
@@ -100,17 +100,16 @@ impl Layout {
             [1, 0, 0, 0] => true,
             [0, 0, 0, 1] => false,
             _ => {
-                return Err(Error::at_offset(4, "the file's version is not 1")
+                return Err(Error::at_offset(4, "unsupported version; expected 1")
                     .with_found(format!("{version:02x?}").as_bytes())
                     .with_hint(
-                        "only gmon.out of a program compiled with -pg is read; a file that LD_PROFILE made of a library \
-                         can be printed with sprof",
+                        "only gmon.out of programs compiled with -pg is supported; print a library's LD_PROFILE file with sprof",
                     ));
             }
         };
         if bytes.len() < HEADER {
             return Err(
-                Error::at_offset(bytes.len() as u64, "the file ends within its header").with_hint(HOW)
+                Error::at_offset(bytes.len() as u64, "the file ends inside its header").with_hint(HOW)
             );
         }
         let (wide, narrow) = (Self { address: 8, little }, Self { address: 4, little });
@@ -122,8 +121,7 @@ impl Layout {
             (Some(a), Some(b)) => {
                 let (at, why) = if a.0 >= b.0 { a } else { b };
                 Err(Error::at_offset(at, why).with_hint(
-                    "is the file cut off, or was it written by several processes at once? Record it again; \
-                                GMON_OUT_PREFIX=NAME in the environment gives each process a file of its own",
+                    "is the file cut off, or written by several processes at once? Record again with GMON_OUT_PREFIX=NAME, which gives each process its own file",
                 ))
             }
         }
@@ -203,7 +201,7 @@ impl<'a> Records<'a> {
                 self.number(4)?; // ticks per second
                 let dimension = self.take(16)?;
                 if !dimension.iter().all(|byte| *byte == 0 || (b' '..=b'~').contains(byte)) {
-                    return Err("a histogram whose unit is no text");
+                    return Err("a histogram whose unit is not text");
                 }
                 if high < low || buckets > 0 && high == low {
                     return Err("a histogram that ends before it begins");
@@ -223,7 +221,7 @@ impl<'a> Records<'a> {
                 self.take(length.ok_or(CUT_OFF)?)?;
                 Ok(Record::Blocks { count })
             }
-            _ => Err("a record of a kind that gmon.out does not have"),
+            _ => Err("an unknown kind of record"),
         }
     }
 
@@ -239,7 +237,7 @@ impl<'a> Records<'a> {
     }
 }
 
-const CUT_OFF: &str = "the file ends within a record";
+const CUT_OFF: &str = "the file ends inside a record";
 
 /// Where the program's code lies, as the histograms say.
 #[derive(Debug, Default)]
@@ -346,10 +344,9 @@ impl Reading {
     /// One of several processes may have done nothing.
     fn finish(mut self, part: bool) -> Result<Recording> {
         if self.arcs == 0 && self.ticks == 0 && !part {
-            return Err(Error::failed("there is neither a call nor a tick of the clock in this gmon.out")
-                .with_hint(HOW));
+            return Err(Error::failed("no calls and no ticks in this gmon.out").with_hint(HOW));
         }
-        self.recording.seen = format!("{} arcs, {} ticks", self.arcs, self.ticks);
+        self.recording.seen = format!("{}, {}", counted(self.arcs, "arc"), counted(self.ticks, "tick"));
         Ok(self.recording)
     }
 }

@@ -14,6 +14,7 @@ use super::{
     DsoId, Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, TransferKind, input,
 };
 use crate::error::{Error, Result};
+use crate::plural::counted;
 use crate::profile::source::{
     Source,
     Unknown::{Callers, OwnCost, SharedLibraries, TimeOrder},
@@ -132,11 +133,11 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
             return Err(Error::at_line(number, "more functions and calls than gprof prints in so few bytes"));
         }
         if part != Part::Graph && !record.is_empty() {
-            return Err(Error::at_line(number, "the call graph ends within a record").with_hint(CUT_OFF));
+            return Err(Error::at_line(number, "the call graph ends inside a record").with_hint(CUT_OFF));
         }
     }
     if part == Part::Graph && (!record.is_empty() || !closed) {
-        return Err(Error::at_line(number, "the call graph ends within a record").with_hint(CUT_OFF));
+        return Err(Error::at_line(number, "the call graph ends inside a record").with_hint(CUT_OFF));
     }
     text.finish(settings)
 }
@@ -199,7 +200,7 @@ struct Text<'a> {
 impl<'a> Text<'a> {
     /// `share cumulative self [calls self-per-call total-per-call] name`
     fn flat_row(&mut self, line: &'a [u8]) -> std::result::Result<(), &'static str> {
-        const WHAT: &str = "a line that is no row of a flat profile";
+        const WHAT: &str = "not a row of a flat profile";
         let (_, rest) = figure(line).ok_or(WHAT)?;
         let (_, rest) = figure(rest).ok_or(WHAT)?;
         let (time, rest) = figure(rest).ok_or(WHAT)?;
@@ -228,12 +229,12 @@ impl<'a> Text<'a> {
     fn record(&mut self, lines: &[(u64, &'a [u8])]) -> Result<()> {
         let Some(own) = lines.iter().position(|(_, line)| line.starts_with(b"[")) else {
             let Some((number, line)) = lines.first() else { return Ok(()) };
-            return Err(bad_line(*number, "a record without the function that it is of", line));
+            return Err(bad_line(*number, "a record without its function", line));
         };
         self.records += 1;
         let (number, line) = lines[own];
         let Some((time, name)) = own_line(line) else {
-            return Err(bad_line(number, "a line that is no function of a call graph", line));
+            return Err(bad_line(number, "not a function of a call graph", line));
         };
         if name.starts_with(b"<cycle ") {
             return Ok(());
@@ -248,7 +249,7 @@ impl<'a> Text<'a> {
                 continue;
             }
             let Some((count, name)) = other_line(line) else {
-                return Err(bad_line(number, "a line that is neither a caller nor a callee", line));
+                return Err(bad_line(number, "neither a caller nor a callee", line));
             };
             let other = named(self, number, name, line)?;
             if at < own {
@@ -300,16 +301,14 @@ impl<'a> Text<'a> {
         const PRINT: &str = "print it with: gprof -b --no-demangle PROGRAM gmon.out";
         if self.headers == 0 {
             return Err(Error::failed(
-                "this text has no table of gprof: neither `index % time self children called name` nor \
-                 `time seconds seconds calls ms/call ms/call name` stands in it",
+                "no table of gprof: neither `index % time self children called name` nor `time seconds seconds calls ms/call ms/call name`",
             )
             .with_hint(PRINT));
         }
         if self.records == 0 && self.rows.is_empty() {
-            return Err(Error::failed(
-                "this gprof text has neither rows nor records: nothing was called, and no time passed",
-            )
-            .with_hint(PRINT));
+            return Err(
+                Error::failed("gprof text without rows and records: no calls, no time").with_hint(PRINT)
+            );
         }
         let unit = if self.cycles.is_some() { "cycles" } else { "centiseconds" };
         let timed = self.functions.iter().any(|function| function.time > 0)
@@ -323,9 +322,9 @@ impl<'a> Text<'a> {
             }
         };
         let seen = match (self.records, self.rows.len()) {
-            (records, 0) => format!("{records} records"),
-            (0, rows) => format!("{rows} rows"),
-            (records, rows) => format!("{rows} rows, {records} records"),
+            (records, 0) => counted(records, "record"),
+            (0, rows) => counted(rows, "row"),
+            (records, rows) => format!("{}, {}", counted(rows, "row"), counted(records, "record")),
         };
         let mut recording = Recording { source, seen, ..Recording::default() };
         let dso = settings
@@ -335,7 +334,7 @@ impl<'a> Text<'a> {
         self.add_graph(&mut recording, dso);
         self.add_rows(&mut recording, dso, timed);
         if recording.addresses().is_empty() {
-            return Err(Error::failed("no function of this gprof text was called, and none took time")
+            return Err(Error::failed("no function was called and none took time")
                 .with_hint("let the program do its work while it is recorded"));
         }
         Ok(recording)

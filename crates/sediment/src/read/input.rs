@@ -168,7 +168,7 @@ impl<'a> Lines<'a> {
             if searched > Self::LONGEST {
                 return Err(Error::at_line(
                     self.number + 1,
-                    format!("a line of more than {} bytes", Self::LONGEST),
+                    format!("a line longer than {} bytes", Self::LONGEST),
                 ));
             }
             self.read_on()?;

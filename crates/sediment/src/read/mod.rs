@@ -164,16 +164,15 @@ pub fn find(input: &dyn Input, settings: &Settings) -> Result<&'static Reader> {
     if let Some(name) = &settings.format {
         return READERS.iter().find(|reader| reader.name == name).ok_or_else(|| {
             let names: Vec<&str> = READERS.iter().map(|reader| reader.name).collect();
-            Error::failed(format!("there is no format {name}"))
-                .with_hint(format!("it reads: {}", names.join(", ")))
+            Error::failed(format!("unknown format {name}"))
+                .with_hint(format!("supported: {}", names.join(", ")))
         });
     }
     let head = input::head(input, HEAD)?;
     if head.iter().all(u8::is_ascii_whitespace) {
-        return Err(Error::failed("the file is empty: there is no profile in it")
+        return Err(Error::failed("empty file")
             .with_hint(
-                "did the recording write its output elsewhere, or end before it wrote any? callgrind leaves NAME empty \
-                 when it writes NAME.1 (dumps) or NAME-01 (threads): import those",
+                "did the recorder write elsewhere, or end before it wrote anything? callgrind leaves NAME empty next to NAME.1 (dumps) or NAME-01 (threads): import those",
             ));
     }
     READERS.iter().find(|reader| (reader.recognises)(&head)).ok_or_else(|| {
@@ -181,32 +180,32 @@ pub fn find(input: &dyn Input, settings: &Settings) -> Result<&'static Reader> {
         if memchr::memmem::find(first, b"digraph").is_some() {
             // pprof draws its legend so.
             if memchr::memmem::find(first, b"subgraph cluster_L").is_some() {
-                return Error::failed("this is a drawing that pprof made, and no profile: its numbers are rounded")
-                    .with_hint("import what it was made of, or its profile.pb.gz: pprof -proto -output=profile.pb.gz FILE");
+                return Error::failed("a drawing by pprof, with rounded numbers, not a profile")
+                    .with_hint("import the original profile: pprof -proto -output=profile.pb.gz FILE");
             }
-            return Error::failed("this is a profile already, not a recording")
-                .with_hint("use it as it is: sediment show, merge, order");
+            return Error::failed("a profile already, not a recording")
+                .with_hint("use it directly: sediment show, merge, order");
         }
         if head.starts_with(b"\x7fELF") {
-            return Error::failed("this is a program or library, not a recording of one")
-                .with_hint("name it with --binary, beside the profiler's file");
+            return Error::failed("a program or library, not a recording")
+                .with_hint("give it with --binary, together with the profiler's file");
         }
         if head.starts_with(b"PERFFILE") {
-            return Error::failed("this is a perf.data of the first version, which perf wrote until Linux 3.0")
-                .with_hint("let a perf of its time print it: perf script > script.txt, and import that");
+            return Error::failed("perf.data version 1, which perf wrote until Linux 3.0")
+                .with_hint("print it with a perf of that time: perf script > script.txt, and import that");
         }
         if let Some((_, unpack)) = PACKED.iter().find(|(magic, _)| head.starts_with(magic)) {
-            return Error::failed("this file is packed, and what is in it is not read so")
-                .with_hint(format!("unpack it on the way: {unpack} FILE | sediment import -"));
+            return Error::failed("a compressed file")
+                .with_hint(format!("unpack it first: {unpack} FILE | sediment import -"));
         }
         if entry_trace::is_list(&head) {
-            return Error::failed("this is a list of words, which may be anything")
-                .with_hint("if they are functions in the order in which they were entered: --format entry-trace");
+            return Error::failed("a list of words of unknown meaning")
+                .with_hint("if they are functions in the order of their entries: --format entry-trace");
         }
         let known: Vec<&str> = READERS.iter().map(|reader| reader.summary).collect();
-        Error::failed("this is no profile of a kind that sediment reads")
+        Error::failed("unknown file format")
             .with_found(head.split(|b| *b == b'\n').next().unwrap_or_default())
-            .with_hint(format!("it reads: {}", known.join("; ")))
+            .with_hint(format!("supported: {}", known.join("; ")))
     })
 }
 
@@ -398,10 +397,10 @@ impl Recording {
     pub fn append(&mut self, part: &Self) -> Result<()> {
         if self.source != part.source {
             return Err(Error::failed(format!(
-                "this was recorded by {}, the files before it by {}: they are no parts of one recording",
+                "recorded by {}, unlike the files before it ({}): not parts of one recording",
                 part.source, self.source
             ))
-            .with_hint("import each into a profile of its own, then use `sediment merge`"));
+            .with_hint("import each file to its own profile, then use `sediment merge`"));
         }
         if self.arch != part.arch {
             self.arch = None;

@@ -20,6 +20,7 @@ use super::{
     input,
 };
 use crate::error::{Error, Result};
+use crate::plural::counted;
 use crate::profile::source::{
     Source,
     Unknown::{SharedLibraries, TimeOrder},
@@ -155,7 +156,7 @@ fn count_behind_colon(text: &[u8]) -> Option<(&[u8], &[u8])> {
 fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let bytes = &*input::whole(input)?;
     if is_binary(bytes) {
-        return Err(Error::failed("this is a sample profile in binary form").with_hint(AS_TEXT));
+        return Err(Error::failed("a sample profile in binary form").with_hint(AS_TEXT));
     }
     let owners = owners(bytes);
     let mut recording = Recording::default();
@@ -168,12 +169,9 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let (mut functions, mut contexts) = (0u64, false);
     for (number, line) in lines(bytes) {
         let Some(row) = row(line) else {
-            return Err(Error::at_line(
-                number,
-                "a line that is no function, no place in one and no inlined body",
-            )
-            .with_found(line)
-            .with_hint(CUT_OFF));
+            return Err(Error::at_line(number, "neither a function, a line of one, nor an inlined body")
+                .with_found(line)
+                .with_hint(CUT_OFF));
         };
         match row {
             Row::Function { called, total, .. } => {
@@ -189,7 +187,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
                 caller = Some(place);
             }
             _ if caller.is_none() => {
-                return Err(Error::at_line(number, "a place in a function before any function")
+                return Err(Error::at_line(number, "a line of a function before any function")
                     .with_found(line)
                     .with_hint(CUT_OFF));
             }
@@ -208,14 +206,15 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         }
     }
     if functions == 0 {
-        return Err(Error::failed("there is no function in it").with_hint(CUT_OFF));
+        return Err(Error::failed("no function in it").with_hint(CUT_OFF));
     }
     if recording.addresses().is_empty() {
-        return Err(Error::failed("all of its functions are named by hashes alone, which cannot be undone")
-            .with_hint("write the profile anew without --use-md5"));
+        return Err(Error::failed("all functions are hashes, which have no names")
+            .with_hint("write the profile again without --use-md5"));
     }
     recording.source = Source::new("LLVM sample profile", "", &[TimeOrder, SharedLibraries]);
-    recording.seen = format!("{functions} functions{}", if contexts { " by context" } else { "" });
+    recording.seen =
+        format!("{}{}", counted(functions, "function"), if contexts { " by context" } else { "" });
     Ok(recording)
 }
 

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::affinity::Window;
 use crate::error::{Error, Result};
+use crate::plural::counted;
 use crate::profile::source::{
     Source,
     Unknown::{CallCounts, Callers, OwnCost},
@@ -95,10 +96,11 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         Word::Counters => recording.skipped.add(Reason::FunctionCounter, 0, ""),
     })?;
     if recording.addresses().is_empty() {
-        return Err(Error::failed("there is no temporal profile trace in it").with_hint(RECORD));
+        return Err(Error::failed("no temporal profile trace in it").with_hint(RECORD));
     }
     recording.source = Source::new("LLVM temporal profile traces", "", &[Callers, CallCounts, OwnCost]);
-    recording.seen = format!("{} functions in {traces} traces", recording.addresses().len());
+    recording.seen =
+        format!("{} in {}", counted(recording.addresses().len(), "function"), counted(traces, "trace"));
     Ok(recording)
 }
 
@@ -152,9 +154,7 @@ fn spot(name: &[u8]) -> Spot {
 fn words(input: &dyn Input, say: &mut dyn FnMut(Word<'_>)) -> Result<()> {
     let head = super::input::head(input, super::HEAD)?;
     if RAW.iter().any(|magic| head.starts_with(magic)) {
-        return Err(
-            Error::failed("this is a profile of clang's instrumentation in binary form").with_hint(RECORD)
-        );
+        return Err(Error::failed("a profile of clang's instrumentation in binary form").with_hint(RECORD));
     }
     let mut lines = Lines::of(input);
     while let Some(line) = lines.next()? {
@@ -205,8 +205,8 @@ fn shown(lines: &mut Lines<'_>, say: &mut dyn FnMut(Word<'_>)) -> Result<()> {
 
 /// As `llvm-profdata merge --text` writes them; `lines` stand behind the flag.
 fn written(lines: &mut Lines<'_>, say: &mut dyn FnMut(Word<'_>)) -> Result<()> {
-    let traces = written_number(lines, "how many traces there are")?;
-    written_number(lines, "how many runs the traces are drawn from")?;
+    let traces = written_number(lines, "the number of traces")?;
+    written_number(lines, "the number of sampled runs")?;
     for _ in 0..traces {
         let weight = written_number(lines, "the weight of a trace")?;
         say(Word::Trace { weight });
@@ -246,13 +246,10 @@ fn telling(lines: &mut Lines<'_>) -> Result<Option<Vec<u8>>> {
 fn written_number(lines: &mut Lines<'_>, what: &str) -> Result<u64> {
     let found = telling(lines)?.unwrap_or_default();
     decimal(&found).ok_or_else(|| {
-        Error::at_line(lines.number(), format!("no number where the text should say {what}"))
-            .with_found(&found)
-            .with_hint(CUT_OFF)
+        Error::at_line(lines.number(), format!("no number for {what}")).with_found(&found).with_hint(CUT_OFF)
     })
 }
 
 fn cut_off(line: u64, missing: u64) -> Error {
-    Error::at_line(line, format!("a trace that ends too early, {missing} of its functions missing"))
-        .with_hint(CUT_OFF)
+    Error::at_line(line, format!("a trace that ends {missing} functions too early")).with_hint(CUT_OFF)
 }

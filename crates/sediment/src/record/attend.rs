@@ -19,16 +19,15 @@ pub(super) fn attend(mut command: Command, job: &mut Job<'_>, ends_on_interrupt:
     let name = command.get_program().to_string_lossy().into_owned();
     let mut child = command.spawn().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
-            Error::new(ErrorKind::Unsupported, format!("{name}: there is no such program"))
+            Error::new(ErrorKind::Unsupported, format!("{name}: program not found"))
         }
-        _ => Error::failed(format!("{name} cannot be started: {error}")),
+        _ => Error::failed(format!("{name}: cannot start: {error}")),
     })?;
     let begun = Instant::now();
     let mut asked = false;
     loop {
-        let ended = child
-            .try_wait()
-            .map_err(|error| Error::failed(format!("{name} cannot be waited for: {error}")))?;
+        let ended =
+            child.try_wait().map_err(|error| Error::failed(format!("{name}: cannot wait: {error}")))?;
         if let Some(status) = ended {
             return Ok(match (status.code(), status.signal()) {
                 (Some(code), _) => Outcome::Exited(code),

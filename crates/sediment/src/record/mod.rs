@@ -168,6 +168,5 @@ pub fn best(
             None => format!("{}: {why}", recorder.name),
         })
         .collect();
-    Err(Error::new(ErrorKind::Unsupported, "nothing on this machine can record that")
-        .with_hint(reasons.join("\n")))
+    Err(Error::new(ErrorKind::Unsupported, "no recording method works here").with_hint(reasons.join("\n")))
 }

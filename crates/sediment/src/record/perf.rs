@@ -14,7 +14,7 @@ use std::process::Command;
 pub const BRANCHES: Recorder = Recorder {
     name: "perf-branches",
     summary: "calls by the processor's branch records, at nearly full speed",
-    lacks: "own cost, and what no sample met",
+    lacks: "own cost, and everything between samples",
     traces: false,
     available: branches_available,
     suits,
@@ -24,8 +24,8 @@ pub const BRANCHES: Recorder = Recorder {
 /// Call stacks.
 pub const STACKS: Recorder = Recorder {
     name: "perf-stacks",
-    summary: "samples with their call stacks, at nearly full speed",
-    lacks: "call counts and the order of time; functions without a frame pointer hide their callers",
+    summary: "samples with call stacks, at nearly full speed",
+    lacks: "call counts and time order; functions without a frame pointer hide their callers",
     traces: false,
     available: stacks_available,
     suits,
@@ -40,21 +40,18 @@ const INSTALL: &str =
 
 fn suits(_: &Target, settings: &Settings) -> Result<()> {
     match settings.until {
-        Until::Output => {
-            Err(Error::new(ErrorKind::Usage, "perf cannot end a recording at the program's first output"))
-        }
+        Until::Output => Err(Error::new(ErrorKind::Usage, "perf cannot stop at the program's first output")),
         _ => Ok(()),
     }
 }
 
 fn branches_available() -> Result<()> {
-    let none =
-        "this machine shows no branch records: its processor has none, or a virtual machine hides them";
-    try_out(&BRANCH_OPTIONS, none, "none is needed: breakpoints do without")
+    let none = "no branch records: the processor has none, or a virtual machine hides them";
+    try_out(&BRANCH_OPTIONS, none, "not needed: breakpoints work without")
 }
 
 fn stacks_available() -> Result<()> {
-    try_out(&STACK_OPTIONS, "perf cannot sample here", "in a container allow it by --cap-add=PERFMON")
+    try_out(&STACK_OPTIONS, "perf cannot sample here", "in a container allow it with --cap-add=PERFMON")
 }
 
 /// Records a program that does nothing.
@@ -70,7 +67,7 @@ fn try_out(options: &[&str], otherwise: &str, way_out: &str) -> Result<()> {
     let forbidden = paranoid.trim().parse::<i32>().is_ok_and(|level| level > 2);
     if forbidden && !nix::unistd::geteuid().is_root() {
         let message = format!(
-            "this machine lets root alone count events (kernel.perf_event_paranoid = {})",
+            "only root may count events on this machine (kernel.perf_event_paranoid = {})",
             paranoid.trim()
         );
         return Err(Error::new(ErrorKind::Unsupported, message)
@@ -109,7 +106,7 @@ fn record(job: &mut Job<'_>, options: &[&str]) -> Result<Recorded> {
     };
     let outcome = attend(perf, job, true)?;
     if !file.exists() {
-        return Err(Error::failed("perf left no recording").with_hint("what it said stands above"));
+        return Err(Error::failed("perf wrote no recording").with_hint("its messages are above"));
     }
     Ok(Recorded { kept: RecordedData::Files(vec![file]), outcome: started.then_some(outcome) })
 }

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 /// Its row in the table.
 pub const RECORDER: Recorder = Recorder {
     name: "valgrind",
-    summary: "every call, by callgrind: needs no hardware counter; the program runs some fifty times slower",
-    lacks: "speed, and programs that the program starts",
+    summary: "every call, by callgrind; no hardware counters; about 50 times slower",
+    lacks: "speed, and child processes",
     traces: false,
     available,
     suits,
@@ -42,8 +42,8 @@ fn available() -> Result<()> {
 fn suits(target: &Target, settings: &Settings) -> Result<()> {
     let usage = |message: &str| Err(Error::new(ErrorKind::Usage, message.to_owned()));
     match (target, settings.until) {
-        (Target::Processes(_) | Target::System, _) => usage("valgrind records only what it starts"),
-        (_, Until::Output | Until::After(_)) => usage("valgrind records a program to its end"),
+        (Target::Processes(_) | Target::System, _) => usage("valgrind records only programs that it starts"),
+        (_, Until::Output | Until::After(_)) => usage("valgrind records only until the program exits"),
         _ => Ok(()),
     }
 }
@@ -51,21 +51,21 @@ fn suits(target: &Target, settings: &Settings) -> Result<()> {
 fn record(job: &mut Job<'_>) -> Result<Recorded> {
     suits(job.target, job.settings)?;
     let Target::Program(words) = job.target else {
-        return Err(Error::new(ErrorKind::Usage, "valgrind records only what it starts"));
+        return Err(Error::new(ErrorKind::Usage, "valgrind records only programs that it starts"));
     };
     let mut valgrind = std::process::Command::new("valgrind");
     valgrind.arg("--quiet").args(options(job.folder)).args(words);
     let outcome = attend(valgrind, job, false)?;
     let files: Vec<PathBuf> = recorded_files(job.folder)
-        .map_err(|error| Error::failed(format!("the recording cannot be read: {error}")))?
+        .map_err(|error| Error::failed(format!("cannot read the recording: {error}")))?
         .into_iter()
         .map(|file| job.folder.join(file.name))
         .collect();
     if files.is_empty() {
         let started = outcome != Outcome::Exited(127);
         let message =
-            if started { "valgrind left no recording" } else { "valgrind could not start the program" };
-        return Err(Error::failed(message).with_hint("what it said stands above"));
+            if started { "valgrind wrote no recording" } else { "valgrind could not start the program" };
+        return Err(Error::failed(message).with_hint("its messages are above"));
     }
     Ok(Recorded { kept: RecordedData::Files(files), outcome: Some(outcome) })
 }
@@ -89,7 +89,7 @@ pub fn calls_of(command: &Command, folder: &Path) -> Result<Vec<RecordedFile>> {
     // Valgrind creates its files as the process's mask says; in this folder nobody else can reach them.
     let private = folder.join("callgrind");
     let in_folder = |error: io::Error| {
-        Error::failed(format!("the recording has no place to go: {error}"))
+        Error::failed(format!("cannot store the recording: {error}"))
             .with_input(private.display().to_string())
     };
     std::fs::DirBuilder::new().mode(0o700).create(&private).map_err(in_folder)?;
@@ -104,12 +104,11 @@ fn record_into(command: &Command, folder: &Path) -> Result<Vec<RecordedFile>> {
     let wrapped = command.under("valgrind", options(folder));
     run(&wrapped, 0)?.successful(command)?;
     let files = recorded_files(folder).map_err(|error| {
-        Error::failed(format!("the recording cannot be read: {error}"))
-            .with_input(folder.display().to_string())
+        Error::failed(format!("cannot read the recording: {error}")).with_input(folder.display().to_string())
     })?;
     if files.is_empty() {
-        return Err(Error::failed(format!("valgrind left no recording of {}", command.name()))
-            .with_hint("a program that replaces itself by another is not followed: record that other one"));
+        return Err(Error::failed(format!("valgrind wrote no recording of {}", command.name()))
+            .with_hint("valgrind does not follow a program that replaces itself: record the other program"));
     }
     Ok(files)
 }

@@ -56,11 +56,10 @@ fn load_one(dso: &RecordedDso, bytes: Vec<u8>, files: &dyn Files, settings: Sett
     {
         if !same_build_id(recorded, found) {
             return Err(Error::failed(format!(
-                "this is not the file that was recorded: its build-id is {found}, that of the recording {recorded}"
+                "not the recorded file: its build-id is {found}, that of the recording {recorded}"
             ))
             .with_hint(format!(
-                "give the very build that was recorded as {}, with its debug symbols; --ignore-build-id goes on with this one, \
-                 at the risk of wrong names",
+                "give the recorded build of {} with its debug symbols; --ignore-build-id uses this one, at the risk of wrong names",
                 dso.path
             )));
         }

@@ -458,7 +458,7 @@ fn refuse_beyond_unit(profile: &Profile) -> Result<()> {
         None if profile.unit.holds([Some(profile.total)]) => return Ok(()),
         None => format!("the counts add up to {}", profile.unit.beyond()),
     };
-    Err(Error::failed(what).with_hint("the recording is damaged, or its numbers are no counts"))
+    Err(Error::failed(what).with_hint("the recording is damaged, or its numbers are not counts"))
 }
 
 /// Gives each cluster its build-id.
@@ -484,21 +484,20 @@ fn check_names(recording: &Recording, dsos: &Dsos) -> Result<()> {
     let label = |id: &crate::read::DsoId| dsos.label(*id).unwrap_or("the binary").to_owned();
     if let Some((id, (names, _))) = found.iter().find(|(id, _)| !is_stripped(id)) {
         return Err(Error::failed(format!(
-            "none of the {names} functions recorded is in {}: it is a profile of another program",
+            "none of the {names} recorded functions is in {}: it is a profile of another program",
             label(id)
         ))
-        .with_hint("give the program that was recorded (--binary); --ignore-build-id goes on all the same"));
+        .with_hint("give the recorded program with --binary; --ignore-build-id continues anyway"));
     }
     // With several, what was recorded says itself where each function is, and had symbols that are not here.
     let everywhere: BTreeSet<_> = recording.addresses().iter().map(|place| place.dso).collect();
     match found.first_key_value() {
         Some((id, (names, _))) if everywhere.len() == 1 => Err(Error::failed(format!(
-            "none of the {names} functions recorded is in {}: it is stripped, or it is a profile of another program",
+            "none of the {names} recorded functions is in {}: it is stripped, or not the recorded program",
             label(id)
         ))
         .with_hint(
-            "give the program that was recorded with its symbols (--binary), or install its debug symbols (-dbgsym, \
-             -debuginfo, or debuginfod); --ignore-build-id goes on all the same",
+            "give the recorded program with its symbols (--binary), or install its debug symbols (-dbgsym, -debuginfo, or debuginfod); --ignore-build-id continues anyway",
         )),
         _ => Ok(()),
     }
@@ -508,38 +507,35 @@ fn nothing_resolved(recording: &Recording, dsos: &Dsos, skipped: &Skipped) -> Er
     if recording.addresses().is_empty() {
         let reasons: Vec<String> =
             recording.skipped.iter().map(|(reason, entry)| format!("{} {reason}", entry.items)).collect();
-        let error = Error::failed("the recording holds nothing that belongs to a program or library");
+        let error = Error::failed("the recording has nothing in a program or library");
         return if reasons.is_empty() {
             error
         } else {
-            error.with_hint(format!("left out: {}", reasons.join("; ")))
+            error.with_hint(format!("skipped: {}", reasons.join("; ")))
         };
     }
     let of_no_program =
         |place: &RecordedAddress| place.dso.is_none() && !matches!(place.spot, Spot::Symbol { .. });
     if recording.addresses().iter().all(of_no_program) {
-        return Error::failed("the recording has addresses alone and does not say of which program")
-            .with_hint("name the program that was recorded: --binary PROGRAM");
+        return Error::failed("the recording has addresses without their program")
+            .with_hint("name the recorded program: --binary PROGRAM");
     }
     let missing = dsos.missing();
     let count = recording.addresses().len();
     if missing.is_empty() {
         let reasons: Vec<String> = skipped.iter().map(|(reason, _)| reason.to_string()).collect();
-        return Error::failed(format!(
-            "none of the {count} places of the recording lies in a known function"
-        ))
-        .with_found(reasons.join("; ").as_bytes())
-        .with_hint(
-            "are the programs stripped? install their debug symbols (-dbgsym, -debuginfo, or debuginfod)",
-        );
+        return Error::failed(format!("none of the {count} recorded addresses is in a known function"))
+            .with_found(reasons.join("; ").as_bytes())
+            .with_hint(
+                "are the programs stripped? install their debug symbols (-dbgsym, -debuginfo, or debuginfod)",
+            );
     }
     const LISTED: usize = 8;
     let mut list = missing[..missing.len().min(LISTED)].join(", ");
     if missing.len() > LISTED {
         list.push_str(&format!(" and {} more", missing.len() - LISTED));
     }
-    Error::failed(format!("none of the {count} places of the recording could be resolved: not at hand are {list}")).with_hint(
-        "give the programs as they were recorded (--binary, or --symfs with the recorded machine's files); for stripped ones \
-         install their debug symbols (-dbgsym, -debuginfo, or debuginfod)",
+    Error::failed(format!("none of the {count} recorded addresses could be resolved; missing files: {list}")).with_hint(
+        "give the recorded programs (--binary, or --symfs with the recorded machine's files), and install debug symbols of stripped ones (-dbgsym, -debuginfo, or debuginfod)",
     )
 }

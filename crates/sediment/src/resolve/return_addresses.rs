@@ -46,14 +46,13 @@ pub(super) fn check(recording: &Recording, dsos: &Dsos) -> Result<()> {
         if findings.misfits * DOUBT > findings.addresses {
             let example = findings.example.unwrap_or_default();
             return Err(Error::failed(format!(
-                "the recording is not of {}: in that file, {} of the {} recorded functions do not begin where they did when \
-                 they ran, such as the one of which {example:#x} was recorded",
+                "not a recording of {}: {} of the {} recorded functions begin elsewhere in that file, for example the one at {example:#x}",
                 dsos.label(dso).unwrap_or("this binary"),
                 findings.misfits,
                 findings.addresses,
             ))
             .with_hint(
-                "is the recording of another program, or of another build of it? give the very file that ran (--binary)",
+                "give the recorded file itself (--binary), not another program or build",
             ));
         }
     }

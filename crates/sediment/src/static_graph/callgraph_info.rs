@@ -36,7 +36,7 @@ fn read(name: &str, bytes: &[u8], skipped: &mut Skipped) -> Result<UnitGraph> {
             continue;
         }
         if ended && !line.starts_with(b"graph: {") {
-            return Err(damaged(number, line, "something follows the end of the graph"));
+            return Err(damaged(number, line, "text after the end of the graph"));
         }
         ended = false;
         if line.starts_with(b"node: {") {
@@ -55,7 +55,7 @@ fn read(name: &str, bytes: &[u8], skipped: &mut Skipped) -> Result<UnitGraph> {
     }
     if !ended {
         return Err(
-            Error::failed("the graph does not end: the file is cut off").with_hint("compile the unit again")
+            Error::failed("the graph does not end: is the file cut off?").with_hint("compile the unit again")
         );
     }
     Ok(UnitGraph { name: name.to_owned(), graph, whole_program: false })

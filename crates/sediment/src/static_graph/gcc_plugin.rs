@@ -29,8 +29,8 @@ fn read(name: &str, bytes: &[u8], skipped: &mut Skipped) -> Result<UnitGraph> {
     let (graph, lost) = text::parse(bytes)?;
     skipped.append(&lost);
     if !graph.dsos().is_empty() {
-        return Err(Error::failed("this is a profile of linked programs, no call graph of a unit")
-            .with_hint("`sediment merge` adds profiles up"));
+        return Err(Error::failed("a profile of linked programs, not a call graph of a unit")
+            .with_hint("to add profiles up: sediment merge"));
     }
     let whole_program = graph.source.contains(WHOLE_PROGRAM);
     Ok(UnitGraph { name: name.to_owned(), graph, whole_program })

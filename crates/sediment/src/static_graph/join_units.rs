@@ -57,8 +57,8 @@ pub fn join_units(
     }
     leave_out_rivals(&mut members, &symbols, &mut skipped);
     if members.is_empty() {
-        return Err(Error::failed(format!("none of the {} graphs of units is of {label}", units.len()))
-            .with_hint("give the linked file that was made of these units, with its symbols"));
+        return Err(Error::failed(format!("none of the {} units belongs to {label}", units.len()))
+            .with_hint("give the file linked from these units, with its symbols"));
     }
     let mut profile = Profile::default();
     if let Some(arch) = &binary.arch {

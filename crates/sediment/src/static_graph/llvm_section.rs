@@ -32,7 +32,7 @@ fn recognises(bytes: &[u8]) -> bool {
 
 fn read(name: &str, bytes: &[u8], skipped: &mut Skipped) -> Result<UnitGraph> {
     let file = object::File::parse(bytes)
-        .map_err(|error| Error::failed(format!("this object file cannot be read: {error}")))?;
+        .map_err(|error| Error::failed(format!("cannot read this object file: {error}")))?;
     let mut graph = Profile::default();
     graph.source.insert(Source::new("clang call counts of units", "", &[TimeOrder]).to_string());
     let unit = file.symbols().find(|symbol| symbol.kind() == SymbolKind::File);
@@ -40,7 +40,7 @@ fn read(name: &str, bytes: &[u8], skipped: &mut Skipped) -> Result<UnitGraph> {
     if let Some(section) = file.section_by_name(SECTION) {
         let counts = section
             .data()
-            .map_err(|error| Error::failed(format!("the section {SECTION} cannot be read: {error}")))?;
+            .map_err(|error| Error::failed(format!("cannot read the section {SECTION}: {error}")))?;
         let mut pending: Option<(u64, Option<_>)> = None;
         for (offset, relocation) in section.relocations() {
             let RelocationTarget::Symbol(symbol) = relocation.target() else { continue };

@@ -265,14 +265,14 @@ impl<'a> Records<'a> {
             std::str::from_utf8(digits).ok()?.parse::<u32>().ok().map(|version| (version, digits.len()))
         });
         let Some((version, digits)) = version else {
-            return Err(Error::failed("this is no trace that sediment wrote")
-                .with_hint("make one with: sediment import RECORDING -o PROFILE --trace TRACE"));
+            return Err(Error::failed("not a trace of sediment")
+                .with_hint("write one with: sediment import RECORDING -o PROFILE --trace TRACE"));
         };
         if version != VERSION {
             return Err(Error::failed(format!(
-                "this trace is of version {version}; this program reads version {VERSION}"
+                "trace version {version}, but this program reads version {VERSION}"
             ))
-            .with_hint("make it anew from the recording, or use the program that wrote it"));
+            .with_hint("write it again from the recording, or use the program that wrote it"));
         }
         let base = (FIRST_WORDS.len() + digits + 1) as u64;
         Ok(Self {
@@ -310,8 +310,7 @@ impl<'a> Records<'a> {
                     return Err(Error::at_offset(
                         start,
                         format!(
-                            "the trace ends here and says that it holds {announced} runs of functions, but {} were \
-                             read, with {} bytes left",
+                            "the trace announces {announced} runs of functions, but {} were read, with {} bytes left",
                             self.runs,
                             self.input.length().saturating_sub(self.base + self.at as u64)
                         ),
@@ -329,7 +328,7 @@ impl<'a> Records<'a> {
                     return Err(Error::at_offset(
                         start,
                         format!(
-                            "function {number} runs, but only {} are defined before: the trace is damaged",
+                            "function {number} runs, but only {} are defined: the trace is damaged",
                             self.defined
                         ),
                     ));
@@ -344,10 +343,7 @@ impl<'a> Records<'a> {
     fn definition(&mut self, start: u64) -> Result<Record> {
         let flags = self.number()?;
         if flags > (HAS_DSO | HAS_FILE) || self.defined == u32::MAX {
-            return Err(Error::at_offset(
-                start,
-                "a function of no known kind is defined: the trace is damaged",
-            ));
+            return Err(Error::at_offset(start, "an unknown kind of function: the trace is damaged"));
         }
         let dso = if flags & HAS_DSO != 0 { Some(self.text()?) } else { None };
         let name = self.text()?;
@@ -355,8 +351,7 @@ impl<'a> Records<'a> {
         let key = FunctionKey::new(dso.as_deref(), &name, file.as_deref());
         self.defined += 1;
         key.map(Record::Definition).ok_or_else(|| {
-            Error::at_offset(start, "a function is defined whose name or DSO no profile can hold")
-                .with_found(&name)
+            Error::at_offset(start, "a function whose name or DSO a profile cannot hold").with_found(&name)
         })
     }
 
@@ -366,7 +361,7 @@ impl<'a> Records<'a> {
         if length > LONGEST_NAME as u64 {
             return Err(Error::at_offset(
                 start,
-                format!("a name of {length} bytes; {LONGEST_NAME} are the most"),
+                format!("a name of {length} bytes; the limit is {LONGEST_NAME}"),
             ));
         }
         match self.buffer.get(self.at..self.at + length as usize) {
@@ -399,8 +394,8 @@ impl<'a> Records<'a> {
     }
 
     fn cut_off(&self) -> Error {
-        Error::at_offset(self.base + self.buffer.len() as u64, "the trace breaks off before its end")
-            .with_hint("was the disk full, or the copy interrupted? make it anew from the recording")
+        Error::at_offset(self.base + self.buffer.len() as u64, "the trace ends too early")
+            .with_hint("was the disk full, or the copy interrupted? write it again from the recording")
     }
 
     fn read_on(&mut self) -> Result<()> {

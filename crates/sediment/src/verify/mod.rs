@@ -153,12 +153,12 @@ pub fn verify(
         // A function may be asked for by several of its sections.
         let names: HashSet<&str> = asked.iter().map(|function| function.name.as_str()).collect();
         let what = match names.len() {
-            1 => "the function asked for is not".to_owned(),
-            count => format!("none of the {count} functions asked for is"),
+            1 => "the ordered function is not".to_owned(),
+            count => format!("none of the {count} ordered functions is"),
         };
         return Err(Error::failed(format!("{what} in {file_name}"))
             .with_found(asked.first().map(|name| name.name.as_bytes()).unwrap_or_default())
-            .with_hint("was the order made for another program?"));
+            .with_hint("was the order computed for another program?"));
     }
     let placed_functions = PlacedFunctions::of(&wanted, &symbols);
     Ok(report(&symbols, &weights, &wanted, &placed_functions, elsewhere, &followed))

@@ -75,7 +75,7 @@ pub fn compare(base: &Facts, other: &Facts) -> Comparison {
             let total: u64 = some.values().sum();
             match extra.as_slice() {
                 [] => format!("{total}"),
-                [first, ..] => format!("{total}, of which {} differ, such as {first}", extra.len()),
+                [first, ..] => format!("{total}, {} of them different, for example {first}", extra.len()),
             }
         };
         checks.push(Check { what, same: base == other, base: more(base, other), other: more(other, base) });
@@ -113,7 +113,7 @@ impl Facts {
     /// When it is no linked ELF file, or its tables are damaged.
     pub fn of(bytes: &[u8]) -> Result<Self> {
         let damaged =
-            |error: object::Error| Error::failed(format!("this is no ELF file, or a damaged one: {error}"));
+            |error: object::Error| Error::failed(format!("not an ELF file, or a damaged one: {error}"));
         let file = object::File::parse(bytes).map_err(damaged)?;
         let binary = Binary::parse(bytes, &NoFiles)?;
         let count = |names: &mut dyn Iterator<Item = String>| {

@@ -25,8 +25,8 @@ pub(super) struct Symbols<'a> {
 impl<'a> Symbols<'a> {
     pub(super) fn of(binary: &'a Binary, file_name: &str) -> Result<Self> {
         if binary.functions.is_empty() {
-            return Err(Error::failed(format!("{file_name} is stripped: it names no function"))
-                .with_hint("verify it before it is stripped, or give its debug file"));
+            return Err(Error::failed(format!("{file_name} is stripped: it has no function names"))
+                .with_hint("verify it before stripping, or give its debug file"));
         }
         let mut by_name: BTreeMap<&str, Vec<&BinaryFunction>> = BTreeMap::new();
         let mut by_address: BTreeMap<u64, Vec<&BinaryFunction>> = BTreeMap::new();
@@ -127,7 +127,7 @@ impl<'a> Weights<'a> {
             return Err(Error::failed(format!(
                 "no function of the profile is in {file_name}: it is a profile of another program"
             ))
-            .with_hint(format!("it holds functions of: {}", crate::order::held(profile))));
+            .with_hint(format!("it has functions of: {}", crate::order::held(profile))));
         }
         let mut calls: HashMap<FunctionIndex, u128> = HashMap::new();
         for (_, callee, facts) in profile.edges() {

@@ -28,16 +28,16 @@ impl PassThrough {
     #[must_use]
     pub fn in_words(&self) -> String {
         match self {
-            Self::Question => "nothing is linked".to_owned(),
-            Self::Relocatable => "the output is an object (-r): order the final link".to_owned(),
-            Self::Test => "a test of a configure script".to_owned(),
-            Self::OwnOrder(option) => format!("the build has an order of its own ({option})"),
+            Self::Question => "nothing to link".to_owned(),
+            Self::Relocatable => "output is an object (-r): order the final link".to_owned(),
+            Self::Test => "test of a configure script".to_owned(),
+            Self::OwnOrder(option) => format!("the build sets its own order ({option})"),
             Self::Incomplete(Incomplete::TooLong) => {
-                "the command line is too long, with its response files".to_owned()
+                "the command line with its response files is too long".to_owned()
             }
             Self::Incomplete(Incomplete::ReadOnce(path)) => {
                 let path = crate::escape::terminal(&path.to_string_lossy());
-                format!("{path} is a pipe or a device, which the linker alone can read")
+                format!("{path} is a pipe or device, which only the linker can read")
             }
         }
     }
@@ -97,7 +97,7 @@ fn is_test(line: &LinkLine, folder: &OsStr) -> bool {
 pub fn dialect(version: &str, help: &str) -> Result<&'static Linker, String> {
     LINKERS.iter().find(|linker| (linker.is_read_by)(version, help)).ok_or_else(|| {
         let name = version.split_whitespace().next().unwrap_or("it");
-        format!("this linker cannot order functions ({name}); linking as usual")
+        format!("this linker cannot order functions ({name}); linking without an order")
     })
 }
 

@@ -15,6 +15,10 @@ use std::collections::BTreeMap;
 pub const FILE: &str = "sediment.conf";
 /// Newest version of the format.
 pub const VERSION: u32 = 1;
+/// Key of the goal of the order.
+const GOAL: &str = "optimize-for";
+/// Former name of [`GOAL`].
+const FORMER_GOAL: &str = "serve";
 /// Ending of the name of an older order; the program that it is of stands before it.
 pub const ORDER: &str = ".order";
 /// Gain below which an older order stays, in parts per million, where neither settings nor the user name one.
@@ -25,7 +29,7 @@ pub const KEEP_BELOW: u64 = 20_000;
 pub struct Settings {
     /// `engine`: the release whose default order it is.
     pub engine: &'static Engine,
-    /// `serve`: goal of the order; None: the default of the release.
+    /// `optimize-for`: goal of the order; None: the default of the release.
     pub aim: Option<Aim>,
     /// `keep`: names of older orders in the same folder, `PROGRAM.order` each.
     pub keep: Vec<String>,
@@ -51,29 +55,30 @@ pub fn parse(text: &[u8]) -> Result<Settings> {
     let mut lines_of: BTreeMap<&str, u64> = BTreeMap::new();
     for (line, number) in text.split(|byte| *byte == b'\n').zip(1..) {
         let wrong = |what: &str| Error::at_line(number, what).with_found(line);
-        let line = std::str::from_utf8(line).map_err(|_| wrong("not text in UTF-8"))?;
+        let line = std::str::from_utf8(line).map_err(|_| wrong("not UTF-8 text"))?;
         let setting = line.split('#').next().unwrap_or_default().trim();
         if setting.is_empty() {
             continue;
         }
         let (key, value) = setting.split_once('=').ok_or_else(|| wrong("not a setting: key = value"))?;
         let (key, value) = (key.trim(), value.trim());
+        let key = if key == FORMER_GOAL { GOAL } else { key };
         if lines_of.is_empty() != (key == "sediment") {
-            return Err(wrong("the first setting, and no other, is the version of the file")
+            return Err(wrong("the first setting must be the version of the file, once")
                 .with_hint(format!("begin the file with `sediment = {VERSION}`")));
         }
         if let Some(before) = lines_of.insert(key, number) {
-            return Err(wrong(&format!("{key} is set already, in line {before}")));
+            return Err(wrong(&format!("{key} is already set in line {before}")));
         }
         settings.set(key, value).map_err(|what| what.at(number, line))?;
     }
     if lines_of.is_empty() {
-        return Err(Error::failed("there is no setting in it")
+        return Err(Error::failed("no settings")
             .with_hint(format!("begin the file with `sediment = {VERSION}`, or remove it")));
     }
-    if let (Some(line), false) = (lines_of.get("serve"), settings.engine.knows_runs) {
+    if let (Some(line), false) = (lines_of.get(GOAL), settings.engine.knows_runs) {
         let number = settings.engine.number;
-        return Err(Error::at_line(*line, format!("engine {number} has no goals to serve")));
+        return Err(Error::at_line(*line, format!("engine {number} does not support optimize-for")));
     }
     Ok(settings)
 }
@@ -90,7 +95,7 @@ impl Wrong {
 impl Settings {
     fn set(&mut self, key: &str, value: &str) -> std::result::Result<(), Wrong> {
         let one_of = |what: &str, known: Vec<String>| {
-            Wrong(format!("no {what} is called so"), format!("there are: {}", known.join(", ")))
+            Wrong(format!("unknown {what}"), format!("supported: {}", known.join(", ")))
         };
         let share = || percent(value).map_err(|wrong| Wrong(wrong, format!("for example `{key} = 50`")));
         match key {
@@ -100,7 +105,7 @@ impl Settings {
                 let found = value.parse().ok().and_then(engine);
                 self.engine = found.ok_or_else(|| one_of("engine", known()))?;
             }
-            "serve" => {
+            GOAL => {
                 let found = AIMS.iter().find(|(_, name, _)| *name == value);
                 let known = || AIMS.iter().map(|(_, name, _)| (*name).to_owned()).collect();
                 self.aim = Some(found.ok_or_else(|| one_of("goal", known()))?.0);
@@ -112,14 +117,14 @@ impl Settings {
                 if self.keep.is_empty() || !self.keep.iter().all(named) {
                     return Err(Wrong(
                         "not the names of older orders".to_owned(),
-                        format!("an older order lies beside this file, and is called PROGRAM{ORDER}"),
+                        format!("older orders are next to this file and named PROGRAM{ORDER}"),
                     ));
                 }
             }
             "keep-below" => self.keep_below = share()?,
             "min-coverage" => self.min_coverage = Some(share()?),
             _ => {
-                let known = ["engine", "serve", "keep", "keep-below", "min-coverage"].map(str::to_owned);
+                let known = ["engine", GOAL, "keep", "keep-below", "min-coverage"].map(str::to_owned);
                 return Err(one_of("setting", known.into()));
             }
         }
@@ -131,10 +136,10 @@ fn version(value: &str) -> std::result::Result<(), Wrong> {
     match value.parse::<u32>() {
         Ok(1..=VERSION) => Ok(()),
         Ok(newer) if newer > VERSION => Err(Wrong(
-            format!("the file is of version {newer}, and this program reads version {VERSION}"),
-            "build with a newer sediment, or write the file anew".to_owned(),
+            format!("version {newer} of the file, but this program reads version {VERSION}"),
+            "build with a newer sediment, or rewrite the file".to_owned(),
         )),
-        _ => Err(Wrong("not the version of a settings file".to_owned(), format!("it is {VERSION}"))),
+        _ => Err(Wrong("not the version of a settings file".to_owned(), format!("expected {VERSION}"))),
     }
 }
 
@@ -143,7 +148,7 @@ fn version(value: &str) -> std::result::Result<(), Wrong> {
 /// # Errors
 /// Anything else, in words.
 pub fn percent(text: &str) -> std::result::Result<u64, String> {
-    let wrong = || format!("{text} is no percentage from 0 to 100 with at most four decimals");
+    let wrong = || format!("{text} is not a percentage from 0 to 100 with at most four decimal places");
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
     if whole.is_empty() || whole.len() > 3 || fraction.len() > 4 || !digits(whole) || !digits(fraction) {

@@ -23,7 +23,7 @@ const LINKS: u64 = 1 << 40;
 /// The padding object's function has at most a page of this size, in steps of 16 bytes.
 const MOST_PADDING: usize = 4096;
 
-/// Where an experiment's programs are built: a folder beside its file.
+/// Folder for an experiment's programs, next to its file.
 pub(super) fn folder_beside(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".build");
@@ -58,13 +58,11 @@ pub(super) fn programs(
             match known {
                 Some(known) if known != sha256 => {
                     return Err(Error::failed(format!(
-                        "this is not the program of {} that was measured before",
+                        "the program of {} changed since it was measured",
                         variant.name
                     ))
                     .with_input(files::display(&path))
-                    .with_hint(
-                        "begin a new experiment: its runs cannot be mixed with those of another program",
-                    ));
+                    .with_hint("start a new experiment: runs of different programs cannot be mixed"));
                 }
                 Some(_) => {}
                 None => file.append(&journal::program(index, replica, &sha256))?,
@@ -78,7 +76,7 @@ pub(super) fn programs(
     Ok(all)
 }
 
-/// What a report says of the programs: build-id where there is one, else the beginning of the SHA-256 sum.
+/// Facts about the programs for the report: the build-id, else the beginning of the SHA-256 sum.
 pub(super) fn facts(plan: &Plan, programs: &Programs) -> Result<Vec<(String, String)>> {
     let mut facts = Vec::new();
     for (variant, paths) in plan.variants.iter().zip(programs) {
@@ -124,7 +122,7 @@ impl Maker<'_> {
                 let path = self.folder.join(&paths[replica as usize]);
                 if !path.is_file() {
                     return Err(Error::failed(format!(
-                        "there is no such program, which variant {} names",
+                        "program not found, named by variant {}",
                         variant.name
                     ))
                     .with_input(files::display(&path)));
@@ -193,15 +191,15 @@ impl Maker<'_> {
         }
         if !output.is_file() {
             return Err(Error::failed(format!(
-                "the build of {} ended well, but made no program",
+                "the build of {} succeeded but wrote no program",
                 variant.name
             ))
-            .with_hint("the command has to write it to {output}, or to $SEDIMENT_EVAL_OUTPUT"));
+            .with_hint("the command must write to {output}, or to $SEDIMENT_EVAL_OUTPUT"));
         }
         Ok(output)
     }
 
-    /// An object that holds one function of so many bytes, which nobody calls.
+    /// An object with one unused function of this many bytes.
     fn make_padding_object(&self, path: &Path, bytes: usize) -> Result<()> {
         let source = path.with_extension("s");
         let section = &self.plan.padding_section;
@@ -279,7 +277,7 @@ impl Maker<'_> {
         );
         self.run(&build, &values, self.folder, &variant.name, "package build")?;
         if !output.is_file() {
-            return Err(Error::failed(format!("the packages of {} hold no such program", variant.name))
+            return Err(Error::failed(format!("the packages of {} have no such program", variant.name))
                 .with_input(program.to_owned()));
         }
         Ok(output)

@@ -11,16 +11,16 @@ use sediment_eval::analyse;
 use sediment_eval::gate::{Gate, gate};
 use std::path::PathBuf;
 
-/// Exit with 3 where an experiment shows a regression
+/// Exit with 3 if an experiment shows a regression
 #[derive(Debug, Args)]
-#[command(long_about = "Exit with 3 where an experiment shows a regression.\n\n\
-A regression is a build whose interval lies beyond both the margin and the measured noise floor, on the wrong side. An experiment \
-that is too small to tell passes, unless --conclusive is given.")]
+#[command(
+    long_about = "Exit with 3 if an experiment shows a regression.\n\nA regression is a build whose interval lies on the wrong side of both the margin and the measured noise floor. An inconclusive experiment passes, unless --conclusive is given."
+)]
 pub(crate) struct Arguments {
-    /// The file of the experiment
+    /// Experiment file
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Exit with 4 where a build can be judged neither faster, slower nor equivalent
+    /// Exit with 4 if a build is neither faster, slower nor equivalent
     #[arg(long)]
     conclusive: bool,
     #[command(flatten)]
@@ -34,15 +34,15 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     Ok(match gate(&analysis) {
         Gate::Pass => ExitCode::SUCCESS,
         Gate::Regression => {
-            ui.note("gate: a regression");
+            ui.note("gate: regression");
             ExitCode::from(REGRESSION)
         }
         Gate::Inconclusive if arguments.conclusive => {
-            ui.note("gate: inconclusive, and a conclusive answer was asked for");
+            ui.note("gate: inconclusive (--conclusive is set)");
             ExitCode::from(INCONCLUSIVE)
         }
         Gate::Inconclusive => {
-            ui.note("gate: no regression is shown, but not every build could be judged");
+            ui.note("gate: no regression, but not every build could be judged");
             ExitCode::SUCCESS
         }
     })

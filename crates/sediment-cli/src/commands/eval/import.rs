@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment eval import`: what other tools measured.
+//! `sediment eval import`: measurements of other tools.
 
 use super::output::Output;
 use super::session;
@@ -12,26 +12,25 @@ use sediment_eval::plan;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Judge what other tools measured
+/// Analyse measurements of other tools
 #[derive(Debug, Args)]
-#[command(long_about = "Judge what other tools measured.\n\n\
-Each argument is NAME=FILE; the first name is the baseline, and a name may have several files. Read are `perf stat` text, -x, and -j, \
-hyperfine's JSON, the output of Go's benchmarks, and plain numbers, one on a line; which it is shows in the content. What a tool \
-kept as mean and deviation alone is judged unpaired.")]
+#[command(
+    long_about = "Analyse measurements of other tools.\n\nEach argument is NAME=FILE. The first name is the baseline; a name may have several files. Reads `perf stat` text, -x and -j, hyperfine's JSON, Go benchmarks, and plain numbers, one per line. The content decides the format. Files with only a mean and a deviation are compared unpaired."
+)]
 pub(crate) struct Arguments {
-    /// A variant's name and a file of it
+    /// Variant name and a file of its measurements
     #[arg(value_name = "NAME=FILE", required = true)]
     files: Vec<String>,
-    /// The metric that decides
+    /// Metric that decides [default: elapsed]
     #[arg(long, value_name = "METRIC")]
     primary: Option<String>,
-    /// Difference below which builds count as equivalent, in per cent
+    /// Largest difference that counts as equivalent, in per cent, above 0 and below 100
     #[arg(long, value_name = "PERCENT", value_parser = values::share, default_value = "1")]
     margin: f64,
-    /// More is better of this metric
+    /// Metric where more is better; repeatable [default: none]
     #[arg(long, value_name = "METRIC")]
     higher: Vec<String>,
-    /// Where the experiment is kept
+    /// Experiment file to write [default: none]
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     #[command(flatten)]
@@ -44,7 +43,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     for argument in &arguments.files {
         let (name, file) = argument
             .split_once('=')
-            .ok_or_else(|| usage(format!("{argument}: write NAME=FILE, such as O2=o2.txt")))?;
+            .ok_or_else(|| usage(format!("{argument}: expected NAME=FILE, for example O2=o2.txt")))?;
         match variants.iter_mut().find(|(other, _)| *other == name) {
             Some((_, files)) => files.push(file),
             None => variants.push((name, vec![file])),

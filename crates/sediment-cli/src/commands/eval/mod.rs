@@ -20,12 +20,8 @@ use sediment::Result;
 /// Compare builds: is this one faster, and is it the layout or luck?
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Compare builds: is this one faster, and is it the layout or luck?\n\n\
-Runs two or more builds of anything in random blocks, so that what drifts on a machine meets all alike, and says what follows: \
-faster, slower, equivalent within a margin, or inconclusive. `quick` compares commands as they are; `run` does what a plan says: \
-builds, links that differ in luck only, servers, counters per unit of work. Every run is kept in a file as it is made; nothing \
-measured is lost.",
-    after_help = "Exit codes: 3 a regression (gate), 4 inconclusive (gate --conclusive); the others as of sediment itself."
+    long_about = "Compare builds: is this one faster, and is it the layout or luck?\n\nRuns two or more builds in random blocks, so drift of the machine affects all alike. The verdict is faster, slower, equivalent within a margin, or inconclusive. `quick` compares commands; `run` follows a plan with builds, links in random layouts, servers and counters per unit of work. Every run is written to a file at once, so an interruption loses nothing.",
+    after_help = "Exit codes: 3 regression (gate), 4 inconclusive (gate --conclusive); the others as in `sediment --help`."
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -54,20 +50,21 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     .map(|()| ExitCode::SUCCESS)
 }
 
-/// What a user may say of a run beside its plan.
+/// Settings that a user may give in addition to a plan.
 #[derive(Debug, Clone, Default, Args)]
 struct Limits {
-    /// Most blocks; in each every build runs once
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Largest number of blocks; each build runs once per block [default: from the plan]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     blocks: Option<u32>,
-    /// No block begins after this time, such as 90s, 10m or 2h
-    #[arg(long, value_name = "TIME", value_parser = values::seconds)]
+    /// Start no block after this time, above 0; accepts 90, 90s, 10m and 2h [default: none]
+    #[arg(long, value_name = "SECONDS", value_parser = values::seconds)]
     budget: Option<f64>,
-    /// Stop at this half-width of the primary metric's interval, in per cent
+    /// Stop when the primary metric's interval is this narrow (half-width in per cent), above 0 and below 100 [default:
+    /// from the plan]
     #[arg(long, value_name = "PERCENT", value_parser = values::share)]
     precision: Option<f64>,
-    /// Seed of everything that is drawn; without it one is drawn, and recorded
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    /// Seed of all random choices, from 0 [default: random, recorded in the file]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     seed: Option<u64>,
 }
 

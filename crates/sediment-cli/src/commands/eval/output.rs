@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How an experiment is reported: in which form, where to.
+//! Format and destination of an experiment's report.
 
 use crate::files;
 use crate::ui::Ui;
@@ -9,13 +9,13 @@ use sediment_eval::report::{self as report, STYLES, Style};
 use sediment_eval::{Analysis, Experiment, analyse};
 use std::path::PathBuf;
 
-/// How a report is written.
+/// Format of a report.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Output {
-    /// The form of the report
+    /// Format of the report
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     format: Format,
-    /// A table in the form of published comparisons instead
+    /// Print a table in the style of published comparisons instead: {} [default: none]
     #[arg(long, value_name = "STYLE", value_parser = style, conflicts_with = "format", help = style_help())]
     style: Option<Style>,
 }
@@ -25,15 +25,15 @@ pub(super) struct Output {
 enum Format {
     /// Text for a terminal
     Terminal,
-    /// Markdown, for a merge request
+    /// Markdown for a merge request
     Markdown,
-    /// JSON with every figure, for programs
+    /// JSON with all figures
     Json,
-    /// The figures as a table of comma-separated values
+    /// Figures as comma-separated values
     Csv,
-    /// Every run as a line of comma-separated values
+    /// Runs as comma-separated values
     Samples,
-    /// One HTML page that needs nothing else
+    /// Self-contained HTML page
     Html,
 }
 
@@ -45,7 +45,7 @@ fn style_help() -> String {
 fn style(text: &str) -> std::result::Result<Style, String> {
     STYLES.iter().find(|(name, _)| *name == text).map(|(_, style)| *style).ok_or_else(|| {
         let names: Vec<&str> = STYLES.iter().map(|(name, _)| *name).collect();
-        format!("there are: {}", names.join(", "))
+        format!("supported: {}", names.join(", "))
     })
 }
 

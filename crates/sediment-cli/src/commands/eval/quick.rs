@@ -15,53 +15,51 @@ use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Compare commands, without a plan
+/// Compare commands without a plan
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Compare commands, without a plan.\n\n\
-The first command is the baseline. In each block every command runs once, in random order. A command of a single word with blanks \
-in it is given to the shell.",
+    long_about = "Compare commands without a plan.\n\nThe first command is the baseline. Each command runs once per block, in random order. A single word with blanks runs in a shell.",
     override_usage = "sediment eval quick [OPTIONS] -- COMMAND... -- COMMAND... [-- COMMAND...]..."
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
     limits: Limits,
-    /// The metric that decides: elapsed, cpu-time, task-clock, cycles, instructions, ...
+    /// Metric that decides: elapsed, cpu-time, task-clock, cycles, instructions, ... [default: elapsed]
     #[arg(long, value_name = "METRIC")]
     primary: Option<String>,
-    /// Difference below which commands count as equivalent, in per cent
+    /// Largest difference that counts as equivalent, in per cent, above 0 and below 100
     #[arg(long, value_name = "PERCENT", value_parser = values::share, default_value = "1")]
     margin: f64,
-    /// Finds the work done in the output: a regular expression whose first group is a number
+    /// Regular expression that finds the work done in the output; its first group is a number [default: none]
     #[arg(long, value_name = "REGEX", value_parser = work)]
     work: Option<String>,
-    /// Uncounted runs of each command at the beginning
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Number of uncounted runs of each command at the start
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
     warm_ups: u32,
     /// Drop the programs and their libraries from the page cache before each run
     #[arg(long)]
     cold: bool,
-    /// Run on these processors only, such as 1 or 2,3
+    /// Run only on these processors, for example 1 or 2,3 [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(..=1 << 20))]
     pin: Vec<u32>,
-    /// Run this meter too, apart: itlb, l1i, pages, peak-memory
+    /// Additional meter, in runs of its own: itlb, l1i, pages, peak-memory; repeatable [default: none]
     #[arg(long, value_name = "NAME", value_parser = meter)]
     meter: Vec<String>,
-    /// Do without perf
+    /// Do not use perf
     #[arg(long)]
     no_counters: bool,
-    /// Run the first command a second time in each block, to see the noise
+    /// Run the first command twice per block, to measure the noise
     #[arg(long)]
     noise_floor: bool,
-    /// End a run after so many seconds
-    #[arg(long, value_name = "TIME", value_parser = values::seconds, default_value = "600")]
+    /// Stop a run after this time, above 0; accepts 90, 90s and 2m [default: none]
+    #[arg(long, value_name = "SECONDS", value_parser = values::seconds, default_value = "600")]
     time_limit: f64,
-    /// Keep the runs in this file; without it they are kept only where the experiment breaks off
+    /// File to write the runs to [default: a file only if the experiment is interrupted]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
     report: Output,
-    /// The commands, with -- before each
+    /// Commands, each after its own --
     #[arg(last = true, value_name = "COMMAND", required = true)]
     commands: Vec<OsString>,
 }
@@ -95,7 +93,7 @@ fn work(text: &str) -> std::result::Result<String, String> {
 /// A meter that runs apart: that of the kernel's accounts always does.
 fn meter(text: &str) -> std::result::Result<String, String> {
     let names: Vec<&str> = METERS.iter().map(|meter| meter.name).filter(|name| *name != "rusage").collect();
-    if names.contains(&text) { Ok(text.to_owned()) } else { Err(format!("there are: {}", names.join(", "))) }
+    if names.contains(&text) { Ok(text.to_owned()) } else { Err(format!("supported: {}", names.join(", "))) }
 }
 
 /// Commands with longer names are called A, B, …: tables have a column for each.
@@ -116,7 +114,7 @@ fn commands(words: &[OsString]) -> Result<Vec<QuickCommand>> {
         )?;
     let groups: Vec<&[String]> = words.split(|word| word == "--").collect();
     if groups.len() < 2 || groups.iter().any(|group| group.is_empty()) {
-        return Err(usage("two or more commands are compared, each behind its own --".to_owned())
+        return Err(usage("give two or more commands, each after its own --".to_owned())
             .with_hint("sediment eval quick -- ./old input -- ./new input"));
     }
     let mut commands: Vec<QuickCommand> = groups.iter().map(|group| command(group)).collect::<Result<_>>()?;
@@ -147,7 +145,7 @@ fn command(group: &[String]) -> Result<QuickCommand> {
 
 /// The path of a program: itself, or the first of its name on the search path.
 fn find(name: &str) -> Result<PathBuf> {
-    let missing = || Error::failed("there is no such program").with_input(name.to_owned());
+    let missing = || Error::failed("program not found").with_input(name.to_owned());
     if name.contains('/') {
         return std::path::absolute(name).ok().filter(|path| path.is_file()).ok_or_else(missing);
     }

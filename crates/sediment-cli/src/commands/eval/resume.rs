@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment eval resume`: goes on with what was broken off.
+//! `sediment eval resume`: continues an interrupted experiment.
 
 use super::output::Output;
 use super::{Limits, session};
@@ -10,10 +10,10 @@ use sediment::{Error, ErrorKind, Result};
 use sediment_eval::run::journal;
 use std::path::PathBuf;
 
-/// Go on with an experiment that was broken off, or spend a larger budget on it
+/// Continue an interrupted experiment, or extend its budget
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The file of the experiment
+    /// Experiment file
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
@@ -28,11 +28,11 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let recorded = journal::read(&bytes).map_err(|error| error.with_input(name.clone()))?;
     if arguments.limits.seed.is_some_and(|seed| seed != recorded.experiment.seed) {
         return Err(
-            Error::new(ErrorKind::Usage, "an experiment keeps the seed that it began with").with_input(name)
+            Error::new(ErrorKind::Usage, "cannot change the seed of an existing experiment").with_input(name)
         );
     }
     if recorded.whole < bytes.len() {
-        ui.note(&format!("{name}: the last line was torn and is left out"));
+        ui.note(&format!("{name}: warning: skipped the last line, which is incomplete"));
     }
     let mut plan = recorded.plan.clone();
     arguments.limits.apply(&mut plan);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment eval run`: what a plan says.
+//! `sediment eval run`: executes a plan.
 
 use super::output::Output;
 use super::{Limits, session};
@@ -10,16 +10,16 @@ use sediment::{Error, Result};
 use sediment_eval::plan;
 use std::path::{Path, PathBuf};
 
-/// Build, run and judge what a plan says
+/// Build, run and analyse the variants of a plan
 #[derive(Debug, Args)]
-#[command(long_about = "Build, run and judge what a plan says.\n\n\
-Every run is kept in a file as it is made, beside the folder with the programs that were built; `sediment eval resume FILE` goes on \
-with what was broken off, `sediment eval report FILE` reports again. docs/evaluation.md lists what a plan may say.")]
+#[command(
+    long_about = "Build, run and analyse the variants of a plan.\n\nEvery run is written to a file at once. To continue an interrupted experiment: `sediment eval resume FILE`. To report again: `sediment eval report FILE`. docs/evaluation.md describes plans."
+)]
 pub(crate) struct Arguments {
-    /// The plan, in TOML
+    /// Plan in TOML
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
-    /// Where the runs are kept; without it, the plan's name with .jsonl
+    /// File to write the runs to [default: the plan's name with .jsonl]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let name = files::display(&arguments.plan);
     let text = String::from_utf8(files::read(&arguments.plan)?)
-        .map_err(|_| Error::failed("this is no plan: it is not text").with_input(name.clone()))?;
+        .map_err(|_| Error::failed("not a plan: it is not text").with_input(name.clone()))?;
     let mut plan = plan::read(&text).map_err(|error| error.with_input(name))?;
     arguments.limits.apply(&mut plan);
     let folder =
@@ -41,6 +41,6 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         PathBuf::from(stem).with_extension("jsonl")
     });
     let experiment = session::begin(&plan, folder, arguments.limits.seed, &path, ui)?;
-    ui.note(&format!("the runs are kept in {}", files::display(&path)));
+    ui.note(&format!("wrote the runs to {}", files::display(&path)));
     arguments.report.print(&experiment, None, ui)
 }

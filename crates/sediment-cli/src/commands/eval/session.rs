@@ -5,6 +5,7 @@ use super::builds;
 use crate::files::{self, JournalFile, Workshop};
 use crate::ui::Ui;
 use indicatif::ProgressBar;
+use sediment::plural::counted;
 use sediment::{Error, ErrorKind, Result};
 use sediment_eval::Experiment;
 use sediment_eval::import;
@@ -24,7 +25,7 @@ pub(super) fn stop_on_signals() -> Result<Stop> {
     let stop = Stop::new();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, stop.flag())
-            .map_err(|error| Error::failed(format!("signals cannot be caught: {error}")))?;
+            .map_err(|error| Error::failed(format!("cannot catch signals: {error}")))?;
     }
     Ok(stop)
 }
@@ -44,7 +45,7 @@ pub(super) fn begin(
 ) -> Result<Experiment> {
     let seed = seed.or(plan.run.seed).unwrap_or_else(new_seed);
     let folder = folder.canonicalize().map_err(|error| {
-        Error::failed(format!("cannot be entered: {error}")).with_input(files::display(folder))
+        Error::failed(format!("cannot enter: {error}")).with_input(files::display(folder))
     })?;
     let mut file = JournalFile::create(path)?;
     let header = file.append(&journal::header(plan, &folder.to_string_lossy(), seed));
@@ -70,7 +71,7 @@ fn sit(plan: &Plan, recorded: Recorded, mut file: JournalFile, is_new: bool, ui:
     let is_interrupted = |error: &Error| error.kind() == ErrorKind::Interrupted;
     let runs = experiment.observations.iter().filter(|run| !is_import(plan, run.workload)).count();
     let path = file.path().display().to_string();
-    let go_on = format!("go on with it: sediment eval resume {path}");
+    let go_on = format!("to continue: sediment eval resume {path}");
     match done {
         // A file without a run would stand in the way of the command once it is put right.
         Err(error) if is_new && runs == 0 && !(is_interrupted(&error) && has_built(plan, file.path())) => {
@@ -83,15 +84,15 @@ fn sit(plan: &Plan, recorded: Recorded, mut file: JournalFile, is_new: bool, ui:
         }
         Err(error) if is_interrupted(&error) => {
             let what = if runs == 0 {
-                format!("interrupted before the first run; what was built until now is kept by {path}")
+                format!("interrupted before the first run; {path} keeps what was built")
             } else {
-                format!("interrupted; the {runs} runs until now are kept in {path}")
+                format!("interrupted after {}, kept in {path}", counted(runs, "run"))
             };
             Err(Error::new(ErrorKind::Interrupted, what).with_hint(go_on))
         }
         Err(error) => {
             if runs > 0 {
-                ui.note(&format!("what was measured until now is kept in {path}"));
+                ui.note(&format!("{path} keeps the runs so far"));
             }
             Err(error)
         }
@@ -104,7 +105,7 @@ fn is_import(plan: &Plan, workload: usize) -> bool {
     matches!(plan.workloads[workload].kind, WorkloadKind::Import(_))
 }
 
-/// Whether the file of an experiment tells of a program that took building.
+/// True if the experiment file has a program that took building.
 fn has_built(plan: &Plan, path: &Path) -> bool {
     let recorded = files::read(path).and_then(|bytes| journal::read(&bytes));
     let took_building =
@@ -129,9 +130,9 @@ fn check_processors(plan: &Plan) -> Result<()> {
         None => Ok(()),
         Some(missing) => Err(Error::new(
             ErrorKind::Usage,
-            format!("there is no processor {missing} to run on (--pin, or pin in [run])"),
+            format!("processor {missing} does not exist (--pin, or pin in [run])"),
         )
-        .with_hint(format!("there are: {online}"))),
+        .with_hint(format!("online: {online}"))),
     }
 }
 
@@ -169,19 +170,21 @@ fn all(
         file.append(&journal::warning(warning))?;
         ui.note(&warning.what);
         if !warning.command.is_empty() {
-            ui.note(&format!("  mend it for this boot: {}", warning.command));
+            ui.note(&format!("  to fix until the next boot: {}", warning.command));
         }
     }
     for (name, value) in state.facts.into_iter().chain(machine::tools()) {
         run::set_fact(experiment, &name, value);
     }
     if let Some(version) = &counters.version {
-        let reach = if counters.user_space_only { ", counting in user space only" } else { "" };
+        let reach = if counters.user_space_only { ", user space only" } else { "" };
         run::set_fact(experiment, "perf", format!("{version}{reach}"));
     }
     if counters.passes.len() > 1 {
-        let passes =
-            format!("{} runs each, as the processor counts few events at a time", counters.passes.len());
+        let passes = format!(
+            "{} per measurement, because the processor counts few events at a time",
+            counted(counters.passes.len(), "run")
+        );
         run::set_fact(experiment, "counters", passes);
     }
     run::set_fact(experiment, "sediment", env!("CARGO_PKG_VERSION").to_owned());

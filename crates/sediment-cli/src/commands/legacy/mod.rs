@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The original's commands, with its arguments: `perf2gv`, `gv2link`, `gen_profiles`, `gen_profile_merge`, `gen_link_order`, `make_sediment_rpmmacros`. They are names of this program, or
-//! its first word.
+//! Commands of upstream sediment with their arguments: `perf2gv`, `gv2link`, `gen_profiles`, `gen_profile_merge`,
+//! `gen_link_order`, `make_sediment_rpmmacros`. They are names of this program, or its first word.
 
 mod rpm_macros;
 
@@ -20,7 +20,7 @@ use sediment::{Error, ErrorKind, Result, escape, link, profile};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// One command of the original.
+/// One command of upstream sediment.
 pub(crate) struct Legacy {
     name: &'static str,
     command: fn() -> Command,
@@ -40,8 +40,7 @@ const LEGACY: &[Legacy] = &[
     },
 ];
 
-/// The command of the original that the arguments name, by the program's own name or by its first word, and its arguments
-/// with the name in front.
+/// The upstream command that the program's name or its first word names, and its arguments with the name in front.
 pub(crate) fn called_as(arguments: &[OsString]) -> Option<(&'static Legacy, &[OsString])> {
     let by_name = |word: Option<&OsString>| {
         let name = files::base_name(Path::new(word?));
@@ -86,7 +85,7 @@ fn inputs(matches: &ArgMatches) -> Vec<PathBuf> {
 
 fn perf2gv_command() -> Command {
     Command::new("perf2gv")
-        .about("Turn the output of `perf report` into a call graph: perf2gv < perf_output > call_graph_file")
+        .about("Convert the output of `perf report` to a call graph: perf2gv < perf_output > call_graph_file")
         .arg(inputs_argument())
 }
 
@@ -99,7 +98,7 @@ fn perf2gv(matches: &ArgMatches, ui: &Ui) -> Result<()> {
 
 fn gv2link_command() -> Command {
     Command::new("gv2link")
-        .about("Turn a call graph into a GNU ld section ordering file: gv2link < call_graph_file > link_order_file")
+        .about("Convert a call graph to a GNU ld section ordering file: gv2link < call_graph_file > link_order_file")
         .arg(inputs_argument())
 }
 
@@ -115,29 +114,29 @@ fn gv2link(matches: &ArgMatches, ui: &Ui) -> Result<()> {
         profile::text::parse(&text).map_err(|error| error.with_input(files::display(&inputs(matches)[0])))?;
     ui.skipped("reading", &skipped);
     let settings = settings::Settings::default();
-    let how = order::How::by_default(GV2LINK, &settings);
-    let order = order::order_text(&profile, &Selection::Everything, &how, ui)?;
+    let plan = order::Plan::by_default(GV2LINK, &settings);
+    let order = order::order_text(&profile, &Selection::Everything, &plan, ui)?;
     ui.raw_result(order.as_bytes())
 }
 
 fn gen_profiles_command() -> Command {
     let path = || value_parser!(PathBuf);
     Command::new("gen_profiles")
-        .about("Keep of recordings what an installed package's own programs and libraries did")
+        .about("Keep the part of recordings that belongs to an installed package")
         .override_usage("gen_profiles OUTPUT PACKAGE PERF_DATA...")
         .args([
             Arg::new("output")
                 .value_name("OUTPUT")
                 .required(true)
                 .value_parser(path())
-                .help("The file to write, or a folder for one per program and library"),
-            Arg::new("package").value_name("PACKAGE").required(true).help("The installed package"),
+                .help("File to write, or a folder with one file per program and library"),
+            Arg::new("package").value_name("PACKAGE").required(true).help("Installed package"),
             Arg::new("inputs")
                 .value_name("PERF_DATA")
                 .required(true)
                 .num_args(1..)
                 .value_parser(path())
-                .help("What perf recorded"),
+                .help("Recordings of perf"),
         ])
 }
 
@@ -156,7 +155,7 @@ fn gen_profiles(matches: &ArgMatches, ui: &Ui) -> Result<()> {
 fn gen_profile_merge_command() -> Command {
     let path = || value_parser!(PathBuf);
     Command::new("gen_profile_merge")
-        .about("Merge call graphs, each with the weight given before it (1 if none)")
+        .about("Merge call graphs, each with the last weight before it (default 1)")
         .override_usage("gen_profile_merge -o MERGED [-w WEIGHT] -f FILE [[-w WEIGHT] -f FILE]...")
         .args([
             Arg::new("weight")
@@ -165,7 +164,7 @@ fn gen_profile_merge_command() -> Command {
                 .value_name("WEIGHT")
                 .action(ArgAction::Append)
                 .allow_negative_numbers(true)
-                .help("Weight of the files that follow, until the next"),
+                .help("Weight of the files that follow, until the next weight"),
             Arg::new("file")
                 .short('f')
                 .long("file")
@@ -173,7 +172,7 @@ fn gen_profile_merge_command() -> Command {
                 .action(ArgAction::Append)
                 .required(true)
                 .value_parser(path())
-                .help("A call graph to merge"),
+                .help("Call graph to merge"),
             Arg::new("output")
                 .short('o')
                 .long("output")
@@ -181,12 +180,12 @@ fn gen_profile_merge_command() -> Command {
                 .required(true)
                 .overrides_with("output")
                 .value_parser(path())
-                .help("The merged call graph to write"),
+                .help("Merged call graph to write"),
             Arg::new("debug")
                 .short('d')
                 .long("debug")
                 .action(ArgAction::Count)
-                .help("Say what is read, with its weight"),
+                .help("Print each file with its weight"),
         ])
 }
 
@@ -205,29 +204,28 @@ fn gen_profile_merge(matches: &ArgMatches, ui: &Ui) -> Result<()> {
 
 fn make_sediment_rpmmacros_command() -> Command {
     Command::new("make_sediment_rpmmacros")
-        .about("Print macros for ~/.rpmmacros, for this machine: make_sediment_rpmmacros >> ~/.rpmmacros")
-        .after_help("Then `rpmbuild -ba --define \"pgo 1\" foo.spec` builds a package in the order of its call graph, if its spec names one.")
+        .about("Print macros for ~/.rpmmacros on this machine: make_sediment_rpmmacros >> ~/.rpmmacros")
+        .after_help("Then `rpmbuild -ba --define \"pgo 1\" foo.spec` links a package in the order of its call graph, if its spec names one.")
 }
 
 fn gen_link_order_command() -> Command {
     let path = || value_parser!(PathBuf);
     Command::new("gen_link_order")
-        .about("Make the ordering file of a program from its profile, and print its path")
+        .about("Write the ordering file of a program from its profile, and print its path")
         .override_usage("gen_link_order [-o FILE] [-l LINKER] EXECUTABLE_NAME [GEN_PROFILE_FILE]")
         .after_help(
-            "Without a profile file, the one of the program in the folder PROF_DIR is taken; without that, the ordering file \
-             changes nothing. The language is that of the linker that the compiler (CC, or cc) uses.",
+            "Without a profile file, takes the program's profile in the folder PROF_DIR; without that, writes an ordering file that changes nothing. The default language is that of the linker of $CC, or of cc.",
         )
         .args([
-            Arg::new("name").value_name("EXECUTABLE_NAME").required(true).help("The program or library to be linked"),
-            Arg::new("profile").value_name("GEN_PROFILE_FILE").value_parser(path()).help("Its profile"),
+            Arg::new("name").value_name("EXECUTABLE_NAME").required(true).help("Program or library to link"),
+            Arg::new("profile").value_name("GEN_PROFILE_FILE").value_parser(path()).help("Profile of the program"),
             Arg::new("output")
                 .short('o')
                 .long("output")
                 .value_name("FILE")
                 .value_parser(path())
-                .help("The file to write; else EXECUTABLE_NAME.order in this folder"),
-            Arg::new("linker").short('l').long("linker").value_name("LINKER").help("The language, as `sediment order` names it"),
+                .help("File to write [default: EXECUTABLE_NAME.order]"),
+            Arg::new("linker").short('l').long("linker").value_name("LINKER").help("Ordering language, as in `sediment order --linker`"),
         ])
 }
 
@@ -237,17 +235,17 @@ fn gen_link_order(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let linker = match matches.get_one::<String>("linker") {
         Some(named) => link::linker(named).ok_or_else(|| {
             let all: Vec<&str> = link::LINKERS.iter().map(|linker| linker.name).collect();
-            Error::new(ErrorKind::Usage, format!("no linker is called {named}"))
-                .with_hint(format!("there are {}", all.join(", ")))
+            Error::new(ErrorKind::Usage, format!("unknown linker {named}"))
+                .with_hint(format!("supported: {}", all.join(", ")))
         })?,
         None => toolchain::default_linker()?,
     };
     let text = match profile_for(&name, matches.get_one("profile"), ui)? {
         Some((profile, label)) => {
             let settings = settings::Settings::default();
-            let how = order::How::by_default(linker, &settings);
+            let plan = order::Plan::by_default(linker, &settings);
             let selection = label.as_deref().map_or(Selection::Everything, Selection::Dso);
-            order::order_text(&profile, &selection, &how, ui)?
+            order::order_text(&profile, &selection, &plan, ui)?
         }
         None => (linker.write)(&[]).0,
     };
@@ -261,8 +259,8 @@ fn gen_link_order(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     ui.raw_result(format!("{}\n", absolute.display()).as_bytes())
 }
 
-/// The profile of a program, and its cluster in it: from the file that is given, else from PROF_DIR. What is wrong with a file that
-/// is given is an error, what is wrong in the folder is said.
+/// Profile of a program and its cluster in it, from the given file or from PROF_DIR. A bad given file is an error; a bad file
+/// in the folder is a note.
 fn profile_for(
     name: &str,
     given: Option<&PathBuf>,
@@ -274,7 +272,9 @@ fn profile_for(
         return Ok(Some((profile, label)));
     }
     let Some(folder) = std::env::var_os("PROF_DIR").filter(|folder| !folder.is_empty()) else {
-        ui.note(&format!("{name}: no profile is given, and PROF_DIR is not set: the order changes nothing"));
+        ui.note(&format!(
+            "{name}: no profile: none given, and PROF_DIR is not set; the order changes nothing"
+        ));
         return Ok(None);
     };
     let found = Profiles::open(Path::new(&folder), ui)
@@ -283,13 +283,13 @@ fn profile_for(
         Ok(Some(chosen)) => Ok(Some((chosen.profile().clone(), chosen.origin.label.clone()))),
         Ok(None) => {
             ui.note(&format!(
-                "{name}: there is no profile of it in {}: the order changes nothing",
+                "{name}: no profile in {}; the order changes nothing",
                 files::display(Path::new(&folder))
             ));
             Ok(None)
         }
         Err(error) => {
-            ui.note(&format!("{name}: {error}: the order changes nothing"));
+            ui.note(&format!("{name}: {error}; the order changes nothing"));
             Ok(None)
         }
     }

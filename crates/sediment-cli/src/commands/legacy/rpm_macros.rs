@@ -17,8 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes that rpm may say of its macros: a distribution's are some hundred thousand.
 const LONGEST_ANSWER: usize = 32 << 20;
 
-/// Sections for functions and data, as the original asks for them. Ours are for functions alone: no linker is told an order of data, and
-/// data sections change which copies of a variable are merged, and what --gc-sections drops.
+/// Sections for functions and data, as in upstream sediment. Ours are for functions alone: no linker reads an order of data,
+/// and data sections change which copies of a variable are merged and what --gc-sections drops.
 const COMPILER: &str = "-ffunction-sections -fdata-sections";
 const ORDER: &str = "%__global_link_order \\\"%{u2p:%{_builddir}}/%{name}-%{version}-%{release}.order\\\"\n";
 
@@ -32,7 +32,7 @@ pub(super) fn run(ui: &Ui) -> Result<()> {
 fn of_rpm() -> Result<BTreeMap<String, String>> {
     let unsupported = |what: String| {
         Error::new(ErrorKind::Unsupported, what)
-            .with_hint("install rpm: the macros are made from those that it has here")
+            .with_hint("install rpm: the macros extend those of the installed rpm")
     };
     let command = Command::new("rpm", "/", PATIENCE).with_arguments(["--showrc"]);
     let asked = run_command(&command, LONGEST_ANSWER).and_then(|ended| ended.successful(&command));
@@ -41,7 +41,7 @@ fn of_rpm() -> Result<BTreeMap<String, String>> {
     if macros.contains_key("build_cflags") {
         Ok(macros)
     } else {
-        Err(unsupported("rpm does not tell its macros (rpm --showrc)".to_owned()))
+        Err(unsupported("rpm --showrc prints no macros".to_owned()))
     }
 }
 
@@ -73,12 +73,12 @@ fn begins(line: &str) -> Option<(String, String)> {
     (plain && !name.is_empty()).then(|| (name.to_owned(), body.to_owned()))
 }
 
-/// Begins what is added for a spec that has a call graph.
+/// Beginning of an addition for a spec that has a call graph.
 const WHEN: &str = "%{?call_graph:%{?pgo:";
-/// What is added to the release.
+/// Addition to the release.
 const RELEASE: &str = "%{?pgo:_pgo}";
 
-/// A macro's body without what was added to it before, by this command: a machine that has its macros already gets the same again.
+/// Body of a macro without earlier additions of this command, so that running it again gives the same.
 fn without_additions(body: &str) -> String {
     let mut text = body.replace(RELEASE, "");
     while let Some(first) = text.find(WHEN) {

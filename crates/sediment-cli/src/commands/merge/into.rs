@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `merge --into`: submissions into the profile that a package keeps, with a report of what each adds.
+//! `merge --into`: adds submissions to the profile of a package, and reports what each adds.
 
 use super::{Arguments, Options};
 use crate::commands::diff::parts;
@@ -8,6 +8,7 @@ use crate::inputs::{read_binary, read_profile, warn_of_similar_labels};
 use crate::ui::Ui;
 use sediment::binary::names;
 use sediment::matching::identity;
+use sediment::plural::counted;
 use sediment::profile::merge::Weight;
 use sediment::profile::submissions::{self, Coverage, Grown, Submission};
 use sediment::profile::{FunctionKey, Profile, text};
@@ -16,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// A file that was sent in.
+/// A submitted file.
 struct Sent {
     path: PathBuf,
     profile: Profile,
@@ -26,8 +27,8 @@ struct Sent {
     coverage: Option<Coverage>,
 }
 
-/// The least part of a profile that has to belong to the build's files for a floor to judge it, in parts per million: what is shown as
-/// more than 0.00 %.
+/// Smallest share of a profile, in parts per million, that must belong to the build before a threshold applies: more than is
+/// printed as 0.00 %.
 const LEAST_OF_BUILD: u64 = 100;
 
 pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
@@ -35,7 +36,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let (path, weight) = arguments
         .files("into")?
         .pop()
-        .ok_or_else(|| Error::new(ErrorKind::Usage, "no profile is named that is to grow"))?;
+        .ok_or_else(|| Error::new(ErrorKind::Usage, "--into names no profile"))?;
     files::expect_regular(&path)?;
     let kept = path.exists().then(|| read_profile(&path, ui)).transpose()?;
     let build = Build::read(&options.against)?;
@@ -44,30 +45,30 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     for ((path, weight), who) in arguments.files("profiles")?.into_iter().zip(whose) {
         let profile = read_profile(&path, ui)?;
         let coverage = build.coverage(&profile);
-        let left_out = options.min_coverage.zip(coverage).and_then(|(floor, found)| below(floor, found));
-        if let Some(why) = left_out {
-            ui.note(&format!("left out: {}: {why}", files::display(&path)));
+        let skipped =
+            options.min_coverage.zip(coverage).and_then(|(threshold, found)| below(threshold, found));
+        if let Some(why) = skipped {
+            ui.note(&format!("skipped {}: {why}", files::display(&path)));
             continue;
         }
         sent.push(Sent { path, profile, weight, who, coverage });
     }
     if sent.is_empty() {
-        let error = Error::new(ErrorKind::BelowThreshold, "all files are left out (--min-coverage)");
+        let error = Error::new(ErrorKind::BelowThreshold, "all files are skipped (--min-coverage)");
         return Err(error.with_hint("are they of another version than the build, or of other programs?"));
     }
     let grown = grow(kept.as_ref().map(|kept| (kept, weight)), &sent, options)?;
     let counts = kept.iter().chain(sent.iter().map(|sent| &sent.profile)).any(|profile| profile.total > 0);
     if counts && grown.profile.total == 0 {
-        let error =
-            Error::new(ErrorKind::Usage, "nothing would be left: all that is merged has the weight 0");
+        let error = Error::new(ErrorKind::Usage, "nothing to merge: every file has weight 0");
         return Err(error
             .with_input(files::display(&path))
-            .with_hint("a weight holds for all files behind it, until the next -w"));
+            .with_hint("a weight applies to all files after it, until the next -w"));
     }
     warn_of_similar_labels(&grown.profile, ui);
     ui.result(&report(&path, kept.as_ref(), &grown, &sent, &build))?;
     if options.dry_run {
-        ui.note("nothing was written (--dry-run)");
+        ui.note("wrote nothing (--dry-run)");
         return Ok(());
     }
     files::write(&path, text::print(&grown.profile).as_bytes(), ui)
@@ -92,27 +93,27 @@ fn report(path: &Path, kept: Option<&Profile>, grown: &Grown, sent: &[Sent], bui
         Some(kept) => {
             let _ = writeln!(
                 out,
-                "  kept          {} of {} recordings, {} functions",
+                "  kept          {} of {}, {}",
                 parts(grown.kept),
-                kept.inputs.unwrap_or(1),
-                kept.function_count()
+                counted(kept.inputs.unwrap_or(1), "recording"),
+                counted(kept.function_count(), "function")
             );
         }
         None => out += "  kept          nothing: the profile is new\n",
     }
     for (sent, added) in sent.iter().zip(&grown.added) {
         let who = sent.who.as_ref().map_or_else(String::new, |who| format!(" from {who}"));
-        let cap = if added.capped { format!(", weight {} by the cap", added.weight) } else { String::new() };
+        let cap = if added.capped { format!(", weight {} by --cap", added.weight) } else { String::new() };
         let _ =
             writeln!(out, "  added         {}: {}{who}{cap}", parts(added.part), files::display(&sent.path));
         let _ = writeln!(
             out,
-            "                {} functions that nothing else has, {} of what ran",
-            added.new_functions,
+            "                {}, {} of its weight, in no other file",
+            counted(added.new_functions, "function"),
             parts(added.new_share)
         );
         if let Some(agreement) = added.agreement {
-            let _ = writeln!(out, "                agrees with all else in {}", parts(agreement));
+            let _ = writeln!(out, "                agrees with the rest in {}", parts(agreement));
         }
         if let Some(coverage) = sent.coverage {
             let _ = writeln!(out, "                {}", against("its weight", coverage));
@@ -122,14 +123,14 @@ fn report(path: &Path, kept: Option<&Profile>, grown: &Grown, sent: &[Sent], bui
         Some(halves) => {
             let _ = writeln!(out, "  halves        every other file and the rest agree in {}", parts(halves));
         }
-        None => out += "  halves        cannot be compared: it takes two files\n",
+        None => out += "  halves        needs two files\n",
     }
     let _ = writeln!(
         out,
-        "  now           {} recordings, {} functions, {} edges",
-        grown.profile.inputs.unwrap_or(1),
-        grown.profile.function_count(),
-        grown.profile.edge_count()
+        "  now           {}, {}, {}",
+        counted(grown.profile.inputs.unwrap_or(1), "recording"),
+        counted(grown.profile.function_count(), "function"),
+        counted(grown.profile.edge_count(), "edge")
     );
     if let Some(coverage) = build.coverage(&grown.profile) {
         let _ = writeln!(out, "  coverage now  {}", against("the weight", coverage));
@@ -137,30 +138,32 @@ fn report(path: &Path, kept: Option<&Profile>, grown: &Grown, sent: &[Sent], bui
     out
 }
 
-/// Both shares of a profile that was held against a build.
+/// Both shares of a profile that is compared with a build.
 fn against(weight: &str, coverage: Coverage) -> String {
     let Some(there) = coverage.there else {
-        return format!("nothing of {weight} belongs to the files of the build");
+        return format!("no part of {weight} belongs to the build");
     };
     let belongs = parts(coverage.belongs);
-    format!("{belongs} of {weight} belongs to the files of the build, {} of that is in them", parts(there))
+    format!("{belongs} of {weight} belongs to the build, of which the build defines {}", parts(there))
 }
 
-/// Why a profile does not come up to a floor, if so.
-fn below(floor: u64, coverage: Coverage) -> Option<String> {
+/// Reason why a profile is below a threshold.
+fn below(threshold: u64, coverage: Coverage) -> Option<String> {
     match coverage.there {
-        Some(there) if coverage.belongs >= LEAST_OF_BUILD => (there < floor).then(|| {
-            let [there, floor] = [there, floor].map(parts);
-            format!("{there} of what belongs to the files of the build is in them, less than {floor}")
+        Some(there) if coverage.belongs >= LEAST_OF_BUILD => (there < threshold).then(|| {
+            let [there, threshold] = [there, threshold].map(parts);
+            format!(
+                "the build defines {there} of its own functions' weight, below the threshold of {threshold}"
+            )
         }),
         _ => Some(format!(
-            "less than {} of its weight belongs to the files of the build (--against)",
+            "less than {} of its weight belongs to the build (--against)",
             parts(LEAST_OF_BUILD)
         )),
     }
 }
 
-/// What a build defines.
+/// Functions that a build defines.
 struct Build {
     binaries: Vec<(String, sediment::binary::Binary)>,
 }
@@ -171,7 +174,7 @@ impl Build {
         Ok(Self { binaries: paths.iter().map(read).collect::<Result<_>>()? })
     }
 
-    /// How much of a profile is of the build; None where no file of one is named. A function of which the compiler made others is there.
+    /// Coverage of a profile by the build; None without --against. Clones of a function count as the function.
     fn coverage(&self, profile: &Profile) -> Option<Coverage> {
         if self.binaries.is_empty() {
             return None;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment merge`: several profiles in, one out; with `--into`, what users send in, into the profile that a package keeps.
+//! `sediment merge`: merges profiles; with `--into`, adds submissions to the profile of a package.
 
 mod into;
 
@@ -7,50 +7,47 @@ use crate::files;
 use crate::inputs::weights::{Weighable, Weighed};
 use crate::inputs::{self, read_profile};
 use crate::ui::Ui;
+use crate::values;
 use clap::Args;
 use sediment::profile::merge::{self, Weight};
 use sediment::{Error, ErrorKind, Result, profile};
 use std::path::{Path, PathBuf};
 
-/// Add profiles up, with weights
+/// Merge profiles with weights
 #[derive(Debug, Args)]
-#[command(long_about = "Add profiles up, with weights.\n\n\
-A fresh recording is brought to shares of all its calls first, so that a long one does not drown a short one; what was merged \
-before is taken as it is. A weight (-w) holds for the files after it, until the next; it is 1 before the first. With weight 1 \
-for what was already merged, the order and grouping of the inputs cannot show in the result.\n\n\
-With --into, FILE… are what users sent in: each counts as one recording times its weight, also if it was merged of several, and is \
-added to the profile that the package keeps. A report says what each adds. Beside --against it gives two shares of each: how much of its \
-weight belongs to the files of the build that are named there, and how much of that is in them; the rest is of another version.")]
+#[command(
+    long_about = "Merge profiles with weights.\n\nScales each fresh recording to shares of its calls, so long recordings do not outweigh short ones. Merged profiles are taken unchanged. A weight (-w) applies to the files after it, until the next; the default is 1. Merging with weight 1 gives the same result in any order and grouping.\n\nWith --into, adds submissions from users to the profile that a package keeps. Each file counts as one recording times its weight. Prints what each file adds. With --against, prints two shares per file: the weight that belongs to the build, and the part of it that the build defines."
+)]
 pub(crate) struct Options {
-    /// The profile to write; - is standard output
+    /// Profile to write; - writes to standard output
     #[arg(short, long, value_name = "FILE", default_value = files::STANDARD_STREAM)]
     output: PathBuf,
-    /// Weight of the files that follow: a decimal from 0 to 10^9 with at most nine places
+    /// Weight of the files that follow: a decimal from 0 to 10^9, at most nine decimal places [default: 1]
     #[arg(short, long, value_name = "WEIGHT", allow_negative_numbers = true)]
     weight: Vec<String>,
-    /// The profiles
+    /// Profiles to merge
     #[arg(required = true, value_name = "FILE")]
     profiles: Vec<PathBuf>,
-    /// Bring the totals of merged inputs back to one recording's first
+    /// Scale the totals of merged inputs back to one recording first
     #[arg(long, conflicts_with = "into")]
     normalize: bool,
-    /// The profile that a package keeps: grows by the files, or is begun
-    #[arg(long, value_name = "KEPT", conflicts_with = "output")]
+    /// Profile of a package to add the files to; created if missing [default: none]
+    #[arg(long, value_name = "FILE", conflicts_with = "output")]
     into: Option<PathBuf>,
-    /// Who sent the files that follow, until the next; without it each file is somebody else's
-    #[arg(long, value_name = "WHO")]
+    /// Submitter of the files that follow, until the next --from [default: another one per file]
+    #[arg(long, value_name = "SUBMITTER")]
     from: Vec<String>,
-    /// The largest part of the result that may be of one submitter; who has more is scaled down
-    #[arg(long, value_name = "PERCENT", value_parser = sediment::wrapper::settings::percent)]
+    /// Largest share of the result from one submitter, in per cent; more is scaled down [default: none]
+    #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
     cap: Option<u64>,
-    /// A program or library of the build that the profile is for, with its symbols; may be repeated
-    #[arg(long, value_name = "ELF")]
+    /// Program or library of the build, with symbols; repeatable [default: none]
+    #[arg(long, value_name = "PROGRAM")]
     against: Vec<PathBuf>,
-    /// Leave out files of another version: less than this of what belongs to the files named by --against is in them. A file of which
-    /// nothing belongs to them is left out, too
-    #[arg(long, value_name = "PERCENT", requires = "against", value_parser = sediment::wrapper::settings::percent)]
+    /// Skip files of another version: where the build defines less than this share of their weight, in per cent
+    /// [default: none]
+    #[arg(long, value_name = "PERCENT", requires = "against", value_parser = values::percent)]
     min_coverage: Option<u64>,
-    /// Say what would come, and write nothing
+    /// Print the report and write nothing
     #[arg(long)]
     dry_run: bool,
 }
@@ -63,8 +60,8 @@ impl Weighable for Options {
 }
 
 impl Options {
-    /// Refuses what has a meaning beside --into alone. The parser cannot: it asks for no option that contradicts one that is given, as
-    /// --into does --output.
+    /// Refuses options that need --into. The parser cannot: it asks for no option that contradicts a given one, as --into
+    /// does --output.
     fn must_not_belong_to_into(&self) -> Result<()> {
         let given = [
             ("--from", !self.from.is_empty()),
@@ -75,12 +72,10 @@ impl Options {
         ];
         match given.iter().find(|(_, given)| *given) {
             None => Ok(()),
-            Some((option, _)) => {
-                Err(Error::new(ErrorKind::Usage, format!("{option} belongs to --into, which is not given"))
-                    .with_hint(
-                        "sediment merge --into KEPT FILE… adds what users sent in to the profile that a package keeps",
-                    ))
-            }
+            Some((option, _)) => Err(Error::new(ErrorKind::Usage, format!("{option} needs --into"))
+                .with_hint(
+                    "to add submissions to the profile of a package: sediment merge --into KEPT.gv FILE...",
+                )),
         }
     }
 }

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a compiler's estimates do to an order, and how far they are to be trusted.
+//! Notes on orders that use a compiler's estimates.
 
 use crate::ui::Ui;
 use sediment::order::{Standing, Unprofiled};
+use sediment::plural::counted;
 
-/// One line: what of the order rests on estimates; `alone`: all of it does.
-pub(super) fn say_what_they_do(unprofiled: &Unprofiled, alone: bool, ui: &Ui) {
+/// Prints how many functions the estimates placed; `alone`: there is no profile beside them.
+pub(super) fn print_estimates(unprofiled: &Unprofiled, alone: bool, ui: &Ui) {
     let count = |wanted: &dyn Fn(Standing) -> bool| {
         unprofiled.standing.iter().flatten().filter(|standing| wanted(**standing)).count()
     };
     if alone {
         ui.note(
-            "order: it rests on a compiler's estimates alone, which know loops and branches and no workload: better than none, \
-             much worse than by a recording; merge even a short one with them",
+            "order: warning: based only on a compiler's estimates, which know no workload: better than no profile, much worse than a recording",
         );
         return;
     }
     let bound = count(&|standing| standing == Standing::Reachable);
     let cold = count(&|standing| standing == Standing::Cold);
     let rest = count(&|_| true) - bound - cold;
+    let all = counted(count(&|_| true), "unprofiled function");
     ui.note(&format!(
-        "order: of functions that no run saw, {bound} lie behind those that ran, by a compiler's graph of who calls whom; then {rest} that \
-         nothing leads to, and {cold} error paths"
+        "order: placed last: {all} ({bound} by the static call graph, {rest} unreachable, {cold} cold)"
     ));
 }

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment order --explain FUNCTION`: where a function is to lie, with whom, and what put it there.
+//! `sediment order --explain FUNCTION`: the address of a function, its neighbours, and the reason for both.
 
 use sediment::callgraph::{FunctionId, GroupKind};
 use sediment::model::Geometry;
 use sediment::order::algorithms;
 use sediment::order::algorithms::affinity::{CLASSICS, TOGETHER};
 use sediment::order::{self, Ordering, Standing};
+use sediment::plural::counted;
 use sediment::{Error, Result};
 use std::collections::HashSet;
 use std::fmt::Write;
 
 const PAGE: u64 = Geometry::COMMON.page;
-/// What functions are aligned to, in bytes.
+/// Alignment of functions, in bytes.
 const ALIGNMENT: u64 = Geometry::COMMON.alignment;
-/// How many callers and callees are named.
+/// Number of callers and callees to name.
 const NAMED: usize = 4;
 
 /// One paragraph for each function of this name.
@@ -26,20 +27,20 @@ pub(super) fn explain(name: &str, made: &Ordering) -> Result<String> {
     let of_name: HashSet<FunctionId> =
         made.built.table.names().filter(|(key, _)| key.name == name).map(|(_, id)| id).collect();
     for &function in places.order.iter().filter(|function| of_name.contains(function)) {
-        text += &where_it_is(name, function, made, &places);
-        text += &why_this_group(function, made);
-        text += &beside_whom(function, made, &places);
-        text += &what_binds_it(function, made, &places);
-        text += &who_put_it_there(function, made, &places);
+        text += &position_of(name, function, made, &places);
+        text += &group_of(function, made);
+        text += &neighbours_in_order(function, made, &places);
+        text += &edges_of(function, made, &places);
+        text += &origin_of(function, made, &places);
     }
     if text.is_empty() {
-        return Err(Error::failed(format!("no function called {name} is ordered"))
-            .with_hint("names are linkage names, as the profile has them: sediment show lists some"));
+        return Err(Error::failed(format!("no ordered function is called {name}"))
+            .with_hint("give the linkage name; sediment show lists functions"));
     }
     Ok(text)
 }
 
-/// Where everything lies, as far as that is known before linking.
+/// Ranks and offsets of all functions before linking.
 struct Places {
     order: Vec<FunctionId>,
     ranks: Vec<usize>,
@@ -69,8 +70,9 @@ fn name_of(made: &Ordering, function: FunctionId) -> &str {
     &made.built.table.keys[function.index()].name
 }
 
-fn where_it_is(name: &str, function: FunctionId, made: &Ordering, places: &Places) -> String {
+fn position_of(name: &str, function: FunctionId, made: &Ordering, places: &Places) -> String {
     let (start, size) = (places.start(function), made.built.graph.sizes()[function.index()]);
+    let called = counted(made.built.graph.weights()[function.index()], "time");
     let (first, last) = (start / PAGE, start.saturating_add(size.max(1) - 1) / PAGE);
     let pages = if first == last {
         format!("page {}", first + 1)
@@ -78,14 +80,14 @@ fn where_it_is(name: &str, function: FunctionId, made: &Ordering, places: &Place
         format!("pages {} to {}", first + 1, last + 1)
     };
     format!(
-        "{name}: function {} of {}, {start} bytes into the order, on {pages}, {size} bytes long, entered {} times\n",
+        "{name}: function {} of {}, offset {start} in the order, on {pages}, {}, called {called}\n",
         places.ranks[function.index()] + 1,
         places.order.len(),
-        made.built.graph.weights()[function.index()]
+        counted(size, "byte")
     )
 }
 
-fn why_this_group(function: FunctionId, made: &Ordering) -> String {
+fn group_of(function: FunctionId, made: &Ordering) -> String {
     let groups = || made.order.groups.iter();
     let Some(kind) = groups().find(|group| group.functions.contains(&function)).map(|group| group.kind)
     else {
@@ -100,48 +102,50 @@ fn why_this_group(function: FunctionId, made: &Ordering) -> String {
             (
                 "hot",
                 format!(
-                    "one of the heaviest, which make up {} % of all calls; these lie by what runs together",
+                    "one of the heaviest, {} % of all calls together; ordered by affinity",
                     order::HOT_SHARE as f64 / 100.0
                 ),
             )
         }
         GroupKind::Hot if made.is_estimated => {
-            ("expected to run", "by a compiler's estimates, as nothing was seen to run".to_owned())
+            ("estimated", "not profiled; the compiler's estimates place it".to_owned())
         }
-        GroupKind::Hot => ("hot", "it ran; what ran lies by what runs together".to_owned()),
+        GroupKind::Hot => ("hot", "profiled; ordered by affinity".to_owned()),
         GroupKind::Startup => (
             "start-up",
             format!(
-                "it ran too seldom to be hot, and as number {} for the first time; such functions lie by first use",
+                "profiled, but rarely called; first used as number {}; ordered by first use",
                 first.unwrap_or(0)
             ),
         ),
-        GroupKind::Warm => ("warm", "it ran too seldom to be hot, and when is not known".to_owned()),
+        GroupKind::Warm => ("warm", "profiled, but rarely called; first use unknown".to_owned()),
         GroupKind::Unprofiled => {
             let standing =
                 made.unprofiled.as_ref().and_then(|unprofiled| unprofiled.standing[function.index()]);
             (
-                "never seen",
-                format!("nobody saw it run: it stays out of the pages of what did{}", expected(standing)),
+                "unprofiled",
+                format!("not profiled; kept off the pages of profiled functions{}", expected(standing)),
             )
         }
     };
-    format!("  group: {name}, {members} functions: {why}\n")
+    format!("  group: {name}, {}: {why}\n", counted(members, "function"))
 }
 
-/// What a compiler said of a function that no run saw.
+/// The compiler's knowledge about an unprofiled function.
 fn expected(standing: Option<Standing>) -> &'static str {
     match standing {
-        Some(Standing::Reachable) => "; a compiler's graph leads to it from what ran, so it comes first",
-        Some(Standing::Hot) => "; the compiler takes it for hot",
-        Some(Standing::Startup) => "; the compiler says that it runs at the start",
-        Some(Standing::Exit) => "; the compiler says that it runs at the end",
-        Some(Standing::Cold) => "; the compiler takes it for an error path, so it comes last",
+        Some(Standing::Reachable) => {
+            "; reachable from profiled functions in the static call graph, placed first"
+        }
+        Some(Standing::Hot) => "; hot according to the compiler",
+        Some(Standing::Startup) => "; start-up code according to the compiler",
+        Some(Standing::Exit) => "; exit code according to the compiler",
+        Some(Standing::Cold) => "; an error path according to the compiler, placed last",
         Some(Standing::Unreachable) | None => "",
     }
 }
 
-fn beside_whom(function: FunctionId, made: &Ordering, places: &Places) -> String {
+fn neighbours_in_order(function: FunctionId, made: &Ordering, places: &Places) -> String {
     let rank = places.ranks[function.index()];
     let around = &places.order[rank.saturating_sub(2)..(rank + 3).min(places.order.len())];
     let around: Vec<&str> =
@@ -149,7 +153,7 @@ fn beside_whom(function: FunctionId, made: &Ordering, places: &Places) -> String
     format!("  between {}\n", around.join(", "))
 }
 
-fn what_binds_it(function: FunctionId, made: &Ordering, places: &Places) -> String {
+fn edges_of(function: FunctionId, made: &Ordering, places: &Places) -> String {
     let start = places.start(function);
     let mut text = String::new();
     let (mut near, mut all) = (0u64, 0u64);
@@ -169,27 +173,31 @@ fn what_binds_it(function: FunctionId, made: &Ordering, places: &Places) -> Stri
             all += weight;
             near += if distance < PAGE { *weight } else { 0 };
             if place < NAMED {
-                let reach = if distance < PAGE { "within a page" } else { "further than a page" };
+                let reach = if distance < PAGE { "within a page" } else { "more than a page apart" };
                 let other = name_of(made, *other);
-                let _ = writeln!(text, "  {what} {other} {weight} times, {distance} bytes away: {reach}");
+                let _ = writeln!(
+                    text,
+                    "  {what} {other} {}, {distance} bytes away: {reach}",
+                    counted(weight, "time")
+                );
             }
         }
         if edges.len() > NAMED {
             let rest: u64 = edges[NAMED..].iter().map(|(weight, _)| weight).sum();
-            let _ = writeln!(text, "  {what} {} more, {rest} times", edges.len() - NAMED);
+            let _ = writeln!(text, "  {what} {} more, {}", edges.len() - NAMED, counted(rest, "time"));
         }
     }
     if all == 0 {
-        return text + "  no call binds it to another function of the order\n";
+        return text + "  no call edge to another ordered function\n";
     }
     // Only for the eye: the quotient of two floats is near enough.
     let share = 100.0 * near as f64 / all as f64;
-    let _ = writeln!(text, "  {share:.0}% of these calls stay within a page");
+    let _ = writeln!(text, "  {share:.0} % of these calls stay within a page");
     text
 }
 
-/// Whether the place is a classic order's, the engine's, or that of the order that was kept.
-fn who_put_it_there(function: FunctionId, made: &Ordering, places: &Places) -> String {
+/// The origin of the position: another algorithm, the affinity layout, or the kept order.
+fn origin_of(function: FunctionId, made: &Ordering, places: &Places) -> String {
     let mut text = String::new();
     // Where the engine began with an order of its own, the classic to compare with is its reference.
     let algorithm = if made.outcome.start == TOGETHER { CLASSICS[0] } else { made.outcome.start };
@@ -203,28 +211,29 @@ fn who_put_it_there(function: FunctionId, made: &Ordering, places: &Places) -> S
             names.join(" and ")
         };
         let _ = if ours == theirs {
-            writeln!(text, "  the engine left it between {}, as {start} has it", names(&theirs))
+            writeln!(text, "  the affinity layout left it between {}, as in {start}", names(&theirs))
         } else {
-            writeln!(text, "  the engine moved it: {start} has it beside {}", names(&theirs))
+            writeln!(text, "  the affinity layout moved it: {start} places it next to {}", names(&theirs))
         };
     }
     if let Some(kept) = made.kept.as_ref().map(|older| &older.kept) {
         let fate = match (kept.added[function.index()], kept.moved[function.index()]) {
-            (true, _) => {
-                "the older order does not have it: it stands behind the one that it follows in the new order"
-            }
+            (true, _) => "not in the older order: placed after its predecessor in the new order",
             (false, true) => {
-                "moved: the older order had it elsewhere, and the predicted gain passed the threshold"
+                "moved from its place in the older order: the predicted gain passed the threshold"
             }
-            (false, false) => "kept where the older order had it",
+            (false, false) => "kept from the older order",
         };
         let _ = writeln!(text, "  {fate}");
     }
     if text.is_empty() {
         let place = places.ranks[function.index()];
         let in_sequence = made.outcome.order.iter().position(|other| *other == function).unwrap_or(place);
-        let _ =
-            writeln!(text, "  {start} has it as function {} of its sequence, before groups", in_sequence + 1);
+        let _ = writeln!(
+            text,
+            "  {start} places it as function {} of its sequence, before groups",
+            in_sequence + 1
+        );
     }
     text
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `--keep OLD`: what became of an ordering file of before.
+//! `--keep OLD`: comparison of the new order with an older one.
 
 use crate::ui::Ui;
 use sediment::callgraph::FunctionId;
 use sediment::order::{Older, Ordering};
+use sediment::plural::counted;
 use std::collections::HashSet;
 
-/// Two lines: what moved, and what that gains.
-pub(super) fn say_what_moved(made: &Ordering, old: &Older, ui: &Ui) {
+/// Prints the moved functions and the predicted gain.
+pub(super) fn print_moves(made: &Ordering, old: &Older, ui: &Ui) {
     let Some(older) = &made.kept else { return };
     let (graph, kept) = (&made.built.graph, &older.kept);
     let name_of = |function: FunctionId| made.built.table.keys[function.index()].name.as_str();
@@ -20,12 +21,14 @@ pub(super) fn say_what_moved(made: &Ordering, old: &Older, ui: &Ui) {
     // Only for the eye: the quotient of two floats is near enough.
     let share = 100.0 * moved_bytes as f64 / bytes.max(1) as f64;
     ui.note(&format!(
-        "keep: {}: {moved} functions moved, {moved_bytes} of {bytes} bytes ({share:.1}%); {added} added, {added_bytes} bytes; {} left out, as the profile does not have them",
-        old.file, older.gone
+        "keep: {}: moved {}, {moved_bytes} of {bytes} bytes ({share:.1} %); added {added}, {added_bytes} bytes; dropped {}, missing from the profile",
+        old.file,
+        counted(moved, "function"),
+        older.gone
     ));
     let above = |cost: f64| (100.0 * (cost - 1.0)).max(0.0);
     ui.note(&format!(
-        "keep: predicted misses are {:.1}% above those of an order from scratch, {:.1}% before; --keep-below {} decides",
+        "keep: predicted misses against a new order: +{:.1} % now, +{:.1} % with the older order (--keep-below {})",
         above(kept.cost),
         above(kept.cost_of_old),
         100.0 * old.threshold

@@ -15,7 +15,7 @@ use crate::older;
 use crate::ui::Ui;
 use crate::values;
 use clap::Args;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use sediment::binary::Binary;
 use sediment::callgraph::{GroupKind, Trace};
 use sediment::link::{self, LINKERS, Linker, Placement};
@@ -26,66 +26,65 @@ use sediment::order::{self, AIMS, Aim, BuiltGraph, Method, Older, Ordering, Requ
 use sediment::profile::Profile;
 use sediment::profile::merge::{self, Weight};
 use sediment::trace::file;
-use sediment::wrapper::settings::{percent, share};
+use sediment::wrapper::settings::share;
 use sediment::{Error, ErrorKind, Result};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// Compute the link order
+/// Compute a link order
 #[derive(Debug, Args)]
-#[command(long_about = "Compute the link order.\n\n\
-With --binary, the order lists what that program has, sized as it is there; with --dso, the functions of one library or program \
-of the profile; with neither, those of every one. Functions that do not exist when the linker runs are ignored by it.\n\n\
-Several profiles are several workloads of one program: they are merged as `sediment merge` does, and how each fares under the common \
-order is said beside an order for it alone. A weight (-w) holds for the profiles and traces after it, until the next; it is 1 before \
-the first.")]
+#[command(
+    long_about = "Compute a link order.\n\n--binary orders the functions of that program, with its sizes. --dso orders the functions of one program or library of the profile. The default is every function of the profile. Linkers ignore functions that no longer exist.\n\nSeveral profiles are several workloads of one program. They are merged as by `sediment merge`, and each is compared with an order of its own. A weight (-w) applies to the profiles and traces after it, until the next."
+)]
 #[command(after_long_help = choices())]
 pub(crate) struct Options {
-    /// The profile; several are merged
+    /// Profiles to order by; several are merged
     #[arg(required = true, value_name = "PROFILE")]
     profiles: Vec<PathBuf>,
-    /// Weight of the profiles and traces that follow: a decimal from 0 to 10^9 with at most nine places
+    /// Weight of the profiles and traces that follow: a decimal from 0 to 10^9, at most nine decimal places [default:
+    /// 1]
     #[arg(short, long, value_name = "WEIGHT", allow_negative_numbers = true)]
     weight: Vec<String>,
-    /// The linker that will read the order
+    /// Linker that will read the order
     #[arg(long, value_name = "LINKER", value_parser = PossibleValuesParser::new(LINKERS.iter().map(|l| l.name)))]
     linker: String,
-    /// The ordering file to write; - is standard output
+    /// Ordering file to write; - writes to standard output
     #[arg(short, long, value_name = "FILE", default_value = files::STANDARD_STREAM)]
     output: PathBuf,
-    /// The program or library to be ordered, as linked before
-    #[arg(long, value_name = "ELF", conflicts_with = "dso")]
+    /// Program or library to order, linked without an order [default: none]
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "dso")]
     binary: Option<PathBuf>,
-    /// The label of the program or library to be ordered, as the profile has it
-    #[arg(long, value_name = "NAME")]
+    /// Program or library to order, by its label in the profile [default: all]
+    #[arg(long, value_name = "DSO")]
     dso: Option<String>,
-    /// How to order; the default is the best there is
-    #[arg(long, value_name = "NAME", default_value = ENGINE, value_parser = PossibleValuesParser::new(algorithm_names()))]
+    /// Ordering algorithm
+    #[arg(long, value_name = "NAME", default_value = AUTO, value_parser = algorithm_names())]
     algorithm: String,
-    /// The default order of an earlier release, by the number of its engine
-    #[arg(long, value_name = "N")]
+    /// Number of an earlier release's default algorithm [default: the latest]
+    #[arg(long, value_name = "NUMBER")]
     engine: Option<u32>,
-    /// What the order is to serve, where the profile tells first uses as well as calls
-    #[arg(long, value_name = "WHAT", value_parser = PossibleValuesParser::new(AIMS.iter().map(|(_, name, _)| *name)))]
-    serve: Option<String>,
-    /// A run to order for, as `import --trace` writes it; may be given again, for several workloads. Of algorithms that order
-    /// for starts, each is a start
+    /// Goal of the order, for profiles with both call counts and first uses [default: steady]
+    #[arg(long, alias = "serve", value_name = "GOAL", value_parser = PossibleValuesParser::new(AIMS.iter().map(|(_, name, _)| *name)))]
+    optimize_for: Option<String>,
+    /// Trace from `import --trace` to refine the order with; repeatable. Algorithms for starts treat each trace as one
+    /// start [default: none]
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
-    /// An older order, of any linker, to be changed only where that gains
-    #[arg(long, value_name = "OLD")]
+    /// Older ordering file, of any linker, to change only where that gains [default: none]
+    #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
-    /// With --keep: the predicted gain, in per cent, below which nothing is moved
-    #[arg(long, value_name = "PERCENT", default_value = "2", value_parser = percent, requires = "keep")]
+    /// With --keep: smallest predicted gain that moves a function, in per cent, 0 to 100
+    #[arg(long, value_name = "PERCENT", default_value = "2", value_parser = values::percent, requires = "keep")]
     keep_below: u64,
-    /// Let the hot block begin at a multiple of so many bytes, such as 4K or 2M; for the linkers that can be told
+    /// Alignment of the hot functions: a power of two from 16 to 1G, for example 2M; for linkers that support it
+    /// [default: none]
     #[arg(long, value_name = "BYTES", value_parser = values::alignment)]
     align_hot: Option<u64>,
-    /// Say on standard error why this function is where it is; may be given again
+    /// Print to standard error why this function is where it is; repeatable [default: none]
     #[arg(long, value_name = "FUNCTION")]
     explain: Vec<String>,
-    /// Seed of the random order
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    /// Seed of --algorithm random, from 0
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     seed: u64,
     #[command(flatten)]
     settings: Settings,
@@ -97,22 +96,27 @@ impl Weighable for Options {
     const FILES: &'static [&'static str] = &["profiles", "trace"];
 }
 
-/// The default of `--algorithm`.
-pub(crate) const ENGINE: &str = "engine";
+/// Default of `--algorithm`: the affinity layout of the latest release.
+pub(super) const AUTO: &str = "auto";
 
-fn algorithm_names() -> Vec<&'static str> {
-    std::iter::once(ENGINE).chain(ALGORITHMS.iter().map(|algorithm| algorithm.name)).collect()
+/// Former name of [`AUTO`].
+const FORMER_AUTO: &str = "engine";
+
+/// Parser of `--algorithm`, which gives [`AUTO`] for its former name.
+fn algorithm_names() -> impl TypedValueParser<Value = String> {
+    let auto = PossibleValue::new(AUTO).alias(FORMER_AUTO);
+    let others = ALGORITHMS.iter().map(|algorithm| PossibleValue::new(algorithm.name));
+    PossibleValuesParser::new(std::iter::once(auto).chain(others))
+        .map(|name| if name == FORMER_AUTO { AUTO.to_owned() } else { name })
 }
 
 fn choices() -> String {
     let mut text = String::from("Algorithms:\n");
-    text += &format!(
-        "  {ENGINE:<22} by calls and what runs near in time; with --trace, refined by what ran together\n"
-    );
+    text += &format!("  {AUTO:<22} calls and temporal affinity; refined by --trace (default)\n");
     for algorithm in ALGORITHMS {
         text += &format!("  {:<22} {}\n", algorithm.name, algorithm.summary);
     }
-    text += "\nWhat an order can serve:\n";
+    text += "\nGoals of --optimize-for:\n";
     for (_, name, summary) in AIMS {
         text += &format!("  {name:<22} {summary}\n");
     }
@@ -120,7 +124,7 @@ fn choices() -> String {
     for engine in ENGINES {
         text += &format!("  {:<22} {} ({})\n", engine.number, engine.summary, engine.since);
     }
-    text += "\nLinkers, and what to pass to the compiler when it links:\n";
+    text += "\nLinkers, and the linker argument for the compiler:\n";
     for linker in LINKERS {
         text += &format!("  {:<22} {}: {}\n", linker.name, linker.summary, linker.arguments);
     }
@@ -129,13 +133,13 @@ fn choices() -> String {
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let options = &arguments.options;
-    let how = How {
-        engine: how_by(options)?,
+    let plan = Plan {
+        engine: engine(options)?,
         algorithm: &options.algorithm,
         seed: options.seed,
         settings: &options.settings,
         file: options.binary.as_deref(),
-        serve: options.serve.as_deref().and_then(aim),
+        goal: options.optimize_for.as_deref().and_then(aim),
         traces: &arguments.files("trace")?,
         keep: options.keep.as_deref().map(|older| (older, share(options.keep_below))),
         align_hot: options.align_hot,
@@ -157,8 +161,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let file_name = options.binary.as_deref().map(files::base_name).unwrap_or_default();
     let selection = inputs::selection(binary.as_ref(), &file_name, options.dso.as_deref());
     let text = match inputs.as_slice() {
-        [only] => order_text(&only.profile, &selection, &how, ui),
-        several => order_text_of_several(several, &selection, &how, ui),
+        [only] => order_text(&only.profile, &selection, &plan, ui),
+        several => order_text_of_several(several, &selection, &plan, ui),
     };
     let named = |error: Error| match inputs.as_slice() {
         [only] => error.with_input(only.name.clone()),
@@ -167,49 +171,49 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     files::write(&options.output, text.map_err(named)?.as_bytes(), ui)
 }
 
-/// The engine that is asked for: its order, or that of another algorithm.
-fn how_by(options: &Options) -> Result<Option<&'static Engine>> {
+/// Engine of `--engine` or `--algorithm auto`; None for other algorithms.
+fn engine(options: &Options) -> Result<Option<&'static Engine>> {
     let Some(number) = options.engine else {
-        return Ok((options.algorithm == ENGINE).then_some(LATEST));
+        return Ok((options.algorithm == AUTO).then_some(LATEST));
     };
     let usage = |message: String| Err(Error::new(ErrorKind::Usage, message));
     let Some(engine) = versions::engine(number) else {
         let known: Vec<String> = ENGINES.iter().map(|engine| engine.number.to_string()).collect();
-        return usage(format!("there is no engine {number}; there are {}", known.join(", ")));
+        return usage(format!("unknown engine {number}; supported: {}", known.join(", ")));
     };
-    if options.algorithm != ENGINE {
+    if options.algorithm != AUTO {
         return usage(format!(
-            "--engine {number} is an algorithm itself: leave out --algorithm {}",
+            "--engine {number} selects an algorithm itself: remove --algorithm {}",
             options.algorithm
         ));
     }
-    if !engine.knows_runs && (!options.trace.is_empty() || options.serve.is_some()) {
+    if !engine.knows_runs && (!options.trace.is_empty() || options.optimize_for.is_some()) {
         return usage(format!(
-            "engine {number} knew neither --trace nor --serve: its orders are of the calls alone"
+            "engine {number} supports neither --trace nor --optimize-for: it uses call counts only"
         ));
     }
     Ok(Some(engine))
 }
 
-/// A number of bytes, with K, M or G behind it for 2^10, 2^20 or 2^30.
+/// The goal of this name.
 fn aim(name: &str) -> Option<Aim> {
     AIMS.iter().find(|(_, known, _)| *known == name).map(|(aim, _, _)| *aim)
 }
 
 pub(crate) fn linker(name: &str) -> Result<&'static Linker> {
-    link::linker(name).ok_or_else(|| Error::new(ErrorKind::Usage, format!("no linker is called {name}")))
+    link::linker(name).ok_or_else(|| Error::new(ErrorKind::Usage, format!("unknown linker {name}")))
 }
 
-/// A profile of several.
+/// One of the profiles to order by.
 struct Input {
     name: String,
     weight: Weight,
     profile: Profile,
 }
 
-/// How a profile becomes the text of an ordering file.
+/// Everything that decides an order besides the profile.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct How<'a> {
+pub(crate) struct Plan<'a> {
     /// The engine; None for the order of `algorithm`.
     engine: Option<&'static Engine>,
     algorithm: &'a str,
@@ -217,17 +221,17 @@ pub(crate) struct How<'a> {
     settings: &'a Settings,
     /// The file of the selected binary.
     file: Option<&'a Path>,
-    serve: Option<Aim>,
+    goal: Option<Aim>,
     traces: &'a [(PathBuf, Weight)],
     /// The older order, and the share of gain below which it stays.
     keep: Option<(&'a Path, f64)>,
-    /// What the address of the hot block is to be a multiple of.
+    /// Alignment of the hot functions, in bytes.
     align_hot: Option<u64>,
     explain: &'a [String],
     linker: &'static Linker,
 }
 
-impl How<'_> {
+impl Plan<'_> {
     /// The order of a graph, for these runs.
     fn order(
         &self,
@@ -241,17 +245,18 @@ impl How<'_> {
         let weights = self.traces.iter().map(|(_, weight)| weight.billionths());
         let workloads: Vec<Workload<'_>> =
             traces.iter().zip(weights).map(|(trace, weight)| Workload { trace, weight }).collect();
-        let request = |method| Request { method, aim: self.serve, workloads: &workloads, older };
+        let request = |method| Request { method, aim: self.goal, workloads: &workloads, older };
         if let Some(engine) = self.engine {
             self.settings.refuse_for_engine()?;
             return order::compute_built(profile, built, &request(Method::Engine(engine)));
         }
-        let algorithm = algorithms::algorithm(self.algorithm).ok_or_else(|| {
-            Error::new(ErrorKind::Usage, format!("no algorithm is called {}", self.algorithm))
-        })?;
+        let algorithm = algorithms::algorithm(self.algorithm)
+            .ok_or_else(|| Error::new(ErrorKind::Usage, format!("unknown algorithm {}", self.algorithm)))?;
         if algorithm.input == algorithms::AlgorithmInput::Calls && !traces.is_empty() {
             let name = self.algorithm;
-            let message = format!("--trace is for the engine and for starts; {name} looks at calls alone");
+            let message = format!(
+                "--trace works with --algorithm auto and algorithms for starts; {name} uses call counts only"
+            );
             return Err(Error::new(ErrorKind::Usage, message));
         }
         let binary = binary_of(selection).zip(self.file);
@@ -260,16 +265,16 @@ impl How<'_> {
     }
 }
 
-impl<'a> How<'a> {
+impl<'a> Plan<'a> {
     /// By the present engine, for this linker.
     pub(crate) fn by_default(linker: &'static Linker, settings: &'a Settings) -> Self {
         Self {
             engine: Some(LATEST),
-            algorithm: ENGINE,
+            algorithm: AUTO,
             seed: 0,
             settings,
             file: None,
-            serve: None,
+            goal: None,
             traces: &[],
             keep: None,
             align_hot: None,
@@ -279,71 +284,71 @@ impl<'a> How<'a> {
     }
 }
 
-/// From a profile to the text of an ordering file, telling what was left out on the way.
+/// The text of an ordering file for a profile; prints what was skipped.
 pub(crate) fn order_text(
     profile: &Profile,
     selection: &Selection<'_>,
-    how: &How<'_>,
+    plan: &Plan<'_>,
     ui: &Ui,
 ) -> Result<String> {
-    text_of(&ordering_of(profile, selection, how, ui)?, selection, how, ui)
+    text_of(&ordering_of(profile, selection, plan, ui)?, selection, plan, ui)
 }
 
-/// The same of several workloads, saying how each fares.
+/// The same for several workloads, each compared with an order of its own.
 fn order_text_of_several(
     inputs: &[Input],
     selection: &Selection<'_>,
-    how: &How<'_>,
+    plan: &Plan<'_>,
     ui: &Ui,
 ) -> Result<String> {
     let weighed: Vec<(&Profile, Weight)> =
         inputs.iter().map(|input| (&input.profile, input.weight)).collect();
     let merged = merge::merge(&weighed, false)?;
     inputs::warn_of_similar_labels(&merged, ui);
-    let ordering = ordering_of(&merged, selection, how, ui)?;
-    workloads::say_how_each_fares(inputs, &ordering, selection, how, ui)?;
-    text_of(&ordering, selection, how, ui)
+    let ordering = ordering_of(&merged, selection, plan, ui)?;
+    workloads::print_workloads(inputs, &ordering, selection, plan, ui)?;
+    text_of(&ordering, selection, plan, ui)
 }
 
-/// Orders the functions, telling what was left out and what the order does.
-fn ordering_of(profile: &Profile, selection: &Selection<'_>, how: &How<'_>, ui: &Ui) -> Result<Ordering> {
+/// Orders the functions; prints what was skipped and what the order does.
+fn ordering_of(profile: &Profile, selection: &Selection<'_>, plan: &Plan<'_>, ui: &Ui) -> Result<Ordering> {
     let built = order::build(profile, selection)?;
     ui.skipped("graph", &built.skipped);
     inputs::say_what_is_demangled(built.table.keys.iter().map(|key| key.name.as_str()), ui);
     let traces =
-        how.traces.iter().map(|(path, _)| read_trace(path, &built)).collect::<Result<Vec<Trace>>>()?;
+        plan.traces.iter().map(|(path, _)| read_trace(path, &built)).collect::<Result<Vec<Trace>>>()?;
     let older = |(path, threshold)| older::read(path, &files::read(path)?, threshold);
-    let older = how.keep.map(older).transpose()?;
-    let ordering = how.order(profile, built, &traces, older.as_ref(), selection, ui)?;
-    if let Some(engine) = how.engine {
-        workloads::say_how_the_runs_fare(engine, &ordering, &traces, how.traces, ui);
+    let older = plan.keep.map(older).transpose()?;
+    let ordering = plan.order(profile, built, &traces, older.as_ref(), selection, ui)?;
+    if let Some(engine) = plan.engine {
+        workloads::print_traces(engine, &ordering, &traces, plan.traces, ui);
     }
     if let Some(unprofiled) = &ordering.unprofiled {
-        estimates::say_what_they_do(unprofiled, ordering.is_estimated, ui);
+        estimates::print_estimates(unprofiled, ordering.is_estimated, ui);
     }
     if let Some(aim) = ordering.served {
-        serving::say_what_each_aim_gives(&ordering, &traces, aim, ui);
+        serving::print_goals(&ordering, &traces, aim, ui);
     }
     if let Some(older) = &older {
-        keeping::say_what_moved(&ordering, older, ui);
+        keeping::print_moves(&ordering, older, ui);
     }
     Ok(ordering)
 }
 
 /// The text of an ordering file.
-fn text_of(ordering: &Ordering, selection: &Selection<'_>, how: &How<'_>, ui: &Ui) -> Result<String> {
-    for name in how.explain {
+fn text_of(ordering: &Ordering, selection: &Selection<'_>, plan: &Plan<'_>, ui: &Ui) -> Result<String> {
+    for name in plan.explain {
         for line in explain::explain(name, ordering)?.lines() {
             ui.note(line);
         }
     }
     let (placements, skipped) =
-        link::placements(&ordering.order, &ordering.built, binary_of(selection), how.linker.wants_calls);
+        link::placements(&ordering.order, &ordering.built, binary_of(selection), plan.linker.wants_calls);
     ui.skipped("placing", &skipped);
-    let (text, skipped) = (how.linker.write)(&placements);
-    ui.skipped(how.linker.name, &skipped);
-    match how.align_hot {
-        Some(bytes) => with_hot_block_aligned(ordering, &text, &placements, bytes, how.linker, ui),
+    let (text, skipped) = (plan.linker.write)(&placements);
+    ui.skipped(plan.linker.name, &skipped);
+    match plan.align_hot {
+        Some(bytes) => with_hot_block_aligned(ordering, &text, &placements, bytes, plan.linker, ui),
         None => Ok(text),
     }
 }
@@ -366,7 +371,7 @@ fn with_hot_block_aligned(
     let text = link::aligned(linker, text, of_block, bytes)?;
     if bytes > SMALLEST_PAGE {
         ui.note(&format!(
-            "order: the hot block begins at a multiple of {bytes} bytes in the file; for the kernel to keep to it, link with -Wl,-z,max-page-size={bytes}, too"
+            "order: aligned the hot functions to {bytes} bytes in the file; to align them in memory, link with -Wl,-z,max-page-size={bytes}"
         ));
     }
     Ok(text)
@@ -375,14 +380,14 @@ fn with_hot_block_aligned(
 /// Bytes of the smallest page: programs begin at a multiple of it wherever they are loaded.
 const SMALLEST_PAGE: u64 = 4096;
 
-/// A run of which at least one function is to be ordered.
+/// A trace in which at least one ordered function runs.
 pub(super) fn read_trace(path: &Path, built: &BuiltGraph) -> Result<Trace> {
     let named = |error: Error| error.with_input(files::display(path));
     let source = files::Source::open(path)?;
     let trace = file::load_with_others(&source, &built.table).map_err(named)?;
     if trace.functions.iter().all(|function| function.index() >= built.graph.len()) {
-        return Err(named(Error::failed("no function that is to be ordered runs in this trace").with_hint(
-            "it has to be of the program that is ordered, imported with the same symbols as the profile",
+        return Err(named(Error::failed("the trace has no function to order").with_hint(
+            "use a trace of the ordered program, imported with the same symbols as the profile",
         )));
     }
     Ok(trace)
@@ -393,4 +398,11 @@ fn binary_of<'a>(selection: &Selection<'a>) -> Option<&'a Binary> {
         Selection::Binary { binary, .. } => Some(binary),
         _ => None,
     }
+}
+
+/// A ratio as a change in per cent: 0.3 is "-70 %".
+fn change(ratio: f64) -> String {
+    let percent = 100.0 * (ratio - 1.0);
+    let percent = if percent.abs() < 0.05 { 0.0 } else { percent };
+    format!("{percent:+.1} %")
 }

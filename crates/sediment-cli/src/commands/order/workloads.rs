@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Several workloads in one order: how each fares beside an order for it alone, and what to do for one that is drowned.
+//! Several workloads in one order: each compared with an order of its own, and advice for an underserved one.
 
-use super::{How, Input};
+use super::{Input, Plan, change};
 use crate::files;
 use crate::ui::Ui;
 use sediment::Result;
@@ -13,19 +13,19 @@ use sediment::profile::Profile;
 use sediment::profile::merge::{self, Weight};
 use std::path::PathBuf;
 
-/// A workload is drowned where it misses so much more often than in an order for it alone.
-const DROWNED: f64 = 1.10;
-/// Factors of a drowned workload's weight that are tried.
+/// Ratio of misses to those with an order of its own above which a workload is underserved.
+const UNDERSERVED: f64 = 1.10;
+/// Factors to try for the weight of an underserved workload.
 const FACTORS: [u32; 5] = [2, 4, 8, 16, 32];
 
-/// Predicted misses of a workload in the common order and in one for it alone.
+/// Predicted misses of a workload in the common order and in an order of its own.
 struct Fare {
     together: f64,
     alone: f64,
 }
 
 impl Fare {
-    /// How many times as often it misses as it had to.
+    /// Ratio of the misses in the common order to those in its own.
     fn ratio(&self) -> f64 {
         if self.together <= self.alone {
             1.0_f64.min(self.together / self.alone.max(f64::MIN_POSITIVE))
@@ -35,19 +35,19 @@ impl Fare {
     }
 }
 
-/// A line for each profile, and what to do about the one that fares worst where that is drowned.
-pub(super) fn say_how_each_fares(
+/// Prints a line per profile, and advice for the worst one if it is underserved.
+pub(super) fn print_workloads(
     inputs: &[Input],
     made: &Ordering,
     selection: &Selection<'_>,
-    how: &How<'_>,
+    plan: &Plan<'_>,
     ui: &Ui,
 ) -> Result<()> {
     let common: Vec<FunctionId> = made.order.functions().collect();
     let fares = (0..inputs.len())
         .map(|which| {
             let profile = only(inputs, which)?;
-            let alone = ordered(&profile, selection, how, ui)?;
+            let alone = ordered(&profile, selection, plan, ui)?;
             let best: Vec<FunctionId> = alone.order.functions().collect();
             let misses = |order: &[FunctionId]| predicted_misses(&alone.built.graph, &[], order);
             let (together, by_itself) = (misses(&common), misses(&best));
@@ -56,26 +56,26 @@ pub(super) fn say_how_each_fares(
         .collect::<Result<Vec<(BuiltGraph, Fare)>>>()?;
     for (input, (_, fare)) in inputs.iter().zip(&fares) {
         ui.note(&format!(
-            "order: {:.3} of the misses in an order for it alone: -w {} {}",
-            fare.ratio(),
+            "order: {} misses against an order of its own: -w {} {}",
+            change(fare.ratio()),
             input.weight,
             input.name
         ));
     }
     let worst =
         (0..inputs.len()).max_by(|a, b| fares[*a].1.ratio().total_cmp(&fares[*b].1.ratio()).then(b.cmp(a)));
-    let Some(worst) = worst.filter(|worst| fares[*worst].1.ratio() > DROWNED) else { return Ok(()) };
-    ui.note(&advice(inputs, worst, &fares, selection, how, ui)?);
+    let Some(worst) = worst.filter(|worst| fares[*worst].1.ratio() > UNDERSERVED) else { return Ok(()) };
+    ui.note(&advice(inputs, worst, &fares, selection, plan, ui)?);
     Ok(())
 }
 
-/// One sentence for the user of a drowned workload: the weight that lifts it, and what that costs the others.
+/// Advice for an underserved workload: the weight that helps it, and the cost for the others.
 fn advice(
     inputs: &[Input],
     worst: usize,
     fares: &[(BuiltGraph, Fare)],
     selection: &Selection<'_>,
-    how: &How<'_>,
+    plan: &Plan<'_>,
     ui: &Ui,
 ) -> Result<String> {
     let name = &inputs[worst].name;
@@ -87,7 +87,7 @@ fn advice(
             .map(|(at, input)| (&input.profile, if at == worst { weight } else { input.weight }))
             .collect();
         let merged = merge::merge(&weighed, false)?;
-        let order: Vec<FunctionId> = ordered(&merged, selection, how, ui)?.order.functions().collect();
+        let order: Vec<FunctionId> = ordered(&merged, selection, plan, ui)?.order.functions().collect();
         let ratio = |at: usize| {
             let (built, fare) = &fares[at];
             let together = predicted_misses(&built.graph, &[], &order);
@@ -98,19 +98,21 @@ fn advice(
         if lifted.is_none_or(|best| found.1.max(found.2) < best.1.max(best.2)) {
             lifted = Some(found);
         }
-        if found.1 <= DROWNED {
+        if found.1 <= UNDERSERVED {
             break;
         }
     }
-    let drowned =
-        format!("order: {name} is drowned: more than {:.0}% above its own best", 100.0 * (DROWNED - 1.0));
+    let underserved = format!(
+        "order: warning: {name} is underserved: over {:.0} % more misses than with an order of its own",
+        100.0 * (UNDERSERVED - 1.0)
+    );
     Ok(match lifted.filter(|(_, ratio, _)| *ratio < fares[worst].1.ratio()) {
         Some((weight, ratio, others)) => format!(
-            "{drowned}. With -w {weight} in front of it, it comes to {ratio:.3}, and the worst of the others to {others:.3}"
+            "{underserved}. With -w {weight}: {} misses, the worst of the others {}",
+            change(ratio),
+            change(others)
         ),
-        None => format!(
-            "{drowned}, and no greater weight helps it: what these workloads run together does not agree"
-        ),
+        None => format!("{underserved}. No larger weight helps: the workloads conflict"),
     })
 }
 
@@ -122,13 +124,13 @@ fn only(inputs: &[Input], which: usize) -> Result<Profile> {
     merge::merge(&weighed, false)
 }
 
-/// The order of a profile alone.
-fn ordered(profile: &Profile, selection: &Selection<'_>, how: &How<'_>, ui: &Ui) -> Result<Ordering> {
-    how.order(profile, order::build(profile, selection)?, &[], None, selection, ui)
+/// The order of one profile.
+fn ordered(profile: &Profile, selection: &Selection<'_>, plan: &Plan<'_>, ui: &Ui) -> Result<Ordering> {
+    plan.order(profile, order::build(profile, selection)?, &[], None, selection, ui)
 }
 
-/// How well the engine's order fits the recorded runs, and where there are several, each of them.
-pub(super) fn say_how_the_runs_fare(
+/// Prints how well the order fits the traces, and each of several traces.
+pub(super) fn print_traces(
     engine: &Engine,
     made: &Ordering,
     traces: &[Trace],
@@ -138,10 +140,10 @@ pub(super) fn say_how_the_runs_fare(
     let (outcome, graph) = (&made.outcome, &made.built.graph);
     if !traces.is_empty() {
         let found = match outcome.gain_in_percent() {
-            0 => "nothing better was found".to_owned(),
-            gain => format!("refined to {gain}% less cost on parts of the runs that were kept from it"),
+            0 => "no better order found".to_owned(),
+            gain => format!("refined: -{gain} % cost on held-out parts of the traces"),
         };
-        ui.note(&format!("engine: {} fits the runs best; {found}", outcome.start.name));
+        ui.note(&format!("auto: {} fits the traces best; {found}", outcome.start.name));
     }
     if traces.len() < 2 {
         return;
@@ -151,11 +153,10 @@ pub(super) fn say_how_the_runs_fare(
         let [together, alone] =
             [&outcome.order, &alone.order].map(|order| affinity::cost(graph, trace, order));
         let fare = Fare { together, alone };
-        let drowned =
-            if fare.ratio() > DROWNED { ": drowned; a greater -w in front of it lifts it" } else { "" };
+        let underserved = if fare.ratio() > UNDERSERVED { ": underserved; raise its -w" } else { "" };
         ui.note(&format!(
-            "order: {:.3} of the cost in an order for it alone: -w {weight} {}{drowned}",
-            fare.ratio(),
+            "order: {} cost against an order of its own: -w {weight} {}{underserved}",
+            change(fare.ratio()),
             files::display(path)
         ));
     }

@@ -12,7 +12,7 @@ use sediment::{Error, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Where the sequence looks for profiles, below debian/.
+/// Folder of profiles of the sequence, below debian/.
 const FOLDER: &str = "sediment-profiles";
 const SEQUENCE: &str = "dh-sequence-sediment";
 /// The fields of build dependencies.
@@ -23,7 +23,7 @@ const COMPAT: u32 = 13;
 /// Change a Debian source package
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// The unpacked source package: the folder that holds debian/
+    /// Unpacked source package: the folder that holds debian/
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     #[command(flatten)]
@@ -34,12 +34,12 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let debian = arguments.folder.join("debian");
     let control = debian.join("control");
     if !control.is_file() {
-        return Err(Error::failed("there is no debian/control in it")
+        return Err(Error::failed("no debian/control")
             .with_input(files::display(&arguments.folder))
-            .with_hint("give the folder of an unpacked source package, as `apt-get source` leaves it"));
+            .with_hint("give the folder of an unpacked source package, as from `apt-get source`"));
     }
     if debian.join("control.in").exists() {
-        return Err(refused(&control, "it is made from control.in", "make the change in that file by hand"));
+        return Err(refused(&control, "generated from control.in", "make the change in that file by hand"));
     }
     let rules = debian.join("rules");
     let before = read_recipe(&control)?;
@@ -51,7 +51,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let after = source.with_sequence().map_err(named)?;
     let mut changes = vec![Change { path: control.clone(), after, before: Some(before.clone()) }];
     if let Some(percent) = arguments.common.min_coverage {
-        let after = with_floor(&rules, &rules_before, percent)?;
+        let after = with_threshold(&rules, &rules_before, percent)?;
         changes.push(Change { path: rules, after, before: Some(rules_before) });
     }
     let Inputs { additions, .. } = inputs_for(&debian.join(FOLDER), &arguments.common, ui)?;
@@ -62,7 +62,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     propose(&changes, &additions, arguments.common.apply, ui)
 }
 
-/// Says which files of the package have a profile of the same programs as one that is put into it: of each, one counts.
+/// Prints which files of the package have a profile of the same programs as an added one: one of each counts.
 fn tell_of_others(folder: &Path, added: &[Addition], ui: &Ui) -> Result<()> {
     let there = folder.is_dir().then(|| Profiles::open(folder, ui)).transpose()?;
     let mut seen: BTreeMap<String, Vec<&Path>> = BTreeMap::new();
@@ -80,7 +80,7 @@ fn tell_of_others(folder: &Path, added: &[Addition], ui: &Ui) -> Result<()> {
         for (other, labels) in others {
             let counts = if counts_before(&profile.path, other) { &profile.path } else { other };
             ui.note(&format!(
-                "{} has a profile of {}, too: that of {} counts; remove the other, or `sediment merge --into` one of them",
+                "{} has a profile of {} too; the one in {} counts; remove the other, or merge both: sediment merge --into",
                 files::display(other),
                 labels.join(", "),
                 files::display_name(counts)
@@ -90,7 +90,7 @@ fn tell_of_others(folder: &Path, added: &[Addition], ui: &Ui) -> Result<()> {
     Ok(())
 }
 
-/// A recipe that is not understood, and what to do instead.
+/// A recipe that is not understood, with a hint.
 fn refused(path: &Path, why: &str, hint: &str) -> Error {
     Error::failed(format!("not changed: {why}")).with_input(files::display(path)).with_hint(hint.to_owned())
 }
@@ -102,7 +102,7 @@ fn must_use_sequences(path: &Path, rules: &str) -> Result<()> {
         if texts.iter().any(|text| code(text).any(|line| line.contains(taken))) {
             return Err(refused(
                 path,
-                &format!("it sets {taken}, which the sequence needs"),
+                &format!("{taken} is set, which the sequence needs"),
                 "let the sequence set it",
             ));
         }
@@ -112,8 +112,8 @@ fn must_use_sequences(path: &Path, rules: &str) -> Result<()> {
     }
     Err(refused(
         path,
-        "no call of dh is found in it, or in the files that it includes",
-        "a build without debhelper's sequences takes the linker's wrapper by itself: docs/linkers.md",
+        "no call of dh in it or in its includes",
+        "a build without debhelper's sequences calls the linker's wrapper itself: docs/linkers.md",
     ))
 }
 
@@ -155,7 +155,7 @@ fn code(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(|line| !line.trim_start().starts_with('#'))
 }
 
-/// Whether a line of a rule hands its target, or a step of the build, to dh: `dh $@`, with whatever else.
+/// True if a line of a rule passes its target, or a step of the build, to dh: `dh $@` with any options.
 fn calls_dh(line: &str, texts: &[String]) -> bool {
     const STEPS: [&str; 4] = ["build", "install", "binary", "clean"];
     let recipe = match line.strip_prefix('\t') {
@@ -175,7 +175,7 @@ fn calls_dh(line: &str, texts: &[String]) -> bool {
     words.any(|word| is_dh(word, texts)) && words.any(|word| word.contains('$') || step(word))
 }
 
-/// Whether a word of a recipe is dh, by its name, by its path, or by a variable of the makefiles.
+/// True if a word of a recipe is dh, by its name, path or a variable of the makefiles.
 fn is_dh(word: &str, texts: &[String]) -> bool {
     let plain = |word: &str| word == "dh" || (word.starts_with('/') && word.ends_with("/dh"));
     let variable = word.strip_prefix("$(").and_then(|rest| rest.strip_suffix(')'));
@@ -191,32 +191,28 @@ fn is_dh(word: &str, texts: &[String]) -> bool {
     values.next() == Some(true) && values.all(|is_dh| is_dh)
 }
 
-/// debian/rules with a floor for the check.
-fn with_floor(path: &Path, rules: &str, percent: u8) -> Result<String> {
+/// debian/rules with a threshold for the check.
+fn with_threshold(path: &Path, rules: &str, percent: u8) -> Result<String> {
     let line = format!("\tdh_sediment_check --min-coverage={percent}\n");
     if code(rules).any(|line| line.contains("dh_sediment_check")) {
         if rules.contains(&line) {
             return Ok(rules.to_owned());
         }
-        return Err(refused(
-            path,
-            "it overrides dh_sediment_check already",
-            "set --min-coverage there by hand",
-        ));
+        return Err(refused(path, "overrides dh_sediment_check already", "set --min-coverage there by hand"));
     }
     let end = if rules.ends_with('\n') { "" } else { "\n" };
     Ok(format!("{rules}{end}\noverride_dh_sediment_check:\n{line}"))
 }
 
-/// What counts of debian/control: the paragraph of the source.
+/// Source paragraph of debian/control.
 struct Source<'a> {
     text: &'a str,
     name: &'a str,
-    /// Where the value of Build-Depends stands in the text.
+    /// Range of the value of Build-Depends in the text.
     depends: std::ops::Range<usize>,
     /// The other fields of build dependencies, Build-Depends-Arch and -Indep, with their values.
     others: Vec<(&'a str, std::ops::Range<usize>)>,
-    /// Whether a package is built for one architecture or more.
+    /// True if a package is built for one architecture or more.
     for_architectures: bool,
 }
 
@@ -245,13 +241,13 @@ impl<'a> Source<'a> {
                 continue;
             }
             let Some((field, value)) = line.split_once(':') else {
-                return Err(Error::failed("a line that is no field").with_found(line.as_bytes()));
+                return Err(Error::failed("a line is no field").with_found(line.as_bytes()));
             };
             let list = LISTS.into_iter().find(|list| in_source && field.eq_ignore_ascii_case(list));
             in_list = list.is_some();
             if let Some(list) = list {
                 if lists.iter().any(|(known, _)| *known == list) {
-                    return Err(Error::failed(format!("{list} stands there twice")));
+                    return Err(Error::failed(format!("{list} appears twice")));
                 }
                 lists.push((list, start + field.len() + 1..end));
             } else if field.eq_ignore_ascii_case("Source") && in_source {
@@ -269,10 +265,10 @@ impl<'a> Source<'a> {
         Ok(Self {
             text,
             name: name
-                .ok_or_else(|| Error::failed("not changed: it does not begin with a source package"))?,
+                .ok_or_else(|| Error::failed("not changed: the first paragraph is no source package"))?,
             depends: depends.ok_or_else(|| {
-                Error::failed("not changed: it has no Build-Depends")
-                    .with_hint(format!("debhelper-compat (= {COMPAT}) has to stand in that field"))
+                Error::failed("not changed: no Build-Depends")
+                    .with_hint(format!("debhelper-compat (= {COMPAT}) must be in that field"))
             })?,
             others: lists,
             for_architectures,
@@ -284,7 +280,7 @@ impl<'a> Source<'a> {
         if !self.for_architectures {
             return Err(refused(
                 &control,
-                "all its packages are for any architecture alike",
+                "all packages are architecture-independent",
                 "it links no program",
             ));
         }
@@ -298,9 +294,7 @@ impl<'a> Source<'a> {
         if let Some((field, _)) = elsewhere {
             return Err(refused(
                 &control,
-                &format!(
-                    "debhelper-compat stands in {field}, and debhelper takes it from Build-Depends alone"
-                ),
+                &format!("debhelper-compat is in {field}, but debhelper reads it from Build-Depends only"),
                 "move it to Build-Depends",
             ));
         }
@@ -309,15 +303,13 @@ impl<'a> Source<'a> {
             Some(level) if level >= COMPAT => Ok(()),
             Some(level) => Err(refused(
                 &control,
-                &format!(
-                    "its debhelper level is {level}, and the sequence was not tried with less than {COMPAT}"
-                ),
+                &format!("its debhelper level is {level}; the sequence is tested with {COMPAT} and later"),
                 "raise the level, or add the sequence to Build-Depends by hand",
             )),
             None => Err(refused(
                 &control,
-                "its debhelper level is not known",
-                "the package has to build-depend on debhelper-compat (= 13)",
+                "its debhelper level is unknown",
+                "the package must build-depend on debhelper-compat (= 13)",
             )),
         }
     }
@@ -367,7 +359,7 @@ impl<'a> Source<'a> {
                 true if *field == LISTS[1] => return Ok(self.text.to_owned()),
                 true => {
                     return Err(Error::failed(format!(
-                        "not changed: {SEQUENCE} stands in {field}, where it is not for programs"
+                        "not changed: {SEQUENCE} is in {field}, where it does not apply to programs"
                     ))
                     .with_hint("move it to Build-Depends"));
                 }
@@ -378,7 +370,7 @@ impl<'a> Source<'a> {
             items.iter().position(|item| is(item, "debhelper-compat") || item.text.starts_with("debhelper"));
         let index = index.ok_or_else(|| {
             Error::failed("not changed: debhelper is not in Build-Depends")
-                .with_hint(format!("write `{SEQUENCE} <!pkg.{}.nosediment>` beside it by hand", self.name))
+                .with_hint(format!("write `{SEQUENCE} <!pkg.{}.nosediment>` next to it by hand", self.name))
         })?;
         let own = &items[index];
         let between = |a: &Item<'_>, b: &Item<'_>| self.text[a.end..b.start].to_owned();
@@ -448,7 +440,7 @@ mod tests {
     fn without_debhelper_there_is_no_place_for_it() {
         let control = "Source: toy\nBuild-Depends: cmake\n\nPackage: toy\nArchitecture: any\n";
         let error = Source::read(control).unwrap().with_sequence().unwrap_err();
-        assert!(error.to_string().contains("debhelper is not in Build-Depends"), "{error}");
+        assert!(error.to_string().contains("Build-Depends"), "{error}");
     }
 
     /// Over several lines, and in a file of the package's own.
@@ -523,7 +515,7 @@ mod tests {
         let there = control("Build-Depends-Arch");
         assert_eq!(changed(&there), there);
         let error = Source::read(&control("build-depends-indep")).unwrap().with_sequence().unwrap_err();
-        assert!(error.to_string().contains("stands in Build-Depends-Indep"), "{error}");
+        assert!(error.to_string().contains("Build-Depends-Indep"), "{error}");
         let another = there.replace("dh-sequence-sediment ", "dh-sequence-sediment-graphs ");
         assert!(changed(&another).contains("(= 13), dh-sequence-sediment <!pkg.toy.nosediment>\n"));
     }

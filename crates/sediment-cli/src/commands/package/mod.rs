@@ -11,8 +11,10 @@ mod spec;
 use crate::files;
 use crate::inputs::read_profile;
 use crate::ui::Ui;
+use crate::values;
 use crate::wrapper::settings as package_settings;
 use clap::{Args, Subcommand};
+use sediment::plural::counted;
 use sediment::wrapper::settings::{self, Settings};
 use sediment::{Error, ErrorKind, Result, escape};
 use std::fs::DirEntry;
@@ -21,10 +23,11 @@ use std::path::{Path, PathBuf};
 /// The file that names profiles of outputs whose names say nothing (docs/linkers.md).
 const MAP: &str = "map";
 
-/// Change a package's recipe so that it is built in the order of a profile
+/// Change a package's recipe to link its programs in the order of a profile
 #[derive(Debug, Args)]
-#[command(long_about = "Change a package's recipe so that it is built in the order of a profile.\n\n\
-Prints the change as a diff; --apply makes it, too. What it does not understand it refuses, and says what to write by hand.")]
+#[command(
+    long_about = "Change a package's recipe to link its programs in the order of a profile.\n\nPrints the change as a diff; --apply makes it. Refuses recipes that it does not understand, and says what to write by hand."
+)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     kind: Kind,
@@ -37,20 +40,22 @@ enum Kind {
     Rpm(rpm::Arguments),
 }
 
-/// What every kind takes.
+/// Options of every kind of recipe.
 #[derive(Debug, Args)]
 struct Common {
-    /// The profile of the package's programs, or a folder of .gv and .prof; it becomes part of the source package. May be given several times
+    /// Profile of the package's programs, or a folder of .gv and .prof files, to add to the source package; repeatable
     #[arg(long = "profile", value_name = "PROFILE", required = true)]
     profiles: Vec<PathBuf>,
-    /// The package's settings, as docs/packaging.md describes them, with the older orders that they name beside them; also taken from a folder of profiles that has a sediment.conf
+    /// Settings of the package (docs/packaging.md), with the older orders that they name [default: sediment.conf in the
+    /// folder of profiles]
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
     /// Make the change
     #[arg(long)]
     apply: bool,
-    /// Percent of the weight that the build has to place as asked; else the settings count, then 50, of which deb makes a warning
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    /// Smallest share of the weight that the build must place as asked, in per cent [default: from the settings, else
+    /// 50; below 50 deb only warns]
+    #[arg(long, value_name = "PERCENT", value_parser = values::whole_percent)]
     min_coverage: Option<u8>,
 }
 
@@ -75,7 +80,7 @@ struct Change {
 struct Addition {
     path: PathBuf,
     content: Vec<u8>,
-    /// What it is, in a few words.
+    /// Description in a few words.
     what: String,
 }
 
@@ -102,11 +107,11 @@ fn propose(changes: &[Change], additions: &[Addition], apply: bool, ui: &Ui) -> 
         ui.note(&format!("{replaced}: {}: {}", files::display(&addition.path), addition.what));
     }
     if changes.iter().all(|change| change.before.as_ref() == Some(&change.after)) && new.is_empty() {
-        ui.note("nothing is to be changed");
+        ui.note("nothing to change");
         return Ok(());
     }
     if !apply {
-        ui.note("nothing was changed yet: --apply makes this change");
+        ui.note("nothing changed yet: --apply makes this change");
         return Ok(());
     }
     for addition in new {
@@ -121,8 +126,7 @@ fn propose(changes: &[Change], additions: &[Addition], apply: bool, ui: &Ui) -> 
 /// A recipe's text.
 fn read_recipe(path: &Path) -> Result<String> {
     let bytes = files::read_regular(path)?;
-    String::from_utf8(bytes)
-        .map_err(|_| Error::failed("this is no text in UTF-8").with_input(files::display(path)))
+    String::from_utf8(bytes).map_err(|_| Error::failed("not UTF-8 text").with_input(files::display(path)))
 }
 
 /// Profiles and settings of a package, as files to put into it.
@@ -147,14 +151,14 @@ fn inputs_for(folder: &Path, common: &Common, ui: &Ui) -> Result<Inputs> {
                 found = Some(read);
                 new
             } else if path.is_dir() && name == MAP {
-                vec![Addition::of(&file, folder.join(MAP), "which output has which profile")?]
+                vec![Addition::of(&file, folder.join(MAP), "maps outputs to profiles")?]
             } else {
                 vec![profile_for(folder, &file, ui)?]
             };
             if new.iter().any(|new| additions.iter().any(|other| other.path == new.path)) {
-                return Err(Error::new(ErrorKind::Usage, "two of the files have this name")
+                return Err(Error::new(ErrorKind::Usage, "two files have this name")
                     .with_input(name)
-                    .with_hint("rename one of them; two profiles can be merged"));
+                    .with_hint("rename one of them, or merge two profiles"));
             }
             additions.extend(new);
         }
@@ -167,8 +171,8 @@ fn inputs_for(folder: &Path, common: &Common, ui: &Ui) -> Result<Inputs> {
 fn settings_for(folder: &Path, file: &Path, read: &Settings) -> Result<Vec<Addition>> {
     let beside = file.parent().unwrap_or(Path::new(""));
     package_settings::check_older(beside, read)?;
-    let settings = Addition::of(file, folder.join(settings::FILE), "the settings of the package");
-    let order = |name| Addition::of(&beside.join(name), folder.join(name), "an older order, to be kept to");
+    let settings = Addition::of(file, folder.join(settings::FILE), "settings of the package");
+    let order = |name| Addition::of(&beside.join(name), folder.join(name), "older order to keep");
     std::iter::once(settings).chain(read.keep.iter().map(order)).collect()
 }
 
@@ -185,7 +189,7 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     found.sort();
     if found.iter().all(is_other) {
         return Err(
-            Error::failed("no file in it is called NAME.gv or NAME.prof").with_input(files::display(folder))
+            Error::failed("no NAME.gv or NAME.prof in this folder").with_input(files::display(folder))
         );
     }
     Ok(found)
@@ -201,7 +205,7 @@ fn profile_for(folder: &Path, profile: &Path, ui: &Ui) -> Result<Addition> {
     let read = read_profile(profile, ui)?;
     let functions = read.functions();
     if functions.is_empty() {
-        return Err(Error::failed("the profile holds no function").with_input(files::display(profile)));
+        return Err(Error::failed("the profile has no functions").with_input(files::display(profile)));
     }
     let mut labels: Vec<&str> =
         functions.iter().filter_map(|function| read.key(*function).dso.as_deref()).collect();
@@ -217,7 +221,7 @@ fn profile_for(folder: &Path, profile: &Path, ui: &Ui) -> Result<Addition> {
     let Some(name) = safe else {
         return Err(Error::new(
             ErrorKind::Usage,
-            "a profile in a source package is called NAME.gv or NAME.prof, in letters of ASCII, digits and _ . + -",
+            "not a profile name: use NAME.gv or NAME.prof with ASCII letters, digits and _ . + -",
         )
         .with_input(name)
         .with_hint("rename the file"));
@@ -225,6 +229,6 @@ fn profile_for(folder: &Path, profile: &Path, ui: &Ui) -> Result<Addition> {
     Ok(Addition {
         path: folder.join(name),
         content: files::read(profile)?,
-        what: format!("the profile, {} functions{of}", functions.len()),
+        what: format!("profile, {}{of}", counted(functions.len(), "function")),
     })
 }

@@ -16,19 +16,17 @@ use std::time::Duration;
 /// Time and bytes for the answer of rpm: a spec may run programs while it is parsed.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LONGEST_ANSWER: usize = 1 << 20;
-/// Percent of the weight that has to be placed where neither settings nor the user say how much.
-const FLOOR: u8 = 50;
+/// Default threshold: per cent of the weight that must be placed.
+const THRESHOLD: u8 = 50;
 
 /// Change the spec file of an RPM package
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Change the spec file of an RPM package so that it is built in the order of a profile.\n\n\
-Adds the condition `sediment` (rpmbuild --without sediment builds as before), the profile as a source, the build requirement of \
-sediment-rpm-macros, a line in %prep and one in %check. The profile is copied beside the spec file, or into SOURCES beside SPECS."
+    long_about = "Change the spec file of an RPM package.\n\nAdds the condition `sediment`: rpmbuild --without sediment builds as before. Adds the profile as a source, a build requirement of sediment-rpm-macros, and one line each in %prep and %check. Copies the profile next to the spec file, or into SOURCES next to SPECS."
 )]
 pub(super) struct Arguments {
-    /// The spec file
-    #[arg(value_name = "SPEC")]
+    /// Spec file to change
+    #[arg(value_name = "FILE")]
     spec: PathBuf,
     #[command(flatten)]
     common: Common,
@@ -39,7 +37,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let named = |error: Error| {
         let hint = error
             .hint()
-            .unwrap_or("write the change by hand: docs/packaging-rpm.md shows its lines")
+            .unwrap_or("make the change by hand: docs/packaging-rpm.md shows the lines")
             .to_owned();
         error.with_input(files::display(path)).with_hint(hint)
     };
@@ -47,9 +45,9 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let Inputs { additions, settings } = inputs_for(&sources_of(path), &arguments.common, ui)?;
     let names: Vec<String> = additions.iter().map(|addition| files::base_name(&addition.path)).collect();
     // What the settings say is not said again in the spec.
-    let floor = arguments.common.min_coverage.or(settings.min_coverage.is_none().then_some(FLOOR));
+    let threshold = arguments.common.min_coverage.or(settings.min_coverage.is_none().then_some(THRESHOLD));
     let by_rpm = || built_as_noarch(path);
-    let changed = change(&before, &names, floor, &by_rpm).map_err(named)?;
+    let changed = change(&before, &names, threshold, &by_rpm).map_err(named)?;
     for note in &changed.notes {
         ui.note(&format!("{}: {note}", files::display(path)));
     }
@@ -57,7 +55,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     propose(&[change], &additions, arguments.common.apply, ui)
 }
 
-/// Where rpmbuild looks for the sources of a spec: in SOURCES beside SPECS, as rpmbuild lays out its folders; else beside the spec.
+/// Folder of a spec's sources: SOURCES next to SPECS, as in rpmbuild's layout; else the folder of the spec.
 fn sources_of(spec: &Path) -> PathBuf {
     let folder = spec.parent().unwrap_or(Path::new(""));
     let whole = std::path::absolute(spec).unwrap_or_else(|_| spec.to_path_buf());
@@ -85,22 +83,21 @@ struct Changed {
     notes: Vec<String>,
 }
 
-/// Adds the lines to a spec; one that has them already stays as it is. Whether it is noarch only rpm knows of some.
+/// Adds the lines to a spec; one that has them stays unchanged. Only rpm knows of some specs if they are noarch.
 fn change(
     text: &str,
     profiles: &[String],
-    floor: Option<u8>,
+    threshold: Option<u8>,
     noarch_by_rpm: &dyn Fn() -> Option<bool>,
 ) -> Result<Changed> {
     let spec = Spec::read(text)?;
     let macros = ["%sediment_prep", "%{sediment_prep", "sediment-rpm-macros"];
     let uses = |line: &str| macros.iter().any(|word| line.replace("%%", "").contains(word));
     if spec.effective().any(|(_, line)| uses(line)) {
-        let mut notes = vec!["the macros of sediment are in use already: the spec stays as it is".to_owned()];
+        let mut notes = vec!["not changed: the spec uses sediment's macros already".to_owned()];
         for profile in profiles.iter().filter(|profile| !text.contains(*profile)) {
             notes.push(format!(
-                "{profile} does not stand in it: name it as a source and in %sediment_prep, or give the profile the name of the one \
-                 that does"
+                "{profile} is not in it: add it as a source and to %sediment_prep, or rename the profile to the existing source"
             ));
         }
         return Ok(Changed { text: text.to_owned(), notes });
@@ -117,7 +114,10 @@ fn change(
     for profile in profiles {
         let there = parts.sources.iter().find(|(_, tag)| tag.value.rsplit('/').next() == Some(profile));
         if let Some((_, tag)) = there.filter(|(_, tag)| !parts.is_numbered_always(&spec, tag)) {
-            return Err(at(tag.line, "the profile is a source already, and conditions decide on its number"));
+            return Err(at(
+                tag.line,
+                "the profile is a source already, but its number depends on conditions",
+            ));
         }
         let number = there.map_or(next, |(number, _)| *number);
         if there.is_none() {
@@ -133,12 +133,12 @@ fn change(
     added.push((required, format!("%{{?with_sediment:{requirement}}}\n")));
     added.push(condition(&spec, required)?);
     added.push((spec.end_of_text(parts.prep), format!("%{{?with_sediment:%sediment_prep{prepared}}}\n")));
-    let floor = floor.map_or_else(String::new, |floor| format!(" -m {floor}"));
-    let check = format!("%{{?with_sediment:%sediment_check{floor}}}\n");
+    let threshold = threshold.map_or_else(String::new, |threshold| format!(" -m {threshold}"));
+    let check = format!("%{{?with_sediment:%sediment_check{threshold}}}\n");
     match spec.section("check")? {
         Some(section) => {
             if spec.depth(section.first) > 0 {
-                notes.push("%check stands under a condition, and so does what is added to it".to_owned());
+                notes.push("%check depends on a condition, and so do the lines added to it".to_owned());
             }
             added.push((section.first + 1, check));
         }
@@ -150,14 +150,14 @@ fn change(
     let early = early.into_iter().find(|(_, line)| uses_flags(line)).map(|(line, _)| line);
     if let Some(line) = early {
         notes.push(format!(
-            "line {} uses the compiler's flags in front of %prep, where those for an order are not among them yet",
+            "line {} uses the compiler's flags before %prep, where the flags for an order are not set yet",
             line + 1
         ));
     }
     Ok(Changed { text: with_lines(&spec.lines, added), notes })
 }
 
-/// What a spec must have to be changed.
+/// Parts that a spec must have to be changed.
 struct Parts<'a> {
     /// Its sources, with their numbers.
     sources: Vec<(u32, Tag<'a>)>,
@@ -176,23 +176,22 @@ impl<'a> Parts<'a> {
             return Err(at(tag.line, "a BuildSystem writes the sections of this spec"));
         }
         if let Some(section) = spec.section("sourcelist")? {
-            return Err(at(section.first, "%sourcelist gives the sources their numbers"));
+            return Err(at(section.first, "%sourcelist numbers the sources"));
         }
         let required = |name: &str| {
-            let section =
-                spec.section(name)?.ok_or_else(|| Error::failed(format!("there is no section %{name}")))?;
+            let section = spec.section(name)?.ok_or_else(|| Error::failed(format!("no section %{name}")))?;
             if spec.depth(section.first) > 0 {
-                return Err(at(section.first, &format!("%{name} stands under a condition")));
+                return Err(at(section.first, &format!("%{name} depends on a condition")));
             }
             Ok(section)
         };
         let (prep, build, install) = (required("prep")?, required("build")?, required("install")?);
         if !(prep.first < build.first && build.first < install.first) {
-            return Err(at(prep.first, "%prep, %build and %install stand in another order"));
+            return Err(at(prep.first, "%prep, %build and %install are in another order"));
         }
         let last = spec.lines[spec.end_of_text(prep) - 1];
         if last.trim_end().ends_with('\\') {
-            return Err(at(spec.end_of_text(prep) - 1, "%prep ends in a line that is continued"));
+            return Err(at(spec.end_of_text(prep) - 1, "the last line of %prep is continued"));
         }
         if let Some(line) = spec.sources_by_macros.first() {
             return Err(at(*line, "a macro writes a source"));
@@ -209,13 +208,13 @@ impl<'a> Parts<'a> {
             let number = &tag.name[number.len()..];
             // Without a number it is the one behind the last.
             let number = if number.is_empty() { Ok(next_source) } else { number.parse::<u32>() };
-            let number = number.map_err(|_| at(tag.line, "a macro gives a source its number"))?;
+            let number = number.map_err(|_| at(tag.line, "a macro numbers a source"))?;
             next_source = next_source.max(number.saturating_add(1));
             sources.push((number, *tag));
         }
         // A number that a line has, if only a comment's, would become this source.
         next_source = next_source.max(named_numbers(spec).max().map_or(0, |number| number.saturating_add(1)));
-        let (_, last_source) = sources.last().copied().ok_or_else(|| Error::failed("there is no source"))?;
+        let (_, last_source) = sources.last().copied().ok_or_else(|| Error::failed("no source"))?;
         let last_build_requirement = tags("BuildRequires").next_back().copied();
         Ok(Self { sources, last_source, next_source, last_build_requirement, prep, install })
     }
@@ -254,8 +253,7 @@ fn uses_all_sources(spec: &Spec<'_>) -> Option<usize> {
 
 /// Refuses a package that is noarch with its conditions at their defaults; notes that it can be.
 fn must_have_programs(spec: &Spec<'_>, noarch_by_rpm: &dyn Fn() -> Option<bool>) -> Result<Option<String>> {
-    let refused =
-        |tag: &Tag<'_>| Err(at(tag.line, "the package is noarch: nothing in it has functions to place"));
+    let refused = |tag: &Tag<'_>| Err(at(tag.line, "the package is noarch: it has no functions to order"));
     let tags: Vec<&Tag<'_>> = spec.tags.iter().filter(|tag| is_noarch(tag)).collect();
     let Some(first) = tags.first() else { return Ok(None) };
     let always = |tag: &&&Tag<'_>| spec.depth(tag.line) == 0 && tag.value == "noarch";
@@ -268,9 +266,9 @@ fn must_have_programs(spec: &Spec<'_>, noarch_by_rpm: &dyn Fn() -> Option<bool>)
         return refused(tag);
     }
     let resolved = by_default.is_some() || tags.iter().all(|tag| counts(spec, tag.line).is_some());
-    let condition = if resolved { "a condition" } else { "a condition that rpmspec here cannot resolve" };
+    let condition = if resolved { "a condition" } else { "a condition that rpmspec cannot resolve here" };
     Ok(Some(format!(
-        "line {} makes the package noarch under {condition}; where it does, nothing is ordered or checked",
+        "line {} makes the package noarch under {condition}; in that case nothing is ordered or checked",
         first.line + 1
     )))
 }
@@ -304,7 +302,7 @@ fn condition(spec: &Spec<'_>, first_use: usize) -> Result<(usize, String)> {
         named || line.contains("with_sediment") || line.contains("with sediment}")
     };
     if let Some((line, _)) = spec.effective().find(|(_, line)| own(line)) {
-        return Err(at(line, "there is a condition called sediment already"));
+        return Err(at(line, "the condition sediment exists already"));
     }
     let first_part = spec.sections.first().map_or(spec.lines.len(), |section| section.first);
     let conditions = || (0..first_part).filter(|line| is_condition(spec.lines[*line]));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a spec file says, line by line, as far as a change to it has to know: sections, conditions, and the tags of its first part.
+//! Sections, conditions and first tags of a spec file, line by line.
 //!
-//! A spec is a program: macros may write any of its lines. What is read here is only what stands there as such, and what could mean
-//! something else is an error.
+//! A spec is a program: macros may write any of its lines. Only literal lines are read here; a line that could mean something
+//! else is an error.
 
 use sediment::{Error, Result};
 
@@ -58,9 +58,9 @@ pub(super) struct Tag<'a> {
     pub(super) line: usize,
     pub(super) name: &'a str,
     pub(super) value: &'a str,
-    /// Where its value begins in the line, in bytes.
+    /// Offset of its value in the line, in bytes.
     pub(super) column: usize,
-    /// What stands between its colon and its value.
+    /// Text between its colon and its value.
     pub(super) gap: &'a str,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Tag<'a> {
 pub(super) struct Spec<'a> {
     /// With their ends.
     pub(super) lines: Vec<&'a str>,
-    /// How many conditions are open in front of each line, and behind the last.
+    /// Number of open conditions before each line, and after the last.
     depth: Vec<usize>,
     pub(super) sections: Vec<Section<'a>>,
     pub(super) tags: Vec<Tag<'a>>,
@@ -80,7 +80,7 @@ pub(super) struct Spec<'a> {
 impl<'a> Spec<'a> {
     pub(super) fn read(text: &'a str) -> Result<Self> {
         if text.contains('\r') {
-            return Err(Error::failed("its lines end as Windows ends them, and rpmbuild fails with that"));
+            return Err(Error::failed("Windows line endings, which make rpmbuild fail"));
         }
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
         let mut spec = Self {
@@ -136,7 +136,7 @@ impl<'a> Spec<'a> {
             spec.depth.push(depth);
         }
         if *spec.depth.last().unwrap_or(&0) > 0 {
-            return Err(Error::failed("an %if has no %endif"));
+            return Err(Error::failed("%if without %endif"));
         }
         Ok(spec)
     }
@@ -166,7 +166,7 @@ impl<'a> Spec<'a> {
         let mut all = self.sections.iter().filter(|section| section.name == name);
         match (all.next(), all.next()) {
             (_, Some(second)) => {
-                Err(Error::at_line(second.first as u64 + 1, format!("there is a second section %{name}")))
+                Err(Error::at_line(second.first as u64 + 1, format!("two sections %{name}")))
             }
             (found, None) => Ok(found.copied()),
         }
@@ -178,8 +178,7 @@ impl<'a> Spec<'a> {
         (section.first..section.end).rev().find(ends).map_or(section.end, |line| line + 1)
     }
 
-    /// Where another section can be put in behind one: in front of what leads to the next, such as comments and the condition that
-    /// it stands under.
+    /// Line after a section where another section can be inserted: before comments and the condition of the next section.
     pub(super) fn behind_section(&self, section: Section<'_>) -> usize {
         let leads = |line: usize| {
             let text = self.lines[line].trim();
@@ -202,7 +201,7 @@ fn known(table: &[&'static str], word: &str) -> Option<&'static str> {
     table.iter().find(|known| **known == word).copied()
 }
 
-/// Whether `Source:` or `Source` and a number stand anywhere in a line.
+/// True if `Source:`, or `Source` with a number, is anywhere in a line.
 fn names_a_source(line: &str) -> bool {
     line.to_ascii_lowercase().split("source").skip(1).any(|rest| {
         rest.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '%' | '{' | '}')).starts_with(':')

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `show --cross-dso`: the calls that leave a program or library for another, and what could be done about them.
+//! `show --cross-dso`: lists the calls between DSOs, and ways to avoid them.
 
 use sediment::profile::{FunctionIndex, Profile};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What could be done, as far as a profile tells.
+/// Ways to avoid calls between DSOs.
 const ADVICE: &str = "\
 Each of these calls goes through a stub and a table, and the two functions can never lie side by side: no order crosses from one
 file to another. What can be done by hand:
@@ -63,17 +63,17 @@ impl<'a> CrossCalls<'a> {
 
     pub(super) fn text(&self, name: &str) -> String {
         let mut text = format!(
-            "{name}: {} of the calls between known programs and libraries cross from one to another\n",
+            "{name}: {} of the calls between known programs and libraries cross DSOs\n",
             self.share(self.crossing())
         );
         if self.pairs.is_empty() {
             return text;
         }
-        text += "\nFrom one to another:\n";
+        text += "\nBetween DSOs:\n";
         for ((from, to), count) in &self.pairs {
             let _ = writeln!(text, "{:>10}  {from} -> {to}", self.share(*count));
         }
-        text += "\nThe most frequent calls:\n";
+        text += "\nMost frequent calls:\n";
         for (caller, callee, count) in &self.calls {
             let (caller, callee) = (self.profile.key(*caller), self.profile.key(*callee));
             let place = callee.dso.as_deref().unwrap_or_default();

@@ -29,16 +29,16 @@ pub(super) fn run(folder: &Path, as_json: bool, ui: &Ui) -> Result<()> {
             Err(error) => {
                 // What opening the folder read already, it told of.
                 if path.extension().is_some_and(|ending| ending == "prof") {
-                    ui.note(&format!("{name} is left out: {error}"));
+                    ui.note(&format!("warning: skipped {name}: {error}"));
                 }
                 entries.push(json!({ "file": name, "left_out": error.to_string() }));
             }
         }
     }
     if entries.is_empty() || !read_any {
-        return Err(Error::failed("there is no profile in this folder that can be read")
+        return Err(Error::failed("no readable profile in this folder")
             .with_input(files::display(folder))
-            .with_hint("profiles are called NAME.gv, or PROGRAM.prof"));
+            .with_hint("profiles are named NAME.gv or PROGRAM.prof"));
     }
     // Files that have profiles of several programs in common are named once.
     let mut several: BTreeMap<(&Path, &Path), Vec<&str>> = BTreeMap::new();
@@ -50,7 +50,7 @@ pub(super) fn run(folder: &Path, as_json: bool, ui: &Ui) -> Result<()> {
     for ((counts, other), labels) in &several {
         let _ = writeln!(
             text,
-            "{} and {} both have a profile of {}: that of {} counts",
+            "{} and {} both have a profile of {}; the one in {} counts",
             files::display(counts),
             files::display(other),
             labels.join(", "),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment show`: what a profile holds, for a person or a program.
+//! `sediment show`: prints a summary of a profile.
 
 mod cross_dso;
 mod folder;
@@ -8,6 +8,7 @@ use crate::files;
 use crate::inputs::{self, read_profile};
 use crate::ui::Ui;
 use clap::Args;
+use sediment::plural::counted;
 use sediment::profile::source::Unknown;
 use sediment::profile::{FunctionIndex, Millionths, Profile, WeightUnit, knowledge};
 use sediment::{Error, ErrorKind, Result};
@@ -16,19 +17,19 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Show what a profile holds
+/// Print a summary of a profile
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The profile; - is standard input; a folder of profiles: what is in each, and which counts where several are of one program
+    /// Profile, or a folder of profiles to list; - reads standard input
     #[arg(value_name = "PROFILE")]
     profile: PathBuf,
-    /// How many of the most frequent calls and most called functions to list
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    /// Number of most frequent calls and most called functions to list
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
     top: usize,
-    /// The calls that cross from one program or library to another, and what could be done about them
+    /// List the calls between programs and libraries, and ways to avoid them
     #[arg(long)]
     cross_dso: bool,
-    /// Write JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -36,7 +37,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     if arguments.profile.is_dir() {
         if arguments.cross_dso {
-            return Err(Error::new(ErrorKind::Usage, "--cross-dso takes one profile, and this is a folder")
+            return Err(Error::new(ErrorKind::Usage, "--cross-dso needs one profile, not a folder")
                 .with_input(files::display(&arguments.profile)));
         }
         return folder::run(&arguments.profile, arguments.json, ui);
@@ -58,12 +59,16 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
 }
 
-/// A profile's file and size, in a line.
+/// A profile's file and size in a line.
 fn headline(name: &str, profile: &Profile) -> String {
-    format!("{name}: {} functions, {} edges", profile.function_count(), profile.edge_count())
+    format!(
+        "{name}: {}, {}",
+        counted(profile.function_count(), "function"),
+        counted(profile.edge_count(), "edge")
+    )
 }
 
-/// What there is to say of a profile.
+/// Figures of a profile.
 struct Summary<'a> {
     profile: &'a Profile,
     calls: u128,
@@ -116,7 +121,7 @@ impl<'a> Summary<'a> {
         let mut text = headline(name, profile) + "\n";
         let join = |words: &std::collections::BTreeSet<String>| {
             if words.is_empty() {
-                "not said".to_owned()
+                "unknown".to_owned()
             } else {
                 words.iter().cloned().collect::<Vec<_>>().join(", ")
             }
@@ -124,7 +129,7 @@ impl<'a> Summary<'a> {
         let estimates = self.estimates();
         let unit = match profile.unit {
             _ if self.calls == 0 && profile.total == 0 && !estimates.is_empty() => {
-                "none: nothing ran, a compiler estimated"
+                "none: static call graph only, with a compiler's estimates"
             }
             WeightUnit::Calls if self.lacks_call_counts() => "samples of one recording, or their periods",
             WeightUnit::Calls => "calls of one recording",
@@ -153,7 +158,7 @@ impl<'a> Summary<'a> {
             let more = [package.map(str::to_owned), build_id.map(|id| format!("build-id {id}"))];
             let more: Vec<String> = more.into_iter().flatten().collect();
             let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
-            let label = label.unwrap_or("(not known)");
+            let label = label.unwrap_or("(unknown)");
             let _ = writeln!(text, "{:>10} {:>8}  {label}{more}", dso.functions, self.share(dso.calls_in));
         }
         if self.calls > 0 {
@@ -175,7 +180,7 @@ impl<'a> Summary<'a> {
         } else if !estimates.is_empty() {
             let _ = writeln!(
                 text,
-                "\nMost called functions as a compiler estimates, in calls per start of the program:"
+                "\nMost called functions by a compiler's estimates, in calls per program start:"
             );
             for (function, Millionths(calls)) in estimates.iter().take(self.top_functions.len()) {
                 // Only for the eye: a float is near enough.
@@ -186,7 +191,7 @@ impl<'a> Summary<'a> {
         text
     }
 
-    /// How often functions of programs run by a compiler's estimates, the most often first.
+    /// Estimated calls per program start of each function, the largest first.
     fn estimates(&self) -> Vec<(FunctionIndex, Millionths)> {
         let functions = self.profile.functions().into_iter();
         let mut estimates: Vec<_> = functions

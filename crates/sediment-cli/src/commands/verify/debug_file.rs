@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether two files can be stripped, and their debug information kept apart, as packages of distributions do it.
+//! Comparison of two files after stripping them with separate debug files, as packages of distributions do.
 
 use crate::files::{self, TemporaryFolder};
 use sediment::Result;
@@ -10,12 +10,12 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
-/// What is compared.
+/// Name of this check.
 pub(super) const WHAT: &str = "stripped, with a debug file apart";
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What the tools made of one file.
+/// Result of the tools for one file.
 struct Apart {
     /// Functions that the stripped file has by its debug file, which its debug link leads to.
     functions: Option<usize>,

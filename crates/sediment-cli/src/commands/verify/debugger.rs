@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What gdb makes of two files that are to differ in their order alone: where it breaks by name and by line, and, where that is asked
-//! for, who called a function when it ran first. For breakpoints gdb reads the files, and runs nothing.
+//! Comparison of two files by gdb: breakpoints by name and by line and, if asked for, the callers of functions. gdb only
+//! reads the files, except for callers.
 
 use sediment::binary::source_lines::SourceLine;
 use sediment::verify::same::Check;
@@ -11,16 +11,16 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long gdb may read a file, or run a program until it came by enough functions.
+/// Time limit for gdb to read a file, or to run a program until enough functions were called.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// More than gdb says of as many functions as it is asked about.
+/// Limit of gdb's answer in bytes.
 const LONGEST_ANSWER: usize = 16 << 20;
 
-/// How many functions a program is stopped at.
+/// Number of functions to stop at.
 const STOPS: usize = 8;
 
-/// How many frames of each are compared.
+/// Number of frames to compare per function.
 const FRAMES: usize = 32;
 
 /// Begins each part of gdb's answer; no line of gdb's own begins so.
@@ -45,17 +45,17 @@ const SETTINGS: &[&str] = &[
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     pub(super) name: String,
-    /// The line that it begins at.
+    /// First line of the function.
     pub(super) line: Option<SourceLine>,
 }
 
-/// A place to break at: as people write it, and as gdb is told it, if it can be.
+/// A breakpoint location: for people and for gdb, if gdb can spell it.
 struct Location {
     shown: String,
     spelled: Option<String>,
 }
 
-/// Where gdb breaks in both files by the functions' names.
+/// Compares gdb's breakpoints by function name.
 pub(super) fn by_name(base: &Path, other: &Path, functions: &[Asked]) -> Result<Check> {
     let location = |asked: &Asked| Location {
         shown: asked.name.clone(),
@@ -64,7 +64,7 @@ pub(super) fn by_name(base: &Path, other: &Path, functions: &[Asked]) -> Result<
     breaks(("gdb breaks by name", "name"), [base, other], functions.iter().map(location))
 }
 
-/// Where gdb breaks in both files by the functions' lines.
+/// Compares gdb's breakpoints by source line.
 pub(super) fn by_line(base: &Path, other: &Path, functions: &[Asked]) -> Result<Check> {
     let location = |line: &SourceLine| Location {
         shown: line.to_string(),
@@ -74,7 +74,7 @@ pub(super) fn by_line(base: &Path, other: &Path, functions: &[Asked]) -> Result<
     breaks(("gdb breaks by line", "line"), [base, other], lines.map(location))
 }
 
-/// Where gdb breaks in two files.
+/// Compares gdb's breakpoints in two files.
 fn breaks(
     (what, of): (&'static str, &str),
     files: [&Path; 2],
@@ -92,18 +92,18 @@ fn breaks(
     }
     if spelled.is_empty() {
         return Err(Error::failed(match unspelled {
-            0 => format!("of the functions that both files have, the base tells no {of}"),
-            _ => format!("none of {unspelled} can be spelled for gdb"),
+            0 => format!("the base has no {of} for the functions in both files"),
+            _ => format!("gdb has no spelling for any of {unspelled} functions"),
         }));
     }
     let [base, other] = [places(files[0], &spelled)?, places(files[1], &spelled)?];
     if base.iter().all(BTreeSet::is_empty) {
-        return Err(Error::failed("gdb finds no place in the base"));
+        return Err(Error::failed("gdb finds no location in the base"));
     }
     Ok(compared(what, &shown, &base, &other, unspelled))
 }
 
-/// Where gdb breaks for each of these locations.
+/// gdb's locations for these breakpoints.
 fn places(file: &Path, locations: &[String]) -> Result<Vec<BTreeSet<String>>> {
     let mut words = Vec::new();
     for location in locations {
@@ -137,19 +137,19 @@ fn compared(
         let found = places.iter().filter(|places| !places.is_empty()).count();
         let mut text = format!("{found} of {}", locations.len());
         if unspelled > 0 {
-            text += &format!(" ({unspelled} more cannot be spelled for gdb)");
+            text += &format!(" (gdb has no spelling for {unspelled} more)");
         }
         if let Some(first) = first {
             let there: Vec<String> = at(places, first).into_iter().collect();
             let there = if there.is_empty() { "nowhere".to_owned() } else { there.join(", ") };
-            text += &format!(", such as {}: {there}", locations[first]);
+            text += &format!(", for example {}: {there}", locations[first]);
         }
         text
     };
     Check { what, same: first.is_none(), base: in_words(base), other: in_words(other) }
 }
 
-/// Who called functions of both files when these ran first; the files are run.
+/// Compares the callers of functions at their first call; runs both files.
 pub(super) fn backtraces(
     base: &Path,
     other: &Path,
@@ -160,7 +160,7 @@ pub(super) fn backtraces(
     let in_words = |own: &BTreeSet<String>, than: &BTreeSet<String>| {
         let text = format!("first calls: {}", own.len());
         match own.difference(than).next() {
-            Some(first) => format!("{text}, such as {first}"),
+            Some(first) => format!("{text}, for example {first}"),
             None => text,
         }
     };
@@ -186,25 +186,22 @@ fn stops(file: &Path, functions: &[Asked], arguments: &[OsString]) -> Result<BTr
     }
     words.push("kill".to_owned());
     let here = std::env::current_dir()
-        .map_err(|error| Error::failed(format!("the current folder is not known: {error}")))?;
+        .map_err(|error| Error::failed(format!("the current folder is unknown: {error}")))?;
     let command = gdb(&words, here)
         .with_arguments([OsString::from("--args"), file.into()])
         .with_arguments(arguments.iter().cloned());
     let ended = observe(&command, LONGEST_ANSWER).map_err(|error| {
-        Error::new(ErrorKind::Unsupported, error.to_string())
-            .with_hint("install gdb, or leave --backtrace out")
+        Error::new(ErrorKind::Unsupported, error.to_string()).with_hint("install gdb, or remove --backtrace")
     })?;
     let found: BTreeSet<String> = parts(&ended.output).filter_map(|part| backtrace(&part)).collect();
     if found.is_empty() {
         let why = match ended.outcome {
-            Outcome::OutOfTime => format!("it came by none of them in {} s", PATIENCE.as_secs()),
-            _ => ended.last_words().unwrap_or_else(|| "it came by none of them".to_owned()),
+            Outcome::OutOfTime => format!("the program called none of them in {} s", PATIENCE.as_secs()),
+            _ => ended.last_words().unwrap_or_else(|| "the program called none of them".to_owned()),
         };
-        return Err(Error::failed(format!("no backtrace of the functions looked at: {why}"))
+        return Err(Error::failed(format!("no backtrace of the chosen functions: {why}"))
             .with_input(file.display().to_string())
-            .with_hint(
-                "is this a program that can be run here with these arguments, and may gdb trace it?",
-            ));
+            .with_hint("can this program run here with these arguments, and may gdb trace it?"));
     }
     Ok(found)
 }
@@ -238,7 +235,7 @@ fn gdb(words: &[String], folder: impl Into<std::path::PathBuf>) -> Command {
     command
 }
 
-/// What gdb said between the marks, in turn.
+/// Parts of gdb's answer between the marks.
 fn parts(answer: &[u8]) -> impl Iterator<Item = String> {
     let text = String::from_utf8_lossy(answer).into_owned();
     let mut parts: Vec<String> = Vec::new();
@@ -279,7 +276,7 @@ mod tests {
         assert!(same.same && same.base == "2 of 2", "{same:?}");
         let check = compared("gdb", &locations, &base, &base[..1], 3);
         assert!(!check.same);
-        assert_eq!(check.other, "1 of 2 (3 more cannot be spelled for gdb), such as b: nowhere");
+        assert_eq!(check.other, "1 of 2 (gdb has no spelling for 3 more), for example b: nowhere");
     }
 
     #[test]

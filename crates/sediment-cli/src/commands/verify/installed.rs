@@ -17,14 +17,14 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Where debug files lie below a system's root.
+/// Folder of debug files below a system's root.
 const DEBUG: &str = "usr/lib/debug";
 
 /// The ELF files below a folder, by their base names.
 pub(super) struct Installed {
     root: PathBuf,
     by_name: BTreeMap<String, Vec<PathBuf>>,
-    /// What the log says was linked.
+    /// Outputs in the log.
     outputs: Vec<PathBuf>,
     build_ids: OnceCell<BTreeMap<PathBuf, String>>,
     codes: OnceCell<BTreeMap<PathBuf, u64>>,
@@ -62,7 +62,7 @@ impl Installed {
         &self.root
     }
 
-    /// What became of a linked file.
+    /// Installed files of an output.
     pub(super) fn of(&self, output: &Path) -> Vec<&Path> {
         let named = self.named(output);
         let by_build_id = || {
@@ -84,14 +84,14 @@ impl Installed {
         found.map_or_else(Vec::new, |found| self.by_name[&found.label].iter().map(PathBuf::as_path).collect())
     }
 
-    /// What each file tells of itself, each read once.
+    /// One fact of each file, read once.
     fn facts<F>(&self, fact: fn(&[u8]) -> Option<F>) -> BTreeMap<PathBuf, F> {
         let files = self.by_name.values().flatten();
         files.filter_map(|path| Some((path.clone(), fact(&std::fs::read(path).ok()?)?))).collect()
     }
 
-    /// The files that tell the same as the output: those of its name, else those that are not called as another output is that tells
-    /// this, too. None where there is no such file.
+    /// Files with the same fact as the output: those of its name, else those not named after another output with that fact.
+    /// None without such a file.
     fn agreeing<F: PartialEq>(
         &self,
         output: &Path,

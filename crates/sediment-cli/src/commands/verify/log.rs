@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `verify --log`: every output of a build that has a profile: what the linker's wrapper ordered, against its order, and by name what it
-//! could not order; as it was linked, or as it was installed into a package.
+//! `verify --log`: verifies every output of a build that has a profile, as linked or as installed into a package. Lists by
+//! name the outputs that were not ordered.
 
 use super::blocks;
 use super::installed::Installed;
@@ -25,7 +25,7 @@ pub(super) fn run(folder: &Path, arguments: &Arguments, ui: &Ui) -> Result<ExitC
     let installed = arguments.installed.as_deref().map(|root| Installed::below(root, lying())).transpose()?;
     let mut build = Build {
         arguments,
-        floors: floors(&links, arguments)?,
+        thresholds: thresholds(&links, arguments)?,
         installed,
         ui,
         text: String::new(),
@@ -56,47 +56,49 @@ pub(super) fn run(folder: &Path, arguments: &Arguments, ui: &Ui) -> Result<ExitC
     let Build { mut text, ordered, milliseconds, .. } = build;
     let _ = writeln!(text, "{ordered} of {} outputs ordered", links.len());
     for (why, count) in left {
-        let _ = writeln!(text, "{count:>8} left as they are: {why}");
+        let _ = writeln!(text, "{count:>8} not ordered: {why}");
     }
     if ordered > 0 {
         let [making, linking] = milliseconds.map(|sum| sum as f64 / 1000.0);
-        let _ =
-            writeln!(text, "{linking:>8.2} s took the ordered links, and {making:.2} s to make their orders");
+        let _ = writeln!(text, "ordered links took {linking:.2} s, computing the orders {making:.2} s");
     }
     ui.result(&text)?;
     Ok(code)
 }
 
-/// What is said of a build's links, one after the other.
+/// Report on a build's links.
 struct Build<'a> {
     arguments: &'a Arguments,
     /// Least coverage by the folder of profiles, in parts per million; None where there is none.
-    floors: BTreeMap<PathBuf, Option<u64>>,
+    thresholds: BTreeMap<PathBuf, Option<u64>>,
     installed: Option<Installed>,
     ui: &'a Ui,
     text: String,
     entries: Vec<Value>,
-    /// Whether an output is not as was asked.
+    /// True if an output is below its threshold.
     below: bool,
     ordered: u64,
-    /// How many of the ordered ones count: with `--installed`, those that are.
+    /// Number of ordered outputs that count: with `--installed`, the installed ones.
     shipped: u64,
     /// To make the orders, and to link.
     milliseconds: [u64; 2],
 }
 
 /// Least coverage that is required of a package: by the command line, by its settings, by what holds for all.
-fn floors(links: &BTreeMap<String, Value>, arguments: &Arguments) -> Result<BTreeMap<PathBuf, Option<u64>>> {
+fn thresholds(
+    links: &BTreeMap<String, Value>,
+    arguments: &Arguments,
+) -> Result<BTreeMap<PathBuf, Option<u64>>> {
     let folders = links.values().filter_map(folder_of);
-    let mut floors = BTreeMap::new();
+    let mut thresholds = BTreeMap::new();
     for folder in folders {
-        if !floors.contains_key(folder) {
+        if !thresholds.contains_key(folder) {
             let settings = settings::of_folder(folder)?;
             let set = arguments.min_coverage.or(settings.min_coverage);
-            floors.insert(folder.to_path_buf(), set.or(arguments.default_min_coverage));
+            thresholds.insert(folder.to_path_buf(), set.or(arguments.default_min_coverage));
         }
     }
-    Ok(floors)
+    Ok(thresholds)
 }
 
 /// The folder of profiles that a link was ordered by.
@@ -105,9 +107,9 @@ fn folder_of(link: &Value) -> Option<&Path> {
 }
 
 impl Build<'_> {
-    fn floor(&self, link: &Value) -> Option<u64> {
+    fn threshold(&self, link: &Value) -> Option<u64> {
         folder_of(link)
-            .and_then(|folder| self.floors.get(folder).copied())
+            .and_then(|folder| self.thresholds.get(folder).copied())
             .unwrap_or(self.arguments.min_coverage)
     }
 
@@ -116,7 +118,7 @@ impl Build<'_> {
         self.text.push('\n');
     }
 
-    /// An output that was ordered: how much of its profile lies as asked.
+    /// An ordered output: verifies how much of its profile is placed as asked.
     fn ordered(&mut self, output: &str, link: &Value) {
         self.ordered += 1;
         let checked = match &self.installed {
@@ -137,7 +139,7 @@ impl Build<'_> {
         };
         self.shipped += 1;
         self.say(&format!(
-            "{shown}: {} of the weight placed as asked; {} of {} functions; by its {}, for {}{}{}",
+            "{shown}: {} of the weight placed as asked; {} of {} functions; profile found by {}; {} order{}{}",
             as_percent(report.placed_parts_per_million),
             report.placed,
             report.asked,
@@ -145,9 +147,9 @@ impl Build<'_> {
             word(link, "linker"),
             match followed(link).len() {
                 0 => String::new(),
-                count => format!("; {count} followed to new names"),
+                count => format!("; {count} renamed"),
             },
-            from.as_ref().map_or_else(String::new, |from| format!("; seen in {from}"))
+            from.as_ref().map_or_else(String::new, |from| format!("; symbols from {from}"))
         ));
         self.tell_of_other_profiles(link);
         let blocks = self.tell_of_blocks(output, link);
@@ -155,7 +157,7 @@ impl Build<'_> {
             *sum += link["milliseconds"][what].as_u64().unwrap_or(0);
         }
         let name = files::base_name(Path::new(output));
-        self.below |= below_threshold(report.placed_parts_per_million, &name, self.floor(link), self.ui);
+        self.below |= below_threshold(report.placed_parts_per_million, &name, self.threshold(link), self.ui);
         let mut entry = json!({ "output": output, "outcome": "ordered", "rule": word(link, "rule"), "also_in": link["also_in"], "coverage_percent": link["coverage_percent"], "renamed": link["renamed"], "report": in_json(&report) });
         if self.installed.is_some() {
             entry["installed"] = json!(shown);
@@ -167,7 +169,7 @@ impl Build<'_> {
         self.entries.push(entry);
     }
 
-    /// What became of the profile's block counts, as the output was linked.
+    /// The profile's block counts in an output, as it was linked.
     fn tell_of_blocks(&mut self, output: &str, link: &Value) -> Option<Value> {
         let built = where_it_lies(output)?;
         let profile = Path::new(word(link, "profile"));
@@ -183,7 +185,7 @@ impl Build<'_> {
         }
     }
 
-    /// An output that has a profile, and could not be ordered: nothing of it lies as asked.
+    /// An output that has a profile but no order: nothing is placed as asked.
     fn unplaced(&mut self, output: &str, link: &Value) {
         let shown = match &self.installed {
             Some(installed) => {
@@ -198,7 +200,7 @@ impl Build<'_> {
         let why = word(link, "why");
         self.say(&format!("{shown}: {} of the weight placed as asked; not ordered: {why}", as_percent(0)));
         self.tell_of_other_profiles(link);
-        self.below |= below_threshold(0, &files::base_name(Path::new(output)), self.floor(link), self.ui);
+        self.below |= below_threshold(0, &files::base_name(Path::new(output)), self.threshold(link), self.ui);
         let mut entry = json!({ "output": output, "outcome": "left", "why": why, "rule": word(link, "rule"), "profile": link["profile"], "label": link["label"], "also_in": link["also_in"] });
         if self.installed.is_some() {
             entry["installed"] = json!(shown);
@@ -209,7 +211,7 @@ impl Build<'_> {
     /// An output that the linker could not link in its order.
     fn failed(&mut self, output: &str, link: &Value) {
         let why = word(link, "why");
-        self.say(&format!("{output}: linked without its order, as the linker failed with it: {why}"));
+        self.say(&format!("{output}: linked without its order, because the linker failed with it: {why}"));
         self.entries.push(json!({ "output": output, "outcome": "failed", "why": why }));
         self.below = true;
     }
@@ -226,31 +228,28 @@ impl Build<'_> {
             link["also_in"].as_array().into_iter().flatten().filter_map(Value::as_str).map(name).collect();
         if !others.is_empty() {
             let counts = name(word(link, "profile"));
-            self.say(&format!(
-                "         its profile is that of {counts}; not counted: that of {}",
-                others.join(", ")
-            ));
+            self.say(&format!("         used the profile in {counts}, ignored {}", others.join(", ")));
         }
     }
 
-    /// Where there is a floor, something has to be above it.
+    /// A threshold needs at least one ordered output.
     fn must_have_ordered(&mut self) {
         let given = self.arguments.min_coverage.or(self.arguments.default_min_coverage);
-        let floor = self.floors.values().copied().fold(given, Option::max);
-        let Some(floor) = floor.filter(|_| self.shipped == 0 && !self.below) else { return };
-        let required = format!("at least {} of a profile was required to be in its place", as_percent(floor));
+        let threshold = self.thresholds.values().copied().fold(given, Option::max);
+        let Some(threshold) = threshold.filter(|_| self.shipped == 0 && !self.below) else { return };
+        let required = format!("the threshold is {}", as_percent(threshold));
         let error = match (&self.installed, self.ordered) {
             (Some(installed), 1..) => Error::new(
                 ErrorKind::BelowThreshold,
-                format!("nothing that was ordered is installed, and {required}"),
+                format!("no ordered output is installed; {required}"),
             )
             .with_input(files::display(installed.root()))
-            .with_hint("the outputs above were looked for there by build-id, code and name: were they linked anew, or changed, when they were installed?"),
+            .with_hint("each output was searched by build-id, code and name: was it relinked or changed after the build?"),
             _ => Error::new(
                 ErrorKind::BelowThreshold,
-                format!("nothing of the build was ordered, and {required}"),
+                format!("no output was ordered; {required}"),
             )
-            .with_hint("is the profile one of these programs, and are they compiled with -ffunction-sections?"),
+            .with_hint("is the profile of these programs, and are they compiled with -ffunction-sections?"),
         };
         self.ui.error(&error);
         self.below = true;
@@ -273,7 +272,7 @@ struct Checked {
     /// The file that was looked at.
     shown: String,
     report: Report,
-    /// What told where its functions are; said of installed files alone.
+    /// Source of its symbols; for installed files only.
     from: Option<String>,
 }
 
@@ -314,7 +313,7 @@ fn as_installed(link: &Value, output: &str, installed: &Installed, ui: &Ui) -> R
         (best, Some(built), _) => {
             let report = report(link, &built, None, ui)?;
             let from = symbols_in_words(report.symbols_from);
-            let from = format!("{from}, as it was linked: the installed file is stripped");
+            let from = format!("{from} as linked, because the installed file is stripped");
             let path = best.map_or(*first, |(path, _)| path);
             Ok(Some(Checked { shown: shown(path), report, from: Some(from) }))
         }
@@ -334,7 +333,7 @@ fn where_it_lies(output: &str) -> Option<PathBuf> {
     [Some(output), renamed].into_iter().flatten().map(PathBuf::from).find(|path| path.is_file())
 }
 
-/// The line of a file, wherever it was linked from.
+/// The log's line of a file, by any path.
 pub(super) fn entry_of<'a>(links: &'a BTreeMap<String, Value>, file: &Path) -> Option<&'a Value> {
     let file = file.canonicalize().ok()?;
     let is_it = |output: &&String| {
@@ -347,20 +346,20 @@ pub(super) fn entry_of<'a>(links: &'a BTreeMap<String, Value>, file: &Path) -> O
 pub(super) fn read(folder: &Path) -> Result<BTreeMap<String, Value>> {
     let path = folder.join(LINKS);
     let named = |error: Error| error.with_input(files::display(&path));
-    let bytes =
-        files::read(&path).map_err(|error| error.with_hint("is this the folder that SEDIMENT_LOG named?"))?;
+    let bytes = files::read(&path).map_err(|error| error.with_hint("is this the folder of SEDIMENT_LOG?"))?;
     let text = String::from_utf8_lossy(&bytes);
     let mut links = BTreeMap::new();
     for (line, number) in text.lines().zip(1..) {
         let link: Value = serde_json::from_str(line).map_err(|_| {
-            named(Error::at_line(number, "no link as the wrapper writes them").with_found(line.as_bytes()))
+            named(Error::at_line(number, "not a line of the wrapper's log").with_found(line.as_bytes()))
         })?;
-        let output =
-            link["output"].as_str().ok_or_else(|| named(Error::at_line(number, "a link without output")))?;
+        let output = link["output"]
+            .as_str()
+            .ok_or_else(|| named(Error::at_line(number, "a link without an output")))?;
         links.insert(output.to_owned(), link);
     }
     if links.is_empty() {
-        return Err(named(Error::new(ErrorKind::Failed, "no link is in the log")));
+        return Err(named(Error::new(ErrorKind::Failed, "no link in the log")));
     }
     Ok(links)
 }

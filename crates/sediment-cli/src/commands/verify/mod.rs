@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment verify`: what the linker really did with an order; `log`, with those of a whole build; `installed`, as it became part
-//! of a package; `same`, what else it did, for which `debugger` asks gdb and `debug_file` the tools of packagers.
+//! `sediment verify`: checks a linked file against its order. `log` checks a whole build; `installed` the files of a package;
+//! `same` compares with a file linked without the order, by `debugger` (gdb) and `debug_file` (the tools of packagers).
 
 mod blocks;
 mod debug_file;
@@ -14,13 +14,14 @@ use crate::exit::ExitCode;
 use crate::files;
 use crate::inputs::{read_binary_below, read_profile, renamed};
 use crate::ui::Ui;
+use crate::values;
 use clap::Args;
 use sediment::binary::SymbolSource;
 use sediment::binary::names::SectionGroup;
 use sediment::link;
+use sediment::plural::counted;
 use sediment::profile::Profile;
 use sediment::verify::{self, Basis, Misplaced, Reason, Report};
-use sediment::wrapper::settings::percent;
 use sediment::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -28,71 +29,70 @@ use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Check what the linker did with an order
+/// Check a linked file against its order
 #[derive(Debug, Args)]
-#[command(long_about = "Check what the linker did with an order.\n\n\
-Says which share of the profile's weight lies where the order asks for it, on how many pages the ordered functions lie against \
-the fewest possible, and for every function that is not in its place, why. Verify a program before it is stripped, or have \
-its debug file installed.")]
+#[command(
+    long_about = "Check a linked file against its order.\n\nPrints the share of the profile's weight that is placed as asked, and the pages of the ordered functions against the fewest possible. Prints the reason for each misplaced function. Verify before stripping, or install the debug file."
+)]
 pub(crate) struct Arguments {
-    /// The linked program or library
-    #[arg(value_name = "BINARY", required_unless_present = "log")]
+    /// Linked program or library
+    #[arg(value_name = "PROGRAM", required_unless_present = "log")]
     binary: Option<PathBuf>,
-    /// The ordering file it was linked with, for any linker
+    /// Ordering file of any linker that PROGRAM was linked with (required without --log, --same-as and --blocks)
     #[arg(long, value_name = "FILE", required_unless_present_any = ["log", "same_as", "blocks"], conflicts_with = "log")]
     order: Option<PathBuf>,
-    /// The file as linked without an order: say what is not the same but for the order, and exit with 5 if anything is not
-    #[arg(long, value_name = "BASE", requires = "binary")]
+    /// The file linked without an order, to compare with; exits with 5 if more than the order differs [default: none]
+    #[arg(long, value_name = "PROGRAM", requires = "binary")]
     same_as: Option<PathBuf>,
-    /// With --same-as: run both files under gdb, with the arguments behind `--`, and compare who calls ordered functions first
+    /// With --same-as: run both files under gdb with the arguments after --, and compare the callers of ordered
+    /// functions
     #[arg(long, requires = "same_as")]
     backtrace: bool,
-    /// With --backtrace: what both files are run with
+    /// With --backtrace: arguments of both programs
     #[arg(value_name = "ARGUMENT", last = true, requires = "backtrace")]
     arguments: Vec<OsString>,
-    /// What the linker's wrapper left in this folder (SEDIMENT_LOG): verify each output that has a profile; with --same-as, the order
-    /// and the link times of BINARY alone
-    #[arg(long, value_name = "FOLDER", conflicts_with = "profile")]
+    /// Log folder of the wrapper (SEDIMENT_LOG): verify each output that has a profile. With --same-as: the order and
+    /// link times of PROGRAM [default: none]
+    #[arg(long, value_name = "DIR", conflicts_with = "profile")]
     log: Option<PathBuf>,
-    /// With --log: look at the files as they lie below this folder, where the build installed them to be packed, by their debug files
-    #[arg(long, value_name = "FOLDER", requires = "log")]
+    /// With --log: verify the files installed below this folder, by their debug files [default: the files of the build]
+    #[arg(long, value_name = "DIR", requires = "log")]
     installed: Option<PathBuf>,
-    /// The profile, for the functions' weights; without it all weigh the same
+    /// Profile for the weights of functions [default: equal weights]
     #[arg(long, value_name = "PROFILE")]
     profile: Option<PathBuf>,
-    /// Tell which functions were split by the profile's counts of blocks, and how much of what was recorded lies in cold parts
+    /// List the functions split by the profile's block counts, and the share of the recording in cold parts
     #[arg(long, requires = "profile", conflicts_with = "log")]
     blocks: bool,
-    /// With --blocks: exit with 5 where more than so many percent of what was recorded lies in cold parts
-    #[arg(long, value_name = "PERCENT", value_parser = percent, requires = "blocks")]
+    /// With --blocks: exit with 5 if more than this share of the recording is in cold parts, in per cent, 0 to 100 [default: none]
+    #[arg(long, value_name = "PERCENT", value_parser = values::percent, requires = "blocks")]
     max_cold: Option<u64>,
-    /// Write JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Exit with 5 where less than so many percent of the weight is placed as asked
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    /// Exit with 5 if less than this share of the weight is placed as asked, in per cent, 0 to 100 [default: none]
+    #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
     min_coverage: Option<u64>,
-    /// With --log: the same, for packages whose settings (sediment.conf beside the profiles) do not say
-    #[arg(long, value_name = "PERCENT", value_parser = percent, requires = "log")]
+    /// With --log: the same threshold for packages without one in sediment.conf, in per cent, 0 to 100 [default: none]
+    #[arg(long, value_name = "PERCENT", value_parser = values::percent, requires = "log")]
     default_min_coverage: Option<u64>,
-    /// How many of the functions out of place to list; 0 lists all
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    /// Number of misplaced functions to list; 0 lists all
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
     list: usize,
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     if let (Some(folder), None) = (&arguments.log, &arguments.same_as) {
         if arguments.binary.is_some() {
-            return Err(Error::new(
-                ErrorKind::Usage,
-                "--log verifies all that was linked, so no BINARY is named",
-            )
-            .with_hint("--order FILE verifies one; with --same-as BASE, --log tells how it was linked"));
+            return Err(Error::new(ErrorKind::Usage, "--log verifies every output: remove PROGRAM")
+                .with_hint(
+                    "to verify one file: --order FILE; --same-as BASE --log DIR prints how it was linked",
+                ));
         }
         return log::run(folder, arguments, ui);
     }
     let Some(path) = &arguments.binary else {
-        return Err(Error::new(ErrorKind::Usage, "no binary is named"));
+        return Err(Error::new(ErrorKind::Usage, "no PROGRAM given"));
     };
     let mut code = ExitCode::SUCCESS;
     if let Some(order) = &arguments.order {
@@ -152,7 +152,7 @@ fn report_on(
     }
     let name = files::display(order);
     let text = String::from_utf8(files::read(order)?)
-        .map_err(|_| Error::failed("this is no ordering file: it is not text").with_input(name.clone()))?;
+        .map_err(|_| Error::failed("not an ordering file: it is not text").with_input(name.clone()))?;
     let (_, asked) = link::read(&text).map_err(|error| error.with_input(name))?;
     verify::verify(&binary, &asked, profile.as_ref(), &files::base_name(place.path))
 }
@@ -166,17 +166,17 @@ fn rename(profile: &mut Profile, names: &[(&str, &str)]) {
     }
 }
 
-/// Whether less is placed than the caller required; then that is said.
-fn below_threshold(parts_per_million: u64, file_name: &str, floor: Option<u64>, ui: &Ui) -> bool {
-    let Some(floor) = floor.filter(|floor| parts_per_million < *floor) else {
+/// True if less is placed than the threshold; prints an error then.
+fn below_threshold(parts_per_million: u64, file_name: &str, threshold: Option<u64>, ui: &Ui) -> bool {
+    let Some(threshold) = threshold.filter(|threshold| parts_per_million < *threshold) else {
         return false;
     };
     ui.error(&Error::new(
         ErrorKind::BelowThreshold,
         format!(
-            "{file_name}: {} of the weight is placed as asked, less than the {} that was required",
+            "{file_name}: {} of the weight placed, below the threshold of {}",
             as_percent(parts_per_million),
-            as_percent(floor)
+            as_percent(threshold)
         ),
     ));
     true
@@ -189,10 +189,10 @@ fn as_percent(parts_per_million: u64) -> String {
 
 fn symbols_in_words(source: SymbolSource) -> &'static str {
     match source {
-        SymbolSource::SymbolTable => "its symbol table",
-        SymbolSource::DebugFile => "its debug file",
+        SymbolSource::SymbolTable => "symbol table",
+        SymbolSource::DebugFile => "debug file",
         SymbolSource::GnuDebugdata => ".gnu_debugdata",
-        SymbolSource::DynamicSymbols => "its exported symbols alone: it is stripped",
+        SymbolSource::DynamicSymbols => "exported symbols only (stripped)",
     }
 }
 
@@ -202,33 +202,32 @@ fn in_words(report: &Report, file_name: &str, list: usize) -> String {
     let weight = match report.basis {
         Basis::Calls => "the calls in the profile",
         Basis::Samples => "the profile's samples",
-        Basis::Functions => "the functions asked for",
+        Basis::Functions => "the ordered functions",
     };
     let _ = writeln!(
         text,
         "{file_name}: {} of {weight} placed as asked",
         as_percent(report.placed_parts_per_million)
     );
-    let _ = writeln!(text, "  read from     {symbols}");
+    let _ = writeln!(text, "  symbols       {symbols}");
     if let Some(cluster) = &report.cluster {
         let _ = writeln!(text, "  profile of    {}", cluster.label);
     }
     let _ = writeln!(
         text,
-        "  functions     {} asked for, {} in the binary, {} placed as asked",
+        "  functions     {} ordered, {} in the binary, {} placed as asked",
         report.asked, report.found, report.placed
     );
     let _ = writeln!(
         text,
-        "  hot pages     {} of {} KiB; {} would hold them",
+        "  hot pages     {} of {} KiB; fewest possible: {}",
         report.hot_pages,
         verify::PAGE / 1024,
         report.ideal_pages
     );
     let _ = writeln!(text, "  inversions    {}", report.inversions);
     if !report.in_force {
-        text += "The order does not show in this file: its objects were compiled without -ffunction-sections (under GCC's LTO, \
-                 linked without it), or the linker was not given the order.\n";
+        text += "The file does not follow the order: it was compiled without -ffunction-sections (with GCC's LTO: linked without it), or the linker did not get the order.\n";
     }
     if report.misplaced.is_empty() {
         return text;
@@ -238,16 +237,17 @@ fn in_words(report: &Report, file_name: &str, list: usize) -> String {
         let sum = by_reason.entry(reason_name(&misplaced.reason)).or_default();
         *sum = (sum.0 + 1, sum.1.saturating_add(misplaced.weight));
     }
-    text += "\nNot in their place, by reason:\n";
+    text += "\nMisplaced functions, by reason:\n";
     for (reason, (count, weight)) in by_reason {
         let _ = writeln!(
             text,
-            "{count:>8} functions, {:>8} of the weight: {reason}",
+            "{:>16} {:>9} of the weight: {reason}",
+            counted(count, "function"),
             share(weight, report.weight)
         );
     }
     let shown = if list == 0 { report.misplaced.len() } else { list };
-    text += "\nThe heaviest of them:\n";
+    text += "\nHeaviest misplaced functions:\n";
     for Misplaced { name, line, weight, reason } in report.misplaced.iter().take(shown) {
         let line = line.map_or_else(String::new, |line| format!(" (line {line} of the order)"));
         let _ =
@@ -260,7 +260,7 @@ fn in_words(report: &Report, file_name: &str, list: usize) -> String {
     text
 }
 
-/// For the eye: the quotient of two floats is near enough.
+/// A share in per cent, for people: the quotient of two floats is exact enough.
 fn share(weight: u128, whole: u128) -> String {
     if whole == 0 { "-".to_owned() } else { format!("{:.3} %", 100.0 * weight as f64 / whole as f64) }
 }
@@ -284,30 +284,32 @@ fn reason_name(reason: &Reason) -> &'static str {
 
 fn reason_in_words(reason: &Reason) -> String {
     match reason {
-        Reason::NotInBinary => "the binary has no such function".to_owned(),
+        Reason::NotInBinary => "not in the binary".to_owned(),
         Reason::InlinedOrRemoved => {
-            "the profiled build had it, this one has not: inlined everywhere, renamed or removed".to_owned()
+            "in the profiled build only: inlined everywhere, renamed or removed".to_owned()
         }
-        Reason::OnlyAsClone(clones) => format!("only as specialised by the compiler: {}", clones.join(", ")),
-        Reason::NoSymbol => "perhaps there, but the binary is stripped to its exported functions".to_owned(),
-        Reason::NotAsked => "the profile has it, the order does not list it".to_owned(),
-        Reason::NamedAfter(names) => format!("its section has another of its names: {}", names.join(", ")),
+        Reason::OnlyAsClone(clones) => format!("only as a clone by the compiler: {}", clones.join(", ")),
+        Reason::NoSymbol => "unknown: the binary has only exported symbols".to_owned(),
+        Reason::NotAsked => "in the profile, but not in the order".to_owned(),
+        Reason::NamedAfter(names) => {
+            format!("its section is named after another of its names: {}", names.join(", "))
+        }
         Reason::SameNamedLocal(count) => {
-            format!("{count} local functions have this name, and the order cannot tell them apart")
+            format!("{count} local symbols of this name, which the order cannot distinguish")
         }
-        Reason::OtherOutputSection(section) => format!("it lies in the output section {section}"),
+        Reason::OtherOutputSection(section) => format!("in the output section {section}"),
         Reason::OtherGroup(group) => format!(
-            "it lies among the {} that the linker groups by itself",
+            "grouped by the linker with the {}",
             match group {
                 Some(group) => group_in_words(*group),
                 None => "cold, exit, start-up or hot functions",
             }
         ),
         Reason::NoOwnSection(file) => format!(
-            "it has no section of its own{}: compile with -ffunction-sections, under GCC's LTO link with it too",
+            "no section of its own{}: compile with -ffunction-sections (with GCC's LTO: link with it too)",
             file.as_ref().map_or_else(String::new, |file| format!(" ({file})"))
         ),
-        Reason::OutOfOrder => "it lies among the ordered functions, but not in its turn".to_owned(),
+        Reason::OutOfOrder => "among the ordered functions, but out of order".to_owned(),
     }
 }
 

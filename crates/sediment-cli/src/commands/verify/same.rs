@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `verify --same-as`: whether a file is but for its order what it was.
+//! `verify --same-as`: compares a file with one linked without the order.
 
 use super::debugger::{self, Asked};
 use super::{debug_file, log};
@@ -16,27 +16,27 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// How many functions gdb is asked about.
+/// Number of functions to look up with gdb.
 const ASKED: usize = 50;
 
-/// What is compared, and with what.
+/// Files and options of a comparison.
 pub(super) struct Request<'a> {
     pub(super) base: &'a Path,
     pub(super) other: &'a Path,
     /// The order that the other was linked with, whose functions gdb is asked about; without one, all that both have.
     pub(super) order: Option<&'a Path>,
-    /// The log of the wrapper that linked it: tells the order, and how long links took.
+    /// Log of the wrapper that linked it, for the order and the link times.
     pub(super) log: Option<&'a Path>,
-    /// Both are run with these arguments, to see who calls.
+    /// Arguments to run both files with, to compare callers.
     pub(super) run_with: Option<&'a [OsString]>,
 }
 
-/// What came out.
+/// Result of a comparison.
 struct Found {
     comparison: Comparison,
-    /// What was not compared, and why.
+    /// Checks that were not made, with the reason.
     unchecked: Vec<(&'static str, String)>,
-    /// What the log says of both links, in milliseconds.
+    /// Link times in the log, in milliseconds.
     links: Option<Links>,
 }
 
@@ -47,7 +47,7 @@ struct Links {
     order: Option<u64>,
 }
 
-/// Compares, says what came out, and whether all is the same.
+/// Compares, prints the result, and returns true if all is the same.
 pub(super) fn run(request: &Request<'_>, as_json: bool, ui: &Ui) -> Result<bool> {
     let found = compare(request)?;
     if as_json {
@@ -93,7 +93,7 @@ fn compare(request: &Request<'_>) -> Result<Found> {
 /// gdb and the tools run in other folders.
 fn absolute(path: &Path) -> Result<std::path::PathBuf> {
     std::path::absolute(path).map_err(|error| {
-        Error::new(ErrorKind::Failed, format!("its folder is not known: {error}"))
+        Error::new(ErrorKind::Failed, format!("its folder is unknown: {error}"))
             .with_input(files::display(path))
     })
 }
@@ -134,14 +134,14 @@ fn asked(base: &[u8], other: &[u8], order: Option<&Path>) -> Result<Vec<Asked>> 
 
 fn in_words(found: &Found, base: &str) -> String {
     let Found { comparison, unchecked, links } = found;
-    let mut text = format!("Against {base}, which was linked without this order:\n");
+    let mut text = format!("Compared with {base}, which was linked without this order:\n");
     for check in &comparison.checks {
         if check.same {
             let _ =
                 writeln!(text, "  same       {}: {}", check.what, escape::terminal(&shortened(&check.base)));
         } else {
             let [now, before] = [&check.other, &check.base].map(|found| escape::terminal(found));
-            let _ = writeln!(text, "  DIFFERENT  {}: {now}; before: {before}", check.what);
+            let _ = writeln!(text, "  DIFFERENT  {}: {now}; base: {before}", check.what);
         }
     }
     for (what, why) in unchecked {
@@ -160,12 +160,12 @@ fn in_words(found: &Found, base: &str) -> String {
             None => "not in the log".to_owned(),
         };
         let [base, other, order] = [links.base, links.other, links.order].map(time);
-        let _ = writeln!(text, "  link time  {other}, and to make the order: {order}; before: {base}");
+        let _ = writeln!(text, "  link time  {other}, computing the order {order}; base {base}");
     }
     text
 }
 
-/// What has a size, before and now.
+/// Parts of the files with a size, before and now.
 fn sizes(comparison: &Comparison) -> [(&'static str, u64, u64); 3] {
     let Comparison { base, other, .. } = comparison;
     [
@@ -175,7 +175,7 @@ fn sizes(comparison: &Comparison) -> [(&'static str, u64, u64); 3] {
     ]
 }
 
-/// What is the same needs no more than a glance.
+/// A value that is the same, shortened.
 fn shortened(text: &str) -> String {
     const LONGEST: usize = 60;
     if text.chars().count() <= LONGEST {

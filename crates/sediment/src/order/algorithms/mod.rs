@@ -100,23 +100,23 @@ pub const C3: &Algorithm = &by_calls("c3", "call-chain clustering (CGO 2017)", c
 /// See [`hfsort_plus`].
 pub const HFSORT_PLUS: &Algorithm = &by_calls(
     "hfsort+",
-    "chains by what they save of a small cache of pages (before CDSort)",
+    "chains by misses saved in a small cache of pages (before CDSort)",
     hfsort_plus::order,
 );
 /// See [`pettis_hansen`].
 pub const PETTIS_HANSEN: &Algorithm =
-    &by_calls("pettis-hansen", "the closest pair first, whoever calls (PLDI 1990)", pettis_hansen::order);
+    &by_calls("pettis-hansen", "closest pair first, in both directions (PLDI 1990)", pettis_hansen::order);
 
 /// See [`balanced_partitioning`].
 pub const BALANCED_PARTITIONING: &Algorithm = &by_starts(
     "balanced-partitioning",
-    "recorded starts, stage by stage (LCTES 2023)",
+    "recorded starts: recursive bisection by stage (LCTES 2023)",
     balanced_partitioning::order,
 );
 /// See [`baseline::input`].
-pub const INPUT: &Algorithm = &by_calls("input", "as given: the order of the ids", baseline::input);
+pub const INPUT: &Algorithm = &by_calls("input", "input order", baseline::input);
 /// See [`baseline::random`].
-pub const RANDOM: &Algorithm = &by_calls("random", "shuffled by --seed", baseline::random);
+pub const RANDOM: &Algorithm = &by_calls("random", "random order by --seed", baseline::random);
 
 /// Every algorithm there is.
 pub const ALGORITHMS: &[&Algorithm] = &[
@@ -124,18 +124,18 @@ pub const ALGORITHMS: &[&Algorithm] = &[
     C3,
     HFSORT_PLUS,
     PETTIS_HANSEN,
-    &by_calls("ext-tsp", "calls that fall through or jump less than a kilobyte", ext_tsp::order),
-    &by_calls("original", "the original sediment's greedy merge", original::order),
+    &by_calls("ext-tsp", "fall-through calls and jumps below 1 KiB", ext_tsp::order),
+    &by_calls("original", "greedy merge of upstream sediment", original::order),
     BALANCED_PARTITIONING,
     &by_starts(
         "common-first",
-        "recorded starts: what all of them use, then what most do",
+        "recorded starts: functions of all starts first, then of most",
         common_first::order,
     ),
-    &by_starts("first-use", "recorded starts: what is used first stands first", first_use::order),
+    &by_starts("first-use", "recorded starts: by first use", first_use::order),
     &by_starts(
         "neighbours",
-        "recorded starts: what is used at about the same time (Chromium)",
+        "recorded starts: functions used at about the same time (Chromium)",
         neighbours::order,
     ),
     &by_calls("hottest", "most called first", baseline::hottest),

@@ -31,7 +31,7 @@ pub(in crate::profile) fn read<'a>(
     check: impl Fn(&Value<'a>) -> std::result::Result<(), String>,
 ) -> Result<Graph<'a>> {
     if u32::try_from(bytes.len()).is_err() {
-        return Err(Error::failed("a profile of 4 GiB and more"));
+        return Err(Error::failed("a profile of 4 GiB or more"));
     }
     let mut builder = Builder::new(bytes, &check);
     builder.header()?;
@@ -210,11 +210,10 @@ impl<'a, 'c> Builder<'a, 'c> {
 
     /// `[strict] digraph [id] {`
     fn header(&mut self) -> Result<()> {
-        const HINT: &str =
-            "a profile begins with `digraph`; `sediment import` makes one of a profiler's output";
+        const HINT: &str = "a profile begins with `digraph`; to convert a profiler's output: sediment import";
         self.advance()?;
         if self.token == Token::End {
-            return Err(Error::at_line(1, "the file is empty where a profile should be").with_hint(HINT));
+            return Err(Error::at_line(1, "empty file; expected a profile").with_hint(HINT));
         }
         if self.token == Token::Keyword(Keyword::Strict) {
             self.strict = true;
@@ -247,11 +246,11 @@ impl<'a, 'c> Builder<'a, 'c> {
         if self.token == Token::End {
             return Ok(());
         }
-        let message = "something follows the graph";
+        let message = "text after the end of the graph";
         Err(self
             .lexer
             .error(self.offset, message)
-            .with_hint("a profile is one graph; `sediment merge` joins several"))
+            .with_hint("a profile is one graph; to join several: sediment merge"))
     }
 
     fn statements(&mut self) -> Result<()> {
@@ -364,8 +363,11 @@ impl<'a, 'c> Builder<'a, 'c> {
         }
         self.expect(b'{', "`{` after `subgraph`")?;
         if self.frames.len() > DEEPEST {
-            let message = format!("subgraphs nested more than {DEEPEST} deep");
-            return Err(self.lexer.error(self.offset, message).with_hint("`dot` reads no such file either"));
+            let message = format!("subgraphs nested deeper than {DEEPEST} levels");
+            return Err(self
+                .lexer
+                .error(self.offset, message)
+                .with_hint("`dot` does not read such a file either"));
         }
         let Some(around) = self.frames.last() else { return Ok(()) };
         let (parent, holding) = (around.subgraph, around.holding);

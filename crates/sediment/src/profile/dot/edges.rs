@@ -116,7 +116,7 @@ impl<'a> Builder<'a, '_> {
             return Err(self
                 .lexer
                 .error(offset as usize, message)
-                .with_hint("write the edges out, one by one"));
+                .with_hint("write the edges out one by one"));
         }
         Ok(())
     }

@@ -79,7 +79,7 @@ impl<'a> Lexer<'a> {
             }
             b'-' | b'.' | b'0'..=b'9' => Token::Id(Id { text: Cow::Borrowed(self.number()?), html: false }),
             _ if is_letter(first) => self.word(),
-            _ => return Err(self.error(start, "a byte that starts no word of the DOT language")),
+            _ => return Err(self.error(start, "a byte that is not part of the DOT language")),
         };
         Ok((start, token))
     }
@@ -109,7 +109,7 @@ impl<'a> Lexer<'a> {
                     self.at += 2;
                     match memmem::find(self.rest(), b"*/") {
                         Some(length) => self.at += length + 2,
-                        None => return Err(self.error(start, "a comment that does not end")),
+                        None => return Err(self.error(start, "unterminated comment")),
                     }
                 }
                 _ => break,
@@ -150,7 +150,7 @@ impl<'a> Lexer<'a> {
         loop {
             let Some(length) = memchr::memchr2(b'"', b'\\', self.rest()) else {
                 return Err(self
-                    .error(opening, "a quoted text that does not end")
+                    .error(opening, "unterminated quoted text")
                     .with_hint("is the file cut off?"));
             };
             self.at += length;
@@ -191,7 +191,7 @@ impl<'a> Lexer<'a> {
                 return Ok(&self.bytes[start..start + position]);
             }
         }
-        Err(self.error(opening, "an HTML text whose `<` and `>` do not balance"))
+        Err(self.error(opening, "an HTML text with unbalanced `<` and `>`"))
     }
 
     /// `-`, digits, at most one point.
@@ -232,7 +232,7 @@ impl<'a> Lexer<'a> {
 
 /// Adds the hint that goes with every sign of an undirected graph.
 pub(super) fn undirected(error: Error) -> Error {
-    error.with_hint("a profile is a `digraph`, whose edges are written `->`: who calls whom must be known")
+    error.with_hint("a profile is a `digraph` with edges `->`: the caller must be known")
 }
 
 fn is_letter(byte: u8) -> bool {

@@ -42,9 +42,9 @@ fn version(value: &Value) -> std::result::Result<u128, String> {
     match super::arithmetic::integer(&value.text) {
         Ok(known) if (1..=u128::from(VERSION)).contains(&known) => Ok(known),
         Ok(newer) if newer > 0 => Err(format!(
-            "a profile of version {newer}: it takes a sediment that reads version {newer}, this one reads 1 to {VERSION}"
+            "profile version {newer}, but this sediment reads versions 1 to {VERSION}; use a newer sediment"
         )),
-        _ => Err("the graph's `sediment` is no version of the profile format".to_owned()),
+        _ => Err("the graph's `sediment` is not a profile version".to_owned()),
     }
 }
 

@@ -20,9 +20,8 @@ const UNRESOLVED: &[u8] = b"offset_0x";
 pub(super) fn read(graph: &Graph) -> Result<(Profile, Skipped)> {
     let (mut profile, mut skipped) = (Profile::default(), Skipped::default());
     if graph.nodes.is_empty() {
-        return Err(Error::at_line(1, "the graph has no functions").with_hint(
-            "a profile without functions and without the attribute `sediment` is taken for damage",
-        ));
+        return Err(Error::at_line(1, "the graph has no functions")
+            .with_hint("without the attribute `sediment`, an empty profile counts as damaged"));
     }
     count_foreign(graph, &mut skipped);
     let dsos = read_clusters(graph, &mut profile, &mut skipped);
@@ -57,9 +56,7 @@ pub(super) fn read(graph: &Graph) -> Result<(Profile, Skipped)> {
             let facts = profile.edge_mut(caller, callee);
             let sum = facts.count.unwrap_or(0).checked_add(weight);
             facts.count =
-                Some(sum.ok_or_else(|| {
-                    graph.error(edge.offset, "the weight of an edge adds up beyond 128 bits")
-                })?);
+                Some(sum.ok_or_else(|| graph.error(edge.offset, "the weight of an edge exceeds 128 bits"))?);
         }
     }
     Ok((profile, skipped))
@@ -199,13 +196,13 @@ fn read_weights(graph: &Graph, skipped: &mut Skipped) -> Result<Weights> {
         };
         if weights.unit.is_some_and(|known| known != unit) {
             let offset = label.map_or(edge.offset, |label| label.offset);
-            return Err(graph.error(offset, "shares and call counts as labels of edges in one graph"));
+            return Err(graph.error(offset, "shares and call counts as labels in one graph"));
         }
         weights.unit = Some(unit);
         weights.sum = weights
             .sum
             .checked_add(amount)
-            .ok_or_else(|| graph.error(edge.offset, "the weights of the edges add up beyond 128 bits"))?;
+            .ok_or_else(|| graph.error(edge.offset, "the weights of the edges exceed 128 bits"))?;
         weights.of_edges.push(amount);
     }
     match bare {

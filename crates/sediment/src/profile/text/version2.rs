@@ -38,11 +38,8 @@ pub(super) fn without_weight(graph: &Graph, edge: &Edge) -> Error {
     };
     let (tail, head) = (name(edge.tail), name(edge.head));
     graph
-        .error(
-            edge.offset,
-            format!("the edge from `{tail}` to `{head}` has no weight, and other edges have one"),
-        )
-        .with_hint("give it a `label`, `count`, `near` or `static`, or remove it")
+        .error(edge.offset, format!("the edge from `{tail}` to `{head}` has no weight, unlike other edges"))
+        .with_hint("add a `label`, `count`, `near` or `static`, or remove the edge")
 }
 
 struct Reader<'g, 'a> {
@@ -190,7 +187,7 @@ impl Reader<'_, '_> {
             let listed = self.graph.cluster_of(node).and_then(|cluster| labels.get(&cluster));
             let dso = match (given(Nodes::Dso), listed) {
                 (Some(value), Some(label)) if base_name(&value.text) != &**label => {
-                    let message = "`dso` names another DSO than the cluster that lists the function";
+                    let message = "`dso` differs from the cluster that lists the function";
                     return Err(self.fault(value, message));
                 }
                 (Some(value), _) => Some(base_name(&value.text)),
@@ -310,8 +307,8 @@ impl Reader<'_, '_> {
         if counted && profile.total == 0 {
             return Err(self
                 .graph
-                .error(edge.offset, "calls are counted, but the graph's `total` is missing or 0")
-                .with_hint("`total` is all that was seen; a label is count / total"));
+                .error(edge.offset, "call counts need the graph's `total`, which is missing or 0")
+                .with_hint("`total` is the sum of all calls; a label is count / total"));
         }
         Ok(facts)
     }
@@ -320,7 +317,7 @@ impl Reader<'_, '_> {
 /// Sets what is said of a DSO; two clusters with one label must say the same.
 fn agree(reader: &Reader, known: &mut Option<String>, said: String, value: &Value, name: &str) -> Result<()> {
     if known.as_ref().is_some_and(|known| *known != said) {
-        return Err(reader.fault(value, &format!("two clusters with one label differ in `{name}`")));
+        return Err(reader.fault(value, &format!("two clusters with the same label have different `{name}`")));
     }
     *known = Some(said);
     Ok(())

@@ -33,6 +33,6 @@ pub(super) fn value<T: Copy, const N: usize>(
     let found = words.iter().find(|(_, spelling)| spelling.as_bytes() == text);
     found.map(|(value, _)| *value).ok_or_else(|| {
         let known: Vec<&str> = words.iter().map(|(_, spelling)| *spelling).collect();
-        format!("`{attribute}` is none of {}", known.join(", "))
+        format!("`{attribute}` must be one of {}", known.join(", "))
     })
 }

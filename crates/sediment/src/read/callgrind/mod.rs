@@ -15,6 +15,7 @@ mod tally;
 
 use super::{Input, Reader, Recording, Settings, input};
 use crate::error::{Error, Result};
+use crate::plural::counted;
 use crate::profile::source::Source;
 use crate::skipped::Reason;
 use address_ids::AddressIds;
@@ -32,8 +33,7 @@ pub const READER: Reader = Reader {
     replay: None,
 };
 
-const SIBLINGS: &str = "valgrind may have written the profile to files beside this one: NAME.1, NAME.2 for dumps, \
-                        NAME-01, NAME-02 for threads; import those instead";
+const SIBLINGS: &str = "valgrind may have written to files next to it: NAME.1, NAME.2 for dumps, NAME-01, NAME-02 for threads; import those";
 const CUT_OFF: &str = "is the file cut off? Let the program end, or copy the file again";
 const LONGEST_HEADER: usize = 1 << 16;
 
@@ -267,7 +267,7 @@ impl<'a> Parser<'a> {
     fn bad_cost(&mut self, start: usize) -> Error {
         self.at = start;
         let found = self.take_line();
-        self.error("a cost that is no number from 0 to 2^64 - 1", found)
+        self.error("a cost outside 0 to 2^64 - 1", found)
     }
 
     /// Any line that begins with a word.
@@ -344,9 +344,7 @@ impl<'a> Parser<'a> {
                 }
             }
             _ => {
-                return Err(self
-                    .error("a line that is not of the callgrind format", line)
-                    .with_hint(CUT_OFF));
+                return Err(self.error("not a line of the callgrind format", line).with_hint(CUT_OFF));
             }
         }
         Ok(())
@@ -355,9 +353,8 @@ impl<'a> Parser<'a> {
     /// `calls=COUNT POSITION…` and the line of inclusive cost after it.
     fn call(&mut self, line: &'a [u8], rest: &'a [u8]) -> Result<()> {
         let first = rest.split(u8::is_ascii_whitespace).next().unwrap_or_default();
-        let count = number(first).ok_or_else(|| {
-            self.error("a number of calls that is no number from 0 to 2^64 - 1", line).with_hint(CUT_OFF)
-        })?;
+        let count = number(first)
+            .ok_or_else(|| self.error("a number of calls outside 0 to 2^64 - 1", line).with_hint(CUT_OFF))?;
         if self.function.is_none() {
             return Err(self.error("calls= before any fn=", line).with_hint(CUT_OFF));
         }
@@ -390,9 +387,7 @@ impl<'a> Parser<'a> {
                 }
                 Ok(())
             }
-            _ => Err(self
-                .error("the line of positions and costs that belongs to this one is missing", line)
-                .with_hint(CUT_OFF)),
+            _ => Err(self.error("calls= without its line of positions and costs", line).with_hint(CUT_OFF)),
         }
     }
 
@@ -422,7 +417,7 @@ impl<'a> Parser<'a> {
     }
 
     fn unnamed(&self, what: &str, found: &[u8]) -> Error {
-        self.error(what, found).with_hint("does the file lack its beginning? Ids hold within one file only")
+        self.error(what, found).with_hint("is the beginning of the file missing? Ids are per file")
     }
 
     fn error(&self, message: impl Into<String>, found: &[u8]) -> Error {
@@ -432,16 +427,12 @@ impl<'a> Parser<'a> {
     fn finish(mut self) -> Result<Recording> {
         self.tally.end_block();
         let Some(event) = self.event else {
-            return Err(Error::at_line(
-                self.line,
-                "the file ends before it says which events it counts (events:)",
-            )
-            .with_hint(format!("{CUT_OFF}; or {SIBLINGS}")));
+            return Err(Error::at_line(self.line, "the file ends before events:")
+                .with_hint(format!("{CUT_OFF}; or {SIBLINGS}")));
         };
         // Without the totals at its end, a file is whole if it holds all the cost that it announced in front.
         if self.by_callgrind && self.open_part && self.functions.cost() != self.announced {
-            return Err(Error::at_line(self.line, "the file ends without the totals: that close it")
-                .with_hint(CUT_OFF));
+            return Err(Error::at_line(self.line, "the file ends without totals:").with_hint(CUT_OFF));
         }
         let calls = self.tally.into_calls();
         let nothing = calls.is_empty() && self.functions.cost() == 0;
@@ -451,21 +442,17 @@ impl<'a> Parser<'a> {
                 .with_hint(SIBLINGS));
         }
         if calls.is_empty() && !self.by_callgrind && self.uncounted > 0 {
-            return Err(Error::failed("every call in this file is counted as 0, as pprof writes them")
-                .with_hint(
-                    "import the profile that it was made of: pprof -proto -output=profile.pb.gz FILE",
-                ));
+            return Err(Error::failed("all calls are counted as 0, as in files written by pprof")
+                .with_hint("import the original profile: pprof -proto -output=profile.pb.gz FILE"));
         }
         if calls.is_empty() && !self.by_callgrind {
-            return Err(Error::failed(
-                "there is no call in this file (it has costs alone, as cachegrind writes them)",
-            )
-            .with_hint("record with: valgrind --tool=callgrind --demangle=no PROGRAM"));
+            return Err(Error::failed("no calls (costs only, as written by cachegrind)")
+                .with_hint("record with: valgrind --tool=callgrind --demangle=no PROGRAM"));
         }
         let mut recording = Recording {
             source: Source::new("valgrind callgrind", &String::from_utf8_lossy(event), &[]),
             total: calls.iter().map(|calls| u128::from(calls.count)).sum(),
-            seen: format!("{} pairs of caller and callee", calls.len()),
+            seen: counted(calls.len(), "call edge"),
             ..Recording::default()
         };
         recording.skipped.add_many(Reason::UnknownLine, self.unknown_lines, 0, self.unknown_example);
@@ -479,7 +466,7 @@ impl<'a> Parser<'a> {
             addresses.add_executed(instructions, &mut recording);
         }
         if recording.addresses().is_empty() && !nothing {
-            return Err(Error::failed("no function in this file has a name that could be ordered")
+            return Err(Error::failed("no function has a name to order by")
                 .with_hint("install the debug symbols of the program, then record it again"));
         }
         Ok(recording)

@@ -76,7 +76,7 @@ fn reference(text: &[u8]) -> Reference<'_> {
     }
 }
 
-const UNDEFINED: &str = "an (id) that no line before has defined";
+const UNDEFINED: &str = "undefined (id)";
 
 /// Objects, or files.
 #[derive(Debug)]

@@ -73,7 +73,7 @@ pub(super) fn each(
             return Ok(parser.finish());
         }
         if buffer.len() > LONGEST_LINE {
-            return Err(Error::at_line(parser.line + 1, format!("a line of more than {LONGEST_LINE} bytes")));
+            return Err(Error::at_line(parser.line + 1, format!("a line longer than {LONGEST_LINE} bytes")));
         }
     }
 }
@@ -117,7 +117,7 @@ impl Parser {
             return match address(digits) {
                 Some((address, 8..)) => Ok(Some(Event::Block(address))),
                 _ => {
-                    Err(Error::at_line(self.line, "a block (SB) without its address of eight digits or more")
+                    Err(Error::at_line(self.line, "a block (SB) without an address of eight or more digits")
                         .with_found(line)
                         .with_hint("is the file cut off? Let the program end, or copy the file again"))
                 }

@@ -18,6 +18,7 @@ use super::{
     Step, StraightRun, TransferKind,
 };
 use crate::error::{Error, Result};
+use crate::plural::counted;
 use crate::profile::source::Source;
 use crate::skipped::Reason;
 use blocks::Blocks;
@@ -52,19 +53,20 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     })?;
     let Walk { objects, blocks, runs, unplaced, .. } = walk;
     if runs == 0 {
-        return Err(Error::failed("the log says of no block that it ran (SB ADDRESS)")
-            .with_hint(format!("record with: {COMMAND}")));
+        return Err(
+            Error::failed("the log has no blocks (SB ADDRESS)").with_hint(format!("record with: {COMMAND}"))
+        );
     }
     if objects.is_empty() {
-        return Err(Error::failed("the log does not say which programs and libraries ran, and where they lay in memory")
+        return Err(Error::failed("the log does not name the programs and libraries and their addresses")
             .with_hint(format!(
-                "either -v -v was missing; record with: {COMMAND}; or this process was forked by another under valgrind, \
-                 whose log says it: join the two, parent first (cat PARENT CHILD > BOTH), and import that"
+                "was -v -v missing? record with: {COMMAND}. Was this process forked under valgrind? Import both logs, parent first: cat PARENT CHILD > BOTH"
             )));
     }
     recording.arch = known.arch;
     recording.total = u128::from(runs.saturating_sub(blocks.starts()));
-    recording.seen = format!("{runs} blocks run, {} different", recording.addresses().len());
+    recording.seen =
+        format!("{} executed, {} different", counted(runs, "block"), recording.addresses().len());
     for (reason, count) in
         [(Reason::UnnamedBlock, unplaced.no_object), (Reason::NotUtf8Block, unplaced.not_utf8)]
     {
@@ -77,10 +79,8 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         add_straight_runs(&mut recording);
     }
     if recording.addresses().is_empty() {
-        return Err(Error::failed(
-            "none of the blocks that ran belongs to a program or library that the log names",
-        )
-        .with_hint(format!("record with: {COMMAND}")));
+        return Err(Error::failed("no block belongs to a program or library in the log")
+            .with_hint(format!("record with: {COMMAND}")));
     }
     Ok(recording)
 }
@@ -204,7 +204,7 @@ impl Walk {
             return Err(Error::at_line(
                 line,
                 format!(
-                    "{} different blocks in {} that ran: this is no run of a program",
+                    "{} different blocks in {} executed: not the run of a program",
                     self.blocks.len(),
                     self.runs
                 ),

@@ -40,7 +40,7 @@ impl<'a> Cursor<'a> {
         let Some((taken, left)) = split else {
             return Err(Error::at_offset(
                 self.offset,
-                format!("{what} should take {count} bytes here, but only {} are left", self.left.len()),
+                format!("{what} needs {count} bytes, but only {} are left", self.left.len()),
             )
             .with_hint("is the file complete, and unchanged since perf wrote it?"));
         };

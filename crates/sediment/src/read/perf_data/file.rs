@@ -81,9 +81,9 @@ impl<'a> PerfFile<'a> {
         if file.data.size == 0 {
             return Err(Error::at_offset(
                 48,
-                "perf did not finish writing this perf.data: its header says that it holds no records",
+                "perf did not finish this perf.data: its header has no records",
             )
-            .with_hint("end a recording with Ctrl-C or SIGINT, and wait until perf has ended"));
+            .with_hint("end a recording with Ctrl-C or SIGINT, and wait for perf to exit"));
         }
         file.check(file.data, "the records")?;
         file.in_folder = features[0] >> feature::FOLDER & 1 == 1;
@@ -103,7 +103,7 @@ impl<'a> PerfFile<'a> {
         if section.offset > length {
             return Err(Error::at_offset(
                 length,
-                format!("the file ends before {what}, which should begin at {:#x}", section.offset),
+                format!("the file ends before {what} at {:#x}", section.offset),
             )
             .with_hint("is the file complete?"));
         }
@@ -111,7 +111,7 @@ impl<'a> PerfFile<'a> {
         if section.size > left {
             return Err(Error::at_offset(
                 section.offset,
-                format!("{what} should take {} bytes here, but only {left} are left", section.size),
+                format!("{what} needs {} bytes, but only {left} are left", section.size),
             )
             .with_hint("is the file complete, and unchanged since perf wrote it?"));
         }
@@ -136,7 +136,7 @@ impl<'a> PerfFile<'a> {
             return Err(Error::at_offset(
                 16,
                 format!(
-                    "this perf.data describes its events in {size_of_one} bytes each, {} in all",
+                    "unexpected size of event descriptions: {size_of_one} bytes each, {} in all",
                     left.len()
                 ),
             )
@@ -153,7 +153,7 @@ impl<'a> PerfFile<'a> {
             let ids = section(&mut ids, "ids of an event")?;
             // Sections of ids may lie over each other, but not so often that they are more than the file.
             budget = budget.checked_sub(ids.size).ok_or_else(|| {
-                Error::at_offset(offset, "the ids of the events take more bytes than the file has")
+                Error::at_offset(offset, "the ids of the events exceed the file")
                     .with_hint("is the file unchanged since perf wrote it?")
             })?;
             let bytes = self.section(ids, "the ids of an event")?;
@@ -251,11 +251,9 @@ impl<'a> PerfFile<'a> {
         if self.events.attributes.is_empty() {
             return Err(Error::at_offset(
                 HEADER_OF_PIPE,
-                "this perf.data, which was written to a pipe, does not describe its events",
+                "this perf.data from a pipe does not describe its events",
             )
-            .with_hint(
-                "is it complete from its first byte on? record with: perf record -o - … > perf.data",
-            ));
+            .with_hint("is its beginning missing? record with: perf record -o - ... > perf.data"));
         }
         Ok(())
     }

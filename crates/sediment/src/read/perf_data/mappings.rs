@@ -165,10 +165,8 @@ impl Spaces {
                 Change::Fork { .. } => {}
             }
             if follower.copied > COPIES + COPIES_PER_MAPPING * follower.mapped {
-                return Err(Error::failed(
-                    "the processes of this recording fork and map files in a nest too deep to follow",
-                )
-                .with_hint("is the file unchanged since perf wrote it?"));
+                return Err(Error::failed("processes fork and map files in a nest too deep to follow")
+                    .with_hint("is the file unchanged since perf wrote it?"));
             }
         }
         let processes: Vec<u32> = follower.now.keys().copied().collect();

@@ -23,6 +23,7 @@ mod unpack;
 
 use super::{Input, Reader, Recording, Replay, Settings};
 use crate::error::{Error, Result};
+use crate::plural::counted;
 use crate::profile::source::{
     Source,
     Unknown::{CallCounts, Callers, IndirectCalls, TimeOrder},
@@ -58,8 +59,9 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         SampleContent::AddressResolver => (of_samples, "calls"),
         SampleContent::StackCopies => return Err(stack_copies()),
         SampleContent::Nothing => {
-            return Err(Error::failed("the samples of this perf.data do not say where the program was")
-                .with_hint(HOW_TO_RECORD));
+            return Err(
+                Error::failed("the samples of this perf.data have no addresses").with_hint(HOW_TO_RECORD)
+            );
         }
     };
     let mut recording = Recording::default();
@@ -69,7 +71,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         recording.skipped.add_many(Reason::NoCallers, seen.samples, 0, "");
     } else if seen.passages == 0 && survey.content != SampleContent::AddressResolver {
         return Err(Error::failed(format!(
-            "none of the {} samples of this perf.data holds a {}",
+            "no sample of {} in this perf.data has a {}",
             seen.samples,
             if survey.content == SampleContent::CallChains { "call stack of the program" } else { "branch" }
         ))
@@ -82,18 +84,15 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     recording.source = Source::new(what, &survey.event_names(), unknown);
     recording.arch = survey.file.arch.clone();
     recording.samples_taken = seen.samples;
-    recording.seen = format!("{} samples, {} {passages}", seen.samples, seen.passages);
+    recording.seen = format!("{}, {} {passages}", counted(seen.samples, "sample"), seen.passages);
     Ok(recording)
 }
 
-const HOW_TO_RECORD: &str = "record with: perf record -e branches:u -j any_call,u -- PROGRAM; where the machine has no branch \
-                             records (most virtual machines), with: perf record -e cpu-clock:u --call-graph fp -- PROGRAM, or \
-                             use valgrind --tool=callgrind PROGRAM";
+const HOW_TO_RECORD: &str = "record with: perf record -e branches:u -j any_call,u -- PROGRAM. Without branch records (most virtual machines): perf record -e cpu-clock:u --call-graph fp -- PROGRAM, or valgrind --tool=callgrind PROGRAM";
 
 fn stack_copies() -> Error {
-    Error::failed("the callers in this perf.data are copies of the stack (--call-graph dwarf), which perf alone unwinds")
+    Error::failed("the call stacks in this perf.data are copies of the stack (--call-graph dwarf), which only perf unwinds")
         .with_hint(
-            "let perf print them, on the machine that recorded them: perf script --no-inline --no-demangle -i perf.data > stacks.txt; \
-             then import stacks.txt",
+            "print them on the machine that recorded them: perf script --no-inline --no-demangle -i perf.data > stacks.txt; then import stacks.txt",
         )
 }

@@ -49,7 +49,7 @@ impl Head {
         if size < HEAD {
             return Err(Error::at_offset(
                 offset,
-                format!("a record of {size} bytes is shorter than its own head"),
+                format!("a record of {size} bytes is shorter than its header"),
             )
             .with_hint("is the file unchanged since perf wrote it?"));
         }

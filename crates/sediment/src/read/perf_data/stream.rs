@@ -249,10 +249,7 @@ impl<'a> Stream<'a> {
         if count > self.end - offset {
             return Err(Error::at_offset(
                 offset,
-                format!(
-                    "a processor trace should take {count} bytes here, but only {} are left",
-                    self.end - offset
-                ),
+                format!("a processor trace needs {count} bytes, but only {} are left", self.end - offset),
             )
             .with_hint("is the file complete, and unchanged since perf wrote it?"));
         }
@@ -288,7 +285,7 @@ impl<'a> Stream<'a> {
         if at_end && left.len() > 0 {
             return Err(Error::at_offset(
                 self.unpacked_at,
-                format!("the compressed records end with {} bytes of a record that is longer", left.len()),
+                format!("the compressed records end with {} bytes of a longer record", left.len()),
             )
             .with_hint("is the file complete, and unchanged since perf wrote it?"));
         }

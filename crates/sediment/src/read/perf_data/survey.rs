@@ -107,11 +107,10 @@ impl<'a> Survey<'a> {
         let attributes = &file.events.attributes;
         let with_samples = || attributes.iter().zip(&samples).filter(|(_, samples)| **samples > 0);
         if with_samples().next().is_none() {
-            return Err(Error::failed("this perf.data holds no sample").with_hint(if file.in_folder {
-                "they stand beside it, as perf record --threads writes them: let perf join the files of the folder with \
-                 perf inject -i FOLDER -o joined, and import joined/data"
+            return Err(Error::failed("no samples in this perf.data").with_hint(if file.in_folder {
+                "they are in the files next to it (perf record --threads): perf inject -i DIR -o joined, then import joined/data"
             } else {
-                "did the recorded program run long enough? record it again, or with a lower period (-c)"
+                "did the program run long enough? record again, or with a lower period (-c)"
             }));
         }
         let content =

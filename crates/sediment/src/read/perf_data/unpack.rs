@@ -56,10 +56,7 @@ impl Unpacker {
         if !self.packed.is_empty() {
             return Err(Error::at_offset(
                 offset,
-                format!(
-                    "the compressed records end with {} bytes of a block that is longer",
-                    self.packed.len()
-                ),
+                format!("the compressed records end with {} bytes of a longer block", self.packed.len()),
             )
             .with_hint("is the file complete, and unchanged since perf wrote it?"));
         }
@@ -144,7 +141,7 @@ impl Unpacker {
 }
 
 fn damaged(error: &dyn std::fmt::Display, offset: u64) -> Error {
-    Error::at_offset(offset, format!("the compressed records cannot be unpacked: {error}"))
+    Error::at_offset(offset, format!("cannot unpack the compressed records: {error}"))
         .with_hint("is the file complete, and unchanged since perf wrote it?")
 }
 
@@ -170,7 +167,7 @@ impl Header {
         if magic != MAGIC {
             return Err(Error::at_offset(
                 offset,
-                format!("a compressed record begins with {magic:#010x}, which is not zstd's {MAGIC:#x}"),
+                format!("a compressed record begins with {magic:#010x}, not with zstd's {MAGIC:#x}"),
             )
             .with_hint("is the file unchanged since perf wrote it?"));
         }
@@ -201,9 +198,7 @@ impl Header {
                 offset,
                 format!("compressed records that refer back over {size} bytes"),
             )
-            .with_hint(
-                "is the file unchanged since perf wrote it? zstd itself asks for no more than 128 MB",
-            ));
+            .with_hint("is the file unchanged since perf wrote it? zstd's own limit is 128 MB"));
         }
         Ok(Some(Self { length, checksum: descriptor >> 2 & 1 == 1, skip: None }))
     }

@@ -16,6 +16,7 @@ use super::{
     AddressId, Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, TransferKind, input,
 };
 use crate::error::{Error, Result};
+use crate::plural::counted;
 use crate::profile::source::Source;
 use crate::skipped::Reason;
 use memchr::memmem;
@@ -154,7 +155,7 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     let mut recording = Recording {
         source: Source::new("perf branch records", &String::from_utf8_lossy(event), &[]),
         arch: report.arch.clone(),
-        seen: format!("{rows} rows"),
+        seen: counted(rows, "row"),
         ..Recording::default()
     };
     let mut reading = Reading {
@@ -176,7 +177,7 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
         recording.skipped.add_many(Reason::LaterEventRow, table.rows.len() as u64, 0, table.event);
     }
     if recording.addresses().is_empty() {
-        return Err(Error::failed("no row of this perf report names a function that could be ordered")
+        return Err(Error::failed("no row of this perf report names a function to order")
             .with_hint("run perf report where the programs and their debug symbols are installed"));
     }
     Ok(recording)
@@ -219,7 +220,7 @@ impl<'a> Report<'a> {
             self.tables.push(Table { event: event(text, grouped), grouped, ..Table::default() });
         } else if let Some(count) = text.strip_prefix(b"Event count (approx.):") {
             let count = decimal(count.trim_ascii()).ok_or_else(|| {
-                Error::at_line(number, "an event count that is no number from 0 to 2^64 - 1").with_found(line)
+                Error::at_line(number, "an event count outside 0 to 2^64 - 1").with_found(line)
             })?;
             let table = self.table();
             table.event_count = (!table.grouped).then_some(count);
@@ -271,7 +272,7 @@ impl<'a> Report<'a> {
         let cells = columns.cells(line).map_err(|misfit| {
             Error::at_line(number, misfit.0)
                 .with_found(line)
-                .with_hint("print the report with -t '|', or without -g, and leave its lines as they are")
+                .with_hint("print the report with -t '|', or without -g, and keep its lines unchanged")
         })?;
         let fills = |column: usize| cells[column].trim_ascii().len() == columns.width(column);
         let cut = |column: usize| fills(column) && columns.is_narrow(column);
@@ -288,7 +289,7 @@ impl<'a> Report<'a> {
         let (from, to) =
             (end(Kind::SourceSymbol, Kind::SourceObject), end(Kind::TargetSymbol, Kind::TargetObject));
         let (kind, column) = weight_column(columns).ok_or_else(|| {
-            Error::at_line(number, "the report has no column of shares or counts (Overhead, Samples, Period)")
+            Error::at_line(number, "no column of shares or counts (Overhead, Samples, Period)")
                 .with_hint(COMMANDS)
         })?;
         let mut figures =
@@ -297,9 +298,9 @@ impl<'a> Report<'a> {
         let weight = if kind == Kind::Overhead { hundredths(figure) } else { decimal(figure) };
         let weight = weight.ok_or_else(|| {
             let what = if kind == Kind::Overhead {
-                "a share that is not from 0.00% to 100.00%"
+                "a share outside 0.00% to 100.00%"
             } else {
-                "a count that is no number"
+                "a count that is not a number"
             };
             Error::at_line(number, what).with_found(figure)
         })?;
@@ -321,18 +322,18 @@ impl<'a> Report<'a> {
             return Ok(first);
         }
         let failure = if self.tables.iter().any(|table| table.columns.is_some()) {
-            Error::failed("this perf report has branch columns, but no rows: no branch was recorded")
+            Error::failed("branch columns without rows: no branch was recorded")
         } else if let Some((line, header)) = self.other_header {
-            Error::at_line(line, "this perf report has no branch columns").with_found(header)
+            Error::at_line(line, "no branch columns in this perf report").with_found(header)
         } else if let Some((line, words)) = self.complaint {
             Error::at_line(line, "perf printed no report").with_found(words)
         } else if let Some((line, row)) = self.stray_row {
-            return Err(Error::at_line(line, "a row before any header that names the columns")
+            return Err(Error::at_line(line, "a row before the header with the columns")
                 .with_found(row)
                 .with_hint("print the report without -q, and keep the lines that begin with #"));
         } else {
             Error::failed(
-                "this perf report has no table: nothing was recorded, or perf said why not on its standard error",
+                "no table in this perf report: nothing was recorded, or perf printed the reason to standard error",
             )
         };
         Err(failure.with_hint(COMMANDS))

@@ -131,7 +131,7 @@ impl<'a> Columns<'a> {
     }
 
     fn ruled_cells(&self, row: &'a [u8]) -> std::result::Result<Vec<&'a [u8]>, Misfit> {
-        let misfit = || Misfit("a row that does not stand under its header's columns".to_owned());
+        let misfit = || Misfit("a row that is not aligned with the columns of its header".to_owned());
         let mut cells = Vec::with_capacity(self.columns.len());
         let mut at = 0;
         for (number, column) in self.columns.iter().enumerate() {
@@ -196,7 +196,7 @@ fn separator_of(text: &[u8], line: u64) -> Result<Option<&[u8]>> {
     if length == 0 {
         return Err(Error::at_line(
             line,
-            "the header of the table has no ruler below it and no separator between its columns",
+            "the table has no line of dots and no separator between its columns",
         )
         .with_found(text)
         .with_hint("keep the line of dots below the header, or print the report with -t '|'"));
@@ -235,7 +235,7 @@ fn kinds(cells: &[(&[u8], usize)], line: u64) -> Result<Vec<Column>> {
             (true, false) => columns[narrow].kind = object,
             (false, true) => columns[narrow].kind = symbol,
             _ => {
-                return Err(Error::at_line(line, "the columns are too narrow to tell what they hold")
+                return Err(Error::at_line(line, "the columns are too narrow to identify")
                     .with_found(cells[narrow].0)
                     .with_hint("print the report without -w"));
             }

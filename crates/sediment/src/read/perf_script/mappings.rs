@@ -61,7 +61,7 @@ impl Processes {
         if Rc::strong_count(shared) > 1 {
             self.copied += shared.len() as u64;
             if self.copied > self.most_copied {
-                return Err(Error::failed("more processes fork from each other than a recording can hold"));
+                return Err(Error::failed("more forking processes than a recording can hold"));
             }
         }
         let space = Rc::make_mut(shared);

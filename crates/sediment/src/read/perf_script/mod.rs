@@ -23,6 +23,7 @@ use super::{
     Spot, Step, TransferKind,
 };
 use crate::error::{Error, Result};
+use crate::plural::counted;
 use crate::read::input::Lines;
 use crate::skipped::{Amount, NoCall, Nowhere, Reason, both};
 use branches::{End, Kind, Rest};
@@ -510,18 +511,18 @@ impl<'c> Reading<'c> {
         let mut recording = self.recording;
         recording.arch = self.arch;
         recording.seen = match self.choice.what {
-            SampleKind::Branches => format!("{} samples, {} branches", self.samples, self.branches),
-            _ => format!("{} samples", self.samples),
+            SampleKind::Branches => {
+                format!("{}, {}", counted(self.samples, "sample"), counted(self.branches, "branch"))
+            }
+            _ => counted(self.samples, "sample"),
         };
         for (event, count) in self.other_events {
             recording.skipped.add_many(Reason::UnreadEvent, count, 0, &event);
         }
         if recording.addresses().is_empty() {
             if self.kernel && !self.program {
-                return Err(Error::failed(
-                    "every sample of this perf script is in the kernel, a hypervisor or a guest",
-                )
-                .with_hint("record the program itself: perf record -e cpu-clock:u -g -- PROGRAM"));
+                return Err(Error::failed("every sample is in the kernel, a hypervisor or a guest")
+                    .with_hint("record the program itself: perf record -e cpu-clock:u -g -- PROGRAM"));
             }
             return Err(nothing_known(self.choice.what, no_mappings));
         }
@@ -535,16 +536,16 @@ impl<'c> Reading<'c> {
 
 fn nothing_known(what: SampleKind, no_mappings: bool) -> Error {
     match what {
-        SampleKind::Nothing => Error::failed("there is no sample in this text of perf script")
+        SampleKind::Nothing => Error::failed("no sample in this perf script text")
             .with_hint("did the program run long enough? keep the field ip when you choose others with -F"),
         SampleKind::Branches if no_mappings => Error::failed(
-            "the branches of this perf script are bare addresses, and nothing says which file was where",
+            "the branches are addresses without mapped files",
         )
-        .with_hint(format!("{COMMAND}; or import the perf.data file itself")),
-        SampleKind::Branches => Error::failed("no branch of this perf script leads from one known place to another")
-            .with_hint(format!("{COMMAND}; or import the perf.data file itself")),
-        _ => Error::failed("no sample of this perf script names a function that could be ordered").with_hint(
-            "run perf script where the programs and their debug symbols are installed, and print the fields sym and dso",
+        .with_hint(format!("{COMMAND}; or import the perf.data file")),
+        SampleKind::Branches => Error::failed("no branch leads from one known address to another")
+            .with_hint(format!("{COMMAND}; or import the perf.data file")),
+        _ => Error::failed("no sample names a function to order").with_hint(
+            "run perf script where the programs and their debug symbols are installed, with the fields sym and dso",
         ),
     }
 }

@@ -17,6 +17,7 @@ use super::numbers::decimal;
 use super::stacks::{self, Frame};
 use super::{Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, StackOrder, input};
 use crate::error::{Error, Result};
+use crate::plural::counted;
 use crate::profile::source::{
     Source,
     Unknown::{CallCounts, TimeOrder},
@@ -289,12 +290,12 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     }
     adding.add_trees(&mut report, order, bytes.len())?;
     let Adding { mut recording, stacks, .. } = adding;
-    recording.seen = format!("{stacks} stacks");
+    recording.seen = counted(stacks, "stack");
     for (event, count) in &report.other_events {
         recording.skipped.add_many(Reason::LaterEventStack, *count, 0, event);
     }
     if recording.addresses().is_empty() {
-        return Err(Error::failed("no stack of this perf report names a function that could be ordered")
+        return Err(Error::failed("no stack names a function to order")
             .with_hint("run perf report where the programs and their debug symbols are installed"));
     }
     Ok(recording)
@@ -453,10 +454,11 @@ impl<'a> Report<'a> {
                 }
                 Line::Row(line) => {
                     let Some(header) = header else {
-                        return refuse(number, "a row before any header that names the columns", line);
+                        return refuse(number, "a row before the header with the columns", line);
                     };
                     if header.children {
-                        let what = "rows that hold the cost of what they call: each stack stands below several of them";
+                        let what =
+                            "rows with the cost of their callees: each stack appears below several rows";
                         return refuse(number, what, line);
                     }
                     if header.object.is_some() && is_bare_share(line) {
@@ -472,7 +474,7 @@ impl<'a> Report<'a> {
                 }
                 Line::Stack { count, frames } => {
                     let Some(found) = &mut row else {
-                        return refuse(number, "a stack that stands below no row", line);
+                        return refuse(number, "a stack without a row above it", line);
                     };
                     found.stacks = true;
                     if let Some(row) = report.kept(found.row, event) {
@@ -482,10 +484,10 @@ impl<'a> Report<'a> {
                 Line::Share => return refuse(number, tree::SHARES, line),
                 Line::Tree(line) | Line::Indented(line) => {
                     let (Some(_), Some(header)) = (&row, header) else {
-                        return refuse(number, "a tree of calls that stands below no row", line);
+                        return refuse(number, "a call tree without a row above it", line);
                     };
                     if header.nested || header.symbol_first {
-                        let what = "a tree below rows that are sorted by symbols first, or nested: frames are missing from it";
+                        let what = "a tree below rows sorted by symbols first, or nested: frames are missing";
                         return refuse(number, what, line);
                     }
                     if let Err(what) = report.trees.line(number, line) {
@@ -499,7 +501,7 @@ impl<'a> Report<'a> {
         }
         report.close(row.take(), event);
         if report.stacks.is_empty() && report.trees.is_empty() {
-            return Err(Error::failed("there is no call stack in this perf report")
+            return Err(Error::failed("no call stack in this perf report")
                 .with_hint(format!("record with `perf record -g -- COMMAND` and {COMMAND}")));
         }
         Ok(report)
@@ -564,13 +566,13 @@ impl<'a> Report<'a> {
         match (shown, settings.stacks) {
             (Some(shown), Some(said)) if shown != said && first != last => Err(Error::new(
                 crate::error::ErrorKind::Usage,
-                "the functions of the rows stand at the other end of their stacks than was said",
+                "the functions of the rows are at the other end of their stacks than --stacks says",
             )
-            .with_hint("leave out --stacks: the report shows which way its stacks were printed")),
+            .with_hint("remove --stacks: the report shows the direction of its stacks")),
             (Some(shown), None) => Ok(shown),
             (_, Some(said)) => Ok(said),
             (None, None) => Err(Error::failed("nothing shows which end of the stacks is the caller's")
-                .with_hint(format!("say it: --stacks caller-first or --stacks callee-first; or {COMMAND}"))),
+                .with_hint(format!("give it: --stacks caller-first or --stacks callee-first; or {COMMAND}"))),
         }
     }
 

@@ -27,15 +27,13 @@ use std::ops::Range;
 type Take<'t, 'a> = &'t mut dyn FnMut(u32, &[&'a [u8]], u64, bool);
 
 /// Content that a tree may not have, in words for an error.
-pub(super) const SHARES: &str = "shares of stacks, which are rounded, in place of counts";
-const OUT_OF_LINE: &str = "a line of a tree that stands in no column of it: is the file damaged?";
-const NO_NODE: &str = "neither a row nor a stack nor the beginning of a tree: is the file cut off?";
-const RELATIVE: &str = "a tree that sums up what it leaves out (fractal)";
-const EXCEEDED: &str = "branches of a tree that count more than what they branch off from";
-const NO_COUNT: &str =
-    "a tree whose root has no count of its own, below a row without a number of samples (-n)";
-const TOO_MANY: &str =
-    "a tree of so many stacks of so many frames that it cannot have been printed from samples";
+pub(super) const SHARES: &str = "rounded shares of stacks instead of counts";
+const OUT_OF_LINE: &str = "a line of a tree outside its columns: is the file damaged?";
+const NO_NODE: &str = "neither a row nor a stack nor the start of a tree: is the file cut off?";
+const RELATIVE: &str = "a tree with sums of omitted branches (fractal)";
+const EXCEEDED: &str = "branches of a tree that count more than their parent";
+const NO_COUNT: &str = "a tree without a count at its root, below a row without a number of samples (-n)";
+const TOO_MANY: &str = "a tree with too many frames to be printed from samples";
 
 /// An error, and the number of its line.
 pub(super) type Refused = (u64, &'static str);

@@ -109,9 +109,8 @@ fn begins_profile(head: &[u8]) -> bool {
 
 fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     if is_gperftools(&input::head(input, GPERFTOOLS_HEAD)?) {
-        return Err(Error::failed("this is a profile of gperftools in its own form").with_hint(
-            "translate it, with the program that ran: go tool pprof -proto -output cpu.pb.gz PROGRAM cpu.prof; or without Go: \
-             google-pprof --collapsed PROGRAM cpu.prof | sed 's/<[0-9a-f]*>//g' > stacks.folded; then import that",
+        return Err(Error::failed("a profile of gperftools in its own format").with_hint(
+            "convert it with the program: go tool pprof -proto -output cpu.pb.gz PROGRAM cpu.prof. Without Go: google-pprof --collapsed PROGRAM cpu.prof | sed 's/<[0-9a-f]*>//g' > stacks.folded; then import that",
         ));
     }
     let mut budget = Budget::of(input.length());
@@ -159,14 +158,14 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
         passages = now;
     }
     if samples == 0 {
-        return Err(Error::failed("there is no sample in the profile")
-            .with_hint("was the program idle while it was recorded? record longer, or under load"));
+        return Err(Error::failed("no sample in the profile")
+            .with_hint("was the program idle while recorded? record longer, or under load"));
     }
     if recording.addresses().is_empty() {
         return Err(nothing_named(&recording));
     }
     recording.source = Source::new("pprof call stacks", &what, &[CallCounts, TimeOrder]);
-    recording.seen = format!("{samples} stacks, {sum} {what}");
+    recording.seen = format!("{}, {sum} {what}", crate::plural::counted(samples, "stack"));
     Ok(recording)
 }
 
@@ -181,10 +180,9 @@ fn counted_value(tables: &Tables) -> Result<(usize, String)> {
     let by_name = |name: &[u8]| names.iter().position(|(kind, _)| !name.is_empty() && *kind == name);
     let counted = by_name(wanted).or_else(|| by_name(b"samples")).or_else(|| by_name(b"cpu"));
     let Some(counted) = counted.or_else(|| names.len().checked_sub(1)) else {
-        return Err(Error::failed(
-            "the profile does not say what its samples measure: it has no sample type",
-        )
-        .with_hint("is the file cut off? copy it again"));
+        return Err(
+            Error::failed("the profile has no sample type").with_hint("is the file cut off? copy it again")
+        );
     };
     let (kind, unit) = names[counted];
     Ok((counted, format!("{}/{}", word(kind), word(unit))))
@@ -202,11 +200,10 @@ fn word(name: &[u8]) -> String {
 fn nothing_named(recording: &Recording) -> Error {
     let why: Vec<String> =
         recording.skipped.iter().map(|(reason, entry)| format!("{} {reason}", entry.items)).collect();
-    Error::failed("the profile has neither functions nor mapped files for the places of its samples")
+    Error::failed("the profile has neither functions nor mapped files for its samples")
         .with_found(why.join("; ").as_bytes())
         .with_hint(
-            "have the profiler write mappings, or give the profile its names with the program at hand: \
-             `go tool pprof -proto -output named.pb.gz PROGRAM PROFILE`",
+            "let the profiler write mappings, or add names where the program is: go tool pprof -proto -output named.pb.gz PROGRAM PROFILE",
         )
 }
 

@@ -26,8 +26,8 @@ impl Budget {
 
     pub(super) fn take(&mut self, bytes: usize) -> Result<()> {
         self.0 = self.0.checked_sub(bytes as u64).ok_or_else(|| {
-            Error::failed("the profile says more than its size warrants: its tables would fill the memory")
-                .with_hint("it is damaged, or was made to do harm")
+            Error::failed("the tables of the profile are too large for its size")
+                .with_hint("it is damaged or malicious")
         })?;
         Ok(())
     }
@@ -90,15 +90,13 @@ impl Tables {
                 (14, Content::Number(index)) => tables.default_type = index,
                 (1 | 3..=6, Content::Bytes) => {
                     let row = tables.row(number, &messages.buffer, budget)?;
-                    row.map_err(|Damage| messages.damage("a damaged row of a table of the profile"))?;
+                    row.map_err(|Damage| messages.damage("a damaged row of a table"))?;
                 }
                 (1..=6, Content::Number(_) | Content::Fixed) => {
-                    return Err(messages.damage("a number where a table of the profile should have a row"));
+                    return Err(messages.damage("a number in place of a table row"));
                 }
                 (14, _) => {
-                    return Err(
-                        messages.damage("no number where the profile should name the type that counts")
-                    );
+                    return Err(messages.damage("no number in place of the type that counts"));
                 }
                 _ => {}
             }
@@ -161,10 +159,8 @@ impl Tables {
         let found = usize::try_from(index).ok().filter(|index| *index < self.ends.len());
         let Some(index) = found else {
             let count = self.ends.len();
-            return Err(Error::failed(format!(
-                "a string of number {index} is asked for, but the profile has only {count}"
-            ))
-            .with_hint("is the file cut off? copy it again"));
+            return Err(Error::failed(format!("string {index} is used, but there are only {count}"))
+                .with_hint("is the file cut off? copy it again"));
         };
         let from = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         Ok(&self.strings[from..self.ends[index]])
@@ -173,9 +169,7 @@ impl Tables {
     /// The frame of the location of this id.
     pub(super) fn frame(&mut self, id: u64, recording: &mut Recording, budget: &mut Budget) -> Result<Frame> {
         let Ok(index) = self.locations.binary_search_by_key(&id, |location| location.id) else {
-            return Err(Error::failed(format!(
-                "a sample was taken at location {id}, which the profile does not have"
-            )));
+            return Err(Error::failed(format!("a sample at location {id}, which is missing")));
         };
         if let Some(frame) = self.locations[index].frame {
             return Ok(frame);
@@ -190,10 +184,7 @@ impl Tables {
             0 => None,
             id => {
                 let found = self.mappings.binary_search_by_key(&id, |mapping| mapping.id).map_err(|_| {
-                    Error::failed(format!(
-                        "location {} lies in mapping {id}, which the profile does not have",
-                        location.id
-                    ))
+                    Error::failed(format!("location {} is in mapping {id}, which is missing", location.id))
                 })?;
                 Some(&self.mappings[found])
             }
@@ -243,9 +234,7 @@ impl Tables {
     /// The function of this id, by the name that the linker knows where it was recorded; None where it has none.
     fn symbol(&self, location: u64, id: u64) -> Result<Option<Spot>> {
         let Ok(index) = self.functions.binary_search_by_key(&id, |function| function.id) else {
-            return Err(Error::failed(format!(
-                "location {location} lies in function {id}, which the profile does not have"
-            )));
+            return Err(Error::failed(format!("location {location} is in function {id}, which is missing")));
         };
         let function = self.functions[index];
         let name = match self.string(function.system_name)? {
@@ -306,9 +295,7 @@ fn only_once(what: &str, ids: impl Iterator<Item = u64>) -> Result<()> {
     let mut before = 0;
     for id in ids {
         if id == 0 {
-            return Err(Error::failed(format!(
-                "one of its {what} has no id, so that nothing can refer to it"
-            )));
+            return Err(Error::failed(format!("one of its {what} has no id")));
         }
         if id == before {
             return Err(Error::failed(format!("two of its {what} have the id {id}")));

@@ -75,7 +75,7 @@ impl<'a> Messages<'a> {
     /// The next field's number and what it holds; None at the end.
     pub(super) fn next(&mut self) -> Result<Option<(u32, Content)>> {
         if self.at > self.most {
-            let what = format!("it unpacks to more than {STREAMS}: this is no profile");
+            let what = format!("it unpacks to more than {STREAMS}: not a profile");
             return Err(Error::failed(what).with_hint(STREAMS.hint()));
         }
         if self.piece()?.is_empty() {
@@ -83,7 +83,7 @@ impl<'a> Messages<'a> {
         }
         self.offset = self.at;
         let tag = self.varint()?;
-        let (number, kind) = wire::tag(tag).map_err(|_| self.damage("this is no field of a profile"))?;
+        let (number, kind) = wire::tag(tag).map_err(|_| self.damage("not a field of a profile"))?;
         let content = match kind {
             Kind::Varint => Content::Number(self.varint()?),
             Kind::Bytes => {
@@ -127,7 +127,7 @@ impl<'a> Messages<'a> {
 
     fn bytes(&mut self, length: u64) -> Result<()> {
         if length > self.longest {
-            return Err(self.damage(&format!("a field of {length} bytes, which no profile of this size has")));
+            return Err(self.damage(&format!("a field of {length} bytes, more than the file has")));
         }
         self.buffer.clear();
         let mut missing = length as usize;
@@ -147,14 +147,14 @@ impl<'a> Messages<'a> {
     }
 
     fn cut_off(&self) -> Error {
-        self.damage("the profile ends within this field").with_hint("is the file cut off? copy it again")
+        self.damage("the profile ends inside this field").with_hint("is the file cut off? copy it again")
     }
 }
 
 fn unreadable(packed: bool, at: u64, error: &io::Error) -> Error {
     if packed {
         Error::failed(format!("cannot be unpacked after {at} bytes: {error}"))
-            .with_hint("is the file cut off, or changed on its way? copy or fetch it again")
+            .with_hint("is the file cut off or changed? copy it again")
     } else {
         Error::at_offset(at, format!("cannot be read: {error}"))
     }

@@ -17,6 +17,7 @@ use super::{
     Spot, Step, TransferKind, input,
 };
 use crate::error::{Error, Result};
+use crate::plural::counted;
 use crate::profile::source::{
     Source,
     Unknown::{OwnCost, SharedLibraries, TimeOrder},
@@ -81,10 +82,8 @@ fn form_of(input: &dyn Input) -> Result<Form> {
         return Ok(form);
     }
     Err(match summary(&head) {
-        Some(command) => {
-            Error::failed(format!("the output of uftrace {command} does not tell who called whom, and when"))
-        }
-        None => Error::failed("this is no output of uftrace dump, replay, dump --chrome or dump --graphviz"),
+        Some(command) => Error::failed(format!("the output of uftrace {command} has no callers and times")),
+        None => Error::failed("not an output of uftrace dump, replay, dump --chrome or dump --graphviz"),
     }
     .with_hint(HINT))
 }
@@ -385,14 +384,14 @@ impl Reading {
     fn finish(self, aside: &Aside) -> Result<Recording> {
         let mut recording = self.recording;
         if self.entries == 0 {
-            let error = Error::failed("no function is entered in this output of uftrace");
+            let error = Error::failed("no function entry in this uftrace output");
             return Err(if aside.other_lines > 0 { error.with_found(&aside.other_line) } else { error }
                 .with_hint(
                     "was the program compiled with -pg or -finstrument-functions, or recorded with -P .?",
                 ));
         }
         recording.total = self.entries;
-        recording.seen = format!("{} entries of functions", self.entries);
+        recording.seen = counted(self.entries, "function entry");
         let skipped = &mut recording.skipped;
         skipped.add_many(Reason::NoFunctionRecord, aside.events, 0, "");
         skipped.add_many(Reason::RecordlessLine, aside.other_lines, 0, &aside.other_line);

@@ -216,7 +216,7 @@ pub(super) fn tell(input: &dyn Input, listener: EventListener<'_>) -> Result<Asi
                     if !entered_before && name.is_some_and(|name| !fits(name)) {
                         return Err(Error::at_line(
                             number_of_line,
-                            "a brace closes another function than was opened: are these several threads in one?",
+                            "a brace closes another function than the open one: several threads in one?",
                         )
                         .with_found(line.trim_ascii())
                         .with_hint("print the column of threads too: uftrace replay --demangle=no -f tid"));

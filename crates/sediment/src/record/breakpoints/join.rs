@@ -57,7 +57,7 @@ fn join_one(process: Pid, tracer: &mut Tracer<'_>) -> Result<()> {
     let joined = seize_all(process, &mut seized).and_then(|()| {
         tracer
             .join(process, &seized)
-            .map_err(|error| Error::failed(format!("process {process} cannot be read: {error}")))
+            .map_err(|error| Error::failed(format!("cannot read process {process}: {error}")))
     });
     if joined.is_err() {
         tracer.leave(process, &seized);
@@ -66,7 +66,7 @@ fn join_one(process: Pid, tracer: &mut Tracer<'_>) -> Result<()> {
 }
 
 fn gone(process: Pid) -> Error {
-    Error::failed(format!("there is no process {process}"))
+    Error::failed(format!("no process {process}"))
 }
 
 /// Seizes every thread of a process. A thread that is not seized would be killed by the first breakpoint that it meets, so a process is

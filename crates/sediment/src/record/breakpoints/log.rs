@@ -5,6 +5,7 @@ use super::image::Image;
 use super::machine::ARCH;
 use super::modules::{Calls, Modules, base_name};
 use super::space::{Site, Space};
+use crate::plural::counted;
 use crate::profile::source::Source;
 use crate::read::{AddressId, RecordedAddress, RecordedDso, Recording, Spot, Step, TransferKind};
 use crate::skipped::Reason;
@@ -221,7 +222,7 @@ impl Log {
                 }
             }
         }
-        recording.seen = format!("{} functions, {calls} of their calls", self.functions.len());
+        recording.seen = format!("{}, {}", counted(self.functions.len(), "function"), counted(calls, "call"));
         let mut steps = Vec::new();
         let mut in_a_burst: BTreeSet<u64> = BTreeSet::new();
         for heard in &self.bursts {

@@ -40,8 +40,8 @@ use super::Recorder;
 /// Its row in the table.
 pub const RECORDER: Recorder = Recorder {
     name: "breakpoints",
-    summary: "first uses in their order, who called, and estimates of call rates, by traps at functions",
-    lacks: "own cost; rates are estimates",
+    summary: "first uses in order, callers, and estimated call rates, by breakpoints at functions",
+    lacks: "own cost; call rates are estimates",
     traces: true,
     available: start::available,
     suits: start::suits,

@@ -46,37 +46,35 @@ fn in_words(facts: &Facts) -> Error {
     let Facts { process, root, error, .. } = *facts;
     let unsupported = |message: String| Error::new(ErrorKind::Unsupported, message);
     if error == Errno::ESRCH {
-        return Error::failed(format!("there is no process {process}"));
+        return Error::failed(format!("no process {process}"));
     }
     if facts.of_another && !root {
         return unsupported(format!("process {process} belongs to another user"))
             .with_hint("record it as root (sudo)");
     }
     match facts.scope {
-        3.. => unsupported("this machine lets no program be traced (kernel.yama.ptrace_scope = 3)".to_owned())
-            .with_hint("that setting lasts until the machine is started anew; record with perf or valgrind: --method"),
+        3.. => unsupported("this machine forbids tracing (kernel.yama.ptrace_scope = 3)".to_owned())
+            .with_hint("that setting lasts until a reboot; record with perf or valgrind: --method"),
         2 if !root => {
-            unsupported("this machine lets root alone trace programs (kernel.yama.ptrace_scope = 2)".to_owned())
+            unsupported("only root may trace programs on this machine (kernel.yama.ptrace_scope = 2)".to_owned())
                 .with_hint("record as root, or allow it: sudo sysctl kernel.yama.ptrace_scope=1")
         }
         1 if !root && !facts.ours => unsupported(format!(
-            "this machine lets programs be traced only by what started them (kernel.yama.ptrace_scope = 1), and process {process} \
-             was started elsewhere"
+            "only its parent may trace process {process} (kernel.yama.ptrace_scope = 1)"
         ))
         .with_hint(
-            "start it by `sediment record -- PROGRAM`, record as root, or allow it: sudo sysctl kernel.yama.ptrace_scope=0",
+            "start it with `sediment record -- PROGRAM`, record as root, or allow it: sudo sysctl kernel.yama.ptrace_scope=0",
         ),
         _ if facts.filtered => unsupported(format!(
-            "a seccomp filter, as containers and sandboxes set them, lets no program be traced here: {error}"
+            "a seccomp filter, as in containers and sandboxes, forbids tracing: {error}"
         ))
         .with_hint(
-            "record outside of the container, or allow it there: --cap-add=SYS_PTRACE (docker, podman); valgrind does without: \
-             --method valgrind",
+            "record outside the container, allow it with --cap-add=SYS_PTRACE (docker, podman), or use --method valgrind",
         ),
-        _ if !facts.ours && !root => unsupported(format!("the kernel does not let process {process} be traced: {error}"))
-            .with_hint("a program with rights of its own (setuid, capabilities) is traced by root alone: record it as root (sudo)"),
-        _ => unsupported(format!("the kernel does not let process {process} be traced: {error}")).with_hint(
-            "in a container allow it by --cap-add=SYS_PTRACE; valgrind does without: --method valgrind",
+        _ if !facts.ours && !root => unsupported(format!("the kernel forbids tracing process {process}: {error}"))
+            .with_hint("only root may trace a program with setuid or capabilities: record as root (sudo)"),
+        _ => unsupported(format!("the kernel forbids tracing process {process}: {error}")).with_hint(
+            "in a container allow it with --cap-add=SYS_PTRACE, or use --method valgrind",
         ),
     }
 }
@@ -84,7 +82,7 @@ fn in_words(facts: &Facts) -> Error {
 /// A process that another traces.
 pub(super) fn traced_already(process: Pid, by: i32) -> Error {
     let name = std::fs::read_to_string(format!("/proc/{by}/comm")).unwrap_or_default();
-    let message = format!("process {process} is traced already, by {} (process {by})", name.trim());
+    let message = format!("process {process} is already traced by {} (process {by})", name.trim());
     Error::new(ErrorKind::Unsupported, message)
         .with_hint("end that first, or record with perf: --method perf-stacks")
 }
@@ -92,11 +90,11 @@ pub(super) fn traced_already(process: Pid, by: i32) -> Error {
 /// A program that would not get the rights it is meant to run with.
 pub(super) fn other_rights(program: &Path) -> Error {
     let message = format!(
-        "{} runs with rights of its own (setuid, capabilities), which the kernel takes from it while it is traced",
+        "{} has setuid or capabilities, which the kernel removes while it is traced",
         program.display()
     );
     Error::new(ErrorKind::Unsupported, message)
-        .with_hint("record it as root, or record the program behind it")
+        .with_hint("record as root, or record the program that it starts")
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub(super) fn record(job: &mut Job<'_>) -> Result<Recorded> {
         scope
             .spawn(|| record_here(target, settings, *files, *watch, link.as_deref_mut()))
             .join()
-            .map_err(|_| Error::failed("the thread that traces the program broke down"))?
+            .map_err(|_| Error::failed("the tracing thread panicked"))?
     })
 }
 
@@ -43,7 +43,7 @@ pub(super) fn suits(target: &Target, _: &Settings) -> Result<()> {
     match target {
         Target::System => Err(Error::new(
             ErrorKind::Usage,
-            "breakpoints record programs and processes, not all that the machine runs",
+            "breakpoints record programs and processes, not the whole machine",
         )),
         _ => Ok(()),
     }
@@ -73,8 +73,7 @@ fn record_here(
 ) -> Result<Recorded> {
     let excluded: BTreeSet<String> = settings.exclude.clone();
     let mut watch = |progress| watch(progress);
-    let kernel =
-        Linux::new().map_err(|error| Error::failed(format!("programs cannot be traced: {error}")))?;
+    let kernel = Linux::new().map_err(|error| Error::failed(format!("cannot trace programs: {error}")))?;
     let mut tracer = Tracer::new(settings, Rc::new(kernel), Modules::new(files, &excluded), &mut watch);
     let outcome = match target {
         Target::Program(words) => follow_program(words, link, &mut tracer)?,
@@ -92,8 +91,7 @@ fn record_here(
     let (mut recording, steps) = tracer.log.recording(&tracer.modules, source);
     let breakpoints: usize = tracer.modules.all().iter().map(|module| module.entries.len()).sum();
     let (time, memory) = (tracer.arming.as_millis(), tracer.memory().div_ceil(1 << 20));
-    recording.seen +=
-        &format!(", {breakpoints} breakpoints set in {time} ms, {memory} MiB of memory for them");
+    recording.seen += &format!(" ({breakpoints} breakpoints set in {time} ms, {memory} MiB)");
     Ok(Recorded { kept: RecordedData::Here(Box::new(recording), steps), outcome })
 }
 
@@ -118,10 +116,7 @@ fn follow_program(
     let going = std::thread::spawn(|| program.go());
     let followed = tracer.run();
     let outcome = wait_for(process, tracer.ending)?;
-    going
-        .join()
-        .map_err(|_| Error::failed("the thread that starts the program broke down"))?
-        .map_err(failed)?;
+    going.join().map_err(|_| Error::failed("the starting thread panicked"))?.map_err(failed)?;
     followed.map(|()| Some(outcome))
 }
 
@@ -132,14 +127,14 @@ fn prepare(words: &[OsString], process: Pid, tracer: &mut Tracer<'_>) -> Result<
     }
     read_beforehand(words, &mut tracer.modules);
     ptrace::seize(process, FOLLOW_AND_END).map_err(|error| refusal::not_allowed(process, true, error))?;
-    tracer.expect(process).map_err(|error| Error::failed(format!("the program cannot be traced: {error}")))
+    tracer.expect(process).map_err(|error| Error::failed(format!("cannot trace the program: {error}")))
 }
 
 fn not_started(words: &[OsString], error: &std::io::Error) -> Error {
     let name = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     match error.kind() {
-        std::io::ErrorKind::NotFound => Error::failed(format!("{name}: there is no such program")),
-        _ => Error::failed(format!("{name} cannot be started: {error}")),
+        std::io::ErrorKind::NotFound => Error::failed(format!("{name}: program not found")),
+        _ => Error::failed(format!("{name}: cannot start: {error}")),
     }
 }
 
@@ -155,7 +150,7 @@ fn wait_for(process: Pid, ending: Ending) -> Result<Outcome> {
             Ok(WaitStatus::Exited(_, code)) => return Ok(Outcome::Exited(code)),
             Ok(WaitStatus::Signaled(_, signal, _)) => return Ok(Outcome::Signalled(signal as i32)),
             Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(Error::failed(format!("the program cannot be waited for: {error}"))),
+            Err(error) => return Err(Error::failed(format!("cannot wait for the program: {error}"))),
         }
     }
 }

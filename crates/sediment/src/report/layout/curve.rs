@@ -75,8 +75,7 @@ pub(super) fn curve(sides: [(&str, &Pages); 2]) -> String {
     }
     svg += &key(sides.map(|(title, _)| title), y(0.0));
     format!(
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Share of all calls by pages\">\n{svg}\
-         <text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">pages of 4 KiB, the heaviest first</text>\n</svg>\n",
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Share of all calls by number of pages\">\n{svg}<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">pages of 4 KiB, heaviest first</text>\n</svg>\n",
         (LEFT + WIDTH - RIGHT) / 2.0,
         HEIGHT - 8.0
     )

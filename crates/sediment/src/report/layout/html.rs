@@ -7,9 +7,8 @@ use super::pages::{Pages, STEPS, bytes, percent, weight};
 use super::zoom::{group_name, zoom};
 use super::{Layout, PAGE};
 use crate::callgraph::GroupKind;
-use crate::escape;
-use crate::report::page::page;
-use std::fmt::Write as _;
+use crate::report::page::{Text, page};
+use maud::{Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("layout.css");
 
@@ -27,94 +26,134 @@ pub fn html(
     most_pages: usize,
 ) -> String {
     let pages = [Pages::of(before), Pages::of(after)];
-    let mut body = format!("<h1>Layout of {}</h1>\n", escape::html(program));
-    for note in notes {
-        let _ = writeln!(body, "<p>{}</p>", escape::html(note));
-    }
-    body += &summary([before, after], &pages);
-    let _ = write!(
-        body,
-        "<h2>How many pages hold the calls</h2>\n\
-         <p>Each line takes pages from the heaviest on. The steeper it rises, the fewer pages an instruction TLB needs.</p>\n\
-         <div class=\"wide\">{}</div>\n",
-        curve([(&before.title, &pages[0]), (&after.title, &pages[1])])
-    );
-    body += "<h2>All pages</h2>\n<p>Each square is a page of 4 KiB, each row 128 KiB; dashed lines are where huge pages of 2 MiB begin. \
-             Point at a page to see its heaviest functions.</p>\n";
-    body += &legend();
-    body += &sides([before, after], |side| map([before, after][side], &pages[side]));
-    let _ = write!(
-        body,
-        "<h2>The heaviest pages, function by function</h2>\n\
-         <p>The {most_pages} pages with the most calls, by address; each bar is a function, from its first byte to its last. To the left \
-         stands how far into the code a page lies, to the right its share of all calls. Dots separate pages that do not follow each \
-         other.</p>\n"
-    );
-    body += &sides([before, after], |side| zoom([before, after][side], &pages[side], most_pages));
-    page(&format!("Layout of {program}"), STYLE, &body)
-}
-
-fn sides(layouts: [&Layout<'_>; 2], draw: impl Fn(usize) -> String) -> String {
-    let mut text = String::from("<div class=\"sides\">\n");
-    for (side, layout) in layouts.into_iter().enumerate() {
-        let _ =
-            write!(text, "<section>\n<h3>{}</h3>\n{}</section>\n", escape::html(&layout.title), draw(side));
-    }
-    text + "</div>\n"
-}
-
-fn legend() -> String {
-    let square = |class: &str| {
-        format!(
-            "<svg viewBox=\"0 0 12 12\" aria-hidden=\"true\"><rect class=\"{class}\" width=\"12\" height=\"12\" rx=\"2\"/></svg>"
-        )
+    let layouts = [before, after];
+    let body = html! {
+        h1 { "Layout of " (Text(program)) } "\n"
+        @for note in notes {
+            p { (Text(note)) } "\n"
+        }
+        (summary(layouts, &pages))
+        h2 { "Share of calls by number of pages" } "\n"
+        p { "Each line adds pages, heaviest first. A steeper line needs fewer instruction TLB entries." } "\n"
+        div class="wide" {
+            (PreEscaped(curve([(&before.title, &pages[0]), (&after.title, &pages[1])])))
+        } "\n"
+        h2 { "All pages" } "\n"
+        p {
+            "One square is a page of 4 KiB, one row 128 KiB. Dashed lines mark huge pages of 2 MiB. "
+            "Point at a page to see its heaviest functions."
+        } "\n"
+        (legend())
+        (sides(layouts, |side| map(layouts[side], &pages[side])))
+        h2 { "Heaviest pages, function by function" } "\n"
+        p {
+            "The " (most_pages) " pages with the most calls, by address. Each bar is a function, from its first byte "
+            "to its last. Left: offset in the code. Right: share of all calls. "
+            "Dots separate pages that are not adjacent."
+        } "\n"
+        (sides(layouts, |side| zoom(layouts[side], &pages[side], most_pages)))
     };
-    let mut text = String::from("<ul class=\"legend\">\n");
-    for (step, (_, meaning)) in (1..=STEPS.len()).rev().zip(STEPS) {
-        let _ = writeln!(text, "<li>{}{meaning}</li>", square(&format!("h{step}")));
-    }
-    let _ = writeln!(text, "<li>{}code without any call</li>", square("c"));
-    text + "</ul>\n"
+    page(&format!("Layout of {program}"), STYLE, &body.into_string())
 }
 
-fn summary(layouts: [&Layout<'_>; 2], pages: &[Pages; 2]) -> String {
-    let mut text =
-        String::from("<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">share of all calls</th>");
-    for size in ["4 KiB", "2 MiB"] {
-        for when in ["before", "after"] {
-            let _ = write!(text, "<th scope=\"col\">pages of {size}, {when}</th>");
-        }
-    }
-    text += "</tr></thead>\n<tbody>\n";
-    for share in SHARES {
-        let _ = write!(text, "<tr><td>{}</td>", format!("{:.1} %", 100.0 * share).replace(".0 ", " "));
-        for times in [1, (2 << 20) / PAGE] {
-            for side in pages {
-                let _ = write!(text, "<td>{}</td>", side.holding(share, times));
+/// Both layouts next to each other, drawn as SVG.
+fn sides(layouts: [&Layout<'_>; 2], draw: impl Fn(usize) -> String) -> Markup {
+    html! {
+        div class="sides" { "\n"
+            @for (side, layout) in layouts.into_iter().enumerate() {
+                section { "\n"
+                    h3 { (Text(&layout.title)) } "\n"
+                    (PreEscaped(draw(side)))
+                } "\n"
             }
-        }
-        text += "</tr>\n";
+        } "\n"
     }
-    text += "</tbody>\n</table></div>\n<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">group</th><th scope=\"col\">functions</th>\
-             <th scope=\"col\">bytes</th><th scope=\"col\">share of all calls</th></tr></thead>\n<tbody>\n";
-    let after = layouts[1];
+}
+
+fn legend() -> Markup {
+    let square = |class: &str| {
+        PreEscaped(format!(
+            "<svg viewBox=\"0 0 12 12\" aria-hidden=\"true\"><rect class=\"{class}\" width=\"12\" height=\"12\" rx=\"2\"/></svg>"
+        ))
+    };
+    html! {
+        ul class="legend" { "\n"
+            @for (step, (_, meaning)) in (1..=STEPS.len()).rev().zip(STEPS) {
+                li { (square(&format!("h{step}"))) (meaning) } "\n"
+            }
+            li { (square("c")) "code without calls" } "\n"
+        } "\n"
+    }
+}
+
+fn summary(layouts: [&Layout<'_>; 2], pages: &[Pages; 2]) -> Markup {
+    html! {
+        (pages_by_share(pages))
+        (groups(layouts[1]))
+    }
+}
+
+/// A table of the pages that hold each share of the calls.
+fn pages_by_share(pages: &[Pages; 2]) -> Markup {
+    html! {
+        div class="scroll" {
+            table { "\n"
+                thead {
+                    tr {
+                        th scope="col" { "share of all calls" }
+                        @for size in ["4 KiB", "2 MiB"] {
+                            @for when in ["before", "after"] {
+                                th scope="col" { "pages of " (size) ", " (when) }
+                            }
+                        }
+                    }
+                } "\n"
+                tbody { "\n"
+                    @for share in SHARES {
+                        tr {
+                            td { (format!("{:.1} %", 100.0 * share).replace(".0 ", " ")) }
+                            @for times in [1, (2 << 20) / PAGE] {
+                                @for side in pages {
+                                    td { (side.holding(share, times)) }
+                                }
+                            }
+                        } "\n"
+                    }
+                } "\n"
+            }
+        } "\n"
+    }
+}
+
+/// A table of the groups of a layout.
+fn groups(after: &Layout<'_>) -> Markup {
     let total = after.functions.iter().map(|function| weight(function) as f64).sum::<f64>().max(1.0);
     let groups = [GroupKind::Hot, GroupKind::Startup, GroupKind::Warm, GroupKind::Unprofiled];
-    for group in groups.map(Some).into_iter().chain([None]) {
-        let of_group =
-            || after.functions.iter().filter(|function| function.seen.map(|seen| seen.group) == group);
-        let count = of_group().count();
-        if count > 0 {
-            let size: u64 = of_group().map(|function| function.size).sum();
-            let calls: f64 = of_group().map(|function| weight(function) as f64).sum();
-            let _ = writeln!(
-                text,
-                "<tr><td>{}</td><td>{count}</td><td>{}</td><td>{}</td></tr>",
-                group.map_or("not in the profile", group_name),
-                bytes(size),
-                percent(calls / total)
-            );
-        }
+    let of_group = |group: Option<GroupKind>| {
+        after.functions.iter().filter(move |function| function.seen.map(|seen| seen.group) == group)
+    };
+    let groups = groups.map(Some).into_iter().chain([None]).filter(|group| of_group(*group).count() > 0);
+    html! {
+        div class="scroll" {
+            table { "\n"
+                thead {
+                    tr {
+                        @for title in ["group", "functions", "bytes", "share of all calls"] {
+                            th scope="col" { (title) }
+                        }
+                    }
+                } "\n"
+                tbody { "\n"
+                    @for group in groups {
+                        tr {
+                            td { (group.map_or("not in the profile", group_name)) }
+                            td { (of_group(group).count()) }
+                            td { (bytes(of_group(group).map(|function| function.size).sum())) }
+                            td { (percent(of_group(group).map(|function| weight(function) as f64).sum::<f64>() / total)) }
+                        } "\n"
+                    }
+                } "\n"
+            }
+        } "\n"
     }
-    text + "</tbody>\n</table></div>\n"
 }

@@ -39,8 +39,7 @@ pub(super) fn map(layout: &Layout<'_>, pages: &Pages) -> String {
                 if bytes_joined > 0 {
                     let _ = writeln!(
                         svg,
-                        "<rect class=\"c\" x=\"{LEFT}\" y=\"{y}\" width=\"{}\" height=\"{CELL}\" rx=\"2\"/>\
-                         <text class=\"on\" x=\"{}\" y=\"{}\">{} without any call</text>",
+                        "<rect class=\"c\" x=\"{LEFT}\" y=\"{y}\" width=\"{}\" height=\"{CELL}\" rx=\"2\"/><text class=\"on\" x=\"{}\" y=\"{}\">{} without calls</text>",
                         ROW * STEP - 1,
                         LEFT + 6,
                         y + 9,
@@ -86,7 +85,7 @@ fn mark(svg: &mut String, row: u64, y: u64, first_row: u64) {
     if (first_row + row) % ROWS_OF_HUGE_PAGE == 0 {
         let _ = writeln!(
             svg,
-            "<line class=\"huge\" x1=\"{}\" y1=\"{1}\" x2=\"{2}\" y2=\"{1}\"><title>a huge page of 2 MiB begins</title></line>",
+            "<line class=\"huge\" x1=\"{}\" y1=\"{1}\" x2=\"{2}\" y2=\"{1}\"><title>start of a huge page of 2 MiB</title></line>",
             LEFT - 58,
             y as f64 - 0.5,
             LEFT + ROW * STEP

@@ -82,7 +82,7 @@ pub(super) fn weight(function: &Function<'_>) -> u64 {
 
 /// The shares of all calls at which the steps of heat begin, the hottest first, and what the legend says of each.
 pub(super) const STEPS: [(f64, &str); 6] = [
-    (0.1, "10 % of all calls and more"),
+    (0.1, "10 % of all calls or more"),
     (0.01, "1 to 10 %"),
     (0.001, "0.1 to 1 %"),
     (0.0001, "0.01 to 0.1 %"),

@@ -109,6 +109,6 @@ pub(super) fn group_name(group: GroupKind) -> &'static str {
         GroupKind::Startup => "start-up",
         GroupKind::Hot => "hot",
         GroupKind::Warm => "warm",
-        GroupKind::Unprofiled => "never seen",
+        GroupKind::Unprofiled => "unprofiled",
     }
 }

@@ -482,8 +482,7 @@ impl<'a> Tracer<'a> {
         let file = Path::new("/proc").join(process.to_string()).join(folder).join(inside);
         if has_other_rights(&file) {
             let warning = format!(
-                "{} is about to be started: while it is recorded, the kernel takes from it the rights of another user (setuid) that it runs with; \
-                 if it fails for that, record as root",
+                "warning: {} runs without its setuid rights while it is recorded; if it fails for that reason, record as root",
                 path.display()
             );
             let elapsed = self.begun.elapsed();
@@ -671,9 +670,9 @@ fn ignore_gone<T>(done: nix::Result<T>) -> Result<Option<T>> {
 }
 
 fn broken(error: Errno) -> Error {
-    Error::failed(format!("tracing the program failed: {error}"))
+    Error::failed(format!("cannot trace the program: {error}"))
 }
 
 fn unreadable(error: io::Error) -> Error {
-    Error::failed(format!("the program's memory cannot be read: {error}"))
+    Error::failed(format!("cannot read the program's memory: {error}"))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a build is told of its outputs by the log, and where a floor fails it: outputs that have a profile and could not be ordered,
+//! What a build is told of its outputs by the log, and where a threshold fails it: outputs that have a profile and could not be ordered,
 //! files that were installed under another name, and profiles that stand in two files.
 
 use super::build::{Build, said};
@@ -14,9 +14,9 @@ pub fn cases() -> Vec<Trial> {
     let gcc = [Need::Program("gcc")];
     let tools = [Need::Program("gcc"), Need::Program("strip"), Need::Program("objcopy")];
     vec![
-        case("what_has_a_profile_and_no_order_is_below_a_floor", &gcc, unplaced),
+        case("what_has_a_profile_and_no_order_is_below_a_threshold", &gcc, unplaced),
         case("installed_under_another_name_it_is_found", &tools, renamed),
-        case("the_settings_of_a_package_have_a_floor", &gcc, settings),
+        case("the_settings_of_a_package_have_a_threshold", &gcc, settings),
         case("damaged_settings_are_a_warning_in_a_link_and_an_error_elsewhere", &gcc, damaged_settings),
         case("of_two_profiles_of_a_program_it_is_said_which_counts", &gcc, two_profiles),
     ]
@@ -33,7 +33,7 @@ fn settings() {
     assert!(stale.status.success(), "{}", said(&stale));
     let (code, words) = verify(&build, &[]);
     assert!(code == 5, "{words}");
-    says_like("wrapper/floor/settings", &words);
+    says_like("wrapper/threshold/settings", &words);
     // The command line counts before the settings, and those before what holds for packages without.
     assert_eq!(verify(&build, &["--min-coverage", "0"]).0, 0);
     assert_eq!(verify(&build, &["--default-min-coverage", "0"]).0, 5);
@@ -46,11 +46,11 @@ fn damaged_settings() {
     let build = Build::new();
     std::fs::create_dir(build.path("debian")).unwrap();
     for (settings, line, what) in [
-        ("sediment = 1\nengines = 2\n", ":2: ", "no setting is called so"),
-        ("# of the future\nsediment = 2\n", ":2: ", "version 2, and this program reads version 1"),
+        ("sediment = 1\nengines = 2\n", ":2: ", "unknown setting"),
+        ("# of the future\nsediment = 2\n", ":2: ", "version 2"),
         ("engine = 1\n", ":1: ", "the version of the file"),
-        ("sediment = 1\nkeep = gone.order prog.order\n", "/prog.order", "there is no such file"),
-        ("", ": ", "there is no setting in it"),
+        ("sediment = 1\nkeep = gone.order prog.order\n", "/prog.order", "no such file"),
+        ("", ": ", "no settings"),
     ] {
         std::fs::write(build.path("profiles/sediment.conf"), settings).unwrap();
         let linked = build.link_prog();
@@ -99,17 +99,17 @@ fn unplaced() {
     without_sections("conftest");
     assert_eq!(verify(&build, &["--min-coverage", "50"]).0, 0);
     let output = without_sections("fixed");
-    says("wrapper/floor/unplaced", said(&output));
+    says("wrapper/threshold/unplaced", said(&output));
     let last = build.last();
     assert_eq!(last["outcome"], "left");
     assert!(last["profile"].as_str().unwrap().ends_with("/fixed.prof"), "{last}");
     let line = "/fixed: 0.00 % of the weight placed as asked; not ordered: ";
     let (code, words) = verify(&build, &[]);
     assert!(code == 0 && words.contains(line), "{words}");
-    says_like("wrapper/floor/unplaced", &words);
+    says_like("wrapper/threshold/unplaced", &words);
     let (code, words) = verify(&build, &["--min-coverage", "50"]);
     assert!(code == 5, "{words}");
-    says_like("wrapper/floor/unplaced", &words);
+    says_like("wrapper/threshold/unplaced", &words);
     let (_, json) = verify(&build, &["--json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert!(json["links"].as_array().unwrap().iter().any(|link| link["label"] == "fixed"), "{json}");
@@ -118,7 +118,7 @@ fn unplaced() {
     let installed = ["--installed", "root", "--min-coverage", "50"];
     let (code, words) = verify(&build, &installed);
     assert!(code == 0, "{words}");
-    says_like("wrapper/floor/unplaced", &words);
+    says_like("wrapper/threshold/unplaced", &words);
     copy(&build, "fixed", "root/usr/bin/fixed");
     let (code, words) = verify(&build, &installed);
     assert!(
@@ -135,7 +135,7 @@ fn unplaced() {
         stale = stale.replace(&format!("name=\"{name}\""), &format!("name=\"former_{name}\""));
     }
     for (text, why) in
-        [(stale.as_str(), "no function of the profile is in what is linked"), ("digraph {", "fixed.prof:1: ")]
+        [(stale.as_str(), "no function of the profile is linked"), ("digraph {", "fixed.prof:1: ")]
     {
         std::fs::write(build.path("profiles/fixed.prof"), text).unwrap();
         assert!(build.link(build.compiler("gcc").args(["-o", "fixed"])).status.success());
@@ -153,7 +153,7 @@ fn unplaced() {
     assert!(build.link(build.compiler("gcc").args(["-o", "fixed"])).status.success());
     let (code, words) = verify(&build, &["--min-coverage", "50"]);
     assert!(code == 0, "{words}");
-    says_like("wrapper/floor/unplaced", &words);
+    says_like("wrapper/threshold/unplaced", &words);
     // A library of a name like another's, which has nothing of that, is no version of it.
     build.profile("kit.gv", "libkit3.13.so.1.0", "");
     std::fs::write(build.path("stub.c"), "int stub;\n").unwrap();
@@ -161,7 +161,7 @@ fn unplaced() {
     assert!(stub.args(["-shared", "stub.c", "-o", "libkit3.so"]).status().unwrap().success());
     let (code, words) = verify(&build, &["--min-coverage", "50"]);
     assert!(code == 0, "{words}");
-    says_like("wrapper/floor/unplaced", &words);
+    says_like("wrapper/threshold/unplaced", &words);
     // Nor is a program a library whose one function that ran is in it, too, in no section of its own.
     let library = "digraph Callgraph {\n  graph [sediment=2, source=\"test\", unit=calls, total=1];\n  subgraph cluster0 {\n    \
         graph [label=\"libother.so.1\"];\n    \"helper\" [samples=1];\n  }\n}\n";
@@ -175,7 +175,7 @@ fn unplaced() {
     assert!(output.status.success() && output.stderr.is_empty(), "{}", said(&output));
     let (code, words) = verify(&build, &["--min-coverage", "50"]);
     assert!(code == 0, "{words}");
-    says_like("wrapper/floor/unplaced", &words);
+    says_like("wrapper/threshold/unplaced", &words);
 }
 
 fn renamed() {
@@ -187,7 +187,7 @@ fn renamed() {
     let check = || verify(&build, &["--installed", "root", "--min-coverage", "95"]);
     let (code, words) = check();
     assert!(code == 5, "{words}");
-    says_like("wrapper/floor/renamed", &words);
+    says_like("wrapper/threshold/renamed", &words);
     let there = "root/usr/libexec/x/real-prog";
     copy(&build, "prog", there);
     let change = |program: &str, arguments: &[&str]| {
@@ -213,7 +213,7 @@ fn renamed() {
     copy(&build, "second", "root/usr/bin/second");
     let (code, words) = check();
     assert!(code == 0 && words.contains("/usr/bin/second: "), "{words}");
-    says_like("wrapper/floor/renamed", &words);
+    says_like("wrapper/threshold/renamed", &words);
 }
 
 fn two_profiles() {
@@ -230,12 +230,12 @@ fn two_profiles() {
         let also_in: Vec<String> = last["also_in"].as_array().unwrap().iter().map(name).collect();
         assert_eq!(also_in, others);
         let words = verify(&build, &["--min-coverage", "95"]).1;
-        let line = format!("its profile is that of {counts}; not counted: that of {}", others.join(", "));
-        assert!(words.contains(&line), "{words}");
+        assert!(words.contains(counts) && words.contains(&others.join(", ")), "{words}");
+        says_like("wrapper/threshold/two_profiles", &words);
         let shown = all_of(&sediment(&build, &["show", "profiles"]));
         for other in &others {
             let line = format!(
-                "profiles/{counts} and profiles/{other} both have a profile of prog: that of {counts} counts\n"
+                "profiles/{counts} and profiles/{other} both have a profile of prog; the one in {counts} counts\n"
             );
             assert!(shown.contains(&line), "{shown}");
         }
@@ -250,5 +250,5 @@ fn two_profiles() {
     std::fs::create_dir(build.path("empty")).unwrap();
     let empty = sediment(&build, &["show", "empty"]);
     assert!(empty.status.code() == Some(1), "{}", said(&empty));
-    says("wrapper/floor/two_profiles", said(&empty));
+    says("wrapper/threshold/two_profiles", said(&empty));
 }

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tree of commands: how options are named and described, and that former spellings are still read.
+
+use super::Program;
+use clap::{Arg, Command, CommandFactory, Parser};
+
+/// Names of values on command lines: one for each thing.
+const METAVARS: &[&str] = &[
+    "AFTER",
+    "ARGUMENT",
+    "BEFORE",
+    "BYTES",
+    "COMMAND",
+    "COUNT",
+    "DIR",
+    "DSO",
+    "END",
+    "EXIT|OUTPUT|SECONDS",
+    "FILE",
+    "FILE|DIR",
+    "FORMAT",
+    "FUNCTION",
+    "GOAL",
+    "LINKER",
+    "LIST",
+    "METHOD",
+    "METRIC",
+    "NAME",
+    "NAME=FILE",
+    "NAME=VALUE",
+    "NUMBER",
+    "PACKAGE",
+    "PERCENT",
+    "PID",
+    "PLAN",
+    "PROFILE",
+    "PROGRAM",
+    "REGEX",
+    "SECONDS",
+    "STYLE",
+    "SUBMITTER",
+    "WEIGHT",
+];
+
+/// Words that nobody searches for, and the turns of phrase that replaced none of them.
+const REPLACED: &[&str] = &[
+    "drowned",
+    "twin",
+    "twins",
+    "namesakes",
+    "traps",
+    "floor",
+    "unseen",
+    "losses",
+    "serve",
+    "serves",
+    "engine's",
+    "beside",
+    "so many",
+    "is told",
+    "for it alone",
+    "as it is there",
+    "what runs",
+    "what ran",
+    "left out",
+];
+
+/// Longest sentence of a help text, in words.
+const LONGEST_SENTENCE: usize = 25;
+
+/// Every command with its path, but those of the help and of packagers.
+fn all(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
+    let path = format!("{path} {}", command.get_name()).trim().to_owned();
+    for part in command.get_subcommands().filter(|part| part.get_name() != "help") {
+        all(part, &path, found);
+    }
+    found.push((path, command.clone()));
+}
+
+fn commands() -> Vec<(String, Command)> {
+    let mut program = Program::command();
+    program.build();
+    let mut found = Vec::new();
+    all(&program, "", &mut found);
+    found
+}
+
+fn options(command: &Command) -> impl Iterator<Item = &Arg> {
+    command.get_arguments().filter(|option| !["help", "version"].contains(&option.get_id().as_str()))
+}
+
+fn takes_value(option: &Arg) -> bool {
+    option.get_action().takes_values()
+}
+
+#[test]
+fn one_thing_has_one_name() {
+    for (path, command) in commands() {
+        for option in options(&command).filter(|option| takes_value(option)) {
+            let names = option.get_value_names().unwrap_or_default();
+            assert!(!names.is_empty(), "{path} {}: no name of its value", option.get_id());
+            for name in names {
+                assert!(METAVARS.contains(&name.as_str()), "{path} {}: {name}", option.get_id());
+            }
+        }
+    }
+}
+
+/// An option with a value has a default, says what holds without it, or is required.
+#[test]
+fn every_option_has_help_that_says_its_default() {
+    for (path, command) in commands() {
+        for option in options(&command) {
+            let name = format!("{path} {}", option.get_id());
+            let help = option.get_help().map(ToString::to_string).unwrap_or_default();
+            assert!(!help.is_empty(), "{name}: no help");
+            let is_option = option.get_long().is_some();
+            if !is_option || !takes_value(option) || option.is_required_set() {
+                continue;
+            }
+            let says = help.contains("[default: ")
+                || help.contains("(required")
+                || !option.get_default_values().is_empty();
+            assert!(says, "{name}: its help does not say the default: {help}");
+        }
+    }
+}
+
+/// Help texts of a command and of its options.
+fn texts(command: &Command) -> Vec<String> {
+    let of_options = command.get_arguments().flat_map(|option| {
+        [option.get_help().map(ToString::to_string), option.get_long_help().map(ToString::to_string)]
+    });
+    let own = [
+        command.get_about(),
+        command.get_long_about(),
+        command.get_after_help(),
+        command.get_after_long_help(),
+    ];
+    own.into_iter().map(|text| text.map(ToString::to_string)).chain(of_options).flatten().collect()
+}
+
+#[test]
+fn help_is_in_short_sentences_and_known_words() {
+    for (path, command) in commands() {
+        for text in texts(&command) {
+            for sentence in text.split(['.', ';', ':', '\n']) {
+                let words = sentence.split_whitespace().count();
+                assert!(words <= LONGEST_SENTENCE, "{path}: {words} words in a sentence: {sentence}");
+            }
+            let plain = text
+                .replace(|character: char| !character.is_alphanumeric() && !"-'".contains(character), " ");
+            let plain = format!(" {} ", plain.to_lowercase());
+            for word in REPLACED {
+                assert!(!plain.contains(&format!(" {word} ")), "{path}: `{word}` in: {text}");
+            }
+        }
+    }
+}
+
+/// A line in words, as a shell splits it.
+fn split(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for (part, quoted) in line.split('"').zip([false, true].into_iter().cycle()) {
+        for (index, word) in part.split(' ').enumerate() {
+            if quoted && index > 0 {
+                words.last_mut().unwrap().push(' ');
+            } else if index > 0 {
+                words.push(String::new());
+            }
+            words.last_mut().unwrap().push_str(word);
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[test]
+fn former_command_lines_are_still_read() {
+    let lines = include_str!("../../../../tests/golden/cli/former-commands.list");
+    let refused = lines.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
+        let error = Program::try_parse_from(split(line)).err()?;
+        Some(format!("{line}\n{error}"))
+    });
+    assert_eq!(refused.collect::<Vec<_>>().join("\n"), "");
+}
