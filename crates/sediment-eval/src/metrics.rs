@@ -126,7 +126,8 @@ pub fn refusal(plan: &Plan, counters: &Counters) -> Option<Error> {
         return Some(Error::new(ErrorKind::Usage, message).with_hint(hint));
     }
     let all: Vec<&str> = EVENTS.iter().map(|event| event.metric).chain([CPU_TIME, PEAK_MEMORY]).collect();
-    Some(Error::new(ErrorKind::Usage, format!("there is no metric {primary}, which is to decide")).with_hint(
-        format!("there are: {}; a [[metric]] with a regex or a pointer brings its own", all.join(", ")),
-    ))
+    Some(Error::new(ErrorKind::Usage, format!("unknown metric {primary}")).with_hint(format!(
+        "supported: {}; a [[metric]] with a regex or a pointer adds its own",
+        all.join(", ")
+    )))
 }

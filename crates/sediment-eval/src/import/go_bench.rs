@@ -22,8 +22,7 @@ fn read(text: &str) -> Result<Vec<Table>> {
         // A benchmark that prints, or fails, leaves its name alone on a line.
         let Some(iterations) = words.next() else { continue };
         let rest: Vec<&str> = words.collect();
-        let damaged =
-            || Error::at_line(number, "this is no result of a benchmark").with_found(line.as_bytes());
+        let damaged = || Error::at_line(number, "not a benchmark result").with_found(line.as_bytes());
         iterations.parse::<u64>().map_err(|_| damaged())?;
         if rest.is_empty() || rest.len() % 2 != 0 {
             return Err(damaged());

@@ -22,11 +22,11 @@ pub(super) const IMPORTER: Importer = Importer {
 
 fn read(text: &str) -> Result<Vec<Table>> {
     let document: Value = serde_json::from_str(text)
-        .map_err(|error| Error::at_line(error.line() as u64, format!("this is no JSON: {error}")))?;
+        .map_err(|error| Error::at_line(error.line() as u64, format!("not JSON: {error}")))?;
     let results = document
         .get("results")
         .and_then(Value::as_array)
-        .ok_or_else(|| Error::failed("no list \"results\" in it: this is no export of hyperfine"))?;
+        .ok_or_else(|| Error::failed("no list \"results\": not an export of hyperfine"))?;
     results.iter().enumerate().map(|(index, result)| table(index, result)).collect()
 }
 
@@ -45,7 +45,7 @@ fn table(index: usize, result: &Value) -> Result<Table> {
         for (place, time) in times.iter().enumerate() {
             let time = time
                 .as_f64()
-                .ok_or_else(|| Error::failed(format!("result {}: a time is no number", index + 1)))?;
+                .ok_or_else(|| Error::failed(format!("result {}: a time is not a number", index + 1)))?;
             let mut values = BTreeMap::from([("elapsed".to_owned(), time)]);
             if let Some(bytes) =
                 memory.and_then(|list| list.get(place)?.as_f64()).filter(|bytes| *bytes > 0.0)

@@ -79,11 +79,11 @@ pub const IMPORTERS: &[Importer] = &[
 /// When it is no known format, is empty or damaged, when no table has the label, or when several summaries are ambiguous.
 pub fn read(bytes: &[u8], label: Option<&str>) -> Result<Imported> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
-        Error::at_offset(error.valid_up_to() as u64, "this is no measurement of a known tool: it is not text")
+        Error::at_offset(error.valid_up_to() as u64, "not a measurement of a known tool: it is not text")
     })?;
     let importer = IMPORTERS.iter().find(|importer| (importer.looks_like)(text)).ok_or_else(|| {
         let names: Vec<&str> = IMPORTERS.iter().map(|importer| importer.name).collect();
-        Error::failed("this is no measurement of a known tool")
+        Error::failed("not a measurement of a known tool")
             .with_hint(format!("read are: {}", names.join(", ")))
     })?;
     let tables = (importer.read)(text)?;
@@ -108,7 +108,7 @@ pub fn read(bytes: &[u8], label: Option<&str>) -> Result<Imported> {
             Some(label) => {
                 format!("it holds {held} tables, and the label {label} is in {} of them", chosen.len())
             }
-            None => format!("it holds {held} tables, and which one is meant is not said"),
+            None => format!("it has {held} tables; name one"),
         })
         .with_hint(hint()));
     }
@@ -165,7 +165,7 @@ fn perf_runs(counts: Vec<(u64, Count)>) -> Result<Imported> {
                 "this is the mean of several runs, and the file does not say how many",
             )
             .with_hint(
-                "record without -r, once for each run, or import perf stat's text, which says how many runs",
+                "record without -r, once per run, or import perf stat's text, which has the number of runs",
             ));
         }
         let name = perf_metric(&count.event);

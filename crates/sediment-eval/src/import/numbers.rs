@@ -28,8 +28,8 @@ fn read(text: &str) -> Result<Vec<Table>> {
             }
         } else if !line.is_empty() {
             let value = line.parse::<f64>().ok().filter(|value| value.is_finite());
-            let value = value
-                .ok_or_else(|| Error::at_line(number, "this is no number").with_found(line.as_bytes()))?;
+            let value =
+                value.ok_or_else(|| Error::at_line(number, "not a number").with_found(line.as_bytes()))?;
             imported.runs.push(BTreeMap::from([(metric.clone(), value)]));
         }
     }

@@ -158,7 +158,7 @@ fn totals(text: &str) -> Result<Totals> {
         })?;
         let text = sums.get(column).copied().unwrap_or("0");
         text.parse::<u64>().map_err(|_| {
-            Error::at_line(line, format!("the sum of {event} is no number")).with_found(text.as_bytes())
+            Error::at_line(line, format!("the sum of {event} is not a number")).with_found(text.as_bytes())
         })
     };
     Ok(Totals { instructions: sum("Ir")?, misses: sum("I1mr")? })

@@ -164,7 +164,7 @@ fn settings(root: &Path, state: &mut State) {
     if aslr.as_deref().is_some_and(|level| level != "2") {
         warn(
             state,
-            "addresses are not randomised: all runs share one address layout, which is one draw of luck",
+            "addresses are not randomised: all runs share one random address layout",
             "sudo sysctl kernel.randomize_va_space=2",
         );
     }

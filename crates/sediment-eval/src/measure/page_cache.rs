@@ -25,7 +25,7 @@ pub fn drop_from(files: &[PathBuf]) -> Result<()> {
         let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
         let system = fstatfs(&file).map_err(|error| failed(error.to_string()))?.filesystem_type();
         if system == TMPFS_MAGIC {
-            return Err(failed("it lies in a file system that is memory (tmpfs)".to_owned())
+            return Err(failed("its file system is in memory (tmpfs)".to_owned())
                 .with_hint("cold runs need programs that lie on a disk"));
         }
         file.sync_all().map_err(|error| failed(error.to_string()))?;

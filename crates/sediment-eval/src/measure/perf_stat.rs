@@ -209,8 +209,8 @@ fn try_out(asked: &[&'static Event], scratch: &Path, stop: &Stop) -> Result<Coun
             Some(_) => software.push(*event),
             None => {
                 let why = unknown_rows(&unknown).map_or_else(
-                    || "perf printed nothing of it".to_owned(),
-                    |rows| format!("perf printed no row of it that is understood ({rows})"),
+                    || "perf printed nothing for it".to_owned(),
+                    |rows| format!("perf printed no readable row for it ({rows})"),
                 );
                 found.absent.insert(event.metric.to_owned(), why);
             }
@@ -340,7 +340,7 @@ pub fn is_comment(line: &str) -> bool {
 pub fn unknown_rows(unknown: &[String]) -> Option<String> {
     let first: String = unknown.first()?.chars().take(200).collect();
     let plural = if unknown.len() == 1 { "row is" } else { "rows are" };
-    Some(format!("{} {plural} not understood, such as \"{first}\"", unknown.len()))
+    Some(format!("{} {plural} unreadable, for example \"{first}\"", unknown.len()))
 }
 
 /// Reads one row, with this separator. Fields, as perf's manual names them: with `-I` the time, value, unit, event, with `-r` the

@@ -181,7 +181,7 @@ impl<'a> Place<'a> {
 /// Parses TOML; the error names the line.
 pub(super) fn parse(text: &str) -> Result<Spanned<DeTable<'_>>> {
     DeTable::parse(text).map_err(|error| {
-        let message = format!("this is no TOML: {}", error.message().replace('\n', ", "));
+        let message = format!("not TOML: {}", error.message().replace('\n', ", "));
         match error.span() {
             Some(span) => Error::at_line(line(text, span.start), message),
             None => Error::failed(message),
@@ -242,7 +242,7 @@ fn refusal(message: &str, mut path: Vec<&str>) -> (String, String) {
 /// The version comes first: a newer plan may have keys that are unknown here.
 fn check_version(top: &Place<'_>) -> Result<()> {
     let Some(value) = top.entries.get("sediment-eval") else {
-        return Err(Error::at_line(1, "this is no plan: it has no line sediment-eval = 1"));
+        return Err(Error::at_line(1, "not a plan: it has no line sediment-eval = 1"));
     };
     match value.get_ref().as_integer().and_then(|number| number.as_str().parse::<u64>().ok()) {
         Some(VERSION) => Ok(()),

@@ -63,7 +63,7 @@ fn baseline(top: &Place<'_>, name: Option<&str>, variants: &[PlannedVariant]) ->
     let Some(name) = name else { return Ok(0) };
     variants.iter().position(|variant| variant.name == name).ok_or_else(|| {
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
-        top.error("baseline", format!("there is no variant {name}"))
+        top.error("baseline", format!("unknown variant {name}"))
             .with_hint(format!("there are: {}", names.join(", ")))
     })
 }
@@ -82,8 +82,8 @@ fn check_run(top: &Place<'_>, run: &mut RunPlan) -> Result<()> {
     let meters = METERS.iter().map(|meter| meter.name).filter(|name| *name != "rusage").collect::<Vec<_>>();
     let counters = EVENTS.iter().map(|event| event.metric).collect::<Vec<_>>();
     for (key, asked, known, message) in [
-        ("meters", Some(&run.meters), meters, "there is no such meter to run apart"),
-        ("counters", run.counters.as_ref(), counters, "there is no such counter"),
+        ("meters", Some(&run.meters), meters, "unknown meter"),
+        ("counters", run.counters.as_ref(), counters, "unknown counter"),
     ] {
         if let Some(unknown) = asked.into_iter().flatten().find(|name| !known.contains(&name.as_str())) {
             return Err(at
@@ -112,7 +112,7 @@ fn check_factors(tables: &[Table<'_, FactorTable>]) -> Result<()> {
             return Err(at.error("flags", message));
         }
         if !names.insert(&factor.name) {
-            return Err(at.error("name", format!("there are two factors {name}")));
+            return Err(at.error("name", format!("two factors {name}")));
         }
     }
     Ok(())
@@ -209,10 +209,8 @@ impl Common<'_> {
         };
         if matches!(source, Source::None) && !self.imports_only {
             return Err(at
-                .error("name", format!("nothing says where the programs of {name} come from"))
-                .with_hint(
-                    "program = \"path\" names one that is there; [build] command = … says how to make it",
-                ));
+                .error("name", format!("no source for the programs of {name}"))
+                .with_hint("program = \"path\" names an existing one; [build] command = ... builds it"));
         }
         let (flags, arguments) = (flags.join(" "), table.arguments.clone());
         Ok(PlannedVariant {
@@ -231,7 +229,7 @@ impl Common<'_> {
         let Some(planned) = self.factors.iter().find(|planned| planned.name == factor) else {
             return match self.factors {
                 [] => Ok(""),
-                _ => Err(at.error("factors", format!("there is no factor {factor}"))),
+                _ => Err(at.error("factors", format!("unknown factor {factor}"))),
             };
         };
         match planned.levels.iter().position(|name| name == level) {
@@ -318,7 +316,7 @@ fn workloads(top: &Place<'_>, tables: &[WorkloadTable]) -> Result<Vec<PlannedWor
     for (table, at) in tables.iter().zip(top.tables("workload")) {
         let workload = workload(table, &at)?;
         if all.iter().any(|other| other.name == workload.name) {
-            return Err(at.error("name", format!("there are two workloads {}", workload.name)));
+            return Err(at.error("name", format!("two workloads {}", workload.name)));
         }
         all.push(workload);
     }
@@ -386,11 +384,11 @@ fn server(program: &CommandLine, table: &WorkloadTable, at: &Place<'_>) -> Resul
     let Some(ready) = table.ready.clone() else {
         return Err(at
             .error("server", "ready is missing: how to know that the server takes work")
-            .with_hint("such as ready = { port = \"127.0.0.1:5432\" }"));
+            .with_hint("for example ready = { port = \"127.0.0.1:5432\" }"));
     };
     let stop = table.stop.clone().unwrap_or_else(|| "TERM".to_owned());
     sediment_process::background::signal(&stop)
-        .map_err(|_| at.error("stop", "there is no such signal").with_found(stop.as_bytes()))?;
+        .map_err(|_| at.error("stop", "unknown signal").with_found(stop.as_bytes()))?;
     Ok(ServerPlan {
         server: program.clone(),
         ready,
@@ -432,7 +430,7 @@ fn check_imports(top: &Place<'_>, workloads: &[PlannedWorkload], variants: &[Pla
             files.keys().find(|name| !variants.iter().any(|variant| variant.name == **name))
         {
             let message =
-                format!("the workload {} imports for {unknown}, which is no variant", workload.name);
+                format!("the workload {} imports for {unknown}, which is not a variant", workload.name);
             return Err(top.error("workload", message));
         }
     }

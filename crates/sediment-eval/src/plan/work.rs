@@ -23,12 +23,12 @@ impl Extraction {
     pub fn pattern(text: &str) -> Result<Self> {
         // Lines are what programs print: ^ and $ mean theirs.
         let regex = regex_lite::RegexBuilder::new(text).multi_line(true).build().map_err(|error| {
-            Error::failed(format!("this is no regular expression: {error}")).with_found(text.as_bytes())
+            Error::failed(format!("not a regular expression: {error}")).with_found(text.as_bytes())
         })?;
         if regex.captures_len() < 2 {
             return Err(Error::failed("the expression has no group that says where the number is")
                 .with_found(text.as_bytes())
-                .with_hint("such as 'transactions: ([0-9]+)'"));
+                .with_hint("for example 'transactions: ([0-9]+)'"));
         }
         Ok(Self::Pattern(Box::new(regex)))
     }
@@ -55,7 +55,7 @@ impl Extraction {
                     .captures_iter(output)
                     .filter_map(|captures| captures.get(1).map(|group| group.as_str().to_owned()))
                     .collect(),
-                format!("nothing in its output matches {}", regex.as_str()),
+                format!("{} matches nothing in its output", regex.as_str()),
             ),
             Self::Pointer(pointer) => (
                 at_pointer(output, pointer).into_iter().collect(),
@@ -74,7 +74,7 @@ fn number(text: &str) -> Result<f64> {
     let plain: String = text.chars().filter(|c| !matches!(c, ',' | '_' | ' ')).collect();
     match plain.parse::<f64>() {
         Ok(number) if number.is_finite() => Ok(number),
-        _ => Err(Error::failed("this is no number").with_found(text.as_bytes())),
+        _ => Err(Error::failed("not a number").with_found(text.as_bytes())),
     }
 }
 

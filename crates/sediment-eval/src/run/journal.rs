@@ -110,7 +110,7 @@ pub fn read(bytes: &[u8]) -> Result<Recorded> {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.split_inclusive('\n').zip(1u64..);
     let no_experiment = || {
-        Error::failed("this is no file of sediment eval").with_hint(
+        Error::failed("not a file of sediment eval").with_hint(
             "sediment eval run PLAN makes one; sediment eval import makes one from other tools' files",
         )
     };

@@ -167,7 +167,7 @@ impl<'a> Processes<'a> {
         };
         let lines = ended.last_lines(LAST_LINES);
         let hint = if lines.is_empty() {
-            "it printed nothing".to_owned()
+            "no output".to_owned()
         } else {
             format!("the last lines of its output:\n{}", lines.join("\n"))
         };
@@ -305,7 +305,7 @@ impl<'a> Processes<'a> {
                 return Ok(measurement);
             }
         }
-        Err(Error::failed(format!("perf counted nothing of the server, {ATTEMPTS} times in a row"))
+        Err(Error::failed(format!("perf counted nothing of the server in {ATTEMPTS} attempts"))
             .with_hint("is it another process that does the work? counters = [] in [run] does without perf"))
     }
 
