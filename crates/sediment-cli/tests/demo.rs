@@ -98,11 +98,11 @@ fn without_a_linker_that_orders_it_says_so() {
     std::fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let choose = format!("--link-argument=-B{}", folder.path().display());
     let output = demo(&[&choose]).output().unwrap();
-    fails_with(&output, 6, &["takes an order of functions", "mold 2.42.0", "hint: install GNU ld"]);
+    fails_with(&output, 6, &["reads an order of functions", "mold 2.42.0", "hint: install GNU ld"]);
 }
 
 fn a_folder_that_exists_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let output = demo(&["--keep", folder.path().to_str().unwrap()]).output().unwrap();
-    fails_with(&output, 1, &[folder.path().to_str().unwrap(), "cannot be made"]);
+    fails_with(&output, 1, &[folder.path().to_str().unwrap(), "cannot create"]);
 }

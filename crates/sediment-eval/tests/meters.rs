@@ -211,7 +211,7 @@ fn a_program_out_of_time_is_ended() {
         let started = Instant::now();
         let error = (meter(name).unwrap().run)(&command, shop.path()).unwrap_err();
         assert!(started.elapsed() < Duration::from_secs(30));
-        assert_eq!(error.to_string(), "sh was ended because it ran for longer than 0.3 s", "{name}");
+        assert_eq!(error.to_string(), "sh was stopped after more than 0.3 s", "{name}");
     }
     std::thread::sleep(Duration::from_secs(4));
     assert!(!mark.exists(), "what the program had started was not ended with it");
@@ -226,10 +226,10 @@ fn a_failing_program_is_named_with_its_code() {
         let error = (meter.run)(&failing, shop.path()).unwrap_err();
         assert_eq!(error.to_string(), "sh failed with exit code 23", "{}", meter.name);
         if meter.needs != "valgrind" {
-            assert_eq!(error.hint(), Some("its last words: no such table"));
+            assert_eq!(error.hint(), Some("its last output: no such table"));
         }
         let error = (meter.run)(&killed, shop.path()).unwrap_err();
-        assert_eq!(error.to_string(), "sh was ended by signal 11 (SIGSEGV)", "{}", meter.name);
+        assert_eq!(error.to_string(), "sh was killed by signal 11 (SIGSEGV)", "{}", meter.name);
     }
     let error = record::valgrind::calls_of(&failing, shop.path()).unwrap_err();
     assert_eq!(error.to_string(), "sh failed with exit code 23");

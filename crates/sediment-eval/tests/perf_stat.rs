@@ -47,7 +47,7 @@ fn rows_that_are_not_understood_are_counted_and_the_first_is_named() {
     let Table { counts, unknown } =
         table("nonsense\n5,,cycles,100,100.00,,\n,,,,,\n     0.100145580,7,,cycles,100,100.00,,\n,,x\n");
     assert_eq!(counts.len(), 1);
-    assert_eq!(unknown_rows(&unknown).unwrap(), "4 rows are not understood, such as \"nonsense\"");
+    assert_eq!(unknown_rows(&unknown).unwrap(), "4 rows are unreadable, for example \"nonsense\"");
     assert_eq!(row("     0.100145580,7,,cycles,100,100.00,,", ','), Row::Interval);
     assert_eq!(row("     0.100145580,,,,,0.21,stalled cycles per insn", ','), Row::Interval);
 }

@@ -125,7 +125,7 @@ fn a_stripped_file_finds_its_symbols_where_the_debugger_does() {
     let linked = Elf { debug_link: Some(("x.debug".to_owned(), 0xcbf4_3926)), ..stripped() };
     let files = DebugFiles { by_link: Some(b"123456789".to_vec()), ..DebugFiles::default() };
     let error = Binary::parse(&linked.bytes(), &files).unwrap_err();
-    assert!(error.to_string().starts_with("the debug file: this is no ELF file"), "{error}");
+    assert!(error.to_string().starts_with("the debug file: not an ELF file"), "{error}");
     let files = DebugFiles { by_link: Some(debug), ..DebugFiles::default() };
     let found = Binary::parse(&linked.bytes(), &files).unwrap();
     assert_eq!(found.symbols_from, SymbolSource::DynamicSymbols, "its checksum is another");
@@ -155,12 +155,12 @@ fn stubs_lead_to_the_functions_they_are_for() {
 #[test]
 fn what_is_no_program_is_called_by_its_name() {
     let cases: [(&[u8], &str); 6] = [
-        (b"", "the file is empty where an ELF program or library was expected"),
-        (b"!<arch>\nfoo.o/", "this is no ELF file but a static library"),
-        (b"#!/bin/sh\n", "this is no ELF file but a script"),
-        (b"PERFILE2....", "this is no ELF file but a recording of perf"),
-        (b"hello, world, said the file", "this is no ELF file (found \"hello, world, sa\")"),
-        (b"\x7fELF\x02", "this ELF file is damaged: its header: Invalid ELF header size or alignment"),
+        (b"", "empty file; expected an ELF program or library"),
+        (b"!<arch>\nfoo.o/", "not an ELF file, but a static library"),
+        (b"#!/bin/sh\n", "not an ELF file, but a script"),
+        (b"PERFILE2....", "not an ELF file, but a recording of perf"),
+        (b"hello, world, said the file", "not an ELF file (found \"hello, world, sa\")"),
+        (b"\x7fELF\x02", "damaged ELF file: its header: Invalid ELF header size or alignment"),
     ];
     for (bytes, expected) in cases {
         let error = Binary::parse(bytes, &NoFiles).unwrap_err();
@@ -169,7 +169,7 @@ fn what_is_no_program_is_called_by_its_name() {
     }
     let object = Elf { kind: 1, ..Elf::default() };
     let error = Binary::parse(&object.bytes(), &NoFiles).unwrap_err();
-    assert_eq!(error.to_string(), "this is an object file that is not linked yet");
+    assert_eq!(error.to_string(), "an object file that is not linked yet");
 }
 
 proptest! {

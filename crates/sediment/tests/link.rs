@@ -189,10 +189,10 @@ fn nothing_that_is_no_order_is_read_as_one() {
         ),
         ("\u{7f}ELF\u{2}\u{1}\u{1}\0\0", "no ordering file of a kind"),
         (".text : {\n  *(.text.a)\n", "line 2: the file ends within braces"),
-        (".text : {\n  *(.text.a)\n}}\n", "line 3: a `}` closes nothing"),
-        (".text : {\n  *(\".text.a)\n}\n", "line 2: a quoted name that does not end"),
-        (".text : {\n  /* *(.text.a)\n}\n", "line 2: a comment that does not end"),
-        (".text : {\n  *(.text.a})\n}\n", "line 2: a `}` closes nothing"),
+        (".text : {\n  *(.text.a)\n}}\n", "line 3: unmatched `}`"),
+        (".text : {\n  *(\".text.a)\n}\n", "line 2: unterminated quoted name"),
+        (".text : {\n  /* *(.text.a)\n}\n", "line 2: unterminated comment"),
+        (".text : {\n  *(.text.a})\n}\n", "line 2: unmatched `}`"),
         (".text : {\n  *(.text.a\u{1b}[2J)\n}\n", "line 2: a control character"),
     ];
     for (text, expected) in rows {

@@ -148,7 +148,7 @@ fn what_is_no_file_is_skipped_with_a_reason() {
         (said.join("; "), recording.total, compiled)
     };
     for path in ["[vdso]", "[vsyscall]", "[heap]", "//anon", "/memfd:jit (deleted)", "[anon:code]"] {
-        let said = "calls in memory that is no part of a file: 2 10";
+        let said = "calls in memory outside every mapped file: 2 10";
         assert_eq!(elsewhere(path, 0x7fff_0000), (said.to_owned(), 15, 10), "{path}");
     }
     for (path, address) in
@@ -186,23 +186,19 @@ fn tables_that_do_not_fit_together_are_named() {
         how(&mut profile);
         refused(&profile)
     };
-    let rows: [(Break, &str); 9] = [
-        (|p| p.samples[0].locations[0] = 77, "location 77, which the profile does not have"),
-        (
-            |p| p.locations[1].lines = vec![78],
-            "location 2 lies in function 78, which the profile does not have",
-        ),
-        (|p| p.locations[1].mapping = 79, "location 2 lies in mapping 79"),
-        (|p| p.locations[1].id = 1, "two of its locations have the id 1"),
-        (|p| p.functions[1].id = 1, "two of its functions have the id 1"),
-        (|p| p.mappings.push(p.mappings[0].clone()), "two of its mappings have the id 1"),
-        (|p| p.functions[0].id = 0, "one of its functions has no id"),
-        (|p| p.samples[0].values = vec![1], "a sample with 1 values in a profile of 2 types"),
-        (|p| p.samples.clear(), "there is no sample in the profile"),
+    let rows: [Break; 9] = [
+        |p| p.samples[0].locations[0] = 77,
+        |p| p.locations[1].lines = vec![78],
+        |p| p.locations[1].mapping = 79,
+        |p| p.locations[1].id = 1,
+        |p| p.functions[1].id = 1,
+        |p| p.mappings.push(p.mappings[0].clone()),
+        |p| p.functions[0].id = 0,
+        |p| p.samples[0].values = vec![1],
+        |p| p.samples.clear(),
     ];
-    for (how, expected) in rows {
-        let said = broken(how);
-        assert!(said.contains(expected), "{said}");
+    for how in rows {
+        says("library/read_pprof/tables_that_do_not_fit_together_are_named", broken(how));
     }
     let mut bytes = plain(&whole);
     let mut row = Message::default();
@@ -217,16 +213,12 @@ fn tables_that_do_not_fit_together_are_named() {
 fn fields_are_of_the_kind_that_the_format_gives_them() {
     let whole = plain(&of_stacks(&[(&["main", "f"], 5)]));
     // A string and a sample of fixed width, and the type that counts as a text.
-    let rows: [(&[u8], &str); 3] = [
-        (b"\x35text", "a number where a table of the profile should have a row"),
-        (b"\x1112345678", "a number where a table of the profile should have a row"),
-        (b"\x72\x01t", "no number where the profile should name the type that counts"),
-    ];
+    let rows: [&[u8]; 3] = [b"\x35text", b"\x1112345678", b"\x72\x01t"];
     let settings = sediment::read::Settings { format: Some("pprof".into()), ..Default::default() };
-    for (field, expected) in rows {
+    for field in rows {
         let bytes = [&whole, field].concat();
         let said = sediment::read::read(&&bytes[..], &settings).unwrap_err().to_string();
-        assert!(said.contains(expected), "{said}");
+        says("library/read_pprof/fields_are_of_the_kind_that_the_format_gives_them", &said);
     }
 }
 

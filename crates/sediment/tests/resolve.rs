@@ -325,7 +325,8 @@ fn a_binary_of_another_build_is_refused_by_name() {
     recording.total = 1;
     let files = Binaries(vec![("/bin/p", program())]);
     let error = resolve(&recording, &files).unwrap_err().to_string();
-    assert!(error.starts_with("p: this is not the file that was recorded"), "{error}");
+    assert!(error.starts_with("p: "), "{error}");
+    says("library/resolve/a_binary_of_another_build_is_refused_by_name", &error);
     assert!(error.contains(&"cd".repeat(20)) && error.contains(&"ab".repeat(20)), "{error}");
     let profile = resolve_with(&recording, &files, Settings { ignore_build_id: true, ..Settings::default() })
         .unwrap()
@@ -341,10 +342,7 @@ fn nothing_resolved_is_an_error_that_says_what_is_missing() {
         recording.add_transfer(from, from, TransferKind::Call, 1);
     }
     let error = resolve(&recording, &NoFiles).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "none of the 2 places of the recording could be resolved: not at hand are libz.so.1, p"
-    );
+    says("library/resolve/nothing_resolved_is_an_error_that_says_what_is_missing", error.to_string());
     says("library/resolve/nothing_resolved_is_an_error_that_says_what_is_missing", error.hint().unwrap());
 
     let bare = || Elf { symbols: None, ..Elf::default() };

@@ -289,17 +289,17 @@ fn output_sections_tell_where_a_function_went() {
 #[test]
 fn what_cannot_be_verified_is_an_error() {
     let stripped = verify(&Binary::default(), &order("a"), None, "prog").unwrap_err();
-    assert_eq!(stripped.to_string(), "prog is stripped: it names no function");
-    assert_eq!(stripped.hint(), Some("verify it before it is stripped, or give its debug file"));
+    assert_eq!(stripped.to_string(), "prog is stripped: it has no function names");
+    assert_eq!(stripped.hint(), Some("verify it before stripping, or give its debug file"));
 
     let other_order = verify(&binary("x y"), &order("a b"), None, "prog").unwrap_err();
-    assert_eq!(other_order.to_string(), "none of the 2 functions asked for is in prog (found \"a\")");
-    assert_eq!(other_order.hint(), Some("was the order made for another program?"));
+    assert_eq!(other_order.to_string(), "none of the 2 ordered functions is in prog (found \"a\")");
+    assert_eq!(other_order.hint(), Some("was the order computed for another program?"));
     // A list for GNU ld asks for a function by several sections.
     let by_section = verify(&binary("x y"), &order("a b a b"), None, "prog").unwrap_err();
     assert_eq!(by_section.to_string(), other_order.to_string());
     let single = verify(&binary("x y"), &order("a a"), None, "prog").unwrap_err();
-    assert_eq!(single.to_string(), "the function asked for is not in prog (found \"a\")");
+    assert_eq!(single.to_string(), "the ordered function is not in prog (found \"a\")");
 
     let mut other = Profile::default();
     for dso in ["libc.so.6", "postgres"] {
@@ -310,7 +310,7 @@ fn what_cannot_be_verified_is_an_error() {
         other_profile.to_string(),
         "no function of the profile is in prog: it is a profile of another program"
     );
-    assert_eq!(other_profile.hint(), Some("it holds functions of: libc.so.6, postgres"));
+    assert_eq!(other_profile.hint(), Some("it has functions of: libc.so.6, postgres"));
 }
 
 #[test]

@@ -278,7 +278,7 @@ impl Plan {
         let mine = report.orphans.iter().find(|(orphan, _)| *orphan == name).map(|(_, ended)| *ended);
         let nothing = self.expect == Expect::NothingToRecord
             && report.command == Ended::Exit(1)
-            && watched.err().contains("holds nothing");
+            && watched.err().contains("has nothing");
         let as_without = report.command.code() == without.command.code()
             && matches!(report.command, Ended::Exit(_))
             || nothing;
@@ -380,20 +380,20 @@ impl Plan {
             Expect::Refused if code == 6 => Ok(()),
             Expect::Refused => {
                 let has_ended =
-                    ["there is no process", "No such process"].iter().any(|words| said.contains(words));
+                    ["no process", "No such process"].iter().any(|words| said.contains(words));
                 let kind = if has_ended { Kind::Lost } else { Kind::Changed };
                 Err(Fault::new(kind, format!("exit code {code} instead of a refusal; {said}")))
             }
             Expect::SameOrRefused if matches!(code, 1 | 6) && !recorder.err().is_empty() => Ok(()),
             _ => {
                 // A program may end before a breakpoint is set, and by a signal before one is met.
-                let set = !recorder.err().contains(" 0 breakpoints set");
+                let set = !recorder.err().contains("(0 breakpoints set");
                 let before = match self.end {
                     End::Program => !set || matches!(report.command, Ended::Signal(_)),
                     End::Seconds => !set,
                     _ => false,
                 };
-                if before && recorder.err().contains("holds nothing") {
+                if before && recorder.err().contains("has nothing") {
                     return Ok(());
                 }
                 if matches!(self.end, End::Own | End::Seconds) && code != 0 && self.expect == Expect::Same {

@@ -119,7 +119,7 @@ fn debugger_first(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
     std::fs::write(room.path.join("over"), "").unwrap();
     debugger.wait()?;
     ended?;
-    if !said.contains("traced already, by gdb") {
+    if !said.contains("already traced by gdb") {
         return Err(Fault::new(Kind::Changed, format!("the debugger is not named: {said}")));
     }
     whole(&target)?;

@@ -9,7 +9,7 @@ fn numbers_are_found_by_pattern_and_pointer() {
     assert_eq!(pattern.numbers("x\ndone: 1,200\ny\ndone: 3.5\n").unwrap(), [1200.0, 3.5]);
     assert_eq!(
         pattern.numbers("nothing").unwrap_err().to_string(),
-        "nothing in its output matches ^done: ([0-9,.]+)$"
+        "^done: ([0-9,.]+)$ matches nothing in its output"
     );
     let pointer = Extraction::pointer("/runs/0/count").unwrap();
     assert_eq!(pointer.numbers("{\"runs\": [{\"count\": 12}]}").unwrap(), [12.0]);

@@ -124,8 +124,8 @@ mod tests {
             [
                 "bc Call 3",
                 "c 3",
-                "calls at a place that the profiler had no name for: 4 11",
-                "own cost at a place that the profiler had no name for: 1 2"
+                "calls at an address without a name for the profiler: 4 11",
+                "own cost at an address without a name for the profiler: 1 2"
             ],
             "into it, within it, out of it; into it again"
         );

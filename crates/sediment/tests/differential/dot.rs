@@ -111,7 +111,7 @@ fn compare(number: u64, bytes: &[u8], said: &Said, tally: &mut Tally) {
     match (ours, parse(&flat)) {
         (Ok((ours, _)), Ok((theirs, _))) if ours == theirs => tally.read += 1,
         (Err(_), Err(_)) => tally.refused += 1,
-        (Err(why), _) if why.to_string().contains("something follows the graph") => tally.refused += 1,
+        (Err(why), _) if why.to_string().contains("text after the end of the graph") => tally.refused += 1,
         (Err(why), _) if why.to_string().contains("version") && versions(bytes) > 1 => tally.refused += 1,
         (ours, theirs) => {
             let flat = String::from_utf8_lossy(&flat).into_owned();

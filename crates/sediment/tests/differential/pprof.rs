@@ -242,7 +242,7 @@ fn frame_of<'a>(
         return Ok(Frame::Kernel);
     }
     if starts(&["[", "//anon", "anon_inode:", "/dev/zero", "/memfd:", "/SYSV", "linux-vdso", "linux-gate"]) {
-        return Ok(Frame::Nameless("in memory that is no part of a file"));
+        return Ok(Frame::Nameless("in memory outside every mapped file"));
     }
     let mut name = None;
     if let Some(function) = function {

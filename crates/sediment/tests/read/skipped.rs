@@ -39,10 +39,10 @@ fn codes_and_texts_tell_reasons_apart() {
 #[test]
 fn a_reason_with_parts_is_told_by_all_of_them() {
     let there = Reason::Nowhere(Amount::Branches, Nowhere::Unmapped, Side::To);
-    assert_eq!(there.to_string(), "branches at an address that was not mapped when it ran (to there)");
+    assert_eq!(there.to_string(), "branches at an address that was not mapped at the time (to there)");
     assert_eq!(there.code(), "branches-unmapped-to");
     assert_eq!(Nowhere::Kernel.of(Amount::Calls).to_string(), "calls in the kernel");
-    assert_eq!(Reason::NoCall(NoCall::Return).to_string(), "branches that are no calls: returns");
+    assert_eq!(Reason::NoCall(NoCall::Return).to_string(), "branches that are not calls: returns");
 }
 
 #[test]

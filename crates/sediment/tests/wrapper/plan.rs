@@ -67,14 +67,14 @@ fn a_linker_is_known_by_what_it_says() {
         (
             "mold 1.10.1 (compatible with GNU ld)",
             "",
-            Err("this linker cannot order functions (mold); linking as usual"),
+            Err("this linker cannot order functions (mold); linking without an order"),
         ),
         (
             "Wild version 0.8.0 (compatible with GNU linkers)",
             "",
-            Err("this linker cannot order functions (Wild); linking as usual"),
+            Err("this linker cannot order functions (Wild); linking without an order"),
         ),
-        ("", "", Err("this linker cannot order functions (it); linking as usual")),
+        ("", "", Err("this linker cannot order functions (it); linking without an order")),
     ];
     for (version, help, expected) in cases {
         let found = dialect(version, help).map(|linker| linker.name);

@@ -138,6 +138,6 @@ mod tests {
             assert!(error.hint().is_some_and(|hint| hint.contains(way_out)), "{facts:?}: {error}");
         }
         let gone = in_words(&Facts { error: Errno::ESRCH, ..plain });
-        assert_eq!(gone.to_string(), "there is no process 71");
+        assert_eq!(gone.to_string(), "no process 71");
     }
 }
