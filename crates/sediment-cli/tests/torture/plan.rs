@@ -379,8 +379,7 @@ impl Plan {
         match self.expect {
             Expect::Refused if code == 6 => Ok(()),
             Expect::Refused => {
-                let has_ended =
-                    ["no process", "No such process"].iter().any(|words| said.contains(words));
+                let has_ended = ["no process", "No such process"].iter().any(|words| said.contains(words));
                 let kind = if has_ended { Kind::Lost } else { Kind::Changed };
                 Err(Fault::new(kind, format!("exit code {code} instead of a refusal; {said}")))
             }

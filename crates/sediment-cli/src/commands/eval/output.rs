@@ -39,7 +39,10 @@ enum Format {
 
 fn style_help() -> String {
     let names: Vec<&str> = STYLES.iter().map(|(name, _)| *name).collect();
-    format!("A table in the form of published comparisons instead: {}", names.join(", "))
+    format!(
+        "Print a table in the style of published comparisons instead: {} [default: none]",
+        names.join(", ")
+    )
 }
 
 fn style(text: &str) -> std::result::Result<Style, String> {
