@@ -24,7 +24,8 @@ pub fn says_like(name: &str, text: impl AsRef<str>) {
 
 /// The same of the lines that hold one of these words, in a log to which other programs wrote too.
 pub fn says_in_log(name: &str, log: impl AsRef<str>, words: &[&str]) {
-    let lines = log.as_ref().lines().filter(|line| words.iter().any(|word| line.contains(word)));
+    let lines = log.as_ref().lines().filter(|line| !line.starts_with("+ ")); // a shell that shows its steps
+    let lines = lines.filter(|line| words.iter().any(|word| line.contains(word)));
     says_like(name, lines.collect::<Vec<_>>().join("\n"));
 }
 
