@@ -93,7 +93,7 @@ fn check_written(case: &str, placements: &[Placement], mut skipped: Skipped) {
         support::golden(&format!("link/{case}/expected.{}", linker.name), &text);
         skipped.append(&left_out);
         if linker.name == "lld-call-graph" {
-            assert!(link::read(&text).unwrap_err().to_string().contains("asks for no order"), "{case}");
+            assert!(link::read(&text).unwrap_err().to_string().contains("has no order"), "{case}");
             continue;
         }
 
