@@ -261,7 +261,12 @@ fn input_reaches_the_program() {
     }
     let nowhere =
         Command { input: Input::File("/no/such/file".into()), ..Command::new("cat", shop.path(), LIMIT) };
-    assert!(run(&nowhere, 100).unwrap_err().to_string().starts_with("/no/such/file: the input of cat"));
+    assert!(
+        run(&nowhere, 100)
+            .unwrap_err()
+            .to_string()
+            .starts_with("/no/such/file: cannot read the input of cat")
+    );
     // More than a pipe holds, to a program that does not read it.
     let deaf = Command { input: Input::Bytes(vec![0; 1 << 20]), ..Command::new("true", shop.path(), LIMIT) };
     assert_eq!(run(&deaf, 0).unwrap().outcome, Outcome::Exited(0));

@@ -179,16 +179,16 @@ fn orders_of_others_are_read() {
 #[test]
 fn nothing_that_is_no_order_is_read_as_one() {
     let rows = [
-        ("", "no ordering file of a kind"),
-        ("\n\n", "no ordering file of a kind"),
-        ("# only a comment\n", "asks for no function"),
-        (".text : {\n  *(.text.*)\n}\n", "asks for no function"),
+        ("", "unknown kind of ordering file"),
+        ("\n\n", "unknown kind of ordering file"),
+        ("# only a comment\n", "lists no function"),
+        (".text : {\n  *(.text.*)\n}\n", "lists no function"),
         (
             "digraph Callgraph {\n  graph [sediment=2];\n  \"a\" -> \"b\" [label=1.0];\n}\n",
-            "no ordering file of a kind",
+            "unknown kind of ordering file",
         ),
-        ("\u{7f}ELF\u{2}\u{1}\u{1}\0\0", "no ordering file of a kind"),
-        (".text : {\n  *(.text.a)\n", "line 2: the file ends within braces"),
+        ("\u{7f}ELF\u{2}\u{1}\u{1}\0\0", "unknown kind of ordering file"),
+        (".text : {\n  *(.text.a)\n", "line 2: the file ends inside braces"),
         (".text : {\n  *(.text.a)\n}}\n", "line 3: unmatched `}`"),
         (".text : {\n  *(\".text.a)\n}\n", "line 2: unterminated quoted name"),
         (".text : {\n  /* *(.text.a)\n}\n", "line 2: unterminated comment"),
