@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A profile in, an order for GNU ld out: `cargo run -p sediment --example order <program.gv >program.order`.
+//! A profile in, an order for GNU ld out: `cargo run -p sediment-order --example order <program.gv >program.order`.
 #![allow(clippy::print_stdout)]
 
 use sediment::link::{linker, placements};

@@ -22,6 +22,80 @@ pub enum ErrorKind {
     Interrupted,
 }
 
+macro_rules! error_codes {
+    ($($(#[$doc:meta])* $variant:ident $text:literal,)*) => {
+        /// Code of an [`Error`], for callers that tell errors apart. [`ErrorCode::text`] is stable from release to release;
+        /// messages are not.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum ErrorCode {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl ErrorCode {
+            /// Every code.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// Text of the code, for programs and logs.
+            #[must_use]
+            pub fn text(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)*
+                }
+            }
+        }
+    };
+}
+
+error_codes! {
+    /// A step failed, for a reason without a code of its own.
+    Failed "failed",
+    /// The input breaks the rules of its format; the error has the line or offset.
+    Damaged "damaged",
+    /// The input is empty.
+    EmptyInput "empty-input",
+    /// No reader knows the format of the input.
+    UnknownFormat "unknown-format",
+    /// A newer release wrote the input.
+    NewerVersion "newer-version",
+    /// The input is larger, or unpacks to more, than is allowed.
+    TooLarge "too-large",
+    /// The input is a profile, a program or a packed file where a recording was expected.
+    NotARecording "not-a-recording",
+    /// The recording has no samples, or no calls.
+    EmptyRecording "empty-recording",
+    /// The file is not a linked ELF program or library.
+    NotElf "not-elf",
+    /// The binary has no symbols of its own functions.
+    Stripped "stripped",
+    /// The profile or recording is of another binary, or of another build of it.
+    WrongBinary "wrong-binary",
+    /// The profile has no function.
+    EmptyProfile "empty-profile",
+    /// The profile has no function of the selected DSO.
+    NotInProfile "not-in-profile",
+    /// The request makes no sense.
+    Usage "usage",
+    /// A threshold that the caller set was not reached.
+    BelowThreshold "below-threshold",
+    /// This machine, or a tool on it, cannot do it.
+    Unsupported "unsupported",
+    /// The user asked to stop.
+    Interrupted "interrupted",
+}
+
+impl From<ErrorKind> for ErrorCode {
+    fn from(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::Failed => Self::Failed,
+            ErrorKind::Usage => Self::Usage,
+            ErrorKind::BelowThreshold => Self::BelowThreshold,
+            ErrorKind::Unsupported => Self::Unsupported,
+            ErrorKind::Interrupted => Self::Interrupted,
+        }
+    }
+}
+
 /// Where in an input an [`Error`] arose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Location {
@@ -38,6 +112,7 @@ pub struct Error(Box<Details>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Details {
     kind: ErrorKind,
+    code: ErrorCode,
     message: String,
     input: Option<String>,
     location: Option<Location>,
@@ -51,6 +126,7 @@ impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Details {
             kind,
+            code: kind.into(),
             message: message.into(),
             input: None,
             location: None,
@@ -65,16 +141,29 @@ impl Error {
         Self::new(ErrorKind::Failed, message)
     }
 
+    /// A failure of kind [`ErrorKind::Failed`] with a code of its own.
+    #[must_use]
+    pub fn coded(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self::failed(message).with_code(code)
+    }
+
     /// A failure at a line (from 1) of a text input.
     #[must_use]
     pub fn at_line(line: u64, message: impl Into<String>) -> Self {
-        Self::failed(message).with_location(Location::Line(line))
+        Self::coded(ErrorCode::Damaged, message).with_location(Location::Line(line))
     }
 
     /// A failure at a byte offset of a binary input.
     #[must_use]
     pub fn at_offset(offset: u64, message: impl Into<String>) -> Self {
-        Self::failed(message).with_location(Location::Offset(offset))
+        Self::coded(ErrorCode::Damaged, message).with_location(Location::Offset(offset))
+    }
+
+    /// Sets the code.
+    #[must_use]
+    pub fn with_code(mut self, code: ErrorCode) -> Self {
+        self.0.code = code;
+        self
     }
 
     /// Adds where in the input it happened.
@@ -111,6 +200,12 @@ impl Error {
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
+    }
+
+    /// Code of the error, by which callers tell errors apart.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        self.0.code
     }
 
     /// The sort of failure.

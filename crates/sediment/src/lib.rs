@@ -1,14 +1,58 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! sediment reorders the functions of native programs at link time from profiles of real use.
+//! Orders the functions of native programs at link time, from profiles of real use.
 //!
-//! The library is one straight line of values; each arrow is one function, and the program puts files on either side:
+//! ```
+//! use sediment::link::{linker, placements};
+//! use sediment::order::{Request, Selection, compute};
+//! use sediment::profile::text;
+//!
+//! # fn main() -> sediment::Result<()> {
+//! let file = br#"digraph { graph [sediment=2, unit=calls]; main -> report [count=1]; main -> parse [count=11]; }"#;
+//! let (profile, _skipped) = text::parse(file)?;
+//! let ordering = compute(&profile, &Selection::Everything, &Request::default())?;
+//! let list = linker("list").unwrap();
+//! let (functions, _skipped) = placements(&ordering.order, &ordering.built, None, list.wants_calls);
+//! let (order_file, _skipped) = (list.write)(&functions);
+//! assert_eq!(order_file, "main\nparse\nreport\n");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # From a recording to a linked file
+//!
+//! Each arrow is one function from value to value; the caller opens files:
 //!
 //! ```text
 //! record ─► Recording ─► resolve ─► Profile ─► merge ─► Profile ─► order ─► Order ─► link ─► verify
 //! ```
 //!
-//! Nothing here prints, exits, reads the environment or opens a path; only [`record`] starts processes,
-//! in a folder that they are handed.
+//! Nothing here prints, exits, reads the environment or opens a path; only [`record`] starts processes, in a folder that the
+//! caller gives.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`read`] | readers of profilers' files: perf, valgrind, gprof, uftrace, pprof, BOLT, LLVM and lists |
+//! | [`resolve`], [`binary`], [`matching`] | addresses to functions, by ELF symbols and build-ids |
+//! | [`profile`] | the profile: [`profile::text`] is its file, [`profile::merge`] adds profiles up |
+//! | [`static_graph`], [`trace`], [`affinity`] | call graphs of compilers, time order of a run |
+//! | [`order`], [`callgraph`], [`model`] | [`order::compute`], the algorithms behind it, scores of an order |
+//! | [`link`], [`wrapper`] | ordering files of linkers, decisions of a linker wrapper |
+//! | [`mod@verify`], [`report`], [`advise`], [`blocks`] | checks and views of results, advice on inlining, counts of blocks |
+//! | [`record`] | recorders: breakpoints, perf, valgrind |
+//! | [`error`], [`skipped`], [`escape`], [`random`] | errors with codes, skipped items with reasons, escaping, random numbers |
+//!
+//! # Errors
+//!
+//! Every fallible function returns [`Error`]. Match on [`Error::code`]: an [`ErrorCode`] and its text are stable, messages are not.
+//!
+//! # Stability
+//!
+//! Before 1.0, a minor release may change any interface, and a patch release none. Formats of files, [`ErrorCode::text`], and the
+//! codes of [`skipped`] are stable across releases; [`order::versions`] keeps the default order of every release. Messages,
+//! hints and the choice of the default order may change in every release.
+//!
+//! The minimum supported Rust version is 1.85. It is raised in minor releases only, and never beyond Debian stable's. There are
+//! no optional features. Supported are Linux hosts; profiles and binaries may be of any architecture.
 
 // Profiles come from strangers: a panic on data is a defect, so each that remains is argued where it stands.
 #![warn(clippy::unwrap_used, clippy::panic, clippy::unreachable)]
@@ -44,5 +88,5 @@ mod unpack;
 pub mod verify;
 pub mod wrapper;
 
-pub use error::{Error, ErrorKind, Location, Result};
+pub use error::{Error, ErrorCode, ErrorKind, Location, Result};
 pub use skipped::Skipped;

@@ -4,7 +4,7 @@
 //! What is kept in memory counts byte for byte against one [`Budget`] per file, in the file's own size and not in that of the packed
 //! section, so that many sections grow no further than one.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use std::io::Read;
 use std::rc::Rc;
 
@@ -70,7 +70,8 @@ pub(crate) struct Budget {
 impl Budget {
     fn spend(&mut self, size: u64) -> Result<()> {
         self.left = self.left.checked_sub(size).ok_or_else(|| {
-            Error::failed(format!("the file unpacks to more than {}", self.limit)).with_hint(self.limit.hint)
+            Error::coded(ErrorCode::TooLarge, format!("the file unpacks to more than {}", self.limit))
+                .with_hint(self.limit.hint)
         })?;
         Ok(())
     }

@@ -6,7 +6,7 @@
 
 use super::plt::{self, RawStub};
 use super::{BinaryFunction, CodeSection, Segment, names};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use object::elf::{self, FileHeader32, FileHeader64};
 use object::read::elf::{
     Dyn as _, FileHeader, ProgramHeader as _, SectionHeader as _, SectionTable, Sym as _, SymbolTable,
@@ -102,13 +102,12 @@ fn not_elf(bytes: &[u8]) -> Error {
         (b"digraph", "a profile", "give the program that was profiled"),
     ];
     if bytes.is_empty() {
-        return Error::failed("empty file; expected an ELF program or library");
+        return Error::coded(ErrorCode::EmptyInput, "empty file; expected an ELF program or library");
     }
     match KNOWN.iter().find(|(magic, _, _)| bytes.starts_with(magic)) {
-        Some((_, what, hint)) => {
-            Error::failed(format!("not an ELF file, but {what}")).with_hint((*hint).to_owned())
-        }
-        None => Error::failed("not an ELF file")
+        Some((_, what, hint)) => Error::coded(ErrorCode::NotElf, format!("not an ELF file, but {what}"))
+            .with_hint((*hint).to_owned()),
+        None => Error::coded(ErrorCode::NotElf, "not an ELF file")
             .with_found(&bytes[..bytes.len().min(16)])
             .with_hint("give the linked program or shared library"),
     }
@@ -124,10 +123,10 @@ fn read_class<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Imag
     match header.e_type(endian) {
         elf::ET_EXEC | elf::ET_DYN => {}
         elf::ET_REL => {
-            return Err(Error::failed("an object file that is not linked yet")
+            return Err(Error::coded(ErrorCode::NotElf, "an object file that is not linked yet")
                 .with_hint("give the program or shared library linked from it"));
         }
-        elf::ET_CORE => return Err(Error::failed("a core dump, not a program")),
+        elf::ET_CORE => return Err(Error::coded(ErrorCode::NotElf, "a core dump, not a program")),
         other => return Err(damaged("its header", &format_args!("unknown file type {:#x}", other.0))),
     }
     let program_headers =

@@ -4,7 +4,7 @@
 use crate::binary::objects::{Finder, ObjectFunction, Objects};
 use crate::binary::{Binary, BinaryFunction, SymbolSource};
 use crate::callgraph::{CallEdge, CallGraph, FunctionId};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::matching::identity;
 use crate::profile::{EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Heat, Profile};
 use crate::skipped::{Reason, Skipped};
@@ -258,7 +258,7 @@ fn select(profile: &Profile, selection: &Selection<'_>, skipped: &mut Skipped) -
         size: profile.facts(function).size.filter(|size| *size > 0).unwrap_or(UNKNOWN_SIZE),
     };
     if profile.function_count() == 0 {
-        return Err(Error::failed("the profile has no functions to order"));
+        return Err(Error::coded(ErrorCode::EmptyProfile, "the profile has no functions to order"));
     }
     match selection {
         Selection::Everything => Ok(profile.functions().into_iter().map(node).collect()),
@@ -270,8 +270,11 @@ fn select(profile: &Profile, selection: &Selection<'_>, skipped: &mut Skipped) -
                 .map(node)
                 .collect();
             if nodes.is_empty() {
-                return Err(Error::failed(format!("the profile has no functions of {label}"))
-                    .with_hint(format!("it has functions of: {}", held(profile))));
+                return Err(Error::coded(
+                    ErrorCode::NotInProfile,
+                    format!("the profile has no functions of {label}"),
+                )
+                .with_hint(format!("it has functions of: {}", held(profile))));
             }
             Ok(nodes)
         }
@@ -313,7 +316,8 @@ fn select_of_objects(
         found.push((there, Node { function, aliases: Vec::new(), size }));
     }
     if found.is_empty() {
-        return Err(Error::failed(
+        return Err(Error::coded(
+            ErrorCode::WrongBinary,
             "no function of the profile is linked: another program or another version",
         )
         .with_hint(format!("it has functions of: {}", held(profile))));
@@ -378,14 +382,18 @@ fn select_of_binary(
     }
     if found.is_empty() {
         if binary.symbols_from == SymbolSource::DynamicSymbols {
-            return Err(Error::failed(format!(
-                "no function of the profile is in {file_name}: it is stripped to its exported functions"
-            ))
+            return Err(Error::coded(
+                ErrorCode::Stripped,
+                format!(
+                    "no function of the profile is in {file_name}: it is stripped to its exported functions"
+                ),
+            )
             .with_hint("give the unstripped program"));
         }
-        return Err(Error::failed(format!(
-            "no function of the profile is in {file_name}: it is a profile of another program"
-        ))
+        return Err(Error::coded(
+            ErrorCode::WrongBinary,
+            format!("no function of the profile is in {file_name}: it is a profile of another program"),
+        )
         .with_hint(format!("it has functions of: {}", held(profile))));
     }
     // Functions come in the order of their keys: a stable sort leaves that order among aliases of one address.

@@ -13,7 +13,7 @@ use super::numbers::decimal;
 use super::{
     DsoId, Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, TransferKind, input,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::plural::counted;
 use crate::profile::source::{
     Source,
@@ -334,7 +334,7 @@ impl<'a> Text<'a> {
         self.add_graph(&mut recording, dso);
         self.add_rows(&mut recording, dso, timed);
         if recording.addresses().is_empty() {
-            return Err(Error::failed("no function was called and none took time")
+            return Err(Error::coded(ErrorCode::EmptyRecording, "no function was called and none took time")
                 .with_hint("let the program do its work while it is recorded"));
         }
         Ok(recording)

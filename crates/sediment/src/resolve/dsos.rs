@@ -5,7 +5,7 @@ use super::Settings;
 use crate::binary::{
     AddressIndex, Beside, Binary, BinaryFunction, Files, SymbolSource, file_evidence, names, same_build_id,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::isa::{Flow, Isa, LONGEST_CALL};
 use crate::profile::acceptable;
 use crate::read::{DsoId, RecordedAddress, RecordedDso, Recording, Spot};
@@ -55,7 +55,7 @@ fn load_one(dso: &RecordedDso, bytes: Vec<u8>, files: &dyn Files, settings: Sett
     if let (Some(recorded), Some(found), false) = (&dso.build_id, &binary.build_id, settings.ignore_build_id)
     {
         if !same_build_id(recorded, found) {
-            return Err(Error::failed(format!(
+            return Err(Error::coded(ErrorCode::WrongBinary, format!(
                 "not the recorded file: its build-id is {found}, that of the recording {recorded}"
             ))
             .with_hint(format!(

@@ -7,7 +7,7 @@
 //! each lies in a function, and no two lie in one, as a function makes this call once. In another binary most do not.
 
 use super::dsos::{At, Dsos};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::read::{AddressId, DsoId, Recording, Spot, TransferKind};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +45,7 @@ pub(super) fn check(recording: &Recording, dsos: &Dsos) -> Result<()> {
     for (dso, findings) in found {
         if findings.misfits * DOUBT > findings.addresses {
             let example = findings.example.unwrap_or_default();
-            return Err(Error::failed(format!(
+            return Err(Error::coded(ErrorCode::WrongBinary, format!(
                 "not a recording of {}: {} of the {} recorded functions begin elsewhere in that file, for example the one at {example:#x}",
                 dsos.label(dso).unwrap_or("this binary"),
                 findings.misfits,

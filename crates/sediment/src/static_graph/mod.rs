@@ -14,7 +14,7 @@ use crate::skipped::{Reason, Skipped};
 pub use join_units::{Linked, join_units};
 
 use crate::profile::{EdgeFacts, FunctionIndex, FunctionKey, Profile};
-use crate::{Error, Result};
+use crate::{Error, ErrorCode, Result};
 
 /// Call graph of one unit, or of a whole program where the compiler saw that.
 #[derive(Debug, Clone)]
@@ -52,7 +52,8 @@ pub const UNIT_READERS: &[UnitReader] = &[gcc_plugin::READER, callgraph_info::RE
 pub fn read_unit(name: &str, bytes: &[u8], skipped: &mut Skipped) -> Result<UnitGraph> {
     let reader = UNIT_READERS.iter().find(|reader| (reader.recognises)(bytes)).ok_or_else(|| {
         let kinds: Vec<&str> = UNIT_READERS.iter().map(|reader| reader.summary).collect();
-        Error::failed("not a call graph of a unit").with_hint(format!("supported: {}", kinds.join("; ")))
+        Error::coded(ErrorCode::UnknownFormat, "not a call graph of a unit")
+            .with_hint(format!("supported: {}", kinds.join("; ")))
     })?;
     (reader.read)(name, bytes, skipped)
 }

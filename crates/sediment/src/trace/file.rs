@@ -7,7 +7,7 @@
 //! one record after the other, and [`load`] makes a [`Trace`] of those functions that a [`FunctionTable`] has.
 
 use crate::callgraph::{FunctionId, Trace};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::order::FunctionTable;
 use crate::profile::{FunctionIndex, FunctionKey, LONGEST_NAME, Profile};
 use crate::read::{Input, Step, input};
@@ -265,13 +265,14 @@ impl<'a> Records<'a> {
             std::str::from_utf8(digits).ok()?.parse::<u32>().ok().map(|version| (version, digits.len()))
         });
         let Some((version, digits)) = version else {
-            return Err(Error::failed("not a trace of sediment")
+            return Err(Error::coded(ErrorCode::UnknownFormat, "not a trace of sediment")
                 .with_hint("write one with: sediment import RECORDING -o PROFILE --trace TRACE"));
         };
         if version != VERSION {
-            return Err(Error::failed(format!(
-                "trace version {version}, but this program reads version {VERSION}"
-            ))
+            return Err(Error::coded(
+                ErrorCode::NewerVersion,
+                format!("trace version {version}, but this program reads version {VERSION}"),
+            )
             .with_hint("write it again from the recording, or use the program that wrote it"));
         }
         let base = (FIRST_WORDS.len() + digits + 1) as u64;

@@ -3,7 +3,7 @@
 
 use super::Basis;
 use crate::binary::{Binary, BinaryFunction, names};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::matching::identity::{self, Match};
 use crate::profile::{FunctionIndex, Heat, Profile};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -25,8 +25,11 @@ pub(super) struct Symbols<'a> {
 impl<'a> Symbols<'a> {
     pub(super) fn of(binary: &'a Binary, file_name: &str) -> Result<Self> {
         if binary.functions.is_empty() {
-            return Err(Error::failed(format!("{file_name} is stripped: it has no function names"))
-                .with_hint("verify it before stripping, or give its debug file"));
+            return Err(Error::coded(
+                ErrorCode::Stripped,
+                format!("{file_name} is stripped: it has no function names"),
+            )
+            .with_hint("verify it before stripping, or give its debug file"));
         }
         let mut by_name: BTreeMap<&str, Vec<&BinaryFunction>> = BTreeMap::new();
         let mut by_address: BTreeMap<u64, Vec<&BinaryFunction>> = BTreeMap::new();
@@ -124,9 +127,10 @@ impl<'a> Weights<'a> {
         let (ours, others): (Vec<FunctionIndex>, Vec<FunctionIndex>) =
             profile.functions().into_iter().partition(|function| is_ours(*function));
         if ours.is_empty() {
-            return Err(Error::failed(format!(
-                "no function of the profile is in {file_name}: it is a profile of another program"
-            ))
+            return Err(Error::coded(
+                ErrorCode::WrongBinary,
+                format!("no function of the profile is in {file_name}: it is a profile of another program"),
+            )
             .with_hint(format!("it has functions of: {}", crate::order::held(profile))));
         }
         let mut calls: HashMap<FunctionIndex, u128> = HashMap::new();

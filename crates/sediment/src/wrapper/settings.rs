@@ -5,7 +5,7 @@
 //! options of `sediment order` and `sediment verify`. A key that is unknown, or stands there twice, is an error: a setting that has no
 //! effect would not be noticed. docs/packaging.md describes the keys.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::escape;
 use crate::order::versions::{ENGINES, Engine, LATEST, engine};
 use crate::order::{AIMS, Aim};
@@ -73,7 +73,7 @@ pub fn parse(text: &[u8]) -> Result<Settings> {
         settings.set(key, value).map_err(|what| what.at(number, line))?;
     }
     if lines_of.is_empty() {
-        return Err(Error::failed("no settings")
+        return Err(Error::coded(ErrorCode::EmptyInput, "no settings")
             .with_hint(format!("begin the file with `sediment = {VERSION}`, or remove it")));
     }
     if let (Some(line), false) = (lines_of.get(GOAL), settings.engine.knows_runs) {
@@ -84,20 +84,29 @@ pub fn parse(text: &[u8]) -> Result<Settings> {
 }
 
 /// Error in a setting, and a hint.
-struct Wrong(String, String);
+struct Wrong(String, String, ErrorCode);
 
 impl Wrong {
+    fn new(message: String, hint: String) -> Self {
+        Self(message, hint, ErrorCode::Damaged)
+    }
+
+    fn newer(mut self) -> Self {
+        self.2 = ErrorCode::NewerVersion;
+        self
+    }
+
     fn at(self, number: u64, line: &str) -> Error {
-        Error::at_line(number, self.0).with_found(line.as_bytes()).with_hint(self.1)
+        Error::at_line(number, self.0).with_found(line.as_bytes()).with_hint(self.1).with_code(self.2)
     }
 }
 
 impl Settings {
     fn set(&mut self, key: &str, value: &str) -> std::result::Result<(), Wrong> {
         let one_of = |what: &str, known: Vec<String>| {
-            Wrong(format!("unknown {what}"), format!("supported: {}", known.join(", ")))
+            Wrong::new(format!("unknown {what}"), format!("supported: {}", known.join(", ")))
         };
-        let share = || percent(value).map_err(|wrong| Wrong(wrong, format!("for example `{key} = 50`")));
+        let share = || percent(value).map_err(|wrong| Wrong::new(wrong, format!("for example `{key} = 50`")));
         match key {
             "sediment" => version(value)?,
             "engine" => {
@@ -115,7 +124,7 @@ impl Settings {
                 let plain = |name: &str| escape::file_name(name).as_deref() == Some(name);
                 let named = |name: &String| name.len() > ORDER.len() && name.ends_with(ORDER) && plain(name);
                 if self.keep.is_empty() || !self.keep.iter().all(named) {
-                    return Err(Wrong(
+                    return Err(Wrong::new(
                         "not the names of older orders".to_owned(),
                         format!("older orders are next to this file and named PROGRAM{ORDER}"),
                     ));
@@ -135,11 +144,12 @@ impl Settings {
 fn version(value: &str) -> std::result::Result<(), Wrong> {
     match value.parse::<u32>() {
         Ok(1..=VERSION) => Ok(()),
-        Ok(newer) if newer > VERSION => Err(Wrong(
+        Ok(newer) if newer > VERSION => Err(Wrong::new(
             format!("version {newer} of the file, but this program reads version {VERSION}"),
             "build with a newer sediment, or rewrite the file".to_owned(),
-        )),
-        _ => Err(Wrong("not the version of a settings file".to_owned(), format!("expected {VERSION}"))),
+        )
+        .newer()),
+        _ => Err(Wrong::new("not the version of a settings file".to_owned(), format!("expected {VERSION}"))),
     }
 }
 

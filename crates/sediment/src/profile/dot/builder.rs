@@ -8,7 +8,7 @@ use super::error_at;
 use super::graph::{Graph, NONE, Node, Slot, Slots, SlotsOf, Subgraph, Value};
 use super::lexer::{Id, Keyword, Lexer, Token, undirected};
 use super::vocabulary::{Edges, Graphs, Nodes};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::profile::push;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -28,10 +28,10 @@ const DEEPEST: usize = 10_000;
 /// With the line of what is not DOT, not directed, or multiplies beyond measure.
 pub(in crate::profile) fn read<'a>(
     bytes: &'a [u8],
-    check: impl Fn(&Value<'a>) -> std::result::Result<(), String>,
+    check: impl Fn(&Value<'a>) -> std::result::Result<(), (ErrorCode, String)>,
 ) -> Result<Graph<'a>> {
     if u32::try_from(bytes.len()).is_err() {
-        return Err(Error::failed("a profile of 4 GiB or more"));
+        return Err(Error::coded(ErrorCode::TooLarge, "a profile of 4 GiB or more"));
     }
     let mut builder = Builder::new(bytes, &check);
     builder.header()?;
@@ -116,7 +116,7 @@ pub(super) struct Assignment<'a> {
 
 pub(super) struct Builder<'a, 'c> {
     pub(super) lexer: Lexer<'a>,
-    check: &'c dyn Fn(&Value<'a>) -> std::result::Result<(), String>,
+    check: &'c dyn Fn(&Value<'a>) -> std::result::Result<(), (ErrorCode, String)>,
     pub(super) graph: Graph<'a>,
     pub(super) strict: bool,
     token: Token<'a>,
@@ -142,7 +142,10 @@ pub(super) struct Builder<'a, 'c> {
 }
 
 impl<'a, 'c> Builder<'a, 'c> {
-    fn new(bytes: &'a [u8], check: &'c dyn Fn(&Value<'a>) -> std::result::Result<(), String>) -> Self {
+    fn new(
+        bytes: &'a [u8],
+        check: &'c dyn Fn(&Value<'a>) -> std::result::Result<(), (ErrorCode, String)>,
+    ) -> Self {
         // Each value has its `=`; a text full of them shall not ask for more than twice its length.
         let values = memchr::memchr_iter(b'=', bytes).count().min(bytes.len() / 16);
         Self {
@@ -213,7 +216,9 @@ impl<'a, 'c> Builder<'a, 'c> {
         const HINT: &str = "a profile begins with `digraph`; to convert a profiler's output: sediment import";
         self.advance()?;
         if self.token == Token::End {
-            return Err(Error::at_line(1, "empty file; expected a profile").with_hint(HINT));
+            return Err(Error::at_line(1, "empty file; expected a profile")
+                .with_code(ErrorCode::EmptyInput)
+                .with_hint(HINT));
         }
         if self.token == Token::Keyword(Keyword::Strict) {
             self.strict = true;
@@ -507,8 +512,9 @@ impl<'a, 'c> Builder<'a, 'c> {
                 defaults.graphs.copy_from_slice(&slots[..Graphs::OF_CLUSTERS]);
                 let version = slots[Graphs::Sediment as usize];
                 if let Some(value) = self.graph.values.get(version as usize) {
-                    (self.check)(value)
-                        .map_err(|message| error_at(self.graph.bytes, value.offset as usize, message))?;
+                    (self.check)(value).map_err(|(code, message)| {
+                        error_at(self.graph.bytes, value.offset as usize, message).with_code(code)
+                    })?;
                 }
             }
             Kind::Graph => {

@@ -16,7 +16,7 @@ pub use write::print;
 
 use super::dot::{self, Value};
 use super::{FunctionIndex, FunctionKey, Profile, acceptable};
-use crate::error::Result;
+use crate::error::{ErrorCode, Result};
 use std::collections::BTreeSet;
 
 /// The newest version.
@@ -31,20 +31,23 @@ pub const VERSION: u32 = 3;
 pub fn parse(bytes: &[u8]) -> Result<(Profile, Skipped)> {
     let graph = dot::read(bytes, |value| version(value).map(|_| ()))?;
     let named = graph.of_graph(dot::Graphs::Sediment).map(version).transpose();
-    match named.map_err(crate::Error::failed)? {
+    match named.map_err(|(code, message)| crate::Error::coded(code, message))? {
         None | Some(1) => version1::read(&graph),
         Some(_) => version2::read(&graph),
     }
 }
 
 /// The version that a graph names.
-fn version(value: &Value) -> std::result::Result<u128, String> {
+fn version(value: &Value) -> std::result::Result<u128, (ErrorCode, String)> {
     match super::arithmetic::integer(&value.text) {
         Ok(known) if (1..=u128::from(VERSION)).contains(&known) => Ok(known),
-        Ok(newer) if newer > 0 => Err(format!(
-            "profile version {newer}, but this sediment reads versions 1 to {VERSION}; use a newer sediment"
+        Ok(newer) if newer > 0 => Err((
+            ErrorCode::NewerVersion,
+            format!(
+                "profile version {newer}, but this sediment reads versions 1 to {VERSION}; use a newer sediment"
+            ),
         )),
-        _ => Err("the graph's `sediment` is not a profile version".to_owned()),
+        _ => Err((ErrorCode::Damaged, "the graph's `sediment` is not a profile version".to_owned())),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::super::Input;
 use super::wire::{self, Kind};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::unpack::STREAMS;
 use flate2::bufread::MultiGzDecoder;
 use std::io::{self, BufRead, BufReader, Read};
@@ -76,7 +76,7 @@ impl<'a> Messages<'a> {
     pub(super) fn next(&mut self) -> Result<Option<(u32, Content)>> {
         if self.at > self.most {
             let what = format!("it unpacks to more than {STREAMS}: not a profile");
-            return Err(Error::failed(what).with_hint(STREAMS.hint()));
+            return Err(Error::coded(ErrorCode::TooLarge, what).with_hint(STREAMS.hint()));
         }
         if self.piece()?.is_empty() {
             return Ok(None);
