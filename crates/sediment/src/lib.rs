@@ -7,7 +7,7 @@
 //! use sediment::profile::text;
 //!
 //! # fn main() -> sediment::Result<()> {
-//! let file = br#"digraph { graph [sediment=2, unit=calls]; main -> report [count=1]; main -> parse [count=11]; }"#;
+//! let file = br#"digraph { graph [sediment=2, unit=calls, total=12]; main -> report [count=1]; main -> parse [count=11]; }"#;
 //! let (profile, _skipped) = text::parse(file)?;
 //! let ordering = compute(&profile, &Selection::Everything, &Request::default())?;
 //! let list = linker("list").unwrap();
