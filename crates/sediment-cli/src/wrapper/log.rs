@@ -123,7 +123,7 @@ fn about(line: &LinkLine, order: &Ordered, file: &OrderFile, outcome: &str) -> V
         "coverage_percent": (order.coverage * 100.0).floor() / 100.0,
         "engine": order.settings.engine.number,
         "keep": order.older.as_ref().map(|older| &older.file),
-        "The program under the name of a linker.": order.renamed.iter().map(|renaming| json!([renaming.old, renaming.new])).collect::<Vec<_>>(),
+        "renamed": order.renamed.iter().map(|renaming| json!([renaming.old, renaming.new])).collect::<Vec<_>>(),
         "left_out": left_out,
     });
     add_origin(&mut entry, &order.chosen.origin);

@@ -37,11 +37,11 @@ fn unordered(build: &Build) -> Vec<u8> {
 }
 
 /// Whether the link is done as without the wrapper, and says this.
-fn left(build: &Build, output: &Output, expected: &[u8], word: &str) {
+fn left(build: &Build, output: &Output, expected: &[u8], word: &str, case: &str) {
     let said = said(output);
     assert!(output.status.success(), "{word}: {said}");
     assert!(said.contains(word), "{word}: {said}");
-    says(&format!("wrapper/bad_input/left {word}"), &said);
+    says(&format!("wrapper/bad_input/left {case} {word}"), &said);
     let last = build.last();
     assert_eq!(last["outcome"], "left", "{word}");
     assert!(last["why"].as_str().unwrap().contains(word), "{word}: {last}");
@@ -62,7 +62,7 @@ fn wrong_profiles() {
     ];
     for (text, word) in wrong {
         std::fs::write(build.path("profiles/prog.prof"), text).unwrap();
-        left(&build, &build.link_prog(), &expected, word);
+        left(&build, &build.link_prog(), &expected, word, "wrong_profiles");
     }
     // Names with blanks, quotes and the languages of linkers in them; versions off.
     std::fs::remove_file(build.path("profiles/prog.prof")).unwrap();
@@ -116,13 +116,13 @@ fn unreadable() {
     };
     assert!(link("profiles").status.success());
     assert_eq!(build.last()["outcome"], "ordered");
-    left(&build, &link("nowhere"), &expected, "PROF_DIR");
-    left(&build, &link("file"), &expected, "PROF_DIR");
+    left(&build, &link("nowhere"), &expected, "PROF_DIR", "unreadable");
+    left(&build, &link("file"), &expected, "PROF_DIR", "unreadable");
     let close = |name: &str, mode: &str| done(Command::new("chmod").arg(mode).arg(build.path(name)));
     close("profiles/prog.prof", "000");
-    left(&build, &link("profiles"), &expected, "prog.prof");
+    left(&build, &link("profiles"), &expected, "prog.prof", "unreadable");
     close("profiles", "000");
-    left(&build, &link("profiles"), &expected, "PROF_DIR");
+    left(&build, &link("profiles"), &expected, "PROF_DIR", "unreadable");
     close("profiles", "755");
     // A log that cannot be written: that is said, too.
     close("profiles/prog.prof", "644");
@@ -161,7 +161,7 @@ fn versions_ago() {
         text = text.replace(&format!("\"{name}\""), &format!("\"formerly_{name}\""));
     }
     std::fs::write(&path, &text).unwrap();
-    left(&build, &build.link_prog(), &unordered(&build), "prog.prof");
+    left(&build, &build.link_prog(), &unordered(&build), "prog.prof", "versions_ago");
 }
 
 fn options_that_move_code() {

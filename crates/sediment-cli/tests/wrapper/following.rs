@@ -75,13 +75,13 @@ fn renamed_by_binary(compiler: &str) {
         let arguments = ["order", "prog.gv", "--binary", name, "--linker", "gnu-ld-script", "-o", "order"];
         let ordered = sediment(&build, &arguments);
         assert!(ordered.status.success(), "{}", said(&ordered));
-        says("wrapper/following/renamed_by_binary", said(&ordered));
+        says(&format!("wrapper/following/renamed_by_binary {compiler}"), said(&ordered));
         let order = std::fs::read_to_string(build.path("order")).unwrap();
         assert!(order.contains("*(.text.all_a)") && !order.contains("b07"), "{order}");
         compile(&[debug, &["-Wl,-T,order"]].concat(), "prog");
         let verified =
             sediment(&build, &["verify", "prog", "--order", "order", "--profile", "prog.gv", "--json"]);
-        says("wrapper/following/renamed_by_binary", said(&verified));
+        says(&format!("wrapper/following/renamed_by_binary {compiler}"), said(&verified));
         let report: serde_json::Value = serde_json::from_slice(&verified.stdout).unwrap();
         let missing: Vec<&str> = report["misplaced"]
             .as_array()
