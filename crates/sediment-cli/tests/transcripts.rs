@@ -12,7 +12,6 @@
 //!
 //! `SEDIMENT_BLESS=1` runs the command lines and writes the rest: read the difference before you commit it.
 
-#[allow(dead_code)]
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 

@@ -123,7 +123,7 @@ fn links_that_hardly_differ_do_not_end_an_experiment() {
     assert!(said.len() >= 17, "{}", said.len());
     for advice in &said {
         assert!(advice.starts_with("about ") || advice.starts_with("at least "), "{advice}");
-        says("eval/eval_errors/links_that_hardly_differ_do_not_end_an_experiment", &advice);
+        says("eval/eval_errors/links_that_hardly_differ_do_not_end_an_experiment", advice);
         assert!(advice.ends_with(" layout replicas of each build, would be needed"), "{advice}");
     }
     assert!(said.iter().any(|advice| advice.starts_with("at least ")), "{said:?}");

@@ -233,7 +233,7 @@ fn two_orders() {
             assert_eq!(last["outcome"], "left", "{words} {orders:?}");
             let why = last["why"].as_str().unwrap();
             assert!(why.contains(option), "{words}: {why}");
-            says("wrapper/bad_input/two_orders", &why);
+            says("wrapper/bad_input/two_orders", why);
         }
         // A file that is gone: the linker says so, as without the wrapper.
         std::fs::remove_file(build.path("own")).unwrap();

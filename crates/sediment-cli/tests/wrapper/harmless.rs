@@ -279,7 +279,7 @@ fn endless_response_files() {
     let (ours, rest): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("sediment: "));
     assert_eq!(rest, said(&plain).lines().collect::<Vec<_>>());
     assert!(ours.len() == 1, "{text}");
-    says("wrapper/harmless/endless_response_files", &ours[0]);
+    says("wrapper/harmless/endless_response_files", ours[0]);
 }
 
 fn whole_log() {

@@ -154,12 +154,17 @@ fn unplaced() {
     let (code, words) = verify(&build, &["--min-coverage", "50"]);
     assert!(code == 0, "{words}");
     says_like("wrapper/threshold/unplaced", &words);
+    others_have_no_threshold(&build);
+}
+
+/// Outputs that are of no profile, though names or functions of theirs are.
+fn others_have_no_threshold(build: &Build) {
     // A library of a name like another's, which has nothing of that, is no version of it.
     build.profile("kit.gv", "libkit3.13.so.1.0", "");
     std::fs::write(build.path("stub.c"), "int stub;\n").unwrap();
     let mut stub = build.compiler("gcc");
     assert!(stub.args(["-shared", "stub.c", "-o", "libkit3.so"]).status().unwrap().success());
-    let (code, words) = verify(&build, &["--min-coverage", "50"]);
+    let (code, words) = verify(build, &["--min-coverage", "50"]);
     assert!(code == 0, "{words}");
     says_like("wrapper/threshold/unplaced", &words);
     // Nor is a program a library whose one function that ran is in it, too, in no section of its own.
@@ -173,7 +178,7 @@ fn unplaced() {
     .unwrap();
     let output = build.compiler("gcc").args(["helper.c", "-o", "helper"]).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{}", said(&output));
-    let (code, words) = verify(&build, &["--min-coverage", "50"]);
+    let (code, words) = verify(build, &["--min-coverage", "50"]);
     assert!(code == 0, "{words}");
     says_like("wrapper/threshold/unplaced", &words);
 }

@@ -2,7 +2,7 @@
 //! [`BlockMap`]: which block of its function's control-flow graph the code at an address is of, by the line table of a program that was
 //! compiled with sediment's plugin for GCC (`-fplugin-arg-sediment-blocks`).
 //!
-//! There the discriminator of a row is the number of a block, from 1; at the first block of a function it is [`NAMES_GRAPH`] or more,
+//! There the discriminator of a row is the number of a block, from 1; at the first block of a function it is 2^30 or more,
 //! and tells the hash of the graph. gcc-plugin/blocks.cc is the writer.
 
 use super::Files;

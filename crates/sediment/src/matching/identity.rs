@@ -57,7 +57,7 @@ const LEAST_SHARE: usize = 60;
 const EVERYWHERE: [&str; 4] = ["main", "_start", "_init", "_fini"];
 
 /// Finds it; `file_name` is the base name of the binary's file. None: the profile is of other programs, which
-/// [`Profile::clusters`] names.
+/// [`Profile::dsos`] names.
 #[must_use]
 pub fn dso_of(profile: &Profile, binary: &Binary, file_name: &str) -> Option<Match> {
     let clusters = profile.dsos();

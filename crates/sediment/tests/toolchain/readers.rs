@@ -329,7 +329,7 @@ fn perf_report_without_branches() {
             }
             let error = read(text).unwrap_err();
             let hint = error.hint().unwrap_or_default();
-            says("library/toolchain/readers/perf_report_without_branches", &hint);
+            says("library/toolchain/readers/perf_report_without_branches", hint);
         }
     }
 }

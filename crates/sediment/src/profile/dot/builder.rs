@@ -17,6 +17,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::BuildHasher as _;
 
+/// Verdict on a value: the code and the text of what is wrong with it.
+pub(super) type Checked = std::result::Result<(), (ErrorCode, String)>;
+
 /// Subgraphs in one another; `dot` gives up at some 3,300.
 const DEEPEST: usize = 10_000;
 
@@ -28,7 +31,7 @@ const DEEPEST: usize = 10_000;
 /// With the line of what is not DOT, not directed, or multiplies beyond measure.
 pub(in crate::profile) fn read<'a>(
     bytes: &'a [u8],
-    check: impl Fn(&Value<'a>) -> std::result::Result<(), (ErrorCode, String)>,
+    check: impl Fn(&Value<'a>) -> Checked,
 ) -> Result<Graph<'a>> {
     if u32::try_from(bytes.len()).is_err() {
         return Err(Error::coded(ErrorCode::TooLarge, "a profile of 4 GiB or more"));
@@ -116,7 +119,7 @@ pub(super) struct Assignment<'a> {
 
 pub(super) struct Builder<'a, 'c> {
     pub(super) lexer: Lexer<'a>,
-    check: &'c dyn Fn(&Value<'a>) -> std::result::Result<(), (ErrorCode, String)>,
+    check: &'c dyn Fn(&Value<'a>) -> Checked,
     pub(super) graph: Graph<'a>,
     pub(super) strict: bool,
     token: Token<'a>,
@@ -142,10 +145,7 @@ pub(super) struct Builder<'a, 'c> {
 }
 
 impl<'a, 'c> Builder<'a, 'c> {
-    fn new(
-        bytes: &'a [u8],
-        check: &'c dyn Fn(&Value<'a>) -> std::result::Result<(), (ErrorCode, String)>,
-    ) -> Self {
+    fn new(bytes: &'a [u8], check: &'c dyn Fn(&Value<'a>) -> Checked) -> Self {
         // Each value has its `=`; a text full of them shall not ask for more than twice its length.
         let values = memchr::memchr_iter(b'=', bytes).count().min(bytes.len() / 16);
         Self {

@@ -500,11 +500,16 @@ impl<'a> Report<'a> {
             }
         }
         report.close(row.take(), event);
-        if report.stacks.is_empty() && report.trees.is_empty() {
+        report.with_stacks()
+    }
+
+    /// The same, if it has any stack.
+    fn with_stacks(self) -> Result<Self> {
+        if self.stacks.is_empty() && self.trees.is_empty() {
             return Err(Error::failed("no call stack in this perf report")
                 .with_hint(format!("record with `perf record -g -- COMMAND` and {COMMAND}")));
         }
-        Ok(report)
+        Ok(self)
     }
 
     /// The address of a row that something stands below, if that is of the first event that has anything.
