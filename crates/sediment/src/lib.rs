@@ -26,8 +26,8 @@
 //! record ─► Recording ─► resolve ─► Profile ─► merge ─► Profile ─► order ─► Order ─► link ─► verify
 //! ```
 //!
-//! Nothing here prints, exits, reads the environment or opens a path; only [`record`] starts processes, in a folder that the
-//! caller gives.
+//! Nothing here prints, exits, reads the environment or opens a path. Only [`record`] does: it looks for programs on `PATH` and starts
+//! them in a folder that the caller gives.
 //!
 //! | module | content |
 //! |---|---|
