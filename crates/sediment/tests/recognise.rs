@@ -52,7 +52,7 @@ fn what_is_no_profile_is_recognised_by_none() {
 #[test]
 fn what_holds_a_profile_or_belongs_to_one_is_refused_with_the_way_out() {
     let mistakes: [(&[u8], &str); 9] = [
-        (b"\x7fELF\x02\x01\x01\0", "name it with --binary"),
+        (b"\x7fELF\x02\x01\x01\0", "give it with --binary"),
         (b"\x1f\x8b\x08\0\0\0\0\0\0\x03", "gzip -dc FILE | sediment import -"),
         (b"\xfd7zXZ\0\0\x04", "xz -dc FILE | sediment import -"),
         (b"\x28\xb5\x2f\xfd\x04\x58", "zstd -dc FILE | sediment import -"),

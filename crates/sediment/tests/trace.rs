@@ -320,9 +320,9 @@ fn what_is_refused() {
     };
     type Damage = fn(&mut Vec<u8>);
     let cases: [(Damage, &str); 7] = [
-        (|file| file[0] = b'S', "no trace that sediment wrote"),
+        (|file| file[0] = b'S', "not a trace of sediment"),
         (|file| file[15] = b'7', "version 7"),
-        (|file| drop(file.split_off(file.len() - 2)), "breaks off"),
+        (|file| drop(file.split_off(file.len() - 2)), "ends too early"),
         (|file| file.push(0), "bytes left"),
         (|file| file[17] = 9, "function 5 runs, but only 0 are defined"),
         (|file| file.splice(17.., [3, 0, 0xff, 0xff, 0xff, 0xff, 0x0f]).for_each(drop), "4096 are the most"),

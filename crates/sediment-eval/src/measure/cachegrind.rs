@@ -186,7 +186,7 @@ mod tests {
         let cut = totals("events: Ir I1mr\nfn=main\n").unwrap_err().to_string();
         assert_eq!(cut, "no summary: line in the cachegrind file");
         let junk = totals("events: Ir I1mr\nsummary: 5 x\n").unwrap_err().to_string();
-        assert_eq!(junk, "line 2: the sum of I1mr is no number (found \"x\")");
+        assert_eq!(junk, "line 2: the sum of I1mr is not a number (found \"x\")");
         assert!(totals("").is_err());
     }
 }

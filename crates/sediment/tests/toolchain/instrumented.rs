@@ -302,6 +302,9 @@ fn uftrace_forms(options: &[&str]) {
         let text = successful(command.args([form, "-d", "data"]).current_dir(folder.path())).stdout;
         let error = read::read(&text, &settings(&program)).unwrap_err();
         assert!(error.to_string().contains(word), "{error}");
-        says("library/toolchain/instrumented/uftrace_forms", error.hint().unwrap());
+        says(
+            &format!("library/toolchain/instrumented/uftrace_forms {}", options.concat()),
+            error.hint().unwrap(),
+        );
     }
 }

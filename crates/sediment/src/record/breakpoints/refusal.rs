@@ -128,8 +128,8 @@ mod tests {
                 "seccomp",
                 "--method valgrind",
             ),
-            (plain.clone(), "does not let process 71 be traced: EPERM", "setuid"),
-            (Facts { root: true, ..plain.clone() }, "does not let process 71 be traced: EPERM", "SYS_PTRACE"),
+            (plain.clone(), "forbids tracing process 71: EPERM", "setuid"),
+            (Facts { root: true, ..plain.clone() }, "forbids tracing process 71: EPERM", "SYS_PTRACE"),
         ];
         for (facts, why, way_out) in cases {
             let error = in_words(&facts);
