@@ -325,7 +325,7 @@ fn what_is_refused() {
         (|file| drop(file.split_off(file.len() - 2)), "ends too early"),
         (|file| file.push(0), "bytes left"),
         (|file| file[17] = 9, "function 5 runs, but only 0 are defined"),
-        (|file| file.splice(17.., [3, 0, 0xff, 0xff, 0xff, 0xff, 0x0f]).for_each(drop), "4096 are the most"),
+        (|file| file.splice(17.., [3, 0, 0xff, 0xff, 0xff, 0xff, 0x0f]).for_each(drop), "the limit is 4096"),
         (|file| file.splice(17.., [0xff; 11]).for_each(drop), "64 bits"),
     ];
     for (change, says) in cases {
