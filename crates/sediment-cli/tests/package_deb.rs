@@ -120,26 +120,7 @@ fn graphs() {
 }
 
 /// A path that GCC takes for likely, and that the recorded run does not take.
-const WORK: &str = r#"#include <stdio.h>
-static int table[64];
-__attribute__((noinline)) static int often(int x) { return x * 31 + table[x & 63]; }
-__attribute__((noinline)) int work(int i, int unusual)
-{
-  int sum = i;
-  if (unusual == 0)
-    for (int j = 0; j < 8; j++)
-      sum += often(j + i) ^ often(j * 3) ^ often(i ^ j);
-  return sum;
-}
-int main(int count, char **words)
-{
-  int sum = 0;
-  for (int i = 0; i < 2000; i++)
-    sum += work(i, count) + often(i);
-  printf("%d %s\n", sum, words[0] ? "" : "nameless");
-  return 0;
-}
-"#;
+const WORK: &str = include_str!("projects/unlikely.c");
 
 /// From a package whose blocks are numbered, by a recording of what it built, to one that is compiled by their counts.
 fn blocks() {

@@ -6,26 +6,7 @@ use crate::{Package, said_when_done, support};
 use std::process::Command;
 
 /// A path that GCC takes for likely, and that no run takes.
-const WORK: &str = "#include <stdio.h>
-int sink;
-static int table[64];
-__attribute__((noinline)) static int often(int x) { return x * 31 + table[x & 63]; }
-__attribute__((noinline)) int work(int i, int unusual)
-{
-  int sum = i;
-  if (unusual == 0)
-    for (int j = 0; j < 8; j++)
-      sum += often(j + i) ^ often(j * 3) ^ often(i ^ j);
-  return sum;
-}
-int main(int count, char **words)
-{
-  int sum = 0;
-  for (int i = 0; i < 2000; i++)
-    sum += work(i, count) + often(i);
-  return sum == 1 || !words[0];
-}
-";
+const WORK: &str = include_str!("../projects/unlikely.c");
 
 /// From a build whose blocks are numbered to one that is compiled by the counts of a recording.
 pub fn functions_are_compiled_by_counts() {

@@ -105,7 +105,7 @@ pub fn plain(paragraph: &str) -> String {
     TERMS.iter().fold(text, |text, term| text.replace(&format!(" {term} "), " "))
 }
 
-/// What is wrong with a page: line and words.
+/// Faults of a page: line and words.
 fn wrong(page: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (number, paragraph) in paragraphs(page) {

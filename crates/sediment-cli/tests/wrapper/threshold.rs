@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a build is told of its outputs by the log, and where a threshold fails it: outputs that have a profile and could not be ordered,
+//! Report of a build's log on its outputs, and thresholds that fail it: outputs that have a profile and could not be ordered,
 //! files that were installed under another name, and profiles that stand in two files.
 
 use super::build::{Build, said};
