@@ -40,7 +40,7 @@ impl Kernel for Model {
         assert!(world.told < 400, "it does not end: {:?}", world.trail);
         loop {
             let Some(happening) = world.happens() else { return Err(Errno::ECHILD) };
-            world.trail.push(format!("{happening:?}"));
+            world.trail.push(happening);
             match happening {
                 Happening::Report(id) => {
                     let thread = world.threads.get_mut(&id).unwrap();
@@ -210,7 +210,7 @@ impl Kernel for Model {
             path: path.to_owned(),
         };
         let mapped = [mapping(PROGRAM, 1, "/program"), mapping(LIBRARY, 2, "/library")];
-        Ok(mapped.into_iter().filter(|mapping| space.contains_key(&mapping.range.start)).collect())
+        Ok(mapped.into_iter().filter(|mapping| space.is_mapped(mapping.range.start)).collect())
     }
 
     fn content(&self, _: Pid, _: &Mapping) -> Option<Vec<u8>> {
@@ -232,11 +232,11 @@ struct Bytes(Rc<RefCell<Bytewise>>);
 impl Memory for Bytes {
     fn read_some(&self, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let space = self.0.borrow();
-        let known = (address..).map_while(|address| space.get(&address));
+        let known = (address..).map_while(|address| space.get(address));
         // Pages are whole, though only their beginning is modelled.
-        let page = space.contains_key(&(address & !0xfff));
+        let page = space.is_mapped(address & !0xfff);
         buffer.fill(0);
-        let read = buffer.iter_mut().zip(known).map(|(byte, found)| *byte = *found).count();
+        let read = buffer.iter_mut().zip(known).map(|(byte, found)| *byte = found).count();
         if page {
             Ok(buffer.len())
         } else if read > 0 {
@@ -249,7 +249,7 @@ impl Memory for Bytes {
     fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
         let mut space = self.0.borrow_mut();
         for (address, byte) in (address..).zip(bytes) {
-            *space.get_mut(&address).ok_or(Errno::EIO)? = *byte;
+            *space.get_mut(address).ok_or(Errno::EIO)? = *byte;
         }
         Ok(())
     }
@@ -267,7 +267,7 @@ enum Start {
 }
 
 /// Runs the tracer once; what is wrong then.
-fn run(steps: &'static [Step], start: Start, chooser: Chooser) -> (Chooser, Vec<String>, Vec<String>) {
+fn run(steps: &'static [Step], start: Start, chooser: Chooser) -> (Chooser, Vec<String>, Vec<Happening>) {
     let mut world = World::new(steps, chooser);
     if start == Start::AttachedInPart {
         world.refuses = Some(world.add(Some(10), 0, steps));
@@ -305,7 +305,7 @@ fn run(steps: &'static [Step], start: Start, chooser: Chooser) -> (Chooser, Vec<
         thread.traced = false;
     }
     for memory in &world.memories {
-        if memory.borrow().values().any(|byte| *byte == TRAP[0]) {
+        if memory.borrow().has_breakpoint() {
             let used = world
                 .threads
                 .values()

@@ -77,8 +77,31 @@ pub(super) struct Thread {
     pub(super) system_call: u64,
 }
 
-/// Bytes of mapped code by address.
-pub(super) type Space = BTreeMap<u64, u8>;
+/// Bytes of mapped code, by the page that they begin.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Space(BTreeMap<u64, [u8; CODE.len()]>);
+
+impl Space {
+    fn of(base: u64) -> Self {
+        Self(BTreeMap::from([(base, CODE)]))
+    }
+
+    pub(super) fn is_mapped(&self, page: u64) -> bool {
+        self.0.contains_key(&page)
+    }
+
+    pub(super) fn get(&self, address: u64) -> Option<u8> {
+        self.0.get(&(address & !0xfff))?.get((address & 0xfff) as usize).copied()
+    }
+
+    pub(super) fn get_mut(&mut self, address: u64) -> Option<&mut u8> {
+        self.0.get_mut(&(address & !0xfff))?.get_mut((address & 0xfff) as usize)
+    }
+
+    pub(super) fn has_breakpoint(&self) -> bool {
+        self.0.values().any(|code| code.contains(&TRAP[0]))
+    }
+}
 
 pub(super) struct World {
     pub(super) threads: BTreeMap<i32, Thread>,
@@ -94,7 +117,7 @@ pub(super) struct World {
     pub(super) asks: u32,
     pub(super) told: u32,
     pub(super) wrong: Vec<String>,
-    pub(super) trail: Vec<String>,
+    pub(super) trail: Vec<Happening>,
 }
 
 /// Decides between numbered possibilities: as was decided before, then the first of them, or at random.
@@ -131,13 +154,9 @@ impl Chooser {
     }
 }
 
-fn code_at(base: u64) -> impl Iterator<Item = (u64, u8)> {
-    (base..).zip(CODE)
-}
-
 impl World {
     pub(super) fn new(steps: &'static [Step], chooser: Chooser) -> Self {
-        let memory = Rc::new(RefCell::new(code_at(PROGRAM).collect()));
+        let memory = Rc::new(RefCell::new(Space::of(PROGRAM)));
         let mut world = Self {
             threads: BTreeMap::new(),
             memories: vec![memory],
@@ -236,24 +255,23 @@ impl World {
         let Some(step) = thread.steps.front().copied() else { return self.end(id, Status::Exited(0)) };
         let memory = thread.memory;
         let runs_into =
-            |world: &Self, address: u64| world.memories[memory].borrow().get(&address) == Some(&TRAP[0]);
+            |world: &Self, address: u64| world.memories[memory].borrow().get(address) == Some(TRAP[0]);
         match step {
             Call(address) => {
                 if runs_into(self, address) {
                     self.threads.get_mut(&id).unwrap().trapped = Some(address);
                     return;
                 }
-                if !self.memories[memory].borrow().contains_key(&address) {
+                if self.memories[memory].borrow().get(address).is_none() {
                     self.wrong.push(format!("{id} called what is not mapped: the model is wrong"));
                 }
             }
             Load | Unload => {
-                let space = Rc::clone(&self.memories[memory]);
-                let mapped = space.borrow().contains_key(&LIBRARY);
-                if step == Load && !mapped {
-                    space.borrow_mut().extend(code_at(LIBRARY));
-                } else if step == Unload && mapped {
-                    space.borrow_mut().retain(|address, _| *address < LIBRARY);
+                let pages = &mut self.memories[memory].borrow_mut().0;
+                if step == Load {
+                    pages.entry(LIBRARY).or_insert(CODE);
+                } else {
+                    pages.remove(&LIBRARY);
                 }
                 let debug_state = PROGRAM + DEBUG_STATE;
                 let thread = self.threads.get_mut(&id).unwrap();
@@ -312,7 +330,7 @@ impl World {
                 (thread.report, thread.end, thread.traced) = (None, None, false);
             }
         }
-        self.memories.push(Rc::new(RefCell::new(code_at(PROGRAM).collect())));
+        self.memories.push(Rc::new(RefCell::new(Space::of(PROGRAM))));
         let memory = self.memories.len() - 1;
         let leader = self.threads.get_mut(&process).unwrap();
         *leader = Thread {
