@@ -3,7 +3,7 @@
 //! want reports. Asks by its own commands.
 
 use crate::files;
-use sediment::{Error, ErrorKind, Result};
+use sediment::{Error, ErrorCode, Result};
 use sediment_process::Command;
 use sediment_process::command::run;
 use std::collections::BTreeSet;
@@ -35,17 +35,17 @@ impl Package {
     /// The package of this name, installed below `root`.
     pub(crate) fn find(name: &str, root: Option<&Path>) -> Result<Self> {
         if name.is_empty() || name.starts_with('-') || name.contains(char::is_whitespace) {
-            return Err(Error::new(ErrorKind::Usage, format!("{name:?} is not a package name")));
+            return Err(Error::new(ErrorCode::Usage, format!("{name:?} is not a package name")));
         }
         let root = root.unwrap_or_else(|| Path::new("/"));
         let root = &root.canonicalize().map_err(|error| {
-            Error::failed(format!("cannot enter: {error}")).with_input(files::display(root))
+            Error::new(ErrorCode::Io, format!("cannot enter: {error}")).with_input(files::display(root))
         })?;
         let kept = |database: &Database| database.at.iter().find(|at| root.join(at).exists()).copied();
         let databases: Vec<(&Database, &str)> =
             DATABASES.iter().filter_map(|database| Some((database, kept(database)?))).collect();
         if databases.is_empty() {
-            return Err(Error::new(ErrorKind::Unsupported, "neither dpkg nor rpm has packages here")
+            return Err(Error::new(ErrorCode::Unsupported, "neither dpkg nor rpm has packages here")
                 .with_input(files::display(root)));
         }
         let mut why = None;
@@ -55,7 +55,7 @@ impl Package {
                 Err(error) => drop(why.get_or_insert(error)),
             }
         }
-        let known = Error::failed(format!("package {name} is not installed"));
+        let known = Error::new(ErrorCode::NotFound, format!("package {name} is not installed"));
         Err(match why {
             Some(error) => known.with_hint(format!(
                 "{error}; to find the package of a file: `dpkg -S FILE` or `rpm -qf FILE`"
@@ -103,7 +103,7 @@ fn ask_dpkg(name: &str, root: &Path, at: &str) -> Result<Package> {
     let Some([package, version, _, source, bugs, maintainer]) =
         installed.next().and_then(|fields| <[&str; 6]>::try_from(fields).ok())
     else {
-        return Err(Error::failed(format!("{name} is not installed")));
+        return Err(Error::new(ErrorCode::NotFound, format!("{name} is not installed")));
     };
     let listed = answer("dpkg-query", &[&admindir, "--listfiles", "--", name])?;
     let mut report_to = Vec::new();
@@ -132,7 +132,7 @@ fn ask_rpm(name: &str, root: &Path, at: &str) -> Result<Package> {
     let said = ask(&[format])?;
     let fields: Vec<&str> = said.lines().next().unwrap_or_default().split('\t').collect();
     let [version, bugs, vendor, url] = fields[..] else {
-        return Err(Error::failed(format!("cannot parse rpm's answer about {name}")));
+        return Err(Error::new(ErrorCode::Damaged, format!("cannot parse rpm's answer about {name}")));
     };
     let listed = ask(&["--list"])?;
     let said = |what: &str, value: &str| (value != "(none)").then(|| format!("{what}: {value}"));
@@ -145,9 +145,10 @@ fn answer(tool: &str, arguments: &[&str]) -> Result<String> {
     let command = Command::new(tool, "/", PATIENCE).with_arguments(arguments.iter().copied());
     let ended = run(&command, LONGEST_ANSWER)?.successful(&command)?;
     if ended.output_dropped > 0 {
-        return Err(Error::failed(format!(
-            "{tool} printed more than {LONGEST_ANSWER} bytes about one package"
-        )));
+        return Err(Error::new(
+            ErrorCode::TooLarge,
+            format!("{tool} printed more than {LONGEST_ANSWER} bytes about one package"),
+        ));
     }
     Ok(String::from_utf8_lossy(&ended.output).into_owned())
 }

@@ -3,7 +3,7 @@
 //! terminal alone. Text that may come from a stranger's file is made safe here.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use sediment::{Error, Skipped, escape};
+use sediment::{Error, ErrorCode, Skipped, escape};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl Ui {
         let mut out = std::io::stdout().lock();
         match out.write_all(data).and_then(|()| out.flush()) {
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                Err(Error::failed(format!("cannot write to standard output: {error}")))
+                Err(Error::new(ErrorCode::Io, format!("cannot write to standard output: {error}")))
             }
             _ => Ok(()),
         }

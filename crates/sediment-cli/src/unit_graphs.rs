@@ -8,7 +8,7 @@ use sediment::profile::{EdgeFacts, Profile, text};
 use sediment::read::Input;
 use sediment::skipped::{Reason, Skipped};
 use sediment::static_graph::{self, UNIT_READERS, UnitGraph, estimate};
-use sediment::{Error, ErrorKind, Result};
+use sediment::{Error, ErrorCode, Result};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -45,7 +45,7 @@ pub(crate) fn find(paths: &[PathBuf], ui: &Ui) -> Result<Option<Vec<Found>>> {
     match other {
         Some(folder) if found.is_empty() && folder.is_dir() && !is_recording(folder) => {
             ui.skipped("searching", &skipped);
-            Err(Error::failed("no compiler's call graph in this folder")
+            Err(Error::new(ErrorCode::NotFound,"no compiler's call graph in this folder")
                 .with_input(files::display(folder))
                 .with_hint(
                     "compile with sediment's GCC plugin or -fcallgraph-info (docs/static-graphs.md); of a profiler's files, name those of one run",
@@ -57,7 +57,7 @@ pub(crate) fn find(paths: &[PathBuf], ui: &Ui) -> Result<Option<Vec<Found>>> {
             Ok(Some(found))
         }
         Some(other) => {
-            Err(Error::new(ErrorKind::Usage, "not a compiler's call graph, unlike other files given")
+            Err(Error::new(ErrorCode::Usage, "not a compiler's call graph, unlike other files given")
                 .with_input(files::display(other))
                 .with_hint("import call graphs and recordings separately, then merge the profiles"))
         }
@@ -72,7 +72,8 @@ fn is_recording(folder: &Path) -> bool {
 /// Adds the files of units below a folder, by path; links are not followed. Files that are named as such and are none are lost.
 fn search(folder: &Path, found: &mut Vec<Found>, skipped: &mut Skipped) -> Result<()> {
     for (path, kind) in entries(folder).map_err(|error| {
-        Error::failed(format!("cannot search this folder: {error}")).with_input(files::display(folder))
+        Error::new(ErrorCode::Io, format!("cannot search this folder: {error}"))
+            .with_input(files::display(folder))
     })? {
         let ends_as_one =
             path.extension().is_some_and(|end| UNIT_READERS.iter().any(|reader| end == reader.extension));
@@ -103,7 +104,7 @@ fn is_unit(path: &Path) -> Result<bool> {
     let source = Source::open(path)?;
     let mut head = vec![0; static_graph::HEAD];
     let count = source.read_at(0, &mut head).map_err(|error| {
-        Error::failed(format!("cannot be read: {error}")).with_input(files::display(path))
+        Error::new(ErrorCode::Io, format!("cannot be read: {error}")).with_input(files::display(path))
     })?;
     Ok(static_graph::is_unit(&head[..count]))
 }
@@ -134,7 +135,7 @@ pub(crate) fn import(found: &[Found], binary: &Path, map: Option<&Path>, ui: &Ui
         }
     }
     if units.is_empty() {
-        return Err(Error::failed("no calls in these files").with_hint(
+        return Err(Error::new(ErrorCode::EmptyRecording,"no calls in these files").with_hint(
             "compile with sediment's GCC plugin or GCC's -fcallgraph-info; clang's objects have calls if compiled with a profile (docs/static-graphs.md)",
         ));
     }
@@ -184,7 +185,7 @@ fn objects(map: &Path) -> Result<BTreeSet<String>> {
     let objects: BTreeSet<String> =
         words.filter(|word| word.ends_with(".o") || word.ends_with(".o)")).map(str::to_owned).collect();
     if objects.is_empty() {
-        return Err(Error::failed("not a link map: it names no object")
+        return Err(Error::new(ErrorCode::UnknownFormat, "not a link map: it names no object")
             .with_input(files::display(map))
             .with_hint("linkers write one with -Wl,-Map=FILE"));
     }

@@ -12,7 +12,7 @@ use super::statistics::components::{Components, components};
 use super::statistics::drift::{Run, Stability, stability};
 use super::statistics::{Interval, multiplicity};
 use super::verdict::{BuildVerdict, NoiseFloor, Rule, decide};
-use sediment::error::{Error, ErrorKind, Result};
+use sediment::error::{Error, ErrorCode, Result};
 
 /// Analyses an experiment.
 ///
@@ -54,7 +54,7 @@ fn check_primary(whole: &Experiment) -> Result<()> {
         return Ok(());
     }
     let names: Vec<&str> = whole.metrics.iter().map(|metric| metric.name.as_str()).collect();
-    Err(Error::new(ErrorKind::Usage, format!("the primary metric {} is missing", whole.primary))
+    Err(Error::new(ErrorCode::Usage, format!("the primary metric {} is missing", whole.primary))
         .with_hint(format!("there are: {}", names.join(", "))))
 }
 

@@ -6,7 +6,7 @@ use super::derive;
 use super::plan::{Plan, WorkloadKind};
 use crate::measure::perf_stat::{Counters, EVENTS};
 use crate::measure::{METERS, Unit};
-use sediment::error::{Error, ErrorKind};
+use sediment::error::{Error, ErrorCode};
 
 /// Seconds on a processor, inside and outside the kernel: the sum of `user` and `sys`.
 pub const CPU_TIME: &str = "cpu-time";
@@ -113,7 +113,10 @@ pub fn refusal(plan: &Plan, counters: &Counters) -> Option<Error> {
         return None;
     }
     if let Some(why) = counters.absent.get(name) {
-        return Some(Error::failed(format!("the primary metric {primary} is not counted here: {why}")));
+        return Some(Error::new(
+            ErrorCode::NotMeasured,
+            format!("the primary metric {primary} is not counted here: {why}"),
+        ));
     }
     if known(name).is_some() {
         let is_event = EVENTS.iter().any(|event| event.metric == name) || name == CPU_TIME;
@@ -123,10 +126,10 @@ pub fn refusal(plan: &Plan, counters: &Counters) -> Option<Error> {
             "it is read by a meter: meters in [run], or --meter"
         };
         let message = format!("the primary metric {primary} is not measured");
-        return Some(Error::new(ErrorKind::Usage, message).with_hint(hint));
+        return Some(Error::new(ErrorCode::Usage, message).with_hint(hint));
     }
     let all: Vec<&str> = EVENTS.iter().map(|event| event.metric).chain([CPU_TIME, PEAK_MEMORY]).collect();
-    Some(Error::new(ErrorKind::Usage, format!("unknown metric {primary}")).with_hint(format!(
+    Some(Error::new(ErrorCode::Usage, format!("unknown metric {primary}")).with_hint(format!(
         "supported: {}; a [[metric]] with a regex or a pointer adds its own",
         all.join(", ")
     )))

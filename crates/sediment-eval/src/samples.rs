@@ -3,7 +3,7 @@
 
 use super::data::{Experiment, Phase, Summary};
 use super::statistics::{Description, Moments};
-use sediment::error::{Error, ErrorKind, Result};
+use sediment::error::{Error, ErrorCode, Result};
 
 /// One value.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -90,8 +90,8 @@ pub(super) fn coverage(experiment: &Experiment, workload: usize, metric: &str) -
 
 /// Refuses what no statistics can be made of.
 pub(super) fn check(experiment: &Experiment) -> Result<()> {
-    let wrong = |what: String| Err(Error::new(ErrorKind::Failed, what));
-    let usage = |what: String| Err(Error::new(ErrorKind::Usage, what));
+    let wrong = |what: String| Err(Error::new(ErrorCode::NotMeasured, what));
+    let usage = |what: String| Err(Error::new(ErrorCode::Usage, what));
     if experiment.variants.len() < 2 {
         return usage("a comparison needs at least two builds".to_owned());
     }

@@ -15,7 +15,7 @@ use super::data::{Experiment, Phase};
 use super::findings::{Analysis, WorkloadAnalysis};
 use super::needed::{Blocks, Needed, in_per_cent, needed};
 use super::statistics::power;
-use sediment::error::{Error, ErrorKind, Result};
+use sediment::error::{Error, ErrorCode, Result};
 
 /// No experiment ends on precision before this many blocks, nor because links differ too much, if its budget allows them.
 ///
@@ -87,7 +87,7 @@ struct Requirement {
 pub fn plan_next(experiment: &Experiment, budget: &Budget) -> Result<NextStep> {
     if !(budget.precision > 0.0 && budget.precision < 1.0) || budget.most_blocks == 0 {
         return Err(Error::new(
-            ErrorKind::Usage,
+            ErrorCode::Usage,
             "a budget needs a block and a precision above 0 and below 1",
         ));
     }

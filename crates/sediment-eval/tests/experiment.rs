@@ -7,7 +7,7 @@ mod said;
 mod support;
 
 use said::says;
-use sediment::{Error, ErrorKind, Result};
+use sediment::{Error, ErrorCode, ErrorKind, Result};
 use sediment_eval::import::IMPORTERS;
 use sediment_eval::plan::{self, Plan};
 use sediment_eval::run::schedule::{self, PlannedRun};
@@ -48,7 +48,7 @@ impl Runner for Pretend {
     }
     fn perform(&mut self, planned: &PlannedRun) -> Result<Measurement> {
         if self.fails_at == Some(self.made.len()) {
-            return Err(Error::failed("broke"));
+            return Err(Error::new(ErrorCode::ProgramFailed, "broke"));
         }
         self.seconds += 1.0;
         self.made.push(*planned);

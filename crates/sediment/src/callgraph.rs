@@ -2,7 +2,7 @@
 //! Integer types of ordering: [`CallGraph`] (dense ids, sizes, weights), [`Order`] (the result) and [`Trace`]
 //! (executed functions). A leaf: no names, no files, no ELF, no profile.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use std::collections::HashSet;
 
 /// A function of a [`CallGraph`]: its row in the [`FunctionTable`](crate::order::FunctionTable). Ids ascend in the order of the functions' identity
@@ -54,21 +54,28 @@ impl CallGraph {
     /// When the tables differ in length, an edge names no function, or a sum passes [`Self::MAX_TOTAL_WEIGHT`].
     pub fn new(sizes: Vec<u64>, weights: Vec<u64>, mut edges: Vec<CallEdge>) -> Result<Self> {
         if sizes.len() != weights.len() || u32::try_from(sizes.len()).is_err() {
-            return Err(Error::failed(format!(
-                "a call graph needs one size and one weight per function and fewer than 2^32 functions (found {} sizes, {} weights)",
-                sizes.len(),
-                weights.len()
-            )));
+            return Err(Error::new(
+                ErrorCode::Damaged,
+                format!(
+                    "a call graph needs one size and one weight per function and fewer than 2^32 functions (found {} sizes, {} weights)",
+                    sizes.len(),
+                    weights.len()
+                ),
+            ));
         }
         let count = sizes.len();
-        let too_heavy = || Error::failed("the weights of a call graph exceed 2^62 in total");
+        let too_heavy =
+            || Error::new(ErrorCode::Overflow, "the weights of a call graph exceed 2^62 in total");
         let mut total: u64 = 0;
         for edge in &edges {
             if edge.caller.index() >= count || edge.callee.index() >= count {
-                return Err(Error::failed(format!(
-                    "a call edge leads from function {} to function {}, but there are only {count}",
-                    edge.caller.0, edge.callee.0
-                )));
+                return Err(Error::new(
+                    ErrorCode::Damaged,
+                    format!(
+                        "a call edge leads from function {} to function {}, but there are only {count}",
+                        edge.caller.0, edge.callee.0
+                    ),
+                ));
             }
             total = total.checked_add(edge.weight).ok_or_else(too_heavy)?;
         }

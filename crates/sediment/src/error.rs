@@ -23,24 +23,32 @@ pub enum ErrorKind {
 }
 
 macro_rules! error_codes {
-    ($($(#[$doc:meta])* $variant:ident $text:literal,)*) => {
+    ($($kind:ident { $($(#[$doc:meta])* $variant:ident $text:literal,)* })*) => {
         /// Code of an [`Error`], for callers that tell errors apart. [`ErrorCode::text`] is stable from release to release;
         /// messages are not.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum ErrorCode {
-            $($(#[$doc])* $variant,)*
+            $($($(#[$doc])* #[doc = concat!("\n\nText: `", $text, "`.")] $variant,)*)*
         }
 
         impl ErrorCode {
             /// Every code.
-            pub const ALL: &[Self] = &[$(Self::$variant),*];
+            pub const ALL: &[Self] = &[$($(Self::$variant),*),*];
 
             /// Text of the code, for programs and logs.
             #[must_use]
             pub fn text(self) -> &'static str {
                 match self {
-                    $(Self::$variant => $text,)*
+                    $($(Self::$variant => $text,)*)*
+                }
+            }
+
+            /// Class of the errors with this code.
+            #[must_use]
+            pub fn kind(self) -> ErrorKind {
+                match self {
+                    $($(Self::$variant)|* => ErrorKind::$kind,)*
                 }
             }
         }
@@ -48,51 +56,79 @@ macro_rules! error_codes {
 }
 
 error_codes! {
-    /// A step failed, for a reason without a code of its own.
-    Failed "failed",
-    /// The input breaks the rules of its format; the error has the line or offset.
-    Damaged "damaged",
-    /// The input is empty.
-    EmptyInput "empty-input",
-    /// No reader knows the format of the input.
-    UnknownFormat "unknown-format",
-    /// A newer release wrote the input.
-    NewerVersion "newer-version",
-    /// The input is larger, or unpacks to more, than is allowed.
-    TooLarge "too-large",
-    /// The input is a profile, a program or a packed file where a recording was expected.
-    NotARecording "not-a-recording",
-    /// The recording has no samples, or no calls.
-    EmptyRecording "empty-recording",
-    /// The file is not a linked ELF program or library.
-    NotElf "not-elf",
-    /// The binary has no symbols of its own functions.
-    Stripped "stripped",
-    /// The profile or recording is of another binary, or of another build of it.
-    WrongBinary "wrong-binary",
-    /// The profile has no function.
-    EmptyProfile "empty-profile",
-    /// The profile has no function of the selected DSO.
-    NotInProfile "not-in-profile",
-    /// The request makes no sense.
-    Usage "usage",
-    /// A threshold that the caller set was not reached.
-    BelowThreshold "below-threshold",
-    /// This machine, or a tool on it, cannot do it.
-    Unsupported "unsupported",
-    /// The user asked to stop.
-    Interrupted "interrupted",
-}
-
-impl From<ErrorKind> for ErrorCode {
-    fn from(kind: ErrorKind) -> Self {
-        match kind {
-            ErrorKind::Failed => Self::Failed,
-            ErrorKind::Usage => Self::Usage,
-            ErrorKind::BelowThreshold => Self::BelowThreshold,
-            ErrorKind::Unsupported => Self::Unsupported,
-            ErrorKind::Interrupted => Self::Interrupted,
-        }
+    Failed {
+        // Inputs
+        /// The input breaks the rules of its format; the error has the line or offset where there is one.
+        Damaged "damaged",
+        /// The input is empty, or has nothing of what it is read for.
+        EmptyInput "empty-input",
+        /// No reader knows the format of the input.
+        UnknownFormat "unknown-format",
+        /// The input is of a known format, in a variant that is not supported; the hint says how to convert it.
+        UnsupportedVariant "unsupported-variant",
+        /// A newer release wrote the input.
+        NewerVersion "newer-version",
+        /// The input is larger, or unpacks to more, than is allowed.
+        TooLarge "too-large",
+        /// Sums of the input exceed the range of their numbers.
+        Overflow "overflow",
+        /// Inputs that do not belong together.
+        IncompatibleInputs "incompatible-inputs",
+        /// The input can be read in several ways; the hint says how to choose.
+        Ambiguous "ambiguous",
+        // Recordings
+        /// The input is a profile, a program or a packed file where a recording was expected.
+        NotARecording "not-a-recording",
+        /// The recording has no samples, or no calls.
+        EmptyRecording "empty-recording",
+        /// No address and no frame of the recording is a known function.
+        Unresolved "unresolved",
+        /// The recording has addresses and does not say of which program.
+        NeedsBinary "needs-binary",
+        // Binaries and profiles
+        /// The file is not a linked ELF program or library.
+        NotElf "not-elf",
+        /// The binary has no symbols of its own functions.
+        Stripped "stripped",
+        /// The profile or recording is of another binary, or of another build of it.
+        WrongBinary "wrong-binary",
+        /// The profile has no function.
+        EmptyProfile "empty-profile",
+        /// The profile has nothing of the selected DSO, order or kind.
+        NotInProfile "not-in-profile",
+        // Effects
+        /// The operating system refuses to read, write or wait.
+        Io "io",
+        /// No such file, process, program, package or name.
+        NotFound "not-found",
+        /// An argument that cannot be passed on.
+        InvalidArgument "invalid-argument",
+        /// Another program cannot be started, failed, or left no result.
+        ProgramFailed "program-failed",
+        /// The operating system refuses to trace a program.
+        TracingFailed "tracing-failed",
+        /// A link has no order; the message says why.
+        NotOrdered "not-ordered",
+        /// A measurement or comparison has no value.
+        NotMeasured "not-measured",
+        /// A defect of sediment, or of the linker it ran.
+        Internal "internal",
+    }
+    Usage {
+        /// The request makes no sense.
+        Usage "usage",
+    }
+    BelowThreshold {
+        /// A threshold that the caller set was not reached.
+        BelowThreshold "below-threshold",
+    }
+    Unsupported {
+        /// This machine, or a tool on it, cannot do it.
+        Unsupported "unsupported",
+    }
+    Interrupted {
+        /// The user asked to stop.
+        Interrupted "interrupted",
     }
 }
 
@@ -111,7 +147,6 @@ pub struct Error(Box<Details>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Details {
-    kind: ErrorKind,
     code: ErrorCode,
     message: String,
     input: Option<String>,
@@ -121,12 +156,11 @@ struct Details {
 }
 
 impl Error {
-    /// A failure of the given kind; `message` is a sentence without a full stop, in lower case.
+    /// An error with its code, by which callers tell it apart; `message` is a sentence without a full stop, in lower case.
     #[must_use]
-    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self(Box::new(Details {
-            kind,
-            code: kind.into(),
+            code,
             message: message.into(),
             input: None,
             location: None,
@@ -135,28 +169,16 @@ impl Error {
         }))
     }
 
-    /// A failure of kind [`ErrorKind::Failed`].
-    #[must_use]
-    pub fn failed(message: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Failed, message)
-    }
-
-    /// A failure of kind [`ErrorKind::Failed`] with a code of its own.
-    #[must_use]
-    pub fn coded(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self::failed(message).with_code(code)
-    }
-
     /// A failure at a line (from 1) of a text input.
     #[must_use]
     pub fn at_line(line: u64, message: impl Into<String>) -> Self {
-        Self::coded(ErrorCode::Damaged, message).with_location(Location::Line(line))
+        Self::new(ErrorCode::Damaged, message).with_location(Location::Line(line))
     }
 
     /// A failure at a byte offset of a binary input.
     #[must_use]
     pub fn at_offset(offset: u64, message: impl Into<String>) -> Self {
-        Self::coded(ErrorCode::Damaged, message).with_location(Location::Offset(offset))
+        Self::new(ErrorCode::Damaged, message).with_location(Location::Offset(offset))
     }
 
     /// Sets the code.
@@ -208,10 +230,10 @@ impl Error {
         self.0.code
     }
 
-    /// The sort of failure.
+    /// Class of the error, which its code decides.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
-        self.0.kind
+        self.0.code.kind()
     }
 
     /// Advice on what to do, where there is one.
@@ -229,12 +251,12 @@ impl Error {
 
 impl From<sediment_process::Error> for Error {
     fn from(error: sediment_process::Error) -> Self {
-        let kind = match error.kind() {
-            sediment_process::ErrorKind::Unsupported => ErrorKind::Unsupported,
-            sediment_process::ErrorKind::Interrupted => ErrorKind::Interrupted,
-            _ => ErrorKind::Failed,
+        let code = match error.kind() {
+            sediment_process::ErrorKind::Unsupported => ErrorCode::Unsupported,
+            sediment_process::ErrorKind::Interrupted => ErrorCode::Interrupted,
+            _ => ErrorCode::ProgramFailed,
         };
-        let this = Self::new(kind, error.to_string());
+        let this = Self::new(code, error.to_string());
         match error.hint() {
             Some(hint) => this.with_hint(hint),
             None => this,

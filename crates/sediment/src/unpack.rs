@@ -70,7 +70,7 @@ pub(crate) struct Budget {
 impl Budget {
     fn spend(&mut self, size: u64) -> Result<()> {
         self.left = self.left.checked_sub(size).ok_or_else(|| {
-            Error::coded(ErrorCode::TooLarge, format!("the file unpacks to more than {}", self.limit))
+            Error::new(ErrorCode::TooLarge, format!("the file unpacks to more than {}", self.limit))
                 .with_hint(self.limit.hint)
         })?;
         Ok(())
@@ -86,7 +86,7 @@ impl Budget {
     pub(crate) fn zlib(&mut self, packed: &[u8], size: u64) -> Result<Rc<[u8]>> {
         /// Deflate packs nothing better than this.
         const LARGEST_GROWTH: u64 = 1032;
-        let damaged = || Error::failed("the section does not unpack to its stated size");
+        let damaged = || Error::new(ErrorCode::Damaged, "the section does not unpack to its stated size");
         if size > (packed.len() as u64).saturating_mul(LARGEST_GROWTH) {
             return Err(damaged());
         }
@@ -110,7 +110,7 @@ impl Budget {
         lzma_rust2::XzReader::new_mem_limit(packed, false, MEMORY_KIB)
             .take(self.left.saturating_add(1))
             .read_to_end(&mut unpacked)
-            .map_err(|error| Error::failed(format!("cannot be unpacked: {error}")))?;
+            .map_err(|error| Error::new(ErrorCode::Damaged, format!("cannot be unpacked: {error}")))?;
         self.spend(unpacked.len() as u64)?;
         Ok(unpacked)
     }

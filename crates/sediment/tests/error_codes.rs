@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Codes of errors: each has a text of its own and a message that carries it, and the classes that callers tell apart have theirs.
 
-use sediment::ErrorCode;
+mod support;
+
 use sediment::binary::{Binary, NoFiles};
 use sediment::order::{Request, Selection, compute};
 use sediment::profile::text;
+use sediment::{Error, ErrorCode};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -23,15 +25,35 @@ fn sources(folder: &Path, found: &mut String) {
 fn every_code_has_a_text_and_a_message() {
     let texts: BTreeSet<&str> = ErrorCode::ALL.iter().map(|code| code.text()).collect();
     assert_eq!(texts.len(), ErrorCode::ALL.len(), "{texts:?}");
+    // Programs know errors by these: a code that changes is told in the changelog.
+    let lines: Vec<String> =
+        ErrorCode::ALL.iter().map(|code| format!("{} {:?}\n", code.text(), code.kind())).collect();
+    support::golden("errors/codes.txt", &lines.concat());
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut code = String::new();
-    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut code);
-    let of_kinds = ["Failed", "Usage", "BelowThreshold", "Unsupported", "Interrupted"];
+    for of in ["sediment", "sediment-eval", "sediment-cli"] {
+        sources(&crates.join(of).join("src"), &mut code);
+    }
     for known in ErrorCode::ALL {
         assert!(known.text().chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{known:?}");
         let name = format!("{known:?}");
-        let used = code.contains(&format!("ErrorCode::{name}")) || of_kinds.contains(&&*name);
-        assert!(used, "no message has the code {name}");
+        let is_name =
+            |rest: &str| rest.starts_with(&name) && !rest[name.len()..].starts_with(char::is_alphanumeric);
+        assert!(code.split("ErrorCode::").skip(1).any(is_name), "no message has the code {name}");
     }
+}
+
+/// Code and class are one: a message without a code does not compile.
+#[test]
+fn the_code_decides_the_class() {
+    for code in ErrorCode::ALL {
+        let error = Error::new(*code, "message").with_hint("hint").with_input("file");
+        assert_eq!((error.code(), error.kind()), (*code, code.kind()));
+    }
+    let process = |kind| Error::from(sediment_process::Error::new(kind, "message")).code();
+    assert_eq!(process(sediment_process::ErrorKind::Failed), ErrorCode::ProgramFailed);
+    assert_eq!(process(sediment_process::ErrorKind::Unsupported), ErrorCode::Unsupported);
+    assert_eq!(process(sediment_process::ErrorKind::Interrupted), ErrorCode::Interrupted);
 }
 
 #[test]
@@ -50,4 +72,11 @@ fn callers_tell_errors_apart() {
     let empty = text::parse(b"digraph { graph [sediment=2]; }").unwrap().0;
     let error = compute(&empty, &Selection::Everything, &Request::default()).unwrap_err();
     assert_eq!(error.code(), ErrorCode::EmptyProfile);
+    let needs_binary =
+        sediment::read::read(&&b"gmon\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"[..], &Default::default());
+    assert_eq!(needs_binary.unwrap_err().code(), ErrorCode::NeedsBinary);
+    let read =
+        |text: &'static str| sediment::read::read(&text.as_bytes(), &Default::default()).unwrap_err().code();
+    assert_eq!(read("mode: count\n"), ErrorCode::UnknownFormat);
+    assert_eq!(sediment::link::read("").unwrap_err().code(), ErrorCode::UnknownFormat);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Verification on binaries made by hand, one reason at a time. Real linked files are in `toolchain/link.rs`.
 
+mod support;
+
 use sediment::binary::names::SectionGroup;
 use sediment::binary::{Binary, BinaryFunction, SymbolSource};
 use sediment::link::OrderedName;
@@ -318,4 +320,31 @@ fn weights_near_the_limit_are_shares_still() {
     let huge = u128::MAX / 2;
     let report = check(&binary("a b x"), "a b", Some(&format!("a:{huge} b:{huge}")));
     assert_eq!(report.placed_parts_per_million, 1_000_000);
+}
+
+/// The reasons, one after the other: a new one does not compile until it is here.
+fn after(reason: &Reason) -> Option<Reason> {
+    Some(match reason {
+        Reason::NotInBinary => Reason::InlinedOrRemoved,
+        Reason::InlinedOrRemoved => Reason::OnlyAsClone(vec!["f.clone".to_owned()]),
+        Reason::OnlyAsClone(_) => Reason::NoSymbol,
+        Reason::NoSymbol => Reason::NotAsked,
+        Reason::NotAsked => Reason::NamedAfter(vec!["g".to_owned()]),
+        Reason::NamedAfter(_) => Reason::SameNamedLocal(2),
+        Reason::SameNamedLocal(_) => Reason::OtherOutputSection(".text.other".to_owned()),
+        Reason::OtherOutputSection(_) => Reason::OtherGroup(Some(SectionGroup::Hot)),
+        Reason::OtherGroup(_) => Reason::NoOwnSection(Some("f.c".to_owned())),
+        Reason::NoOwnSection(_) => Reason::OutOfOrder,
+        Reason::OutOfOrder => return None,
+    })
+}
+
+/// Programs know reasons by their codes: one that changes is told in the changelog.
+#[test]
+fn every_reason_has_a_code_and_a_text() {
+    let all: Vec<Reason> = std::iter::successors(Some(Reason::NotInBinary), after).collect();
+    let lines: Vec<String> = all.iter().map(|reason| format!("{}: {reason}\n", reason.code())).collect();
+    support::golden("errors/verify-reasons.txt", &lines.concat());
+    let codes: std::collections::BTreeSet<&str> = all.iter().map(Reason::code).collect();
+    assert!(codes.len() == all.len() && all.iter().all(|reason| !reason.to_string().is_empty()));
 }

@@ -15,7 +15,7 @@ use sediment::binary::{Binary, Files as _};
 use sediment::plural::counted;
 use sediment::profile::{Profile, split as parts, text};
 use sediment::read::Recording;
-use sediment::{Error, ErrorKind, Result};
+use sediment::{Error, ErrorCode, Result};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         .collect::<Result<Vec<_>>>()?;
     let several = packages.len() > 1;
     if several && arguments.output.as_ref().is_some_and(|path| !path.is_dir()) {
-        return Err(Error::new(ErrorKind::Usage, "-o must name a folder when there are several packages"));
+        return Err(Error::new(ErrorCode::Usage, "-o must name a folder when there are several packages"));
     }
     for package in &packages {
         let place = place(package, arguments.output.as_deref(), several)?;
@@ -116,16 +116,20 @@ pub(crate) fn of_package(
     let labels: BTreeSet<&str> = own.difference(&others).map(String::as_str).collect();
     let mut kept = parts::only(profile, &labels);
     if kept.function_count() == 0 && !own.is_empty() {
-        return Err(Error::failed(format!(
-            "recorded no function of {}: its programs are stripped",
-            package.name
-        ))
+        return Err(Error::new(
+            ErrorCode::Stripped,
+            format!("recorded no function of {}: its programs are stripped", package.name),
+        )
         .with_hint(
             "install the debug symbols named above and record again; the recorded program stays the same",
         ));
     }
     if kept.function_count() == 0 {
-        return Err(Error::failed(format!("recorded no function of {}", package.name)).with_hint(
+        return Err(Error::new(
+            ErrorCode::EmptyRecording,
+            format!("recorded no function of {}", package.name),
+        )
+        .with_hint(
             "is this the right package? `dpkg -S FILE` or `rpm -qf FILE` names the package of a file",
         ));
     }
@@ -167,7 +171,7 @@ pub(crate) fn write(
 fn place(package: &Package, output: Option<&Path>, several: bool) -> Result<PathBuf> {
     let name = || {
         sediment::escape::file_name(&package.name.replace(':', "-"))
-            .ok_or_else(|| Error::new(ErrorKind::Usage, format!("{} cannot be a file name", package.name)))
+            .ok_or_else(|| Error::new(ErrorCode::Usage, format!("{} cannot be a file name", package.name)))
             .map(|name| format!("{name}.gv"))
     };
     match output {

@@ -14,7 +14,7 @@ use sediment::order::{self, Ordering, Request, Selection};
 use sediment::profile::Profile;
 use sediment::record::valgrind;
 use sediment::verify::{self, Report};
-use sediment::{Error, Result, link, read, resolve};
+use sediment::{Error, ErrorCode, Result, link, read, resolve};
 use sediment_eval::measure::pairs;
 use sediment_eval::measure::{METERS, Meter, Reading, Unit};
 use sediment_process::Command;
@@ -172,10 +172,10 @@ impl Stage<'_> {
         let report = |program| verify::verify(&read_binary(program)?, &asked, Some(profile), PROGRAM);
         let reports = [report(programs[0])?, report(programs[1])?];
         if !reports[1].in_force {
-            return Err(Error::failed(format!(
-                "the linker did not apply the order in {}",
-                self.toolchain.linker_version
-            ))
+            return Err(Error::new(
+                ErrorCode::NotOrdered,
+                format!("the linker did not apply the order in {}", self.toolchain.linker_version),
+            )
             .with_hint("choose another linker, such as --link-argument=-fuse-ld=bfd"));
         }
         Ok(reports)
@@ -189,7 +189,8 @@ impl Stage<'_> {
                 run_program(&command, 1024)?.successful(&command).map(|done| done.output)
             };
             if output(before)? != output(after)? {
-                return Err(Error::failed(
+                return Err(Error::new(
+                    ErrorCode::Internal,
                     "the program prints another result in the new order: this is a bug of the linker or of sediment",
                 ));
             }
@@ -234,7 +235,9 @@ impl Stage<'_> {
         std::thread::scope(|scope| {
             let after = scope.spawn(|| read(&commands[1]));
             let before = read(&commands[0]);
-            let after = after.join().unwrap_or_else(|_| Err(Error::failed("a measuring thread panicked")));
+            let after = after
+                .join()
+                .unwrap_or_else(|_| Err(Error::new(ErrorCode::Internal, "a measuring thread panicked")));
             Ok([before?, after?])
         })
     }

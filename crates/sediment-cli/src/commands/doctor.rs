@@ -7,7 +7,7 @@ use crate::wrapper::LINKS;
 use clap::Args;
 use sediment::record::RECORDERS;
 use sediment::wrapper::build_log::{self, Link};
-use sediment::{Error, ErrorKind, Result};
+use sediment::{Error, ErrorCode, Result};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ fn missed_links(build_log: &Path, log: &Path, ui: &Ui) -> Result<()> {
     let text = String::from_utf8_lossy(&files::read(build_log)?).into_owned();
     let shown = build_log::links(&text);
     if shown.is_empty() {
-        return Err(Error::failed("no link command in this log")
+        return Err(Error::new(ErrorCode::EmptyInput,"no link command in this log")
             .with_input(files::display(build_log))
             .with_hint(
                 "print the commands of the build: make V=1, ninja -v, or cmake with CMAKE_VERBOSE_MAKEFILE=ON",
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         let log = arguments.log.clone().or_else(|| std::env::var_os("SEDIMENT_LOG").map(PathBuf::from));
         let log = log.ok_or_else(|| {
             Error::new(
-                ErrorKind::Usage,
+                ErrorCode::Usage,
                 "the wrapper's log folder is unknown: give --log DIR or set SEDIMENT_LOG",
             )
         })?;

@@ -7,7 +7,7 @@ use crate::ui::Ui;
 use crate::values;
 use clap::Args;
 use sediment::profile::{self, Profile};
-use sediment::{Error, ErrorKind, Result};
+use sediment::{Error, ErrorCode, Result};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let format = arguments.output.extension().and_then(|e| e.to_str()).unwrap_or("svg");
     if !matches!(format, "svg" | "png" | "pdf" | "gv" | "dot") {
         return Err(Error::new(
-            ErrorKind::Usage,
+            ErrorCode::Usage,
             format!(".{format} is no supported picture format: use .svg, .png, .pdf or .gv"),
         ));
     }
@@ -86,11 +86,11 @@ fn dot(text: &str, format: &str, limit: Duration) -> Result<Vec<u8>> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(|error| {
-            Error::new(ErrorKind::Unsupported, format!("cannot start `dot`: {error}"))
+            Error::new(ErrorCode::Unsupported, format!("cannot start `dot`: {error}"))
                 .with_hint("install the package graphviz, or write a .gv file")
         })?;
     let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-        return Err(Error::failed("`dot` has no pipes"));
+        return Err(Error::new(ErrorCode::ProgramFailed, "`dot` has no pipes"));
     };
     let text = text.to_owned();
     // `dot` may end without reading everything: its exit status tells, not the pipe.
@@ -101,24 +101,22 @@ fn dot(text: &str, format: &str, limit: Duration) -> Result<Vec<u8>> {
     });
     let status = wait(&mut child, limit)?;
     let _ = writer.join();
-    let picture = reader
-        .join()
-        .map_err(|_| Error::failed("cannot read the picture"))?
-        .map_err(|error| Error::failed(format!("cannot read the picture from `dot`: {error}")))?;
+    let picture = reader.join().map_err(|_| Error::new(ErrorCode::Io, "cannot read the picture"))?.map_err(
+        |error| Error::new(ErrorCode::TooLarge, format!("cannot read the picture from `dot`: {error}")),
+    )?;
     if picture.len() as u64 > LARGEST_PICTURE {
-        return Err(
-            Error::failed("the picture is larger than 256 MiB").with_hint("draw fewer calls: --edges COUNT")
-        );
+        return Err(Error::new(ErrorCode::TooLarge, "the picture is larger than 256 MiB")
+            .with_hint("draw fewer calls: --edges COUNT"));
     }
     if !status.success() || picture.is_empty() {
-        return Err(Error::failed(format!("`dot` failed ({status})")));
+        return Err(Error::new(ErrorCode::ProgramFailed, format!("`dot` failed ({status})")));
     }
     Ok(picture)
 }
 
 /// Waits for a process, and ends it when the time is over.
 fn wait(child: &mut Child, limit: Duration) -> Result<std::process::ExitStatus> {
-    let failed = |error: std::io::Error| Error::failed(format!("cannot wait for `dot`: {error}"));
+    let failed = |error: std::io::Error| Error::new(ErrorCode::Io, format!("cannot wait for `dot`: {error}"));
     let started = Instant::now();
     loop {
         if let Some(status) = child.try_wait().map_err(failed)? {
@@ -127,8 +125,11 @@ fn wait(child: &mut Child, limit: Duration) -> Result<std::process::ExitStatus> 
         if started.elapsed() > limit {
             child.kill().map_err(failed)?;
             child.wait().map_err(failed)?;
-            return Err(Error::failed(format!("`dot` took longer than {} s", limit.as_secs()))
-                .with_hint("draw fewer calls (--edges COUNT) or allow more time (--time-limit SECONDS)"));
+            return Err(Error::new(
+                ErrorCode::ProgramFailed,
+                format!("`dot` took longer than {} s", limit.as_secs()),
+            )
+            .with_hint("draw fewer calls (--edges COUNT) or allow more time (--time-limit SECONDS)"));
         }
         std::thread::sleep(Duration::from_millis(20));
     }

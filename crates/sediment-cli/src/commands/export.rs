@@ -7,7 +7,7 @@ use crate::ui::Ui;
 use clap::{Args, ValueEnum};
 use sediment::profile::Profile;
 use sediment::profile::merge::{Weight, merge};
-use sediment::{Error, Result, blocks};
+use sediment::{Error, ErrorCode, Result, blocks};
 use std::path::PathBuf;
 
 /// Write a profile in a format that compilers read
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let (text, skipped) = blocks::counts(&profile);
     ui.skipped("blocks", &skipped);
     if text.lines().nth(1).is_none() {
-        return Err(Error::failed("the profile has no block counts")
+        return Err(Error::new(ErrorCode::NotInProfile,"the profile has no block counts")
             .with_input(files::display(&arguments.profiles[0]))
             .with_hint("compile with -fplugin-arg-sediment-blocks, record with callgrind --dump-instr=yes, import with --blocks and --binary (docs/blocks.md)"));
     }

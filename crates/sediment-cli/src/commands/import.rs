@@ -8,7 +8,7 @@ use crate::ui::Ui;
 use crate::unit_graphs;
 use clap::Args;
 use sediment::read::{self, Settings, StackOrder};
-use sediment::{Error, ErrorKind, Result, profile};
+use sediment::{Error, ErrorCode, Result, profile};
 use std::path::{Path, PathBuf};
 
 /// Convert a profiler's files to a profile
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
     if arguments.map.is_some() {
         return Err(Error::new(
-            ErrorKind::Usage,
+            ErrorCode::Usage,
             "--map selects units of a compiler's call graph, not recordings",
         ));
     }
@@ -91,13 +91,13 @@ impl Arguments {
         let outputs = [Some(self.output.as_path()), self.trace.as_deref()];
         for output in outputs.into_iter().flatten().filter(|output| *output != standard) {
             if self.recordings.iter().chain(&self.binary).any(|input| same(input, output)) {
-                return Err(Error::new(ErrorKind::Usage, "output would overwrite an input file")
+                return Err(Error::new(ErrorCode::Usage, "output would overwrite an input file")
                     .with_input(files::display(output)));
             }
         }
         match &self.trace {
             Some(trace) if same(trace, &self.output) => {
-                Err(Error::new(ErrorKind::Usage, "profile and trace would go to the same file")
+                Err(Error::new(ErrorCode::Usage, "profile and trace would go to the same file")
                     .with_input(files::display(trace)))
             }
             _ => Ok(()),
@@ -115,14 +115,14 @@ impl Arguments {
         ];
         if let Some((_, option)) = others.iter().find(|(given, _)| *given) {
             return Err(Error::new(
-                ErrorKind::Usage,
+                ErrorCode::Usage,
                 format!("{option} applies to recordings, not to a compiler's call graphs"),
             ));
         }
         match &self.binary[..] {
             [binary] => unit_graphs::import(units, binary, self.map.as_deref(), ui),
             _ => Err(Error::new(
-                ErrorKind::Usage,
+                ErrorCode::Usage,
                 "call graphs from a compiler need the linked file that they belong to",
             )
             .with_hint("name it: --binary PROGRAM")),

@@ -7,7 +7,7 @@ use crate::files;
 use crate::ui::Ui;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
-use sediment::{Error, Result};
+use sediment::{Error, ErrorCode, Result};
 use std::path::{Path, PathBuf};
 
 /// Write the man pages and shell completions
@@ -51,7 +51,7 @@ fn write_pages(command: &clap::Command, folder: &Path, ui: &Ui) -> Result<()> {
         .section("1")
         .manual("Sediment")
         .render(&mut text)
-        .map_err(|error| Error::failed(format!("cannot write the page of {name}: {error}")))?;
+        .map_err(|error| Error::new(ErrorCode::Io, format!("cannot write the page of {name}: {error}")))?;
     files::write(&folder.join(format!("{name}.1")), &text, ui)?;
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
         write_pages(below, folder, ui)?;

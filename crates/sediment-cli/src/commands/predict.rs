@@ -16,7 +16,7 @@ use sediment::order::algorithms::{self, ALGORITHMS, AlgorithmInput, Options};
 use sediment::order::{self, BuiltGraph, Request};
 use sediment::plural::counted;
 use sediment::profile::Profile;
-use sediment::{Error, ErrorKind, Result};
+use sediment::{Error, ErrorCode, Result};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let file_name = arguments.binary.as_deref().map(files::base_name).unwrap_or_default();
     let selection = inputs::selection(binary.as_ref(), &file_name, arguments.dso.as_deref());
     let core = core_of(&arguments.core)
-        .ok_or_else(|| Error::new(ErrorKind::Usage, format!("unknown core {}", arguments.core)))?;
+        .ok_or_else(|| Error::new(ErrorCode::Usage, format!("unknown core {}", arguments.core)))?;
     let built = order::build(&profile, &selection)
         .map_err(|error| error.with_input(files::display(&arguments.profile)))?;
     ui.skipped("graph", &built.skipped);

@@ -7,7 +7,7 @@ use crate::ui::Ui;
 use clap::Args;
 use sediment::plural::counted;
 use sediment::profile::{Profile, split, text};
-use sediment::{Error, Result, escape};
+use sediment::{Error, ErrorCode, Result, escape};
 use std::path::{Path, PathBuf};
 
 /// Split a profile into one .prof per program and library
@@ -44,7 +44,10 @@ pub(super) fn write_parts(profile: &Profile, folder: &Path, ui: &Ui) -> Result<(
         written += 1;
     }
     if written == 0 {
-        return Err(Error::failed("the profile has no program or library to write a file for"));
+        return Err(Error::new(
+            ErrorCode::EmptyProfile,
+            "the profile has no program or library to write a file for",
+        ));
     }
     ui.note(&format!("wrote {} to {}", counted(written, "file"), files::display(folder)));
     Ok(())

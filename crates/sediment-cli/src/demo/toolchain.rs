@@ -3,7 +3,7 @@
 
 use sediment::link::Linker;
 use sediment::wrapper::plan;
-use sediment::{Error, ErrorKind, Result};
+use sediment::{Error, ErrorCode, Result};
 use sediment_process::Command;
 use sediment_process::command::{probe, run};
 use std::ffi::{OsStr, OsString};
@@ -64,7 +64,7 @@ impl Toolchain {
         let found =
             if seen.is_empty() { "none works".to_owned() } else { format!("found: {}", seen.join("; ")) };
         Err(Error::new(
-            ErrorKind::Unsupported,
+            ErrorCode::Unsupported,
             format!("no linker here reads an order of functions ({found})"),
         )
         .with_hint(LINKER_HINT))
@@ -84,7 +84,9 @@ impl Toolchain {
         std::thread::scope(|scope| {
             let handles: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
             handles.into_iter().try_for_each(|handle| {
-                handle.join().unwrap_or_else(|_| Err(Error::failed("a compiling thread panicked")))
+                handle
+                    .join()
+                    .unwrap_or_else(|_| Err(Error::new(ErrorCode::Internal, "a compiling thread panicked")))
             })
         })
     }
@@ -132,7 +134,7 @@ pub(crate) fn default_linker() -> Result<&'static Linker> {
     let version = linker_version(&compiler, &arguments);
     plan::dialect(&version, &ask(&compiler, &arguments, "-Wl,--help")).map_err(|why| {
         let found = if version.is_empty() { "no compiler with a linker found".to_owned() } else { why };
-        Error::new(ErrorKind::Unsupported, found)
+        Error::new(ErrorCode::Unsupported, found)
             .with_hint("name the compiler with CC, or the ordering language with --linker")
     })
 }
@@ -147,7 +149,7 @@ fn find_compiler(named: Option<&OsStr>) -> Result<(OsString, String)> {
             Err(error) => last = Some(Error::from(error)),
         }
     }
-    Err(last.unwrap_or_else(|| Error::new(ErrorKind::Unsupported, "no C compiler found")))
+    Err(last.unwrap_or_else(|| Error::new(ErrorCode::Unsupported, "no C compiler found")))
 }
 
 /// First line of the linker's version text; empty without a linker.

@@ -4,7 +4,7 @@
 use super::display;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag};
-use sediment::{Error, Result};
+use sediment::{Error, ErrorCode, Result};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -17,8 +17,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// Appends a line to a file, which is made where there is none. A link is not followed, a pipe not opened, and what cannot be written as a
 /// whole is taken back.
 pub(crate) fn append_line(path: &Path, line: &str) -> Result<()> {
-    append(path, line)
-        .map_err(|error| Error::failed(format!("cannot be written: {error}")).with_input(display(path)))
+    append(path, line).map_err(|error| {
+        Error::new(ErrorCode::Io, format!("cannot be written: {error}")).with_input(display(path))
+    })
 }
 
 fn append(path: &Path, line: &str) -> io::Result<()> {

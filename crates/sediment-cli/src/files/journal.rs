@@ -2,7 +2,7 @@
 //! The file of an experiment: written line by line, so that nothing measured is lost.
 
 use super::display;
-use sediment::{Error, Result};
+use sediment::{Error, ErrorCode, Result};
 use sediment_eval::run::Journal;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -29,9 +29,9 @@ impl JournalFile {
                 } else {
                     "not an experiment; write to another file with -o".to_owned()
                 };
-                Error::failed("the file exists already").with_input(display(path)).with_hint(hint)
+                Error::new(ErrorCode::Io, "the file exists already").with_input(display(path)).with_hint(hint)
             } else {
-                Error::failed(format!("cannot be created: {error}")).with_input(display(path))
+                Error::new(ErrorCode::Io, format!("cannot be created: {error}")).with_input(display(path))
             }
         })?;
         Ok(Self { path: path.to_owned(), file, whole: 0 })
@@ -40,7 +40,7 @@ impl JournalFile {
     /// An existing file, whose first so many bytes are whole lines; what is behind them goes.
     pub(crate) fn go_on(path: &Path, whole: u64) -> Result<Self> {
         let failed = |error: std::io::Error| {
-            Error::failed(format!("cannot be continued: {error}")).with_input(display(path))
+            Error::new(ErrorCode::Io, format!("cannot be continued: {error}")).with_input(display(path))
         };
         let mut file = OpenOptions::new().write(true).open(path).map_err(failed)?;
         file.set_len(whole).map_err(failed)?;
@@ -81,7 +81,7 @@ impl Journal for JournalFile {
                 // Half a line helps nobody.
                 let _ = self.file.set_len(self.whole);
                 let _ = self.file.seek(SeekFrom::Start(self.whole));
-                Err(Error::failed(format!("cannot write a run: {error}"))
+                Err(Error::new(ErrorCode::Io, format!("cannot write a run: {error}"))
                     .with_input(display(&self.path))
                     .with_hint(format!(
                         "free some space, then: sediment eval resume {}; earlier runs are kept",

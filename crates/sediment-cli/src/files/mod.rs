@@ -3,7 +3,7 @@
 //! further files that the library asks for.
 
 use sediment::read::Input;
-use sediment::{Error, Result, escape};
+use sediment::{Error, ErrorCode, Result, escape};
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -45,7 +45,10 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > most {
         let read = most >> 20;
-        let error = Error::failed(format!("no end after {read} MiB; pipes and devices are not read further"));
+        let error = Error::new(
+            ErrorCode::TooLarge,
+            format!("no end after {read} MiB; pipes and devices are not read further"),
+        );
         return Err(error
             .with_input(display(path))
             .with_hint("if it ends, write it to a file and give that"));
@@ -55,9 +58,9 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Error {
     let error = match error.kind() {
-        std::io::ErrorKind::NotFound => Error::failed("no such file"),
-        std::io::ErrorKind::IsADirectory => Error::failed("a folder, not a file"),
-        _ => Error::failed(format!("cannot be read: {error}")),
+        std::io::ErrorKind::NotFound => Error::new(ErrorCode::NotFound, "no such file"),
+        std::io::ErrorKind::IsADirectory => Error::new(ErrorCode::Io, "a folder, not a file"),
+        _ => Error::new(ErrorCode::Io, format!("cannot be read: {error}")),
     };
     error.with_input(display(path))
 }
@@ -90,13 +93,14 @@ pub(crate) fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>> {
         file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
     }
     if found.len() > most || bytes.len() as u64 > most {
-        return Err(Error::failed(format!("longer than the limit of {most} bytes")).with_input(display(path)));
+        return Err(Error::new(ErrorCode::TooLarge, format!("longer than the limit of {most} bytes"))
+            .with_input(display(path)));
     }
     Ok(bytes)
 }
 
 fn no_file(path: &Path) -> Error {
-    Error::failed("a device or pipe, not a regular file").with_input(display(path))
+    Error::new(ErrorCode::Io, "a device or pipe, not a regular file").with_input(display(path))
 }
 
 /// Fails where there is something that is neither a file nor a folder.
@@ -146,7 +150,7 @@ impl Source {
             Ok((file, IN_MEMORY + more))
         };
         let (file, length) = spool().map_err(|error| {
-            Error::failed(format!("cannot be kept in a temporary file: {error}"))
+            Error::new(ErrorCode::Io, format!("cannot be kept in a temporary file: {error}"))
                 .with_input(display(path))
                 .with_hint("set TMPDIR to a folder with more space, or write it to a file first")
         })?;
@@ -181,11 +185,11 @@ impl Input for Source {
 fn folder_of_recordings(path: &Path) -> Error {
     let shown = display(path);
     let error = if path.join("data").is_file() && path.join("data.0").is_file() {
-        Error::failed("a folder, as from perf record --threads").with_hint(format!(
+        Error::new(ErrorCode::Io,"a folder, as from perf record --threads").with_hint(format!(
             "join its files first: perf inject -i {shown} -o joined; then import joined/data. If recorded with -z: perf script --no-inline --no-demangle -i {shown} > samples.txt (fields for branch records: docs/formats/perf-script.md)"
         ))
     } else {
-        Error::failed("a folder, not a profiler's file")
+        Error::new(ErrorCode::Io, "a folder, not a profiler's file")
             .with_hint("name the files in it that belong to one run")
     };
     error.with_input(shown)
@@ -250,7 +254,7 @@ pub(crate) fn expect_to_write(path: &Path) -> Result<()> {
     }
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => {
-            Err(Error::failed("cannot be written: it is a folder").with_input(display(path)))
+            Err(Error::new(ErrorCode::Io, "cannot be written: it is a folder").with_input(display(path)))
         }
         // To open a pipe and close it would be its end.
         Ok(found) if !found.is_file() => Ok(()),
@@ -290,7 +294,7 @@ impl Output {
             if kind.is_char_device() || kind.is_fifo() || kind.is_socket() {
                 let file = fs::OpenOptions::new().write(true).open(&target);
                 let file = file.map_err(|error| {
-                    Error::failed(format!("cannot be written: {error}")).with_input(display(path))
+                    Error::new(ErrorCode::Io, format!("cannot be written: {error}")).with_input(display(path))
                 })?;
                 return Ok(Self { path: path.to_path_buf(), kind: Kind::AsItIs(file) });
             }
@@ -323,11 +327,13 @@ impl Output {
             .permissions(Permissions::from_mode(mode))
             .tempfile_in(folder)
             .map_err(|error| match error.kind() {
-                std::io::ErrorKind::NotFound => Error::failed("cannot be written: no such folder"),
-                std::io::ErrorKind::PermissionDenied => {
-                    Error::failed("cannot be written: its folder is not writable for this user")
+                std::io::ErrorKind::NotFound => {
+                    Error::new(ErrorCode::Io, "cannot be written: no such folder")
                 }
-                kind => Error::failed(format!("cannot be written: {kind}")),
+                std::io::ErrorKind::PermissionDenied => {
+                    Error::new(ErrorCode::Io, "cannot be written: its folder is not writable for this user")
+                }
+                kind => Error::new(ErrorCode::Io, format!("cannot be written: {kind}")),
             })
             .map_err(|error| error.with_input(display(path)))?;
         Ok(Self { path: path.to_path_buf(), kind: Kind::Whole { file, target, permissions } })
@@ -336,7 +342,7 @@ impl Output {
     /// Puts the file in its place.
     pub(crate) fn keep(self) -> Result<()> {
         let failed = |error: std::io::Error| {
-            Error::failed(format!("cannot be written: {error}")).with_input(display(&self.path))
+            Error::new(ErrorCode::Io, format!("cannot be written: {error}")).with_input(display(&self.path))
         };
         let Kind::Whole { file, target, permissions } = self.kind else { return Ok(()) };
         if let Some(permissions) = permissions {
@@ -349,7 +355,7 @@ impl Output {
 
     /// Error of a failed write.
     pub(crate) fn failed(&self, error: &std::io::Error) -> Error {
-        Error::failed(format!("cannot be written: {error}")).with_input(display(&self.path))
+        Error::new(ErrorCode::Io, format!("cannot be written: {error}")).with_input(display(&self.path))
     }
 }
 
@@ -399,7 +405,7 @@ pub(crate) fn display_name(path: &Path) -> String {
 /// Makes a folder that did not exist.
 pub(crate) fn new_folder(path: &Path) -> Result<()> {
     fs::create_dir(path).map_err(|error| {
-        Error::failed(format!("cannot create this folder: {error}"))
+        Error::new(ErrorCode::Io, format!("cannot create this folder: {error}"))
             .with_input(display(path))
             .with_hint("name a new folder inside an existing one")
     })
@@ -408,7 +414,9 @@ pub(crate) fn new_folder(path: &Path) -> Result<()> {
 /// Makes a folder and those above it, as far as they are missing; its absolute path.
 pub(crate) fn folder(path: &Path) -> Result<PathBuf> {
     let made = fs::create_dir_all(path).and_then(|()| path.canonicalize());
-    made.map_err(|error| Error::failed(format!("cannot be created: {error}")).with_input(display(path)))
+    made.map_err(|error| {
+        Error::new(ErrorCode::Io, format!("cannot be created: {error}")).with_input(display(path))
+    })
 }
 
 /// Tries to open a file for reading.

@@ -2,7 +2,7 @@
 //! Temporary folders for their owner only, independent of the umask.
 
 use super::new_folder;
-use sediment::{Error, Result};
+use sediment::{Error, ErrorCode, Result};
 use std::fs::{OpenOptions, Permissions};
 use std::io::Write as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -17,7 +17,7 @@ impl TemporaryFolder {
         let made =
             tempfile::Builder::new().prefix("sediment-").permissions(Permissions::from_mode(0o700)).tempdir();
         made.map(Self).map_err(|error| {
-            Error::failed(format!("cannot create a temporary folder: {error}"))
+            Error::new(ErrorCode::Io, format!("cannot create a temporary folder: {error}"))
                 .with_hint("set TMPDIR to a writable folder with enough space")
         })
     }
@@ -31,7 +31,8 @@ impl TemporaryFolder {
         let path = self.path().join(name);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         file.and_then(|mut file| file.write_all(data)).map_err(|error| {
-            Error::failed(format!("cannot write a temporary file: {error}")).with_input(super::display(&path))
+            Error::new(ErrorCode::Io, format!("cannot write a temporary file: {error}"))
+                .with_input(super::display(&path))
         })?;
         Ok(path)
     }
@@ -53,7 +54,7 @@ pub(crate) struct Workshop {
 impl Workshop {
     /// A new folder of this name, or a temporary one.
     pub(crate) fn new(keep: Option<&Path>) -> Result<Self> {
-        let failed = |error: std::io::Error| Error::failed(format!("no working folder: {error}"));
+        let failed = |error: std::io::Error| Error::new(ErrorCode::Io, format!("no working folder: {error}"));
         let temporary = match keep {
             Some(path) => new_folder(path).map(|()| None)?,
             None => Some(TemporaryFolder::new()?),

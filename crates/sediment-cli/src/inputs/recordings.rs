@@ -9,7 +9,7 @@ use sediment::read::{self, Input, Recording, Settings, Step};
 use sediment::resolve::{self, Resolved, Stripped};
 use sediment::skipped::Reason;
 use sediment::trace::{Sequence, file::Writer};
-use sediment::{Error, Result};
+use sediment::{Error, ErrorCode, Result};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,7 @@ impl Inputs {
                 Some(sum) => sum.append(&part).map_err(named)?,
             }
         }
-        whole.ok_or_else(|| Error::failed("no recording given"))
+        whole.ok_or_else(|| Error::new(ErrorCode::InvalidArgument, "no recording given"))
     }
 
     /// Reads and resolves recordings, adds the order of the run, and writes the run to `trace`.
@@ -177,10 +177,11 @@ impl Input for Watched<'_> {
 pub(crate) fn no_order() -> Error {
     let known: Vec<&str> =
         read::READERS.iter().filter(|reader| reader.replay.is_some()).map(|reader| reader.name).collect();
-    Error::failed("no trace: these formats do not record the order of functions").with_hint(format!(
-        "formats with that order: {}; see docs/formats for how to record them",
-        known.join(", ")
-    ))
+    Error::new(ErrorCode::UnsupportedVariant, "no trace: these formats do not record the order of functions")
+        .with_hint(format!(
+            "formats with that order: {}; see docs/formats for how to record them",
+            known.join(", ")
+        ))
 }
 
 /// Resolves a recording and prints what was skipped.

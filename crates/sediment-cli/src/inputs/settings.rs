@@ -10,7 +10,7 @@ use sediment::callgraph::{FunctionId, Trace};
 use sediment::order::algorithms::{self, Algorithm, AlgorithmInput, Options, cdsort};
 use sediment::order::{self, BuiltGraph, FunctionTable};
 use sediment::profile::Profile;
-use sediment::{Error, ErrorKind, Result};
+use sediment::{Error, ErrorCode, Result};
 use std::path::{Path, PathBuf};
 
 /// Neighbours that an algorithm of the user's choice may look at: some minutes, many times what any program takes.
@@ -80,7 +80,7 @@ impl Settings {
     }
 
     fn refuse(&self, given: bool, why: &str) -> Result<()> {
-        if given { Err(Error::new(ErrorKind::Usage, why)) } else { Ok(()) }
+        if given { Err(Error::new(ErrorCode::Usage, why)) } else { Ok(()) }
     }
 
     fn of_cdsort(&self) -> cdsort::Settings {
@@ -137,9 +137,8 @@ impl Known {
         for path in &settings.start {
             let start = start_of(&read_profile(path, ui)?, &built.table);
             if start.is_empty() {
-                return Err(
-                    Error::failed("no first use of an ordered function").with_input(files::display(path))
-                );
+                return Err(Error::new(ErrorCode::NotInProfile, "no first use of an ordered function")
+                    .with_input(files::display(path)));
             }
             known.starts.push(start);
         }
@@ -147,7 +146,7 @@ impl Known {
             known.code_shingles = order::code_shingles(&built.table, binary, &files::read(path)?);
         }
         if known.starts.is_empty() && known.code_shingles.is_empty() {
-            return Err(Error::failed("the profile has no first uses")
+            return Err(Error::new(ErrorCode::NotInProfile, "the profile has no first uses")
                 .with_hint("record a start with `sediment record --startup`, or give a trace with --trace"));
         }
         Ok(known)

@@ -6,7 +6,7 @@ use crate::files;
 use crate::ui::Ui;
 use nix::unistd::{getpid, getsid};
 use sediment::record::breakpoints::apart::Front;
-use sediment::{Error, Result};
+use sediment::{Error, ErrorCode, Result};
 use sediment_process::Stop;
 use sediment_process::command::Outcome;
 use signal_hook::consts::signal;
@@ -79,7 +79,7 @@ pub(super) fn attend(mut front: Front, stop: &Stop, ui: &Ui) -> Result<ExitCode>
         Outcome::Signalled(_) if front.began_in_vain() => Ok(exit::as_the_program(outcome)),
         Outcome::Signalled(number) => {
             let why = format!("signal {number} ended the recording process; nothing was written");
-            Err(Error::failed(why).with_hint("the recorded program ended with it"))
+            Err(Error::new(ErrorCode::ProgramFailed, why).with_hint("the recorded program ended with it"))
         }
         Outcome::OutOfTime | Outcome::Stopped => {
             ui.note("the recording process ended in an unknown way");
@@ -97,5 +97,5 @@ fn leads_session() -> bool {
 }
 
 fn uncaught(error: std::io::Error) -> Error {
-    Error::failed(format!("cannot catch signals: {error}"))
+    Error::new(ErrorCode::Io, format!("cannot catch signals: {error}"))
 }

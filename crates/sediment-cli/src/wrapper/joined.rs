@@ -5,7 +5,7 @@
 use super::Link;
 use super::linker::Linker;
 use sediment::wrapper::plan;
-use sediment::{Error, Result};
+use sediment::{Error, ErrorCode, Result};
 use std::ffi::{OsStr, OsString};
 
 /// Joins several objects to one, and knows their range in the linker's arguments.
@@ -37,7 +37,10 @@ impl Joiner {
         let objects: Vec<OsString> = self.places.iter().map(|place| arguments[*place].clone()).collect();
         let ended = self.gnu_ld.run(&plan::join_arguments(script, object, &objects), false)?;
         if !ended.successful() {
-            return Err(Error::failed(format!("GNU ld cannot join the objects: {}", ended.first_words())));
+            return Err(Error::new(
+                ErrorCode::ProgramFailed,
+                format!("GNU ld cannot join the objects: {}", ended.first_words()),
+            ));
         }
         let mut joined = Vec::new();
         for (place, argument) in arguments.iter().enumerate() {

@@ -9,7 +9,7 @@ use nix::unistd::{AccessFlags, access};
 use sediment::link;
 use sediment::wrapper::command_line::LinkLine;
 use sediment::wrapper::plan;
-use sediment::{Error, Result};
+use sediment::{Error, ErrorCode, Result};
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
@@ -97,14 +97,14 @@ impl Linker {
             let by_name = !called.as_bytes().contains(&b'/');
             let found = search(ways.into_iter(), called, !named && by_name);
             return found.map(|path| Self { path, called: given.clone() }).ok_or_else(|| {
-                Error::failed("SEDIMENT_LD is not a linker, or is sediment itself")
+                Error::new(ErrorCode::NotFound, "SEDIMENT_LD is not a linker, or is sediment itself")
                     .with_input(files::display(Path::new(&given)))
             });
         }
         // Where this program is called by that name, the search goes on behind it.
         let names = if name == REAL_LD { vec![REAL_LD, &meant] } else { vec![meant.as_str()] };
         Self::on_the_way(&names, called, emulation).ok_or_else(|| {
-            Error::failed(format!("no linker {meant} found"))
+            Error::new(ErrorCode::NotFound, format!("no linker {meant} found"))
                 .with_hint("install it, or set SEDIMENT_LD to a linker")
         })
     }
@@ -159,7 +159,8 @@ impl Linker {
     /// Becomes the linker. Nothing else of this process changes, signals among it, which `Command::exec` would reset.
     pub(super) fn take_over(&self, arguments: &[OsString]) -> Result<ExitCode> {
         let word = |word: &OsStr| {
-            CString::new(word.as_bytes()).map_err(|_| Error::failed("the command line has a NUL byte"))
+            CString::new(word.as_bytes())
+                .map_err(|_| Error::new(ErrorCode::InvalidArgument, "the command line has a NUL byte"))
         };
         let path = word(self.path.as_os_str())?;
         let mut words = vec![word(&self.called)?];
@@ -176,7 +177,8 @@ impl Linker {
     }
 
     fn cannot_start(&self, error: &std::io::Error) -> Error {
-        Error::failed(format!("cannot start: {error}")).with_input(files::display(&self.path))
+        Error::new(ErrorCode::ProgramFailed, format!("cannot start: {error}"))
+            .with_input(files::display(&self.path))
     }
 
     /// Runs it to its end, and keeps what it says. `with_sections`: link-time optimisation is told to give functions sections.

@@ -12,7 +12,7 @@ use super::{Ordered, Origin};
 use crate::files::{self, Output, TemporaryFolder};
 use crate::ui::Ui;
 use sediment::wrapper::command_line::LinkLine;
-use sediment::{Error, Result, escape};
+use sediment::{Error, ErrorCode, Result, escape};
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ impl OrderFile {
     /// Writes it whole or not at all.
     pub(super) fn write(line: &LinkLine, text: &[u8]) -> Result<Self> {
         Self::written(line, text).map_err(|error| {
-            let failed = Error::failed(format!("cannot write the order: {error}"));
+            let failed = Error::new(ErrorCode::Io, format!("cannot write the order: {error}"));
             error.hint().map_or(failed.clone(), |hint| failed.clone().with_hint(hint))
         })
     }

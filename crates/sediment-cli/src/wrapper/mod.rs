@@ -36,7 +36,7 @@ use sediment::profile::FunctionIndex;
 use sediment::wrapper::command_line::{self, Incomplete, LinkLine, Response};
 use sediment::wrapper::plan::{self, PassThrough};
 use sediment::wrapper::settings::Settings;
-use sediment::{Error, Result, link};
+use sediment::{Error, ErrorCode, Result, link};
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::panic::AssertUnwindSafe;
@@ -75,14 +75,14 @@ pub(crate) fn run(name: &str, arguments: &[OsString]) -> Result<ExitCode> {
     let link = Link { linker: &linker, called: &called, arguments, line: &line, ui: &ui };
     match left.or_else(|| own_script(&line)) {
         Some(left @ PassThrough::Incomplete(_)) => {
-            return link.as_usual(&Error::failed(left.in_words()), None);
+            return link.as_usual(&Error::new(ErrorCode::NotOrdered, left.in_words()), None);
         }
         Some(left) => return link.without_order(&left.in_words(), None),
         None => {}
     }
     if let Some(path) = inputs::read_once(&line) {
         let why = PassThrough::Incomplete(Incomplete::ReadOnce(path.into()));
-        return link.as_usual(&Error::failed(why.in_words()), None);
+        return link.as_usual(&Error::new(ErrorCode::NotOrdered, why.in_words()), None);
     }
     link.in_order(Path::new(&folder))
 }
@@ -157,7 +157,9 @@ impl Link<'_> {
     /// Calls [`prepare`] and catches its panics: a bug of ours must not fail a link.
     fn prepared(&self, folder: &Path) -> std::result::Result<Option<Box<Ordered>>, NotOrdered> {
         let prepared = std::panic::catch_unwind(AssertUnwindSafe(|| prepare(folder, self)));
-        prepared.unwrap_or_else(|_| Err(Error::failed("sediment panicked: a bug in sediment").into()))
+        prepared.unwrap_or_else(|_| {
+            Err(Error::new(ErrorCode::Internal, "sediment panicked: a bug in sediment").into())
+        })
     }
 
     /// The linker's arguments with the order, and what must outlive the link.
@@ -262,9 +264,8 @@ fn order_by(
         Err(why) => match Joiner::find(link, objects.complete()) {
             Ok(joiner) => (&gnu_ld_script::LINKER, Some(joiner)),
             Err(obstacle) => {
-                return Err(
-                    Error::failed(why).with_hint(format!("cannot join the objects with GNU ld: {obstacle}"))
-                );
+                return Err(Error::new(ErrorCode::NotOrdered, why)
+                    .with_hint(format!("cannot join the objects with GNU ld: {obstacle}")));
             }
         },
     };
@@ -289,7 +290,10 @@ fn order_by(
                 format!("none of the {count} profiled functions that are linked has a section of its own")
             }
         };
-        return Err(named(Error::failed(format!("{there}: compile with -ffunction-sections"))));
+        return Err(named(Error::new(
+            ErrorCode::NotOrdered,
+            format!("{there}: compile with -ffunction-sections"),
+        )));
     }
     let (text, unwritten) = (dialect.write)(&placements);
     skipped.append(chosen.skipped());

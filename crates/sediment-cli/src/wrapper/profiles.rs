@@ -12,7 +12,7 @@ use sediment::binary::objects::{Finder, Objects};
 use sediment::matching::identity::{self, Rule};
 use sediment::matching::renamed::{self, Renaming};
 use sediment::profile::{FunctionKey, Profile, text};
-use sediment::{Error, Result, Skipped};
+use sediment::{Error, ErrorCode, Result, Skipped};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -121,7 +121,7 @@ impl Profiles {
     /// Looks through a folder.
     pub(crate) fn open(folder: &Path, ui: &Ui) -> Result<Self> {
         let failed = |error: std::io::Error| {
-            Error::failed(format!("cannot read the folder of profiles (PROF_DIR): {error}"))
+            Error::new(ErrorCode::Io, format!("cannot read the folder of profiles (PROF_DIR): {error}"))
                 .with_input(files::display(folder))
         };
         let mut entries: Vec<PathBuf> = Vec::new();
@@ -200,9 +200,12 @@ impl Profiles {
             let named = label.strip_suffix(".prof").unwrap_or(label);
             return match [label, named].into_iter().find(|label| self.labels.contains_key(*label)) {
                 Some(label) => self.chosen(label, Rule::Map).map(Some),
-                None => Err(Error::failed(format!("the map names {label}, which has no profile"))
-                    .with_input(files::display(&self.folder.join("map")))
-                    .into()),
+                None => Err(Error::new(
+                    ErrorCode::NotFound,
+                    format!("the map names {label}, which has no profile"),
+                )
+                .with_input(files::display(&self.folder.join("map")))
+                .into()),
             };
         }
         let objects = inputs();
@@ -244,7 +247,10 @@ impl Profiles {
 
     /// Reads the profile of a label, and finds its cluster in it.
     fn chosen(&self, label: &str, rule: Rule) -> std::result::Result<Chosen, NotOrdered> {
-        let place = self.labels.get(label).ok_or_else(|| Error::failed(format!("no profile of {label}")))?;
+        let place = self
+            .labels
+            .get(label)
+            .ok_or_else(|| Error::new(ErrorCode::NotFound, format!("no profile of {label}")))?;
         let mut origin = Origin {
             path: place.path.clone(),
             label: Some(label.to_owned()),
@@ -301,13 +307,18 @@ pub(crate) fn dso_in(profile: &Profile, name: &str) -> Result<Option<String>> {
     }
     let labels: Vec<&str> = held.iter().copied().collect();
     match labels.as_slice() {
-        [] if functions.is_empty() => Err(Error::failed("the profile has no functions")),
+        [] if functions.is_empty() => {
+            Err(Error::new(ErrorCode::EmptyProfile, "the profile has no functions"))
+        }
         [] => Ok(None),
         [label] => Ok(Some((*label).to_owned())),
         _ => match identity::by_name(None, name, &labels) {
             Some(found) => Ok(Some(found.label)),
-            None => Err(Error::failed(format!("unclear which program of the profile is {name}"))
-                .with_hint(format!("it has functions of: {}", labels.join(", ")))),
+            None => Err(Error::new(
+                ErrorCode::Ambiguous,
+                format!("unclear which program of the profile is {name}"),
+            )
+            .with_hint(format!("it has functions of: {}", labels.join(", ")))),
         },
     }
 }

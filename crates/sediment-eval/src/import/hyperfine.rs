@@ -8,7 +8,7 @@
 use super::{Imported, Importer, Table, perf_metric};
 use crate::data::Summary;
 use crate::metrics;
-use sediment::error::{Error, Result};
+use sediment::error::{Error, ErrorCode, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ fn read(text: &str) -> Result<Vec<Table>> {
     let results = document
         .get("results")
         .and_then(Value::as_array)
-        .ok_or_else(|| Error::failed("no list \"results\": not an export of hyperfine"))?;
+        .ok_or_else(|| Error::new(ErrorCode::Damaged, "no list \"results\": not an export of hyperfine"))?;
     results.iter().enumerate().map(|(index, result)| table(index, result)).collect()
 }
 
@@ -43,9 +43,9 @@ fn table(index: usize, result: &Value) -> Result<Table> {
     } else if let Some(times) = result.get("times").and_then(Value::as_array) {
         let memory = result.get("memory_usage_byte").and_then(Value::as_array);
         for (place, time) in times.iter().enumerate() {
-            let time = time
-                .as_f64()
-                .ok_or_else(|| Error::failed(format!("result {}: a time is not a number", index + 1)))?;
+            let time = time.as_f64().ok_or_else(|| {
+                Error::new(ErrorCode::Damaged, format!("result {}: a time is not a number", index + 1))
+            })?;
             let mut values = BTreeMap::from([("elapsed".to_owned(), time)]);
             if let Some(bytes) =
                 memory.and_then(|list| list.get(place)?.as_f64()).filter(|bytes| *bytes > 0.0)
@@ -66,9 +66,8 @@ fn table(index: usize, result: &Value) -> Result<Table> {
         }
     }
     if imported.runs.is_empty() {
-        return Err(
-            Error::failed(format!("result {} has no single times", index + 1)).with_found(label.as_bytes())
-        );
+        return Err(Error::new(ErrorCode::Damaged, format!("result {} has no single times", index + 1))
+            .with_found(label.as_bytes()));
     }
     Ok(Table { label, line: index as u64 + 1, imported })
 }

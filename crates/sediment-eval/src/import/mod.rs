@@ -15,7 +15,7 @@ use super::metrics;
 use super::plan::Plan;
 use super::run::{journal, set_fact};
 use crate::measure::perf_stat::{Count, scaled};
-use sediment::error::{Error, Result};
+use sediment::error::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A format that is read.
@@ -83,7 +83,7 @@ pub fn read(bytes: &[u8], label: Option<&str>) -> Result<Imported> {
     })?;
     let importer = IMPORTERS.iter().find(|importer| (importer.looks_like)(text)).ok_or_else(|| {
         let names: Vec<&str> = IMPORTERS.iter().map(|importer| importer.name).collect();
-        Error::failed("not a measurement of a known tool")
+        Error::new(ErrorCode::UnknownFormat, "not a measurement of a known tool")
             .with_hint(format!("read are: {}", names.join(", ")))
     })?;
     let tables = (importer.read)(text)?;
@@ -99,17 +99,21 @@ pub fn read(bytes: &[u8], label: Option<&str>) -> Result<Imported> {
     };
     let chosen: Vec<Table> = tables.into_iter().filter(is_meant).collect();
     if let (true, Some(label)) = (chosen.is_empty(), label) {
-        return Err(Error::failed(format!("no table in it has the label {label}")).with_hint(hint()));
+        return Err(Error::new(ErrorCode::NotFound, format!("no table in it has the label {label}"))
+            .with_hint(hint()));
     }
     let summarised = chosen.iter().filter(|table| !table.imported.summaries.is_empty()).count();
     let distinct = chosen.iter().map(|table| &table.label).collect::<BTreeSet<_>>().len();
     if chosen.len() > 1 && (summarised > 0 || importer.labels_name_variants && distinct > 1) {
-        return Err(Error::failed(match label {
-            Some(label) => {
-                format!("it holds {held} tables, and the label {label} is in {} of them", chosen.len())
-            }
-            None => format!("it has {held} tables; name one"),
-        })
+        return Err(Error::new(
+            ErrorCode::Ambiguous,
+            match label {
+                Some(label) => {
+                    format!("it holds {held} tables, and the label {label} is in {} of them", chosen.len())
+                }
+                None => format!("it has {held} tables; name one"),
+            },
+        )
         .with_hint(hint()));
     }
     let mut all = Imported::default();
@@ -123,7 +127,7 @@ pub fn read(bytes: &[u8], label: Option<&str>) -> Result<Imported> {
         all.unknown.extend(unknown);
     }
     if all.runs.is_empty() && all.summaries.is_empty() {
-        return Err(Error::failed(format!("no value in it ({})", importer.name)));
+        return Err(Error::new(ErrorCode::EmptyRecording, format!("no value in it ({})", importer.name)));
     }
     Ok(all)
 }

@@ -12,7 +12,7 @@
 //! it starts in turn.
 
 use super::{Meter, Quantity, Reading, Unit};
-use sediment::error::{Error, Result};
+use sediment::error::{Error, ErrorCode, Result};
 use sediment_process::VALGRIND_HINT;
 use sediment_process::command::{Command, argument, probe, run};
 use std::path::Path;
@@ -119,7 +119,7 @@ fn read_with(
     let _ = std::fs::remove_file(&file);
     ended.successful(command)?;
     let text = text.map_err(|error| {
-        Error::failed(format!("valgrind left no cachegrind file: {error}"))
+        Error::new(ErrorCode::ProgramFailed, format!("valgrind left no cachegrind file: {error}"))
             .with_input(file.display().to_string())
     })?;
     let totals =
@@ -147,13 +147,15 @@ fn totals(text: &str) -> Result<Totals> {
             summary = Some((number, sums.split_whitespace().collect::<Vec<_>>()));
         }
     }
-    let events = events.ok_or_else(|| Error::failed("no events: line in the cachegrind file"))?;
+    let events =
+        events.ok_or_else(|| Error::new(ErrorCode::Damaged, "no events: line in the cachegrind file"))?;
     let (line, sums) = summary.ok_or_else(|| {
-        Error::failed("no summary: line in the cachegrind file").with_hint("was the program ended too early?")
+        Error::new(ErrorCode::Damaged, "no summary: line in the cachegrind file")
+            .with_hint("was the program ended too early?")
     })?;
     let sum = |event: &str| {
         let column = events.iter().position(|name| *name == event).ok_or_else(|| {
-            Error::failed(format!("no event {event} in the cachegrind file"))
+            Error::new(ErrorCode::Damaged, format!("no event {event} in the cachegrind file"))
                 .with_found(events.join(" ").as_bytes())
         })?;
         let text = sums.get(column).copied().unwrap_or("0");

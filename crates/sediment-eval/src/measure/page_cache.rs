@@ -7,7 +7,7 @@
 use core::time::Duration;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
-use sediment::error::{Error, Result};
+use sediment::error::{Error, ErrorCode, Result};
 use sediment_process::command::{Command, Stop, run};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 pub fn drop_from(files: &[PathBuf]) -> Result<()> {
     for path in files {
         let failed = |error: String| {
-            Error::failed(format!("cannot be dropped from the page cache: {error}"))
+            Error::new(ErrorCode::Io, format!("cannot be dropped from the page cache: {error}"))
                 .with_input(path.display().to_string())
         };
         let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;

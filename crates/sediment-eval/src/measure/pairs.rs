@@ -10,7 +10,7 @@
 //! One run of each comes before and is not counted: it fills the page cache. The answer is the ratios' median and spread,
 //! and no verdict.
 
-use sediment::error::{Error, ErrorKind, Result};
+use sediment::error::{Error, ErrorCode, Result};
 use sediment_process::command::{Command, Usage};
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ fn interleave<T>(
     each: &mut dyn FnMut(u32),
 ) -> Result<Vec<Pair<T>>> {
     if count == 0 {
-        return Err(Error::new(ErrorKind::Usage, "a comparison needs at least one pair of runs"));
+        return Err(Error::new(ErrorCode::Usage, "a comparison needs at least one pair of runs"));
     }
     measure(Side::Baseline)?;
     measure(Side::Candidate)?;
@@ -153,9 +153,11 @@ mod tests {
 
     #[test]
     fn a_failing_run_ends_the_comparison() {
-        let failing = |side| if side == Side::Candidate { Err(Error::failed("broke")) } else { Ok(()) };
+        let failing = |side| {
+            if side == Side::Candidate { Err(Error::new(ErrorCode::ProgramFailed, "broke")) } else { Ok(()) }
+        };
         assert_eq!(interleave(5, failing, &mut |_| {}).unwrap_err().to_string(), "broke");
-        assert_eq!(interleave(0, |_| Ok(()), &mut |_| {}).unwrap_err().kind(), ErrorKind::Usage);
+        assert_eq!(interleave(0, |_| Ok(()), &mut |_| {}).unwrap_err().code(), ErrorCode::Usage);
     }
 
     #[test]

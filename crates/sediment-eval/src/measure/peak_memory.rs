@@ -23,7 +23,7 @@ use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use sediment::error::{Error, ErrorKind, Result};
+use sediment::error::{Error, ErrorCode, Result};
 use sediment_process::command::{
     Collector, Command, Ended, Keep, Outcome, Watchdog, feed, high_water_mark, start,
 };
@@ -60,7 +60,7 @@ fn run(command: &Command, _: &Path) -> Result<Vec<Reading>> {
     let command = command.clone();
     let value = thread::spawn(move || peak(&command))
         .join()
-        .map_err(|_| Error::failed("the thread that measures memory broke down"))??;
+        .map_err(|_| Error::new(ErrorCode::Internal, "the thread that measures memory broke down"))??;
     Ok(vec![Reading { quantity: &METER.quantities[0], value }])
 }
 
@@ -87,18 +87,28 @@ fn peak(command: &Command) -> Result<u64> {
     };
     let (errors, _) = errors.map(Collector::finish).unwrap_or_default();
     Ended::of(id, strike.unwrap_or(outcome), errors).successful(command)?;
-    peak.ok_or_else(|| Error::failed(format!("{} ended before its memory could be read", command.name())))
+    peak.ok_or_else(|| {
+        Error::new(
+            ErrorCode::ProgramFailed,
+            format!("{} ended before its memory could be read", command.name()),
+        )
+    })
 }
 
 fn seize(process: Pid) -> Result<()> {
     let unsupported = |error: Errno| {
-        Error::new(ErrorKind::Unsupported, format!("this machine does not let a program be traced: {error}"))
+        Error::new(ErrorCode::Unsupported, format!("this machine does not let a program be traced: {error}"))
             .with_hint(HINT)
     };
     loop {
         match waitpid(process, Some(WaitPidFlag::WUNTRACED)) {
             Ok(WaitStatus::Stopped(..)) => break,
-            Ok(_) => return Err(Error::failed("the shell that starts the program ended at once")),
+            Ok(_) => {
+                return Err(Error::new(
+                    ErrorCode::ProgramFailed,
+                    "the shell that starts the program ended at once",
+                ));
+            }
             Err(Errno::EINTR) => {}
             Err(error) => return Err(unsupported(error)),
         }
@@ -113,7 +123,8 @@ fn seize(process: Pid) -> Result<()> {
 
 /// Lets the traced processes run until the first of them has ended; its outcome, and the highest peak seen at an exit.
 fn follow(process: Pid) -> Result<(Outcome, Option<u64>)> {
-    let broken = |error: Errno| Error::failed(format!("tracing the program failed: {error}"));
+    let broken =
+        |error: Errno| Error::new(ErrorCode::TracingFailed, format!("tracing the program failed: {error}"));
     let (mut highest, mut begun) = (None, false);
     loop {
         // Only what this thread traces: other threads may wait for programs of their own.

@@ -8,7 +8,7 @@
 //! Events that cannot be counted are named once with the reason; they are never a zero.
 
 use core::time::Duration;
-use sediment::error::{Error, Result};
+use sediment::error::{Error, ErrorCode, Result};
 use sediment_process::command::{Command, Stop, argument, run};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -310,7 +310,9 @@ fn count(command: &Command, events: &[&'static Event], scratch: &Path) -> Result
 pub fn read_counts(file: &Path) -> Result<Table> {
     let text = std::fs::read(file);
     let _ = std::fs::remove_file(file);
-    let text = text.map_err(|error| Error::failed(format!("perf stat left no counts: {error}")))?;
+    let text = text.map_err(|error| {
+        Error::new(ErrorCode::ProgramFailed, format!("perf stat left no counts: {error}"))
+    })?;
     Ok(table(&String::from_utf8_lossy(&text)))
 }
 

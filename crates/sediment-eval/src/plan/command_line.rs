@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands of a plan, with placeholders filled in when they run.
 
-use sediment::error::{Error, Result};
+use sediment::error::{Error, ErrorCode, Result};
 use sediment::escape;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -100,7 +100,7 @@ impl CommandLine {
                 });
                 match refused {
                     Some(value) => {
-                        Err(Error::failed("a value cannot be written for the shell")
+                        Err(Error::new(ErrorCode::Damaged, "a value cannot be written for the shell")
                             .with_found(value.as_bytes()))
                     }
                     None => Ok(vec!["sh".to_owned(), "-c".to_owned(), filled]),

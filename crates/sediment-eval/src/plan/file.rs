@@ -3,7 +3,7 @@
 
 use super::{CommandLine, ReadyPlan, RunPlan, VERSION};
 use crate::data::Direction;
-use sediment::error::{Error, Result};
+use sediment::error::{Error, ErrorCode, Result};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
@@ -184,7 +184,7 @@ pub(super) fn parse(text: &str) -> Result<Spanned<DeTable<'_>>> {
         let message = format!("not TOML: {}", error.message().replace('\n', ", "));
         match error.span() {
             Some(span) => Error::at_line(line(text, span.start), message),
-            None => Error::failed(message),
+            None => Error::new(ErrorCode::Damaged, message),
         }
     })
 }

@@ -2,7 +2,7 @@
 //! Numbers in what a program prints, by regular expression or by JSON pointer; or known beforehand.
 
 use regex_lite::Regex;
-use sediment::error::{Error, Result};
+use sediment::error::{Error, ErrorCode, Result};
 
 /// Where a number stands in a program's output.
 #[derive(Debug, Clone)]
@@ -23,12 +23,16 @@ impl Extraction {
     pub fn pattern(text: &str) -> Result<Self> {
         // Lines are what programs print: ^ and $ mean theirs.
         let regex = regex_lite::RegexBuilder::new(text).multi_line(true).build().map_err(|error| {
-            Error::failed(format!("not a regular expression: {error}")).with_found(text.as_bytes())
+            Error::new(ErrorCode::Damaged, format!("not a regular expression: {error}"))
+                .with_found(text.as_bytes())
         })?;
         if regex.captures_len() < 2 {
-            return Err(Error::failed("the expression has no group that says where the number is")
-                .with_found(text.as_bytes())
-                .with_hint("for example 'transactions: ([0-9]+)'"));
+            return Err(Error::new(
+                ErrorCode::Damaged,
+                "the expression has no group that says where the number is",
+            )
+            .with_found(text.as_bytes())
+            .with_hint("for example 'transactions: ([0-9]+)'"));
         }
         Ok(Self::Pattern(Box::new(regex)))
     }
@@ -39,7 +43,9 @@ impl Extraction {
     /// When it is none: it is empty or begins with `/`.
     pub fn pointer(text: &str) -> Result<Self> {
         if !text.is_empty() && !text.starts_with('/') {
-            return Err(Error::failed("a JSON pointer begins with /").with_found(text.as_bytes()));
+            return Err(
+                Error::new(ErrorCode::Damaged, "a JSON pointer begins with /").with_found(text.as_bytes())
+            );
         }
         Ok(Self::Pointer(text.to_owned()))
     }
@@ -64,7 +70,7 @@ impl Extraction {
             Self::Known(number) => return Ok(vec![*number]),
         };
         if found.is_empty() {
-            return Err(Error::failed(missing));
+            return Err(Error::new(ErrorCode::Damaged, missing));
         }
         found.iter().map(|text| number(text)).collect()
     }
@@ -74,7 +80,7 @@ fn number(text: &str) -> Result<f64> {
     let plain: String = text.chars().filter(|c| !matches!(c, ',' | '_' | ' ')).collect();
     match plain.parse::<f64>() {
         Ok(number) if number.is_finite() => Ok(number),
-        _ => Err(Error::failed("not a number").with_found(text.as_bytes())),
+        _ => Err(Error::new(ErrorCode::Damaged, "not a number").with_found(text.as_bytes())),
     }
 }
 

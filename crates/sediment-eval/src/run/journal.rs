@@ -7,7 +7,7 @@ use crate::data::{Experiment, GroupSummary, Observation};
 use crate::measure::machine::Warning;
 use crate::metrics;
 use crate::plan::{self, Plan};
-use sediment::error::{Error, Result};
+use sediment::error::{Error, ErrorCode, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,7 +110,7 @@ pub fn read(bytes: &[u8]) -> Result<Recorded> {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.split_inclusive('\n').zip(1u64..);
     let no_experiment = || {
-        Error::failed("not a file of sediment eval").with_hint(
+        Error::new(ErrorCode::UnknownFormat, "not a file of sediment eval").with_hint(
             "sediment eval run PLAN makes one; sediment eval import makes one from other tools' files",
         )
     };

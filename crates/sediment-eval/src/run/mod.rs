@@ -366,7 +366,7 @@ pub(crate) fn of_variant(plan: &Plan, planned: &PlannedRun, error: Error) -> Err
     let variant = &plan.variants[planned.variant];
     let link = if variant.replicas > 1 { format!(", link {}", planned.replica + 1) } else { String::new() };
     let mut named = Error::new(
-        error.kind(),
+        error.code(),
         format!(
             "variant {}{link}, workload {}: {error}",
             variant.name, plan.workloads[planned.workload].name

@@ -11,7 +11,7 @@ use crate::plan::{
     CommandLine, Extraction, Placeholders, Plan, PlannedWorkload, ReadyPlan, ServerPlan, WorkloadKind,
 };
 use core::time::Duration;
-use sediment::error::{Error, Result};
+use sediment::error::{Error, ErrorCode, Result};
 use sediment_process::background::{Background, Ready, signal};
 use sediment_process::command::{Ended, Outcome, observe};
 use sediment_process::{Command, Input, Stop};
@@ -163,7 +163,7 @@ impl<'a> Processes<'a> {
             Outcome::OutOfTime => {
                 format!("was ended because it ran for longer than {} s", command.time_limit.as_secs_f64())
             }
-            Outcome::Stopped => return Err(Error::new(sediment::ErrorKind::Interrupted, "interrupted")),
+            Outcome::Stopped => return Err(Error::new(ErrorCode::Interrupted, "interrupted")),
         };
         let lines = ended.last_lines(LAST_LINES);
         let hint = if lines.is_empty() {
@@ -171,7 +171,7 @@ impl<'a> Processes<'a> {
         } else {
             format!("the last lines of its output:\n{}", lines.join("\n"))
         };
-        Err(Error::failed(format!("{what} {how}")).with_hint(hint))
+        Err(Error::new(ErrorCode::ProgramFailed, format!("{what} {how}")).with_hint(hint))
     }
 
     fn run_passes(&self, planned: &PlannedRun) -> Result<Measurement> {
@@ -305,8 +305,11 @@ impl<'a> Processes<'a> {
                 return Ok(measurement);
             }
         }
-        Err(Error::failed(format!("perf counted nothing of the server in {ATTEMPTS} attempts"))
-            .with_hint("is it another process that does the work? counters = [] in [run] does without perf"))
+        Err(Error::new(
+            ErrorCode::NotMeasured,
+            format!("perf counted nothing of the server in {ATTEMPTS} attempts"),
+        )
+        .with_hint("is it another process that does the work? counters = [] in [run] does without perf"))
     }
 
     fn run_server(
@@ -345,7 +348,10 @@ impl<'a> Processes<'a> {
         counter.map(stop_counting).transpose()?;
         self.check_outcome(&ended, &client, "the driver").map_err(|error| with_log(error, &server))?;
         if server.has_ended() {
-            return Err(with_log(Error::failed("the server ended during the measurement"), &server));
+            return Err(with_log(
+                Error::new(ErrorCode::ProgramFailed, "the server ended during the measurement"),
+                &server,
+            ));
         }
         let mut measurement = Measurement::default();
         self.read_output(workload, &ended, &mut measurement)?;
@@ -395,12 +401,15 @@ impl<'a> Processes<'a> {
         if let Some((name, extraction)) = &workload.work {
             let numbers = find(extraction).map_err(|error| {
                 let lines = ended.last_lines(LAST_LINES);
-                Error::failed(format!("no work counter ({name}): {error}"))
+                Error::new(ErrorCode::NotMeasured, format!("no work counter ({name}): {error}"))
                     .with_hint(format!("the last lines of its output:\n{}", lines.join("\n")))
             })?;
             let work: f64 = numbers.iter().sum();
             if work <= 0.0 {
-                return Err(Error::failed(format!("it did no work: its counter ({name}) says {work}")));
+                return Err(Error::new(
+                    ErrorCode::NotMeasured,
+                    format!("it did no work: its counter ({name}) says {work}"),
+                ));
             }
             measurement.work = Some(work);
         }
@@ -468,7 +477,7 @@ fn with_log(error: Error, server: &Background) -> Error {
         hint += "\n";
         hint += line;
     }
-    Error::new(error.kind(), error.to_string()).with_hint(hint)
+    Error::new(error.code(), error.to_string()).with_hint(hint)
 }
 
 /// Name for rows of perf that are not understood.

@@ -13,7 +13,7 @@ use super::compiler_notes::CompilerNotes;
 use crate::binary::calls::{DirectCall, DirectCalls, instructions_per_call};
 use crate::binary::source_lines::{CompilationUnit, SourceLine, SourceLines};
 use crate::binary::{Binary, BinaryFunction};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::matching::identity;
 use crate::profile::source::Source;
 use crate::profile::{CallKind, FunctionIndex, FunctionKey, Profile, WeightUnit};
@@ -185,8 +185,11 @@ pub fn advise(profile: &Profile, program: &Program<'_>, settings: &Settings) -> 
         })
         .collect();
     if all.is_empty() {
-        return Err(Error::failed(format!("no calls by functions of {} in the profile", program.file_name))
-            .with_hint(format!("it has functions of: {}", crate::order::held(profile))));
+        return Err(Error::new(
+            ErrorCode::NotInProfile,
+            format!("no calls by functions of {} in the profile", program.file_name),
+        )
+        .with_hint(format!("it has functions of: {}", crate::order::held(profile))));
     }
     // Edges come in the order of their names: a stable sort leaves that order where weights are equal.
     all.sort_by(|a, b| b.weight().total_cmp(&a.weight()));

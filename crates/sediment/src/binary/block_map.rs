@@ -7,7 +7,7 @@
 
 use super::Files;
 use super::source_lines::dwarf_of_file;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 
 /// Discriminators from here on are hashes of graphs.
 const NAMES_GRAPH: u32 = 1 << 30;
@@ -33,7 +33,9 @@ impl BlockMap {
     /// When it is there and damaged, or compressed in a way that is not read here.
     pub fn read(bytes: &[u8], files: &dyn Files) -> Result<Option<Self>> {
         let Some(dwarf) = dwarf_of_file(bytes, files)? else { return Ok(None) };
-        let damaged = |error: gimli::Error| Error::failed(format!("the line table is damaged: {error}"));
+        let damaged = |error: gimli::Error| {
+            Error::new(ErrorCode::Damaged, format!("the line table is damaged: {error}"))
+        };
         let mut rows = Vec::new();
         let mut units = dwarf.units();
         while let Some(header) = units.next().map_err(damaged)? {

@@ -102,19 +102,20 @@ fn not_elf(bytes: &[u8]) -> Error {
         (b"digraph", "a profile", "give the program that was profiled"),
     ];
     if bytes.is_empty() {
-        return Error::coded(ErrorCode::EmptyInput, "empty file; expected an ELF program or library");
+        return Error::new(ErrorCode::EmptyInput, "empty file; expected an ELF program or library");
     }
     match KNOWN.iter().find(|(magic, _, _)| bytes.starts_with(magic)) {
-        Some((_, what, hint)) => Error::coded(ErrorCode::NotElf, format!("not an ELF file, but {what}"))
+        Some((_, what, hint)) => Error::new(ErrorCode::NotElf, format!("not an ELF file, but {what}"))
             .with_hint((*hint).to_owned()),
-        None => Error::coded(ErrorCode::NotElf, "not an ELF file")
+        None => Error::new(ErrorCode::NotElf, "not an ELF file")
             .with_found(&bytes[..bytes.len().min(16)])
             .with_hint("give the linked program or shared library"),
     }
 }
 
 fn damaged(what: &str, why: &dyn std::fmt::Display) -> Error {
-    Error::failed(format!("damaged ELF file: {what}: {why}")).with_hint("is the file complete?")
+    Error::new(ErrorCode::Damaged, format!("damaged ELF file: {what}: {why}"))
+        .with_hint("is the file complete?")
 }
 
 fn read_class<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Image<'_>> {
@@ -123,10 +124,10 @@ fn read_class<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Imag
     match header.e_type(endian) {
         elf::ET_EXEC | elf::ET_DYN => {}
         elf::ET_REL => {
-            return Err(Error::coded(ErrorCode::NotElf, "an object file that is not linked yet")
+            return Err(Error::new(ErrorCode::NotElf, "an object file that is not linked yet")
                 .with_hint("give the program or shared library linked from it"));
         }
-        elf::ET_CORE => return Err(Error::coded(ErrorCode::NotElf, "a core dump, not a program")),
+        elf::ET_CORE => return Err(Error::new(ErrorCode::NotElf, "a core dump, not a program")),
         other => return Err(damaged("its header", &format_args!("unknown file type {:#x}", other.0))),
     }
     let program_headers =

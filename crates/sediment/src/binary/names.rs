@@ -204,6 +204,19 @@ impl SectionGroup {
         }
     }
 
+    /// Name for people of the functions in it.
+    #[must_use]
+    pub fn functions(self) -> &'static str {
+        match self {
+            Self::Plain => "functions",
+            Self::Hot => "hot functions",
+            Self::Startup => "start-up functions",
+            Self::Exit => "exit functions",
+            Self::Unlikely => "cold functions",
+            Self::Split => "split cold parts",
+        }
+    }
+
     fn section_of(self, name: &str) -> String {
         match self {
             Self::Plain => format!(".text.{name}"),

@@ -2,7 +2,7 @@
 //! Which line of which source file an address comes from, by DWARF, through the crate addr2line.
 
 use super::{Files, elf};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::unpack;
 use gimli::{EndianRcSlice, Reader as _, RunTimeEndian};
 use object::{CompressionFormat, Object as _, ObjectSection as _};
@@ -52,8 +52,9 @@ impl SourceLines {
     /// When it is there and damaged, or compressed in a way that is not read here.
     pub fn read(bytes: &[u8], files: &dyn Files) -> Result<Option<Self>> {
         let Some(dwarf) = dwarf_of_file(bytes, files)? else { return Ok(None) };
-        let damaged =
-            |error: gimli::Error| Error::failed(format!("the debug information is damaged: {error}"));
+        let damaged = |error: gimli::Error| {
+            Error::new(ErrorCode::Damaged, format!("the debug information is damaged: {error}"))
+        };
         Ok(Some(Self { context: addr2line::Context::from_dwarf(dwarf).map_err(damaged)? }))
     }
 
@@ -105,8 +106,9 @@ pub(super) fn dwarf_of_file(bytes: &[u8], files: &dyn Files) -> Result<Option<gi
 }
 
 fn dwarf_of(bytes: &[u8]) -> Result<Option<gimli::Dwarf<Bytes>>> {
-    let damaged =
-        |error: &dyn std::fmt::Display| Error::failed(format!("the debug information is damaged: {error}"));
+    let damaged = |error: &dyn std::fmt::Display| {
+        Error::new(ErrorCode::Damaged, format!("the debug information is damaged: {error}"))
+    };
     let file = object::File::parse(bytes).map_err(|error| damaged(&error))?;
     // Older tools name a section that they compressed .zdebug_NAME.
     let section = |name: &str| {
@@ -127,8 +129,11 @@ fn dwarf_of(bytes: &[u8]) -> Result<Option<gimli::Dwarf<Bytes>>> {
             CompressionFormat::None => budget.copy(found.data),
             CompressionFormat::Zlib => budget.zlib(found.data, found.uncompressed_size),
             _ => {
-                return Err(Error::failed(format!("unsupported compression of {}", id.name()))
-                    .with_hint("unpack it: objcopy --decompress-debug-sections FILE"));
+                return Err(Error::new(
+                    ErrorCode::UnsupportedVariant,
+                    format!("unsupported compression of {}", id.name()),
+                )
+                .with_hint("unpack it: objcopy --decompress-debug-sections FILE"));
             }
         };
         Ok(EndianRcSlice::new(data.map_err(|error| error.with_input(id.name()))?, endian))

@@ -5,7 +5,7 @@
 //! statement ("Builtin Functions" in its manual). Lists of names have no word for it.
 
 use super::{Linker, Placement, sections};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorCode, Result};
 
 /// The dialects that can.
 const CAN: [&str; 2] = ["gnu-ld", "gnu-ld-script"];
@@ -22,11 +22,11 @@ pub fn aligned<'a>(
 ) -> Result<String> {
     if !CAN.contains(&linker.name) {
         let message = format!("ordering files for {} list names only and cannot align", linker.name);
-        return Err(Error::new(ErrorKind::Usage, message)
+        return Err(Error::new(ErrorCode::Usage, message)
             .with_hint("use --linker gnu-ld or gnu-ld-script; lld reads gnu-ld-script too: -Wl,-T,FILE"));
     }
     if !bytes.is_power_of_two() {
-        return Err(Error::new(ErrorKind::Usage, format!("the alignment {bytes} is not a power of two")));
+        return Err(Error::new(ErrorCode::Usage, format!("the alignment {bytes} is not a power of two")));
     }
     let begins = |wanted: &str| {
         let lines = text.split_inclusive('\n').scan(0, |start, line| {
@@ -40,7 +40,7 @@ pub fn aligned<'a>(
         statements.iter().filter_map(|statement| begins(statement)).min()
     });
     let Some(at) = statement else {
-        return Err(Error::failed("the order has no hot functions to align"));
+        return Err(Error::new(ErrorCode::EmptyInput, "the order has no hot functions to align"));
     };
     let indent: String = text[at..].chars().take_while(|c| *c == ' ').collect();
     Ok(format!("{}{indent}. = ALIGN({bytes:#x});\n{}", &text[..at], &text[at..]))

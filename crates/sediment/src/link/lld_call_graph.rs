@@ -4,7 +4,7 @@
 //! It is no order: lld makes one itself, by `--call-graph-profile-sort`. For those who want lld's own layout of a sediment profile.
 
 use super::{Linker, MADE_BY, OrderedName, Placement, header};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::escape;
 use crate::skipped::{Reason, Skipped};
 use std::fmt::Write as _;
@@ -56,6 +56,6 @@ fn recognises(text: &str) -> bool {
 }
 
 fn read(_: &str) -> Result<Vec<OrderedName>> {
-    Err(Error::failed("a call graph file has no order: lld computes it")
+    Err(Error::new(ErrorCode::UnsupportedVariant, "a call graph file has no order: lld computes it")
         .with_hint("to verify an order, write it with --linker lld"))
 }

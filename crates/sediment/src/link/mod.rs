@@ -98,7 +98,7 @@ pub fn linker(name: &str) -> Option<&'static Linker> {
 pub fn read(text: &str) -> Result<(&'static Linker, Vec<OrderedName>)> {
     let known = || LINKERS.iter().map(|linker| linker.name).collect::<Vec<_>>().join(", ");
     let linker = LINKERS.iter().find(|linker| (linker.recognises)(text)).ok_or_else(|| {
-        Error::coded(ErrorCode::UnknownFormat, "unknown kind of ordering file")
+        Error::new(ErrorCode::UnknownFormat, "unknown kind of ordering file")
             .with_found(text.lines().next().unwrap_or_default().as_bytes())
             .with_hint(format!("supported: {}", known()))
     })?;
@@ -106,7 +106,7 @@ pub fn read(text: &str) -> Result<(&'static Linker, Vec<OrderedName>)> {
     let mut seen = HashSet::new();
     asked.retain(|name| seen.insert((name.name.clone(), name.file.clone())));
     if asked.is_empty() {
-        return Err(Error::coded(ErrorCode::EmptyInput, "the ordering file lists no function")
+        return Err(Error::new(ErrorCode::EmptyInput, "the ordering file lists no function")
             .with_hint("was the order computed for another program, or from an empty profile?"));
     }
     Ok((linker, asked))

@@ -258,7 +258,7 @@ fn select(profile: &Profile, selection: &Selection<'_>, skipped: &mut Skipped) -
         size: profile.facts(function).size.filter(|size| *size > 0).unwrap_or(UNKNOWN_SIZE),
     };
     if profile.function_count() == 0 {
-        return Err(Error::coded(ErrorCode::EmptyProfile, "the profile has no functions to order"));
+        return Err(Error::new(ErrorCode::EmptyProfile, "the profile has no functions to order"));
     }
     match selection {
         Selection::Everything => Ok(profile.functions().into_iter().map(node).collect()),
@@ -270,7 +270,7 @@ fn select(profile: &Profile, selection: &Selection<'_>, skipped: &mut Skipped) -
                 .map(node)
                 .collect();
             if nodes.is_empty() {
-                return Err(Error::coded(
+                return Err(Error::new(
                     ErrorCode::NotInProfile,
                     format!("the profile has no functions of {label}"),
                 )
@@ -316,7 +316,7 @@ fn select_of_objects(
         found.push((there, Node { function, aliases: Vec::new(), size }));
     }
     if found.is_empty() {
-        return Err(Error::coded(
+        return Err(Error::new(
             ErrorCode::WrongBinary,
             "no function of the profile is linked: another program or another version",
         )
@@ -382,7 +382,7 @@ fn select_of_binary(
     }
     if found.is_empty() {
         if binary.symbols_from == SymbolSource::DynamicSymbols {
-            return Err(Error::coded(
+            return Err(Error::new(
                 ErrorCode::Stripped,
                 format!(
                     "no function of the profile is in {file_name}: it is stripped to its exported functions"
@@ -390,7 +390,7 @@ fn select_of_binary(
             )
             .with_hint("give the unstripped program"));
         }
-        return Err(Error::coded(
+        return Err(Error::new(
             ErrorCode::WrongBinary,
             format!("no function of the profile is in {file_name}: it is a profile of another program"),
         )

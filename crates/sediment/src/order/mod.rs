@@ -23,7 +23,7 @@ pub use score::{FaultCurve, predicted_misses, serving};
 pub use unprofiled::{Standing, Unprofiled, place_unprofiled, unprofiled};
 
 use crate::callgraph::{FunctionId, Group, GroupKind, Order};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::profile::Profile;
 use algorithms::affinity::{Outcome, Workload};
 use algorithms::{Algorithm, Options};
@@ -188,7 +188,7 @@ fn functions_of(ordering: &Ordering, names: &[String]) -> Result<(Vec<FunctionId
     let known: Vec<FunctionId> =
         names.iter().filter_map(|name| by_name.get(name.as_str())).copied().collect();
     if known.is_empty() {
-        return Err(Error::failed("no function of this order is in the profile")
+        return Err(Error::new(ErrorCode::NotInProfile, "no function of this order is in the profile")
             .with_hint("was the order computed for another program?"));
     }
     let gone = names.len() - known.len();

@@ -13,7 +13,7 @@
 use super::arithmetic::{NumberFault, decimal, scaled, scaled_share};
 use super::text::entries;
 use super::{CallKind, DsoFacts, EdgeFacts, FunctionFacts, FunctionIndex, Profile, SHARE_TOTAL, WeightUnit};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorCode, Result};
 
 /// Number of decimals of a weight.
 const DECIMALS: usize = 9;
@@ -56,7 +56,7 @@ impl Weight {
     /// When it is no decimal in range, of kind [`ErrorKind::Usage`].
     pub fn parse(text: &str) -> Result<Self> {
         let fault = |message: &str| {
-            Error::new(ErrorKind::Usage, format!("a weight that {message}"))
+            Error::new(ErrorCode::Usage, format!("a weight that {message}"))
                 .with_found(text.as_bytes())
                 .with_hint("a weight is a decimal from 0 to 1000000000 with at most nine decimal places")
         };
@@ -93,7 +93,7 @@ impl std::fmt::Display for Weight {
 /// When a sum or product leaves 128 bits, when calls were counted and the total is 0, or when there is nothing to merge.
 pub fn merge(inputs: &[(&Profile, Weight)], normalize: bool) -> Result<Profile> {
     if inputs.is_empty() {
-        return Err(Error::new(ErrorKind::Usage, "no profile to merge"));
+        return Err(Error::new(ErrorCode::Usage, "no profile to merge"));
     }
     let mut sum = Profile { unit: WeightUnit::Share, inputs: Some(0), ..Profile::default() };
     for (input, weight) in inputs {
@@ -106,8 +106,11 @@ fn add(sum: &mut Profile, input: &Profile, weight: Weight, normalize: bool) -> R
     let shares = Shares::of(input, weight, normalize)?;
     if input.blocks_total > 0 {
         if sum.blocks_total > 0 && sum.blocks_unit != input.blocks_unit {
-            return Err(Error::failed("one profile counts block executions, another samples")
-                .with_hint("merge each kind separately"));
+            return Err(Error::new(
+                ErrorCode::IncompatibleInputs,
+                "one profile counts block executions, another samples",
+            )
+            .with_hint("merge each kind separately"));
         }
         sum.blocks_unit = input.blocks_unit;
         let total = shares.blocks.total(input.blocks_total)?;
@@ -165,7 +168,7 @@ impl Shares {
         };
         let counted = input.edges.iter().any(|edge| edge.facts().count.is_some_and(|count| count > 0));
         if counted && input.total == 0 {
-            return Err(Error::failed("the profile has call counts, but its total is 0"));
+            return Err(Error::new(ErrorCode::Damaged, "the profile has call counts, but its total is 0"));
         }
         let (over, total) = match (input.unit, input.total) {
             (_, 0) => ([None; 3], 0),
@@ -220,7 +223,7 @@ impl Scale {
 }
 
 fn too_large() -> Error {
-    Error::failed("the numbers of the profiles exceed 128 bits")
+    Error::new(ErrorCode::Overflow, "the numbers of the profiles exceed 128 bits")
 }
 
 impl FunctionFacts {

@@ -10,7 +10,7 @@ use super::arithmetic::scaled;
 use super::difference::{agreement, parts_per_million, shares, weights};
 use super::merge::{self, Weight};
 use super::{FunctionKey, Profile, SHARE_TOTAL};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorCode, Result};
 use std::collections::BTreeMap;
 
 /// Parts per million that are the whole.
@@ -184,7 +184,7 @@ fn capped(kept: u128, submissions: &[Submission<'_>], fresh: &[Profile], cap: u6
     by_total.sort_by_key(|(who, total)| (std::cmp::Reverse(*total), *who));
     let limit = limit(kept, &by_total, cap).ok_or_else(|| {
         Error::new(
-            ErrorKind::Usage,
+            ErrorCode::Usage,
             format!("a cap of {} % needs more submitters than {}", percent(cap), by_total.len()),
         )
         .with_hint("raise the cap, or wait for more submissions")
@@ -199,7 +199,7 @@ fn capped(kept: u128, submissions: &[Submission<'_>], fresh: &[Profile], cap: u6
             submission
                 .weight
                 .part(limit, total)
-                .ok_or_else(|| Error::failed("the weights of the profiles exceed 128 bits"))
+                .ok_or_else(|| Error::new(ErrorCode::Overflow, "the weights of the profiles exceed 128 bits"))
         })
         .collect()
 }

@@ -18,7 +18,7 @@ use super::{
     AddressId, DsoId, Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, TransferKind,
 };
 use crate::binary::names::split_from;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::plural::counted;
 use crate::profile::source::{
     Source,
@@ -138,7 +138,11 @@ fn hexadecimal(word: &[u8]) -> Option<u64> {
 
 fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     if super::input::head(input, YAML.len())?.starts_with(YAML) {
-        return Err(Error::failed("a YAML profile of BOLT, which has no callers").with_hint(
+        return Err(Error::new(
+            ErrorCode::UnsupportedVariant,
+            "a YAML profile of BOLT, which has no callers",
+        )
+        .with_hint(
             "write it as fdata: perf2bolt --profile-format=fdata -p perf.data -o profile.fdata PROGRAM",
         ));
     }
@@ -176,12 +180,14 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         reading.row(row, &mut recording);
     }
     if rows == 0 {
-        return Err(Error::failed("no profile line").with_hint(
+        return Err(Error::new(ErrorCode::EmptyRecording, "no profile line").with_hint(
             "perf2bolt writes such a file if no sample is in the program: did perf record this very program?",
         ));
     }
     if recording.addresses().is_empty() {
-        return Err(Error::failed("no line names a function of the program").with_hint(CUT_OFF));
+        return Err(
+            Error::new(ErrorCode::Unresolved, "no line names a function of the program").with_hint(CUT_OFF)
+        );
     }
     match events {
         Some(events) => {

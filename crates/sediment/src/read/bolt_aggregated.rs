@@ -14,7 +14,7 @@ use super::numbers::decimal;
 use super::{
     AddressId, DsoId, Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, TransferKind,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::plural::counted;
 use crate::profile::source::{
     Source,
@@ -106,9 +106,10 @@ fn location(word: &[u8]) -> Option<Location<'_>> {
 
 fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     if super::input::head(input, PERF_TEXT.len())?.starts_with(PERF_TEXT) {
-        return Err(Error::failed("perf2bolt's own copy of perf script output").with_hint(
-            "import its perf.data, or write it as fdata: perf2bolt -p FILE -o profile.fdata PROGRAM",
-        ));
+        return Err(Error::new(ErrorCode::UnsupportedVariant, "perf2bolt's own copy of perf script output")
+            .with_hint(
+                "import its perf.data, or write it as fdata: perf2bolt -p FILE -o profile.fdata PROGRAM",
+            ));
     }
     let mut recording = Recording::default();
     let mut reading = Reading {
@@ -143,7 +144,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         reading.row(row, &mut recording);
     }
     if branches + samples + ranges == 0 {
-        return Err(Error::failed("no branch and no sample")
+        return Err(Error::new(ErrorCode::EmptyRecording, "no branch and no sample")
             .with_hint("did the program run while the tool recorded?"));
     }
     let event = reading.first_event.unwrap_or_default();

@@ -21,7 +21,7 @@ use super::{
     AddressId, DsoId, Input, Listener, Reader, RecordedAddress, RecordedDso, Recording, Replay, Settings,
     Spot, Step,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::plural::counted;
 use crate::profile::source::{
     Source,
@@ -201,7 +201,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         Ok(())
     })?;
     if count == 0 {
-        return Err(Error::failed("no entry in this trace").with_hint(HOW));
+        return Err(Error::new(ErrorCode::EmptyRecording, "no entry in this trace").with_hint(HOW));
     }
     recording.skipped.add_many(Reason::EntryBeyondMemory, left_out, 0, "");
     recording.seen = format!("{} of {}", counted(count, "entry"), counted(known.len(), "function"));

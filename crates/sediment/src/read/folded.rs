@@ -13,7 +13,7 @@ use super::frame_names::{begins_thread, enters_kernel, is_interpreted, is_no_sym
 use super::input::Lines;
 use super::stacks::{self, Frame};
 use super::{Input, Reader, RecordedAddress, Recording, Settings, Spot, StackOrder};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::plural::counted;
 use crate::profile::source::{
     Source,
@@ -111,8 +111,11 @@ impl FirstPass {
             }
         }
         if two_counts == first.lines && two_counts > 0 {
-            return Err(Error::failed("two counts per line: a difference of two recordings")
-                .with_hint("import the folded stacks of each recording, from before difffolded.pl"));
+            return Err(Error::new(
+                ErrorCode::UnsupportedVariant,
+                "two counts per line: a difference of two recordings",
+            )
+            .with_hint("import the folded stacks of each recording, from before difffolded.pl"));
         }
         let is_function = |name: &[u8]| begins_thread(plain(name).0) || is_no_symbol(name);
         if roots.iter().any(|(root, begins)| *begins && !is_function(root)) {
@@ -177,7 +180,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let example = first.processes.first().map_or(&[][..], Vec::as_slice);
     recording.skipped.add_many(Reason::ProcessName, process_names, 0, example);
     if recording.addresses().is_empty() {
-        return Err(Error::failed("no frame is a function to order").with_hint(
+        return Err(Error::new(ErrorCode::Unresolved, "no frame is a function to order").with_hint(
             "from an interpreted program, or recorded without symbols? then there is nothing to order",
         ));
     }

@@ -16,7 +16,7 @@ use super::{
     AddressId, DsoId, Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, TransferKind,
     input,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::plural::counted;
 use crate::profile::source::{
     Source,
@@ -49,7 +49,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let bytes = &*input::whole(input)?;
     let layout = Layout::of(bytes)?;
     let Some(program) = &settings.program else {
-        return Err(Error::failed("gmon.out has addresses without their program")
+        return Err(Error::new(ErrorCode::NeedsBinary, "gmon.out has addresses without their program")
             .with_hint("name the program: --binary PROGRAM"));
     };
     let mut recording = Recording {
@@ -344,7 +344,8 @@ impl Reading {
     /// One of several processes may have done nothing.
     fn finish(mut self, part: bool) -> Result<Recording> {
         if self.arcs == 0 && self.ticks == 0 && !part {
-            return Err(Error::failed("no calls and no ticks in this gmon.out").with_hint(HOW));
+            return Err(Error::new(ErrorCode::EmptyRecording, "no calls and no ticks in this gmon.out")
+                .with_hint(HOW));
         }
         self.recording.seen = format!("{}, {}", counted(self.arcs, "arc"), counted(self.ticks, "tick"));
         Ok(self.recording)

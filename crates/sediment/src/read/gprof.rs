@@ -300,15 +300,17 @@ impl<'a> Text<'a> {
     fn finish(self, settings: &Settings) -> Result<Recording> {
         const PRINT: &str = "print it with: gprof -b --no-demangle PROGRAM gmon.out";
         if self.headers == 0 {
-            return Err(Error::failed(
+            return Err(Error::new(ErrorCode::UnsupportedVariant,
                 "no table of gprof: neither `index % time self children called name` nor `time seconds seconds calls ms/call ms/call name`",
             )
             .with_hint(PRINT));
         }
         if self.records == 0 && self.rows.is_empty() {
-            return Err(
-                Error::failed("gprof text without rows and records: no calls, no time").with_hint(PRINT)
-            );
+            return Err(Error::new(
+                ErrorCode::EmptyRecording,
+                "gprof text without rows and records: no calls, no time",
+            )
+            .with_hint(PRINT));
         }
         let unit = if self.cycles.is_some() { "cycles" } else { "centiseconds" };
         let timed = self.functions.iter().any(|function| function.time > 0)
@@ -334,7 +336,7 @@ impl<'a> Text<'a> {
         self.add_graph(&mut recording, dso);
         self.add_rows(&mut recording, dso, timed);
         if recording.addresses().is_empty() {
-            return Err(Error::coded(ErrorCode::EmptyRecording, "no function was called and none took time")
+            return Err(Error::new(ErrorCode::EmptyRecording, "no function was called and none took time")
                 .with_hint("let the program do its work while it is recorded"));
         }
         Ok(recording)

@@ -164,13 +164,13 @@ pub fn find(input: &dyn Input, settings: &Settings) -> Result<&'static Reader> {
     if let Some(name) = &settings.format {
         return READERS.iter().find(|reader| reader.name == name).ok_or_else(|| {
             let names: Vec<&str> = READERS.iter().map(|reader| reader.name).collect();
-            Error::coded(ErrorCode::UnknownFormat, format!("unknown format {name}"))
+            Error::new(ErrorCode::UnknownFormat, format!("unknown format {name}"))
                 .with_hint(format!("supported: {}", names.join(", ")))
         });
     }
     let head = input::head(input, HEAD)?;
     if head.iter().all(u8::is_ascii_whitespace) {
-        return Err(Error::coded(ErrorCode::EmptyInput, "empty file")
+        return Err(Error::new(ErrorCode::EmptyInput, "empty file")
             .with_hint(
                 "did the recorder write elsewhere, or end before it wrote anything? callgrind leaves NAME empty next to NAME.1 (dumps) or NAME-01 (threads): import those",
             ));
@@ -180,36 +180,36 @@ pub fn find(input: &dyn Input, settings: &Settings) -> Result<&'static Reader> {
         if memchr::memmem::find(first, b"digraph").is_some() {
             // pprof draws its legend so.
             if memchr::memmem::find(first, b"subgraph cluster_L").is_some() {
-                return Error::coded(
+                return Error::new(
                     ErrorCode::NotARecording,
                     "a drawing by pprof, with rounded numbers, not a profile",
                 )
                 .with_hint("import the original profile: pprof -proto -output=profile.pb.gz FILE");
             }
-            return Error::coded(ErrorCode::NotARecording, "a profile already, not a recording")
+            return Error::new(ErrorCode::NotARecording, "a profile already, not a recording")
                 .with_hint("use it directly: sediment show, merge, order");
         }
         if head.starts_with(b"\x7fELF") {
-            return Error::coded(ErrorCode::NotARecording, "a program or library, not a recording")
+            return Error::new(ErrorCode::NotARecording, "a program or library, not a recording")
                 .with_hint("give it with --binary, together with the profiler's file");
         }
         if head.starts_with(b"PERFFILE") {
-            return Error::coded(
+            return Error::new(
                 ErrorCode::UnknownFormat,
                 "perf.data version 1, which perf wrote until Linux 3.0",
             )
             .with_hint("print it with a perf of that time: perf script > script.txt, and import that");
         }
         if let Some((_, unpack)) = PACKED.iter().find(|(magic, _)| head.starts_with(magic)) {
-            return Error::coded(ErrorCode::NotARecording, "a compressed file")
+            return Error::new(ErrorCode::NotARecording, "a compressed file")
                 .with_hint(format!("unpack it first: {unpack} FILE | sediment import -"));
         }
         if entry_trace::is_list(&head) {
-            return Error::coded(ErrorCode::UnknownFormat, "a list of words of unknown meaning")
+            return Error::new(ErrorCode::UnknownFormat, "a list of words of unknown meaning")
                 .with_hint("if they are functions in the order of their entries: --format entry-trace");
         }
         let known: Vec<&str> = READERS.iter().map(|reader| reader.summary).collect();
-        Error::coded(ErrorCode::UnknownFormat, "unknown file format")
+        Error::new(ErrorCode::UnknownFormat, "unknown file format")
             .with_found(head.split(|b| *b == b'\n').next().unwrap_or_default())
             .with_hint(format!("supported: {}", known.join("; ")))
     })
@@ -402,10 +402,13 @@ impl Recording {
     /// When the other was recorded by other means, so that the counts of the two cannot be compared.
     pub fn append(&mut self, part: &Self) -> Result<()> {
         if self.source != part.source {
-            return Err(Error::failed(format!(
-                "recorded by {}, unlike the files before it ({}): not parts of one recording",
-                part.source, self.source
-            ))
+            return Err(Error::new(
+                ErrorCode::IncompatibleInputs,
+                format!(
+                    "recorded by {}, unlike the files before it ({}): not parts of one recording",
+                    part.source, self.source
+                ),
+            )
             .with_hint("import each file to its own profile, then use `sediment merge`"));
         }
         if self.arch != part.arch {

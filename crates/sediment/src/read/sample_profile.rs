@@ -19,7 +19,7 @@ use super::{
     AddressId, DsoId, Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, TransferKind,
     input,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::plural::counted;
 use crate::profile::source::{
     Source,
@@ -156,7 +156,9 @@ fn count_behind_colon(text: &[u8]) -> Option<(&[u8], &[u8])> {
 fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let bytes = &*input::whole(input)?;
     if is_binary(bytes) {
-        return Err(Error::failed("a sample profile in binary form").with_hint(AS_TEXT));
+        return Err(
+            Error::new(ErrorCode::UnsupportedVariant, "a sample profile in binary form").with_hint(AS_TEXT)
+        );
     }
     let owners = owners(bytes);
     let mut recording = Recording::default();
@@ -206,10 +208,10 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         }
     }
     if functions == 0 {
-        return Err(Error::failed("no function in it").with_hint(CUT_OFF));
+        return Err(Error::new(ErrorCode::EmptyRecording, "no function in it").with_hint(CUT_OFF));
     }
     if recording.addresses().is_empty() {
-        return Err(Error::failed("all functions are hashes, which have no names")
+        return Err(Error::new(ErrorCode::Unresolved, "all functions are hashes, which have no names")
             .with_hint("write the profile again without --use-md5"));
     }
     recording.source = Source::new("LLVM sample profile", "", &[TimeOrder, SharedLibraries]);

@@ -15,7 +15,7 @@ use super::{
     Step, TransferKind,
 };
 use crate::affinity::Window;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::plural::counted;
 use crate::profile::source::{
     Source,
@@ -96,7 +96,9 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         Word::Counters => recording.skipped.add(Reason::FunctionCounter, 0, ""),
     })?;
     if recording.addresses().is_empty() {
-        return Err(Error::failed("no temporal profile trace in it").with_hint(RECORD));
+        return Err(
+            Error::new(ErrorCode::EmptyRecording, "no temporal profile trace in it").with_hint(RECORD)
+        );
     }
     recording.source = Source::new("LLVM temporal profile traces", "", &[Callers, CallCounts, OwnCost]);
     recording.seen =
@@ -154,7 +156,11 @@ fn spot(name: &[u8]) -> Spot {
 fn words(input: &dyn Input, say: &mut dyn FnMut(Word<'_>)) -> Result<()> {
     let head = super::input::head(input, super::HEAD)?;
     if RAW.iter().any(|magic| head.starts_with(magic)) {
-        return Err(Error::failed("a profile of clang's instrumentation in binary form").with_hint(RECORD));
+        return Err(Error::new(
+            ErrorCode::UnsupportedVariant,
+            "a profile of clang's instrumentation in binary form",
+        )
+        .with_hint(RECORD));
     }
     let mut lines = Lines::of(input);
     while let Some(line) = lines.next()? {

@@ -2,7 +2,7 @@
 //! Runs another recorder's program with our standard streams, until it ends or is asked to.
 
 use super::{Job, Progress, Until};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorCode, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sediment_process::command::Outcome;
@@ -19,15 +19,16 @@ pub(super) fn attend(mut command: Command, job: &mut Job<'_>, ends_on_interrupt:
     let name = command.get_program().to_string_lossy().into_owned();
     let mut child = command.spawn().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
-            Error::new(ErrorKind::Unsupported, format!("{name}: program not found"))
+            Error::new(ErrorCode::Unsupported, format!("{name}: program not found"))
         }
-        _ => Error::failed(format!("{name}: cannot start: {error}")),
+        _ => Error::new(ErrorCode::ProgramFailed, format!("{name}: cannot start: {error}")),
     })?;
     let begun = Instant::now();
     let mut asked = false;
     loop {
-        let ended =
-            child.try_wait().map_err(|error| Error::failed(format!("{name}: cannot wait: {error}")))?;
+        let ended = child
+            .try_wait()
+            .map_err(|error| Error::new(ErrorCode::Io, format!("{name}: cannot wait: {error}")))?;
         if let Some(status) = ended {
             return Ok(match (status.code(), status.signal()) {
                 (Some(code), _) => Outcome::Exited(code),

@@ -11,7 +11,7 @@ pub mod perf;
 pub mod valgrind;
 
 use crate::binary::Files;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::read::{Recording, Step};
 use sediment_process::command::{Outcome, Stop};
 use std::collections::BTreeSet;
@@ -168,5 +168,5 @@ pub fn best(
             None => format!("{}: {why}", recorder.name),
         })
         .collect();
-    Err(Error::new(ErrorKind::Unsupported, "no recording method works here").with_hint(reasons.join("\n")))
+    Err(Error::new(ErrorCode::Unsupported, "no recording method works here").with_hint(reasons.join("\n")))
 }

@@ -6,7 +6,7 @@
 
 use super::attend::attend;
 use super::{Job, Recorded, RecordedData, Recorder, Settings, Target, Until};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorCode, Result};
 use sediment_process::command::probe;
 use std::process::Command;
 
@@ -40,7 +40,7 @@ const INSTALL: &str =
 
 fn suits(_: &Target, settings: &Settings) -> Result<()> {
     match settings.until {
-        Until::Output => Err(Error::new(ErrorKind::Usage, "perf cannot stop at the program's first output")),
+        Until::Output => Err(Error::new(ErrorCode::Usage, "perf cannot stop at the program's first output")),
         _ => Ok(()),
     }
 }
@@ -70,10 +70,10 @@ fn try_out(options: &[&str], otherwise: &str, way_out: &str) -> Result<()> {
             "only root may count events on this machine (kernel.perf_event_paranoid = {})",
             paranoid.trim()
         );
-        return Err(Error::new(ErrorKind::Unsupported, message)
+        return Err(Error::new(ErrorCode::Unsupported, message)
             .with_hint("record as root, or allow it: sudo sysctl kernel.perf_event_paranoid=2"));
     }
-    Err(Error::new(ErrorKind::Unsupported, otherwise).with_hint(way_out))
+    Err(Error::new(ErrorCode::Unsupported, otherwise).with_hint(way_out))
 }
 
 fn record_branches(job: &mut Job<'_>) -> Result<Recorded> {
@@ -106,7 +106,8 @@ fn record(job: &mut Job<'_>, options: &[&str]) -> Result<Recorded> {
     };
     let outcome = attend(perf, job, true)?;
     if !file.exists() {
-        return Err(Error::failed("perf wrote no recording").with_hint("its messages are above"));
+        return Err(Error::new(ErrorCode::ProgramFailed, "perf wrote no recording")
+            .with_hint("its messages are above"));
     }
     Ok(Recorded { kept: RecordedData::Files(vec![file]), outcome: started.then_some(outcome) })
 }

@@ -6,7 +6,7 @@
 
 use super::attend::attend;
 use super::{Job, Recorded, RecordedData, Recorder, Settings, Target, Until};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorCode, Result};
 use sediment_process::VALGRIND_HINT;
 use sediment_process::command::Outcome;
 use sediment_process::command::{Command, argument, probe, run};
@@ -40,7 +40,7 @@ fn available() -> Result<()> {
 }
 
 fn suits(target: &Target, settings: &Settings) -> Result<()> {
-    let usage = |message: &str| Err(Error::new(ErrorKind::Usage, message.to_owned()));
+    let usage = |message: &str| Err(Error::new(ErrorCode::Usage, message.to_owned()));
     match (target, settings.until) {
         (Target::Processes(_) | Target::System, _) => usage("valgrind records only programs that it starts"),
         (_, Until::Output | Until::After(_)) => usage("valgrind records only until the program exits"),
@@ -51,13 +51,13 @@ fn suits(target: &Target, settings: &Settings) -> Result<()> {
 fn record(job: &mut Job<'_>) -> Result<Recorded> {
     suits(job.target, job.settings)?;
     let Target::Program(words) = job.target else {
-        return Err(Error::new(ErrorKind::Usage, "valgrind records only programs that it starts"));
+        return Err(Error::new(ErrorCode::Usage, "valgrind records only programs that it starts"));
     };
     let mut valgrind = std::process::Command::new("valgrind");
     valgrind.arg("--quiet").args(options(job.folder)).args(words);
     let outcome = attend(valgrind, job, false)?;
     let files: Vec<PathBuf> = recorded_files(job.folder)
-        .map_err(|error| Error::failed(format!("cannot read the recording: {error}")))?
+        .map_err(|error| Error::new(ErrorCode::Io, format!("cannot read the recording: {error}")))?
         .into_iter()
         .map(|file| job.folder.join(file.name))
         .collect();
@@ -65,7 +65,7 @@ fn record(job: &mut Job<'_>) -> Result<Recorded> {
         let started = outcome != Outcome::Exited(127);
         let message =
             if started { "valgrind wrote no recording" } else { "valgrind could not start the program" };
-        return Err(Error::failed(message).with_hint("its messages are above"));
+        return Err(Error::new(ErrorCode::ProgramFailed, message).with_hint("its messages are above"));
     }
     Ok(Recorded { kept: RecordedData::Files(files), outcome: Some(outcome) })
 }
@@ -89,7 +89,7 @@ pub fn calls_of(command: &Command, folder: &Path) -> Result<Vec<RecordedFile>> {
     // Valgrind creates its files as the process's mask says; in this folder nobody else can reach them.
     let private = folder.join("callgrind");
     let in_folder = |error: io::Error| {
-        Error::failed(format!("cannot store the recording: {error}"))
+        Error::new(ErrorCode::Io, format!("cannot store the recording: {error}"))
             .with_input(private.display().to_string())
     };
     std::fs::DirBuilder::new().mode(0o700).create(&private).map_err(in_folder)?;
@@ -104,11 +104,15 @@ fn record_into(command: &Command, folder: &Path) -> Result<Vec<RecordedFile>> {
     let wrapped = command.under("valgrind", options(folder));
     run(&wrapped, 0)?.successful(command)?;
     let files = recorded_files(folder).map_err(|error| {
-        Error::failed(format!("cannot read the recording: {error}")).with_input(folder.display().to_string())
+        Error::new(ErrorCode::ProgramFailed, format!("cannot read the recording: {error}"))
+            .with_input(folder.display().to_string())
     })?;
     if files.is_empty() {
-        return Err(Error::failed(format!("valgrind wrote no recording of {}", command.name()))
-            .with_hint("valgrind does not follow a program that replaces itself: record the other program"));
+        return Err(Error::new(
+            ErrorCode::ProgramFailed,
+            format!("valgrind wrote no recording of {}", command.name()),
+        )
+        .with_hint("valgrind does not follow a program that replaces itself: record the other program"));
     }
     Ok(files)
 }

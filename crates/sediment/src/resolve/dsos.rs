@@ -55,7 +55,7 @@ fn load_one(dso: &RecordedDso, bytes: Vec<u8>, files: &dyn Files, settings: Sett
     if let (Some(recorded), Some(found), false) = (&dso.build_id, &binary.build_id, settings.ignore_build_id)
     {
         if !same_build_id(recorded, found) {
-            return Err(Error::coded(ErrorCode::WrongBinary, format!(
+            return Err(Error::new(ErrorCode::WrongBinary, format!(
                 "not the recorded file: its build-id is {found}, that of the recording {recorded}"
             ))
             .with_hint(format!(

@@ -17,7 +17,7 @@ use crate::skipped::{Amount, NoCall, Nowhere, Reason, Skipped};
 pub use stripped::{Stripped, stripped};
 
 use crate::binary::{Files, names};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::isa::Flow;
 use crate::profile::{CallKind, FunctionIndex, FunctionKey, Profile, WeightUnit, acceptable};
 use crate::read::{AddressId, RecordedAddress, Recording, Spot, TransferKind};
@@ -458,7 +458,8 @@ fn refuse_beyond_unit(profile: &Profile) -> Result<()> {
         None if profile.unit.holds([Some(profile.total)]) => return Ok(()),
         None => format!("the counts add up to {}", profile.unit.beyond()),
     };
-    Err(Error::failed(what).with_hint("the recording is damaged, or its numbers are not counts"))
+    Err(Error::new(ErrorCode::Overflow, what)
+        .with_hint("the recording is damaged, or its numbers are not counts"))
 }
 
 /// Gives each cluster its build-id.
@@ -483,16 +484,19 @@ fn check_names(recording: &Recording, dsos: &Dsos) -> Result<()> {
     let is_stripped = |id: &crate::read::DsoId| dsos.view(*id).is_some_and(dsos::View::is_stripped);
     let label = |id: &crate::read::DsoId| dsos.label(*id).unwrap_or("the binary").to_owned();
     if let Some((id, (names, _))) = found.iter().find(|(id, _)| !is_stripped(id)) {
-        return Err(Error::failed(format!(
-            "none of the {names} recorded functions is in {}: it is a profile of another program",
-            label(id)
-        ))
+        return Err(Error::new(
+            ErrorCode::WrongBinary,
+            format!(
+                "none of the {names} recorded functions is in {}: it is a profile of another program",
+                label(id)
+            ),
+        )
         .with_hint("give the recorded program with --binary; --ignore-build-id continues anyway"));
     }
     // With several, what was recorded says itself where each function is, and had symbols that are not here.
     let everywhere: BTreeSet<_> = recording.addresses().iter().map(|place| place.dso).collect();
     match found.first_key_value() {
-        Some((id, (names, _))) if everywhere.len() == 1 => Err(Error::failed(format!(
+        Some((id, (names, _))) if everywhere.len() == 1 => Err(Error::new(ErrorCode::WrongBinary,format!(
             "none of the {names} recorded functions is in {}: it is stripped, or not the recorded program",
             label(id)
         ))
@@ -507,7 +511,7 @@ fn nothing_resolved(recording: &Recording, dsos: &Dsos, skipped: &Skipped) -> Er
     if recording.addresses().is_empty() {
         let reasons: Vec<String> =
             recording.skipped.iter().map(|(reason, entry)| format!("{} {reason}", entry.items)).collect();
-        let error = Error::failed("the recording has nothing in a program or library");
+        let error = Error::new(ErrorCode::Unresolved, "the recording has nothing in a program or library");
         return if reasons.is_empty() {
             error
         } else {
@@ -517,25 +521,28 @@ fn nothing_resolved(recording: &Recording, dsos: &Dsos, skipped: &Skipped) -> Er
     let of_no_program =
         |place: &RecordedAddress| place.dso.is_none() && !matches!(place.spot, Spot::Symbol { .. });
     if recording.addresses().iter().all(of_no_program) {
-        return Error::failed("the recording has addresses without their program")
+        return Error::new(ErrorCode::NeedsBinary, "the recording has addresses without their program")
             .with_hint("name the recorded program: --binary PROGRAM");
     }
     let missing = dsos.missing();
     let count = recording.addresses().len();
     if missing.is_empty() {
         let reasons: Vec<String> = skipped.iter().map(|(reason, _)| reason.to_string()).collect();
-        return Error::failed(format!("none of the {count} recorded addresses is in a known function"))
-            .with_found(reasons.join("; ").as_bytes())
-            .with_hint(
-                "are the programs stripped? install their debug symbols (-dbgsym, -debuginfo, or debuginfod)",
-            );
+        return Error::new(
+            ErrorCode::Unresolved,
+            format!("none of the {count} recorded addresses is in a known function"),
+        )
+        .with_found(reasons.join("; ").as_bytes())
+        .with_hint(
+            "are the programs stripped? install their debug symbols (-dbgsym, -debuginfo, or debuginfod)",
+        );
     }
     const LISTED: usize = 8;
     let mut list = missing[..missing.len().min(LISTED)].join(", ");
     if missing.len() > LISTED {
         list.push_str(&format!(" and {} more", missing.len() - LISTED));
     }
-    Error::failed(format!("none of the {count} recorded addresses could be resolved; missing files: {list}")).with_hint(
+    Error::new(ErrorCode::Unresolved,format!("none of the {count} recorded addresses could be resolved; missing files: {list}")).with_hint(
         "give the recorded programs (--binary, or --symfs with the recorded machine's files), and install debug symbols of stripped ones (-dbgsym, -debuginfo, or debuginfod)",
     )
 }

@@ -7,7 +7,7 @@
 use super::{UnitGraph, UnitReader, add_call, add_function};
 use crate::profile::{CallKind, EdgeFacts, FunctionFacts, Millionths, Profile};
 use crate::skipped::{Reason, Skipped};
-use crate::{Error, Result};
+use crate::{Error, ErrorCode, Result};
 use std::borrow::Cow;
 
 pub(super) const READER: UnitReader = UnitReader {
@@ -54,9 +54,8 @@ fn read(name: &str, bytes: &[u8], skipped: &mut Skipped) -> Result<UnitGraph> {
         }
     }
     if !ended {
-        return Err(
-            Error::failed("the graph does not end: is the file cut off?").with_hint("compile the unit again")
-        );
+        return Err(Error::new(ErrorCode::Damaged, "the graph does not end: is the file cut off?")
+            .with_hint("compile the unit again"));
     }
     Ok(UnitGraph { name: name.to_owned(), graph, whole_program: false })
 }

@@ -5,7 +5,7 @@
 use super::{HEAD, UnitGraph, UnitReader};
 use crate::profile::text;
 use crate::skipped::Skipped;
-use crate::{Error, Result};
+use crate::{Error, ErrorCode, Result};
 
 pub(super) const READER: UnitReader = UnitReader {
     name: "gcc-plugin",
@@ -29,8 +29,11 @@ fn read(name: &str, bytes: &[u8], skipped: &mut Skipped) -> Result<UnitGraph> {
     let (graph, lost) = text::parse(bytes)?;
     skipped.append(&lost);
     if !graph.dsos().is_empty() {
-        return Err(Error::failed("a profile of linked programs, not a call graph of a unit")
-            .with_hint("to add profiles up: sediment merge"));
+        return Err(Error::new(
+            ErrorCode::UnknownFormat,
+            "a profile of linked programs, not a call graph of a unit",
+        )
+        .with_hint("to add profiles up: sediment merge"));
     }
     let whole_program = graph.source.contains(WHOLE_PROGRAM);
     Ok(UnitGraph { name: name.to_owned(), graph, whole_program })

@@ -15,7 +15,7 @@ use super::{UnitGraph, least};
 use crate::binary::{Binary, BinaryFunction};
 use crate::profile::{CallKind, EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Profile};
 use crate::skipped::{Reason, Skipped};
-use crate::{Error, Result};
+use crate::{Error, ErrorCode, Result};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -57,8 +57,11 @@ pub fn join_units(
     }
     leave_out_rivals(&mut members, &symbols, &mut skipped);
     if members.is_empty() {
-        return Err(Error::failed(format!("none of the {} units belongs to {label}", units.len()))
-            .with_hint("give the file linked from these units, with its symbols"));
+        return Err(Error::new(
+            ErrorCode::WrongBinary,
+            format!("none of the {} units belongs to {label}", units.len()),
+        )
+        .with_hint("give the file linked from these units, with its symbols"));
     }
     let mut profile = Profile::default();
     if let Some(arch) = &binary.arch {

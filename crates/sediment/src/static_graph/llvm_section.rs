@@ -10,7 +10,7 @@ use super::{UnitGraph, UnitReader, add_call, add_function};
 use crate::profile::source::{Source, Unknown::TimeOrder};
 use crate::profile::{EdgeFacts, Profile};
 use crate::skipped::Skipped;
-use crate::{Error, Result};
+use crate::{Error, ErrorCode, Result};
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
 
 pub(super) const READER: UnitReader = UnitReader {
@@ -32,15 +32,15 @@ fn recognises(bytes: &[u8]) -> bool {
 
 fn read(name: &str, bytes: &[u8], skipped: &mut Skipped) -> Result<UnitGraph> {
     let file = object::File::parse(bytes)
-        .map_err(|error| Error::failed(format!("cannot read this object file: {error}")))?;
+        .map_err(|error| Error::new(ErrorCode::Damaged, format!("cannot read this object file: {error}")))?;
     let mut graph = Profile::default();
     graph.source.insert(Source::new("clang call counts of units", "", &[TimeOrder]).to_string());
     let unit = file.symbols().find(|symbol| symbol.kind() == SymbolKind::File);
     let unit = unit.and_then(|symbol| symbol.name_bytes().ok());
     if let Some(section) = file.section_by_name(SECTION) {
-        let counts = section
-            .data()
-            .map_err(|error| Error::failed(format!("cannot read the section {SECTION}: {error}")))?;
+        let counts = section.data().map_err(|error| {
+            Error::new(ErrorCode::Damaged, format!("cannot read the section {SECTION}: {error}"))
+        })?;
         let mut pending: Option<(u64, Option<_>)> = None;
         for (offset, relocation) in section.relocations() {
             let RelocationTarget::Symbol(symbol) = relocation.target() else { continue };

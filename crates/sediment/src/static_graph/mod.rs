@@ -52,7 +52,7 @@ pub const UNIT_READERS: &[UnitReader] = &[gcc_plugin::READER, callgraph_info::RE
 pub fn read_unit(name: &str, bytes: &[u8], skipped: &mut Skipped) -> Result<UnitGraph> {
     let reader = UNIT_READERS.iter().find(|reader| (reader.recognises)(bytes)).ok_or_else(|| {
         let kinds: Vec<&str> = UNIT_READERS.iter().map(|reader| reader.summary).collect();
-        Error::coded(ErrorCode::UnknownFormat, "not a call graph of a unit")
+        Error::new(ErrorCode::UnknownFormat, "not a call graph of a unit")
             .with_hint(format!("supported: {}", kinds.join("; ")))
     })?;
     (reader.read)(name, bytes, skipped)

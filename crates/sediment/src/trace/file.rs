@@ -265,11 +265,11 @@ impl<'a> Records<'a> {
             std::str::from_utf8(digits).ok()?.parse::<u32>().ok().map(|version| (version, digits.len()))
         });
         let Some((version, digits)) = version else {
-            return Err(Error::coded(ErrorCode::UnknownFormat, "not a trace of sediment")
+            return Err(Error::new(ErrorCode::UnknownFormat, "not a trace of sediment")
                 .with_hint("write one with: sediment import RECORDING -o PROFILE --trace TRACE"));
         };
         if version != VERSION {
-            return Err(Error::coded(
+            return Err(Error::new(
                 ErrorCode::NewerVersion,
                 format!("trace version {version}, but this program reads version {VERSION}"),
             )

@@ -8,7 +8,7 @@
 use crate::binary::block_map::BlockMap;
 use crate::binary::names::split_from;
 use crate::binary::{Binary, BinaryFunction};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::matching::identity;
 use crate::profile::blocks::GraphCounts;
 use crate::profile::{FunctionIndex, Profile};
@@ -121,7 +121,11 @@ pub fn blocks(
         })
         .collect();
     if functions.is_empty() {
-        return Err(Error::failed(format!("the profile has no counts of blocks of {file_name}")).with_hint(
+        return Err(Error::new(
+            ErrorCode::NotInProfile,
+            format!("the profile has no counts of blocks of {file_name}"),
+        )
+        .with_hint(
             "import with --blocks a recording of a program whose blocks are numbered: docs/blocks.md",
         ));
     }

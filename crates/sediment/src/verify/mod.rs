@@ -21,18 +21,20 @@
 //! `.text`: cold, exit, start-up and hot functions, then the objects in the order of the command line, `_start` first).
 
 pub mod blocks;
+mod reason;
 mod reasons;
 pub mod same;
 mod symbols;
 
 use crate::ascending;
-use crate::binary::names::{self, SectionGroup};
+use crate::binary::names;
 use crate::binary::{Binary, BinaryFunction, SymbolSource};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::link::OrderedName;
 use crate::matching::identity::Match;
 use crate::model::Geometry;
 use crate::profile::Profile;
+pub use reason::Reason;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use symbols::{Symbols, Weights};
 
@@ -48,34 +50,6 @@ pub enum Basis {
     Samples,
     /// 1 for each function that is asked for: there is no profile, or it has no weights.
     Functions,
-}
-
-/// Why a function is not where the order asks for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason {
-    /// The binary has no such function, and nothing says that it ever had.
-    NotInBinary,
-    /// The binary has no such function, though the profiled build of this program had: inlined everywhere, renamed or removed.
-    InlinedOrRemoved,
-    /// The binary has no such function but copies of it that the compiler specialised; sorted.
-    OnlyAsClone(Vec<String>),
-    /// It may be there: the binary is stripped to its exported functions.
-    NoSymbol,
-    /// The profile has it, the order does not list it.
-    NotAsked,
-    /// Its section has another of its names, which the order does not list; sorted.
-    NamedAfter(Vec<String>),
-    /// Several local functions have this name, and the order cannot tell them apart; how many.
-    SameNamedLocal(u64),
-    /// It lies in another output section than code in general, by this name.
-    OtherOutputSection(String),
-    /// It lies among the cold, exit, start-up or hot functions that the linker groups by itself; None: which of them cannot be told.
-    OtherGroup(Option<SectionGroup>),
-    /// It lies among functions that are not listed: it has no section of its own, because its object was compiled without
-    /// `-ffunction-sections`, or linked with GCC's LTO without it. The file, where the symbol is local.
-    NoOwnSection(Option<String>),
-    /// It lies among the ordered functions, but not in its turn.
-    OutOfOrder,
 }
 
 /// A function that is not placed as asked.
@@ -156,7 +130,7 @@ pub fn verify(
             1 => "the ordered function is not".to_owned(),
             count => format!("none of the {count} ordered functions is"),
         };
-        return Err(Error::failed(format!("{what} in {file_name}"))
+        return Err(Error::new(ErrorCode::NotInProfile, format!("{what} in {file_name}"))
             .with_found(asked.first().map(|name| name.name.as_bytes()).unwrap_or_default())
             .with_hint("was the order computed for another program?"));
     }

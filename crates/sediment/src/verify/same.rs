@@ -9,7 +9,7 @@
 use crate::binary::names;
 use crate::binary::source_lines::SourceLines;
 use crate::binary::{Binary, NoFiles};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use gimli::{BaseAddresses, EhFrame, UnwindSection as _};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,8 +112,9 @@ impl Facts {
     /// # Errors
     /// When it is no linked ELF file, or its tables are damaged.
     pub fn of(bytes: &[u8]) -> Result<Self> {
-        let damaged =
-            |error: object::Error| Error::failed(format!("not an ELF file, or a damaged one: {error}"));
+        let damaged = |error: object::Error| {
+            Error::new(ErrorCode::Damaged, format!("not an ELF file, or a damaged one: {error}"))
+        };
         let file = object::File::parse(bytes).map_err(damaged)?;
         let binary = Binary::parse(bytes, &NoFiles)?;
         let count = |names: &mut dyn Iterator<Item = String>| {
@@ -168,8 +169,9 @@ impl Facts {
 fn unwound(file: &object::File<'_>) -> Result<BTreeSet<u64>> {
     let mut found = BTreeSet::new();
     let Some(section) = file.section_by_name(".eh_frame") else { return Ok(found) };
-    let damaged =
-        |error: &dyn std::fmt::Display| Error::failed(format!("the unwind tables are damaged: {error}"));
+    let damaged = |error: &dyn std::fmt::Display| {
+        Error::new(ErrorCode::Damaged, format!("the unwind tables are damaged: {error}"))
+    };
     let data = section.data().map_err(|error| damaged(&error))?;
     let endian =
         if file.is_little_endian() { gimli::RunTimeEndian::Little } else { gimli::RunTimeEndian::Big };

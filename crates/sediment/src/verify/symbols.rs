@@ -25,7 +25,7 @@ pub(super) struct Symbols<'a> {
 impl<'a> Symbols<'a> {
     pub(super) fn of(binary: &'a Binary, file_name: &str) -> Result<Self> {
         if binary.functions.is_empty() {
-            return Err(Error::coded(
+            return Err(Error::new(
                 ErrorCode::Stripped,
                 format!("{file_name} is stripped: it has no function names"),
             )
@@ -127,7 +127,7 @@ impl<'a> Weights<'a> {
         let (ours, others): (Vec<FunctionIndex>, Vec<FunctionIndex>) =
             profile.functions().into_iter().partition(|function| is_ours(*function));
         if ours.is_empty() {
-            return Err(Error::coded(
+            return Err(Error::new(
                 ErrorCode::WrongBinary,
                 format!("no function of the profile is in {file_name}: it is a profile of another program"),
             )

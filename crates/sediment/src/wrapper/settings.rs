@@ -73,7 +73,7 @@ pub fn parse(text: &[u8]) -> Result<Settings> {
         settings.set(key, value).map_err(|what| what.at(number, line))?;
     }
     if lines_of.is_empty() {
-        return Err(Error::coded(ErrorCode::EmptyInput, "no settings")
+        return Err(Error::new(ErrorCode::EmptyInput, "no settings")
             .with_hint(format!("begin the file with `sediment = {VERSION}`, or remove it")));
     }
     if let (Some(line), false) = (lines_of.get(GOAL), settings.engine.knows_runs) {

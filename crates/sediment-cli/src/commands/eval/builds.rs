@@ -5,7 +5,7 @@ use crate::files::{self, JournalFile, SystemFiles};
 use crate::ui::Ui;
 use sediment::binary::Binary;
 use sediment::random::Generator;
-use sediment::{Error, Result};
+use sediment::{Error, ErrorCode, Result};
 use sediment_eval::plan::{self, CommandLine, Placeholders, Plan, Source};
 use sediment_eval::run::Journal;
 use sediment_eval::run::journal::{self, Recorded};
@@ -57,10 +57,10 @@ pub(super) fn programs(
             let sha256 = plan::sha256(&files::read(&path)?);
             match known {
                 Some(known) if known != sha256 => {
-                    return Err(Error::failed(format!(
-                        "the program of {} changed since it was measured",
-                        variant.name
-                    ))
+                    return Err(Error::new(
+                        ErrorCode::WrongBinary,
+                        format!("the program of {} changed since it was measured", variant.name),
+                    )
                     .with_input(files::display(&path))
                     .with_hint("start a new experiment: runs of different programs cannot be mixed"));
                 }
@@ -121,10 +121,10 @@ impl Maker<'_> {
             Source::Prebuilt(paths) => {
                 let path = self.folder.join(&paths[replica as usize]);
                 if !path.is_file() {
-                    return Err(Error::failed(format!(
-                        "program not found, named by variant {}",
-                        variant.name
-                    ))
+                    return Err(Error::new(
+                        ErrorCode::NotFound,
+                        format!("program not found, named by variant {}", variant.name),
+                    )
                     .with_input(files::display(&path)));
                 }
                 Ok(path)
@@ -137,7 +137,9 @@ impl Maker<'_> {
                 &self.folder.join(folder),
             ),
             Source::Spec { spec, program } => self.packaged(index, known, &self.folder.join(spec), program),
-            Source::Baseline(_) | Source::None => Err(Error::failed("this variant has no program")),
+            Source::Baseline(_) | Source::None => {
+                Err(Error::new(ErrorCode::NotFound, "this variant has no program"))
+            }
         }
     }
 
@@ -190,10 +192,10 @@ impl Maker<'_> {
             self.run(link, &values, folder, &variant.name, "link")?;
         }
         if !output.is_file() {
-            return Err(Error::failed(format!(
-                "the build of {} succeeded but wrote no program",
-                variant.name
-            ))
+            return Err(Error::new(
+                ErrorCode::ProgramFailed,
+                format!("the build of {} succeeded but wrote no program", variant.name),
+            )
             .with_hint("the command must write to {output}, or to $SEDIMENT_EVAL_OUTPUT"));
         }
         Ok(output)
@@ -250,7 +252,8 @@ impl Maker<'_> {
             return Err(error.into());
         }
         let hint = if said.is_empty() { "it printed nothing".to_owned() } else { said.join("\n") };
-        Err(Error::failed(format!("the {what} of {variant} failed: {error}")).with_hint(hint))
+        Err(Error::new(ErrorCode::ProgramFailed, format!("the {what} of {variant} failed: {error}"))
+            .with_hint(hint))
     }
 
     /// Builds the packages of a spec and unpacks them.
@@ -277,8 +280,11 @@ impl Maker<'_> {
         );
         self.run(&build, &values, self.folder, &variant.name, "package build")?;
         if !output.is_file() {
-            return Err(Error::failed(format!("the packages of {} have no such program", variant.name))
-                .with_input(program.to_owned()));
+            return Err(Error::new(
+                ErrorCode::NotFound,
+                format!("the packages of {} have no such program", variant.name),
+            )
+            .with_input(program.to_owned()));
         }
         Ok(output)
     }

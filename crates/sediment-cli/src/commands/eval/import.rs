@@ -7,7 +7,7 @@ use crate::ui::Ui;
 use crate::values;
 use clap::Args;
 use sediment::escape::toml;
-use sediment::{Error, ErrorKind, Result};
+use sediment::{Error, ErrorCode, Result};
 use sediment_eval::plan;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
-    let usage = |message: String| Error::new(ErrorKind::Usage, message);
+    let usage = |message: String| Error::new(ErrorCode::Usage, message);
     let mut variants: Vec<(&str, Vec<&str>)> = Vec::new();
     for argument in &arguments.files {
         let (name, file) = argument

@@ -8,7 +8,7 @@ use crate::ui::Ui;
 use crate::values;
 use clap::Args;
 use sediment::escape::toml;
-use sediment::{Error, ErrorKind, Result};
+use sediment::{Error, ErrorCode, Result};
 use sediment_eval::measure::METERS;
 use sediment_eval::plan::{self, Extraction};
 use std::ffi::OsString;
@@ -67,7 +67,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let commands = commands(&arguments.commands)?;
     let text = plan_text(arguments, &commands);
-    let mut plan = plan::read(&text).map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
+    let mut plan = plan::read(&text).map_err(|error| Error::new(ErrorCode::Usage, error.to_string()))?;
     arguments.limits.apply(&mut plan);
     let begin = |path: &Path| session::begin(&plan, Path::new("."), arguments.limits.seed, path, ui);
     if let Some(path) = &arguments.output {
@@ -107,7 +107,7 @@ struct QuickCommand {
 }
 
 fn commands(words: &[OsString]) -> Result<Vec<QuickCommand>> {
-    let usage = |message: String| Error::new(ErrorKind::Usage, message);
+    let usage = |message: String| Error::new(ErrorCode::Usage, message);
     let words: Vec<String> =
         words.iter().map(|word| word.clone().into_string()).collect::<std::result::Result<_, _>>().map_err(
             |word| usage(format!("{} is not UTF-8; put it into a script", word.to_string_lossy())),
@@ -145,7 +145,7 @@ fn command(group: &[String]) -> Result<QuickCommand> {
 
 /// The path of a program: itself, or the first of its name on the search path.
 fn find(name: &str) -> Result<PathBuf> {
-    let missing = || Error::failed("program not found").with_input(name.to_owned());
+    let missing = || Error::new(ErrorCode::NotFound, "program not found").with_input(name.to_owned());
     if name.contains('/') {
         return std::path::absolute(name).ok().filter(|path| path.is_file()).ok_or_else(missing);
     }

@@ -5,7 +5,7 @@ use super::output::Output;
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
-use sediment::{Error, Result};
+use sediment::{Error, ErrorCode, Result};
 use sediment_eval::run::journal;
 use sediment_eval::{Experiment, Phase};
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ pub(super) fn read(path: &Path, ui: &Ui) -> Result<Experiment> {
     let experiment = recorded.experiment;
     let measured = experiment.observations.iter().any(|run| run.phase == Phase::Measured);
     if !measured && experiment.summaries.is_empty() {
-        return Err(Error::failed("no runs yet")
+        return Err(Error::new(ErrorCode::EmptyRecording, "no runs yet")
             .with_input(name)
             .with_hint(format!("to continue: sediment eval resume {}", path.display())));
     }

@@ -6,7 +6,7 @@ use super::{Limits, session};
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
-use sediment::{Error, ErrorKind, Result};
+use sediment::{Error, ErrorCode, Result};
 use sediment_eval::run::journal;
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let recorded = journal::read(&bytes).map_err(|error| error.with_input(name.clone()))?;
     if arguments.limits.seed.is_some_and(|seed| seed != recorded.experiment.seed) {
         return Err(
-            Error::new(ErrorKind::Usage, "cannot change the seed of an existing experiment").with_input(name)
+            Error::new(ErrorCode::Usage, "cannot change the seed of an existing experiment").with_input(name)
         );
     }
     if recorded.whole < bytes.len() {

@@ -6,7 +6,7 @@ use super::{Limits, session};
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
-use sediment::{Error, Result};
+use sediment::{Error, ErrorCode, Result};
 use sediment_eval::plan;
 use std::path::{Path, PathBuf};
 
@@ -30,8 +30,9 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let name = files::display(&arguments.plan);
-    let text = String::from_utf8(files::read(&arguments.plan)?)
-        .map_err(|_| Error::failed("not a plan: it is not text").with_input(name.clone()))?;
+    let text = String::from_utf8(files::read(&arguments.plan)?).map_err(|_| {
+        Error::new(ErrorCode::UnknownFormat, "not a plan: it is not text").with_input(name.clone())
+    })?;
     let mut plan = plan::read(&text).map_err(|error| error.with_input(name))?;
     arguments.limits.apply(&mut plan);
     let folder =

@@ -6,7 +6,7 @@ use crate::files::{self, JournalFile, Workshop};
 use crate::ui::Ui;
 use indicatif::ProgressBar;
 use sediment::plural::counted;
-use sediment::{Error, ErrorKind, Result};
+use sediment::{Error, ErrorCode, ErrorKind, Result};
 use sediment_eval::Experiment;
 use sediment_eval::import;
 use sediment_eval::measure::clock::Clock;
@@ -25,7 +25,7 @@ pub(super) fn stop_on_signals() -> Result<Stop> {
     let stop = Stop::new();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, stop.flag())
-            .map_err(|error| Error::failed(format!("cannot catch signals: {error}")))?;
+            .map_err(|error| Error::new(ErrorCode::Io, format!("cannot catch signals: {error}")))?;
     }
     Ok(stop)
 }
@@ -45,7 +45,7 @@ pub(super) fn begin(
 ) -> Result<Experiment> {
     let seed = seed.or(plan.run.seed).unwrap_or_else(new_seed);
     let folder = folder.canonicalize().map_err(|error| {
-        Error::failed(format!("cannot enter: {error}")).with_input(files::display(folder))
+        Error::new(ErrorCode::Io, format!("cannot enter: {error}")).with_input(files::display(folder))
     })?;
     let mut file = JournalFile::create(path)?;
     let header = file.append(&journal::header(plan, &folder.to_string_lossy(), seed));
@@ -77,7 +77,7 @@ fn sit(plan: &Plan, recorded: Recorded, mut file: JournalFile, is_new: bool, ui:
         Err(error) if is_new && runs == 0 && !(is_interrupted(&error) && has_built(plan, file.path())) => {
             file.remove();
             Err(if is_interrupted(&error) {
-                Error::new(ErrorKind::Interrupted, "interrupted before the first run; nothing is kept")
+                Error::new(ErrorCode::Interrupted, "interrupted before the first run; nothing is kept")
             } else {
                 error
             })
@@ -88,7 +88,7 @@ fn sit(plan: &Plan, recorded: Recorded, mut file: JournalFile, is_new: bool, ui:
             } else {
                 format!("interrupted after {}, kept in {path}", counted(runs, "run"))
             };
-            Err(Error::new(ErrorKind::Interrupted, what).with_hint(go_on))
+            Err(Error::new(ErrorCode::Interrupted, what).with_hint(go_on))
         }
         Err(error) => {
             if runs > 0 {
@@ -129,7 +129,7 @@ fn check_processors(plan: &Plan) -> Result<()> {
     match plan.run.pin.iter().find(|processor| !is_there(**processor)) {
         None => Ok(()),
         Some(missing) => Err(Error::new(
-            ErrorKind::Usage,
+            ErrorCode::Usage,
             format!("processor {missing} does not exist (--pin, or pin in [run])"),
         )
         .with_hint(format!("online: {online}"))),

@@ -16,7 +16,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use sediment::binary::objects::Objects;
 use sediment::link::{Linker, gnu_ld};
 use sediment::order::Selection;
-use sediment::{Error, ErrorKind, Result, escape, link, profile};
+use sediment::{Error, ErrorCode, Result, escape, link, profile};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -141,7 +141,8 @@ fn gen_profiles_command() -> Command {
 }
 
 fn gen_profiles(matches: &ArgMatches, ui: &Ui) -> Result<()> {
-    let missing = || Error::failed("gen_profiles needs an output, a package and recordings");
+    let missing =
+        || Error::new(ErrorCode::InvalidArgument, "gen_profiles needs an output, a package and recordings");
     let output: &PathBuf = matches.get_one("output").ok_or_else(missing)?;
     let package = Package::find(matches.get_one::<String>("package").ok_or_else(missing)?, None)?;
     let settings = sediment::read::Settings::default();
@@ -197,8 +198,9 @@ fn gen_profile_merge(matches: &ArgMatches, ui: &Ui) -> Result<()> {
             ui.note(&format!("file: {} weight: {weight}", path.display()));
         }
     }
-    let output: &PathBuf =
-        matches.get_one("output").ok_or_else(|| Error::failed("gen_profile_merge needs an output file"))?;
+    let output: &PathBuf = matches
+        .get_one("output")
+        .ok_or_else(|| Error::new(ErrorCode::InvalidArgument, "gen_profile_merge needs an output file"))?;
     merge::merge_files(&pairs, false, output, ui)
 }
 
@@ -230,12 +232,12 @@ fn gen_link_order_command() -> Command {
 }
 
 fn gen_link_order(matches: &ArgMatches, ui: &Ui) -> Result<()> {
-    let missing = || Error::failed("gen_link_order needs the name of a program");
+    let missing = || Error::new(ErrorCode::InvalidArgument, "gen_link_order needs the name of a program");
     let name = files::base_name(Path::new(matches.get_one::<String>("name").ok_or_else(missing)?));
     let linker = match matches.get_one::<String>("linker") {
         Some(named) => link::linker(named).ok_or_else(|| {
             let all: Vec<&str> = link::LINKERS.iter().map(|linker| linker.name).collect();
-            Error::new(ErrorKind::Usage, format!("unknown linker {named}"))
+            Error::new(ErrorCode::Usage, format!("unknown linker {named}"))
                 .with_hint(format!("supported: {}", all.join(", ")))
         })?,
         None => toolchain::default_linker()?,

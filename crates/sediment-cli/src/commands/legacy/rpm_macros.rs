@@ -7,7 +7,7 @@
 use crate::demo::toolchain;
 use crate::ui::Ui;
 use sediment::link::Linker;
-use sediment::{Error, ErrorKind, Result};
+use sediment::{Error, ErrorCode, Result};
 use sediment_process::Command;
 use sediment_process::command::run as run_command;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ pub(super) fn run(ui: &Ui) -> Result<()> {
 /// The macros that rpm knows here, as they are written.
 fn of_rpm() -> Result<BTreeMap<String, String>> {
     let unsupported = |what: String| {
-        Error::new(ErrorKind::Unsupported, what)
+        Error::new(ErrorCode::Unsupported, what)
             .with_hint("install rpm: the macros extend those of the installed rpm")
     };
     let command = Command::new("rpm", "/", PATIENCE).with_arguments(["--showrc"]);

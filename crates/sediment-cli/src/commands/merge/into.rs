@@ -12,7 +12,7 @@ use sediment::plural::counted;
 use sediment::profile::merge::Weight;
 use sediment::profile::submissions::{self, Coverage, Grown, Submission};
 use sediment::profile::{FunctionKey, Profile, text};
-use sediment::{Error, ErrorKind, Result};
+use sediment::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let (path, weight) = arguments
         .files("into")?
         .pop()
-        .ok_or_else(|| Error::new(ErrorKind::Usage, "--into names no profile"))?;
+        .ok_or_else(|| Error::new(ErrorCode::Usage, "--into names no profile"))?;
     files::expect_regular(&path)?;
     let kept = path.exists().then(|| read_profile(&path, ui)).transpose()?;
     let build = Build::read(&options.against)?;
@@ -54,13 +54,13 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         sent.push(Sent { path, profile, weight, who, coverage });
     }
     if sent.is_empty() {
-        let error = Error::new(ErrorKind::BelowThreshold, "all files are skipped (--min-coverage)");
+        let error = Error::new(ErrorCode::BelowThreshold, "all files are skipped (--min-coverage)");
         return Err(error.with_hint("are they of another version than the build, or of other programs?"));
     }
     let grown = grow(kept.as_ref().map(|kept| (kept, weight)), &sent, options)?;
     let counts = kept.iter().chain(sent.iter().map(|sent| &sent.profile)).any(|profile| profile.total > 0);
     if counts && grown.profile.total == 0 {
-        let error = Error::new(ErrorKind::Usage, "nothing to merge: every file has weight 0");
+        let error = Error::new(ErrorCode::Usage, "nothing to merge: every file has weight 0");
         return Err(error
             .with_input(files::display(&path))
             .with_hint("a weight applies to all files after it, until the next -w"));

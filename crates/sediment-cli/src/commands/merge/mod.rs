@@ -10,7 +10,7 @@ use crate::ui::Ui;
 use crate::values;
 use clap::Args;
 use sediment::profile::merge::{self, Weight};
-use sediment::{Error, ErrorKind, Result, profile};
+use sediment::{Error, ErrorCode, Result, profile};
 use std::path::{Path, PathBuf};
 
 /// Merge profiles with weights
@@ -72,7 +72,7 @@ impl Options {
         ];
         match given.iter().find(|(_, given)| *given) {
             None => Ok(()),
-            Some((option, _)) => Err(Error::new(ErrorKind::Usage, format!("{option} needs --into"))
+            Some((option, _)) => Err(Error::new(ErrorCode::Usage, format!("{option} needs --into"))
                 .with_hint(
                     "to add submissions to the profile of a package: sediment merge --into KEPT.gv FILE...",
                 )),

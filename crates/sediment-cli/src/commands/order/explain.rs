@@ -7,7 +7,7 @@ use sediment::order::algorithms;
 use sediment::order::algorithms::affinity::{CLASSICS, TOGETHER};
 use sediment::order::{self, Ordering, Standing};
 use sediment::plural::counted;
-use sediment::{Error, Result};
+use sediment::{Error, ErrorCode, Result};
 use std::collections::HashSet;
 use std::fmt::Write;
 
@@ -34,7 +34,7 @@ pub(super) fn explain(name: &str, made: &Ordering) -> Result<String> {
         text += &origin_of(function, made, &places);
     }
     if text.is_empty() {
-        return Err(Error::failed(format!("no ordered function is called {name}"))
+        return Err(Error::new(ErrorCode::NotFound, format!("no ordered function is called {name}"))
             .with_hint("give the linkage name; sediment show lists functions"));
     }
     Ok(text)

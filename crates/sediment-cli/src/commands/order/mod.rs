@@ -27,7 +27,7 @@ use sediment::profile::Profile;
 use sediment::profile::merge::{self, Weight};
 use sediment::trace::file;
 use sediment::wrapper::settings::share;
-use sediment::{Error, ErrorKind, Result};
+use sediment::{Error, ErrorCode, Result};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -176,7 +176,7 @@ fn engine(options: &Options) -> Result<Option<&'static Engine>> {
     let Some(number) = options.engine else {
         return Ok((options.algorithm == AUTO).then_some(LATEST));
     };
-    let usage = |message: String| Err(Error::new(ErrorKind::Usage, message));
+    let usage = |message: String| Err(Error::new(ErrorCode::Usage, message));
     let Some(engine) = versions::engine(number) else {
         let known: Vec<String> = ENGINES.iter().map(|engine| engine.number.to_string()).collect();
         return usage(format!("unknown engine {number}; supported: {}", known.join(", ")));
@@ -201,7 +201,7 @@ fn aim(name: &str) -> Option<Aim> {
 }
 
 pub(crate) fn linker(name: &str) -> Result<&'static Linker> {
-    link::linker(name).ok_or_else(|| Error::new(ErrorKind::Usage, format!("unknown linker {name}")))
+    link::linker(name).ok_or_else(|| Error::new(ErrorCode::Usage, format!("unknown linker {name}")))
 }
 
 /// One of the profiles to order by.
@@ -251,13 +251,13 @@ impl Plan<'_> {
             return order::compute_built(profile, built, &request(Method::Engine(engine)));
         }
         let algorithm = algorithms::algorithm(self.algorithm)
-            .ok_or_else(|| Error::new(ErrorKind::Usage, format!("unknown algorithm {}", self.algorithm)))?;
+            .ok_or_else(|| Error::new(ErrorCode::Usage, format!("unknown algorithm {}", self.algorithm)))?;
         if algorithm.input == algorithms::AlgorithmInput::Calls && !traces.is_empty() {
             let name = self.algorithm;
             let message = format!(
                 "--trace works with --algorithm auto and algorithms for starts; {name} uses call counts only"
             );
-            return Err(Error::new(ErrorKind::Usage, message));
+            return Err(Error::new(ErrorCode::Usage, message));
         }
         let binary = binary_of(selection).zip(self.file);
         let known = Known::of(self.settings, algorithm, profile, &built, traces, binary, ui)?;
@@ -386,9 +386,11 @@ pub(super) fn read_trace(path: &Path, built: &BuiltGraph) -> Result<Trace> {
     let source = files::Source::open(path)?;
     let trace = file::load_with_others(&source, &built.table).map_err(named)?;
     if trace.functions.iter().all(|function| function.index() >= built.graph.len()) {
-        return Err(named(Error::failed("the trace has no function to order").with_hint(
-            "use a trace of the ordered program, imported with the same symbols as the profile",
-        )));
+        return Err(named(
+            Error::new(ErrorCode::NotInProfile, "the trace has no function to order").with_hint(
+                "use a trace of the ordered program, imported with the same symbols as the profile",
+            ),
+        ));
     }
     Ok(trace)
 }

@@ -8,7 +8,7 @@ use crate::ui::Ui;
 use crate::wrapper::{Profiles, counts_before, labels_of};
 use clap::Args;
 use sediment::profile::text;
-use sediment::{Error, Result};
+use sediment::{Error, ErrorCode, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let debian = arguments.folder.join("debian");
     let control = debian.join("control");
     if !control.is_file() {
-        return Err(Error::failed("no debian/control")
+        return Err(Error::new(ErrorCode::NotFound, "no debian/control")
             .with_input(files::display(&arguments.folder))
             .with_hint("give the folder of an unpacked source package, as from `apt-get source`"));
     }
@@ -92,7 +92,9 @@ fn tell_of_others(folder: &Path, added: &[Addition], ui: &Ui) -> Result<()> {
 
 /// A recipe that is not understood, with a hint.
 fn refused(path: &Path, why: &str, hint: &str) -> Error {
-    Error::failed(format!("not changed: {why}")).with_input(files::display(path)).with_hint(hint.to_owned())
+    Error::new(ErrorCode::UnsupportedVariant, format!("not changed: {why}"))
+        .with_input(files::display(path))
+        .with_hint(hint.to_owned())
 }
 
 /// debian/rules has to hand the build to dh, by itself or by a file that it includes.
@@ -241,13 +243,13 @@ impl<'a> Source<'a> {
                 continue;
             }
             let Some((field, value)) = line.split_once(':') else {
-                return Err(Error::failed("a line is no field").with_found(line.as_bytes()));
+                return Err(Error::new(ErrorCode::Damaged, "a line is no field").with_found(line.as_bytes()));
             };
             let list = LISTS.into_iter().find(|list| in_source && field.eq_ignore_ascii_case(list));
             in_list = list.is_some();
             if let Some(list) = list {
                 if lists.iter().any(|(known, _)| *known == list) {
-                    return Err(Error::failed(format!("{list} appears twice")));
+                    return Err(Error::new(ErrorCode::Damaged, format!("{list} appears twice")));
                 }
                 lists.push((list, start + field.len() + 1..end));
             } else if field.eq_ignore_ascii_case("Source") && in_source {
@@ -264,10 +266,14 @@ impl<'a> Source<'a> {
         });
         Ok(Self {
             text,
-            name: name
-                .ok_or_else(|| Error::failed("not changed: the first paragraph is no source package"))?,
+            name: name.ok_or_else(|| {
+                Error::new(
+                    ErrorCode::UnsupportedVariant,
+                    "not changed: the first paragraph is no source package",
+                )
+            })?,
             depends: depends.ok_or_else(|| {
-                Error::failed("not changed: no Build-Depends")
+                Error::new(ErrorCode::UnsupportedVariant, "not changed: no Build-Depends")
                     .with_hint(format!("debhelper-compat (= {COMPAT}) must be in that field"))
             })?,
             others: lists,
@@ -358,9 +364,10 @@ impl<'a> Source<'a> {
             match self.items(list).iter().any(|item| is(item, SEQUENCE)) {
                 true if *field == LISTS[1] => return Ok(self.text.to_owned()),
                 true => {
-                    return Err(Error::failed(format!(
-                        "not changed: {SEQUENCE} is in {field}, where it does not apply to programs"
-                    ))
+                    return Err(Error::new(
+                        ErrorCode::UnsupportedVariant,
+                        format!("not changed: {SEQUENCE} is in {field}, where it does not apply to programs"),
+                    )
                     .with_hint("move it to Build-Depends"));
                 }
                 false => {}
@@ -369,7 +376,7 @@ impl<'a> Source<'a> {
         let index =
             items.iter().position(|item| is(item, "debhelper-compat") || item.text.starts_with("debhelper"));
         let index = index.ok_or_else(|| {
-            Error::failed("not changed: debhelper is not in Build-Depends")
+            Error::new(ErrorCode::UnsupportedVariant, "not changed: debhelper is not in Build-Depends")
                 .with_hint(format!("write `{SEQUENCE} <!pkg.{}.nosediment>` next to it by hand", self.name))
         })?;
         let own = &items[index];

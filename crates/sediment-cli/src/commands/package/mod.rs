@@ -16,7 +16,7 @@ use crate::wrapper::settings as package_settings;
 use clap::{Args, Subcommand};
 use sediment::plural::counted;
 use sediment::wrapper::settings::{self, Settings};
-use sediment::{Error, ErrorKind, Result, escape};
+use sediment::{Error, ErrorCode, Result, escape};
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 
@@ -126,7 +126,8 @@ fn propose(changes: &[Change], additions: &[Addition], apply: bool, ui: &Ui) -> 
 /// A recipe's text.
 fn read_recipe(path: &Path) -> Result<String> {
     let bytes = files::read_regular(path)?;
-    String::from_utf8(bytes).map_err(|_| Error::failed("not UTF-8 text").with_input(files::display(path)))
+    String::from_utf8(bytes)
+        .map_err(|_| Error::new(ErrorCode::Damaged, "not UTF-8 text").with_input(files::display(path)))
 }
 
 /// Profiles and settings of a package, as files to put into it.
@@ -156,7 +157,7 @@ fn inputs_for(folder: &Path, common: &Common, ui: &Ui) -> Result<Inputs> {
                 vec![profile_for(folder, &file, ui)?]
             };
             if new.iter().any(|new| additions.iter().any(|other| other.path == new.path)) {
-                return Err(Error::new(ErrorKind::Usage, "two files have this name")
+                return Err(Error::new(ErrorCode::Usage, "two files have this name")
                     .with_input(name)
                     .with_hint("rename one of them, or merge two profiles"));
             }
@@ -179,7 +180,7 @@ fn settings_for(folder: &Path, file: &Path, read: &Settings) -> Result<Vec<Addit
 /// The profiles of a folder, its `map` and its settings, in the order of their names.
 fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     let failed = |error: std::io::Error| {
-        Error::failed(format!("cannot be read: {error}")).with_input(files::display(folder))
+        Error::new(ErrorCode::Io, format!("cannot be read: {error}")).with_input(files::display(folder))
     };
     let entries = std::fs::read_dir(folder).map_err(failed)?;
     let entries = entries.collect::<std::io::Result<Vec<_>>>().map_err(failed)?;
@@ -188,9 +189,8 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found: Vec<PathBuf> = entries.iter().map(DirEntry::path).filter(is_wanted).collect();
     found.sort();
     if found.iter().all(is_other) {
-        return Err(
-            Error::failed("no NAME.gv or NAME.prof in this folder").with_input(files::display(folder))
-        );
+        return Err(Error::new(ErrorCode::NotFound, "no NAME.gv or NAME.prof in this folder")
+            .with_input(files::display(folder)));
     }
     Ok(found)
 }
@@ -205,7 +205,8 @@ fn profile_for(folder: &Path, profile: &Path, ui: &Ui) -> Result<Addition> {
     let read = read_profile(profile, ui)?;
     let functions = read.functions();
     if functions.is_empty() {
-        return Err(Error::failed("the profile has no functions").with_input(files::display(profile)));
+        return Err(Error::new(ErrorCode::EmptyProfile, "the profile has no functions")
+            .with_input(files::display(profile)));
     }
     let mut labels: Vec<&str> =
         functions.iter().filter_map(|function| read.key(*function).dso.as_deref()).collect();
@@ -220,7 +221,7 @@ fn profile_for(folder: &Path, profile: &Path, ui: &Ui) -> Result<Addition> {
     });
     let Some(name) = safe else {
         return Err(Error::new(
-            ErrorKind::Usage,
+            ErrorCode::Usage,
             "not a profile name: use NAME.gv or NAME.prof with ASCII letters, digits and _ . + -",
         )
         .with_input(name)

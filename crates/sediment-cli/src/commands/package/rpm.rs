@@ -7,7 +7,7 @@ use super::{Change, Common, Inputs, inputs_for, propose, read_recipe};
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
-use sediment::{Error, Result};
+use sediment::{Error, ErrorCode, Result};
 use sediment_process::Command;
 use sediment_process::command::run as run_command;
 use std::path::{Path, PathBuf};
@@ -179,7 +179,9 @@ impl<'a> Parts<'a> {
             return Err(at(section.first, "%sourcelist numbers the sources"));
         }
         let required = |name: &str| {
-            let section = spec.section(name)?.ok_or_else(|| Error::failed(format!("no section %{name}")))?;
+            let section = spec
+                .section(name)?
+                .ok_or_else(|| Error::new(ErrorCode::UnsupportedVariant, format!("no section %{name}")))?;
             if spec.depth(section.first) > 0 {
                 return Err(at(section.first, &format!("%{name} depends on a condition")));
             }
@@ -214,7 +216,8 @@ impl<'a> Parts<'a> {
         }
         // A number that a line has, if only a comment's, would become this source.
         next_source = next_source.max(named_numbers(spec).max().map_or(0, |number| number.saturating_add(1)));
-        let (_, last_source) = sources.last().copied().ok_or_else(|| Error::failed("no source"))?;
+        let (_, last_source) =
+            sources.last().copied().ok_or_else(|| Error::new(ErrorCode::UnsupportedVariant, "no source"))?;
         let last_build_requirement = tags("BuildRequires").next_back().copied();
         Ok(Self { sources, last_source, next_source, last_build_requirement, prep, install })
     }

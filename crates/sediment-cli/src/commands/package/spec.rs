@@ -4,7 +4,7 @@
 //! A spec is a program: macros may write any of its lines. Only literal lines are read here; a line that could mean something
 //! else is an error.
 
-use sediment::{Error, Result};
+use sediment::{Error, ErrorCode, Result};
 
 /// The lines of a spec that begin a section (RPM's reference manual, "Spec file format").
 const SECTIONS: &[&str] = &[
@@ -80,7 +80,7 @@ pub(super) struct Spec<'a> {
 impl<'a> Spec<'a> {
     pub(super) fn read(text: &'a str) -> Result<Self> {
         if text.contains('\r') {
-            return Err(Error::failed("Windows line endings, which make rpmbuild fail"));
+            return Err(Error::new(ErrorCode::Damaged, "Windows line endings, which make rpmbuild fail"));
         }
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
         let mut spec = Self {
@@ -136,7 +136,7 @@ impl<'a> Spec<'a> {
             spec.depth.push(depth);
         }
         if *spec.depth.last().unwrap_or(&0) > 0 {
-            return Err(Error::failed("%if without %endif"));
+            return Err(Error::new(ErrorCode::Damaged, "%if without %endif"));
         }
         Ok(spec)
     }

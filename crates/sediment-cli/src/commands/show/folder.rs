@@ -6,7 +6,7 @@ use crate::files;
 use crate::inputs::read_profile;
 use crate::ui::Ui;
 use crate::wrapper::{Profiles, settings};
-use sediment::{Error, Result};
+use sediment::{Error, ErrorCode, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -36,7 +36,7 @@ pub(super) fn run(folder: &Path, as_json: bool, ui: &Ui) -> Result<()> {
         }
     }
     if entries.is_empty() || !read_any {
-        return Err(Error::failed("no readable profile in this folder")
+        return Err(Error::new(ErrorCode::NotFound, "no readable profile in this folder")
             .with_input(files::display(folder))
             .with_hint("profiles are named NAME.gv or PROGRAM.prof"));
     }

@@ -11,7 +11,7 @@ use clap::Args;
 use sediment::plural::counted;
 use sediment::profile::source::Unknown;
 use sediment::profile::{FunctionIndex, Millionths, Profile, WeightUnit, knowledge};
-use sediment::{Error, ErrorKind, Result};
+use sediment::{Error, ErrorCode, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     if arguments.profile.is_dir() {
         if arguments.cross_dso {
-            return Err(Error::new(ErrorKind::Usage, "--cross-dso needs one profile, not a folder")
+            return Err(Error::new(ErrorCode::Usage, "--cross-dso needs one profile, not a folder")
                 .with_input(files::display(&arguments.profile)));
         }
         return folder::run(&arguments.profile, arguments.json, ui);

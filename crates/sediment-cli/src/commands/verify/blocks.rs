@@ -9,7 +9,7 @@ use sediment::binary::Binary;
 use sediment::binary::block_map::BlockMap;
 use sediment::profile::Profile;
 use sediment::verify::blocks::{BlocksReport, CountedFunction, Layout, blocks};
-use sediment::{Error, ErrorKind, Result};
+use sediment::{Error, ErrorCode, Result};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub(super) fn run(path: &Path, profile: &Path, arguments: &Arguments, ui: &Ui) -
     let too_much = cold.zip(arguments.max_cold).filter(|(cold, most)| cold > most);
     if let Some((cold, most)) = too_much {
         ui.error(&Error::new(
-            ErrorKind::BelowThreshold,
+            ErrorCode::BelowThreshold,
             format!(
                 "{file_name}: {} of the recorded weight lies in cold parts, more than the {} allowed",
                 as_percent(cold),

@@ -4,7 +4,7 @@
 
 use sediment::binary::source_lines::SourceLine;
 use sediment::verify::same::Check;
-use sediment::{Error, ErrorKind, Result, escape};
+use sediment::{Error, ErrorCode, Result, escape};
 use sediment_process::command::{Command, Outcome, observe, run};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -91,14 +91,17 @@ fn breaks(
         }
     }
     if spelled.is_empty() {
-        return Err(Error::failed(match unspelled {
-            0 => format!("the base has no {of} for the functions in both files"),
-            _ => format!("gdb has no spelling for any of {unspelled} functions"),
-        }));
+        return Err(Error::new(
+            ErrorCode::NotMeasured,
+            match unspelled {
+                0 => format!("the base has no {of} for the functions in both files"),
+                _ => format!("gdb has no spelling for any of {unspelled} functions"),
+            },
+        ));
     }
     let [base, other] = [places(files[0], &spelled)?, places(files[1], &spelled)?];
     if base.iter().all(BTreeSet::is_empty) {
-        return Err(Error::failed("gdb finds no location in the base"));
+        return Err(Error::new(ErrorCode::NotMeasured, "gdb finds no location in the base"));
     }
     Ok(compared(what, &shown, &base, &other, unspelled))
 }
@@ -186,12 +189,12 @@ fn stops(file: &Path, functions: &[Asked], arguments: &[OsString]) -> Result<BTr
     }
     words.push("kill".to_owned());
     let here = std::env::current_dir()
-        .map_err(|error| Error::failed(format!("the current folder is unknown: {error}")))?;
+        .map_err(|error| Error::new(ErrorCode::Io, format!("the current folder is unknown: {error}")))?;
     let command = gdb(&words, here)
         .with_arguments([OsString::from("--args"), file.into()])
         .with_arguments(arguments.iter().cloned());
     let ended = observe(&command, LONGEST_ANSWER).map_err(|error| {
-        Error::new(ErrorKind::Unsupported, error.to_string()).with_hint("install gdb, or remove --backtrace")
+        Error::new(ErrorCode::Unsupported, error.to_string()).with_hint("install gdb, or remove --backtrace")
     })?;
     let found: BTreeSet<String> = parts(&ended.output).filter_map(|part| backtrace(&part)).collect();
     if found.is_empty() {
@@ -199,9 +202,12 @@ fn stops(file: &Path, functions: &[Asked], arguments: &[OsString]) -> Result<BTr
             Outcome::OutOfTime => format!("the program called none of them in {} s", PATIENCE.as_secs()),
             _ => ended.last_words().unwrap_or_else(|| "the program called none of them".to_owned()),
         };
-        return Err(Error::failed(format!("no backtrace of the chosen functions: {why}"))
-            .with_input(file.display().to_string())
-            .with_hint("can this program run here with these arguments, and may gdb trace it?"));
+        return Err(Error::new(
+            ErrorCode::NotMeasured,
+            format!("no backtrace of the chosen functions: {why}"),
+        )
+        .with_input(file.display().to_string())
+        .with_hint("can this program run here with these arguments, and may gdb trace it?"));
     }
     Ok(found)
 }

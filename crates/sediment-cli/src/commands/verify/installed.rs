@@ -9,7 +9,7 @@
 use crate::files;
 use sediment::binary::{build_id, code_sections};
 use sediment::matching::identity;
-use sediment::{Error, Result};
+use sediment::{Error, ErrorCode, Result};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -34,7 +34,7 @@ impl Installed {
     /// The files below a folder; `outputs` are all that were linked, as they lie in the build folder.
     pub(super) fn below(root: &Path, outputs: Vec<PathBuf>) -> Result<Self> {
         let failed = |path: &Path, error: &std::io::Error| {
-            Error::failed(format!("cannot be read: {error}")).with_input(files::display(path))
+            Error::new(ErrorCode::Io, format!("cannot be read: {error}")).with_input(files::display(path))
         };
         let root = root.canonicalize().map_err(|error| failed(root, &error))?;
         let mut by_name: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();

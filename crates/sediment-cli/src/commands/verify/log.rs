@@ -12,7 +12,7 @@ use crate::ui::Ui;
 use crate::wrapper::{LINKS, settings};
 use sediment::binary::SymbolSource;
 use sediment::verify::Report;
-use sediment::{Error, ErrorKind, Result, escape};
+use sediment::{Error, ErrorCode, Result, escape};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -239,14 +239,12 @@ impl Build<'_> {
         let Some(threshold) = threshold.filter(|_| self.shipped == 0 && !self.below) else { return };
         let required = format!("the threshold is {}", as_percent(threshold));
         let error = match (&self.installed, self.ordered) {
-            (Some(installed), 1..) => Error::new(
-                ErrorKind::BelowThreshold,
+            (Some(installed), 1..) => Error::new(ErrorCode::BelowThreshold,
                 format!("no ordered output is installed; {required}"),
             )
             .with_input(files::display(installed.root()))
             .with_hint("each output was searched by build-id, code and name: was it relinked or changed after the build?"),
-            _ => Error::new(
-                ErrorKind::BelowThreshold,
+            _ => Error::new(ErrorCode::BelowThreshold,
                 format!("no output was ordered; {required}"),
             )
             .with_hint("is the profile of these programs, and are they compiled with -ffunction-sections?"),
@@ -359,7 +357,7 @@ pub(super) fn read(folder: &Path) -> Result<BTreeMap<String, Value>> {
         links.insert(output.to_owned(), link);
     }
     if links.is_empty() {
-        return Err(named(Error::new(ErrorKind::Failed, "no link in the log")));
+        return Err(named(Error::new(ErrorCode::EmptyInput, "no link in the log")));
     }
     Ok(links)
 }

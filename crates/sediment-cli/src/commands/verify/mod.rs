@@ -22,7 +22,7 @@ use sediment::link;
 use sediment::plural::counted;
 use sediment::profile::Profile;
 use sediment::verify::{self, Basis, Misplaced, Reason, Report};
-use sediment::{Error, ErrorKind, Result};
+use sediment::{Error, ErrorCode, Result};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -84,7 +84,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     if let (Some(folder), None) = (&arguments.log, &arguments.same_as) {
         if arguments.binary.is_some() {
-            return Err(Error::new(ErrorKind::Usage, "--log verifies every output: remove PROGRAM")
+            return Err(Error::new(ErrorCode::Usage, "--log verifies every output: remove PROGRAM")
                 .with_hint(
                     "to verify one file: --order FILE; --same-as BASE --log DIR prints how it was linked",
                 ));
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         return log::run(folder, arguments, ui);
     }
     let Some(path) = &arguments.binary else {
-        return Err(Error::new(ErrorKind::Usage, "no PROGRAM given"));
+        return Err(Error::new(ErrorCode::Usage, "no PROGRAM given"));
     };
     let mut code = ExitCode::SUCCESS;
     if let Some(order) = &arguments.order {
@@ -151,8 +151,9 @@ fn report_on(
         }
     }
     let name = files::display(order);
-    let text = String::from_utf8(files::read(order)?)
-        .map_err(|_| Error::failed("not an ordering file: it is not text").with_input(name.clone()))?;
+    let text = String::from_utf8(files::read(order)?).map_err(|_| {
+        Error::new(ErrorCode::UnknownFormat, "not an ordering file: it is not text").with_input(name.clone())
+    })?;
     let (_, asked) = link::read(&text).map_err(|error| error.with_input(name))?;
     verify::verify(&binary, &asked, profile.as_ref(), &files::base_name(place.path))
 }
@@ -172,7 +173,7 @@ fn below_threshold(parts_per_million: u64, file_name: &str, threshold: Option<u6
         return false;
     };
     ui.error(&Error::new(
-        ErrorKind::BelowThreshold,
+        ErrorCode::BelowThreshold,
         format!(
             "{file_name}: {} of the weight placed, below the threshold of {}",
             as_percent(parts_per_million),
@@ -234,7 +235,7 @@ fn in_words(report: &Report, file_name: &str, list: usize) -> String {
     }
     let mut by_reason: BTreeMap<&str, (u64, u128)> = BTreeMap::new();
     for misplaced in &report.misplaced {
-        let sum = by_reason.entry(reason_name(&misplaced.reason)).or_default();
+        let sum = by_reason.entry(misplaced.reason.code()).or_default();
         *sum = (sum.0 + 1, sum.1.saturating_add(misplaced.weight));
     }
     text += "\nMisplaced functions, by reason:\n";
@@ -250,8 +251,7 @@ fn in_words(report: &Report, file_name: &str, list: usize) -> String {
     text += "\nHeaviest misplaced functions:\n";
     for Misplaced { name, line, weight, reason } in report.misplaced.iter().take(shown) {
         let line = line.map_or_else(String::new, |line| format!(" (line {line} of the order)"));
-        let _ =
-            writeln!(text, "{:>8}  {name}{line}: {}", share(*weight, report.weight), reason_in_words(reason));
+        let _ = writeln!(text, "{:>8}  {name}{line}: {reason}", share(*weight, report.weight));
     }
     let more = report.misplaced.len().saturating_sub(shown);
     if more > 0 {
@@ -265,72 +265,13 @@ fn share(weight: u128, whole: u128) -> String {
     if whole == 0 { "-".to_owned() } else { format!("{:.3} %", 100.0 * weight as f64 / whole as f64) }
 }
 
-/// A name for programs, which stays the same from release to release.
-fn reason_name(reason: &Reason) -> &'static str {
-    match reason {
-        Reason::NotInBinary => "not in the binary",
-        Reason::InlinedOrRemoved => "inlined or removed",
-        Reason::OnlyAsClone(_) => "only as clone",
-        Reason::NoSymbol => "no symbol",
-        Reason::NotAsked => "not asked for",
-        Reason::NamedAfter(_) => "section of another name",
-        Reason::SameNamedLocal(_) => "local twin",
-        Reason::OtherOutputSection(_) => "other output section",
-        Reason::OtherGroup(_) => "other section group",
-        Reason::NoOwnSection(_) => "no section of its own",
-        Reason::OutOfOrder => "out of order",
-    }
-}
-
-fn reason_in_words(reason: &Reason) -> String {
-    match reason {
-        Reason::NotInBinary => "not in the binary".to_owned(),
-        Reason::InlinedOrRemoved => {
-            "in the profiled build only: inlined everywhere, renamed or removed".to_owned()
-        }
-        Reason::OnlyAsClone(clones) => format!("only as a clone by the compiler: {}", clones.join(", ")),
-        Reason::NoSymbol => "unknown: the binary has only exported symbols".to_owned(),
-        Reason::NotAsked => "in the profile, but not in the order".to_owned(),
-        Reason::NamedAfter(names) => {
-            format!("its section is named after another of its names: {}", names.join(", "))
-        }
-        Reason::SameNamedLocal(count) => {
-            format!("{count} local symbols of this name, which the order cannot distinguish")
-        }
-        Reason::OtherOutputSection(section) => format!("in the output section {section}"),
-        Reason::OtherGroup(group) => format!(
-            "grouped by the linker with the {}",
-            match group {
-                Some(group) => group_in_words(*group),
-                None => "cold, exit, start-up or hot functions",
-            }
-        ),
-        Reason::NoOwnSection(file) => format!(
-            "no section of its own{}: compile with -ffunction-sections (with GCC's LTO: link with it too)",
-            file.as_ref().map_or_else(String::new, |file| format!(" ({file})"))
-        ),
-        Reason::OutOfOrder => "among the ordered functions, but out of order".to_owned(),
-    }
-}
-
-fn group_in_words(group: SectionGroup) -> &'static str {
-    match group {
-        SectionGroup::Plain => "functions",
-        SectionGroup::Hot => "hot functions",
-        SectionGroup::Startup => "start-up functions",
-        SectionGroup::Exit => "exit functions",
-        SectionGroup::Unlikely => "cold functions",
-        SectionGroup::Split => "split cold parts",
-    }
-}
-
 fn in_json(report: &Report) -> Value {
     let detail = |reason: &Reason| -> Value {
         match reason {
             Reason::OnlyAsClone(names) | Reason::NamedAfter(names) => json!(names),
             Reason::SameNamedLocal(count) => json!(count),
             Reason::OtherOutputSection(section) => json!(section),
-            Reason::OtherGroup(group) => json!(group.map(group_in_words)),
+            Reason::OtherGroup(group) => json!(group.map(SectionGroup::functions)),
             Reason::NoOwnSection(file) => json!(file),
             _ => Value::Null,
         }
@@ -367,7 +308,7 @@ fn in_json(report: &Report) -> Value {
             "name": misplaced.name,
             "line": misplaced.line,
             "weight": misplaced.weight.to_string(),
-            "reason": reason_name(&misplaced.reason),
+            "reason": misplaced.reason.code(),
             "detail": detail(&misplaced.reason),
         })).collect::<Vec<_>>(),
     })

@@ -9,7 +9,7 @@ use sediment::binary::names;
 use sediment::binary::source_lines::SourceLines;
 use sediment::binary::{Binary, BinaryFunction, NoFiles};
 use sediment::verify::same::{self, Comparison, Facts};
-use sediment::{Error, ErrorKind, Result, escape, link};
+use sediment::{Error, ErrorCode, Result, escape, link};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -93,8 +93,7 @@ fn compare(request: &Request<'_>) -> Result<Found> {
 /// gdb and the tools run in other folders.
 fn absolute(path: &Path) -> Result<std::path::PathBuf> {
     std::path::absolute(path).map_err(|error| {
-        Error::new(ErrorKind::Failed, format!("its folder is unknown: {error}"))
-            .with_input(files::display(path))
+        Error::new(ErrorCode::Io, format!("its folder is unknown: {error}")).with_input(files::display(path))
     })
 }
 

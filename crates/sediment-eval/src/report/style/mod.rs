@@ -11,7 +11,7 @@ use crate::comparison::Design;
 use crate::findings::{MetricAnalysis, WorkloadAnalysis};
 use crate::statistics::Moments;
 use crate::{Analysis, Experiment};
-use sediment::error::{Error, ErrorKind, Result};
+use sediment::error::{Error, ErrorCode, Result};
 
 /// A form in which a comparison was once published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +88,7 @@ fn change(found: &MetricAnalysis, variant: usize, baseline: usize) -> Option<f64
 }
 
 fn nothing(what: &str) -> Error {
-    Error::new(ErrorKind::Usage, format!("this style shows {what}, and the experiment has none"))
+    Error::new(ErrorCode::Usage, format!("this style shows {what}, and the experiment has none"))
 }
 
 /// A p-value with the digits that older reports print: two significant ones.

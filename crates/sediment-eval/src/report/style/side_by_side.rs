@@ -10,7 +10,7 @@ use super::super::text::aligned;
 use super::{builds, change, find, moments, name, nothing, per_cent, verdict_lines};
 use crate::findings::WorkloadAnalysis;
 use crate::{Analysis, MetricKind};
-use sediment::error::{Error, ErrorKind, Result};
+use sediment::error::{Error, ErrorCode, Result};
 use sediment::escape;
 use std::fmt::Write as _;
 
@@ -48,7 +48,7 @@ pub(super) fn guest_host(analysis: &Analysis, workload: &WorkloadAnalysis) -> Re
     if builds.len() != 4 {
         let what =
             format!("the form of guest and host shows four builds, and the experiment has {}", builds.len());
-        return Err(Error::new(ErrorKind::Usage, what).with_hint("another --style shows any number"));
+        return Err(Error::new(ErrorCode::Usage, what).with_hint("another --style shows any number"));
     }
     let mut titles: Vec<String> = builds.iter().map(|variant| name(analysis, *variant).to_owned()).collect();
     titles.extend(builds[1..].iter().map(|variant| format!("{}, %change", name(analysis, *variant))));

@@ -34,7 +34,7 @@ pub(in crate::profile) fn read<'a>(
     check: impl Fn(&Value<'a>) -> Checked,
 ) -> Result<Graph<'a>> {
     if u32::try_from(bytes.len()).is_err() {
-        return Err(Error::coded(ErrorCode::TooLarge, "a profile of 4 GiB or more"));
+        return Err(Error::new(ErrorCode::TooLarge, "a profile of 4 GiB or more"));
     }
     let mut builder = Builder::new(bytes, &check);
     builder.header()?;

@@ -31,7 +31,7 @@ pub const VERSION: u32 = 3;
 pub fn parse(bytes: &[u8]) -> Result<(Profile, Skipped)> {
     let graph = dot::read(bytes, |value| version(value).map(|_| ()))?;
     let named = graph.of_graph(dot::Graphs::Sediment).map(version).transpose();
-    match named.map_err(|(code, message)| crate::Error::coded(code, message))? {
+    match named.map_err(|(code, message)| crate::Error::new(code, message))? {
         None | Some(1) => version1::read(&graph),
         Some(_) => version2::read(&graph),
     }

@@ -14,7 +14,7 @@ mod names;
 mod tally;
 
 use super::{Input, Reader, Recording, Settings, input};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::plural::counted;
 use crate::profile::source::Source;
 use crate::skipped::Reason;
@@ -442,12 +442,18 @@ impl<'a> Parser<'a> {
                 .with_hint(SIBLINGS));
         }
         if calls.is_empty() && !self.by_callgrind && self.uncounted > 0 {
-            return Err(Error::failed("all calls are counted as 0, as in files written by pprof")
-                .with_hint("import the original profile: pprof -proto -output=profile.pb.gz FILE"));
+            return Err(Error::new(
+                ErrorCode::UnsupportedVariant,
+                "all calls are counted as 0, as in files written by pprof",
+            )
+            .with_hint("import the original profile: pprof -proto -output=profile.pb.gz FILE"));
         }
         if calls.is_empty() && !self.by_callgrind {
-            return Err(Error::failed("no calls (costs only, as written by cachegrind)")
-                .with_hint("record with: valgrind --tool=callgrind --demangle=no PROGRAM"));
+            return Err(Error::new(
+                ErrorCode::UnsupportedVariant,
+                "no calls (costs only, as written by cachegrind)",
+            )
+            .with_hint("record with: valgrind --tool=callgrind --demangle=no PROGRAM"));
         }
         let mut recording = Recording {
             source: Source::new("valgrind callgrind", &String::from_utf8_lossy(event), &[]),
@@ -466,7 +472,7 @@ impl<'a> Parser<'a> {
             addresses.add_executed(instructions, &mut recording);
         }
         if recording.addresses().is_empty() && !nothing {
-            return Err(Error::failed("no function has a name to order by")
+            return Err(Error::new(ErrorCode::Unresolved, "no function has a name to order by")
                 .with_hint("install the debug symbols of the program, then record it again"));
         }
         Ok(recording)

@@ -17,7 +17,7 @@ use super::{
     AddressId, Input, Listener, Reader, RecordedAddress, RecordedDso, Recording, Replay, Settings, Spot,
     Step, StraightRun, TransferKind,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::plural::counted;
 use crate::profile::source::Source;
 use crate::skipped::Reason;
@@ -53,12 +53,11 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     })?;
     let Walk { objects, blocks, runs, unplaced, .. } = walk;
     if runs == 0 {
-        return Err(
-            Error::failed("the log has no blocks (SB ADDRESS)").with_hint(format!("record with: {COMMAND}"))
-        );
+        return Err(Error::new(ErrorCode::EmptyRecording, "the log has no blocks (SB ADDRESS)")
+            .with_hint(format!("record with: {COMMAND}")));
     }
     if objects.is_empty() {
-        return Err(Error::failed("the log does not name the programs and libraries and their addresses")
+        return Err(Error::new(ErrorCode::Unresolved,"the log does not name the programs and libraries and their addresses")
             .with_hint(format!(
                 "was -v -v missing? record with: {COMMAND}. Was this process forked under valgrind? Import both logs, parent first: cat PARENT CHILD > BOTH"
             )));
@@ -79,7 +78,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         add_straight_runs(&mut recording);
     }
     if recording.addresses().is_empty() {
-        return Err(Error::failed("no block belongs to a program or library in the log")
+        return Err(Error::new(ErrorCode::Unresolved, "no block belongs to a program or library in the log")
             .with_hint(format!("record with: {COMMAND}")));
     }
     Ok(recording)

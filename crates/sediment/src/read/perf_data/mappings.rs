@@ -10,7 +10,7 @@
 //! unmapping. Neither a fork nor a new space copies anything: what both have in common becomes a layer under each. Layers of
 //! like size are made one, as in a log-structured merge tree, so that an address is found through few of them.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::skipped::Nowhere;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -165,8 +165,11 @@ impl Spaces {
                 Change::Fork { .. } => {}
             }
             if follower.copied > COPIES + COPIES_PER_MAPPING * follower.mapped {
-                return Err(Error::failed("processes fork and map files in a nest too deep to follow")
-                    .with_hint("is the file unchanged since perf wrote it?"));
+                return Err(Error::new(
+                    ErrorCode::TooLarge,
+                    "processes fork and map files in a nest too deep to follow",
+                )
+                .with_hint("is the file unchanged since perf wrote it?"));
             }
         }
         let processes: Vec<u32> = follower.now.keys().copied().collect();

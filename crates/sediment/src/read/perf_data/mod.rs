@@ -22,7 +22,7 @@ mod table;
 mod unpack;
 
 use super::{Input, Reader, Recording, Replay, Settings};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::plural::counted;
 use crate::profile::source::{
     Source,
@@ -59,9 +59,11 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         SampleContent::AddressResolver => (of_samples, "calls"),
         SampleContent::StackCopies => return Err(stack_copies()),
         SampleContent::Nothing => {
-            return Err(
-                Error::failed("the samples of this perf.data have no addresses").with_hint(HOW_TO_RECORD)
-            );
+            return Err(Error::new(
+                ErrorCode::UnsupportedVariant,
+                "the samples of this perf.data have no addresses",
+            )
+            .with_hint(HOW_TO_RECORD));
         }
     };
     let mut recording = Recording::default();
@@ -70,11 +72,18 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         (what, unknown) = of_samples;
         recording.skipped.add_many(Reason::NoCallers, seen.samples, 0, "");
     } else if seen.passages == 0 && survey.content != SampleContent::AddressResolver {
-        return Err(Error::failed(format!(
-            "no sample of {} in this perf.data has a {}",
-            seen.samples,
-            if survey.content == SampleContent::CallChains { "call stack of the program" } else { "branch" }
-        ))
+        return Err(Error::new(
+            ErrorCode::EmptyRecording,
+            format!(
+                "no sample of {} in this perf.data has a {}",
+                seen.samples,
+                if survey.content == SampleContent::CallChains {
+                    "call stack of the program"
+                } else {
+                    "branch"
+                }
+            ),
+        )
         .with_hint(HOW_TO_RECORD));
     }
     recording.skipped.add_many(Reason::LostRecord, survey.lost, 0, "");
@@ -91,7 +100,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
 const HOW_TO_RECORD: &str = "record with: perf record -e branches:u -j any_call,u -- PROGRAM. Without branch records (most virtual machines): perf record -e cpu-clock:u --call-graph fp -- PROGRAM, or valgrind --tool=callgrind PROGRAM";
 
 fn stack_copies() -> Error {
-    Error::failed("the call stacks in this perf.data are copies of the stack (--call-graph dwarf), which only perf unwinds")
+    Error::new(ErrorCode::UnsupportedVariant,"the call stacks in this perf.data are copies of the stack (--call-graph dwarf), which only perf unwinds")
         .with_hint(
             "print them on the machine that recorded them: perf script --no-inline --no-demangle -i perf.data > stacks.txt; then import stacks.txt",
         )

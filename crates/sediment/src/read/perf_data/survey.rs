@@ -107,7 +107,7 @@ impl<'a> Survey<'a> {
         let attributes = &file.events.attributes;
         let with_samples = || attributes.iter().zip(&samples).filter(|(_, samples)| **samples > 0);
         if with_samples().next().is_none() {
-            return Err(Error::coded(ErrorCode::EmptyRecording, "no samples in this perf.data").with_hint(if file.in_folder {
+            return Err(Error::new(ErrorCode::EmptyRecording, "no samples in this perf.data").with_hint(if file.in_folder {
                 "they are in the files next to it (perf record --threads): perf inject -i DIR -o joined, then import joined/data"
             } else {
                 "did the program run long enough? record again, or with a lower period (-c)"

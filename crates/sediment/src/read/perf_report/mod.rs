@@ -15,7 +15,7 @@ use super::numbers::decimal;
 use super::{
     AddressId, Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, TransferKind, input,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::plural::counted;
 use crate::profile::source::Source;
 use crate::skipped::Reason;
@@ -177,8 +177,11 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
         recording.skipped.add_many(Reason::LaterEventRow, table.rows.len() as u64, 0, table.event);
     }
     if recording.addresses().is_empty() {
-        return Err(Error::failed("no row of this perf report names a function to order")
-            .with_hint("run perf report where the programs and their debug symbols are installed"));
+        return Err(Error::new(
+            ErrorCode::Unresolved,
+            "no row of this perf report names a function to order",
+        )
+        .with_hint("run perf report where the programs and their debug symbols are installed"));
     }
     Ok(recording)
 }
@@ -322,7 +325,7 @@ impl<'a> Report<'a> {
             return Ok(first);
         }
         let failure = if self.tables.iter().any(|table| table.columns.is_some()) {
-            Error::failed("branch columns without rows: no branch was recorded")
+            Error::new(ErrorCode::EmptyRecording, "branch columns without rows: no branch was recorded")
         } else if let Some((line, header)) = self.other_header {
             Error::at_line(line, "no branch columns in this perf report").with_found(header)
         } else if let Some((line, words)) = self.complaint {
@@ -332,7 +335,8 @@ impl<'a> Report<'a> {
                 .with_found(row)
                 .with_hint("print the report without -q, and keep the lines that begin with #"));
         } else {
-            Error::failed(
+            Error::new(
+                ErrorCode::EmptyRecording,
                 "no table in this perf report: nothing was recorded, or perf printed the reason to standard error",
             )
         };

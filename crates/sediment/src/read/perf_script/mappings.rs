@@ -5,7 +5,7 @@
 //! not print of which process a sample is, an address stands for what it is in every process that has something there.
 
 use super::lines::Mapping;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::read::DsoId;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -61,7 +61,10 @@ impl Processes {
         if Rc::strong_count(shared) > 1 {
             self.copied += shared.len() as u64;
             if self.copied > self.most_copied {
-                return Err(Error::failed("more forking processes than a recording can hold"));
+                return Err(Error::new(
+                    ErrorCode::TooLarge,
+                    "more forking processes than a recording can hold",
+                ));
             }
         }
         let space = Rc::make_mut(shared);

@@ -22,7 +22,7 @@ use super::{
     AddressId, DsoId, Input, Listener, Reader, RecordedAddress, RecordedDso, Recording, Replay, Settings,
     Spot, Step, TransferKind,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::plural::counted;
 use crate::read::input::Lines;
 use crate::skipped::{Amount, NoCall, Nowhere, Reason, both};
@@ -521,8 +521,11 @@ impl<'c> Reading<'c> {
         }
         if recording.addresses().is_empty() {
             if self.kernel && !self.program {
-                return Err(Error::failed("every sample is in the kernel, a hypervisor or a guest")
-                    .with_hint("record the program itself: perf record -e cpu-clock:u -g -- PROGRAM"));
+                return Err(Error::new(
+                    ErrorCode::Unresolved,
+                    "every sample is in the kernel, a hypervisor or a guest",
+                )
+                .with_hint("record the program itself: perf record -e cpu-clock:u -g -- PROGRAM"));
             }
             return Err(nothing_known(self.choice.what, no_mappings));
         }
@@ -536,15 +539,15 @@ impl<'c> Reading<'c> {
 
 fn nothing_known(what: SampleKind, no_mappings: bool) -> Error {
     match what {
-        SampleKind::Nothing => Error::failed("no sample in this perf script text")
+        SampleKind::Nothing => Error::new(ErrorCode::EmptyRecording,"no sample in this perf script text")
             .with_hint("did the program run long enough? keep the field ip when you choose others with -F"),
-        SampleKind::Branches if no_mappings => Error::failed(
+        SampleKind::Branches if no_mappings => Error::new(ErrorCode::Unresolved,
             "the branches are addresses without mapped files",
         )
         .with_hint(format!("{COMMAND}; or import the perf.data file")),
-        SampleKind::Branches => Error::failed("no branch leads from one known address to another")
+        SampleKind::Branches => Error::new(ErrorCode::Unresolved,"no branch leads from one known address to another")
             .with_hint(format!("{COMMAND}; or import the perf.data file")),
-        _ => Error::failed("no sample names a function to order").with_hint(
+        _ => Error::new(ErrorCode::Unresolved,"no sample names a function to order").with_hint(
             "run perf script where the programs and their debug symbols are installed, with the fields sym and dso",
         ),
     }

@@ -16,7 +16,7 @@ use super::frame_names::{enters_kernel, is_interpreted, is_kernel_object, is_lin
 use super::numbers::decimal;
 use super::stacks::{self, Frame};
 use super::{Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, StackOrder, input};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::plural::counted;
 use crate::profile::source::{
     Source,
@@ -295,7 +295,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         recording.skipped.add_many(Reason::LaterEventStack, *count, 0, event);
     }
     if recording.addresses().is_empty() {
-        return Err(Error::failed("no stack names a function to order")
+        return Err(Error::new(ErrorCode::Unresolved, "no stack names a function to order")
             .with_hint("run perf report where the programs and their debug symbols are installed"));
     }
     Ok(recording)
@@ -506,7 +506,7 @@ impl<'a> Report<'a> {
     /// The same, if it has any stack.
     fn with_stacks(self) -> Result<Self> {
         if self.stacks.is_empty() && self.trees.is_empty() {
-            return Err(Error::failed("no call stack in this perf report")
+            return Err(Error::new(ErrorCode::EmptyRecording, "no call stack in this perf report")
                 .with_hint(format!("record with `perf record -g -- COMMAND` and {COMMAND}")));
         }
         Ok(self)
@@ -570,14 +570,18 @@ impl<'a> Report<'a> {
         };
         match (shown, settings.stacks) {
             (Some(shown), Some(said)) if shown != said && first != last => Err(Error::new(
-                crate::error::ErrorKind::Usage,
+                ErrorCode::Usage,
                 "the functions of the rows are at the other end of their stacks than --stacks says",
             )
             .with_hint("remove --stacks: the report shows the direction of its stacks")),
             (Some(shown), None) => Ok(shown),
             (_, Some(said)) => Ok(said),
-            (None, None) => Err(Error::failed("nothing shows which end of the stacks is the caller's")
-                .with_hint(format!("give it: --stacks caller-first or --stacks callee-first; or {COMMAND}"))),
+            (None, None) => {
+                Err(Error::new(ErrorCode::Ambiguous, "nothing shows which end of the stacks is the caller's")
+                    .with_hint(format!(
+                        "give it: --stacks caller-first or --stacks callee-first; or {COMMAND}"
+                    )))
+            }
         }
     }
 

@@ -13,7 +13,7 @@ mod wire;
 
 use super::stacks::add_stack;
 use super::{Input, Reader, Recording, Settings, input};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::profile::source::{
     Source,
     Unknown::{CallCounts, TimeOrder},
@@ -109,7 +109,7 @@ fn begins_profile(head: &[u8]) -> bool {
 
 fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     if is_gperftools(&input::head(input, GPERFTOOLS_HEAD)?) {
-        return Err(Error::failed("a profile of gperftools in its own format").with_hint(
+        return Err(Error::new(ErrorCode::UnsupportedVariant,"a profile of gperftools in its own format").with_hint(
             "convert it with the program: go tool pprof -proto -output cpu.pb.gz PROGRAM cpu.prof. Without Go: google-pprof --collapsed PROGRAM cpu.prof | sed 's/<[0-9a-f]*>//g' > stacks.folded; then import that",
         ));
     }
@@ -158,7 +158,7 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
         passages = now;
     }
     if samples == 0 {
-        return Err(Error::failed("no sample in the profile")
+        return Err(Error::new(ErrorCode::EmptyRecording, "no sample in the profile")
             .with_hint("was the program idle while recorded? record longer, or under load"));
     }
     if recording.addresses().is_empty() {
@@ -180,9 +180,8 @@ fn counted_value(tables: &Tables) -> Result<(usize, String)> {
     let by_name = |name: &[u8]| names.iter().position(|(kind, _)| !name.is_empty() && *kind == name);
     let counted = by_name(wanted).or_else(|| by_name(b"samples")).or_else(|| by_name(b"cpu"));
     let Some(counted) = counted.or_else(|| names.len().checked_sub(1)) else {
-        return Err(
-            Error::failed("the profile has no sample type").with_hint("is the file cut off? copy it again")
-        );
+        return Err(Error::new(ErrorCode::Damaged, "the profile has no sample type")
+            .with_hint("is the file cut off? copy it again"));
     };
     let (kind, unit) = names[counted];
     Ok((counted, format!("{}/{}", word(kind), word(unit))))
@@ -200,7 +199,7 @@ fn word(name: &[u8]) -> String {
 fn nothing_named(recording: &Recording) -> Error {
     let why: Vec<String> =
         recording.skipped.iter().map(|(reason, entry)| format!("{} {reason}", entry.items)).collect();
-    Error::failed("the profile has neither functions nor mapped files for its samples")
+    Error::new(ErrorCode::Unresolved,"the profile has neither functions nor mapped files for its samples")
         .with_found(why.join("; ").as_bytes())
         .with_hint(
             "let the profiler write mappings, or add names where the program is: go tool pprof -proto -output named.pb.gz PROGRAM PROFILE",

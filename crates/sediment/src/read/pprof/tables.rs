@@ -5,7 +5,7 @@ use super::super::stacks::Frame;
 use super::super::{DsoId, RecordedAddress, RecordedDso, Recording, Spot};
 use super::unpack::{Content, Messages};
 use super::wire::{Damage, Fields, Value};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::skipped::Nowhere;
 
 const LONGEST_NAME: usize = 4096;
@@ -26,7 +26,7 @@ impl Budget {
 
     pub(super) fn take(&mut self, bytes: usize) -> Result<()> {
         self.0 = self.0.checked_sub(bytes as u64).ok_or_else(|| {
-            Error::failed("the tables of the profile are too large for its size")
+            Error::new(ErrorCode::TooLarge, "the tables of the profile are too large for its size")
                 .with_hint("it is damaged or malicious")
         })?;
         Ok(())
@@ -159,8 +159,11 @@ impl Tables {
         let found = usize::try_from(index).ok().filter(|index| *index < self.ends.len());
         let Some(index) = found else {
             let count = self.ends.len();
-            return Err(Error::failed(format!("string {index} is used, but there are only {count}"))
-                .with_hint("is the file cut off? copy it again"));
+            return Err(Error::new(
+                ErrorCode::Damaged,
+                format!("string {index} is used, but there are only {count}"),
+            )
+            .with_hint("is the file cut off? copy it again"));
         };
         let from = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         Ok(&self.strings[from..self.ends[index]])
@@ -169,7 +172,10 @@ impl Tables {
     /// The frame of the location of this id.
     pub(super) fn frame(&mut self, id: u64, recording: &mut Recording, budget: &mut Budget) -> Result<Frame> {
         let Ok(index) = self.locations.binary_search_by_key(&id, |location| location.id) else {
-            return Err(Error::failed(format!("a sample at location {id}, which is missing")));
+            return Err(Error::new(
+                ErrorCode::Damaged,
+                format!("a sample at location {id}, which is missing"),
+            ));
         };
         if let Some(frame) = self.locations[index].frame {
             return Ok(frame);
@@ -184,7 +190,10 @@ impl Tables {
             0 => None,
             id => {
                 let found = self.mappings.binary_search_by_key(&id, |mapping| mapping.id).map_err(|_| {
-                    Error::failed(format!("location {} is in mapping {id}, which is missing", location.id))
+                    Error::new(
+                        ErrorCode::Damaged,
+                        format!("location {} is in mapping {id}, which is missing", location.id),
+                    )
                 })?;
                 Some(&self.mappings[found])
             }
@@ -234,7 +243,10 @@ impl Tables {
     /// The function of this id, by the name that the linker knows where it was recorded; None where it has none.
     fn symbol(&self, location: u64, id: u64) -> Result<Option<Spot>> {
         let Ok(index) = self.functions.binary_search_by_key(&id, |function| function.id) else {
-            return Err(Error::failed(format!("location {location} is in function {id}, which is missing")));
+            return Err(Error::new(
+                ErrorCode::Damaged,
+                format!("location {location} is in function {id}, which is missing"),
+            ));
         };
         let function = self.functions[index];
         let name = match self.string(function.system_name)? {
@@ -295,10 +307,10 @@ fn only_once(what: &str, ids: impl Iterator<Item = u64>) -> Result<()> {
     let mut before = 0;
     for id in ids {
         if id == 0 {
-            return Err(Error::failed(format!("one of its {what} has no id")));
+            return Err(Error::new(ErrorCode::Damaged, format!("one of its {what} has no id")));
         }
         if id == before {
-            return Err(Error::failed(format!("two of its {what} have the id {id}")));
+            return Err(Error::new(ErrorCode::Damaged, format!("two of its {what} have the id {id}")));
         }
         before = id;
     }

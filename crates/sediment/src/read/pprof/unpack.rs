@@ -76,7 +76,7 @@ impl<'a> Messages<'a> {
     pub(super) fn next(&mut self) -> Result<Option<(u32, Content)>> {
         if self.at > self.most {
             let what = format!("it unpacks to more than {STREAMS}: not a profile");
-            return Err(Error::coded(ErrorCode::TooLarge, what).with_hint(STREAMS.hint()));
+            return Err(Error::new(ErrorCode::TooLarge, what).with_hint(STREAMS.hint()));
         }
         if self.piece()?.is_empty() {
             return Ok(None);
@@ -153,7 +153,7 @@ impl<'a> Messages<'a> {
 
 fn unreadable(packed: bool, at: u64, error: &io::Error) -> Error {
     if packed {
-        Error::failed(format!("cannot be unpacked after {at} bytes: {error}"))
+        Error::new(ErrorCode::Damaged, format!("cannot be unpacked after {at} bytes: {error}"))
             .with_hint("is the file cut off or changed? copy it again")
     } else {
         Error::at_offset(at, format!("cannot be read: {error}"))

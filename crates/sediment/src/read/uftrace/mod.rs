@@ -16,7 +16,7 @@ use super::{
     AddressId, DsoId, Input, Listener, Reader, RecordedAddress, RecordedDso, Recording, Replay, Settings,
     Spot, Step, TransferKind, input,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::plural::counted;
 use crate::profile::source::{
     Source,
@@ -82,8 +82,14 @@ fn form_of(input: &dyn Input) -> Result<Form> {
         return Ok(form);
     }
     Err(match summary(&head) {
-        Some(command) => Error::failed(format!("the output of uftrace {command} has no callers and times")),
-        None => Error::failed("not an output of uftrace dump, replay, dump --chrome or dump --graphviz"),
+        Some(command) => Error::new(
+            ErrorCode::UnsupportedVariant,
+            format!("the output of uftrace {command} has no callers and times"),
+        ),
+        None => Error::new(
+            ErrorCode::UnsupportedVariant,
+            "not an output of uftrace dump, replay, dump --chrome or dump --graphviz",
+        ),
     }
     .with_hint(HINT))
 }
@@ -384,7 +390,7 @@ impl Reading {
     fn finish(self, aside: &Aside) -> Result<Recording> {
         let mut recording = self.recording;
         if self.entries == 0 {
-            let error = Error::failed("no function entry in this uftrace output");
+            let error = Error::new(ErrorCode::EmptyRecording, "no function entry in this uftrace output");
             return Err(if aside.other_lines > 0 { error.with_found(&aside.other_line) } else { error }
                 .with_hint(
                     "was the program compiled with -pg or -finstrument-functions, or recorded with -P .?",

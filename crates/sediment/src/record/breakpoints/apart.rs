@@ -14,7 +14,7 @@
 //! program ended. When the front is gone, the socket is closed, which ends the recording as well: what was recorded is kept.
 
 use super::system::{self, Waiting};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -42,7 +42,7 @@ pub enum Side {
 /// # Errors
 /// When a process cannot be made.
 pub fn part(program: Option<&[OsString]>) -> Result<Side> {
-    let failed = |error: io::Error| Error::failed(format!("cannot start the recording: {error}"));
+    let failed = |error: io::Error| Error::new(ErrorCode::Io, format!("cannot start the recording: {error}"));
     let program = program.map(system::fork_program).transpose().map_err(failed)?;
     // Made behind the fork: the end of the socket is told once nobody has its other side.
     let (ours, theirs) = UnixStream::pair().map_err(failed)?;
@@ -227,7 +227,8 @@ impl Link {
     /// When there can be no thread.
     pub fn listen(&mut self, stop: &Stop) -> Result<()> {
         system::catch_sent_faults(stop);
-        let failed = |error: io::Error| Error::failed(format!("cannot start the recording: {error}"));
+        let failed =
+            |error: io::Error| Error::new(ErrorCode::Io, format!("cannot start the recording: {error}"));
         let (mut socket, stop) = (self.socket.try_clone().map_err(failed)?, stop.clone());
         let (sender, receiver) = channel();
         let listen = move || {

@@ -5,7 +5,7 @@ use super::mappings::{status_field, threads};
 use super::refusal;
 use super::system::FOLLOW;
 use super::tracer::Tracer;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::skipped::Reason;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
@@ -55,9 +55,9 @@ fn join_one(process: Pid, tracer: &mut Tracer<'_>) -> Result<()> {
     }
     let mut seized = BTreeSet::new();
     let joined = seize_all(process, &mut seized).and_then(|()| {
-        tracer
-            .join(process, &seized)
-            .map_err(|error| Error::failed(format!("cannot read process {process}: {error}")))
+        tracer.join(process, &seized).map_err(|error| {
+            Error::new(ErrorCode::TracingFailed, format!("cannot read process {process}: {error}"))
+        })
     });
     if joined.is_err() {
         tracer.leave(process, &seized);
@@ -66,7 +66,7 @@ fn join_one(process: Pid, tracer: &mut Tracer<'_>) -> Result<()> {
 }
 
 fn gone(process: Pid) -> Error {
-    Error::failed(format!("no process {process}"))
+    Error::new(ErrorCode::NotFound, format!("no process {process}"))
 }
 
 /// Seizes every thread of a process. A thread that is not seized would be killed by the first breakpoint that it meets, so a process is

@@ -3,7 +3,7 @@
 //! setuid.
 
 use super::mappings::status_field;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorCode};
 use nix::errno::Errno;
 use nix::unistd::Pid;
 use std::path::Path;
@@ -44,9 +44,9 @@ pub(super) fn not_allowed(process: Pid, ours: bool, error: Errno) -> Error {
 
 fn in_words(facts: &Facts) -> Error {
     let Facts { process, root, error, .. } = *facts;
-    let unsupported = |message: String| Error::new(ErrorKind::Unsupported, message);
+    let unsupported = |message: String| Error::new(ErrorCode::Unsupported, message);
     if error == Errno::ESRCH {
-        return Error::failed(format!("no process {process}"));
+        return Error::new(ErrorCode::NotFound, format!("no process {process}"));
     }
     if facts.of_another && !root {
         return unsupported(format!("process {process} belongs to another user"))
@@ -83,7 +83,7 @@ fn in_words(facts: &Facts) -> Error {
 pub(super) fn traced_already(process: Pid, by: i32) -> Error {
     let name = std::fs::read_to_string(format!("/proc/{by}/comm")).unwrap_or_default();
     let message = format!("process {process} is already traced by {} (process {by})", name.trim());
-    Error::new(ErrorKind::Unsupported, message)
+    Error::new(ErrorCode::Unsupported, message)
         .with_hint("end that first, or record with perf: --method perf-stacks")
 }
 
@@ -93,7 +93,7 @@ pub(super) fn other_rights(program: &Path) -> Error {
         "{} has setuid or capabilities, which the kernel removes while it is traced",
         program.display()
     );
-    Error::new(ErrorKind::Unsupported, message)
+    Error::new(ErrorCode::Unsupported, message)
         .with_hint("record as root, or record the program that it starts")
 }
 
@@ -133,7 +133,7 @@ mod tests {
         ];
         for (facts, why, way_out) in cases {
             let error = in_words(&facts);
-            assert_eq!(error.kind(), ErrorKind::Unsupported, "{facts:?}");
+            assert_eq!(error.code(), ErrorCode::Unsupported, "{facts:?}");
             assert!(error.to_string().contains(why), "{facts:?}: {error}");
             assert!(error.hint().is_some_and(|hint| hint.contains(way_out)), "{facts:?}: {error}");
         }

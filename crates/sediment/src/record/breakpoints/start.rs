@@ -11,7 +11,7 @@ use super::rights::has_other_rights;
 use super::system::{self, FOLLOW_AND_END};
 use super::tracer::{Ending, Tracer};
 use crate::binary::{Files, NoFiles};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::profile::source::{
     Source,
     Unknown::{CallCounts, OwnCost},
@@ -35,14 +35,14 @@ pub(super) fn record(job: &mut Job<'_>) -> Result<Recorded> {
         scope
             .spawn(|| record_here(target, settings, *files, *watch, link.as_deref_mut()))
             .join()
-            .map_err(|_| Error::failed("the tracing thread panicked"))?
+            .map_err(|_| Error::new(ErrorCode::Internal, "the tracing thread panicked"))?
     })
 }
 
 pub(super) fn suits(target: &Target, _: &Settings) -> Result<()> {
     match target {
         Target::System => Err(Error::new(
-            ErrorKind::Usage,
+            ErrorCode::Usage,
             "breakpoints record programs and processes, not the whole machine",
         )),
         _ => Ok(()),
@@ -73,7 +73,8 @@ fn record_here(
 ) -> Result<Recorded> {
     let excluded: BTreeSet<String> = settings.exclude.clone();
     let mut watch = |progress| watch(progress);
-    let kernel = Linux::new().map_err(|error| Error::failed(format!("cannot trace programs: {error}")))?;
+    let kernel = Linux::new()
+        .map_err(|error| Error::new(ErrorCode::TracingFailed, format!("cannot trace programs: {error}")))?;
     let mut tracer = Tracer::new(settings, Rc::new(kernel), Modules::new(files, &excluded), &mut watch);
     let outcome = match target {
         Target::Program(words) => follow_program(words, link, &mut tracer)?,
@@ -116,7 +117,10 @@ fn follow_program(
     let going = std::thread::spawn(|| program.go());
     let followed = tracer.run();
     let outcome = wait_for(process, tracer.ending)?;
-    going.join().map_err(|_| Error::failed("the starting thread panicked"))?.map_err(failed)?;
+    going
+        .join()
+        .map_err(|_| Error::new(ErrorCode::Internal, "the starting thread panicked"))?
+        .map_err(failed)?;
     followed.map(|()| Some(outcome))
 }
 
@@ -127,14 +131,18 @@ fn prepare(words: &[OsString], process: Pid, tracer: &mut Tracer<'_>) -> Result<
     }
     read_beforehand(words, &mut tracer.modules);
     ptrace::seize(process, FOLLOW_AND_END).map_err(|error| refusal::not_allowed(process, true, error))?;
-    tracer.expect(process).map_err(|error| Error::failed(format!("cannot trace the program: {error}")))
+    tracer
+        .expect(process)
+        .map_err(|error| Error::new(ErrorCode::TracingFailed, format!("cannot trace the program: {error}")))
 }
 
 fn not_started(words: &[OsString], error: &std::io::Error) -> Error {
     let name = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     match error.kind() {
-        std::io::ErrorKind::NotFound => Error::failed(format!("{name}: program not found")),
-        _ => Error::failed(format!("{name}: cannot start: {error}")),
+        std::io::ErrorKind::NotFound => {
+            Error::new(ErrorCode::ProgramFailed, format!("{name}: program not found"))
+        }
+        _ => Error::new(ErrorCode::ProgramFailed, format!("{name}: cannot start: {error}")),
     }
 }
 
@@ -150,7 +158,12 @@ fn wait_for(process: Pid, ending: Ending) -> Result<Outcome> {
             Ok(WaitStatus::Exited(_, code)) => return Ok(Outcome::Exited(code)),
             Ok(WaitStatus::Signaled(_, signal, _)) => return Ok(Outcome::Signalled(signal as i32)),
             Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(Error::failed(format!("cannot wait for the program: {error}"))),
+            Err(error) => {
+                return Err(Error::new(
+                    ErrorCode::TracingFailed,
+                    format!("cannot wait for the program: {error}"),
+                ));
+            }
         }
     }
 }

@@ -25,7 +25,7 @@ use super::rights::{has_other_rights, may_trace_everything};
 use super::space::{BreakpointHit, Space};
 use super::system::{Resume, Status};
 use super::tasks::{AtStop, State, Tasks};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::record::{Progress, Settings, Until};
 use crate::skipped::Reason;
 use nix::errno::Errno;
@@ -219,7 +219,13 @@ impl<'a> Tracer<'a> {
             // The first breakpoint that an untraced thread meets would kill it.
             if left.iter().any(|thread| !self.kernel.is_ours(*thread) && !self.kernel.has_ended(*thread)) {
                 self.unarmed.remove(&id);
-                self.give_up(id, &Error::failed(format!("a thread of process {process} may not be traced")));
+                self.give_up(
+                    id,
+                    &Error::new(
+                        ErrorCode::TracingFailed,
+                        format!("a thread of process {process} may not be traced"),
+                    ),
+                );
             }
         }
         if self.tasks.anyone_joins() {
@@ -670,9 +676,9 @@ fn ignore_gone<T>(done: nix::Result<T>) -> Result<Option<T>> {
 }
 
 fn broken(error: Errno) -> Error {
-    Error::failed(format!("cannot trace the program: {error}"))
+    Error::new(ErrorCode::TracingFailed, format!("cannot trace the program: {error}"))
 }
 
 fn unreadable(error: io::Error) -> Error {
-    Error::failed(format!("cannot read the program's memory: {error}"))
+    Error::new(ErrorCode::TracingFailed, format!("cannot read the program's memory: {error}"))
 }
