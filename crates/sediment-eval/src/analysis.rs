@@ -277,7 +277,7 @@ fn steady(scale: Scale, groups: &[Group]) -> Option<Stability> {
 
 /// Name of a probe in sentences.
 #[must_use]
-pub fn probe_name(probe: Probe) -> &'static str {
+pub(crate) fn probe_name(probe: Probe) -> &'static str {
     match probe {
         Probe::SameFile => "A/A, the same file again",
         Probe::Relinked => "A/A′, the baseline linked again",

@@ -56,17 +56,17 @@ const RATIOS: &[Ratio] = &[
 ];
 
 /// Name of the metric that adds user and system time.
-pub const CPU_TIME: &str = "cpu-time";
+pub(crate) const CPU_TIME: &str = "cpu-time";
 
 /// True if a metric explains a result and cannot be one: a ratio without the work done.
 #[must_use]
-pub fn explains_only(name: &str) -> bool {
+pub(crate) fn explains_only(name: &str) -> bool {
     RATIOS.iter().any(|ratio| ratio.name == name)
 }
 
 /// Name of a metric per unit of work.
 #[must_use]
-pub fn per_work(metric: &str, work: &str) -> String {
+pub(crate) fn per_work(metric: &str, work: &str) -> String {
     format!("{metric} per {work}")
 }
 

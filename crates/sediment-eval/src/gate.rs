@@ -26,7 +26,7 @@ pub fn gate(analysis: &Analysis) -> Gate {
 
 /// The gate's answer, and for every build that did not pass why, each as a sentence without a full stop.
 #[must_use]
-pub fn gate_reasons(analysis: &Analysis) -> (Gate, Vec<String>) {
+pub(crate) fn gate_reasons(analysis: &Analysis) -> (Gate, Vec<String>) {
     let (mut regressions, mut open) = (Vec::new(), Vec::new());
     for workload in &analysis.workloads {
         for build in &workload.verdicts {

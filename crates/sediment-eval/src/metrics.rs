@@ -9,14 +9,14 @@ use crate::measure::{METERS, Unit};
 use sediment::error::{Error, ErrorCode};
 
 /// Seconds on a processor, inside and outside the kernel: the sum of `user` and `sys`.
-pub const CPU_TIME: &str = "cpu-time";
+pub(crate) const CPU_TIME: &str = "cpu-time";
 
 /// Most memory of the largest process.
-pub const PEAK_MEMORY: &str = "max-rss";
+pub(crate) const PEAK_MEMORY: &str = "max-rss";
 
 /// Metric name of a meter's quantity; simulated ones say so in the name.
 #[must_use]
-pub fn of_meter(meter: &str, quantity: &str) -> String {
+pub(crate) fn of_meter(meter: &str, quantity: &str) -> String {
     match meter {
         "peak-memory" => PEAK_MEMORY.to_owned(),
         _ => format!("{quantity} (simulated)"),

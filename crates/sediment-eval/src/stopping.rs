@@ -22,7 +22,7 @@ use sediment::error::{Error, ErrorCode, Result};
 /// Whoever stops as soon as an interval looks narrow stops more often when chance has made it too narrow, and then it holds the
 /// truth less often than it says (Y. Chow, H. Robbins, "On the asymptotic theory of fixed-width sequential confidence intervals
 /// for the mean", 1965). docs/proofs/eval-errors.md has the coverage with this rule.
-pub const LEAST_BLOCKS: u32 = 20;
+pub(crate) const LEAST_BLOCKS: u32 = 20;
 
 /// Limits of an experiment: blocks, and the precision to reach.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -178,7 +178,7 @@ fn count(runs: u64) -> usize {
 
 /// A p-value as reports show it: three digits, small ones by powers of ten.
 #[must_use]
-pub fn short_p(p: f64) -> String {
+pub(crate) fn short_p(p: f64) -> String {
     if p == 0.0 {
         "0".to_owned()
     } else if p < 0.001 {

@@ -332,7 +332,7 @@ pub fn probe(tool: impl Into<OsString>, arguments: &[&str], hint: &str) -> Resul
 }
 
 /// Error for a program that exceeded its time limit.
-pub fn out_of_time(command: &Command) -> Error {
+pub(crate) fn out_of_time(command: &Command) -> Error {
     let seconds = command.time_limit.as_secs_f64();
     Error::failed(format!("{} was stopped after more than {seconds} s", command.name()))
         .with_hint("reduce its work, or raise the time limit")
@@ -404,7 +404,7 @@ static REAPING: Mutex<()> = Mutex::new(());
 ///
 /// # Errors
 /// When it cannot be waited for.
-pub fn reap(child: &mut Child, wall: Duration) -> std::io::Result<(ExitStatus, Usage)> {
+pub(crate) fn reap(child: &mut Child, wall: Duration) -> std::io::Result<(ExitStatus, Usage)> {
     let _guard = REAPING.lock().unwrap_or_else(PoisonError::into_inner);
     let before = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let status = child.wait()?;
@@ -474,7 +474,7 @@ impl Watchdog {
 }
 
 /// Ends what is left of a process group, whose leader is not reaped yet, so that its id means this group and no other.
-pub fn end_group(leader: u32) {
+pub(crate) fn end_group(leader: u32) {
     if let Ok(leader) = i32::try_from(leader) {
         let _ = killpg(Pid::from_raw(leader), Signal::SIGKILL);
     }
@@ -482,7 +482,7 @@ pub fn end_group(leader: u32) {
 
 /// Ends a process and all that descend from it. They may be in the caller's process group, so that the terminal's interrupt key
 /// reaches them, or in several; hence the walk through /proc. It is repeated, as a process may have started another meanwhile.
-pub fn kill_tree(root: u32) {
+pub(crate) fn kill_tree(root: u32) {
     const ROUNDS: usize = 8;
     let end = |process: u32| {
         if let Ok(process) = i32::try_from(process) {
@@ -588,7 +588,7 @@ impl Collector {
     }
 
     /// Bytes kept so far.
-    pub fn so_far(&self) -> Vec<u8> {
+    pub(crate) fn so_far(&self) -> Vec<u8> {
         let store = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         store.0.iter().copied().collect()
     }

@@ -16,7 +16,7 @@ pub struct Window([u32; Window::LENGTH]);
 
 impl Window {
     /// Number of distinct functions that are remembered.
-    pub const LENGTH: usize = 8;
+    pub(crate) const LENGTH: usize = 8;
 
     /// A function begins to run: calls `affinity` with each function that it has affinity to, the latest first. False
     /// if it was the last one executed: it goes on, and there is no call.

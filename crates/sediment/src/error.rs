@@ -183,14 +183,14 @@ impl Error {
 
     /// Sets the code.
     #[must_use]
-    pub fn with_code(mut self, code: ErrorCode) -> Self {
+    pub(crate) fn with_code(mut self, code: ErrorCode) -> Self {
         self.0.code = code;
         self
     }
 
     /// Adds where in the input it happened.
     #[must_use]
-    pub fn with_location(mut self, location: Location) -> Self {
+    pub(crate) fn with_location(mut self, location: Location) -> Self {
         self.0.location = Some(location);
         self
     }

@@ -118,7 +118,7 @@ fn unbracketed(pattern: &str, literals: &[(&str, char)]) -> Option<String> {
 /// The path of an input file as a pattern of a GNU ld linker script that matches this file alone: always quoted, else as
 /// [`gnu_ld`]. A colon would part an archive from its member.
 #[must_use]
-pub fn gnu_ld_file(path: &str) -> Option<String> {
+pub(crate) fn gnu_ld_file(path: &str) -> Option<String> {
     if path.contains(':') {
         return None;
     }
@@ -129,7 +129,7 @@ pub fn gnu_ld_file(path: &str) -> Option<String> {
 /// A member of an archive of this base name, in whatever folder, as a file pattern of a GNU ld linker script ("Input Section Basics"
 /// in the manual of GNU ld: `archive:file`).
 #[must_use]
-pub fn gnu_ld_member(archive: &str, member: &str) -> Option<String> {
+pub(crate) fn gnu_ld_member(archive: &str, member: &str) -> Option<String> {
     let [archive, member] = [gnu_ld_file(archive)?, gnu_ld_file(member)?];
     Some(format!("\"*{}:{}\"", archive.trim_matches('"'), member.trim_matches('"')))
 }
@@ -158,7 +158,7 @@ pub fn gold(text: &str) -> Option<String> {
 
 /// The section name that a line made by [`gold`] matches; None where the line is a real wildcard.
 #[must_use]
-pub fn gold_literal(line: &str) -> Option<String> {
+pub(crate) fn gold_literal(line: &str) -> Option<String> {
     unbracketed(line, &[("[*]", '*'), ("[?]", '?'), ("[[]", '[')])
 }
 

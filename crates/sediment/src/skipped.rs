@@ -26,7 +26,7 @@ impl Skipped {
     }
 
     /// Counts several items at once; `weight` is their sum. An empty example is none.
-    pub fn add_many(&mut self, reason: Reason, items: u64, weight: u128, example: impl AsRef<[u8]>) {
+    pub(crate) fn add_many(&mut self, reason: Reason, items: u64, weight: u128, example: impl AsRef<[u8]>) {
         if items == 0 {
             return;
         }

@@ -35,7 +35,7 @@ const INSTRUCTIONS: Quantity = Quantity {
 };
 
 /// The instruction TLB's row in the table.
-pub const ITLB_METER: Meter = Meter {
+pub(crate) const ITLB_METER: Meter = Meter {
     name: "itlb",
     summary: "misses of a simulated instruction TLB: 64 entries, fully associative, 4 KiB pages",
     needs: "valgrind",
@@ -53,7 +53,7 @@ pub const ITLB_METER: Meter = Meter {
 };
 
 /// The instruction cache's row in the table.
-pub const L1I_METER: Meter = Meter {
+pub(crate) const L1I_METER: Meter = Meter {
     name: "l1i",
     summary: "misses of a simulated first-level instruction cache: 32 KiB, 8-way, 64-byte lines",
     needs: "valgrind",
@@ -71,7 +71,7 @@ pub const L1I_METER: Meter = Meter {
 };
 
 /// The touched pages' row in the table.
-pub const PAGES_METER: Meter = Meter {
+pub(crate) const PAGES_METER: Meter = Meter {
     name: "pages",
     summary: "distinct 4 KiB pages from which instructions ran",
     needs: "valgrind",

@@ -26,7 +26,7 @@ impl Clock {
 
     /// By how many seconds the wall clock has gone ahead of this one since its start: it was set, or the machine slept.
     #[must_use]
-    pub fn wall_ahead(&self) -> f64 {
+    pub(crate) fn wall_ahead(&self) -> f64 {
         let wall = match SystemTime::now().duration_since(self.by_the_wall) {
             Ok(passed) => passed.as_secs_f64(),
             Err(error) => -error.duration().as_secs_f64(),

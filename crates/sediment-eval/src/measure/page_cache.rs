@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// When a file cannot be opened, lies in memory, or the file system does not take the advice.
-pub fn drop_from(files: &[PathBuf]) -> Result<()> {
+pub(crate) fn drop_from(files: &[PathBuf]) -> Result<()> {
     for path in files {
         let failed = |error: String| {
             Error::new(ErrorCode::Io, format!("cannot be dropped from the page cache: {error}"))
@@ -40,7 +40,7 @@ pub fn drop_from(files: &[PathBuf]) -> Result<()> {
 ///
 /// # Errors
 /// When `stop` is asked meanwhile.
-pub fn program_and_libraries(program: &Path, stop: &Stop) -> Result<Vec<PathBuf>> {
+pub(crate) fn program_and_libraries(program: &Path, stop: &Stop) -> Result<Vec<PathBuf>> {
     let ask = Command::new("ldd", "/", Duration::from_secs(20))
         .with_arguments([program.as_os_str()])
         .stopped_by(stop);

@@ -34,7 +34,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Its row in the table.
-pub const METER: Meter = Meter {
+pub(crate) const METER: Meter = Meter {
     name: "peak-memory",
     summary: "peak resident memory of the largest process, from the kernel",
     needs: "permission to trace (ptrace) one's own children",

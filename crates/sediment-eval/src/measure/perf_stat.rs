@@ -35,7 +35,7 @@ const fn software(event: &'static str, metric: &'static str, unit: &'static str)
 }
 
 /// Every event that is asked for, hardware events that ratios are made of side by side.
-pub const EVENTS: &[Event] = &[
+pub(crate) const EVENTS: &[Event] = &[
     hardware("cycles"),
     hardware("instructions"),
     hardware("iTLB-load-misses"),
@@ -307,7 +307,7 @@ fn count(command: &Command, events: &[&'static Event], scratch: &Path) -> Result
 ///
 /// # Errors
 /// When perf left none.
-pub fn read_counts(file: &Path) -> Result<Table> {
+pub(crate) fn read_counts(file: &Path) -> Result<Table> {
     let text = std::fs::read(file);
     let _ = std::fs::remove_file(file);
     let text = text.map_err(|error| {
@@ -333,7 +333,7 @@ pub fn table(text: &str) -> Table {
 
 /// True for a line of perf's files for programs that is empty or a comment.
 #[must_use]
-pub fn is_comment(line: &str) -> bool {
+pub(crate) fn is_comment(line: &str) -> bool {
     line.trim().is_empty() || line.starts_with('#')
 }
 
@@ -387,7 +387,13 @@ fn is_time(field: &str) -> bool {
 
 /// A count from the texts that perf prints, brought to the unit of its metric.
 #[must_use]
-pub fn new_count(value: &str, unit: &str, event: &str, running: f64, error_percent: Option<f64>) -> Count {
+pub(crate) fn new_count(
+    value: &str,
+    unit: &str,
+    event: &str,
+    running: f64,
+    error_percent: Option<f64>,
+) -> Count {
     let (name, modifiers) = match event.rsplit_once(':') {
         Some((name, modifiers))
             if !modifiers.is_empty() && modifiers.bytes().all(|b| b"ukhHGIppDSe".contains(&b)) =>

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Its row in the table.
-pub const METER: Meter = Meter {
+pub(crate) const METER: Meter = Meter {
     name: "rusage",
     summary: "time and page faults of one run, as the kernel accounts them",
     needs: "nothing",

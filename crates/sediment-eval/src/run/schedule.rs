@@ -80,6 +80,6 @@ pub fn warm_ups(plan: &Plan) -> Vec<PlannedRun> {
 
 /// Number of runs in a block.
 #[must_use]
-pub fn runs_per_block(plan: &Plan) -> usize {
+pub(crate) fn runs_per_block(plan: &Plan) -> usize {
     links(plan).len() * workloads(plan).count()
 }

@@ -43,7 +43,7 @@ impl Interval {
 
     /// The least distance of its points from zero; 0 where it holds zero.
     #[must_use]
-    pub fn clearance(&self) -> f64 {
+    pub(crate) fn clearance(&self) -> f64 {
         self.lower.max(-self.upper).max(0.0)
     }
 }

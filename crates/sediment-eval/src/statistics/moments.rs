@@ -31,7 +31,7 @@ impl Moments {
 
     /// Of a printed summary.
     #[must_use]
-    pub fn of_summary(summary: &Summary) -> Self {
+    pub(crate) fn of_summary(summary: &Summary) -> Self {
         let variance = summary.deviation.filter(|_| summary.count > 1).map(|deviation| deviation * deviation);
         Self { count: summary.count as f64, mean: summary.mean, variance }
     }
@@ -39,7 +39,7 @@ impl Moments {
     /// Of the logarithms of values with these moments, to first order: mean ln m, variance the squared coefficient of
     /// variation (the delta method). None where the mean is not positive.
     #[must_use]
-    pub fn of_logarithms(&self) -> Option<Self> {
+    pub(crate) fn of_logarithms(&self) -> Option<Self> {
         let relative = self.variance.map(|variance| variance / (self.mean * self.mean));
         (self.mean > 0.0).then(|| Self { count: self.count, mean: self.mean.ln(), variance: relative })
     }
@@ -52,13 +52,13 @@ impl Moments {
 
     /// Coefficient of variation: standard deviation over mean; None where the mean is not positive.
     #[must_use]
-    pub fn coefficient_of_variation(&self) -> Option<f64> {
+    pub(crate) fn coefficient_of_variation(&self) -> Option<f64> {
         self.deviation().filter(|_| self.mean > 0.0).map(|deviation| deviation / self.mean)
     }
 
     /// Variance of the mean.
     #[must_use]
-    pub fn squared_error(&self) -> Option<f64> {
+    pub(crate) fn squared_error(&self) -> Option<f64> {
         self.variance.map(|variance| variance / self.count)
     }
 }

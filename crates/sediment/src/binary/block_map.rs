@@ -86,7 +86,7 @@ impl BlockMap {
     }
 
     /// Numbers of blocks with the bytes of each of their pieces between the two.
-    pub fn extents(&self, start: u64, end: u64) -> impl Iterator<Item = (u32, u64)> {
+    pub(crate) fn extents(&self, start: u64, end: u64) -> impl Iterator<Item = (u32, u64)> {
         let rows = self.rows(start, end);
         let ends = rows.iter().skip(1).map(|row| row.address).chain([end]);
         let bytes = move |(row, end): (&Row, u64)| Some((number(row.discriminator)?, end - row.address));
@@ -96,7 +96,7 @@ impl BlockMap {
     /// Number of the block that the code at an address belongs to, in the function or part of it that begins at `start`. Code in front of a
     /// function's first numbered row is its prologue, and part of its first block.
     #[must_use]
-    pub fn block_at(&self, start: u64, address: u64, is_cold_part: bool) -> Option<u32> {
+    pub(crate) fn block_at(&self, start: u64, address: u64, is_cold_part: bool) -> Option<u32> {
         let next = self.0.partition_point(|row| row.address <= address);
         match self.0[next.checked_sub(1)?].discriminator {
             0 => {

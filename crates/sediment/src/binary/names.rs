@@ -38,7 +38,7 @@ pub fn symbol(printed: &[u8]) -> Symbol<'_> {
 /// The function that a stub of 64-bit Power leads to, by the stub's own name: `0000001b.plt_call.puts@@GLIBC_2.17` of GNU ld,
 /// `__plt_puts` of lld.
 #[must_use]
-pub fn power_stub(name: &[u8]) -> Option<&[u8]> {
+pub(crate) fn power_stub(name: &[u8]) -> Option<&[u8]> {
     let of_gnu_ld = || {
         let (section, rest) = name.split_at_checked(8)?;
         section.iter().all(u8::is_ascii_hexdigit).then(|| rest.strip_prefix(b".plt_call."))?
@@ -84,7 +84,7 @@ pub fn split_from(name: &str) -> Option<&str> {
 
 /// The symbol of a function's cold part.
 #[must_use]
-pub fn cold_part(name: &str) -> String {
+pub(crate) fn cold_part(name: &str) -> String {
     format!("{name}.cold")
 }
 
@@ -165,7 +165,7 @@ pub fn other_structor(name: &str) -> Option<String> {
 
 /// True if `.text.NAME.` and more are sections of clones of this function, not of a whole group of functions.
 #[must_use]
-pub fn may_have_clones(name: &str) -> bool {
+pub(crate) fn may_have_clones(name: &str) -> bool {
     !name.is_empty() && name != "sorted" && SectionGroup::ALL.iter().all(|group| group.word() != name)
 }
 

@@ -69,7 +69,7 @@ impl ObjectFunction {
     /// Sort key in the order of addresses of a link without an order: sections of code that seldom runs, of the exit and the
     /// start-up, and hot ones come before the others, as in GNU ld's own script; then the order of the inputs.
     #[must_use]
-    pub fn unordered_place(&self) -> (usize, usize, usize, u64) {
+    pub(crate) fn unordered_place(&self) -> (usize, usize, usize, u64) {
         const BEFORE: [&str; 4] = [".text.unlikely", ".text.exit", ".text.startup", ".text.hot"];
         let of_kind = |kind: &str| {
             self.section.strip_prefix(kind).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -295,7 +295,7 @@ impl<'a, F: Named> Finder<'a, F> {
 
     /// Clones that stand in for a function without its own symbol.
     #[must_use]
-    pub fn find_clones(&self, name: &str) -> Vec<&'a F> {
+    pub(crate) fn find_clones(&self, name: &str) -> Vec<&'a F> {
         let function = |index: &usize| &self.functions[*index];
         let cold = names::split_from(name);
         let stem = names::stem(cold.unwrap_or(name));

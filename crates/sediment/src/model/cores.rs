@@ -39,7 +39,7 @@ pub struct Core {
 }
 
 /// Bytes of a line of the instruction cache, of all of [`CORES`].
-pub const LINE: u64 = 64;
+pub(crate) const LINE: u64 = 64;
 
 /// Every core there is; the first is the default.
 pub const CORES: &[Core] = &[

@@ -49,7 +49,7 @@ impl Geometry {
 
     /// Number of offsets in a page at which the first function is assumed to begin, evenly spaced: the real one is
     /// unknown before linking.
-    pub const PHASES: u64 = 4;
+    pub(crate) const PHASES: u64 = 4;
 }
 
 impl Default for Geometry {

@@ -11,7 +11,7 @@ use crate::skipped::{Reason, Skipped};
 use std::collections::{HashMap, HashSet};
 
 /// Bytes that a function is taken to have where neither a binary nor the profile tells.
-pub const UNKNOWN_SIZE: u64 = 128;
+pub(crate) const UNKNOWN_SIZE: u64 = 128;
 
 /// Which functions of a profile a graph is built of.
 #[derive(Debug, Clone, Copy)]

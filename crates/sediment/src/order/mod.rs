@@ -15,9 +15,7 @@ mod unprofiled;
 pub mod versions;
 
 pub(crate) use build::held;
-pub use build::{
-    BuiltGraph, FunctionTable, Selection, UNKNOWN_SIZE, build, code_shingles, first_uses, is_estimated,
-};
+pub use build::{BuiltGraph, FunctionTable, Selection, build, code_shingles, first_uses, is_estimated};
 pub use groups::{AIMS, Aim, GroupingInput, HOT_SHARE, arrange};
 pub use score::{FaultCurve, predicted_misses, serving};
 pub use unprofiled::{Standing, Unprofiled, place_unprofiled, unprofiled};

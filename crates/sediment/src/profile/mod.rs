@@ -35,7 +35,7 @@ pub const SHARE_TOTAL: u128 = 1_000_000_000_000_000;
 /// Checks a name, DSO label or file name: UTF-8, not empty, at most [`LONGEST_NAME`] bytes, without control
 /// characters and `"`, and with no backslash at its end. Callers skip and count others.
 #[must_use]
-pub fn acceptable(name: &[u8]) -> Option<&str> {
+pub(crate) fn acceptable(name: &[u8]) -> Option<&str> {
     if name.is_empty() || name.len() > LONGEST_NAME {
         return None;
     }

@@ -27,5 +27,5 @@ pub struct StraightRun {
 
 impl StraightRun {
     /// Instructions that valgrind translates at once (`--vex-guest-max-insns`).
-    pub const MOST_INSTRUCTIONS: usize = 60;
+    pub(crate) const MOST_INSTRUCTIONS: usize = 60;
 }

@@ -338,14 +338,14 @@ impl Recording {
 
     /// This place, where the recording has it.
     #[must_use]
-    pub fn find_address(&self, place: &RecordedAddress) -> Option<AddressId> {
+    pub(crate) fn find_address(&self, place: &RecordedAddress) -> Option<AddressId> {
         let same = |id: &AddressId| self.addresses[id.0 as usize] == *place;
         self.by_address.find(self.hashing.hash_one(place), same).copied()
     }
 
     /// This DSO, where the recording has it.
     #[must_use]
-    pub fn find_dso(&self, dso: &RecordedDso) -> Option<DsoId> {
+    pub(crate) fn find_dso(&self, dso: &RecordedDso) -> Option<DsoId> {
         self.by_dso.get(dso).copied()
     }
 
@@ -368,7 +368,7 @@ impl Recording {
     }
 
     /// Adds executions of instructions.
-    pub fn add_executed(&mut self, executed: impl Iterator<Item = Executed>) {
+    pub(crate) fn add_executed(&mut self, executed: impl Iterator<Item = Executed>) {
         self.executed.extend(executed);
     }
 
@@ -379,7 +379,7 @@ impl Recording {
     }
 
     /// Adds code executed without a jump.
-    pub fn add_straight_run(&mut self, run: StraightRun) {
+    pub(crate) fn add_straight_run(&mut self, run: StraightRun) {
         self.straight_runs.push(run);
     }
 
@@ -473,7 +473,7 @@ impl Recording {
 
     /// Number of passages, each pair of addresses and kind once.
     #[must_use]
-    pub fn transfer_count(&self) -> usize {
+    pub(crate) fn transfer_count(&self) -> usize {
         self.transfers.len()
     }
 

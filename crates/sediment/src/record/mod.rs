@@ -66,7 +66,7 @@ pub struct Settings {
 }
 
 /// Default memory limit of breakpoints, in bytes.
-pub const MAX_MEMORY: u64 = 32 << 20;
+pub(crate) const MAX_MEMORY: u64 = 32 << 20;
 
 impl Default for Settings {
     fn default() -> Self {

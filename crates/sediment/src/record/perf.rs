@@ -22,7 +22,7 @@ pub const BRANCHES: Recorder = Recorder {
 };
 
 /// Call stacks.
-pub const STACKS: Recorder = Recorder {
+pub(crate) const STACKS: Recorder = Recorder {
     name: "perf-stacks",
     summary: "samples with call stacks, at nearly full speed",
     lacks: "call counts and time order; functions without a frame pointer hide their callers",

@@ -77,13 +77,13 @@ pub enum Response {
 }
 
 /// Bytes of all response files of a command line together.
-pub const LONGEST_RESPONSE: u64 = 64 << 20;
+pub(crate) const LONGEST_RESPONSE: u64 = 64 << 20;
 
 /// Response files on a command line, nested ones among them; GNU ld's limit.
 pub const MOST_RESPONSE_FILES: usize = 2000;
 
 /// Words of a command line.
-pub const MOST_WORDS: usize = 1 << 20;
+pub(crate) const MOST_WORDS: usize = 1 << 20;
 
 impl LinkLine {
     /// Base name of the output; linkers write `a.out` if none is given.

@@ -22,7 +22,7 @@ const FORMER_GOAL: &str = "serve";
 /// Ending of the name of an older order; the program that it is of stands before it.
 pub const ORDER: &str = ".order";
 /// Gain below which an older order stays, in parts per million, where neither settings nor the user name one.
-pub const KEEP_BELOW: u64 = 20_000;
+pub(crate) const KEEP_BELOW: u64 = 20_000;
 
 /// Settings of a package. The default is that of a package without the file.
 #[derive(Debug, Clone)]

@@ -98,13 +98,13 @@ pub const CDSORT: &Algorithm = &by_calls(
 /// See [`c3`].
 pub const C3: &Algorithm = &by_calls("c3", "call-chain clustering (CGO 2017)", c3::order);
 /// See [`hfsort_plus`].
-pub const HFSORT_PLUS: &Algorithm = &by_calls(
+pub(crate) const HFSORT_PLUS: &Algorithm = &by_calls(
     "hfsort+",
     "chains by misses saved in a small cache of pages (before CDSort)",
     hfsort_plus::order,
 );
 /// See [`pettis_hansen`].
-pub const PETTIS_HANSEN: &Algorithm =
+pub(crate) const PETTIS_HANSEN: &Algorithm =
     &by_calls("pettis-hansen", "closest pair first, in both directions (PLDI 1990)", pettis_hansen::order);
 
 /// See [`balanced_partitioning`].
