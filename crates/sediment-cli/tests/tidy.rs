@@ -13,6 +13,8 @@ mod pages;
 mod rooms;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
+#[path = "tidy/surface.rs"]
+mod surface;
 #[path = "tidy/tree.rs"]
 mod tree;
 #[path = "tidy/words.rs"]

@@ -72,7 +72,7 @@ pub(crate) fn per_work(metric: &str, work: &str) -> String {
 
 /// The experiment with its derived metrics added behind those it has.
 #[must_use]
-pub fn derive(experiment: &Experiment) -> Experiment {
+pub(crate) fn derive(experiment: &Experiment) -> Experiment {
     let mut whole = experiment.clone();
     add_cpu_time(&mut whole);
     let read: Vec<Metric> = whole.metrics.clone();

@@ -11,10 +11,10 @@
 #![warn(unreachable_pub)]
 
 mod advice;
-pub mod analysis;
+mod analysis;
 pub mod comparison;
 pub mod data;
-pub mod derive;
+mod derive;
 pub mod factors;
 pub mod findings;
 pub mod gate;
@@ -27,7 +27,7 @@ pub mod report;
 pub mod run;
 mod samples;
 pub mod statistics;
-pub mod stopping;
+mod stopping;
 pub mod verdict;
 
 pub use analysis::analyse;

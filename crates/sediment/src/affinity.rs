@@ -12,7 +12,7 @@ const NONE: u32 = u32::MAX;
 
 /// The functions executed last, by number, the latest first. [`u32::MAX`] is no function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window([u32; Window::LENGTH]);
+pub(crate) struct Window([u32; Window::LENGTH]);
 
 impl Window {
     /// Number of distinct functions that are remembered.
@@ -21,7 +21,7 @@ impl Window {
     /// A function begins to run: calls `affinity` with each function that it has affinity to, the latest first. False
     /// if it was the last one executed: it goes on, and there is no call.
     #[inline]
-    pub fn enter(&mut self, function: u32, mut affinity: impl FnMut(u32)) -> bool {
+    pub(crate) fn enter(&mut self, function: u32, mut affinity: impl FnMut(u32)) -> bool {
         let last = &mut self.0;
         if last[0] == function {
             return false;

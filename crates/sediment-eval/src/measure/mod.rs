@@ -7,14 +7,14 @@
 //!
 //! To add a meter: one file here, one row in [`METERS`], a section of docs/measuring.md.
 
-pub mod cachegrind;
+mod cachegrind;
 pub mod clock;
 pub mod machine;
-pub mod page_cache;
+pub(crate) mod page_cache;
 pub mod pairs;
-pub mod peak_memory;
+mod peak_memory;
 pub mod perf_stat;
-pub mod rusage;
+mod rusage;
 
 use sediment_process::Command;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters by `perf stat`: which of [`EVENTS`] this machine can count, in how many passes, and what a run counted.
+//! Counters by `perf stat`: which of `EVENTS` this machine can count, in how many passes, and what a run counted.
 //!
 //! perf is started with `-x,` and its table is read. A processor counts a few hardware events at a time; when more are asked
 //! for, the kernel multiplexes and perf scales up. [`survey`] tries that once and, if the kernel multiplexed, spreads the events

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mann–Whitney test: does one of two independent groups tend to larger values (H. Mann, D. Whitney, 1947)?
 //!
-//! Exact where no two values are equal and neither group has more than [`LARGEST_EXACT`]; else the normal approximation,
+//! Exact where no two values are equal and neither group has more than `LARGEST_EXACT`; else the normal approximation,
 //! corrected for ties and continuity.
 
 use super::{distribution, signed_rank::doubled_ranks};

@@ -13,7 +13,7 @@ pub mod drift;
 pub mod equivalence;
 pub mod factorial;
 pub mod mann_whitney;
-pub mod moments;
+pub(crate) mod moments;
 pub mod multiplicity;
 pub mod power;
 pub mod signed_rank;

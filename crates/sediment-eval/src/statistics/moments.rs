@@ -120,7 +120,7 @@ fn quantile(sorted: &[f64], part: usize, parts: usize) -> f64 {
 
 /// The median of values; None of none.
 #[must_use]
-pub fn median(values: &[f64]) -> Option<f64> {
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     (!sorted.is_empty()).then(|| quantile(&sorted, 1, 2))

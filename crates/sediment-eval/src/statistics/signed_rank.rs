@@ -3,7 +3,7 @@
 //! "Estimates of location based on rank tests", 1963).
 //!
 //! Zeros are dropped, as Wilcoxon did, and counted. Equal sizes share their mean rank. The p-value is exact up to
-//! [`LARGEST_EXACT`] differences, ties included: the distribution of the sum of ranks over all sign patterns is counted
+//! `LARGEST_EXACT` differences, ties included: the distribution of the sum of ranks over all sign patterns is counted
 //! (ranks are doubled, so that shared ones are whole). Beyond, it is that of the normal approximation with correction for
 //! ties. The estimate is the median of the means of all pairs of differences (each with itself too), zeros included; its
 //! interval is cut from those means where the exact or approximate distribution without ties says.

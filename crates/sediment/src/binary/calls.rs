@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 /// A direct call in the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DirectCall {
+pub(crate) struct DirectCall {
     /// Address of the function that it leads to.
     pub target: u64,
     /// Address of the instruction.
@@ -26,7 +26,7 @@ pub struct DirectCall {
 
 /// Direct calls and taken addresses in the code of a binary.
 #[derive(Debug, Clone, Default)]
-pub struct DirectCalls {
+pub(crate) struct DirectCalls {
     /// The calls, sorted.
     pub calls: Vec<DirectCall>,
     /// Calls of functions of other files: address of the instruction, and of the linkage stub.
@@ -40,7 +40,7 @@ pub struct DirectCalls {
 impl DirectCalls {
     /// Looks through the code of a binary, of which these are the bytes.
     #[must_use]
-    pub fn of(bytes: &[u8], binary: &Binary) -> Self {
+    pub(crate) fn of(bytes: &[u8], binary: &Binary) -> Self {
         let Some(each_reference) = Isa::of(binary.arch.as_deref()).each_reference else {
             return Self::default();
         };
@@ -66,7 +66,7 @@ impl DirectCalls {
 
     /// All calls that lead to the function at this address.
     #[must_use]
-    pub fn to(&self, target: u64) -> &[DirectCall] {
+    pub(crate) fn to(&self, target: u64) -> &[DirectCall] {
         let from = self.calls.partition_point(|call| call.target < target);
         let to = self.calls.partition_point(|call| call.target <= target);
         &self.calls[from..to]
@@ -143,7 +143,7 @@ fn code_at<'a>(bytes: &'a [u8], binary: &Binary, address: u64, size: u64) -> Opt
 /// Instructions that a call of this function costs beside its own work: the call, the return, and those that save and
 /// restore registers and the stack at both ends. None where the architecture's code is not decoded.
 #[must_use]
-pub fn instructions_per_call(bytes: &[u8], binary: &Binary, function: &BinaryFunction) -> Option<u32> {
+pub(crate) fn instructions_per_call(bytes: &[u8], binary: &Binary, function: &BinaryFunction) -> Option<u32> {
     const CALL_AND_RETURN: u32 = 2;
     let prologue = Isa::of(binary.arch.as_deref()).prologue?;
     let mut code = code_at(bytes, binary, function.address, function.size)?;

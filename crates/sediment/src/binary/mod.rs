@@ -2,12 +2,12 @@
 //! [`Binary`]: the functions of an ELF file, with sizes and sections, and what identifies the file.
 //!
 //! [`names`] is the only place that knows how symbols and sections are spelled. Inside, `elf` reads one file, `debug_data` finds
-//! the symbols that a stripped file has elsewhere, `plt` reads the stubs of the procedure linkage table, and [`address_index`] says
+//! the symbols that a stripped file has elsewhere, `plt` reads the stubs of the procedure linkage table, and `address_index` says
 //! what lies at an address.
 
-pub mod address_index;
+mod address_index;
 pub mod block_map;
-pub mod calls;
+pub(crate) mod calls;
 pub mod code;
 mod debug_data;
 mod elf;

@@ -6,7 +6,7 @@ use crate::escape;
 use crate::{Result, Skipped};
 
 /// Its row in the table.
-pub const LINKER: Linker = Linker {
+pub(super) const LINKER: Linker = Linker {
     name: "list",
     summary: "people and scripts, one symbol a line",
     arguments: "(no linker reads it under this name)",

@@ -10,7 +10,7 @@ use crate::skipped::{Reason, Skipped};
 use std::fmt::Write as _;
 
 /// Its row in the table.
-pub const LINKER: Linker = Linker {
+pub(super) const LINKER: Linker = Linker {
     name: "lld-call-graph",
     summary: "lld (LLVM), which then makes the order itself",
     arguments: "-Wl,--call-graph-ordering-file,FILE -Wl,--no-warn-symbol-ordering",

@@ -10,9 +10,9 @@ pub mod gnu_ld;
 pub mod gnu_ld_script;
 pub mod gold;
 mod linked;
-pub mod list;
+mod list;
 pub mod lld;
-pub mod lld_call_graph;
+mod lld_call_graph;
 mod objects;
 mod sections;
 

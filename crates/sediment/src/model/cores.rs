@@ -34,7 +34,7 @@ pub struct Core {
     pub itlb: Sets,
     /// Second-level TLB.
     pub second_tlb: Sets,
-    /// First-level instruction cache, in lines of [`LINE`] bytes.
+    /// First-level instruction cache, in lines of `LINE` bytes.
     pub l1i: Sets,
 }
 

@@ -73,7 +73,7 @@ pub struct BuiltGraph {
 /// unknown, times the calls that it makes; nothing of error paths), else 1 for each edge. Names at one address of the
 /// binary are one function. A function weighs the calls into it, from functions outside the selection too; by
 /// estimates at least its expected executions. Sizes come from the binary, else from the profile, else they are
-/// [`UNKNOWN_SIZE`]. Where the weights of a profile add up to more than a graph may have, all are divided by the same
+/// `UNKNOWN_SIZE`. Where the weights of a profile add up to more than a graph may have, all are divided by the same
 /// power of two, rounded up.
 ///
 /// # Errors

@@ -53,7 +53,7 @@ impl Weight {
     /// Reads a weight.
     ///
     /// # Errors
-    /// When it is no decimal in range, of kind [`ErrorKind::Usage`].
+    /// When it is no decimal in range, with the code [`ErrorCode::Usage`].
     pub fn parse(text: &str) -> Result<Self> {
         let fault = |message: &str| {
             Error::new(ErrorCode::Usage, format!("a weight that {message}"))

@@ -58,7 +58,7 @@ pub struct FunctionKey {
 }
 
 impl FunctionKey {
-    /// The key of a function, or None when one of the three is not [`acceptable`].
+    /// The key of a function, or None when one of the three is not `acceptable`.
     #[must_use]
     pub fn new(dso: Option<&[u8]>, name: &[u8], file: Option<&[u8]>) -> Option<Self> {
         let checked = |part: Option<&[u8]>| match part {

@@ -28,7 +28,7 @@ use crate::skipped::{NoCall, Reason};
 use std::collections::HashMap;
 
 /// Its row in the table.
-pub const READER: Reader = Reader {
+pub(super) const READER: Reader = Reader {
     name: "bolt",
     summary: "fdata of BOLT (perf2bolt, llvm-bolt -instrument)",
     recognises,

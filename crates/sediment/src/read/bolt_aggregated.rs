@@ -23,7 +23,7 @@ use crate::profile::source::{
 use crate::skipped::{NoCall, Reason};
 
 /// Its row in the table.
-pub const READER: Reader = Reader {
+pub(super) const READER: Reader = Reader {
     name: "bolt-aggregated",
     summary: "branch records aggregated by address, for perf2bolt -pa",
     recognises,

@@ -31,7 +31,7 @@ use crate::skipped::Reason;
 use std::collections::HashMap;
 
 /// Its row in the table.
-pub const READER: Reader = Reader {
+pub(super) const READER: Reader = Reader {
     name: "entry-trace",
     summary: "list of entered functions, one name or address per line",
     recognises,

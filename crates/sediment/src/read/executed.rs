@@ -19,7 +19,7 @@ pub struct Executed {
 pub struct StraightRun {
     /// First instruction.
     pub from: AddressId,
-    /// Last instruction, of the same DSO; None: the next jump, call or return, or the last of [`Self::MOST_INSTRUCTIONS`].
+    /// Last instruction, of the same DSO; None: the next jump, call or return, or the last of `MOST_INSTRUCTIONS`.
     pub to: Option<AddressId>,
     /// Number of executions.
     pub count: u64,

@@ -23,7 +23,7 @@ use crate::skipped::{Nowhere, Reason};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Its row in the table.
-pub const READER: Reader = Reader {
+pub(super) const READER: Reader = Reader {
     name: "folded",
     summary: "folded stacks (flame graphs), a;b;c COUNT per line",
     recognises,

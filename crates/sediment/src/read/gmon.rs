@@ -25,7 +25,7 @@ use crate::profile::source::{
 use crate::skipped::Reason;
 
 /// Its row in the table.
-pub const READER: Reader = Reader {
+pub(super) const READER: Reader = Reader {
     name: "gmon",
     summary: "gmon.out of a program compiled with -pg",
     recognises,

@@ -23,7 +23,7 @@ use crate::skipped::Reason;
 use std::collections::{BTreeMap, HashMap};
 
 /// Its row in the table.
-pub const READER: Reader = Reader {
+pub(super) const READER: Reader = Reader {
     name: "gprof",
     summary: "text of gprof: flat profile and call graph",
     recognises,

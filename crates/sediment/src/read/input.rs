@@ -57,7 +57,7 @@ impl Input for Vec<u8> {
 ///
 /// # Errors
 /// When the system cannot read.
-pub fn fill(input: &dyn Input, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+pub(crate) fn fill(input: &dyn Input, offset: u64, buffer: &mut [u8]) -> Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
         match input.read_at(offset + filled as u64, &mut buffer[filled..]) {
@@ -76,7 +76,7 @@ pub fn fill(input: &dyn Input, offset: u64, buffer: &mut [u8]) -> Result<usize> 
 ///
 /// # Errors
 /// When the system cannot read.
-pub fn head(input: &dyn Input, most: usize) -> Result<Cow<'_, [u8]>> {
+pub(crate) fn head(input: &dyn Input, most: usize) -> Result<Cow<'_, [u8]>> {
     if let Some(bytes) = input.bytes() {
         return Ok(Cow::Borrowed(&bytes[..bytes.len().min(most)]));
     }
@@ -90,12 +90,12 @@ pub fn head(input: &dyn Input, most: usize) -> Result<Cow<'_, [u8]>> {
 ///
 /// # Errors
 /// When the system cannot read.
-pub fn whole(input: &dyn Input) -> Result<Cow<'_, [u8]>> {
+pub(crate) fn whole(input: &dyn Input) -> Result<Cow<'_, [u8]>> {
     head(input, usize::MAX)
 }
 
 /// The lines of an input, one after the other, in a buffer of bounded size.
-pub struct Lines<'a> {
+pub(crate) struct Lines<'a> {
     input: &'a dyn Input,
     buffer: Vec<u8>,
     /// Where in the input the buffer begins.
@@ -116,32 +116,32 @@ impl std::fmt::Debug for Lines<'_> {
 
 impl<'a> Lines<'a> {
     /// No line may be longer, in bytes.
-    pub const LONGEST: usize = 16 << 20;
+    pub(crate) const LONGEST: usize = 16 << 20;
     const PIECE: usize = 1 << 18;
 
     /// The lines from the beginning.
     #[must_use]
-    pub fn of(input: &'a dyn Input) -> Self {
+    pub(crate) fn of(input: &'a dyn Input) -> Self {
         Self::in_pieces(input, Self::PIECE)
     }
 
     /// The lines from the beginning, read in pieces of about `piece` bytes: small ones where many inputs are read
     /// side by side.
     #[must_use]
-    pub fn in_pieces(input: &'a dyn Input, piece: usize) -> Self {
+    pub(crate) fn in_pieces(input: &'a dyn Input, piece: usize) -> Self {
         let piece = piece.max(1);
         Self { input, buffer: Vec::new(), base: 0, from: 0, number: 0, ended: false, piece }
     }
 
     /// Number of the line that was handed out last, from 1.
     #[must_use]
-    pub fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
     /// Offset in the input of the line that comes next.
     #[must_use]
-    pub fn offset(&self) -> u64 {
+    pub(crate) fn offset(&self) -> u64 {
         self.base + self.from as u64
     }
 
@@ -151,7 +151,7 @@ impl<'a> Lines<'a> {
     /// When the system cannot read, or a line is longer than [`Self::LONGEST`].
     // No Iterator: a line lies in the buffer, until the next one is asked for.
     #[expect(clippy::should_implement_trait)]
-    pub fn next(&mut self) -> Result<Option<&[u8]>> {
+    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
         let mut searched = 0;
         let end = loop {
             let rest = &self.buffer[self.from..];

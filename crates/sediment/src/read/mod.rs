@@ -8,28 +8,28 @@
 //!
 //! To add a format: one file here, one row in [`READERS`], one folder in tests/golden/read, one page in docs/formats.
 
-pub mod bolt;
-pub mod bolt_aggregated;
-pub mod callgrind;
-pub mod entry_trace;
+mod bolt;
+mod bolt_aggregated;
+mod callgrind;
+mod entry_trace;
 mod executed;
-pub mod folded;
+mod folded;
 mod frame_names;
-pub mod gmon;
-pub mod gprof;
-pub mod input;
-pub mod lackey;
+mod gmon;
+mod gprof;
+pub(crate) mod input;
+mod lackey;
 mod numbers;
-pub mod perf_data;
-pub mod perf_report;
-pub mod perf_script;
-pub mod perf_stacks;
+mod perf_data;
+mod perf_report;
+mod perf_script;
+mod perf_stacks;
 pub mod pprof;
 mod replay;
-pub mod sample_profile;
+mod sample_profile;
 mod stacks;
-pub mod temporal_profile;
-pub mod uftrace;
+mod temporal_profile;
+mod uftrace;
 
 use crate::profile::source::Source;
 pub use executed::{Executed, StraightRun};

@@ -30,7 +30,7 @@ use memchr::memmem;
 use std::collections::{HashMap, HashSet};
 
 /// Its row in the table.
-pub const READER: Reader = Reader {
+pub(super) const READER: Reader = Reader {
     name: "sample-profile",
     summary: "sample profiles of LLVM and AutoFDO as text",
     recognises,

@@ -24,7 +24,7 @@ use crate::profile::source::{
 use crate::skipped::Reason;
 
 /// Its row in the table.
-pub const READER: Reader = Reader {
+pub(super) const READER: Reader = Reader {
     name: "temporal-profile",
     summary: "temporal profile traces of LLVM, as llvm-profdata prints them",
     recognises,

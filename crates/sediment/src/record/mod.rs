@@ -7,7 +7,7 @@
 
 mod attend;
 pub mod breakpoints;
-pub mod perf;
+mod perf;
 pub mod valgrind;
 
 use crate::binary::Files;
@@ -30,7 +30,7 @@ pub struct Recorder {
     pub lacks: &'static str,
     /// True if it stops what it records: then a process of its own does, which nothing that ends the front takes along.
     pub traces: bool,
-    /// Checks that it works on this machine; otherwise an error of kind [`ErrorKind::Unsupported`] with what would
+    /// Checks that it works on this machine; otherwise an error with the code [`ErrorCode::Unsupported`] with what would
     /// allow it.
     pub available: fn() -> Result<()>,
     /// Checks that it can record such a target, ended so; otherwise an error that names one that can.

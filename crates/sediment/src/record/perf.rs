@@ -11,7 +11,7 @@ use sediment_process::command::probe;
 use std::process::Command;
 
 /// Branch records.
-pub const BRANCHES: Recorder = Recorder {
+pub(super) const BRANCHES: Recorder = Recorder {
     name: "perf-branches",
     summary: "calls by the processor's branch records, at nearly full speed",
     lacks: "own cost, and everything between samples",

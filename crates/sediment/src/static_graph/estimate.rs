@@ -9,7 +9,7 @@
 //!
 //! Callers come before those they call, components of the graph in one pass (R. Tarjan: Depth-First Search and Linear Graph
 //! Algorithms, SIAM Journal on Computing 1972). Inside a component, where functions call each other in a circle, calls are made in
-//! rounds; that they die out is made sure of by capping how many calls one call makes to stay inside at [`STAYING`], so that
+//! rounds; that they die out is made sure of by capping how many calls one call makes to stay inside at `STAYING`, so that
 //! recursion is at most ten deep on average. Functions that nothing leads to run never.
 //!
 //! Functions that the compiler calls cold pass nothing on: errors are rare, whatever their handlers call.

@@ -5,7 +5,7 @@
 //! steps into the two weights of a profile that need an order:
 //!
 //! - `affinity`: when a function begins to run, each of the last distinct functions executed before it in its thread
-//!   gets an edge to it, as [`crate::affinity`] says. A return to a caller lets the caller begin again. Code that
+//!   gets an edge to it, as `affinity` says. A return to a caller lets the caller begin again. Code that
 //!   is no function of the profile is ignored; a gap empties the window. Of very many edges the rarest are skipped
 //!   ([`Sequence::put_into`]).
 //! - `first`: the rank of a function among all in the order of their first runs, from 0, whatever the thread.

@@ -57,7 +57,7 @@ pub struct LinkLine {
 /// Why a command line is not known as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Incomplete {
-    /// Response files hold more than [`LONGEST_RESPONSE`], [`MOST_RESPONSE_FILES`] or [`MOST_WORDS`] allows.
+    /// Response files hold more than `LONGEST_RESPONSE`, [`MOST_RESPONSE_FILES`] or `MOST_WORDS` allows.
     TooLong,
     /// This response file can be read once, by the linker.
     ReadOnce(OsString),

@@ -48,7 +48,7 @@ const LEFT_OUT: u64 = 10;
 
 /// Orders all functions of the graph.
 #[must_use]
-pub fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
+pub(super) fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
     let times = starts::times(graph.len(), options.starts);
     let by_first_use = starts::by_time(graph.len(), options.starts);
     let (early, others): (Vec<FunctionId>, Vec<FunctionId>) =

@@ -8,13 +8,13 @@ use std::cmp::Reverse;
 
 /// The order of the ids: the linker's own, where ids follow the addresses of a binary.
 #[must_use]
-pub fn input(graph: &CallGraph, _: &Options<'_>) -> Vec<FunctionId> {
+pub(super) fn input(graph: &CallGraph, _: &Options<'_>) -> Vec<FunctionId> {
     graph.ids().collect()
 }
 
 /// By falling weight, ties by id. Neither size nor callers count, which is why it is often worse than no order at all.
 #[must_use]
-pub fn hottest(graph: &CallGraph, _: &Options<'_>) -> Vec<FunctionId> {
+pub(super) fn hottest(graph: &CallGraph, _: &Options<'_>) -> Vec<FunctionId> {
     let mut order: Vec<FunctionId> = graph.ids().collect();
     order.sort_by_key(|function| Reverse(graph.weights()[function.index()]));
     order
@@ -22,7 +22,7 @@ pub fn hottest(graph: &CallGraph, _: &Options<'_>) -> Vec<FunctionId> {
 
 /// A shuffle that depends on [`Options::seed`] and the number of functions alone (Fisher–Yates).
 #[must_use]
-pub fn random(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
+pub(super) fn random(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
     let mut order: Vec<FunctionId> = graph.ids().collect();
     let mut numbers = Generator::new(options.seed);
     for remaining in (2..=order.len()).rev() {

@@ -49,7 +49,7 @@ struct MainCaller {
 
 /// Orders all functions of the graph.
 #[must_use]
-pub fn order(graph: &CallGraph, _: &Options<'_>) -> Vec<FunctionId> {
+pub(super) fn order(graph: &CallGraph, _: &Options<'_>) -> Vec<FunctionId> {
     let weights = incoming_weights(graph);
     let callers = main_callers(graph);
     let mut chains = Chains::singletons(&clamp_sizes(graph.sizes()), &weights);

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 
 /// Orders all functions of the graph.
 #[must_use]
-pub fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
+pub(super) fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
     let times = starts::times(graph.len(), options.starts);
     let mut used_by: Vec<Vec<u32>> = vec![Vec::new(); graph.len()];
     for (number, start) in (0u32..).zip(starts::distinct(graph.len(), options.starts)) {

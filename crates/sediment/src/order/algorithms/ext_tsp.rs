@@ -53,7 +53,7 @@ const EPSILON: f64 = 1e-8;
 
 /// Orders all functions of the graph.
 #[must_use]
-pub fn order(graph: &CallGraph, _: &Options<'_>) -> Vec<FunctionId> {
+pub(super) fn order(graph: &CallGraph, _: &Options<'_>) -> Vec<FunctionId> {
     let mut tour = Tour::new(graph);
     tour.join_while_it_gains();
     tour.chains.densest_first(tour.chains.ids(), |chain| tour.density(chain))

@@ -22,6 +22,6 @@ use crate::callgraph::{CallGraph, FunctionId};
 
 /// Orders all functions of the graph.
 #[must_use]
-pub fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
+pub(super) fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
     starts::by_time(graph.len(), options.starts)
 }

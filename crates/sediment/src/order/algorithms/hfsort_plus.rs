@@ -44,7 +44,7 @@ const LONGEST_CHAIN: u32 = 128;
 
 /// Orders all functions of the graph.
 #[must_use]
-pub fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
+pub(super) fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
     let mut pages = Pages::new(graph);
     pages.join_what_nearly_always_follows(graph);
     pages.join_while_it_gains(Looks::of(options));

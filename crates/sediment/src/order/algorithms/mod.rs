@@ -4,18 +4,18 @@
 //! To add an algorithm: one file here, one row in [`ALGORITHMS`], a page in docs/algorithms.md.
 
 pub mod affinity;
-pub mod balanced_partitioning;
-pub mod baseline;
-pub mod c3;
+mod balanced_partitioning;
+mod baseline;
+mod c3;
 pub mod cdsort;
 mod chains;
-pub mod common_first;
-pub mod ext_tsp;
-pub mod first_use;
-pub mod hfsort_plus;
-pub mod neighbours;
-pub mod original;
-pub mod pettis_hansen;
+mod common_first;
+mod ext_tsp;
+mod first_use;
+mod hfsort_plus;
+mod neighbours;
+mod original;
+mod pettis_hansen;
 mod starts;
 
 use crate::callgraph::{CallGraph, FunctionId, Group, GroupKind, Order};
@@ -89,33 +89,33 @@ pub struct Options<'a> {
     pub code_shingles: &'a [Vec<u64>],
 }
 
-/// See [`cdsort`].
+/// Cache-directed sort, as in lld.
 pub const CDSORT: &Algorithm = &by_calls(
     "cdsort",
     "cache-directed sort: short calls first, few hot pages next (as in lld)",
     cdsort::order,
 );
-/// See [`c3`].
+/// Call-chain clustering.
 pub const C3: &Algorithm = &by_calls("c3", "call-chain clustering (CGO 2017)", c3::order);
-/// See [`hfsort_plus`].
+/// Chains by misses saved in a small cache of pages.
 pub(crate) const HFSORT_PLUS: &Algorithm = &by_calls(
     "hfsort+",
     "chains by misses saved in a small cache of pages (before CDSort)",
     hfsort_plus::order,
 );
-/// See [`pettis_hansen`].
+/// Closest pair first, by Pettis and Hansen.
 pub(crate) const PETTIS_HANSEN: &Algorithm =
     &by_calls("pettis-hansen", "closest pair first, in both directions (PLDI 1990)", pettis_hansen::order);
 
-/// See [`balanced_partitioning`].
+/// Recursive bisection of recorded starts.
 pub const BALANCED_PARTITIONING: &Algorithm = &by_starts(
     "balanced-partitioning",
     "recorded starts: recursive bisection by stage (LCTES 2023)",
     balanced_partitioning::order,
 );
-/// See [`baseline::input`].
+/// Order of the input.
 pub const INPUT: &Algorithm = &by_calls("input", "input order", baseline::input);
-/// See [`baseline::random`].
+/// Random order by a seed.
 pub const RANDOM: &Algorithm = &by_calls("random", "random order by --seed", baseline::random);
 
 /// Every algorithm there is.

@@ -39,7 +39,7 @@ const FAR: i64 = 1000;
 
 /// Orders all functions of the graph.
 #[must_use]
-pub fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
+pub(super) fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
     let times = starts::times(graph.len(), options.starts);
     let time = |function: FunctionId| (times[function.index()], function);
     let recorded = starts::distinct(graph.len(), options.starts);

@@ -31,7 +31,7 @@ use std::cmp::Reverse;
 
 /// Orders all functions of the graph.
 #[must_use]
-pub fn order(graph: &CallGraph, _: &Options<'_>) -> Vec<FunctionId> {
+pub(super) fn order(graph: &CallGraph, _: &Options<'_>) -> Vec<FunctionId> {
     let mut calls: Vec<&CallEdge> = graph.edges().iter().filter(|edge| edge.caller != edge.callee).collect();
     calls.sort_by_key(|edge| Reverse(edge.weight));
     let mut chains = Chains::singletons(&clamp_sizes(graph.sizes()), &vec![0; graph.len()]);

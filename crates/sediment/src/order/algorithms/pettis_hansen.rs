@@ -41,7 +41,7 @@ const LARGEST_CHAIN: u64 = 1 << 20;
 
 /// Orders all functions of the graph.
 #[must_use]
-pub fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
+pub(super) fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
     let mut pairs = Pairs::new(graph);
     let mut looks = Looks::of(options);
     let mut closest: BinaryHeap<(u64, Reverse<(u32, u32)>)> =

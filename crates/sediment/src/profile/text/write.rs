@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 
 /// Writes a profile as a file: of version 3 where it counts blocks, else of version 2.
 ///
-/// A function whose key was not made by [`FunctionKey::new`] and is not [`acceptable`] is skipped, with its edges.
+/// A function whose key was not made by [`FunctionKey::new`] and is not `acceptable` is skipped, with its edges.
 #[must_use]
 pub fn print(profile: &Profile) -> String {
     let functions = functions(profile);

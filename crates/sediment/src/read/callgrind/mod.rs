@@ -25,7 +25,7 @@ use names::{Functions, Names};
 use tally::Tally;
 
 /// Its row in the table.
-pub const READER: Reader = Reader {
+pub(super) const READER: Reader = Reader {
     name: "callgrind",
     summary: "callgrind.out of valgrind --tool=callgrind",
     recognises,

@@ -27,7 +27,7 @@ use objects::{ObjectLookup, Objects};
 use std::collections::HashMap;
 
 /// Its row in the table.
-pub const READER: Reader = Reader {
+pub(super) const READER: Reader = Reader {
     name: "lackey",
     summary: "log of valgrind --tool=lackey --trace-superblocks=yes",
     recognises: log::recognises,

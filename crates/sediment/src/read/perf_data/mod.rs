@@ -33,7 +33,7 @@ use attribute::SampleContent;
 use survey::Survey;
 
 /// Its row in the table.
-pub const READER: Reader = Reader {
+pub(super) const READER: Reader = Reader {
     name: "perf-data",
     summary: "perf.data of perf record",
     recognises: file::recognises,

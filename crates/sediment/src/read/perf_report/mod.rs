@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use table::{Columns, Kind, Symbol};
 
 /// Its row in the table.
-pub const READER: Reader = Reader {
+pub(super) const READER: Reader = Reader {
     name: "perf-report",
     summary: "text of perf report with branch columns",
     recognises,

@@ -34,7 +34,7 @@ use mappings::{AddressLookup, Processes};
 use std::collections::{BTreeMap, HashMap};
 
 /// Its row in the table.
-pub const READER: Reader = Reader {
+pub(super) const READER: Reader = Reader {
     name: "perf-script",
     summary: "text of perf script",
     recognises,

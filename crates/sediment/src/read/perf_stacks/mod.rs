@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, HashMap};
 use tree::{Numbers, Trees};
 
 /// Its row in the table.
-pub const READER: Reader = Reader {
+pub(super) const READER: Reader = Reader {
     name: "perf-stacks",
     summary: "text of perf report with folded call stacks",
     recognises,

@@ -26,7 +26,7 @@ use crate::skipped::Reason;
 use std::collections::HashMap;
 
 /// Its row in the table.
-pub const READER: Reader = Reader {
+pub(super) const READER: Reader = Reader {
     name: "uftrace",
     summary: "text of uftrace dump, replay, dump --chrome or dump --graphviz",
     recognises,
