@@ -5,7 +5,7 @@
 #![allow(clippy::print_stdout)] // the table is what it is for
 #![allow(clippy::unwrap_used)] // a proof that cannot run has nothing to say
 
-#[path = "../../sediment/tests/support/graphs.rs"]
+#[path = "../support/graphs.rs"]
 mod graphs;
 
 use graphs::{Shape, graph};

@@ -5,9 +5,9 @@
 #![allow(clippy::print_stdout)] // the table is what it is for
 #![allow(clippy::unwrap_used)] // a proof that cannot run has nothing to say
 
-#[path = "../../sediment/tests/support/graphs.rs"]
+#[path = "../support/graphs.rs"]
 mod graphs;
-#[path = "../../sediment/tests/support/lld.rs"]
+#[path = "../support/lld.rs"]
 mod lld;
 
 use graphs::{Shape, graph};

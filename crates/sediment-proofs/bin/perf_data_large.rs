@@ -5,7 +5,7 @@
 //! Run by `scripts/prove perf-data-speed`.
 #![allow(clippy::print_stderr, clippy::unwrap_used)] // a proof that cannot run has nothing to say
 
-#[path = "../../sediment/tests/support/perf_data_writer.rs"]
+#[path = "../support/perf_data_writer.rs"]
 mod perf_data_writer;
 
 use perf_data_writer::{ANY_CALL, Branch, PerfData, UNTYPED};

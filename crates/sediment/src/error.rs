@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One error for the whole library: what is wrong, where (file, line or offset), the offending bit, and a hint on what to do.
+//! One error for the whole library: its code, what is wrong, where (file, line or offset), the offending bit, and a hint on what to do.
 
 use std::fmt;
 

@@ -2,6 +2,7 @@
 //! The tree of commands: how options are named and described, and that former spellings are still read.
 
 use super::Program;
+use clap::error::ErrorKind;
 use clap::{Arg, Command, CommandFactory, Parser};
 
 /// Names of values on command lines: one for each thing.
@@ -102,6 +103,39 @@ fn one_thing_has_one_name() {
             for name in names {
                 assert!(METAVARS.contains(&name.as_str()), "{path} {}: {name}", option.get_id());
             }
+        }
+    }
+}
+
+/// True if an option's value is read, whatever else the command line lacks.
+fn is_read(path: &str, option: &str, value: &str) -> bool {
+    let words = path.split(' ').chain([option, value]);
+    let refused = [ErrorKind::ValueValidation, ErrorKind::InvalidValue];
+    Program::command().try_get_matches_from(words).err().is_none_or(|error| !refused.contains(&error.kind()))
+}
+
+/// Percentages, times and sizes are spelled alike, whatever the command.
+#[test]
+fn one_unit_has_one_spelling() {
+    // By metavar: values of one meaning, of which an option reads all or, beyond its range, none; and no value.
+    let spellings: &[(&str, &[&[&str]], &str)] = &[
+        ("PERCENT", &[&["1", "1%", "1 %"], &["50", "50%", "50 %"], &["0.5", "0.5%"]], "half"),
+        ("SECONDS", &[&["90", "90s", "1.5m"], &["7200", "120m", "2h"]], "90 days"),
+        ("BYTES", &[&["33554432", "32768K", "32M", "32m"], &["4096", "4k", "4K"]], "many"),
+    ];
+    for (path, command) in commands() {
+        for option in options(&command) {
+            let metavar = option.get_value_names().unwrap_or_default().first().map(ToString::to_string);
+            let spelling = spellings.iter().find(|(name, ..)| Some(*name) == metavar.as_deref());
+            let (Some((name, same, none)), Some(long)) = (spelling, option.get_long()) else { continue };
+            let long = format!("--{long}");
+            let is_read = |value: &str| is_read(&path, &long, value);
+            for values in *same {
+                let read: Vec<bool> = values.iter().map(|value| is_read(value)).collect();
+                assert!(read.iter().all(|one| *one == read[0]), "{path} {long} {name}: {values:?} {read:?}");
+            }
+            assert!(same.iter().flat_map(|values| *values).any(|value| is_read(value)), "{path} {long}");
+            assert!(!is_read(none), "{path} {long}: {none}");
         }
     }
 }

@@ -1,0 +1,1 @@
+../../sediment/tests/support/lld.rs

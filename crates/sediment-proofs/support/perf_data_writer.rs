@@ -1,0 +1,1 @@
+../../sediment/tests/support/perf_data_writer.rs

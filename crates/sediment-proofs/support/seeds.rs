@@ -1,0 +1,1 @@
+../../sediment-eval/tests/support/seeds.rs
