@@ -111,7 +111,7 @@ error_codes! {
         NotOrdered "not-ordered",
         /// A measurement or comparison has no value.
         NotMeasured "not-measured",
-        /// A defect of sediment, or of the linker it ran.
+        /// A defect of sediment, or of the linker that it calls.
         Internal "internal",
     }
     Usage {

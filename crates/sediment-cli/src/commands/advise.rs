@@ -48,7 +48,7 @@ struct Inline {
     #[arg(long, value_name = "PERCENT", default_value = "0.1", value_parser = values::least)]
     least: f64,
     /// Largest callee in bytes, except where nearly all calls come from one call site
-    #[arg(long, value_name = "BYTES", default_value_t = inline::Settings::default().largest_callee)]
+    #[arg(long, value_name = "BYTES", default_value_t = inline::Settings::default().largest_callee, value_parser = values::bytes)]
     largest: u64,
     /// Number of calls to list
     #[arg(long, value_name = "COUNT", default_value_t = 10)]

@@ -150,7 +150,6 @@ impl<'a> Lines<'a> {
     /// # Errors
     /// When the system cannot read, or a line is longer than [`Self::LONGEST`].
     // No Iterator: a line lies in the buffer, until the next one is asked for.
-    #[expect(clippy::should_implement_trait)]
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
         let mut searched = 0;
         let end = loop {
