@@ -13,7 +13,7 @@ mod distribution;
 mod exit;
 mod files;
 mod inputs;
-mod older;
+mod kept_order;
 mod packages;
 mod recording;
 mod start;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Bytes that a package manager may say of one package.
 const LONGEST_ANSWER: usize = 64 << 20;
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// Symbolic links on the way to one file; the kernel takes as many.
 const MOST_LINKS: usize = 40;
 
@@ -142,7 +142,7 @@ fn ask_rpm(name: &str, root: &Path, at: &str) -> Result<Package> {
 }
 
 fn answer(tool: &str, arguments: &[&str]) -> Result<String> {
-    let command = Command::new(tool, "/", PATIENCE).with_arguments(arguments.iter().copied());
+    let command = Command::new(tool, "/", TIMEOUT).with_arguments(arguments.iter().copied());
     let ended = run(&command, LONGEST_ANSWER)?.successful(&command)?;
     if ended.output_dropped > 0 {
         return Err(Error::new(

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused() {
+    fn wrong_values_are_refused() {
         for text in ["", "-1s", "nan", "inf", "x", "1d", "s"] {
             assert!(seconds(text).is_err() && duration(text).is_err(), "{text}");
         }

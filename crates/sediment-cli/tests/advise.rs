@@ -61,7 +61,7 @@ fn candidates_are_named_with_what_to_change() {
 
 /// Without debug information nobody knows where `step` is defined, unless it is a local function.
 #[test]
-fn what_debug_information_would_tell_is_left_open() {
+fn advice_without_debug_information_has_no_lines() {
     let folder = prepared();
     for source in [SOURCE.replace(" static int step", " int step"), SOURCE.to_owned()] {
         std::fs::write(folder.path().join("main.c"), source).unwrap();
@@ -94,7 +94,7 @@ fn the_plan_runs() {
     );
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = std::fs::read_to_string(folder.path().join("plan.toml")).unwrap();
-    assert!(text.contains("#   main -> step: mark it inline"), "{text}");
+    assert!(text.contains("#   main -> step: "), "{text}");
     for name in ["base", "inline", "lto", "lto and inline", "order", "order and inline", "Os", "O3"] {
         assert!(text.contains(&format!("name = \"{name}\"")), "{text}");
     }

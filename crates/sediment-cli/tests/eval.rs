@@ -97,7 +97,7 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process is there, other than as one that only its parent has not looked after yet.
+/// True for a process that runs; false for a zombie.
 fn is_alive(process: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.trim())).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
@@ -212,8 +212,7 @@ fn without_perf_the_kernels_accounts_remain() {
     let done = program(folder.path(), &arguments).env("PATH", folder.path()).output().unwrap();
     assert_eq!(code(&done), 0, "{}", err(&done));
     let said = err(&done);
-    assert_eq!(said.matches("perf is not there").count(), 1, "said once: {said}");
-    assert!(said.contains("cycles"), "{said}");
+    assert_eq!(said.matches("sediment: not counted: ").count(), 1, "said once: {said}");
     says("eval/without_perf_the_kernels_accounts_remain", &said);
     for run in lines(folder.path(), "q.jsonl", "run") {
         for metric in
@@ -320,8 +319,8 @@ fn meters_run_apart_and_only_in_the_first_blocks() {
         "",
     );
     let done = eval(folder.path(), &["run", "plan.toml", "--format", "json"]);
-    if err(&done).contains("does not let a program be traced") {
-        return;
+    if code(&done) == 6 {
+        return support::skip(&format!("programs may not be traced: {}", err(&done)));
     }
     assert_eq!(code(&done), 0, "{}", err(&done));
     let runs = lines(folder.path(), "plan.jsonl", "run");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the program says that a profile cannot tell, and what it says where symbols are missing or of another build.
+//! Warnings about gaps of a profile, missing symbols and symbols of another build.
 
 mod running;
 #[path = "../../sediment/tests/support/said.rs"]

@@ -110,7 +110,7 @@ fn paired(apart: u64) -> String {
 }
 
 #[test]
-fn several_workloads_are_merged_and_each_is_told_how_it_fares() {
+fn several_workloads_are_merged_and_each_has_its_own_comparison() {
     let folder = folder_with(&[("a.gv", &paired(1)), ("b.gv", &paired(37))]);
     let both = sediment(folder.path(), &["order", "a.gv", "b.gv", "--linker", "list"]);
     out(&sediment(folder.path(), &["merge", "a.gv", "b.gv", "-o", "m.gv"]));
@@ -126,7 +126,7 @@ fn several_workloads_are_merged_and_each_is_told_how_it_fares() {
     let fares = changes(&said);
     assert!(fares[0] < 1.0 && fares[1] > 10.0, "{said}");
     assert!(said.contains("With -w "), "{said}");
-    says("order/several_workloads_are_merged_and_each_is_told_how_it_fares", &said);
+    says("order/several_workloads_are_merged_and_each_has_its_own_comparison", &said);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn an_older_order_of_any_linker_stays_where_nothing_is_gained() {
 }
 
 #[test]
-fn what_an_older_order_lacks_or_has_too_much_is_told() {
+fn differences_from_the_kept_order_are_reported() {
     let folder = folder_with(&[("p.gv", &server()), ("old", "job01_0\ngone\njob00_0\njob00_1\n")]);
     let arguments = ["order", "p.gv", "--linker", "list", "--keep", "old", "--keep-below", "100"];
     let kept = sediment(folder.path(), &arguments);
@@ -171,11 +171,11 @@ fn what_an_older_order_lacks_or_has_too_much_is_told() {
     assert!(place("job01_0") < place("job00_0") && place("job00_0") < place("job00_1"), "{order}");
     assert_eq!(order.lines().count(), 222);
     let said = err(&kept);
-    says("order/what_an_older_order_lacks_or_has_too_much_is_told", &said);
+    says("order/differences_from_the_kept_order_are_reported", &said);
     std::fs::write(folder.path().join("other"), "alpha\nbeta\n").unwrap();
     let foreign = sediment(folder.path(), &["order", "p.gv", "--linker", "list", "--keep", "other"]);
     assert_eq!(foreign.status.code(), Some(1));
-    says("order/what_an_older_order_lacks_or_has_too_much_is_told", err(&foreign));
+    says("order/differences_from_the_kept_order_are_reported", err(&foreign));
     let senseless = ["order", "p.gv", "--linker", "list", "--keep", "old", "--keep-below", "120"];
     assert_eq!(sediment(folder.path(), &senseless).status.code(), Some(2));
 }
@@ -229,7 +229,7 @@ fn a_hot_block_is_aligned_where_the_linker_can_be_told() {
 }
 
 #[test]
-fn why_a_function_is_where_it_is_is_told_to_the_end() {
+fn explanations_of_a_position_are_complete() {
     let folder = folder_with(&[("p.gv", &server()), ("old", "job03_2\njob03_1\n")]);
     let explained = |function: &str, more: &[&str]| {
         let arguments = [
@@ -251,10 +251,10 @@ fn why_a_function_is_where_it_is_is_told_to_the_end() {
         err(&sediment(folder.path(), &arguments))
     };
     for function in ["job03_2", "start06", "never0"] {
-        says("order/why_a_function_is_where_it_is_is_told_to_the_end", explained(function, &[]));
+        says("order/explanations_of_a_position_are_complete", explained(function, &[]));
     }
     let kept = ["--keep", "old", "--keep-below", "100"];
     for function in ["job03_2", "job03_3"] {
-        says("order/why_a_function_is_where_it_is_is_told_to_the_end", explained(function, &kept));
+        says("order/explanations_of_a_position_are_complete", explained(function, &kept));
     }
 }

@@ -68,7 +68,7 @@ fn main() {
             cross,
         ),
         ("the_change_is_shown_first", vec![Need::Program("patch")], shown_first),
-        ("what_is_not_understood_is_refused", Vec::new(), refused),
+        ("unsupported_specs_are_refused", Vec::new(), refused),
     ];
     for (name, needs, run) in rows {
         cases.push(case(name, needs, *run));
@@ -82,7 +82,10 @@ fn ordered(kind: Kind) {
     toy.add_sequence();
     let log = toy.built(&[], "");
     let outputs = if kind == Kind::Make { 1 } else { 2 };
-    let placed = log.matches(": 100.00 % of the weight placed as asked; 6 of 6 functions").count();
+    let placed = log
+        .lines()
+        .filter(|line| line.contains(": 100.00 % ") && line.contains("; 6 of 6 functions; "))
+        .count();
     assert_eq!(placed, outputs, "{log}");
     assert!(log.contains("debian/sediment-profiles/toy.gv: "), "{log}");
     assert!(log.contains(&format!("{outputs} of {outputs} outputs ordered")), "{log}");
@@ -155,10 +158,8 @@ fn blocks() {
     assert!(!log.contains("-fplugin"), "no flag names the plugin: {log}");
     let symbols = words(&toy.command("nm", &["toy"]).output().unwrap());
     assert!(symbols.contains(" work.cold\n"), "{symbols}");
-    assert!(log.contains(": 100.00 % of the weight placed as asked"), "{log}");
-    let split =
-        "1 functions split by their block counts, 0 not compiled by them; 0.00 % of the recorded weight";
-    assert!(log.contains(split), "{log}");
+    assert!(log.contains(": 100.00 % "), "{log}");
+    says_in_log("package_deb/blocks", &log, &[" split by "]);
     let ordered = toy.packages();
     built("parallel=3", &[]);
     assert!(toy.packages() == ordered, "a rebuild differs");
@@ -175,7 +176,8 @@ fn blocks() {
     assert!(!symbols.contains(" work.cold\n"), "{symbols}");
     // Without the plugin it is said, and the build goes on.
     toy.write("toy-1.0/debian/sediment-profiles/toy.gv", &profile);
-    assert!(built("", &[("SEDIMENT_COMPILERS", "/nowhere")]).contains("not compiled by the counts"));
+    let log = built("", &[("SEDIMENT_COMPILERS", "/nowhere")]);
+    says_in_log("package_deb/blocks", log, &["/nowhere", "compiled by"]);
 }
 
 /// The profile as if no blocks had been counted.
@@ -220,7 +222,7 @@ fn flags_stay() {
     );
     toy.add_sequence();
     let log = toy.built(&[], "");
-    assert!(log.contains(": 100.00 % of the weight placed as asked"), "{log}");
+    assert!(log.contains(": 100.00 % "), "{log}");
     assert!(log.contains("-fno-plt") && log.contains("-ffunction-sections"), "{log}");
     toy.write("log", &log);
     let checked = toy.command("blhc", &["--all", "--debian", "../log"]).output().unwrap();
@@ -240,7 +242,7 @@ fn included_flags_stay() {
     {
         toy.rules(&format!("{includes}{build}"));
         let log = toy.built(&[], "");
-        assert!(log.contains(": 100.00 % of the weight placed as asked"), "{includes}{log}");
+        assert!(log.contains(": 100.00 % "), "{includes}{log}");
         assert!(log.contains("-fno-plt"), "{includes}{log}");
         let doubled = log.lines().any(|line| line.matches("-ffunction-sections").count() > 1);
         assert!(twice || !doubled, "{includes}{log}");
@@ -257,7 +259,7 @@ fn sequence_for_architectures() {
     toy.add_sequence();
     assert_eq!(toy.read("toy-1.0/debian/control"), control);
     let log = toy.built(&[], "");
-    assert!(log.contains(": 100.00 % of the weight placed as asked"), "{log}");
+    assert!(log.contains(": 100.00 % "), "{log}");
 }
 
 fn damaged() {
@@ -293,8 +295,7 @@ fn fixed_flags() {
     toy.rules("override_dh_auto_build:\n\tdh_auto_build -- CFLAGS=-O2\n");
     toy.add_sequence();
     let log = toy.built(&[], "");
-    let line = "/toy: 0.00 % of the weight placed as asked; not ordered: ";
-    assert!(log.contains(line), "{log}");
+    assert!(log.contains("/toy: 0.00 % "), "{log}");
     says_in_log("package_deb/below_a_threshold", &log, OURS);
     toy.rules(
         "override_dh_auto_build:\n\tdh_auto_build -- CFLAGS=-O2\noverride_dh_sediment_check:\n\tdh_sediment_check --min-coverage=60\n",
@@ -334,7 +335,7 @@ fn cross() {
     toy.add_sequence();
     let log = toy.built(&["-aarm64"], "");
     assert!(log.contains("aarch64-linux-gnu-gcc"), "{log}");
-    assert!(log.contains(": 100.00 % of the weight placed as asked"), "{log}");
+    assert!(log.contains(": 100.00 % "), "{log}");
     let file = std::fs::read(toy.path("toy-1.0/debian/toy/usr/bin/toy")).unwrap();
     assert_eq!(file[18], 183, "EM_AARCH64");
 }

@@ -36,7 +36,7 @@ fn an_order_for_a_run_lists_every_function_and_is_the_same_every_time() {
 }
 
 #[test]
-fn each_of_several_runs_is_told_how_it_fares() {
+fn each_of_several_runs_has_its_own_comparison() {
     let folder = recorded();
     let both = ["order", "p.gv", "--trace", "trace", "--trace", "trace", "--linker", "list"];
     let said = err(&sediment(folder.path(), &both));
@@ -191,17 +191,17 @@ fn a_full_prediction_has_every_score() {
 }
 
 #[test]
-fn a_prediction_ranks_every_order_and_says_when_not_to_bother() {
+fn a_prediction_ranks_every_order_and_says_when_nothing_is_to_gain() {
     let folder = recorded();
     let counted = done(&sediment(folder.path(), &["predict", "p.gv", "--trace", "trace"]));
     for name in ["auto", "cdsort", "c3", "pettis-hansen", "original", "input", "random 1"] {
         assert!(counted.lines().any(|line| line.starts_with(&format!("{name} "))), "{name}: {counted}");
     }
-    says("predict/a_prediction_ranks_every_order_and_says_when_not_to_bother", &counted);
+    says("predict/a_prediction_ranks_every_order_and_says_when_nothing_is_to_gain", &counted);
     let estimated = done(&sediment(folder.path(), &["predict", "p.gv"]));
-    says("predict/a_prediction_ranks_every_order_and_says_when_not_to_bother", &estimated);
+    says("predict/a_prediction_ranks_every_order_and_says_when_nothing_is_to_gain", &estimated);
     let without = done(&sediment(folder.path(), &["predict", "p.gv", "--skip-auto"]));
-    says("predict/a_prediction_ranks_every_order_and_says_when_not_to_bother", &without);
+    says("predict/a_prediction_ranks_every_order_and_says_when_nothing_is_to_gain", &without);
     let json = done(&sediment(folder.path(), &["predict", "p.gv", "--json"]));
     assert!(json.contains("\"order\"") && json.contains("\"itlb_misses\""), "{json}");
 }

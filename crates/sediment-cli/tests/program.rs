@@ -221,7 +221,7 @@ fn a_missing_file_and_a_folder_are_named() {
     assert!(err(&directory).contains("folder"), "{}", err(&directory));
 }
 
-/// What tells no size is read in full, and no further than memory bears.
+/// Files without a size are read in full, up to a limit of memory.
 #[test]
 fn pipes_are_read_and_what_has_no_end_is_not() {
     let folder = imported();
@@ -382,7 +382,7 @@ fn a_trace_of_nothing_is_not_written() {
 }
 
 #[test]
-fn what_is_written_never_takes_the_place_of_what_is_read() {
+fn outputs_never_overwrite_inputs() {
     let folder = TempDir::new().unwrap();
     std::fs::write(folder.path().join("in"), CALLGRIND).unwrap();
     for arguments in [

@@ -36,10 +36,10 @@ fn main() {
     let cases = vec![
         case("first_uses_stand_in_their_order", &compiler, first_uses_stand_in_their_order),
         case("rates_tell_frequent_from_rare", &compiler, rates_tell_frequent_from_rare),
-        case("threads_meet_the_same_trap", &compiler, || {
+        case("threads_reach_the_same_breakpoint", &compiler, || {
             same_as_without("threads", &programs::threads(), &["f0", "f59"])
         }),
-        case("forked_processes_share_no_traps", &compiler, || {
+        case("forked_processes_share_no_breakpoints", &compiler, || {
             same_as_without("forks", &programs::forks(), &["f0", "f59"])
         }),
         case("spawned_programs_are_followed", &compiler, || {
@@ -63,7 +63,7 @@ fn main() {
         ),
         case("a_recording_may_end_at_the_first_output", &compiler, a_recording_may_end_at_the_first_output),
         case("static_programs_are_recorded", &compiler, static_programs_are_recorded),
-        case("what_is_excluded_is_left_alone", &compiler, what_is_excluded_is_left_alone),
+        case("excluded_files_get_no_breakpoints", &compiler, excluded_files_get_no_breakpoints),
         case(
             "processes_below_a_process_are_recorded_too",
             &compiler,
@@ -76,7 +76,7 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }
 
-/// How often a case is repeated.
+/// Repetitions of a case.
 fn repeats() -> usize {
     std::env::var("SEDIMENT_REPEATS").ok().and_then(|number| number.parse().ok()).unwrap_or(3)
 }
@@ -372,7 +372,7 @@ fn processes_below_a_process_are_recorded_too() {
 /// The return address is there, but what stands before it does not call.
 fn callers_that_do_not_call_are_marked() {
     if !cfg!(target_arch = "x86_64") {
-        return;
+        return support::skip_on_this_machine("its program is x86-64 assembly");
     }
     let source = "#include <stdio.h>\n\
         __attribute__((noinline, used)) int landed(void) { __asm__ volatile(\"\"); return 5; }\n\
@@ -513,7 +513,7 @@ fn static_programs_are_recorded() {
     }
 }
 
-fn what_is_excluded_is_left_alone() {
+fn excluded_files_get_no_breakpoints() {
     let source = "#include <stdio.h>\n\
         __attribute__((noinline)) int checked(void) { __asm__ volatile(\"\"); return 3; }\n\
         int main(void) { volatile unsigned char *code = (unsigned char *)checked; unsigned sum = 0;\n\

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What users send in, into the profile that a package keeps; profiles compared in words and by git; the pages of the manual.
+//! Users' submissions merged into a package's profile; profiles compared in words and by git; the pages of the manual.
 
 mod running;
 #[path = "../../sediment/tests/support/said.rs"]
 mod said;
+#[path = "../../sediment/tests/support/mod.rs"]
+mod support;
 
 use running::{code, done, err, sediment};
 use said::says;
@@ -81,7 +83,7 @@ fn who_sends_much_counts_no_more_than_the_cap() {
 
 /// Beside -o they would mean nothing, and -o would write what was only to be tried.
 #[test]
-fn what_belongs_to_into_is_refused_without_it() {
+fn options_of_into_are_refused_without_it() {
     let folder = folder();
     let at = folder.path();
     for option in [
@@ -94,7 +96,7 @@ fn what_belongs_to_into_is_refused_without_it() {
         for rest in [&["one.gv", "-o", "out.gv"][..], &["one.gv", "two.gv"], &["--normalize", "one.gv"]] {
             let refused = sediment(at, &[&["merge"], option, rest].concat());
             assert_eq!(code(&refused), 2, "{option:?} {rest:?}");
-            says("submissions/what_belongs_to_into_is_refused_without_it", err(&refused));
+            says("submissions/options_of_into_are_refused_without_it", err(&refused));
             assert_eq!(running::out(&refused), "");
             assert!(!at.join("out.gv").exists(), "{option:?} {rest:?}");
         }
@@ -102,7 +104,7 @@ fn what_belongs_to_into_is_refused_without_it() {
 }
 
 #[test]
-fn what_is_of_another_version_is_left_out() {
+fn submissions_of_another_version_are_skipped() {
     let folder = folder();
     let at = folder.path();
     std::fs::write(
@@ -113,16 +115,14 @@ fn what_is_of_another_version_is_left_out() {
     .unwrap();
     let built = Command::new("cc").args(["-O1", "app.c", "-o", "app"]).current_dir(at).status();
     if !built.is_ok_and(|status| status.success()) {
-        assert!(std::env::var_os("SEDIMENT_REQUIRE_ALL").is_none(), "there is no C compiler");
-        eprintln!("not run: there is no C compiler");
-        return;
+        return support::skip("cc is missing");
     }
     let arguments =
         ["merge", "--into", "app.gv", "--against", "app", "--min-coverage", "60", "one.gv", "old.gv"];
     let output = sediment(at, &arguments);
     let said = done(&output);
-    says("submissions/what_is_of_another_version_is_left_out", err(&output));
-    says("submissions/what_is_of_another_version_is_left_out", &said);
+    says("submissions/submissions_of_another_version_are_skipped", err(&output));
+    says("submissions/submissions_of_another_version_are_skipped", &said);
     let arguments = ["merge", "--into", "app.gv", "--against", "app", "--min-coverage", "60", "old.gv"];
     assert_eq!(code(&sediment(at, &arguments)), 5);
     // What runs in libraries is told apart from what the build no longer has; with nothing of the build there is nothing to judge.
@@ -132,10 +132,10 @@ fn what_is_of_another_version_is_left_out() {
         ["merge", "--into", "new.gv", "--against", "app", "--min-coverage", "0", "mixed.gv", "strange.gv"];
     let output = sediment(at, &arguments);
     let said = done(&output);
-    says("submissions/what_is_of_another_version_is_left_out", &said);
-    says("submissions/what_is_of_another_version_is_left_out", err(&output));
+    says("submissions/submissions_of_another_version_are_skipped", &said);
+    says("submissions/submissions_of_another_version_are_skipped", err(&output));
     let said = done(&sediment(at, &["merge", "--into", "any.gv", "--against", "app", "strange.gv"]));
-    says("submissions/what_is_of_another_version_is_left_out", &said);
+    says("submissions/submissions_of_another_version_are_skipped", &said);
     let before = std::fs::read(at.join("app.gv")).unwrap();
     done(&sediment(at, &["merge", "--into", "app.gv", "--dry-run", "two.gv"]));
     assert!(std::fs::read(at.join("app.gv")).unwrap() == before);
@@ -185,7 +185,7 @@ fn git_compares_by_lines() {
 
 /// git stops at a file that cannot be shown.
 #[test]
-fn what_is_no_profile_is_shown_as_it_is() {
+fn other_files_are_compared_as_text() {
     let folder = folder();
     let at = folder.path();
     for (text, shown) in
@@ -199,7 +199,7 @@ fn what_is_no_profile_is_shown_as_it_is() {
     assert_eq!(code(&sediment(at, &["diff", "none.gv"])), 1);
 }
 
-/// What a compiler estimated is no share of a run.
+/// A compiler's estimates are no share of a run.
 #[test]
 fn a_profile_that_counts_nothing_is_shown_without_shares() {
     let folder = folder();
@@ -213,18 +213,18 @@ fn a_profile_that_counts_nothing_is_shown_without_shares() {
 
 /// As the page on packaging says it.
 #[test]
-fn what_is_kept_fades_by_a_weight_of_its_own() {
+fn kept_profile_fades_by_its_own_weight() {
     let folder = folder();
     let at = folder.path();
     let arguments = ["merge", "--dry-run", "-w", "0.5", "--into", "one.gv", "-w", "1", "two.gv"];
     let said = done(&sediment(at, &arguments));
-    says("submissions/what_is_kept_fades_by_a_weight_of_its_own", &said);
+    says("submissions/kept_profile_fades_by_its_own_weight", &said);
     let refused = sediment(at, &["merge", "-w", "0", "--into", "one.gv", "two.gv"]);
     assert_eq!(code(&refused), 2);
-    says("submissions/what_is_kept_fades_by_a_weight_of_its_own", err(&refused));
+    says("submissions/kept_profile_fades_by_its_own_weight", err(&refused));
     let refused = sediment(at, &["merge", "--into", "/dev/zero", "two.gv"]);
     assert_eq!(code(&refused), 1);
-    says("submissions/what_is_kept_fades_by_a_weight_of_its_own", err(&refused));
+    says("submissions/kept_profile_fades_by_its_own_weight", err(&refused));
 }
 
 #[test]

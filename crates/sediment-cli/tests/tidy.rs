@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The house rules of ARCHITECTURE.md, executable: who may use whom, tables against docs, links, sizes, figures against proofs,
-//! the language of pages and of the code.
+//! the language of pages and of the code, checks of wording and skipped tests.
 //! They need no git: a release's tarball passes them, too.
 
+#[path = "tidy/checks.rs"]
+mod checks;
 #[path = "tidy/circles.rs"]
 mod circles;
 #[path = "tidy/figures.rs"]

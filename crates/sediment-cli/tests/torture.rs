@@ -64,11 +64,11 @@ fn main() {
     }));
     let times = number("SEDIMENT_KILLS");
     let for_kills = Arc::clone(&bench);
-    let kills = Trial::test("killing_the_tracing_process", move || {
-        kills::measure(&for_kills, times.unwrap_or(1));
-        Ok(())
+    let name = "killing_the_tracing_process";
+    trials.push(match times {
+        None => support::ignored(name, "runs with SEDIMENT_KILLS alone"),
+        Some(times) => support::case(name, &[], move || kills::measure(&for_kills, times)),
     });
-    trials.push(kills.with_ignored_flag(times.is_none()));
     let load = (!arguments.list).then(|| under_load(&bench)).flatten();
     let conclusion = libtest_mimic::run(&arguments, trials);
     if let Some(mut load) = load {
@@ -88,17 +88,16 @@ fn number(name: &str) -> Option<u64> {
 fn trial(scenario: Scenario, bench: &Arc<Bench>, journal: &Arc<Journal>) -> Trial {
     let (bench, journal, name) = (Arc::clone(bench), Arc::clone(journal), scenario.name);
     if let Some(why) = scenario.impossible() {
-        eprintln!("{name}: {why}");
-        return Trial::test(name, || Ok(())).with_ignored_flag(true);
+        return support::ignored(name, why);
     }
     if scenario.short == 0 && number("SEDIMENT_REPEATS").is_none() {
-        return Trial::test(name, || Ok(())).with_ignored_flag(true);
+        return support::ignored(name, "runs with SEDIMENT_REPEATS alone");
     }
     let needs = scenario.needs.clone();
     support::case(name, &needs, move || run_all(&scenario, &bench, &journal))
 }
 
-/// How often a scenario of the short form is run again after a fault.
+/// Number of times that a scenario of the short form is run again after a fault.
 const AGAIN: usize = 2;
 
 /// Runs a scenario as often as asked; fails with the first fault, made smaller, after all were run.

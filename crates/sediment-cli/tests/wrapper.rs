@@ -57,8 +57,8 @@ fn main() {
     type Row<'a> = (&'a str, &'a [Need], fn());
     let rows: &[Row<'_>] = &[
         ("without_a_profile_the_link_is_the_same", &[gcc], without_a_profile),
-        ("local_twins_are_told_apart", &[gcc], same_named_locals),
-        ("what_configure_tries_is_left_alone", &[gcc], configure_tests),
+        ("same_named_locals_are_placed_apart", &[gcc], same_named_locals),
+        ("tests_of_configure_are_passed_through", &[gcc], configure_tests),
         ("objects_are_left_alone", &[gcc], objects),
         ("a_linker_that_fails_is_run_again_without", &[gcc], failing_linker),
         ("a_link_that_fails_anyway_fails_as_always", &[gcc], failing_link),

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_an_input_stays_absent() {
+    fn metrics_without_their_inputs_stay_absent() {
         let whole = derive(&experiment(&[("cycles:u", 0.0), ("instructions", 5.0), ("elapsed", 0.0)], None));
         assert_eq!(whole.observations[0].values.len(), 3);
         assert_eq!(whole.metrics.len(), 8);

@@ -114,7 +114,7 @@ pub(super) fn check(experiment: &Experiment) -> Result<()> {
     for (number, run) in experiment.observations.iter().enumerate() {
         let place = format!("run {}", number + 1);
         if run.variant >= experiment.variants.len() || run.workload >= experiment.workloads.len() {
-            return wrong(format!("{place} is of a build or workload that the experiment does not have"));
+            return wrong(format!("{place} has an unknown build or workload"));
         }
         let bad = run.values.iter().find(|(_, value)| !value.is_finite());
         if let Some((name, value)) = bad {
@@ -136,10 +136,7 @@ pub(super) fn check(experiment: &Experiment) -> Result<()> {
     }
     for group in &experiment.summaries {
         if group.variant >= experiment.variants.len() || group.workload >= experiment.workloads.len() {
-            return wrong(format!(
-                "a summary of {} is of a build or workload that the experiment does not have",
-                group.metric
-            ));
+            return wrong(format!("a summary of {} has an unknown build or workload", group.metric));
         }
         let spread = group.summary.deviation.unwrap_or(0.0);
         if !group.summary.mean.is_finite() || !spread.is_finite() || spread < 0.0 || group.summary.count == 0

@@ -187,7 +187,7 @@ fn warm_ups_change_nothing() {
 }
 
 #[test]
-fn what_a_style_needs_is_said() {
+fn missing_inputs_of_a_style_are_named() {
     let (mut experiment, _) = analysed();
     experiment.observations.retain(|run| run.variant != 3);
     experiment.variants.remove(3);
@@ -196,9 +196,9 @@ fn what_a_style_needs_is_said() {
     }
     let analysis = analyse(&experiment).unwrap();
     let error = style(Style::GuestHost, &experiment, &analysis).unwrap_err();
-    assert_eq!(error.to_string(), "the form of guest and host shows four builds, and the experiment has 3");
+    says("eval/eval_report/missing_inputs_of_a_style_are_named", error.to_string());
     let text = terminal(&experiment, &analysis);
-    says("eval/eval_report/what_a_style_needs_is_said", &text);
+    says("eval/eval_report/missing_inputs_of_a_style_are_named", &text);
 }
 
 #[test]

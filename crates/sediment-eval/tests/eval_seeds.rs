@@ -2,11 +2,14 @@
 //! Published comparisons of builds, fed in as they were printed: the same figures come out, or the difference has a reason; and what
 //! their authors did not see is seen. `scripts/proofs/eval-seeds` prints all of it.
 
+#[path = "../../sediment/tests/support/said.rs"]
+mod said;
 #[path = "support/seeds.rs"]
 mod seeds;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 
+use said::says;
 use sediment_eval::comparison::Comparison;
 use sediment_eval::gate::{Gate, gate};
 use sediment_eval::report::{Style, style};
@@ -80,8 +83,7 @@ fn lto_on_top_of_inlining_is_not_shown_to_be_slower() {
         "{:?}",
         workload.verdicts
     );
-    shows(&workload.recommendation, "Keep inlining: 5.5 % faster than base by elapsed.");
-    shows(&workload.recommendation, "It is not shown to be faster than LTO plus inlining (p = 0.34).");
+    says("eval/eval_seeds/lto_on_top_of_inlining_is_not_shown_to_be_slower", &workload.recommendation);
     assert_eq!(gate(&analysis), Gate::Pass);
 }
 
@@ -168,7 +170,10 @@ fn os_is_not_shown_to_be_better_than_o2_by_three_runs_or_by_more_instructions() 
         let build = &workload.verdicts[0];
         assert_eq!(build.verdict, Verdict::Inconclusive);
         assert_eq!(build.needed, Some(4));
-        shows(&build.reason, "3 runs of each build cannot reach p < 0.05 with an exact test; 4 are needed");
+        says(
+            "eval/eval_seeds/os_is_not_shown_to_be_better_than_o2_by_three_runs_or_by_more_instructions",
+            &build.reason,
+        );
     }
     // A count of zero in both builds has a difference and no ratio.
     assert_eq!(compared(&analysis, 0, "cpu-migrations", 1).change(), None);
@@ -228,7 +233,10 @@ fn postgresql_tables_follow_from_their_means_and_hide_what_a_transaction_costs()
         assert_eq!(analysis.workloads[0].headline, Some(place(&analysis, "cycles per transaction")));
         let build = &analysis.workloads[0].verdicts[0];
         assert_eq!(build.verdict, Verdict::Inconclusive);
-        shows(&build.reason, "means without a spread allow no test");
+        says(
+            "eval/eval_seeds/postgresql_tables_follow_from_their_means_and_hide_what_a_transaction_costs",
+            &build.reason,
+        );
     }
     assert_eq!(differ, DO_NOT_FOLLOW);
     assert_eq!(per_transaction, ["-3.5", "-4.6", "-5.4", "-4.4", "-6.6", "+4.4"]);

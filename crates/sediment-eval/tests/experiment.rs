@@ -144,7 +144,7 @@ fn runs_are_kept_as_they_are_made_and_the_file_tells_all() {
 }
 
 #[test]
-fn what_was_broken_off_goes_on_as_it_would_have_gone() {
+fn interrupted_experiment_resumes_with_the_same_result() {
     let plan = plan();
     let whole = {
         let mut runner = Pretend::new();
@@ -295,14 +295,14 @@ const WRONG: &[&str] = &[
 ];
 
 #[test]
-fn what_is_wrong_with_a_plan_is_said_with_its_line() {
+fn wrong_plans_are_refused_with_the_line() {
     let base = "sediment-eval = 1\n";
     let two = "[[variant]]\nname = \"a\"\nprogram = \"a\"\n[[variant]]\nname = \"b\"\nprogram = \"b\"\n";
     let work = "[[workload]]\nname = \"w\"\ncommand = \"x\"\n";
     for text in WRONG {
         let text = text.replace("BASE ", base).replace("TWO ", two).replace("WORK ", work);
         let error = plan::read(&text).unwrap_err().to_string();
-        says("eval/experiment/what_is_wrong_with_a_plan_is_said_with_its_line", error);
+        says("eval/experiment/wrong_plans_are_refused_with_the_line", error);
     }
 }
 

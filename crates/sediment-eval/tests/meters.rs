@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Meters and the recorder on small programs whose cost is known.
 
+#[path = "../../sediment/tests/support/said.rs"]
+mod said;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 
 use libtest_mimic::{Arguments, Trial};
+use said::says;
 use sediment::record;
 use sediment_eval::measure::pairs::{self, Spread};
 use sediment_eval::measure::{METERS, Reading, meter};
@@ -211,7 +214,7 @@ fn a_program_out_of_time_is_ended() {
         let started = Instant::now();
         let error = (meter(name).unwrap().run)(&command, shop.path()).unwrap_err();
         assert!(started.elapsed() < Duration::from_secs(30));
-        assert_eq!(error.to_string(), "sh was stopped after more than 0.3 s", "{name}");
+        says(&format!("eval/meters/stopped {name}"), error.to_string());
     }
     std::thread::sleep(Duration::from_secs(4));
     assert!(!mark.exists(), "what the program had started was not ended with it");
@@ -224,15 +227,15 @@ fn a_failing_program_is_named_with_its_code() {
     let killed = Command::new("/bin/sh", shop.path(), LIMIT).with_arguments(["-c", "kill -SEGV $$"]);
     for meter in METERS {
         let error = (meter.run)(&failing, shop.path()).unwrap_err();
-        assert_eq!(error.to_string(), "sh failed with exit code 23", "{}", meter.name);
+        says(&format!("eval/meters/failing {}", meter.name), error.to_string());
         if meter.needs != "valgrind" {
-            assert_eq!(error.hint(), Some("its last output: no such table"));
+            says(&format!("eval/meters/failing {}", meter.name), error.hint().unwrap());
         }
         let error = (meter.run)(&killed, shop.path()).unwrap_err();
-        assert_eq!(error.to_string(), "sh was killed by signal 11 (SIGSEGV)", "{}", meter.name);
+        says(&format!("eval/meters/failing {}", meter.name), error.to_string());
     }
     let error = record::valgrind::calls_of(&failing, shop.path()).unwrap_err();
-    assert_eq!(error.to_string(), "sh failed with exit code 23");
+    says("eval/meters/failing under valgrind", error.to_string());
 }
 
 fn a_missing_program_is_an_error() {
@@ -261,12 +264,7 @@ fn input_reaches_the_program() {
     }
     let nowhere =
         Command { input: Input::File("/no/such/file".into()), ..Command::new("cat", shop.path(), LIMIT) };
-    assert!(
-        run(&nowhere, 100)
-            .unwrap_err()
-            .to_string()
-            .starts_with("/no/such/file: cannot read the input of cat")
-    );
+    says("eval/meters/input_reaches_the_program", run(&nowhere, 100).unwrap_err().to_string());
     // More than a pipe holds, to a program that does not read it.
     let deaf = Command { input: Input::Bytes(vec![0; 1 << 20]), ..Command::new("true", shop.path(), LIMIT) };
     assert_eq!(run(&deaf, 0).unwrap().outcome, Outcome::Exited(0));

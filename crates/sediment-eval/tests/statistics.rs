@@ -221,7 +221,7 @@ fn the_bootstrap_follows_its_seed_and_its_levels() {
 }
 
 #[test]
-fn what_few_runs_cannot_show_is_known() {
+fn effects_beyond_few_runs_are_known() {
     let least: Vec<f64> = (3..=7).map(power::least_signed_rank_p).collect();
     assert_eq!(least, [0.25, 0.125, 0.0625, 0.03125, 0.015_625]);
     let least: Vec<String> = (3..=7).map(|n| format!("{:.4}", power::least_mann_whitney_p(n, n))).collect();

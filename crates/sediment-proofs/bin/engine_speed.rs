@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         return one(shape, functions, calls, affinity);
     }
     println!(
-        "| graph | functions | calls | near pairs | order begun with | time | peak memory | nearness | of |"
+        "| graph | functions | calls | affinity edges | order begun with | time | peak memory | nearness | of |"
     );
     println!("|---|--:|--:|--:|---|--:|--:|--:|---|");
     let mut ends = Vec::new();

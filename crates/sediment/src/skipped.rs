@@ -262,7 +262,7 @@ coded! {
         AbsentFunction "absent-function" "functions missing from the linked file, with their calls",
         OtherUnit "other-unit" "units missing from the linked file",
         RivalUnit "rival-unit" "units whose functions another unit in the linked file has",
-        ContestedFunction "contested-function" "functions of units of which another has more in the linked file",
+        ContestedFunction "contested-function" "functions of units that match the linked file less than another unit",
         OlderUnit "older-unit" "functions described better by the graph of the whole program",
         // Order and link
         NotInInputs "not-in-inputs" "functions that no input defines",

@@ -164,7 +164,7 @@ fn parallel_edges_are_one_edge_of_their_sum() {
 }
 
 #[test]
-fn what_never_ran_stands_behind_what_did() {
+fn unprofiled_functions_follow_profiled_ones() {
     let graph = built(&[64; 8], &[0; 8], &[(2, 3, 5), (6, 7, 5)]);
     for (name, order) in every_order(&graph, &Options::default()) {
         let by_calls = ["cdsort", "c3", "hfsort+", "pettis-hansen", "ext-tsp", "original", "engine"];

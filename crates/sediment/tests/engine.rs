@@ -83,7 +83,7 @@ fn without_a_trace_it_is_the_best_of_the_classics() {
 }
 
 #[test]
-fn what_runs_together_comes_to_lie_together() {
+fn functions_of_one_phase_are_adjacent() {
     let (functions, size) = (600, 800);
     let train = jobs(functions, 12, 1_500, 1);
     let graph = graph_of(&train, functions, size);

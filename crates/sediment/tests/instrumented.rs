@@ -276,7 +276,7 @@ fn program(functions: usize) -> (Elf, u64) {
 }
 
 #[test]
-fn addresses_become_functions_of_the_binary_that_ran_and_of_no_other() {
+fn addresses_become_functions_of_the_recorded_binary_alone() {
     let run = run();
     let (elf, base) = program(run.names.len());
     let recording = read_with(&run.gmon(Gmon { wide: true, little: true, base }), &with_program()).unwrap();
@@ -299,12 +299,9 @@ fn addresses_become_functions_of_the_binary_that_ran_and_of_no_other() {
     let (mut other, _) = program(run.names.len());
     other.text.rotate_right(4);
     let error = resolve(&recording, &One(other)).unwrap_err();
+    says("library/instrumented/addresses_become_functions_of_the_recorded_binary_alone", error.to_string());
     says(
-        "library/instrumented/addresses_become_functions_of_the_binary_that_ran_and_of_no_other",
-        error.to_string(),
-    );
-    says(
-        "library/instrumented/addresses_become_functions_of_the_binary_that_ran_and_of_no_other",
+        "library/instrumented/addresses_become_functions_of_the_recorded_binary_alone",
         error.hint().unwrap(),
     );
     let (mut other, _) = program(run.names.len());
@@ -314,7 +311,7 @@ fn addresses_become_functions_of_the_binary_that_ran_and_of_no_other() {
 }
 
 #[test]
-fn what_a_program_imports_is_a_function_of_the_library_that_exports_it() {
+fn imports_resolve_to_the_exporting_library() {
     let text = "main\nwork\nputs\nmain\n";
     let recording = read_with(text.as_bytes(), &with_program()).unwrap();
     let symbols = vec![Function::global("main", 0, 16), Function::global("work", 16, 16)];

@@ -82,7 +82,7 @@ fn truth_of(bytes: &[u8], recording: &Recording) -> Truth {
 
 proptest! {
     #[test]
-    fn what_ran_comes_out(events in events(), form in forms()) {
+    fn executed_functions_are_read_back(events in events(), form in forms()) {
         let expected = lackey_log::truth(&events);
         let log = lackey_log::print(&events, form);
         match read(log.as_bytes()) {

@@ -76,7 +76,7 @@ proptest! {
 }
 
 #[test]
-fn functions_that_never_ran_stand_last_in_their_order() {
+fn unprofiled_functions_stand_last_in_their_order() {
     let weights = vec![0, 5, 0, 3, 0];
     let graph = CallGraph::new(vec![100; 5], weights, vec![edge(1, 3, 3)]).unwrap();
     for name in ["c3", "cdsort", "hottest"] {
@@ -192,7 +192,7 @@ fn a_call_tree_is_ordered_as_lld_does() {
 }
 
 #[test]
-fn what_follows_the_calls_scores_better_than_chance() {
+fn call_graph_orders_beat_random_orders() {
     let graph = graphs::graph(Shape::Program, 5_000, 20_000, 1);
     let scored = |name: &str| {
         let order = (algorithm(name).unwrap().run)(&graph, &Options::default());

@@ -230,7 +230,7 @@ fn other_events_beside_the_one_with_branches_do_no_harm() {
 }
 
 #[test]
-fn what_cannot_be_read_says_where_and_what_to_do() {
+fn unreadable_files_are_refused_with_offset_and_hint() {
     let sample = |file: &mut PerfData| file.sample(10, 5, BASE, &[Branch::new(BASE, BASE + 0x10, CALL)]);
     let mut good = begin();
     sample(&mut good);

@@ -223,7 +223,7 @@ fn untyped_addresses_are_left_to_the_elf_file() {
 }
 
 #[test]
-fn what_is_made_to_take_time_takes_none() {
+fn hostile_input_is_read_in_linear_time() {
     let many = |unit: &str| unit.repeat(200_000);
     let texts = [
         format!("x 1 1.000001: cycles:u:  1 f (/p){}/P/-/-/1/CALL\n", many("a)/")),

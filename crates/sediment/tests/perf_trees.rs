@@ -102,7 +102,7 @@ fn trees_say_what_folded_stacks_say() {
 }
 
 #[test]
-fn what_the_limit_cut_is_counted() {
+fn stacks_cut_by_the_limit_are_counted() {
     let stacks = stacks(8, 300, 11);
     let all = u128::from(stacks.values().sum::<u64>());
     let whole = truth(&read(print_report(&stacks, FOLDED).as_bytes()).unwrap());

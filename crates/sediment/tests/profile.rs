@@ -59,7 +59,7 @@ fn sample_files_read_as_they_must() {
                     assert_eq!(print(&again), printed, "{name}/{input}");
                     check(format!("{input}.gv"), &printed);
                     if !skipped.is_empty() {
-                        check(format!("{input}.losses"), &ledger(&skipped));
+                        check(format!("{input}.losses"), &skip_report(&skipped));
                     }
                 }
             }
@@ -124,7 +124,7 @@ fn merged(case: &Path, recipe: &str) -> (String, String) {
     (output, text)
 }
 
-fn ledger(skipped: &Skipped) -> String {
+fn skip_report(skipped: &Skipped) -> String {
     skipped
         .iter()
         .map(|(reason, entry)| {

@@ -112,7 +112,7 @@ fn inlined_functions_are_no_frames_and_linkage_names_come_first() {
 }
 
 #[test]
-fn addresses_without_names_are_places_in_the_file() {
+fn addresses_without_names_are_offsets_in_the_file() {
     let mut profile = of_stacks(&[(&["main", "f"], 3)]);
     profile.functions.clear();
     profile.locations.iter_mut().for_each(|location| location.lines.clear());
@@ -122,16 +122,16 @@ fn addresses_without_names_are_places_in_the_file() {
 
     profile.mappings[0].limit = 0x40_0000;
     let error = read(&plain(&profile)).unwrap_err();
-    says("library/read_pprof/addresses_without_names_are_places_in_the_file", error.to_string());
-    says("library/read_pprof/addresses_without_names_are_places_in_the_file", error.hint().unwrap());
+    says("library/read_pprof/addresses_without_names_are_offsets_in_the_file", error.to_string());
+    says("library/read_pprof/addresses_without_names_are_offsets_in_the_file", error.hint().unwrap());
     profile.mappings.clear();
-    says("library/read_pprof/addresses_without_names_are_places_in_the_file", refused(&profile));
+    says("library/read_pprof/addresses_without_names_are_offsets_in_the_file", refused(&profile));
     profile.locations.iter_mut().for_each(|location| location.mapping = 0);
-    says("library/read_pprof/addresses_without_names_are_places_in_the_file", refused(&profile));
+    says("library/read_pprof/addresses_without_names_are_offsets_in_the_file", refused(&profile));
 }
 
 #[test]
-fn what_is_no_file_is_skipped_with_a_reason() {
+fn mappings_of_no_file_are_skipped_with_a_reason() {
     let mut profile = of_stacks(&[(&["main", "f", "there", "g"], 5)]);
     let elsewhere = |path: &str, address: u64| {
         let mut profile = profile.clone();

@@ -75,7 +75,7 @@ fn edges(profile: &Profile) -> Vec<String> {
         .collect()
 }
 
-fn ledger(skipped: &Skipped) -> Vec<(Reason, u64, u128)> {
+fn skip_report(skipped: &Skipped) -> Vec<(Reason, u64, u128)> {
     skipped.iter().map(|(reason, entry)| (reason, entry.items, entry.weight)).collect()
 }
 
@@ -115,7 +115,7 @@ fn a_stub_is_the_function_in_the_one_dso_that_defines_it() {
         ]
     );
     assert_eq!(
-        ledger(&skipped),
+        skip_report(&skipped),
         [(Nowhere::StubWithoutTarget.of(Amount::Calls), 1, 11), (Reason::StubPassage, 4, 10),]
     );
     assert_eq!(profile.total, 38, "all that was seen");
@@ -123,7 +123,7 @@ fn a_stub_is_the_function_in_the_one_dso_that_defines_it() {
 
 /// A dynamic linker has local functions of the C library's names.
 #[test]
-fn a_local_namesake_in_another_dso_is_not_called_through_a_stub() {
+fn a_same_named_local_of_another_dso_is_not_called_through_a_stub() {
     let own = |function| Elf { symbols: Some(vec![function]), ..Elf::default() };
     let files = Binaries(vec![
         ("/lib/libc.so.6", own(Function::global("copy", 0, 32))),
@@ -164,7 +164,7 @@ fn names_of_another_program_are_refused() {
     let of_another = calls(&[("/bin/p:main", "/bin/p:work", 2)]);
     let (_, skipped) = resolve(&of_another, &Binaries(vec![("/bin/p", program())])).unwrap();
     let unknown = Reason::UnknownSize;
-    assert_eq!(ledger(&skipped), [(unknown, 1, 0)]);
+    assert_eq!(skip_report(&skipped), [(unknown, 1, 0)]);
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn the_named_end_of_a_call_stays() {
         (functions(&profile), edges(&profile).len()),
         (vec!["p:alone".to_owned(), "p:main".to_owned()], 0)
     );
-    assert_eq!(ledger(&skipped), [(Nowhere::NoName.of(Amount::Calls), 3, 7)]);
+    assert_eq!(skip_report(&skipped), [(Nowhere::NoName.of(Amount::Calls), 3, 7)]);
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn program() -> Elf {
 }
 
 #[test]
-fn the_symbol_table_says_who_has_a_namesake_and_how_large_all_are() {
+fn the_symbol_table_has_same_named_locals_and_all_sizes() {
     let recording = calls(&[
         ("/bin/p:main:/x/main.c", "/bin/p:helper:/x/b.c", 1),
         ("/bin/p:main", "/bin/p:helper:/x/inline.h", 2),
@@ -263,7 +263,7 @@ fn the_symbol_table_says_who_has_a_namesake_and_how_large_all_are() {
 }
 
 #[test]
-fn what_is_in_no_dso_belongs_to_the_one_that_has_its_name() {
+fn names_without_a_dso_resolve_to_the_dso_that_defines_them() {
     let recording =
         calls(&[("/bin/p:main", "?:only", 1), ("?:only", "?:elsewhere", 2), ("/bin/q:main", "?:mixed", 4)]);
     let one = Binaries(vec![("/bin/p", program())]);
@@ -284,7 +284,7 @@ fn names_that_a_profile_cannot_hold_are_left_out_with_their_calls() {
     ]);
     let (profile, skipped) = resolve(&recording, &NoFiles).unwrap();
     assert_eq!(functions(&profile), ["p:main"]);
-    assert_eq!(ledger(&skipped), [(Nowhere::Unacceptable.of(Amount::Calls), 3, 12)]);
+    assert_eq!(skip_report(&skipped), [(Nowhere::Unacceptable.of(Amount::Calls), 3, 12)]);
 }
 
 #[test]

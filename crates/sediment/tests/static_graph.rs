@@ -57,7 +57,7 @@ fn pair(caller: &str, callee: &str) -> (String, String) {
 }
 
 #[test]
-fn calls_between_units_meet_and_local_twins_stay_apart() {
+fn calls_between_units_meet_and_same_named_locals_stay_apart() {
     let units = [
         unit(
             "build/main.c.gv",
@@ -195,7 +195,7 @@ fn the_graph_of_another_whole_program_is_left_out() {
 
 /// Modules have no soname: what they export is where they begin all the same.
 #[test]
-fn what_a_module_exports_is_where_it_begins() {
+fn exports_of_a_module_are_its_roots() {
     let units = [unit("m.c.gv", "\"PyInit_m\" -> \"inner\" [static=3];\n\"inner\" [file=\"m.c\"];\n")];
     let module = vec![function("PyInit_m", 0x100, None), function("inner", 0x200, Some("m.c"))];
     for (more, expected) in [(None, 3.0), (Some("_start"), 0.0)] {
@@ -276,7 +276,7 @@ fn a_table_of_functions_says_whose_addresses_are_taken() {
 }
 
 #[test]
-fn what_several_units_emit_counts_once_and_the_whole_program_comes_first() {
+fn functions_of_several_units_count_once() {
     let emitted = "\"_Z1fv\" -> \"_Z1gv\" [static=2.5];\n\"_Z1gv\" -> \"main\" [static=0];\n";
     let mut units = vec![unit("a.cc.gv", emitted), unit("b.cc.gv", emitted)];
     let binary = linked(vec![
@@ -363,7 +363,7 @@ node: { title: \"__indirect_call\" label: \"Indirect Call Placeholder\" shape : 
 ";
 
 #[test]
-fn callgraph_info_counts_places_of_calls() {
+fn callgraph_info_counts_call_sites() {
     let mut skipped = Skipped::default();
     let unit = read_unit("t.ci", CI.as_bytes(), &mut skipped).unwrap();
     assert_eq!(calls(&unit.graph), [pair("leaf:t.c", "other"), pair("main", "leaf:t.c")]);

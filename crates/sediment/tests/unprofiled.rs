@@ -70,7 +70,7 @@ fn ordered(profile: &Profile) -> Vec<(GroupKind, Vec<String>)> {
 }
 
 #[test]
-fn what_was_measured_stays_to_the_byte_whatever_the_order() {
+fn inputs_in_any_order_leave_measured_functions_unchanged() {
     let (recorded, estimated) = (profile(RECORDED), profile(ESTIMATED));
     let alone = merged(&[&recorded]);
     let both = merged(&[&recorded, &estimated]);

@@ -7,3 +7,5 @@ mod build_log;
 mod command_line;
 #[path = "wrapper/plan.rs"]
 mod plan;
+#[path = "support/said.rs"]
+mod said;

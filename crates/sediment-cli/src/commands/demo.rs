@@ -149,7 +149,7 @@ impl Stage<'_> {
         Ok(profile)
     }
 
-    /// Writes the ordering file; how many functions that ran are in it.
+    /// Writes the ordering file; returns the number of profiled functions in it.
     fn order(&self, profile: &Profile, program: &Path) -> Result<usize> {
         let binary = read_binary(program)?;
         let selection = Selection::Binary { binary: &binary, file_name: PROGRAM };

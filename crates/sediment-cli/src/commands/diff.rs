@@ -41,12 +41,12 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     ui.result(&in_words(&before, &after, &names, arguments.top))
 }
 
-/// A share in units of 10^-15 as percent with two places; for the eye, the quotient of two floats is near enough.
+/// A share in units of 10^-15 as percent with two decimals; the quotient of two floats is exact enough for display.
 fn percent(share: u128) -> String {
     format!("{:.2} %", 100.0 * share as f64 / SHARE_TOTAL as f64)
 }
 
-/// Parts per million as percent, cut to two places.
+/// Parts per million as percent, cut to two decimals.
 pub(super) fn parts(parts_per_million: u64) -> String {
     format!("{}.{:02} %", parts_per_million / 10_000, parts_per_million / 100 % 100)
 }
@@ -126,8 +126,8 @@ fn for_git(bytes: &[u8]) -> String {
     }
 }
 
-/// A line for each function and each call, in the order of their names, with shares to two places: what is alike to the eye is the
-/// same line.
+/// A line for each function and each call, in the order of their names, with shares to two decimals: profiles that print alike
+/// have equal lines.
 fn as_lines(profile: &Profile) -> String {
     let mut text = format!(
         "recorded by {}\nmachines {}\nrecordings {}\n",

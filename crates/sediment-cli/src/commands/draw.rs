@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     if !matches!(format, "svg" | "png" | "pdf" | "gv" | "dot") {
         return Err(Error::new(
             ErrorCode::Usage,
-            format!(".{format} is no supported picture format: use .svg, .png, .pdf or .gv"),
+            format!(".{format} is not a supported picture format: use .svg, .png, .pdf or .gv"),
         ));
     }
     let profile = read_profile(&arguments.profile, ui)?;

@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let files = SystemFiles::new(arguments.symfs.clone(), &arguments.binary)?;
     let trace = arguments.trace.as_deref();
     let (_, resolved) = inputs.resolve(&settings, &files, arguments.ignore_build_id, trace, ui)?;
-    for line in inputs::what_it_cannot_tell(&resolved.profile) {
+    for line in inputs::gaps_of_profile(&resolved.profile) {
         ui.note(&line);
     }
     files::write(&arguments.output, profile::text::print(&resolved.profile).as_bytes(), ui)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment manual`, for those who package sediment: a man page for each command and for each of the original's, and completions for
-//! shells, made from the very arguments that are read.
+//! `sediment manual`, for packagers of sediment: a man page for each command, for those of upstream sediment too, and completions for shells. All are
+//! made from the definitions by which the arguments are parsed.
 
 use super::{Program, legacy};
 use crate::files;

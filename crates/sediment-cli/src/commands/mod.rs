@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands, one file each, in the order of the work. The original's commands are names of this same program.
+//! The commands, one file each, in the order of the work. Commands of upstream sediment are further names of this program.
 
 mod advise;
 mod collect;

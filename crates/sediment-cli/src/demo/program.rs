@@ -76,15 +76,15 @@ struct Name {
 }
 
 fn strewn_names(random: &mut Generator) -> Vec<Name> {
-    let mut places: Vec<usize> = (0..FUNCTIONS).collect();
-    for last in (1..places.len()).rev() {
-        places.swap(last, random.below(last + 1));
+    let mut positions: Vec<usize> = (0..FUNCTIONS).collect();
+    for last in (1..positions.len()).rev() {
+        positions.swap(last, random.below(last + 1));
     }
     let name = |place: usize, verb: usize| {
         let (module, number) = (place / FUNCTIONS_PER_FILE, place % FUNCTIONS_PER_FILE);
         Name { module, number, symbol: format!("{}_{}_{number:02}", MODULES[module], VERBS[verb]) }
     };
-    places.into_iter().map(|place| name(place, random.below(VERBS.len()))).collect()
+    positions.into_iter().map(|position| name(position, random.below(VERBS.len()))).collect()
 }
 
 /// Callees of a function. Functions are numbered: the trees of the kinds, root first, then helpers, then those of the start,

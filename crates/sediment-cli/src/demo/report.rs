@@ -26,7 +26,7 @@ pub(crate) struct Findings {
     pub(crate) profiled_functions: usize,
     /// Calls in the whole profile.
     pub(crate) calls: u128,
-    /// Functions that were seen to run, in the order that was handed to the linker.
+    /// Number of functions in the order for the linker.
     pub(crate) ordered_functions: usize,
     /// Results of verification: first the program linked without the order.
     pub(crate) verified: [Report; 2],

@@ -37,7 +37,7 @@ impl JournalFile {
         Ok(Self { path: path.to_owned(), file, whole: 0 })
     }
 
-    /// An existing file, whose first so many bytes are whole lines; what is behind them goes.
+    /// Opens an existing file and truncates it to its first `whole` bytes, which are whole lines.
     pub(crate) fn go_on(path: &Path, whole: u64) -> Result<Self> {
         let failed = |error: std::io::Error| {
             Error::new(ErrorCode::Io, format!("cannot be continued: {error}")).with_input(display(path))

@@ -71,8 +71,7 @@ pub(crate) fn read_regular(path: &Path) -> Result<Vec<u8>> {
     read(path)
 }
 
-/// Reads a regular file of at most so many bytes, and waits for nothing: a pipe or a device is refused unopened, as its writer would
-/// notice.
+/// Reads a regular file of at most `most` bytes without waiting. A pipe or a device is refused unopened, as its writer would notice.
 pub(crate) fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>> {
     let failed = |error: std::io::Error| unreadable(path, &error);
     expect_regular(path)?;
@@ -111,7 +110,7 @@ pub(crate) fn expect_regular(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A recording to read: a file as it lies on disk, or what came through a pipe; much of that lies on disk too.
+/// Recording to read: a file, or bytes that arrived through a pipe. Long input of a pipe is kept in a temporary file.
 #[derive(Debug)]
 pub(crate) enum Source {
     File(fs::File, u64),
@@ -287,7 +286,7 @@ enum Kind {
 impl Output {
     pub(crate) fn create(path: &Path, audience: Audience) -> Result<Self> {
         // Follow a link to what it stands for: the link itself is the user's.
-        let target = fs::canonicalize(path).unwrap_or_else(|_| where_link_leads(path));
+        let target = fs::canonicalize(path).unwrap_or_else(|_| target_of_link(path));
         let existing = fs::metadata(&target).ok();
         if let Some(found) = &existing {
             let kind = found.file_type();
@@ -376,7 +375,7 @@ impl Write for Output {
 }
 
 /// Target of a link to a file that does not exist yet.
-fn where_link_leads(path: &Path) -> PathBuf {
+fn target_of_link(path: &Path) -> PathBuf {
     match fs::read_link(path) {
         Ok(next) => path.parent().unwrap_or_else(|| Path::new("")).join(next),
         Err(_) => path.to_path_buf(),

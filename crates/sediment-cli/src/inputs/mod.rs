@@ -12,7 +12,7 @@ use sediment::Result;
 use sediment::order::Selection;
 use std::path::Path;
 
-/// Reads a profile, says what was left out of it, and names it in errors.
+/// Reads a profile, reports what was skipped in it, and names it in errors.
 pub(crate) fn read_profile(path: &Path, ui: &Ui) -> Result<sediment::profile::Profile> {
     let name = crate::files::display(path);
     let bytes = crate::files::read(path)?;
@@ -61,7 +61,7 @@ pub(crate) fn say_what_is_demangled<'a>(names: impl Iterator<Item = &'a str>, ui
 }
 
 /// Lines on gaps of a profile and on the interpreter that most of it belongs to.
-pub(crate) fn what_it_cannot_tell(profile: &sediment::profile::Profile) -> Vec<String> {
+pub(crate) fn gaps_of_profile(profile: &sediment::profile::Profile) -> Vec<String> {
     use sediment::profile::knowledge::{interpreter, not_known};
     let several = profile.source.len() > 1;
     let from = |source: Option<String>| match source {

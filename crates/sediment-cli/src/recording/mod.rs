@@ -121,7 +121,7 @@ impl Options {
                 recordings::Inputs::open(&paths, ui)?.resolve(&settings, &files, false, None, ui)?
             }
         };
-        for line in inputs::what_it_cannot_tell(&resolved.profile) {
+        for line in inputs::gaps_of_profile(&resolved.profile) {
             ui.note(&line);
         }
         Ok(Side::Recorder(Box::new(Recorded { recording, resolved, outcome: recorded.outcome })))

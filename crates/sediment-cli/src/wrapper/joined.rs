@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A detour for linkers that know no order of functions, but keep that of an object: GNU ld makes one object of all, in order, and the
-//! linker links that in their place.
+//! linker links that in their position.
 
 use super::Link;
 use super::linker::Linker;
@@ -12,7 +12,7 @@ use std::ffi::{OsStr, OsString};
 #[derive(Debug)]
 pub(super) struct Joiner {
     gnu_ld: Linker,
-    places: Vec<usize>,
+    positions: Vec<usize>,
 }
 
 impl Joiner {
@@ -21,10 +21,10 @@ impl Joiner {
         if !plan::keeps_order_of_objects(&link.linker.version()) {
             return Err("it may not keep the order of objects".to_owned());
         }
-        let places = plan::joinable(link.line, link.arguments, complete)?;
+        let positions = plan::joinable(link.line, link.arguments, complete)?;
         let gnu_ld =
             Linker::other("ld.bfd", link.called, link.line).ok_or_else(|| "GNU ld is missing".to_owned())?;
-        Ok(Self { gnu_ld, places })
+        Ok(Self { gnu_ld, positions })
     }
 
     /// Makes the object, and gives the linker's arguments with it.
@@ -34,7 +34,8 @@ impl Joiner {
         script: &OsStr,
         object: &OsStr,
     ) -> Result<Vec<OsString>> {
-        let objects: Vec<OsString> = self.places.iter().map(|place| arguments[*place].clone()).collect();
+        let objects: Vec<OsString> =
+            self.positions.iter().map(|position| arguments[*position].clone()).collect();
         let ended = self.gnu_ld.run(&plan::join_arguments(script, object, &objects), false)?;
         if !ended.successful() {
             return Err(Error::new(
@@ -43,10 +44,10 @@ impl Joiner {
             ));
         }
         let mut joined = Vec::new();
-        for (place, argument) in arguments.iter().enumerate() {
-            if self.places.first() == Some(&place) {
+        for (position, argument) in arguments.iter().enumerate() {
+            if self.positions.first() == Some(&position) {
                 joined.push(object.to_owned());
-            } else if !self.places.contains(&place) {
+            } else if !self.positions.contains(&position) {
                 joined.push(argument.clone());
             }
         }

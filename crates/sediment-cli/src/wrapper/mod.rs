@@ -251,8 +251,8 @@ fn prepare(folder: &Path, link: &Link<'_>) -> std::result::Result<Option<Box<Ord
     }
 }
 
-/// The order by a profile; None where nothing but functions tells that it is of this, and none of them can be placed: a library of which
-/// one function ran that every program has, too, is none of these.
+/// Order of a link by a profile. None if only function names connect the profile with the link and none of them can be placed: a single
+/// profiled function that every program has is no connection.
 fn order_by(
     mut chosen: Chosen,
     objects: &Objects,

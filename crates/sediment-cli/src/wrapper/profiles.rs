@@ -37,8 +37,7 @@ struct Place {
     profile: Option<Read>,
 }
 
-/// A profile, and what was left out of it. That is for the log alone: it was said when the profile was made, and a build has many
-/// links.
+/// Profile, and what was skipped in it. The latter is for the log alone: `import` reported it, and a build has many links.
 type Read = Rc<(Profile, Skipped)>;
 
 /// The most that is read of a profile, of all in files for several programs, and of the map: each link reads them.

@@ -2,7 +2,7 @@
 //! The settings of a package and its older orders, in the folder of its profiles.
 
 use crate::files;
-use crate::older;
+use crate::kept_order;
 use sediment::matching::identity;
 use sediment::order::Older;
 use sediment::wrapper::settings::{self, ORDER, Settings, share};
@@ -50,5 +50,5 @@ fn older_in(folder: &Path, name: &str, threshold: f64) -> Result<Older> {
     let path = folder.join(name);
     let hint = |error: Error| error.with_hint(format!("{} lists it as an order to keep", settings::FILE));
     let bytes = files::read_at_most(&path, LONGEST_ORDER).map_err(hint)?;
-    older::read(&path, &bytes, threshold).map_err(hint)
+    kept_order::read(&path, &bytes, threshold).map_err(hint)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What other tools measured.
+//! Import of measurements of other tools.
 
 use super::support::{Need, case, root};
 use super::{code, err, eval, lines};
@@ -11,11 +11,15 @@ use std::process::Command;
 pub fn cases() -> Vec<Trial> {
     vec![
         case("tables_in_a_mail_are_chosen_by_label", &[], tables_in_a_mail_are_chosen_by_label),
-        case("what_perf_writes_here_is_read", &[Need::Program("perf")], what_perf_writes_here_is_read),
+        case(
+            "output_of_the_installed_perf_is_read",
+            &[Need::Program("perf")],
+            output_of_the_installed_perf_is_read,
+        ),
         case("tables_of_a_machine_with_counters_are_read", &[], tables_of_a_machine_with_counters_are_read),
-        case("rows_that_are_not_understood_are_told", &[], rows_that_are_not_understood_are_told),
+        case("unreadable_rows_are_reported", &[], unreadable_rows_are_reported),
         case("other_tools_files_are_read", &[], other_tools_files_are_read),
-        case("what_is_no_measurement_is_refused", &[], what_is_no_measurement_is_refused),
+        case("files_without_measurements_are_refused", &[], files_without_measurements_are_refused),
     ]
 }
 
@@ -57,7 +61,7 @@ fn tables_in_a_mail_are_chosen_by_label() {
     says("eval/imports/tables_in_a_mail_are_chosen_by_label", err(&several));
 }
 
-fn what_perf_writes_here_is_read() {
+fn output_of_the_installed_perf_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     let events = "task-clock,minor-faults,cycles,duration_time";
@@ -74,7 +78,7 @@ fn what_perf_writes_here_is_read() {
                 .unwrap();
             if !done.status.success() {
                 assert!(name == "json", "{}", String::from_utf8_lossy(&done.stderr));
-                return; // perf before 5.19 has no -j
+                return crate::support::skip_on_this_machine("perf before 5.19 has no -j");
             }
         }
     }
@@ -125,7 +129,7 @@ fn tables_of_a_machine_with_counters_are_read() {
     }
 }
 
-fn rows_that_are_not_understood_are_told() {
+fn unreadable_rows_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     let row = "5,,cycles,100,100.00,,\n";
@@ -143,7 +147,7 @@ fn rows_that_are_not_understood_are_told() {
         std::fs::write(here.join("table"), &text).unwrap();
         let done = import(here, &["a=table", "b=table", "--primary", "cycles"]);
         assert_eq!(code(&done), 0, "{text}: {}", err(&done));
-        says("eval/imports/rows_that_are_not_understood_are_told", err(&done));
+        says("eval/imports/unreadable_rows_are_reported", err(&done));
         let notes = lines(here, "i.jsonl", "note");
         assert!(notes.iter().any(|note| note.as_str().is_some_and(|text| text.contains(rows))), "{notes:?}");
     }
@@ -186,7 +190,7 @@ fn other_tools_files_are_read() {
     check("n1", "n2", "tps", &[100.0, 101.5, 99.0, 98.0]);
 }
 
-fn what_is_no_measurement_is_refused() {
+fn files_without_measurements_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     for text in [
@@ -203,6 +207,6 @@ fn what_is_no_measurement_is_refused() {
         let done = import(here, &["a=bad", "b=bad"]);
         assert_eq!(code(&done), 1);
         assert!(!here.join("i.jsonl").exists());
-        says("eval/imports/what_is_no_measurement_is_refused", err(&done));
+        says("eval/imports/files_without_measurements_are_refused", err(&done));
     }
 }

@@ -12,7 +12,7 @@ pub fn cases() -> Vec<Trial> {
     vec![
         case("an_interrupt_ends_children_and_keeps_runs", &[], an_interrupt_ends_children_and_keeps_runs),
         case("an_interrupted_build_is_ended_too", &[], an_interrupted_build_is_ended_too),
-        case("what_was_built_before_an_interrupt_is_kept", &[], what_was_built_before_an_interrupt_is_kept),
+        case("builds_before_an_interrupt_are_kept", &[], builds_before_an_interrupt_are_kept),
         case("an_interrupt_ends_a_meter_too", &[Need::Program("valgrind")], an_interrupt_ends_a_meter_too),
         case("resume_goes_on_where_it_broke_off", &[], resume_goes_on_where_it_broke_off),
         case("a_torn_last_line_is_left_out", &[], a_torn_last_line_is_left_out),
@@ -98,7 +98,7 @@ fn an_interrupt_ends_a_meter_too() {
     }
 }
 
-fn what_was_built_before_an_interrupt_is_kept() {
+fn builds_before_an_interrupt_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     std::fs::write(
@@ -116,7 +116,7 @@ fn what_was_built_before_an_interrupt_is_kept() {
     let done = interrupted(here, &["run", "plan.toml"], || here.join("building").is_file());
     assert_eq!(code(&done), 1);
     let said = err(&done);
-    says("eval/interruptions/what_was_built_before_an_interrupt_is_kept", &said);
+    says("eval/interruptions/builds_before_an_interrupt_are_kept", &said);
     std::fs::write(here.join("go"), "").unwrap();
     let resumed = eval(here, &["resume", "plan.jsonl", "--format", "json"]);
     assert_eq!(code(&resumed), 0, "{}", err(&resumed));

@@ -86,7 +86,6 @@ fn a_server_that_is_never_ready_is_stopped() {
             "eval/servers/a_server_that_is_never_ready_is_stopped",
             said.replace("variant one", "variant other"),
         );
-        assert!(said.contains("cannot bind the port"), "{said}");
         all_ended(folder.path());
     }
 }
@@ -99,7 +98,6 @@ fn a_server_that_does_not_stop_is_ended() {
     assert_eq!(code(&done), 1);
     let said = err(&done);
     says("eval/servers/a_server_that_does_not_stop_is_ended", said.replace("variant one", "variant other"));
-    assert!(said.contains("ready to serve") && said.contains("stopped"), "{said}");
     all_ended(folder.path());
 }
 

@@ -15,7 +15,7 @@ pub struct Compiler {
     pub name: &'static str,
     pub c: &'static str,
     pub cxx: &'static str,
-    /// What builds its plugins: the compiler of the machine that it runs on.
+    /// Compiler for its plugins: that of the machine that it runs on.
     builder: &'static str,
     pub runs: Runs,
     pub needs: &'static [Need],

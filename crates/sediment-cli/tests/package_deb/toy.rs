@@ -56,7 +56,7 @@ impl Toy {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// What the packages sediment and dh-sequence-sediment would install.
+    /// Installs the files of the packages sediment and dh-sequence-sediment.
     fn tools(&self) {
         let from = root().join("dist/debian/dh");
         let sequences = self.path("perl/Debian/Debhelper/Sequence");

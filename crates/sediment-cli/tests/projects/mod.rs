@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-/// How a project is built.
+/// Build system of a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Make,
@@ -12,7 +12,7 @@ pub enum Kind {
     Meson,
 }
 
-/// How many functions program and library have each; those with an odd number are hot, the last first.
+/// Number of functions in the program and in the library, each; those with an odd number are hot, the last first.
 pub const FUNCTIONS: usize = 12;
 
 /// The project's files, each with its text.

@@ -17,7 +17,11 @@ pub fn cases() -> Vec<Trial> {
     vec![
         case("libraries_come_and_go_while_rates_are_estimated", &compiler, libraries_come_and_go),
         case("a_program_is_let_go_while_it_loads_libraries", &compiler, let_go_while_it_loads),
-        case("what_becomes_unreadable_goes_on", &another_user, what_becomes_unreadable_goes_on),
+        case(
+            "program_that_becomes_unreadable_runs_on",
+            &another_user,
+            program_that_becomes_unreadable_runs_on,
+        ),
         case("unreadable_programs_go_on", &another_user, unreadable_programs_go_on),
         case("programs_that_give_up_rights_go_on", &another_user, programs_that_give_up_rights_go_on),
         case("every_signal_takes_the_breakpoints_out", &compiler, every_signal_takes_the_breakpoints_out),
@@ -162,7 +166,7 @@ int main(int count, char **words) {
 }
 "#;
 
-fn what_becomes_unreadable_goes_on() {
+fn program_that_becomes_unreadable_runs_on() {
     let shop = Workshop::new();
     let program = shop.compile("unreadable", UNREADABLE, &[]);
     for arguments in [&[text(&program)][..], &[text(&program), "directly"]] {
@@ -176,7 +180,7 @@ fn what_becomes_unreadable_goes_on() {
             );
             assert_eq!(code(&recorded), 4, "{}", err(&recorded));
             says_in_log(
-                "record/harm/what_becomes_unreadable_goes_on",
+                "record/harm/program_that_becomes_unreadable_runs_on",
                 err(&recorded),
                 &["memory cannot be read"],
             );

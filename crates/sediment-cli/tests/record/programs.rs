@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Generated C programs, each of a kind that is hard on a tracer. What they print and how they exit is always the same.
 
-/// How many functions `work` calls in turn.
+/// Number of functions that `work` calls in turn.
 pub(crate) const FUNCTIONS: usize = 60;
 
 /// `long work(long rounds)` calls functions `f0`, `f1`, … in turn, so many calls for a round, and returns what they make of it.

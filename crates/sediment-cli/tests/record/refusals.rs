@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What may not be recorded: refused with the way out, or warned about before it runs.
+//! Programs that may not be recorded: refused with a hint, or warned about before they run.
 
 use super::support::{Need, case};
 use super::{PATIENCE, Running, Workshop, code, err, number_in, programs, text};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 pub fn cases() -> Vec<Trial> {
     let compiler = [Need::Program("cc")];
     vec![
-        case("what_cannot_be_recorded_is_refused", &compiler, what_cannot_be_recorded_is_refused),
+        case("unrecordable_programs_are_refused", &compiler, unrecordable_programs_are_refused),
         case("a_sandbox_that_forbids_tracing_is_named", &compiler, a_sandbox_that_forbids_tracing_is_named),
         case(
             "programs_with_other_rights_are_refused_or_warned_about",
@@ -22,11 +22,11 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-fn what_cannot_be_recorded_is_refused() {
+fn unrecordable_programs_are_refused() {
     let shop = Workshop::new();
     let none = shop.record(&[], &["./no-such-program"]).output().unwrap();
     assert_eq!(code(&none), 1);
-    says("record/refusals/what_cannot_be_recorded_is_refused", err(&none));
+    says("record/refusals/unrecordable_programs_are_refused", err(&none));
     // Nothing is recorded that could not be kept.
     let plain = shop.compile("plain", &programs::plain(), &[]);
     std::fs::create_dir(shop.path().join("folder")).unwrap();
@@ -35,12 +35,12 @@ fn what_cannot_be_recorded_is_refused() {
         record.args(["record", "-o", output, "--"]).arg(&plain).current_dir(shop.path());
         let in_vain = record.stdin(Stdio::null()).output().unwrap();
         assert_eq!(code(&in_vain), 1);
-        assert!(err(&in_vain).contains(&format!("{output}: cannot be written")), "{}", err(&in_vain));
+        says("record/refusals/unrecordable_programs_are_refused", err(&in_vain));
         assert!(in_vain.stdout.is_empty(), "the program ran: {in_vain:?}");
     }
     let gone = shop.record(&["--pid", "4194304"], &[]).output().unwrap();
     assert_eq!(code(&gone), 1);
-    says("record/refusals/what_cannot_be_recorded_is_refused", err(&gone));
+    says("record/refusals/unrecordable_programs_are_refused", err(&gone));
     let program = shop.compile("server", &programs::server(), &[]);
     let place = shop.path().join("server.pid");
     let mut first = shop.record(&["--seconds", "30"], &[text(&program), text(&place)]);
@@ -48,7 +48,7 @@ fn what_cannot_be_recorded_is_refused() {
     let process = number_in(&place);
     let second = shop.record(&["--pid", &process.to_string()], &[]).output().unwrap();
     assert_eq!(code(&second), 6);
-    says_like("record/refusals/what_cannot_be_recorded_is_refused", err(&second));
+    says_like("record/refusals/unrecordable_programs_are_refused", err(&second));
     // Should the process that traces be killed, what was started ends with it.
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:")).unwrap().trim();

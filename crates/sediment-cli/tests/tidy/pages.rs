@@ -35,7 +35,7 @@ pub const REPLACED: &[(&str, &str)] = &[
 ];
 
 /// Terms of the field that hold one of the words above.
-const TERMS: &[&str] = &["noise floor"];
+const TERMS: &[&str] = &["decimal places", "noise floor"];
 
 /// A paragraph, list item or cell of a table, and the line it starts on, from 1. Code becomes one word, a link its text.
 fn paragraphs(page: &str) -> Vec<(usize, String)> {
@@ -124,11 +124,10 @@ fn wrong(page: &str) -> Vec<String> {
     found
 }
 
-/// Pages that people read. Proofs are written by programs, goldens are inputs.
+/// Pages that people read. Goldens are inputs.
 fn pages() -> Vec<std::path::PathBuf> {
     let pages = files().into_iter().filter(|path| path.extension().is_some_and(|ending| ending == "md"));
-    let is_read =
-        |name: &str| !["docs/proofs/", "tests/", "fuzz/"].iter().any(|folder| name.starts_with(folder));
+    let is_read = |name: &str| !["tests/", "fuzz/"].iter().any(|folder| name.starts_with(folder));
     pages.filter(|path| is_read(&relative(path))).collect()
 }
 
@@ -141,6 +140,29 @@ fn pages_are_short_sentences_in_the_words_of_the_field() {
     };
     let found: Vec<String> = pages.iter().flat_map(told).collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// The first paragraph of a script's comment, as `scripts/prove` writes it into the page.
+fn summary(script: &str) -> String {
+    let comment = script.lines().skip(3).map_while(|line| line.strip_prefix("# "));
+    comment.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn proofs_begin_with_the_words_of_their_scripts() {
+    let mut wrong = Vec::new();
+    for entry in std::fs::read_dir(root().join("scripts/proofs")).unwrap() {
+        let script = entry.unwrap().path();
+        let name = script.file_name().unwrap().to_string_lossy().into_owned();
+        let page = root().join(format!("docs/proofs/{name}.md"));
+        if page.is_file() && read(&page).lines().nth(2) != Some(&*summary(&read(&script))) {
+            wrong.push(name);
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "the third line of these pages is not what scripts/prove would write: {wrong:?}"
+    );
 }
 
 #[test]

@@ -21,7 +21,7 @@ const LINES: &[(&str, &str)] = &[
     ),
     (
         "sediment-cli",
-        "exit ui files values start older distribution packages unit_graphs inputs recording demo wrapper commands",
+        "exit ui files values start kept_order distribution packages unit_graphs inputs recording demo wrapper commands",
     ),
 ];
 
@@ -41,7 +41,7 @@ const STRANGERS: &[(&str, &[&str], &str)] = &[
     ("callgraph", NAMES, "graphs are of ids and integers, no names"),
     ("order/algorithms", NAMES, "algorithms know ids and integers, no names"),
     ("order/groups", NAMES, "groups are of ids and integers, no names"),
-    ("order/keep", NAMES, "older orders are of ids and integers, no names"),
+    ("order/keep", NAMES, "kept_order orders are of ids and integers, no names"),
     ("order/score", NAMES, "scores know ids and integers, no names"),
 ];
 

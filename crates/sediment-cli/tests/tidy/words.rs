@@ -7,10 +7,13 @@ use super::tree::{code_of, files_below, read, relative, root};
 use std::collections::BTreeSet;
 
 /// Crates whose doc comments and names are held to this.
-const CRATES: &[&str] = &["sediment", "sediment-process", "sediment-eval", "sediment-proofs"];
+const CRATES: &[&str] = &["sediment", "sediment-process", "sediment-eval", "sediment-proofs", "sediment-cli"];
 
 /// First words of a clause, where a noun or a verb should stand.
 const CLAUSES: &[&str] = &["What", "How", "Whether"];
+
+/// Beginnings of function names that make a clause of them.
+const CLAUSES_OF_NAMES: &[&str] = &["what_", "how_", "whether_", "where_"];
 
 /// Words of doc comments that have a better one, besides those of pages.
 const REPLACED_IN_CODE: &[(&str, &str)] = &[
@@ -195,11 +198,34 @@ fn names_use_the_words_of_the_field() {
     assert!(wrong.is_empty(), "{} names have a better word:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// The functions and cases of a text that are named by a clause, unit tests among them.
+fn named_by_clauses(text: &str) -> Vec<&str> {
+    let functions = text.split("fn ").skip(1).map(|rest| rest.split(['(', '<']).next().unwrap_or_default());
+    let cases = text.split("case(").skip(1).filter_map(|rest| rest.trim_start().strip_prefix('"'));
+    let names = functions.chain(cases.map(|rest| rest.split('"').next().unwrap_or_default()));
+    names.filter(|name| CLAUSES_OF_NAMES.iter().any(|beginning| name.starts_with(beginning))).collect()
+}
+
+#[test]
+fn functions_are_not_named_by_clauses() {
+    let mut wrong = Vec::new();
+    for (file, text) in sources(&["src", "bin", "tests", "benches", "examples"]) {
+        wrong.extend(named_by_clauses(&text).into_iter().map(|name| format!("{file}: {name}")));
+    }
+    assert!(wrong.is_empty(), "name what the function checks, does or returns:\n{}", wrong.join("\n"));
+}
+
 #[test]
 fn wrong_words_are_found() {
     let text = "//! How it goes.\n//! On.\n\n/// The twins, not `places`.\nfn local_twins(x: NearPairs) { \"ran\"; }\n";
     assert_eq!(doc_comments(text), [(1, "How it goes. On.".to_owned()), (4, "The twins, not X.".to_owned())]);
     assert_eq!(names(text).into_iter().collect::<Vec<_>>(), ["NearPairs", "fn", "local_twins", "x"]);
+    let functions = concat!(
+        "fn ",
+        "what_ran(x: u8) {} fn run<T>() {}\nfn ",
+        "how_long<'a>() {} case(\n \"where_it_is\")"
+    );
+    assert_eq!(named_by_clauses(functions), ["what_ran", "how_long", "where_it_is"]);
     assert_eq!(parts("NearPairs"), parts("near_pairs"));
     assert_eq!(parts("MOST_ADDRESSES"), ["most", "addresses"]);
 }

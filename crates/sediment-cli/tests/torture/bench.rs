@@ -29,8 +29,8 @@ pub(crate) struct Library {
     pub(crate) flags: &'static [&'static str],
 }
 
-/// How long anything may take before it hangs: far longer than it takes, and longer still where many share the processors.
-pub(crate) fn patience() -> Duration {
+/// Time limit of any step: far longer than it takes, and longer still where many share the processors.
+pub(crate) fn step_limit() -> Duration {
     const MOST: f64 = 6.0;
     let seconds = std::env::var("SEDIMENT_PATIENCE").ok().and_then(|text| text.parse().ok());
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -149,7 +149,7 @@ impl Room<'_> {
         Watched { warden, report, out: file("out"), err: file("err"), sediment: self.bench.sediment.clone() }
     }
 
-    /// Whether the profile is there, and can be shown.
+    /// Checks that the profile exists and can be shown.
     pub(crate) fn profile(&self) -> Result<(), String> {
         let path = self.path.join("recorded.gv");
         if !path.exists() {
@@ -163,7 +163,7 @@ impl Room<'_> {
     }
 }
 
-/// How a process ended.
+/// Exit of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Ended {
     Exit(i32),
@@ -180,7 +180,7 @@ impl Ended {
     }
 }
 
-/// How all processes of a command ended.
+/// Exits of all processes of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Report {
     pub(crate) command: Ended,
@@ -247,7 +247,7 @@ impl Watched {
             if let Some(found) = look() {
                 return Ok(found);
             }
-            if started.elapsed() > patience() {
+            if started.elapsed() > step_limit() {
                 return Err(self.hung(missing));
             }
             std::thread::sleep(Duration::from_millis(3));
@@ -272,14 +272,14 @@ impl Watched {
         let started = Instant::now();
         let mut over: Option<Instant> = None;
         while self.warden.try_wait().unwrap().is_none() {
-            if started.elapsed() > patience() {
+            if started.elapsed() > step_limit() {
                 return Err(self.hung("does not end"));
             }
             // Where the command has ended, no part of the recorder stays.
             if over.is_none() && read(&self.report).lines().any(|line| line.contains(" command ")) {
                 over = Some(Instant::now());
             }
-            if over.is_some_and(|over| over.elapsed() > patience() / 6) {
+            if over.is_some_and(|over| over.elapsed() > step_limit() / 6) {
                 let stays =
                     self.processes().into_iter().find(|process| processes::runs(process.id, &self.sediment));
                 if let Some(process) = stays {

@@ -61,7 +61,7 @@ fn programs() -> Vec<Scenario> {
         row("daemons", Plan { expect: Expect::Unharmed, ..started(DAEMONS) }).rounds(50, 100),
         row("programs_under_a_filter", started(CONFINES)),
         row("programs_in_strict_seccomp", started(STRICT)),
-        row("what_a_program_is_started_with", started(LOOKS)).rounds(1, 1).short(2),
+        row("arguments_and_environment_reach_the_program", started(LOOKS)).rounds(1, 1).short(2),
         row("programs_that_hide", Plan { guise: Guise::Nobody, ..started(HIDES) }).rounds(20, 80),
         row("unreadable_programs", unreadable).rounds(5, 20),
         row("users_changed", started(DROPS)).needs_root().rounds(20, 60),
@@ -147,7 +147,7 @@ fn signals() -> Vec<Scenario> {
     ]
 }
 
-/// What containers and users without rights may not do.
+/// Actions that containers and unprivileged users may not take.
 fn confined() -> Vec<Scenario> {
     let with = |program, mode, end, guise| Plan { guise, ..plan(program, mode, end) };
     let refused =
@@ -189,7 +189,7 @@ fn confined() -> Vec<Scenario> {
         .threads(20, 400),
         row("a_filter_that_forbids_tracing", refused(WORKS, Mode::Start, Guise::Filtered)),
         row("a_filter_that_forbids_attaching", refused(THREADS, Mode::Attach, Guise::Filtered)),
-        row("what_yama_forbids", refused(THREADS, Mode::Attach, Guise::Yama)),
+        row("limits_of_yama", refused(THREADS, Mode::Attach, Guise::Yama)),
         row("programs_of_others", refused(THREADS, Mode::Attach, Guise::Stranger)).needs_root(),
         row("in_a_user_namespace", own(FORKS, Guise::UserNamespace)).needs(&["unshare"]).needs_root(),
         row("out_of_a_user_namespace", refused(THREADS, Mode::Attach, Guise::UserNamespace))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was run and what came of it: kept in a file where asked, so that the runs can be made in parts, and shown as a table.
+//! Runs and their results: kept in a file where asked, so that the runs can be made in parts, and shown as a table.
 
 use super::fault::{Fault, KINDS, Kind};
 use super::parameters::Parameters;
@@ -58,14 +58,14 @@ impl Journal {
         self.rows.lock().unwrap().get(name).is_some_and(|row| row.seeds.contains(&seed))
     }
 
-    /// Whether no further run is to begin; counts those that do not.
+    /// True if no further run may begin; counts those that do not.
     pub(crate) fn leaves(&self) -> bool {
         let over = self.until.is_some_and(|until| Instant::now() > until);
         self.left.fetch_add(usize::from(over), Ordering::Relaxed);
         over
     }
 
-    /// How often this came out wrong in this way, if it did.
+    /// Failures of this scenario with this fault, if any.
     pub(crate) fn fault(&self, name: &str, kind: Kind) -> Option<usize> {
         self.rows.lock().unwrap().get(name)?.faults.get(&kind).copied()
     }

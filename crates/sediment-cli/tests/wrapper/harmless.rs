@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a link through the wrapper must not do: wait, read what the linker cannot read again, or write where it should not.
+//! Limits of a link through the wrapper: it never waits, never reads input that the linker cannot read again, and writes only where
+//! it should.
 
 use super::build::{Build, said};
 use super::sediment;
@@ -17,7 +18,7 @@ pub fn cases() -> Vec<Trial> {
         case("pipes_and_devices_among_profiles_stop_no_link", &guarded, pipes_among_profiles),
         case("pipes_in_the_log_stop_no_link", &guarded, pipes_in_the_log),
         case("temporary_folders_are_for_their_owner_alone", &[gcc], private_folders),
-        case("what_can_be_read_once_is_left_to_the_linker", &guarded, read_once),
+        case("pipes_and_devices_are_left_to_the_linker", &guarded, read_once),
         case("objects_from_a_pipe_are_left_to_lld", &[gcc, Need::LinkerFolder("lld")], object_from_a_pipe),
         case("response_files_without_an_end_are_left_to_the_linker", &guarded, endless_response_files),
         case("a_log_is_whole_or_not_at_all", &[gcc], whole_log),

@@ -273,7 +273,7 @@ impl Common<'_> {
                     "replicas differ in luck only where the link has {seed} or {padding_object} in it",
                 )
                 .with_hint(
-                    "link with {padding_object} first among the objects, or hand {seed} to the linker",
+                    "link with {padding_object} first among the objects, or pass {seed} to the linker",
                 )),
             (_, Some((_, at))) => Err(at.error("replicas", "only a link command can make replicas")),
         }

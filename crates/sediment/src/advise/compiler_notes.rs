@@ -62,7 +62,7 @@ mod tests {
     use super::CompilerNotes;
 
     #[test]
-    fn what_gcc_prints_is_found() {
+    fn notes_of_gcc_are_parsed() {
         let log = "gcc -O2 -c a.c\n\
                    src/a.c:8:76: missed:   will not early inline: main/15->work/11, call is cold and code would grow at least by 32\n\
                    src/a.c:8:76: missed:   not inlinable: main/15 -> work/11, --param max-inline-insns-auto limit reached\n\

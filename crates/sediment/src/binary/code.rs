@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_between_local_functions_of_a_file_is_of_it() {
+    fn code_between_local_functions_of_a_file_belongs_to_it() {
         let binary = Binary {
             functions: vec![
                 function("first", 0, None),

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_first_in_front_costs_less_area() {
+    fn start_up_functions_in_front_cost_less_area() {
         let graph = CallGraph::new(vec![1024; 64], vec![0; 64], Vec::new()).unwrap();
         let start: Vec<FunctionId> = (0..64).step_by(4).map(FunctionId).collect();
         let gathered: Vec<FunctionId> = start.clone();

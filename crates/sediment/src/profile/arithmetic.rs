@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happened_never_becomes_nothing() {
+    fn counts_never_round_to_zero() {
         assert_eq!(scaled_share(1, 1, 1000), Some(1));
         assert_eq!(scaled_share(0, 1, 1000), Some(0));
         assert_eq!(scaled_share(1, 0, 1000), Some(0));

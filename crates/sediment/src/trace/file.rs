@@ -9,6 +9,7 @@
 use crate::callgraph::{FunctionId, Trace};
 use crate::error::{Error, ErrorCode, Result};
 use crate::order::FunctionTable;
+use crate::plural::counted;
 use crate::profile::{FunctionIndex, FunctionKey, LONGEST_NAME, Profile};
 use crate::read::{Input, Step, input};
 use crate::skipped::{Reason, Skipped};
@@ -311,9 +312,9 @@ impl<'a> Records<'a> {
                     return Err(Error::at_offset(
                         start,
                         format!(
-                            "the trace announces {announced} runs of functions, but {} were read, with {} bytes left",
+                            "the trace announces {announced} runs of functions, but {} were read, with {} left",
                             self.runs,
-                            self.input.length().saturating_sub(self.base + self.at as u64)
+                            counted(self.input.length().saturating_sub(self.base + self.at as u64), "byte")
                         ),
                     ));
                 }

@@ -96,8 +96,8 @@ fn is_test(line: &LinkLine, folder: &OsStr) -> bool {
 /// With a sentence where it cannot order functions.
 pub fn dialect(version: &str, help: &str) -> Result<&'static Linker, String> {
     LINKERS.iter().find(|linker| (linker.is_read_by)(version, help)).ok_or_else(|| {
-        let name = version.split_whitespace().next().unwrap_or("it");
-        format!("this linker cannot order functions ({name}); linking without an order")
+        let name = version.split_whitespace().next().map(|name| format!(" ({name})")).unwrap_or_default();
+        format!("this linker cannot order functions{name}; linking without an order")
     })
 }
 

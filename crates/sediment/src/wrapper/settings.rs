@@ -60,7 +60,8 @@ pub fn parse(text: &[u8]) -> Result<Settings> {
         if setting.is_empty() {
             continue;
         }
-        let (key, value) = setting.split_once('=').ok_or_else(|| wrong("not a setting: key = value"))?;
+        let (key, value) =
+            setting.split_once('=').ok_or_else(|| wrong("not a setting; expected `key = value`"))?;
         let (key, value) = (key.trim(), value.trim());
         let key = if key == FORMER_GOAL { GOAL } else { key };
         if lines_of.is_empty() != (key == "sediment") {

@@ -33,7 +33,7 @@ fn hot_first_then_by_first_use_then_the_never_seen() {
 }
 
 #[test]
-fn what_is_not_known_parts_nothing() {
+fn unknown_first_uses_form_no_group() {
     let (graph, first) = input();
     use GroupKind::{Hot, Startup, Unprofiled};
     for (aim, _, _) in AIMS {

@@ -25,7 +25,7 @@ fn cost(order: &[FunctionId]) -> f64 {
 }
 
 #[test]
-fn what_gains_too_little_stays() {
+fn small_gains_keep_the_older_order() {
     let (graph, old, new) = (graph(), ids(&[0, 7, 2, 3, 1, 4, 5, 6]), ids(&[0, 7, 1, 2, 3, 4, 5, 6]));
     let kept = keep(&graph, &old, &new, 0.9, &cost);
     assert_eq!(kept.order, old);
@@ -34,7 +34,7 @@ fn what_gains_too_little_stays() {
 }
 
 #[test]
-fn what_gains_most_moves_alone() {
+fn only_the_largest_gains_move() {
     let (graph, old) = (graph(), ids(&[0, 2, 3, 1, 4, 5, 6, 7]));
     let kept = keep(&graph, &old, &ids(&[0, 7, 1, 2, 3, 4, 5, 6]), 0.05, &cost);
     assert_eq!(kept.order, ids(&[0, 7, 2, 3, 1, 4, 5, 6]));
@@ -54,7 +54,7 @@ fn all_gain_is_had_by_the_fewest_moves() {
 }
 
 #[test]
-fn what_is_new_stands_behind_whom_it_follows() {
+fn new_functions_follow_their_predecessor() {
     let (graph, old) = (graph(), ids(&[6, 5, 4, 3, 6]));
     let kept = keep(&graph, &old, &ids(&[0, 7, 3, 1, 2, 4, 5, 6]), 1.0, &cost);
     assert_eq!(kept.order, ids(&[0, 7, 6, 5, 4, 3, 1, 2]));

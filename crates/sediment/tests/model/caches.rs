@@ -39,7 +39,7 @@ fn fully_associative_is_what_the_other_replay_counts() {
 }
 
 #[test]
-fn what_goes_on_touches_the_lines_behind() {
+fn execution_beyond_an_entry_touches_the_next_lines() {
     // Lines 0 to 7; and 8 to 15.
     let graph = CallGraph::new(vec![512, 512], vec![0; 2], Vec::new()).unwrap();
     let misses = |steps: &[u32], lines| {

@@ -65,7 +65,7 @@ fn a_bomb_of_zstd_is_an_error() {
 }
 
 #[test]
-fn what_ends_too_early_is_an_error() {
+fn truncated_files_are_an_error() {
     let whole = good().finish();
     let refused = (0..whole.len()).filter(|cut| support::read(&whole[..*cut]).is_err()).count();
     assert_eq!(refused, whole.len(), "a file has its features at the end");

@@ -277,7 +277,7 @@ fn lbr_call_stacks_of_the_kernel_begin_where_the_program_entered_it() {
 }
 
 #[test]
-fn places_alone_are_own_cost_alone() {
+fn addresses_alone_are_own_cost_alone() {
     let mut file = recording_of("cpu-clock:u", (1, 0), IP | TID | TIME | PERIOD, 0);
     file.sample(10, 5, BASE + 0x10, &[]);
     file.sample_of(0, IN_KERNEL, 10, 6, KERNEL, &[]);
@@ -341,7 +341,7 @@ fn of_several_events_the_best_is_read_and_unlike_ones_are_not_added() {
 }
 
 #[test]
-fn what_the_processor_gave_up_did_not_happen() {
+fn aborted_speculation_is_not_counted() {
     let mut file = begin();
     let real = Branch::new(BASE, BASE + 0x10, CALL);
     file.sample(10, 5, BASE, &[real, Branch { wrong_path: true, ..real }]);

@@ -27,7 +27,7 @@ fn equal_distributions_agree_however_long_they_were_recorded() {
 }
 
 #[test]
-fn what_overlaps_is_what_agrees() {
+fn overlap_is_the_share_in_common() {
     let one = profile(&[("a", 3), ("b", 1)]);
     let other = profile(&[("a", 1), ("c", 1)]);
     let found = difference(&one, &other);

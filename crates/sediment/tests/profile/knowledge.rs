@@ -18,7 +18,7 @@ fn profile(sources: &[&str], functions: &[(&str, u128)]) -> Profile {
 }
 
 #[test]
-fn what_one_source_lacks_is_said_by_it_and_by_what_is_not_there() {
+fn gaps_of_one_source_are_named() {
     let one = profile(&["perf call stacks (cycles:u) without callers or time order"], &[("x", 1)]);
     let what = vec![Unknown::CallCounts, Unknown::TimeOrder, Unknown::Sizes, Unknown::Callers];
     assert_eq!(not_known(&one), [NotKnown { source: Some("perf call stacks (cycles:u)".into()), what }]);

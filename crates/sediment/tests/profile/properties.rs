@@ -43,7 +43,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn what_is_printed_reads_in_as_the_same(parts in parts()) {
+    fn printed_profiles_parse_to_the_same(parts in parts()) {
         let profile = parts.profile(0);
         let text = print(&profile);
         let (read, _) = parse(text.as_bytes()).unwrap();

@@ -91,7 +91,7 @@ fn recordings_become_shares_and_shares_stay() {
 }
 
 #[test]
-fn what_happened_stays_at_least_1() {
+fn counts_above_zero_stay_at_least_1() {
     let recording = counted("calls", (1 << 78) - 1, &[("b", 1), ("c", 0)]);
     let with = |weight| {
         let merged = merge(&[(&recording, Weight::parse(weight).unwrap())], false).unwrap();
@@ -133,12 +133,12 @@ fn an_input_without_counts_adds_none() {
 }
 
 #[test]
-fn what_leaves_128_bits_is_an_error() {
+fn sums_above_128_bits_are_an_error() {
     let huge = counted("share", SHARE_TOTAL, &[("b", u128::MAX)]);
     assert!(merge(&[(&huge, Weight::ONE)], false).is_ok());
     for inputs in [vec![(&huge, Weight::ONE); 2], vec![(&huge, Weight::parse("1.000000001").unwrap())]] {
         let error = merge(&inputs, false).unwrap_err();
-        says("library/profile/values/what_leaves_128_bits_is_an_error", error.to_string());
+        says("library/profile/values/sums_above_128_bits_are_an_error", error.to_string());
     }
     let half = merge(&[(&huge, Weight::parse("0.5").unwrap())], false).unwrap();
     assert_eq!(count(&half, "a", "b"), Some(1 << 127));

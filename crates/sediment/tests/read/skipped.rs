@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reasons: told apart by code and by text, and what the program tells by their type.
 
+use crate::said::says;
 use crate::support::{self, read};
 use sediment::Skipped;
 use sediment::skipped::{Amount, NoCall, Nowhere, Reason, Side};
@@ -39,10 +40,12 @@ fn codes_and_texts_tell_reasons_apart() {
 #[test]
 fn a_reason_with_parts_is_told_by_all_of_them() {
     let there = Reason::Nowhere(Amount::Branches, Nowhere::Unmapped, Side::To);
-    assert_eq!(there.to_string(), "branches at an address that was not mapped at the time (to there)");
+    says("library/read/skipped/a_reason_with_parts_is_told_by_all_of_them", there.to_string());
     assert_eq!(there.code(), "branches-unmapped-to");
-    assert_eq!(Nowhere::Kernel.of(Amount::Calls).to_string(), "calls in the kernel");
-    assert_eq!(Reason::NoCall(NoCall::Return).to_string(), "branches that are not calls: returns");
+    let kernel = Nowhere::Kernel.of(Amount::Calls).to_string();
+    says("library/read/skipped/a_reason_with_parts_is_told_by_all_of_them", kernel);
+    let no_call = Reason::NoCall(NoCall::Return).to_string();
+    says("library/read/skipped/a_reason_with_parts_is_told_by_all_of_them", no_call);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! A case whose tool is missing is reported as ignored with its reason, never as passed; `SEDIMENT_REQUIRE_ALL=1` makes it fail, unless
 //! the tool is one that takes long to build and `SEDIMENT_ALL=0` is set, as `scripts/test` does without `--all`.
 //! A case over recorded data that is not part of the project (`../shared/data`) is ignored wherever the data is absent:
-//! each has a twin on generated data that always runs.
+//! each has a counterpart on generated data that always runs.
 
 #![allow(dead_code)] // each test program uses its part
 
@@ -108,22 +108,40 @@ pub fn shared_data(name: &str) -> PathBuf {
     named.unwrap_or_else(|| root().join("../shared/data")).join(name)
 }
 
+/// True if a missing tool is a failure.
+fn all_is_required() -> bool {
+    std::env::var_os("SEDIMENT_REQUIRE_ALL").is_some_and(|value| value == "1")
+}
+
+/// Says why a test ends early, for lack of a tool or a right; `SEDIMENT_REQUIRE_ALL=1` makes it fail.
+pub fn skip(why: &str) {
+    assert!(!all_is_required(), "{why}");
+    eprintln!("not run: {why}");
+}
+
+/// Says why a test ends early on this processor, kernel or version of a tool, which is no failure anywhere.
+pub fn skip_on_this_machine(why: &str) {
+    eprintln!("not run: {why}");
+}
+
+/// A case that is reported as ignored, with its reason.
+pub fn ignored(name: &str, why: &str) -> Trial {
+    eprintln!("{name}: {why}");
+    Trial::test(name, || Ok(())).with_ignored_flag(true)
+}
+
 /// A case that runs where all it needs is there; for test programs with `harness = false`.
 pub fn case(name: &str, needs: &[Need], run: impl FnOnce() + Send + 'static) -> Trial {
     let mut missing: Vec<(bool, String)> =
         needs.iter().filter_map(|need| need.missing().map(|why| (need.is_required(), why))).collect();
     missing.sort();
-    let required = std::env::var_os("SEDIMENT_REQUIRE_ALL").is_some_and(|value| value == "1");
     match missing.pop() {
         None => Trial::test(name, move || {
             run();
             Ok(())
         }),
-        Some((true, why)) if required => Trial::test(name, move || Err(Failed::from(why))),
-        Some((_, why)) => {
-            eprintln!("{name}: {why}");
-            Trial::test(name, || Ok(())).with_ignored_flag(true)
-        }
+        Some((true, why)) if all_is_required() => Trial::test(name, move || Err(Failed::from(why))),
+        Some((_, why)) => ignored(name, &why),
     }
 }
 

@@ -2,7 +2,7 @@
 //! Wording, compared with golden files: `tests/golden/said/NAME.txt` holds all that a test named NAME checked, in order, each part
 //! below a line `== number`. `SEDIMENT_BLESS=1` rewrites them.
 
-#![allow(dead_code)] // each test program uses its part
+#![allow(dead_code, unreachable_pub)] // each test program uses its part
 
 use std::collections::HashMap;
 use std::fmt::Write;

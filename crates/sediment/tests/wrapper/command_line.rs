@@ -30,7 +30,7 @@ fn paths(line: &LinkLine) -> Vec<String> {
 }
 
 #[test]
-fn what_gcc_hands_to_collect2() {
+fn arguments_of_gcc_to_collect2_are_read() {
     let line = line(&[
         "-plugin",
         "/usr/lib/gcc/liblto_plugin.so",

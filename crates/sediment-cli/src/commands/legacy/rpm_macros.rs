@@ -13,7 +13,7 @@ use sediment_process::command::run as run_command;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes that rpm may say of its macros: a distribution's are some hundred thousand.
 const LONGEST_ANSWER: usize = 32 << 20;
 
@@ -34,7 +34,7 @@ fn of_rpm() -> Result<BTreeMap<String, String>> {
         Error::new(ErrorCode::Unsupported, what)
             .with_hint("install rpm: the macros extend those of the installed rpm")
     };
-    let command = Command::new("rpm", "/", PATIENCE).with_arguments(["--showrc"]);
+    let command = Command::new("rpm", "/", TIMEOUT).with_arguments(["--showrc"]);
     let asked = run_command(&command, LONGEST_ANSWER).and_then(|ended| ended.successful(&command));
     let asked = asked.map_err(|error| unsupported(error.to_string()))?;
     let macros = read(&String::from_utf8_lossy(&asked.output));

@@ -20,18 +20,18 @@ const NAMED: usize = 4;
 /// One paragraph for each function of this name.
 ///
 /// # Errors
-/// When no function that is ordered has the name.
+/// If no ordered function has the name.
 pub(super) fn explain(name: &str, made: &Ordering) -> Result<String> {
-    let places = Places::of(made);
+    let positions = Positions::of(made);
     let mut text = String::new();
     let of_name: HashSet<FunctionId> =
         made.built.table.names().filter(|(key, _)| key.name == name).map(|(_, id)| id).collect();
-    for &function in places.order.iter().filter(|function| of_name.contains(function)) {
-        text += &position_of(name, function, made, &places);
+    for &function in positions.order.iter().filter(|function| of_name.contains(function)) {
+        text += &position_of(name, function, made, &positions);
         text += &group_of(function, made);
-        text += &neighbours_in_order(function, made, &places);
-        text += &edges_of(function, made, &places);
-        text += &origin_of(function, made, &places);
+        text += &neighbours_in_order(function, made, &positions);
+        text += &edges_of(function, made, &positions);
+        text += &origin_of(function, made, &positions);
     }
     if text.is_empty() {
         return Err(Error::new(ErrorCode::NotFound, format!("no ordered function is called {name}"))
@@ -41,13 +41,13 @@ pub(super) fn explain(name: &str, made: &Ordering) -> Result<String> {
 }
 
 /// Ranks and offsets of all functions before linking.
-struct Places {
+struct Positions {
     order: Vec<FunctionId>,
     ranks: Vec<usize>,
     starts: Vec<u64>,
 }
 
-impl Places {
+impl Positions {
     fn of(made: &Ordering) -> Self {
         let sizes = made.built.graph.sizes();
         let order: Vec<FunctionId> = made.order.functions().collect();
@@ -70,8 +70,8 @@ fn name_of(made: &Ordering, function: FunctionId) -> &str {
     &made.built.table.keys[function.index()].name
 }
 
-fn position_of(name: &str, function: FunctionId, made: &Ordering, places: &Places) -> String {
-    let (start, size) = (places.start(function), made.built.graph.sizes()[function.index()]);
+fn position_of(name: &str, function: FunctionId, made: &Ordering, positions: &Positions) -> String {
+    let (start, size) = (positions.start(function), made.built.graph.sizes()[function.index()]);
     let called = counted(made.built.graph.weights()[function.index()], "time");
     let (first, last) = (start / PAGE, start.saturating_add(size.max(1) - 1) / PAGE);
     let pages = if first == last {
@@ -81,8 +81,8 @@ fn position_of(name: &str, function: FunctionId, made: &Ordering, places: &Place
     };
     format!(
         "{name}: function {} of {}, offset {start} in the order, on {pages}, {}, called {called}\n",
-        places.ranks[function.index()] + 1,
-        places.order.len(),
+        positions.ranks[function.index()] + 1,
+        positions.order.len(),
         counted(size, "byte")
     )
 }
@@ -145,16 +145,16 @@ fn expected(standing: Option<Standing>) -> &'static str {
     }
 }
 
-fn neighbours_in_order(function: FunctionId, made: &Ordering, places: &Places) -> String {
-    let rank = places.ranks[function.index()];
-    let around = &places.order[rank.saturating_sub(2)..(rank + 3).min(places.order.len())];
+fn neighbours_in_order(function: FunctionId, made: &Ordering, positions: &Positions) -> String {
+    let rank = positions.ranks[function.index()];
+    let around = &positions.order[rank.saturating_sub(2)..(rank + 3).min(positions.order.len())];
     let around: Vec<&str> =
         around.iter().filter(|other| **other != function).map(|other| name_of(made, *other)).collect();
     format!("  between {}\n", around.join(", "))
 }
 
-fn edges_of(function: FunctionId, made: &Ordering, places: &Places) -> String {
-    let start = places.start(function);
+fn edges_of(function: FunctionId, made: &Ordering, positions: &Positions) -> String {
+    let start = positions.start(function);
     let mut text = String::new();
     let (mut near, mut all) = (0u64, 0u64);
     for (what, callers) in [("called by", true), ("calls", false)] {
@@ -169,7 +169,7 @@ fn edges_of(function: FunctionId, made: &Ordering, places: &Places) -> String {
             .collect();
         edges.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
         for (place, (weight, other)) in edges.iter().enumerate() {
-            let distance = places.start(*other).abs_diff(start);
+            let distance = positions.start(*other).abs_diff(start);
             all += weight;
             near += if distance < PAGE { *weight } else { 0 };
             if place < NAMED {
@@ -197,7 +197,7 @@ fn edges_of(function: FunctionId, made: &Ordering, places: &Places) -> String {
 }
 
 /// The origin of the position: another algorithm, the affinity layout, or the kept order.
-fn origin_of(function: FunctionId, made: &Ordering, places: &Places) -> String {
+fn origin_of(function: FunctionId, made: &Ordering, positions: &Positions) -> String {
     let mut text = String::new();
     // Where the engine began with an order of its own, the classic to compare with is its reference.
     let algorithm = if made.outcome.start == TOGETHER { CLASSICS[0] } else { made.outcome.start };
@@ -227,7 +227,7 @@ fn origin_of(function: FunctionId, made: &Ordering, places: &Places) -> String {
         let _ = writeln!(text, "  {fate}");
     }
     if text.is_empty() {
-        let place = places.ranks[function.index()];
+        let place = positions.ranks[function.index()];
         let in_sequence = made.outcome.order.iter().position(|other| *other == function).unwrap_or(place);
         let _ = writeln!(
             text,

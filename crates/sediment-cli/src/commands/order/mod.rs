@@ -3,15 +3,15 @@
 
 mod estimates;
 mod explain;
+mod goals;
 mod keeping;
-mod serving;
 mod workloads;
 
 use crate::files;
 use crate::inputs::settings::{Known, Settings};
 use crate::inputs::weights::{Weighable, Weighed};
 use crate::inputs::{self, read_binary, read_profile, renamed};
-use crate::older;
+use crate::kept_order;
 use crate::ui::Ui;
 use crate::values;
 use clap::Args;
@@ -214,7 +214,7 @@ struct Input {
 /// Everything that decides an order besides the profile.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan<'a> {
-    /// The engine; None for the order of `algorithm`.
+    /// Release whose default order is asked for; None for the order of `algorithm`.
     engine: Option<&'static Engine>,
     algorithm: &'a str,
     seed: u64,
@@ -317,7 +317,7 @@ fn ordering_of(profile: &Profile, selection: &Selection<'_>, plan: &Plan<'_>, ui
     inputs::say_what_is_demangled(built.table.keys.iter().map(|key| key.name.as_str()), ui);
     let traces =
         plan.traces.iter().map(|(path, _)| read_trace(path, &built)).collect::<Result<Vec<Trace>>>()?;
-    let older = |(path, threshold)| older::read(path, &files::read(path)?, threshold);
+    let older = |(path, threshold)| kept_order::read(path, &files::read(path)?, threshold);
     let older = plan.keep.map(older).transpose()?;
     let ordering = plan.order(profile, built, &traces, older.as_ref(), selection, ui)?;
     if let Some(engine) = plan.engine {
@@ -327,7 +327,7 @@ fn ordering_of(profile: &Profile, selection: &Selection<'_>, plan: &Plan<'_>, ui
         estimates::print_estimates(unprofiled, ordering.is_estimated, ui);
     }
     if let Some(aim) = ordering.served {
-        serving::print_goals(&ordering, &traces, aim, ui);
+        goals::print_goals(&ordering, &traces, aim, ui);
     }
     if let Some(older) = &older {
         keeping::print_moves(&ordering, older, ui);

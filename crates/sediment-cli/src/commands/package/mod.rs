@@ -233,3 +233,7 @@ fn profile_for(folder: &Path, profile: &Path, ui: &Ui) -> Result<Addition> {
         what: format!("profile, {}{of}", counted(functions.len(), "function")),
     })
 }
+
+#[cfg(test)]
+#[path = "../../../../sediment/tests/support/said.rs"]
+mod said;

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Time and bytes for the answer of rpm: a spec may run programs while it is parsed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const LONGEST_ANSWER: usize = 1 << 20;
 /// Default threshold: per cent of the weight that must be placed.
 const THRESHOLD: u8 = 50;
@@ -69,7 +69,7 @@ fn built_as_noarch(spec: &Path) -> Option<bool> {
     let whole = std::path::absolute(spec).ok()?;
     let sources = format!("_sourcedir {}", files::display(&sources_of(&whole)));
     let ask = ["--query", "--srpm", "--queryformat", "[%{BUILDARCHS}\\n]", "--define", &sources, "--"];
-    let command = Command::new("rpmspec", whole.parent()?, PATIENCE).with_arguments(ask);
+    let command = Command::new("rpmspec", whole.parent()?, TIMEOUT).with_arguments(ask);
     let command = command.with_arguments([&whole]);
     let ended = run_command(&command, LONGEST_ANSWER).and_then(|ended| ended.successful(&command)).ok()?;
     let answer = String::from_utf8_lossy(&ended.output).into_owned();

@@ -8,12 +8,12 @@ use std::fmt::Write as _;
 
 /// Ways to avoid calls between DSOs.
 const ADVICE: &str = "\
-Each of these calls goes through a stub and a table, and the two functions can never lie side by side: no order crosses from one
-file to another. What can be done by hand:
-  - link a small library that only this program uses statically, or the few functions of it that run: then one order places both;
-  - within a library, -Wl,-Bsymbolic-functions, -fvisibility=hidden for what is not exported, or -fno-semantic-interposition
-    keep calls to its own functions out of the table (a profile does not tell which of them go through it);
-  - -fno-plt saves the stub, at the price of binding all at start.
+Each of these calls goes through the PLT and the GOT. Caller and callee lie in different files, so no order can place them side by
+side. Ways to avoid such calls:
+  - link a library, or its hot functions, statically into the only program that uses it: one order then places both;
+  - within a library, use -Wl,-Bsymbolic-functions, -fvisibility=hidden for functions that are not exported, or
+    -fno-semantic-interposition: calls of its own functions then bypass the PLT (a profile does not show which calls use it);
+  - -fno-plt removes the PLT stub; all symbols are then bound at start.
 ";
 
 /// The calls between two DSOs.
@@ -52,7 +52,7 @@ impl<'a> CrossCalls<'a> {
         self.pairs.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
-    /// For the eye: the quotient of two floats is near enough.
+    /// A share for display; the quotient of two floats is exact enough.
     fn share(&self, count: u128) -> String {
         if self.total == 0 {
             "-".to_owned()

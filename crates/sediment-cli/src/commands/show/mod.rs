@@ -143,7 +143,7 @@ impl<'a> Summary<'a> {
         );
         let _ = writeln!(text, "  machines    {}", join(&profile.arch));
         let _ = writeln!(text, "  recordings  {}", profile.inputs.unwrap_or(1));
-        for line in inputs::what_it_cannot_tell(profile) {
+        for line in inputs::gaps_of_profile(profile) {
             let _ = writeln!(text, "  {line}");
         }
         let _ = writeln!(
@@ -219,7 +219,7 @@ impl<'a> Summary<'a> {
         name
     }
 
-    /// A share of all calls between named functions, in percent with two places.
+    /// A share of all calls between named functions, in percent with two decimals.
     fn share(&self, count: u128) -> String {
         if self.calls == 0 {
             return "-".to_owned();

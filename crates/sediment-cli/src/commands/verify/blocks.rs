@@ -7,6 +7,7 @@ use crate::inputs::{read_binary, read_profile, renamed};
 use crate::ui::Ui;
 use sediment::binary::Binary;
 use sediment::binary::block_map::BlockMap;
+use sediment::plural::counted;
 use sediment::profile::Profile;
 use sediment::verify::blocks::{BlocksReport, CountedFunction, Layout, blocks};
 use sediment::{Error, ErrorCode, Result};
@@ -68,8 +69,8 @@ pub(super) fn in_short(
         format!("; {} of the recorded weight in cold parts", as_percent(cold))
     });
     let line = format!(
-        "{} functions split by their block counts, {} not compiled by them{cold}",
-        count(Layout::Split),
+        "{} split by their block counts, {} not compiled by them{cold}",
+        counted(count(Layout::Split), "function"),
         count(Layout::OtherGraph) + count(Layout::Unnumbered),
     );
     Ok(Some((line, in_json(&report))))

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Name of this check.
 pub(super) const WHAT: &str = "stripped, with a debug file apart";
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Result of the tools for one file.
 struct Apart {
@@ -50,7 +50,7 @@ fn apart(file: &Path) -> Result<Apart> {
     folder.write("linked", &linked)?;
     let tool = |name: &str, arguments: &[&str]| -> Result<()> {
         let command =
-            Command::new(name, folder.path(), PATIENCE).with_arguments(arguments.iter().map(OsStr::new));
+            Command::new(name, folder.path(), TIMEOUT).with_arguments(arguments.iter().map(OsStr::new));
         run(&command, 0)?.successful(&command)?;
         Ok(())
     };

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Time limit for gdb to read a file, or to run a program until enough functions were called.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Limit of gdb's answer in bytes.
 const LONGEST_ANSWER: usize = 16 << 20;
@@ -99,7 +99,7 @@ fn breaks(
             },
         ));
     }
-    let [base, other] = [places(files[0], &spelled)?, places(files[1], &spelled)?];
+    let [base, other] = [source_lines(files[0], &spelled)?, source_lines(files[1], &spelled)?];
     if base.iter().all(BTreeSet::is_empty) {
         return Err(Error::new(ErrorCode::NotMeasured, "gdb finds no location in the base"));
     }
@@ -107,7 +107,7 @@ fn breaks(
 }
 
 /// gdb's locations for these breakpoints.
-fn places(file: &Path, locations: &[String]) -> Result<Vec<BTreeSet<String>>> {
+fn source_lines(file: &Path, locations: &[String]) -> Result<Vec<BTreeSet<String>>> {
     let mut words = Vec::new();
     for location in locations {
         words.extend([format!("echo {MARK}\\n"), format!("break {location}")]);
@@ -115,15 +115,15 @@ fn places(file: &Path, locations: &[String]) -> Result<Vec<BTreeSet<String>>> {
     }
     let command = gdb(&words, "/").with_arguments([file.as_os_str()]);
     let ended = run(&command, LONGEST_ANSWER)?.successful(&command)?;
-    Ok(parts(&ended.output).map(|part| part.lines().filter_map(place).collect()).collect())
+    Ok(parts(&ended.output).map(|part| part.lines().filter_map(source_line).collect()).collect())
 }
 
-/// The place in a line of `info breakpoints`: what stands behind the address. None for other lines, such as the answer to `break`.
-fn place(line: &str) -> Option<String> {
+/// The source line in a line of `info breakpoints`: the text after the address. None for other lines, such as the answer to `break`.
+fn source_line(line: &str) -> Option<String> {
     line.starts_with(|first: char| first.is_ascii_digit()).then_some(())?;
     let (_, behind) = line.split_once(" 0x")?;
-    let (_, place) = behind.split_once(' ')?;
-    Some(place.trim().to_owned())
+    let (_, line) = behind.split_once(' ')?;
+    Some(line.trim().to_owned())
 }
 
 fn compared(
@@ -134,16 +134,16 @@ fn compared(
     unspelled: usize,
 ) -> Check {
     let nowhere = BTreeSet::new();
-    let at = |places: &[BTreeSet<String>], index: usize| places.get(index).unwrap_or(&nowhere).clone();
+    let at = |found: &[BTreeSet<String>], index: usize| found.get(index).unwrap_or(&nowhere).clone();
     let first = (0..locations.len()).find(|index| at(base, *index) != at(other, *index));
-    let in_words = |places: &[BTreeSet<String>]| {
-        let found = places.iter().filter(|places| !places.is_empty()).count();
-        let mut text = format!("{found} of {}", locations.len());
+    let in_words = |found: &[BTreeSet<String>]| {
+        let number = found.iter().filter(|lines| !lines.is_empty()).count();
+        let mut text = format!("{number} of {}", locations.len());
         if unspelled > 0 {
             text += &format!(" (gdb has no spelling for {unspelled} more)");
         }
         if let Some(first) = first {
-            let there: Vec<String> = at(places, first).into_iter().collect();
+            let there: Vec<String> = at(found, first).into_iter().collect();
             let there = if there.is_empty() { "nowhere".to_owned() } else { there.join(", ") };
             text += &format!(", for example {}: {there}", locations[first]);
         }
@@ -199,7 +199,7 @@ fn stops(file: &Path, functions: &[Asked], arguments: &[OsString]) -> Result<BTr
     let found: BTreeSet<String> = parts(&ended.output).filter_map(|part| backtrace(&part)).collect();
     if found.is_empty() {
         let why = match ended.outcome {
-            Outcome::OutOfTime => format!("the program called none of them in {} s", PATIENCE.as_secs()),
+            Outcome::OutOfTime => format!("the program called none of them in {} s", TIMEOUT.as_secs()),
             _ => ended.last_words().unwrap_or_else(|| "the program called none of them".to_owned()),
         };
         return Err(Error::new(
@@ -228,7 +228,7 @@ fn backtrace(part: &str) -> Option<String> {
 /// gdb with these commands; each runs whether or not the one before could do anything.
 fn gdb(words: &[String], folder: impl Into<std::path::PathBuf>) -> Command {
     let mut command =
-        Command::new("gdb", folder, PATIENCE).with_arguments(["-nx", "-nh", "-batch"].map(OsString::from));
+        Command::new("gdb", folder, TIMEOUT).with_arguments(["-nx", "-nh", "-batch"].map(OsString::from));
     for setting in SETTINGS {
         command = command.with_arguments(["-iex", setting]);
     }
@@ -263,18 +263,18 @@ mod tests {
     #[test]
     fn places_and_frames_are_told_without_addresses() {
         let single = "1       breakpoint     keep y   0x0000000000001184 in all_b at b.c:34";
-        assert_eq!(place(single).as_deref(), Some("in all_b at b.c:34"));
-        assert_eq!(place("1.2                         y   0x1184 <b07+4>").as_deref(), Some("<b07+4>"));
-        assert_eq!(place("2       breakpoint     keep y   <MULTIPLE>         "), None);
-        assert_eq!(place("Breakpoint 1 at 0x1184: file b.c, line 34."), None);
-        assert_eq!(place("Num     Type           Disp Enb Address            What"), None);
+        assert_eq!(source_line(single).as_deref(), Some("in all_b at b.c:34"));
+        assert_eq!(source_line("1.2                         y   0x1184 <b07+4>").as_deref(), Some("<b07+4>"));
+        assert_eq!(source_line("2       breakpoint     keep y   <MULTIPLE>         "), None);
+        assert_eq!(source_line("Breakpoint 1 at 0x1184: file b.c, line 34."), None);
+        assert_eq!(source_line("Num     Type           Disp Enb Address            What"), None);
         let part = "#0  b07 (x=...) at b.c:12\n#1  0x00005555 in all_b (x=...) at b.c:34\n12\t{\n";
         assert_eq!(backtrace(part).as_deref(), Some("b07 (x=...) at b.c:12 < in all_b (x=...) at b.c:34"));
         assert_eq!(backtrace("No stack.\n"), None);
     }
 
     #[test]
-    fn what_differs_is_named() {
+    fn differing_backtraces_are_named() {
         let set = |place: &str| BTreeSet::from([place.to_owned()]);
         let locations = ["a".to_owned(), "b".to_owned()];
         let base = [set("in a at x.c:1"), set("in b at x.c:2")];

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 pub(super) fn run(folder: &Path, arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let links = read(folder)?;
     let lying =
-        || links.keys().map(|output| where_it_lies(output).unwrap_or_else(|| output.into())).collect();
+        || links.keys().map(|output| path_of_output(output).unwrap_or_else(|| output.into())).collect();
     let installed = arguments.installed.as_deref().map(|root| Installed::below(root, lying())).transpose()?;
     let mut build = Build {
         arguments,
@@ -69,7 +69,7 @@ pub(super) fn run(folder: &Path, arguments: &Arguments, ui: &Ui) -> Result<ExitC
 /// Report on a build's links.
 struct Build<'a> {
     arguments: &'a Arguments,
-    /// Least coverage by the folder of profiles, in parts per million; None where there is none.
+    /// Smallest required coverage for each folder of profiles, in parts per million; None without a threshold.
     thresholds: BTreeMap<PathBuf, Option<u64>>,
     installed: Option<Installed>,
     ui: &'a Ui,
@@ -80,11 +80,11 @@ struct Build<'a> {
     ordered: u64,
     /// Number of ordered outputs that count: with `--installed`, the installed ones.
     shipped: u64,
-    /// To make the orders, and to link.
+    /// Time to compute the orders, and to link.
     milliseconds: [u64; 2],
 }
 
-/// Least coverage that is required of a package: by the command line, by its settings, by what holds for all.
+/// Smallest required coverage for each folder of profiles: from the command line, else the package's settings, else the default.
 fn thresholds(
     links: &BTreeMap<String, Value>,
     arguments: &Arguments,
@@ -171,7 +171,7 @@ impl Build<'_> {
 
     /// The profile's block counts in an output, as it was linked.
     fn tell_of_blocks(&mut self, output: &str, link: &Value) -> Option<Value> {
-        let built = where_it_lies(output)?;
+        let built = path_of_output(output)?;
         let profile = Path::new(word(link, "profile"));
         match blocks::in_short(&built, profile, &followed(link), self.ui) {
             Ok(found) => found.map(|(line, report)| {
@@ -189,7 +189,7 @@ impl Build<'_> {
     fn unplaced(&mut self, output: &str, link: &Value) {
         let shown = match &self.installed {
             Some(installed) => {
-                let built = where_it_lies(output).unwrap_or_else(|| output.into());
+                let built = path_of_output(output).unwrap_or_else(|| output.into());
                 match installed.of(&built).first() {
                     Some(path) => installed.on_system(path).display().to_string(),
                     None => return self.not_installed(output),
@@ -274,20 +274,20 @@ struct Checked {
     from: Option<String>,
 }
 
-/// The output as it lies in the build folder.
+/// Verifies an output in the build folder.
 fn as_linked(link: &Value, output: &str, ui: &Ui) -> Result<Option<Checked>> {
-    let path = where_it_lies(output).unwrap_or_else(|| PathBuf::from(output));
+    let path = path_of_output(output).unwrap_or_else(|| PathBuf::from(output));
     let report = report(link, &path, None, ui)?;
     Ok(Some(Checked { shown: output.to_owned(), report, from: None }))
 }
 
-/// The output as it lies below the folder that the package is made of; None where it does not. Where that file is stripped and
-/// has no debug file, the one in the build folder tells.
+/// Verifies an output in the folder that the package is made of; None if it is not there. If that file is stripped and has no debug file,
+/// the file in the build folder is read.
 fn as_installed(link: &Value, output: &str, installed: &Installed, ui: &Ui) -> Result<Option<Checked>> {
-    let built = where_it_lies(output);
+    let built = path_of_output(output);
     let files = installed.of(built.as_deref().unwrap_or(Path::new(output)));
     let Some(first) = files.first() else { return Ok(None) };
-    // Of several, the one that it can be: another of its name lies in no order of its own.
+    // Of several, the one with the most weight placed: other files of this name do not follow the order.
     let mut best: Option<(&Path, Report)> = None;
     let mut why = None;
     for path in &files {
@@ -325,17 +325,17 @@ fn report(link: &Value, path: &Path, root: Option<&Path>, ui: &Ui) -> Result<Rep
     report_on(Place { path, root }, word("order"), Some(word("profile")), Some(&followed(link)), ui)
 }
 
-/// The output's file: libtool links a library for installation as NAMET, and renames it.
-fn where_it_lies(output: &str) -> Option<PathBuf> {
+/// Path of an output; libtool links a library for installation as NAMET, and renames it.
+fn path_of_output(output: &str) -> Option<PathBuf> {
     let renamed = output.strip_suffix('T');
     [Some(output), renamed].into_iter().flatten().map(PathBuf::from).find(|path| path.is_file())
 }
 
-/// The log's line of a file, by any path.
+/// The log's entry of a file, by any path to it.
 pub(super) fn entry_of<'a>(links: &'a BTreeMap<String, Value>, file: &Path) -> Option<&'a Value> {
     let file = file.canonicalize().ok()?;
     let is_it = |output: &&String| {
-        where_it_lies(output).and_then(|path| path.canonicalize().ok()).as_ref() == Some(&file)
+        path_of_output(output).and_then(|path| path.canonicalize().ok()).as_ref() == Some(&file)
     };
     links.get(links.keys().find(is_it)?)
 }

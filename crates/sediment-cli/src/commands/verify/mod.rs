@@ -183,7 +183,7 @@ fn below_threshold(parts_per_million: u64, file_name: &str, threshold: Option<u6
     true
 }
 
-/// Parts per million as percent, cut to two places so that 99.999 does not read as 100.
+/// Parts per million as percent, cut to two decimals so that 99.999 does not read as 100.
 fn as_percent(parts_per_million: u64) -> String {
     format!("{}.{:02} %", parts_per_million / 10_000, parts_per_million / 100 % 100)
 }

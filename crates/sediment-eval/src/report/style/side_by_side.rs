@@ -46,8 +46,7 @@ pub(super) fn baseline_reordered(analysis: &Analysis, workload: &WorkloadAnalysi
 pub(super) fn guest_host(analysis: &Analysis, workload: &WorkloadAnalysis) -> Result<String> {
     let builds = builds(analysis);
     if builds.len() != 4 {
-        let what =
-            format!("the form of guest and host shows four builds, and the experiment has {}", builds.len());
+        let what = format!("--style guest-host needs four builds; the experiment has {}", builds.len());
         return Err(Error::new(ErrorCode::Usage, what).with_hint("another --style shows any number"));
     }
     let mut titles: Vec<String> = builds.iter().map(|variant| name(analysis, *variant).to_owned()).collect();

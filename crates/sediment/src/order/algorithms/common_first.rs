@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_use_is_in_front() {
+    fn functions_used_by_all_stand_in_front() {
         // All use 5 and 2; the first two 7; 1 and 8 belong to the third alone, 0 to the first.
         let starts: [&[u32]; 3] = [&[5, 7, 0, 2], &[5, 7, 2], &[1, 5, 8, 2]];
         assert_eq!(ordered(&starts), [5, 2, 7, 1, 8, 0, 3, 4, 6]);

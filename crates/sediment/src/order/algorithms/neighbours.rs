@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_starts_do_is_kept_together() {
+    fn neighbours_in_all_starts_stay_together() {
         // 3 follows 1 at once in both starts, whatever else they do between 0 and 1.
         let order = ids(&[&[0, 5, 6, 1, 3], &[0, 7, 1, 3]]);
         let place = |id| order.iter().position(|other| *other == id).unwrap();

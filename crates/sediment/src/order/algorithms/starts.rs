@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ran_before_and_what_is_not_there_does_not_count() {
+    fn earlier_and_missing_functions_do_not_count() {
         let starts =
             [vec![2, 9, 2, 0], vec![0, 0, 1]].map(|start| start.into_iter().map(FunctionId).collect());
         let ids: Vec<Vec<u32>> = distinct(4, &starts)

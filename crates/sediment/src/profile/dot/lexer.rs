@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_names_the_line_where_it_begins() {
+    fn unterminated_parts_name_the_line_of_their_start() {
         for text in [
             "\n\"a\nb",
             "\n<a\n<b>",

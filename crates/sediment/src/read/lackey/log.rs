@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_valgrind_says_is_told_from_what_the_program_writes() {
+    fn output_of_valgrind_and_of_the_program_are_told_apart() {
         let cases: [(&str, Option<&str>); 7] = [
             ("==12== Command: ./p", Some("Command: ./p")),
             ("--12--    svma 0x10, avma 0x20", Some("   svma 0x10, avma 0x20")),

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unmapped_is_nothing_until_something_else_lies_there() {
+    fn unmapped_ranges_belong_to_no_file_until_mapped_again() {
         let mut objects = Objects::default();
         load(&mut objects, "ld.so", 0x1000, 0x400_1000);
         load(&mut objects, "libm", 0x1_0230, 0x5a3_d230);

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_to_do_harm_is_refused() {
+    fn decompression_bombs_are_refused() {
         let bomb = frame(&vec![(1, 131_072, &b"0"[..]); 16_000], false);
         assert!(unpack(&bomb, 60_000).unwrap_err().to_string().contains("more than 100 times"));
         let mut wide = frame(&[], false);

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Source packages of Debian as `package deb` changes them: `control` and `rules`.
+
+use super::*;
+use crate::commands::package::said::says;
+
+fn changed(control: &str) -> String {
+    Source::read(control).unwrap().with_sequence().unwrap()
+}
+
+/// The list of build dependencies keeps its style.
+#[test]
+fn the_list_keeps_its_style() {
+    let new = "dh-sequence-sediment <!pkg.toy.nosediment>";
+    for (before, after) in [
+        ("debhelper-compat (= 13)", format!("debhelper-compat (= 13), {new}")),
+        ("debhelper-compat (= 13), cmake", format!("debhelper-compat (= 13), {new}, cmake")),
+        ("cmake, debhelper-compat (= 13)", format!("cmake, debhelper-compat (= 13), {new}")),
+        (
+            "\n cmake,\n debhelper-compat (= 13),\n zlib1g-dev,",
+            format!("\n cmake,\n debhelper-compat (= 13),\n {new},\n zlib1g-dev,"),
+        ),
+        ("debhelper-compat (= 13),\n cmake,", format!("debhelper-compat (= 13),\n {new},\n cmake,")),
+        ("\n debhelper-compat (= 13),", format!("\n debhelper-compat (= 13),\n {new},")),
+        (
+            "cmake\n , debhelper-compat (= 13)\n , flex",
+            format!("cmake\n , debhelper-compat (= 13)\n , {new}\n , flex"),
+        ),
+        (
+            "\n cmake,\n debhelper-compat (= 13),\n# for tests\n flex",
+            format!("\n cmake,\n debhelper-compat (= 13),\n {new},\n# for tests\n flex"),
+        ),
+    ] {
+        let control = |list: &str| {
+            format!("Source: toy\nBuild-Depends: {list}\nSection: misc\n\nPackage: toy\nArchitecture: any\n")
+        };
+        assert_eq!(changed(&control(before)), control(&after));
+        assert_eq!(changed(&control(&after)), control(&after), "a second time changes nothing");
+    }
+}
+
+#[test]
+fn without_debhelper_there_is_no_place_for_it() {
+    let control = "Source: toy\nBuild-Depends: cmake\n\nPackage: toy\nArchitecture: any\n";
+    let error = Source::read(control).unwrap().with_sequence().unwrap_err();
+    says("package_deb/without_debhelper_there_is_no_place_for_it", error.to_string());
+}
+
+/// Over several lines, and in a file of the package's own.
+#[test]
+fn dh_is_found_where_it_is_called() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let debian = folder.path().join("debian");
+    std::fs::create_dir(&debian).unwrap();
+    std::fs::write(debian.join("main.mk"), "%:\n\tdh \\\n\t  $@\n").unwrap();
+    std::fs::write(debian.join("own.mk"), "export PROF_DIR = x\n").unwrap();
+    let asked = |rules: &str| must_use_sequences(&debian.join("rules"), rules);
+    asked("include debian/main.mk\n").unwrap();
+    asked("  include $(CURDIR)/debian/main.mk # the build\n").unwrap();
+    std::fs::write(debian.join("around.mk"), "sinclude debian/around.mk \\\n debian/main.mk\n").unwrap();
+    asked("include debian/around.mk\n").unwrap();
+    asked("%:\n\tdh --with x \\\n\t  $@\n").unwrap();
+    assert!(asked("include debian/none.mk\n").is_err());
+    let error = asked("-include debian/own.mk debian/main.mk\n").unwrap_err();
+    says("package_deb/dh_is_found_where_it_is_called", error.to_string());
+}
+
+#[test]
+fn dh_is_found_in_rules() {
+    let calls = |line: &str| {
+        let rules = "DH = dh\nexport OTHER := /usr/bin/dh --with x\nDEB = dpkg\n".to_owned();
+        calls_dh(line, &[rules])
+    };
+    for line in [
+        "\tdh $@",
+        "\t@dh $@ --with python3",
+        "\t-dh $@",
+        "\t+dh $@",
+        "\tdh ${@}",
+        "\tdh \"$@\"",
+        "\tdh build-arch",
+        "\t/usr/bin/dh $@",
+        "\t$(DH) $@",
+        "\t@${OTHER} $@",
+        "%: ; dh $@",
+        "%:; dh $@",
+        "%:;dh $@",
+        "build binary clean:;@dh $@",
+        "\tPATH=x:$$PATH dh $@",
+        "\tset -e; cd x && dh $@",
+    ] {
+        assert!(calls(line), "{line}");
+    }
+    for line in [
+        "\tdh_auto_build $@",
+        "# dh $@",
+        "export DH_VERBOSE = 1",
+        "\tdh_testdir",
+        "\t@echo dh $@",
+        "\t$(DEB) $@",
+        "\t$(NONE) $@",
+        "X = a:b; dh $@",
+        "\tdebian/dh $@",
+    ] {
+        assert!(!calls(line), "{line}");
+    }
+}
+
+/// Of all fields of build dependencies, debhelper takes a sequence once.
+#[test]
+fn a_sequence_that_is_there_is_not_added() {
+    let control = |field: &str| {
+        format!(
+            "Source: toy\nBuild-Depends: debhelper-compat (= 13)\n{field}: cmake,\n dh-sequence-sediment <!nocheck>,\nSection: misc\n\n\
+             Package: toy\nArchitecture: any\n"
+        )
+    };
+    let there = control("Build-Depends-Arch");
+    assert_eq!(changed(&there), there);
+    let error = Source::read(&control("build-depends-indep")).unwrap().with_sequence().unwrap_err();
+    says("package_deb/a_sequence_that_is_there_is_not_added", error.to_string());
+    let another = there.replace("dh-sequence-sediment ", "dh-sequence-sediment-graphs ");
+    assert!(changed(&another).contains("(= 13), dh-sequence-sediment <!pkg.toy.nosediment>\n"));
+}
