@@ -12,6 +12,7 @@
 #include "blocks.h"
 #include "collect.h"
 #include "flow.h"
+#include "match.h"
 
 #include <algorithm>
 
@@ -23,6 +24,9 @@ namespace {
 const uint32_t names_graph = 1u << 30;
 // As many bits as stand below.
 const uint32_t hash_bits = names_graph - 1;
+// Below that, discriminators from here on have a signature in front of the block's number.
+const uint32_t has_signature = 1u << 29;
+const unsigned number_bits = 13;
 
 // The function's blocks in GCC's order; the number of a block is its place in it, from 1.
 std::vector<basic_block>
@@ -85,6 +89,79 @@ hash_of (function *own, const std::vector<basic_block> &blocks)
       add_edges (block);
     }
   return (sum ^ sum >> 30 ^ sum >> 60) & hash_bits;
+}
+
+// FNV-1a, in as many values as asked.
+class Folded
+{
+public:
+  void add (uint64_t value) { sum_ = (sum_ ^ value) * 0x100000001b3u; }
+  void add (const char *text, size_t length)
+  {
+    for (size_t at = 0; at < length; ++at)
+      add (static_cast<unsigned char> (text[at]));
+    add (uint64_t (0));
+  }
+  unsigned in (unsigned values) const { return (sum_ ^ sum_ >> 32) % values; }
+
+private:
+  uint64_t sum_ = 0xcbf29ce484222325u;
+};
+
+// The name of what a call goes to, without what GCC appends to the names of copies; a call through a pointer has an empty one.
+void
+add_callee (Folded &callees, rtx_insn *insn)
+{
+  rtx call = get_call_rtx_from (insn);
+  rtx symbol = call ? XEXP (XEXP (call, 0), 0) : NULL_RTX;
+  const char *name = symbol && GET_CODE (symbol) == SYMBOL_REF ? XSTR (symbol, 0) : "";
+  name += *name == '*';
+  callees.add (name, strcspn (name, "."));
+}
+
+// The line of an instruction behind the first one of the function that it was written in.
+unsigned
+line_of (rtx_insn *insn)
+{
+  location_t location = INSN_LOCATION (insn);
+  int first = LOCATION_LINE (cfun->function_start_locus);
+  for (tree scope = LOCATION_BLOCK (location); scope && TREE_CODE (scope) == BLOCK; scope = BLOCK_SUPERCONTEXT (scope))
+    if (inlined_function_outer_scope_p (scope) && DECL_P (BLOCK_ABSTRACT_ORIGIN (scope)))
+      {
+	first = DECL_SOURCE_LINE (BLOCK_ABSTRACT_ORIGIN (scope));
+	break;
+      }
+  return unsigned (LOCATION_LINE (location) - first) % Signature::lines;
+}
+
+Signature
+signature_of (basic_block block)
+{
+  Folded callees, operations;
+  bool calls = false, has_line = false;
+  Signature signature { 0, 0, 0 };
+  rtx_insn *insn;
+  FOR_BB_INSNS (block, insn)
+    {
+      if (!NONDEBUG_INSN_P (insn))
+	continue;
+      if (!has_line && INSN_HAS_LOCATION (insn))
+	{
+	  signature.line = line_of (insn);
+	  has_line = true;
+	}
+      if (CALL_P (insn))
+	{
+	  add_callee (callees, insn);
+	  calls = true;
+	}
+      rtx set = single_set (insn);
+      if (set && !REG_P (SET_SRC (set)) && !SUBREG_P (SET_SRC (set)))
+	operations.add (GET_CODE (SET_SRC (set)));
+    }
+  signature.callees = calls ? 1 + callees.in (15) : 0;
+  signature.operations = operations.in (64);
+  return signature;
 }
 
 #if GCCPLUGIN_VERSION < 13000
@@ -179,9 +256,13 @@ mark_blocks ()
 {
   std::vector<basic_block> blocks = blocks_of (cfun);
   uint32_t number = 0;
+  bool tells_signatures = blocks.size () < 1u << number_bits;
   for (basic_block block : blocks)
-    mark (block, ++number);
-  if (!blocks.empty () && blocks.size () < names_graph)
+    {
+      ++number;
+      mark (block, tells_signatures ? has_signature | signature_of (block).packed () << number_bits | number : number);
+    }
+  if (!blocks.empty () && blocks.size () < has_signature)
     mark (blocks[0], names_graph | hash_of (cfun, blocks));
 }
 
@@ -204,6 +285,22 @@ split_in_group ()
   bbpart->execute (cfun);
 }
 
+// Compiles the present function by its counts. What is known of another graph says nothing of the blocks that it does not have.
+static bool
+compile_by (const GraphCounts &counts, const std::vector<basic_block> &blocks, bool is_of_same_graph)
+{
+  Flow flow;
+  std::vector<Block> counted = with_counts (counts, blocks);
+  // What never ran is no business of blocks: functions are placed by the linker.
+  if (!infer_flow (counted, flow) || !flow.blocks[0])
+    return false;
+  std::vector<bool> cold = cold_blocks (counted, flow);
+  for (size_t place = 0; place < blocks.size (); ++place)
+    cold[place] = cold[place] && (is_of_same_graph || counted[place].known);
+  set_flow (blocks, flow, cold);
+  return true;
+}
+
 bool
 apply_counts (const Counts &counts)
 {
@@ -220,16 +317,16 @@ apply_counts (const Counts &counts)
   std::vector<basic_block> blocks = blocks_of (cfun);
   uint32_t hash = hash_of (cfun, blocks);
   for (const GraphCounts &graph : graphs)
+    if (graph.hash == hash)
+      return compile_by (graph, blocks, true);
+  std::vector<Signature> present;
+  for (basic_block block : blocks)
+    present.push_back (signature_of (block));
+  for (const GraphCounts &graph : graphs)
     {
-      if (graph.hash != hash)
-	continue;
-      Flow flow;
-      std::vector<Block> counted = with_counts (graph, blocks);
-      // What never ran is no business of blocks: functions are placed by the linker.
-      if (!infer_flow (counted, flow) || !flow.blocks[0])
-	return false;
-      set_flow (blocks, flow, cold_blocks (counted, flow));
-      return true;
+      GraphCounts matched;
+      if (match (graph, present, matched))
+	return compile_by (matched, blocks, false);
     }
   return false;
 }

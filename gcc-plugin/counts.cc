@@ -12,7 +12,7 @@ namespace sediment {
 
 namespace {
 
-const char header[] = "sediment-blocks 1\n";
+const char header[] = "sediment-blocks 2\n";
 const size_t header_length = sizeof header - 1;
 
 // A number in front of `rest`, which is moved behind it.
@@ -36,7 +36,7 @@ number (const char *&rest, const char *end, int base, Number &value)
   return rest > begin;
 }
 
-// `HASH\tBLOCK=COUNT BLOCK=? …`
+// `HASH\tBLOCK=COUNT BLOCK=? BLOCK=COUNT@SIGNATURE …`
 bool
 read_counts (const char *rest, const char *end, GraphCounts &counts)
 {
@@ -56,6 +56,8 @@ read_counts (const char *rest, const char *end, GraphCounts &counts)
       else if (number (rest, end, 10, count))
 	counts.blocks[block] = count;
       else
+	return false;
+      if (rest < end && *rest == '@' && !number (++rest, end, 16, counts.signatures[block]))
 	return false;
       if (rest < end && *rest++ != ' ')
 	return false;

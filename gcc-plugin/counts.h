@@ -17,6 +17,8 @@ struct GraphCounts
   // Executions by the number of a block; of those in `unknown` nothing can be known, all others were not seen.
   std::map<uint32_t, uint64_t> blocks;
   std::vector<uint32_t> unknown;
+  // Signatures of blocks, executed or not, as far as they are known.
+  std::map<uint32_t, uint32_t> signatures;
 };
 
 // A file of counts: a line for each graph of a function, in the order of their names.

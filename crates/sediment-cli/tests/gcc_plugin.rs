@@ -76,6 +76,7 @@ const VALGRIND: &[Need] = &[Need::Program("valgrind"), Need::Program("nm")];
 /// With every compiler whose programs run here.
 const OF_NATIVE: &[OfOne] = &[
     ("blocks_that_did_not_run_are_split_off", blocks::blocks_with_count_zero_are_split_off, VALGRIND),
+    ("changed_functions_keep_their_counts", blocks::changed_functions_keep_their_counts, VALGRIND),
     ("exceptions_pass_through_cold_parts", blocks::exceptions_pass_through_cold_parts, VALGRIND),
     (
         "whatever_counts_say_the_program_is_the_same",

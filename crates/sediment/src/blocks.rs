@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The first line of a file of counts.
-pub const HEADER: &str = "sediment-blocks 1";
+pub const HEADER: &str = "sediment-blocks 2";
 
 /// Counts above this are brought below it, all alike: sums of them stay within 64 bits.
 const LARGEST: u128 = 1 << 40;

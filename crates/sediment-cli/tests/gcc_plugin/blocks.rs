@@ -164,6 +164,57 @@ pub fn blocks_with_count_zero_are_split_off(gcc: &'static Compiler) {
     assert!(!folder.path().join("object.c.gv").exists());
 }
 
+/// Another version of a function, whose graph is another: blocks are found again that stand elsewhere, and get their counts. A function of
+/// which only the name is the same gets none.
+pub fn changed_functions_keep_their_counts(gcc: &'static Compiler) {
+    let folder = sources(gcc);
+    recorded(gcc, &folder, "work.c");
+    let changed = WORK
+        .replace("  int sum = i;\n", "  int sum = i;\n\n  if (i == 1234567)\n    sum = puts(\"new\");\n")
+        .replace("case 1: sum += 9; break;", "case 1: if (sum & 1) sum += 9; break;");
+    let replaced = {
+        let (front, rest) = WORK.split_once("  int sum = i;\n").unwrap();
+        let (_, back) = rest.split_once("  return sum;\n").unwrap();
+        format!(
+            "{front}  for (int j = 0; j < i; j++)\n    if (getenv(\"X\"))\n      i += unusual ? rand() : atoi(\"3\");\n  return i;\n{back}"
+        )
+    };
+    for (source, is_split) in [(changed, true), (replaced, false)] {
+        std::fs::write(folder.path().join("work.c"), source).unwrap();
+        let build = |more: &[&str], program: &str| {
+            gcc.run(folder.path(), gcc.c, &[&FLAGS, more, &["work.c", "-o", program]].concat());
+        };
+        build(&[], "plain");
+        build(&[&gcc.plugin(), COUNTS, MARKS], "used");
+        let symbols = Command::new("nm").arg(folder.path().join("used")).output().unwrap();
+        let symbols = String::from_utf8(symbols.stdout).unwrap();
+        assert_eq!(symbols.contains(" work.cold\n"), is_split, "{symbols}");
+        for arguments in [&[][..], &["0"], &["7"]] {
+            assert_eq!(ran(&folder, "used", arguments), ran(&folder, "plain", arguments), "{arguments:?}");
+        }
+        if is_split {
+            assert!(!runs_in_cold_part(&folder, "used", "work"), "{symbols}");
+        }
+    }
+}
+
+/// True if a recorded run of a program executes code of a function's cold part.
+fn runs_in_cold_part(folder: &TempDir, program: &str, function: &str) -> bool {
+    let symbols = Command::new("nm").arg("-S").arg(folder.path().join(program)).output().unwrap();
+    let symbols = String::from_utf8(symbols.stdout).unwrap();
+    let line = symbols.lines().find(|line| line.ends_with(&format!(" {function}.cold"))).unwrap();
+    let number = |field: usize| u64::from_str_radix(line.split(' ').nth(field).unwrap(), 16).unwrap();
+    let part = number(0)..number(0) + number(1);
+    let valgrind = Command::new("valgrind")
+        .current_dir(folder.path())
+        .args(["--tool=callgrind", "--dump-instr=yes", "--compress-pos=no", "--callgrind-out-file=executed"])
+        .arg(format!("./{program}"))
+        .output();
+    assert!(valgrind.unwrap().status.code().is_some());
+    let address = |line: &str| u64::from_str_radix(line.strip_prefix("0x")?.split(' ').next()?, 16).ok();
+    read(folder, "executed").lines().filter_map(address).any(|at| part.contains(&at))
+}
+
 /// In every dialect that can say so, and in what GNU ld and gold make of it.
 fn cold_parts_lie_behind_all_functions(folder: &TempDir) {
     for (linker, part) in [
@@ -384,7 +435,7 @@ pub fn whatever_a_profile_says_the_program_is_the_same(gcc: &'static Compiler) {
     let counts = recorded(gcc, &folder, "work.c");
     gcc.run(folder.path(), gcc.c, &[&FLAGS[..], &["work.c", "-o", "plain"]].concat());
     let expected = [&[][..], &["0"]].map(|arguments| ran(&folder, "plain", arguments));
-    let mut odd = String::from("sediment-blocks 1\n");
+    let mut odd = String::from("sediment-blocks 2\n");
     for (line, text) in counts.lines().skip(1).enumerate() {
         let (function, _) = text.rsplit_once('\t').unwrap();
         let _ = write!(odd, "{function}\t");

@@ -2,8 +2,9 @@
 //! [`BlockMap`]: which block of its function's control-flow graph the code at an address is of, by the line table of a program that was
 //! compiled with sediment's plugin for GCC (`-fplugin-arg-sediment-blocks`).
 //!
-//! There the discriminator of a row is the number of a block, from 1; at the first block of a function it is 2^30 or more,
-//! and tells the hash of the graph. gcc-plugin/blocks.cc is the writer.
+//! There the discriminator of a row is the number of a block, from 1. From 2^29 on, it is 13 bits of the number below 16 bits of
+//! the block's signature. At the first block of a function it is 2^30 or more, and tells the hash of the graph.
+//! gcc-plugin/blocks.cc is the writer.
 
 use super::Files;
 use super::source_lines::dwarf_of_file;
@@ -11,6 +12,10 @@ use crate::error::{Error, ErrorCode, Result};
 
 /// Discriminators from here on are hashes of graphs.
 const NAMES_GRAPH: u32 = 1 << 30;
+/// Below that, discriminators from here on have a signature above the block's number.
+const HAS_SIGNATURE: u32 = 1 << 29;
+/// Bits of the number where there is a signature.
+const NUMBER_BITS: u32 = 13;
 /// Stands for the discriminator behind the end of a sequence; none is as large.
 const END: u32 = u32::MAX;
 
@@ -93,6 +98,12 @@ impl BlockMap {
         rows.iter().zip(ends).filter_map(bytes)
     }
 
+    /// Numbers of blocks with their signatures, for the code between the two; a block once for each of its pieces.
+    pub fn signatures(&self, start: u64, end: u64) -> impl Iterator<Item = (u32, u16)> {
+        let signed = |row: &Row| Some((number(row.discriminator)?, signature(row.discriminator)?));
+        self.rows(start, end).iter().filter_map(signed)
+    }
+
     /// Number of the block that the code at an address belongs to, in the function or part of it that begins at `start`. Code in front of a
     /// function's first numbered row is its prologue, and part of its first block.
     #[must_use]
@@ -118,7 +129,14 @@ fn hash(discriminator: u32) -> Option<u32> {
 fn number(discriminator: u32) -> Option<u32> {
     match discriminator {
         0 => None,
-        1..NAMES_GRAPH => Some(discriminator),
+        1..HAS_SIGNATURE => Some(discriminator),
+        HAS_SIGNATURE..NAMES_GRAPH => Some(discriminator & ((1 << NUMBER_BITS) - 1)),
         _ => hash(discriminator).map(|_| 1),
     }
+}
+
+/// The signature of the block of a discriminator.
+fn signature(discriminator: u32) -> Option<u16> {
+    let signed = (HAS_SIGNATURE..NAMES_GRAPH).contains(&discriminator);
+    signed.then(|| ((discriminator - HAS_SIGNATURE) >> NUMBER_BITS) as u16)
 }

@@ -5,7 +5,7 @@
 //! One function may have several graphs, of builds that differ. Text of the attribute `blocks`: for each graph its
 //! hash in hexadecimal, a colon and its blocks, `3=120` for an executed one and `5=?` for one of which nothing can be
 //! known; `; ` between graphs, the heaviest first (docs/profile-format.md). A block that is not listed was not
-//! executed.
+//! executed. The block's signature may follow, `3=120@a07f`.
 
 use super::arithmetic::integer;
 use std::cmp::Reverse;
@@ -29,6 +29,8 @@ pub struct GraphCounts {
     pub seen: Vec<(u32, u128)>,
     /// Numbers of blocks of which nothing can be known; ascending.
     pub unknown: Vec<u32>,
+    /// Signatures of blocks, executed or not: a compiler finds a block by it in a graph that changed. Ascending.
+    pub signatures: Vec<(u32, u16)>,
 }
 
 impl GraphCounts {
@@ -68,6 +70,9 @@ impl GraphCounts {
         self.unknown.sort_unstable();
         self.unknown.dedup();
         self.unknown.retain(|block| seen.binary_search_by_key(block, |(seen, _)| *seen).is_err());
+        // Of two signatures the lower: inputs add up in any order.
+        self.signatures.sort_unstable();
+        self.signatures.dedup_by_key(|(block, _)| *block);
         fits.then_some(self)
     }
 }
@@ -81,6 +86,7 @@ impl Blocks {
     pub fn add(&mut self, hash: u32, counts: GraphCounts) -> Option<()> {
         let mut sum = self.0.get(&hash).cloned().unwrap_or_default();
         sum.seen.extend(counts.seen);
+        sum.signatures.extend(counts.signatures);
         let stays = |block: &u32| sum.unknown.binary_search(block).is_ok();
         sum.unknown = match self.0.contains_key(&hash) {
             true => counts.unknown.into_iter().filter(stays).collect(),
@@ -115,7 +121,7 @@ impl Blocks {
             let seen = counts.seen.iter().map(|(block, count)| Ok((*block, scale(*count)?)));
             let mut seen = seen.collect::<Result<Vec<_>, E>>()?;
             seen.retain(|(_, count)| *count > 0);
-            Ok((*hash, GraphCounts { seen, unknown: counts.unknown.clone() }))
+            Ok((*hash, GraphCounts { seen, ..counts.clone() }))
         };
         self.0.iter().map(graph).collect::<Result<_, E>>().map(Self)
     }
@@ -141,6 +147,17 @@ impl Blocks {
                 let (block, count) = pair.ok_or_else(|| wrong("has a block without a count"))?;
                 let block = integer(block).ok().and_then(|block| u32::try_from(block).ok());
                 let block = block.ok_or_else(|| wrong("has a block number that is not a 32-bit number"))?;
+                let (count, signature) = match memchr::memchr(b'@', count) {
+                    Some(at) => (&count[..at], Some(&count[at + 1..])),
+                    None => (count, None),
+                };
+                if let Some(signature) = signature {
+                    let signature = std::str::from_utf8(signature).ok().filter(|text| !text.starts_with('+'));
+                    let signature = signature.and_then(|text| u16::from_str_radix(text, 16).ok());
+                    let signature =
+                        signature.ok_or_else(|| wrong("has a signature that is not a 16-bit number"))?;
+                    counts.signatures.push((block, signature));
+                }
                 match count {
                     b"?" => counts.unknown.push(block),
                     count => {
@@ -169,15 +186,19 @@ impl fmt::Display for Blocks {
 
 impl fmt::Display for GraphCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seen = self.seen.iter().map(|(block, count)| (*block, Some(*count)));
-        let mut blocks: Vec<(u32, Option<u128>)> =
-            seen.chain(self.unknown.iter().map(|block| (*block, None))).collect();
-        blocks.sort_unstable_by_key(|(block, _)| *block);
+        let mut blocks: BTreeMap<u32, Option<u128>> =
+            self.signatures.iter().map(|(block, _)| (*block, Some(0))).collect();
+        blocks.extend(self.seen.iter().map(|(block, count)| (*block, Some(*count))));
+        blocks.extend(self.unknown.iter().map(|block| (*block, None)));
+        let mut signatures = self.signatures.iter().peekable();
         for (place, (block, count)) in blocks.into_iter().enumerate() {
             let between = if place > 0 { " " } else { "" };
             match count {
                 Some(count) => write!(f, "{between}{block}={count}")?,
                 None => write!(f, "{between}{block}=?")?,
+            }
+            if let Some((_, signature)) = signatures.next_if(|(signed, _)| *signed == block) {
+                write!(f, "@{signature:04x}")?;
             }
         }
         Ok(())

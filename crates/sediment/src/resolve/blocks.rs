@@ -201,6 +201,7 @@ struct Counted {
     counts: BTreeMap<u32, u128>,
     /// Bytes of the blocks of which the line table has a row.
     bytes: BTreeMap<u32, u128>,
+    signatures: BTreeMap<u32, u16>,
 }
 
 impl Counted {
@@ -219,7 +220,11 @@ impl Counted {
         let last = self.last()?;
         let is_unknown = |block: &u32| !self.bytes.contains_key(block) && !self.counts.contains_key(block);
         let unknown = (1..=last).filter(is_unknown).collect();
-        let graph = GraphCounts { seen: self.counts.iter().map(|(b, c)| (*b, *c)).collect(), unknown };
+        let graph = GraphCounts {
+            seen: self.counts.iter().map(|(b, c)| (*b, *c)).collect(),
+            unknown,
+            signatures: self.signatures.into_iter().collect(),
+        };
         (!self.counts.is_empty()).then_some((self.hash?, graph))
     }
 }
@@ -310,6 +315,7 @@ impl Functions<'_> {
                 let sum = counted.bytes.entry(block).or_default();
                 *sum = sum.saturating_add(u128::from(bytes));
             }
+            counted.signatures.extend(self.map.signatures(start, end));
             if split_from(&function.name).is_none() {
                 counted.hash = counted.hash.or(self.map.graph(start, end));
             }

@@ -119,11 +119,12 @@ fn function_facts(unit: WeightUnit) -> impl Strategy<Value = FunctionFacts> {
 
 /// Counts of one or two graphs.
 fn blocks() -> impl Strategy<Value = Blocks> {
-    let graph = (0..3u32, vec((1..9u32, 1..1000u128), 0..5), vec(1..9u32, 0..3));
+    let graph =
+        (0..3u32, vec((1..9u32, 1..1000u128), 0..5), vec(1..9u32, 0..3), vec((1..9u32, any::<u16>()), 0..4));
     vec(graph, 1..3).prop_map(|graphs| {
         let mut blocks = Blocks::default();
-        for (hash, seen, unknown) in graphs {
-            blocks.add(hash, GraphCounts { seen, unknown }).unwrap();
+        for (hash, seen, unknown, signatures) in graphs {
+            blocks.add(hash, GraphCounts { seen, unknown, signatures }).unwrap();
         }
         blocks
     })
