@@ -16,7 +16,7 @@ const uint64_t unlimited = std::numeric_limits<uint64_t>::max () / 4;
 // So many looks at arcs take half a second or so, whatever the counts are; the work in a usual function is a small part of that.
 const size_t most_looks = size_t (1) << 26;
 // Executions of the block in front that make it likely that a block which did not run is cold.
-const uint64_t least_evidence = 32;
+const uint64_t least_evidence = 16;
 // More parts that do not hang together are left as they are.
 const size_t most_parts = 100;
 // A sum of these and of costs stays far from the ends of their types.
