@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts of blocks of each function, for compilers ([`counts`]).
+//! Counts of blocks of each function, for compilers: GCC ([`counts`]) and clang ([`clusters`]).
 
+use crate::error::{self, Error, ErrorCode};
 use crate::profile::Profile;
-use crate::profile::blocks::Blocks;
+use crate::profile::blocks::{BlockUnit, Blocks, OF_CLANG};
 use crate::skipped::{Reason, Skipped};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -37,9 +38,52 @@ pub fn counts(profile: &Profile) -> (String, Skipped) {
     let mut text = format!("{HEADER}\n");
     for (line, blocks) in &functions {
         let Ok(scaled) = blocks.scaled(scale);
-        for (hash, graph) in scaled.graphs() {
+        for (hash, graph) in scaled.graphs().into_iter().filter(|(hash, _)| hash & OF_CLANG == 0) {
             let _ = writeln!(text, "{line}{hash:08x}\t{graph}");
         }
     }
     (text, skipped)
+}
+
+/// Writes the executed blocks as clang's and lld's list of basic block sections (`-fbasic-block-sections=list=FILE`), version 1.
+///
+/// For each function its executed blocks are one cluster, in the order in which they lay in its code; all others become the function's cold
+/// part. The list has no hash: of a function with several graphs the heaviest is taken, and another version of the source gets blocks of the same ids.
+/// Local functions that share their name cannot be told apart in it, and are skipped. Source: clang's user's manual and
+/// `BasicBlockSectionsProfileReader`.
+///
+/// # Errors
+/// When the counts are samples: these do not tell which blocks were never executed.
+pub fn clusters(profile: &Profile) -> error::Result<(String, Skipped)> {
+    if profile.blocks_unit == BlockUnit::Samples {
+        return Err(Error::new(
+            ErrorCode::NotInProfile,
+            "the block counts are samples, which do not tell which blocks never ran",
+        )
+        .with_hint("record with callgrind --dump-instr=yes or lackey: docs/blocks.md"));
+    }
+    let mut skipped = Skipped::default();
+    let mut text = String::from("v1\n");
+    let mut by_name: BTreeMap<&str, Vec<&Blocks>> = BTreeMap::new();
+    for function in profile.functions() {
+        if let Some(blocks) = &profile.facts(function).blocks {
+            by_name.entry(&profile.key(function).name).or_default().push(blocks);
+        }
+    }
+    for (name, same) in by_name {
+        let mut graphs = same.iter().flat_map(|blocks| blocks.graphs());
+        let Some((_, graph)) = graphs.find(|(hash, _)| hash & OF_CLANG != 0) else { continue };
+        if same.len() > 1 || name.contains(' ') {
+            skipped.add(Reason::AmbiguousBlocks, 0, name);
+            continue;
+        }
+        let place_of: BTreeMap<u32, u16> = graph.signatures.iter().copied().collect();
+        let mut cluster: Vec<u32> = graph.seen.iter().map(|(block, _)| *block).collect();
+        // The entry is in any cluster, and the first of it.
+        cluster.retain(|block| *block > 1);
+        cluster.sort_by_key(|block| (place_of.get(block).copied().unwrap_or(u16::MAX), *block));
+        let ids: String = cluster.iter().map(|block| format!(" {}", block - 1)).collect();
+        let _ = writeln!(text, "f {name}\nc 0{ids}");
+    }
+    Ok((text, skipped))
 }

@@ -249,6 +249,7 @@ coded! {
         UnacceptableSource "unacceptable-source" "the recorder's description, which a profile cannot hold",
         StubPassage "stub-passage" "transitions from a linkage stub to its own function",
         BlocksBeyond "blocks-beyond" "block counts that exceed 128 bits",
+        AmbiguousBlocks "ambiguous-blocks" "block counts of functions that share their name",
         FewSamples "few-samples" "block counts of functions with too few samples to find cold blocks",
         SparseBlocks "sparse-blocks" "block counts with numbers that no compiler assigns",
         UnknownBias "unknown-bias" "block counts of files with unknown load address",

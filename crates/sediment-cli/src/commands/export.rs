@@ -28,17 +28,24 @@ pub(crate) struct Arguments {
 enum Format {
     /// Block counts for sediment's GCC plugin (-fplugin-arg-sediment-profile=FILE)
     Blocks,
+    /// Basic block sections for clang (-fbasic-block-sections=list=FILE)
+    BbSections,
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let profile = merged(&arguments.profiles, ui)?;
-    let Format::Blocks = arguments.format;
-    let (text, skipped) = blocks::counts(&profile);
+    let at_input = |error: Error| error.with_input(files::display(&arguments.profiles[0]));
+    let (text, skipped) = match arguments.format {
+        Format::Blocks => blocks::counts(&profile),
+        Format::BbSections => blocks::clusters(&profile).map_err(at_input)?,
+    };
     ui.skipped("blocks", &skipped);
     if text.lines().nth(1).is_none() {
-        return Err(Error::new(ErrorCode::NotInProfile,"the profile has no block counts")
-            .with_input(files::display(&arguments.profiles[0]))
-            .with_hint("compile with -fplugin-arg-sediment-blocks, record with callgrind --dump-instr=yes, import with --blocks and --binary (docs/blocks.md)"));
+        let (what, flag) = match arguments.format {
+            Format::Blocks => ("the profile has no block counts", "-fplugin-arg-sediment-blocks"),
+            Format::BbSections => ("the profile has no block counts of clang", "-fbasic-block-address-map"),
+        };
+        return Err(at_input(Error::new(ErrorCode::NotInProfile, what)).with_hint(format!("compile with {flag}, record with callgrind --dump-instr=yes, import with --blocks and --binary (docs/blocks.md)")));
     }
     files::write(&arguments.output, text.as_bytes(), ui)
 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`BlockMap`]: which block of its function's control-flow graph the code at an address is of, by the line table of a program that was
-//! compiled with sediment's plugin for GCC (`-fplugin-arg-sediment-blocks`).
+//! compiled with sediment's plugin for GCC (`-fplugin-arg-sediment-blocks`), or by clang's own map ([`bb_addr_map`]).
 //!
-//! There the discriminator of a row is the number of a block, from 1. From 2^29 on, it is 13 bits of the number below 16 bits of
+//! In the line table the discriminator of a row is the number of a block, from 1. From 2^29 on, it is 13 bits of the number below 16 bits of
 //! the block's signature. At the first block of a function it is 2^30 or more, and tells the hash of the graph.
 //! gcc-plugin/blocks.cc is the writer.
 
 use super::Files;
-use super::source_lines::dwarf_of_file;
+use super::bb_addr_map::{self, MappedFunction};
+use super::source_lines::{dwarf_of_file, in_file_or_debug_file};
 use crate::error::{Error, ErrorCode, Result};
+use crate::profile::blocks::OF_CLANG;
 
 /// Discriminators from here on are hashes of graphs.
 const NAMES_GRAPH: u32 = 1 << 30;
@@ -16,15 +18,24 @@ const NAMES_GRAPH: u32 = 1 << 30;
 const HAS_SIGNATURE: u32 = 1 << 29;
 /// Bits of the number where there is a signature.
 const NUMBER_BITS: u32 = 13;
-/// Stands for the discriminator behind the end of a sequence; none is as large.
-const END: u32 = u32::MAX;
 
 /// Code from one address to the next row's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Row {
     address: u64,
-    /// [`END`] behind the end of a sequence.
-    discriminator: u32,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Behind the end of a sequence.
+    End,
+    /// Code without a number.
+    Unnumbered,
+    /// Code of a block, of which a signature may be known.
+    Block(u32, Option<u16>),
+    /// Code of the first block, with the hash of the graph.
+    First(u32),
 }
 
 /// Blocks by address.
@@ -32,37 +43,25 @@ struct Row {
 pub struct BlockMap(Vec<Row>);
 
 impl BlockMap {
-    /// Reads the line table of an ELF file, or of its separate debug file; None where it names no graph.
+    /// Reads the map of an ELF file, or of its separate debug file; None where it numbers no blocks.
     ///
     /// # Errors
     /// When it is there and damaged, or compressed in a way that is not read here.
     pub fn read(bytes: &[u8], files: &dyn Files) -> Result<Option<Self>> {
-        let Some(dwarf) = dwarf_of_file(bytes, files)? else { return Ok(None) };
-        let damaged = |error: gimli::Error| {
-            Error::new(ErrorCode::Damaged, format!("the line table is damaged: {error}"))
-        };
         let mut rows = Vec::new();
-        let mut units = dwarf.units();
-        while let Some(header) = units.next().map_err(damaged)? {
-            let unit = dwarf.unit(header).map_err(damaged)?;
-            let Some(program) = unit.line_program.clone() else { continue };
-            let begin = rows.len();
-            let mut lines = program.rows();
-            while let Some((_, row)) = lines.next_row().map_err(damaged)? {
-                let told = u32::try_from(row.discriminator()).map_or(END - 1, |told| told.min(END - 1));
-                let discriminator = if row.end_sequence() { END } else { told };
-                rows.push(Row { address: row.address(), discriminator });
-            }
-            // Other units' discriminators are no blocks, and a program has many rows.
-            if !rows[begin..].iter().any(|row| hash(row.discriminator).is_some()) {
-                rows.truncate(begin);
-            }
+        if let Some(dwarf) = dwarf_of_file(bytes, files)? {
+            add_lines(&mut rows, &dwarf).map_err(|error| {
+                Error::new(ErrorCode::Damaged, format!("the line table is damaged: {error}"))
+            })?;
+        }
+        for function in in_file_or_debug_file(bytes, files, bb_addr_map::read)?.unwrap_or_default() {
+            add_function(&mut rows, &function);
         }
         if rows.is_empty() {
             return Ok(None);
         }
         // Of several rows of one address the last counts; the end of what lies before it is none.
-        rows.sort_by_key(|row| (row.address, row.discriminator != END));
+        rows.sort_by_key(|row| (row.address, row.kind != Kind::End));
         let mut kept: Vec<Row> = Vec::with_capacity(rows.len());
         for row in rows {
             match kept.last_mut().filter(|last| last.address == row.address) {
@@ -82,26 +81,31 @@ impl BlockMap {
     /// The hash of the graph of the function whose code begins at `start` and ends before `end`.
     #[must_use]
     pub fn graph(&self, start: u64, end: u64) -> Option<u32> {
-        self.rows(start, end).iter().find_map(|row| hash(row.discriminator))
+        self.rows(start, end).iter().find_map(|row| match row.kind {
+            Kind::First(hash) => Some(hash),
+            _ => None,
+        })
     }
 
     /// The numbers of the blocks that have code between the two, as far as rows tell.
     pub fn blocks(&self, start: u64, end: u64) -> impl Iterator<Item = u32> {
-        self.rows(start, end).iter().filter_map(|row| number(row.discriminator))
+        self.rows(start, end).iter().filter_map(|row| row.kind.block())
     }
 
     /// Numbers of blocks with the bytes of each of their pieces between the two.
     pub(crate) fn extents(&self, start: u64, end: u64) -> impl Iterator<Item = (u32, u64)> {
         let rows = self.rows(start, end);
         let ends = rows.iter().skip(1).map(|row| row.address).chain([end]);
-        let bytes = move |(row, end): (&Row, u64)| Some((number(row.discriminator)?, end - row.address));
+        let bytes = move |(row, end): (&Row, u64)| Some((row.kind.block()?, end - row.address));
         rows.iter().zip(ends).filter_map(bytes)
     }
 
     /// Numbers of blocks with their signatures, for the code between the two; a block once for each of its pieces.
     pub fn signatures(&self, start: u64, end: u64) -> impl Iterator<Item = (u32, u16)> {
-        let signed = |row: &Row| Some((number(row.discriminator)?, signature(row.discriminator)?));
-        self.rows(start, end).iter().filter_map(signed)
+        self.rows(start, end).iter().filter_map(|row| match row.kind {
+            Kind::Block(block, Some(signature)) => Some((block, signature)),
+            _ => None,
+        })
     }
 
     /// Number of the block that the code at an address belongs to, in the function or part of it that begins at `start`. Code in front of a
@@ -109,34 +113,81 @@ impl BlockMap {
     #[must_use]
     pub(crate) fn block_at(&self, start: u64, address: u64, is_cold_part: bool) -> Option<u32> {
         let next = self.0.partition_point(|row| row.address <= address);
-        match self.0[next.checked_sub(1)?].discriminator {
-            0 => {
-                let is_numbered = |row: &Row| number(row.discriminator).is_some();
+        match self.0[next.checked_sub(1)?].kind {
+            Kind::Unnumbered => {
+                let is_numbered = |row: &Row| row.kind.block().is_some();
                 let is_prologue = !is_cold_part && !self.rows(start, address).iter().any(is_numbered);
                 is_prologue.then_some(1)
             }
-            discriminator => number(discriminator),
+            kind => kind.block(),
         }
     }
 }
 
-/// The hash of a graph that a discriminator names.
-fn hash(discriminator: u32) -> Option<u32> {
-    discriminator.checked_sub(NAMES_GRAPH).filter(|hash| *hash < NAMES_GRAPH)
-}
+impl Kind {
+    /// The meaning of a discriminator.
+    fn of(discriminator: u64) -> Self {
+        let low = |bits: u32| u32::try_from(discriminator & ((1 << bits) - 1)).unwrap_or_default();
+        match discriminator {
+            0 => Self::Unnumbered,
+            _ if discriminator < u64::from(HAS_SIGNATURE) => Self::Block(low(29), None),
+            _ if discriminator < u64::from(NAMES_GRAPH) => {
+                Self::Block(low(NUMBER_BITS), u16::try_from(low(29) >> NUMBER_BITS).ok())
+            }
+            _ if discriminator < 2 * u64::from(NAMES_GRAPH) => Self::First(low(30)),
+            _ => Self::Unnumbered,
+        }
+    }
 
-/// The block of a discriminator.
-fn number(discriminator: u32) -> Option<u32> {
-    match discriminator {
-        0 => None,
-        1..HAS_SIGNATURE => Some(discriminator),
-        HAS_SIGNATURE..NAMES_GRAPH => Some(discriminator & ((1 << NUMBER_BITS) - 1)),
-        _ => hash(discriminator).map(|_| 1),
+    fn block(self) -> Option<u32> {
+        match self {
+            Self::Block(block, _) => Some(block),
+            Self::First(_) => Some(1),
+            Self::End | Self::Unnumbered => None,
+        }
     }
 }
 
-/// The signature of the block of a discriminator.
-fn signature(discriminator: u32) -> Option<u16> {
-    let signed = (HAS_SIGNATURE..NAMES_GRAPH).contains(&discriminator);
-    signed.then(|| ((discriminator - HAS_SIGNATURE) >> NUMBER_BITS) as u16)
+/// Adds the rows of a line table that names graphs.
+fn add_lines<R: gimli::Reader>(rows: &mut Vec<Row>, dwarf: &gimli::Dwarf<R>) -> gimli::Result<()> {
+    let mut units = dwarf.units();
+    while let Some(header) = units.next()? {
+        let unit = dwarf.unit(header)?;
+        let Some(program) = unit.line_program.clone() else { continue };
+        let begin = rows.len();
+        let mut lines = program.rows();
+        while let Some((_, row)) = lines.next_row()? {
+            let kind = if row.end_sequence() { Kind::End } else { Kind::of(row.discriminator()) };
+            rows.push(Row { address: row.address(), kind });
+        }
+        // Other units' discriminators are no blocks, and a program has many rows.
+        if !rows[begin..].iter().any(|row| matches!(row.kind, Kind::First(_))) {
+            rows.truncate(begin);
+        }
+    }
+    Ok(())
+}
+
+/// Adds the blocks of a function that clang mapped: its entry, id 0, is number 1. A block's signature is its place in the code, from 0.
+fn add_function(rows: &mut Vec<Row>, function: &MappedFunction) {
+    for (place, block) in function.iter().enumerate() {
+        let kind = match block.id {
+            0 => Kind::First(graph_of(function)),
+            id => Kind::Block(id.saturating_add(1), u16::try_from(place).ok()),
+        };
+        rows.push(Row { address: block.address, kind });
+        rows.push(Row { address: block.address.saturating_add(block.size), kind: Kind::End });
+    }
+}
+
+/// Hash of what a map tells of a function's graph: FNV-1a over ids and properties in the order of the code.
+fn graph_of(function: &MappedFunction) -> u32 {
+    let mut sum = 0xcbf2_9ce4_8422_2325u64;
+    for value in function.iter().flat_map(|block| [block.id, block.properties]) {
+        for byte in value.to_le_bytes() {
+            sum = (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    let folded = sum ^ sum >> 32;
+    u32::try_from(folded & u64::from(OF_CLANG - 1)).unwrap_or_default() | OF_CLANG
 }

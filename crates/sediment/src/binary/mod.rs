@@ -6,6 +6,7 @@
 //! what lies at an address.
 
 mod address_index;
+pub mod bb_addr_map;
 pub mod block_map;
 pub(crate) mod calls;
 pub mod code;

@@ -90,11 +90,23 @@ impl SourceLines {
 /// # Errors
 /// When it is there and damaged, or compressed in a way that is not read here.
 pub(super) fn dwarf_of_file(bytes: &[u8], files: &dyn Files) -> Result<Option<gimli::Dwarf<Bytes>>> {
-    if let Some(found) = dwarf_of(bytes)? {
+    in_file_or_debug_file(bytes, files, dwarf_of)
+}
+
+/// Content of an ELF file, or of its separate debug file, found by build-id or debug link; None where neither has it.
+///
+/// # Errors
+/// When the file is no ELF file, or what is read is damaged.
+pub(super) fn in_file_or_debug_file<T>(
+    bytes: &[u8],
+    files: &dyn Files,
+    read: impl Fn(&[u8]) -> Result<Option<T>>,
+) -> Result<Option<T>> {
+    if let Some(found) = read(bytes)? {
         return Ok(Some(found));
     }
     let image = elf::read(bytes)?;
-    let of_debug_file = |bytes: Vec<u8>| dwarf_of(&bytes).map_err(|error| error.with_input("the debug file"));
+    let of_debug_file = |bytes: Vec<u8>| read(&bytes).map_err(|error| error.with_input("the debug file"));
     let by_build_id = image.build_id.as_deref().and_then(|id| files.debug_file_by_build_id(id));
     if let Some(found) = by_build_id.map(of_debug_file).transpose()?.flatten() {
         return Ok(Some(found));

@@ -44,7 +44,7 @@ pub(super) fn add(
                 skipped.add(Reason::UnknownBias, 0, label);
             }
             counted.add_runs(&evidence.runs, recording, view);
-            functions.executed(counted)
+            functions.executed(counted, skipped)
         };
         for (key, counted) in counted {
             add_graph(profile, &key, counted, skipped);
@@ -251,7 +251,7 @@ impl Functions<'_> {
 
     /// Counts of what was executed. Of the counts of a block's instructions the middle one is taken: compilers merge equal instructions of
     /// several blocks, and callgrind adds what runs in a linkage stub to the call.
-    fn executed(&self, stretches: Stretches) -> HashMap<FunctionKey, Counted> {
+    fn executed(&self, stretches: Stretches, skipped: &mut Skipped) -> HashMap<FunctionKey, Counted> {
         let mut instructions: HashMap<FunctionKey, BTreeMap<u32, Vec<u128>>> = HashMap::new();
         for (begin, end, count) in stretches.sums() {
             let Some((key, start, is_cold_part)) = self.at(begin) else { continue };
@@ -269,7 +269,7 @@ impl Functions<'_> {
             (key, Counted { counts: blocks.into_iter().map(middle).collect(), ..Counted::default() })
         };
         let mut functions: HashMap<FunctionKey, Counted> = instructions.into_iter().map(counted).collect();
-        self.tell(&mut functions);
+        self.tell(&mut functions, skipped);
         functions
     }
 
@@ -295,7 +295,7 @@ impl Functions<'_> {
             }
             cost >= least
         });
-        self.tell(&mut functions);
+        self.tell(&mut functions, skipped);
         for counted in functions.values_mut() {
             for (block, cost) in &mut counted.counts {
                 let bytes = counted.bytes.get(block).copied().unwrap_or(SAMPLED_BYTES);
@@ -305,19 +305,27 @@ impl Functions<'_> {
         functions
     }
 
-    /// Adds what the line table tells of functions.
-    fn tell(&self, functions: &mut HashMap<FunctionKey, Counted>) {
+    /// Adds what the line table tells of functions. Counts of several functions that share their identity are removed.
+    fn tell(&self, functions: &mut HashMap<FunctionKey, Counted>, skipped: &mut Skipped) {
+        let mut start_of: HashMap<FunctionKey, u64> = HashMap::new();
         for (function, file) in self.view.functions() {
-            let key = self.key(&function.name, file);
-            let Some(counted) = key.and_then(|key| functions.get_mut(&key)) else { continue };
+            let Some(key) = self.key(&function.name, file) else { continue };
+            let Some(counted) = functions.get_mut(&key) else { continue };
             let (start, end) = (function.address, function.address.saturating_add(function.size));
             for (block, bytes) in self.map.extents(start, end) {
                 let sum = counted.bytes.entry(block).or_default();
                 *sum = sum.saturating_add(u128::from(bytes));
             }
             counted.signatures.extend(self.map.signatures(start, end));
-            if split_from(&function.name).is_none() {
-                counted.hash = counted.hash.or(self.map.graph(start, end));
+            if split_from(&function.name).is_some() {
+                continue;
+            }
+            counted.hash = counted.hash.or(self.map.graph(start, end));
+            if start_of.get(&key).is_some_and(|first| *first != start) {
+                skipped.add(Reason::AmbiguousBlocks, 0, &key.name);
+                functions.remove(&key);
+            } else {
+                start_of.insert(key, start);
             }
         }
     }

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Blocks of programs that clang compiles: from its own map of blocks, by a recording, to its list of basic block sections.
+
+mod running;
+#[path = "../../sediment/tests/support/said.rs"]
+mod said;
+#[path = "../../sediment/tests/support/mod.rs"]
+mod support;
+
+use libtest_mimic::Arguments;
+use running::{done, err, sediment};
+use said::says;
+use sediment::binary::bb_addr_map;
+use std::path::Path;
+use std::process::Command;
+use support::{Need, case, linker_folder};
+use tempfile::TempDir;
+
+const NEEDS: &[Need] = &[
+    Need::Program("clang-19"),
+    Need::Program("valgrind"),
+    Need::Program("nm"),
+    Need::Program("objcopy"),
+    Need::LinkerFolder("lld"),
+];
+
+/// Half of `work` never runs without an argument; `twin` is local to each unit.
+const WORK: &str = "#include <stdio.h>
+#include <stdlib.h>
+static int table[64];
+static __attribute__((noinline)) int twin(int i) { return i & 8 ? table[i & 63] : i + 1; }
+__attribute__((noinline)) int work(int i, int unusual)
+{
+  int sum = twin(i);
+  if (unusual == 0) {
+    for (int j = 0; j < 8; j++)
+      sum += table[(j + i) & 63] ^ j * 3;
+    table[sum & 63] = puts(\"unusual\");
+  }
+  if (i % 3 == 0)
+    sum ^= 5;
+  else if (i < 0)
+    abort();
+  return sum;
+}
+int other(int);
+int main(int count, char **words)
+{
+  int unusual = count < 2 ? 1 : atoi(words[1]), sum = 0;
+  for (int i = 0; i < 2000; i++)
+    sum += work(i, unusual) + other(i);
+  printf(\"%d\\n\", sum);
+  return 0;
+}
+";
+const OTHER: &str = "static __attribute__((noinline)) int twin(int i) { return i & 4 ? i * 3 : i + 2; }
+int other(int i) { return twin(i) + twin(i + 1); }
+";
+const FLAGS: &[&str] = &["-O2", "-gdwarf-4", "-ffunction-sections", "-fuse-ld=lld", "work.c", "other.c"];
+
+fn main() {
+    let cases = vec![
+        case("blocks_that_did_not_run_are_split_off", NEEDS, blocks_that_did_not_run_are_split_off),
+        case("damaged_maps_are_errors", NEEDS, damaged_maps_are_errors),
+        case("profiles_without_exact_counts_make_no_list", NEEDS, profiles_without_exact_counts_make_no_list),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), cases).exit();
+}
+
+fn build(folder: &Path, more: &[&str]) {
+    let linker = format!("-B{}", linker_folder("lld").unwrap().display());
+    let output =
+        Command::new("clang-19").current_dir(folder).args(FLAGS).arg(linker).args(more).output().unwrap();
+    assert!(output.status.success(), "{}", err(&output));
+}
+
+/// A folder with the program `train`, whose blocks are mapped, and its profile `p.gv`.
+fn trained() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    std::fs::write(folder.path().join("work.c"), WORK).unwrap();
+    std::fs::write(folder.path().join("other.c"), OTHER).unwrap();
+    build(folder.path(), &["-fbasic-block-address-map", "-o", "train"]);
+    callgrind(folder.path(), "train");
+    done(&sediment(folder.path(), &["import", "--blocks", "recorded", "--binary", "train", "-o", "p.gv"]));
+    folder
+}
+
+fn callgrind(folder: &Path, program: &str) {
+    let valgrind = Command::new("valgrind")
+        .current_dir(folder)
+        .args(["--tool=callgrind", "--demangle=no", "--dump-instr=yes", "--compress-pos=no"])
+        .args(["--callgrind-out-file=recorded", &format!("./{program}")])
+        .output();
+    assert!(valgrind.unwrap().status.success());
+}
+
+fn blocks_that_did_not_run_are_split_off() {
+    let folder = trained();
+    let path = folder.path();
+    let said = sediment(path, &["export", "p.gv", "--format", "bb-sections", "-o", "list"]);
+    says("clang/local-functions-of-one-name", &err(&said));
+    let list = std::fs::read_to_string(path.join("list")).unwrap();
+    assert!(list.starts_with("v1\nf main\nc 0 ") && list.contains("\nf work\nc 0 "), "{list}");
+    assert!(!list.contains("twin"), "{list}");
+    build(path, &["-o", "plain"]);
+    build(path, &["-fbasic-block-sections=list=list", "-fbasic-block-address-map", "-o", "used"]);
+    for arguments in [&[][..], &["0"], &["7"]] {
+        let ran = |program: &str| Command::new(path.join(program)).args(arguments).output().unwrap();
+        assert_eq!(ran("used").stdout, ran("plain").stdout, "{arguments:?}");
+    }
+    // What is recorded of the cold part is nothing.
+    let symbols = Command::new("nm").current_dir(path).args(["-S", "used"]).output().unwrap();
+    let symbols = String::from_utf8(symbols.stdout).unwrap();
+    let line =
+        symbols.lines().find(|line| line.ends_with(" work.cold")).unwrap_or_else(|| panic!("{symbols}"));
+    let number = |field: usize| u64::from_str_radix(line.split(' ').nth(field).unwrap(), 16).unwrap();
+    let part = number(0)..number(0) + number(1);
+    callgrind(path, "used");
+    let recorded = std::fs::read_to_string(path.join("recorded")).unwrap();
+    let address = |line: &str| u64::from_str_radix(line.strip_prefix("0x")?.split(' ').next()?, 16).ok();
+    assert!(!recorded.lines().filter_map(address).any(|at| part.contains(&at)));
+    // The counts are of another numbering: another layout has another hash.
+    done(&sediment(path, &["verify", "train", "--blocks", "--profile", "p.gv"]));
+    // Its map is found in the debug file.
+    let objcopy = |arguments: &[&str]| {
+        assert!(Command::new("objcopy").current_dir(path).args(arguments).status().unwrap().success());
+    };
+    objcopy(&["--only-keep-debug", "train", "train.debug"]);
+    objcopy(&["--strip-debug", "-R", ".llvm_bb_addr_map", "--add-gnu-debuglink=train.debug", "train"]);
+    callgrind(path, "train");
+    done(&sediment(path, &["import", "--blocks", "recorded", "--binary", "train", "-o", "again.gv"]));
+    let counts = |file: &str, function: &str| {
+        let text = std::fs::read_to_string(path.join(file)).unwrap();
+        let line = text.lines().find(|line| line.contains(&format!("\"{function}\" ["))).unwrap().to_owned();
+        line.split_once("blocks=").map(|(_, blocks)| blocks.to_owned())
+    };
+    for function in ["work", "main", "other"] {
+        assert!(counts("p.gv", function).is_some());
+        assert_eq!(counts("again.gv", function), counts("p.gv", function));
+    }
+    // Without the symbols of files, nothing tells the two apart.
+    assert_eq!(counts("again.gv", "twin"), None);
+}
+
+fn damaged_maps_are_errors() {
+    let folder = trained();
+    let bytes = std::fs::read(folder.path().join("train")).unwrap();
+    let functions = bb_addr_map::read(&bytes).unwrap().unwrap();
+    let total: usize = functions.iter().map(Vec::len).sum();
+    assert!(functions.iter().all(|blocks| blocks[0].id == 0) && total > 10, "{functions:?}");
+    let dumped = Command::new("objcopy")
+        .current_dir(folder.path())
+        .args([
+            "-O",
+            "binary",
+            "--only-section=.llvm_bb_addr_map",
+            "--set-section-flags=.llvm_bb_addr_map=alloc",
+        ])
+        .args(["train", "map"])
+        .status();
+    assert!(dumped.unwrap().success());
+    let map = std::fs::read(folder.path().join("map")).unwrap();
+    let at = bytes.windows(map.len()).position(|window| window == map).unwrap();
+    let mut changed = bytes.clone();
+    changed[at] = 9;
+    let error = bb_addr_map::read(&changed).unwrap_err();
+    assert!(error.to_string().contains("version 9"), "{error}");
+    // Numbers of blocks far beyond the section, and any other byte.
+    for place in 0..map.len() {
+        for value in [0, 0x7f, 0x80, 0xff] {
+            let mut changed = bytes.clone();
+            changed[at + place] = value;
+            if let Ok(Some(functions)) = bb_addr_map::read(&changed) {
+                assert!(functions.iter().map(Vec::len).sum::<usize>() <= map.len());
+            }
+        }
+    }
+}
+
+fn profiles_without_exact_counts_make_no_list() {
+    let folder = TempDir::new().unwrap();
+    let export = |text: &str| {
+        std::fs::write(folder.path().join("p.gv"), text).unwrap();
+        let output = sediment(folder.path(), &["export", "p.gv", "--format", "bb-sections"]);
+        assert!(!output.status.success() && output.stdout.is_empty());
+        err(&output)
+    };
+    let profile = |unit: &str, hash: &str| {
+        format!(
+            "digraph {{\n graph [sediment=3, blocks_unit={unit}];\n \"work\" [blocks=\"{hash}:1=3\"];\n}}\n"
+        )
+    };
+    says("clang/counts-by-samples", &export(&profile("samples", "80000001")));
+    says("clang/counts-of-gcc", &export(&profile("executions", "00000001")));
+}
