@@ -302,16 +302,16 @@ compile_by (const GraphCounts &counts, const std::vector<basic_block> &blocks, b
 }
 
 bool
-apply_counts (const Counts &counts)
+apply_counts (const Counts &counts, bool &is_damaged)
 {
   cgraph_node *node = cgraph_node::get (current_function_decl);
   if (!node)
     return false;
   Identity identity = identity_of (node);
-  std::vector<GraphCounts> graphs = counts.of (identity.name, identity.file);
+  std::vector<GraphCounts> graphs = counts.of (identity.name, identity.file, is_damaged);
   if (graphs.empty () && !identity.file.empty ())
     // Of a name that stands once in its program, no file is told.
-    graphs = counts.of (identity.name, "");
+    graphs = counts.of (identity.name, "", is_damaged);
   if (graphs.empty ())
     return false;
   std::vector<basic_block> blocks = blocks_of (cfun);

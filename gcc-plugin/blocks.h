@@ -13,8 +13,8 @@ namespace sediment {
 void mark_blocks ();
 
 // Tells GCC how often the blocks of the present function ran; where nothing fits, it is left as it is.
-// True: it was found.
-bool apply_counts (const Counts &counts);
+// True: it was found. A damaged line of counts sets `is_damaged`.
+bool apply_counts (const Counts &counts, bool &is_damaged);
 
 // Splits the present function where it is of a COMDAT group, which GCC leaves whole. Behind all that looks at its blocks.
 void split_in_group ();

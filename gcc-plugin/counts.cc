@@ -99,7 +99,7 @@ Counts::open (const std::string &path, std::string &why)
 }
 
 std::vector<GraphCounts>
-Counts::of (const std::string &name, const std::string &file) const
+Counts::of (const std::string &name, const std::string &file, bool &is_damaged) const
 {
   std::string key = name + '\t' + file + '\t';
   auto line_end = [this] (const char *at)
@@ -135,6 +135,8 @@ Counts::of (const std::string &name, const std::string &file) const
       GraphCounts counts;
       if (read_counts (line + key.size (), end, counts))
 	all.push_back (counts);
+      else
+	is_damaged = true;
       line = end < end_ ? end + 1 : end_;
     }
   return all;

@@ -27,8 +27,8 @@ class Counts
 public:
   // Reads the file. False: `why` says what is wrong.
   bool open (const std::string &path, std::string &why);
-  // What is known of a function; of a local one by the file of its unit. A line that cannot be read is none.
-  std::vector<GraphCounts> of (const std::string &name, const std::string &file) const;
+  // What is known of a function; of a local one by the file of its unit. A line that cannot be read is none, and sets `is_damaged`.
+  std::vector<GraphCounts> of (const std::string &name, const std::string &file, bool &is_damaged) const;
 
 private:
   std::string text_;

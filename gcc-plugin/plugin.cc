@@ -45,6 +45,16 @@ note_without_counts (const std::string &what)
   inform (UNKNOWN_LOCATION, "sediment: this unit is compiled without its profile: %s", what.c_str ());
 }
 
+// One note for a unit, however many lines are damaged.
+void
+note_damaged ()
+{
+  static bool was_noted;
+  if (!was_noted)
+    inform (UNKNOWN_LOCATION, "sediment: functions of this unit are compiled without their profile: lines of the file of counts are damaged");
+  was_noted = true;
+}
+
 // A link for link-time optimisation that is neither cut into partitions nor one of them.
 bool
 is_link_in_one ()
@@ -220,7 +230,10 @@ public:
   {
     try
       {
-	bool counted = counts && sediment::apply_counts (*counts);
+	bool is_damaged = false;
+	bool counted = counts && sediment::apply_counts (*counts, is_damaged);
+	if (is_damaged)
+	  note_damaged ();
 	if (marks_blocks)
 	  sediment::mark_blocks ();
 	if (counted)

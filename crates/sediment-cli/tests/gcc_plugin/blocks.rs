@@ -447,12 +447,38 @@ pub fn whatever_a_profile_says_the_program_is_the_same(gcc: &'static Compiler) {
     }
     let garbled = counts.replace("=", "=99999999999999999999999");
     let shuffled: String = counts.lines().rev().map(|line| format!("{line}\n")).collect();
-    let cases = [odd, garbled, shuffled, counts.replace(':', ""), counts[..counts.len() / 2].to_owned()];
-    for text in &cases {
+    // Of graphs that are nowhere, with signatures that fit, and signatures of other blocks.
+    let of_other_graphs = |change: fn(&str) -> String| -> String {
+        let line = |line: &str| {
+            let fields: Vec<&str> = line.split('\t').collect();
+            format!("{}\t{}\t00000001\t{}\n", fields[0], fields[1], change(fields[3]))
+        };
+        "sediment-blocks 2\n".to_owned() + &counts.lines().skip(1).map(line).collect::<String>()
+    };
+    let equal_signatures = |blocks: &str| {
+        let signed =
+            |item: &str| item.split_once('@').map_or(item.to_owned(), |(count, _)| format!("{count}@0000"));
+        blocks.split(' ').map(signed).collect::<Vec<_>>().join(" ")
+    };
+    let many = |_: &str| {
+        (2..9000).fold(String::from("1=5"), |all, block| format!("{all} {block}={block}@{:04x}", block % 7))
+    };
+    let cases = [
+        (odd, 0),
+        (garbled, 1),
+        (shuffled, 0),
+        (counts[..counts.len() / 2].to_owned(), 0),
+        (of_other_graphs(str::to_owned), 0),
+        (of_other_graphs(|blocks| blocks.replace('@', "@x")), 1),
+        (of_other_graphs(equal_signatures), 0),
+        (of_other_graphs(many), 0),
+    ];
+    for (text, damaged) in &cases {
         std::fs::write(folder.path().join("blocks"), text).unwrap();
         let arguments = [&FLAGS[..], &[&plugin, COUNTS, "work.c", "-o", "used"]].concat();
         let said = gcc.run(folder.path(), gcc.c, &arguments);
         assert!(!err(&said).contains("internal compiler error"), "{}", err(&said));
+        assert_eq!(err(&said).matches("lines of the file of counts are damaged").count(), *damaged, "{text}");
         let found = [&[][..], &["0"]].map(|arguments| ran(&folder, "used", arguments));
         assert_eq!(found, expected, "{text}");
     }
