@@ -114,7 +114,8 @@ impl Reader<'_> {
             }
             if features & HAS_PROBABILITIES != 0 {
                 for _ in 0..self.uleb()? {
-                    (self.uleb()?, self.uleb()?);
+                    self.uleb()?;
+                    self.uleb()?;
                 }
             }
         }
