@@ -98,7 +98,7 @@ fn blocks_that_did_not_run_are_split_off() {
     let folder = trained();
     let path = folder.path();
     let said = sediment(path, &["export", "p.gv", "--format", "bb-sections", "-o", "list"]);
-    says("clang/local-functions-of-one-name", &err(&said));
+    says("clang/local-functions-of-one-name", err(&said));
     let list = std::fs::read_to_string(path.join("list")).unwrap();
     assert!(list.starts_with("v1\nf main\nc 0 ") && list.contains("\nf work\nc 0 "), "{list}");
     assert!(!list.contains("twin"), "{list}");
@@ -190,6 +190,6 @@ fn profiles_without_exact_counts_make_no_list() {
             "digraph {{\n graph [sediment=3, blocks_unit={unit}];\n \"work\" [blocks=\"{hash}:1=3\"];\n}}\n"
         )
     };
-    says("clang/counts-by-samples", &export(&profile("samples", "80000001")));
-    says("clang/counts-of-gcc", &export(&profile("executions", "00000001")));
+    says("clang/counts-by-samples", export(&profile("samples", "80000001")));
+    says("clang/counts-of-gcc", export(&profile("executions", "00000001")));
 }
