@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// Bit of the hashes of those graphs that clang numbered; all others are by sediment's plugin for GCC.
-pub const OF_CLANG: u32 = 1 << 31;
+pub(crate) const OF_CLANG: u32 = 1 << 31;
 
 /// Unit of the counts of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
