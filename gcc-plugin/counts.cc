@@ -92,7 +92,7 @@ Counts::open (const std::string &path, std::string &why)
   close (file);
   text_.resize (length);
   if (more >= 0 && text_.compare (0, header_length, header))
-    why = "it is no file of counts of blocks, or of another version";
+    why = "it is not a file of block counts, or has another version";
   begin_ = text_.data () + std::min (length, header_length);
   end_ = text_.data () + length;
   return why.empty ();

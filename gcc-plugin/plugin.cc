@@ -51,7 +51,7 @@ note_damaged ()
 {
   static bool was_noted;
   if (!was_noted)
-    inform (UNKNOWN_LOCATION, "sediment: functions of this unit are compiled without their profile: lines of the file of counts are damaged");
+    inform (UNKNOWN_LOCATION, "sediment: functions of this unit are compiled without their profile: lines of the file of block counts are damaged");
   was_noted = true;
 }
 
