@@ -224,6 +224,14 @@ impl Kernel for Model {
     fn processor_time(&self, _: Pid) -> Option<u64> {
         None
     }
+
+    fn memory_left(&self, _: Pid) -> Option<u64> {
+        None
+    }
+
+    fn may_trace_everything(&self) -> bool {
+        true
+    }
 }
 
 #[derive(Debug)]
@@ -282,7 +290,7 @@ fn run(steps: &'static [Step], start: Start, chooser: Chooser) -> (Chooser, Vec<
     let first = Pid::from_raw(10);
     {
         let mut tracer = Tracer::new(&settings, Rc::<Model>::clone(&model), modules, &mut watch);
-        (tracer.orphan_timeout, tracer.is_limited) = (Duration::ZERO, false);
+        tracer.orphan_timeout = Duration::ZERO;
         model.seize(first).unwrap();
         if start != Start::Begun {
             tracer.join(first, &BTreeSet::from([first])).unwrap();

@@ -25,10 +25,10 @@ impl Budget {
         Self { pages: Cell::new(bytes / PAGE), used: Cell::new(0), peak: Cell::new(0) }
     }
 
-    /// Takes no more than half of what the control group of a process has left; the bytes that it has left, if that is less than
-    /// twice the budget.
-    pub(super) fn fit(&self, process: Pid) -> Option<u64> {
-        let left = memory_left(Path::new("/sys/fs/cgroup"), &groups_of(process))?;
+    /// Takes no more than half of the bytes that the control groups of a process have left; returns those bytes if they are less
+    /// than twice the budget.
+    pub(super) fn fit(&self, left: Option<u64>) -> Option<u64> {
+        let left = left?;
         let pages = left / 2 / PAGE;
         if self.used.get() + pages >= self.pages.get() {
             return None;
@@ -97,6 +97,11 @@ impl Drop for OwnPages {
     fn drop(&mut self) {
         self.budget.used.set(self.budget.used.get() - self.pages.len() as u64);
     }
+}
+
+/// Bytes of memory that the control groups of a process have left.
+pub(super) fn memory_left_to(process: Pid) -> Option<u64> {
+    memory_left(Path::new("/sys/fs/cgroup"), &groups_of(process))
 }
 
 /// The control groups of a process, as paths below the mount: of version 2, and that of version 1 for memory.

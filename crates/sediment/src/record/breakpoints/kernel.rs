@@ -83,6 +83,12 @@ pub(super) trait Kernel {
 
     /// Processor time of a process in nanoseconds.
     fn processor_time(&self, process: Pid) -> Option<u64>;
+
+    /// Bytes of memory that the control groups of a process have left; None where nothing limits them.
+    fn memory_left(&self, process: Pid) -> Option<u64>;
+
+    /// True if every process may be traced, whoever owns it.
+    fn may_trace_everything(&self) -> bool;
 }
 
 /// The kernel that runs us.
@@ -194,5 +200,13 @@ impl Kernel for Linux {
         let clock = ClockId::from_raw(!process.as_raw() << 3 | 2);
         let time = clock_gettime(clock).ok()?;
         Some(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+    }
+
+    fn memory_left(&self, process: Pid) -> Option<u64> {
+        super::budget::memory_left_to(process)
+    }
+
+    fn may_trace_everything(&self) -> bool {
+        super::rights::may_trace_everything()
     }
 }

@@ -21,7 +21,7 @@ use super::kernel::Kernel;
 use super::log::Log;
 use super::modules::Modules;
 use super::rates::{WindowHit, Windows};
-use super::rights::{has_other_rights, may_trace_everything};
+use super::rights::has_other_rights;
 use super::space::{BreakpointHit, Space};
 use super::system::{Resume, Status};
 use super::tasks::{AtStop, State, Tasks};
@@ -96,6 +96,7 @@ impl<'a> Tracer<'a> {
         modules: Modules<'a>,
         watch: &'a mut dyn FnMut(Progress),
     ) -> Self {
+        let is_limited = !kernel.may_trace_everything();
         Self {
             settings,
             kernel,
@@ -106,7 +107,7 @@ impl<'a> Tracer<'a> {
             unarmed: BTreeSet::new(),
             tasks: Tasks::default(),
             unreadable: BTreeMap::new(),
-            is_limited: !may_trace_everything(),
+            is_limited,
             root: None,
             ending: Ending::Running,
             over: false,
@@ -246,7 +247,7 @@ impl<'a> Tracer<'a> {
                 .into_iter()
                 .find(|thread| self.kernel.mappings(*thread).is_ok_and(|mappings| !mappings.is_empty()));
             let (Some(space), Some(thread)) = (self.spaces.get_mut(&id), thread) else { continue };
-            if let Some(left) = self.budget.fit(space.process) {
+            if let Some(left) = self.budget.fit(self.kernel.memory_left(space.process)) {
                 told_of_less_memory(&mut self.modules, left, self.budget.bytes());
             }
             if let Err(error) = space.look_at_mappings(thread, &mut self.modules) {
@@ -583,7 +584,7 @@ impl<'a> Tracer<'a> {
                 return Ok(());
             }
         };
-        if let Some(left) = self.budget.fit(process) {
+        if let Some(left) = self.budget.fit(self.kernel.memory_left(process)) {
             told_of_less_memory(&mut self.modules, left, self.budget.bytes());
         }
         let begun = space.begin(&mut self.modules);
