@@ -5,6 +5,10 @@ use crate::compilers::{Compiler, Runs};
 use crate::running::{done, err, sediment};
 use crate::said::says_in_log;
 use crate::{has, read, support};
+use sediment::binary::{Binary, NoFiles};
+use sediment::callgraph::GroupKind;
+use sediment::profile::FunctionKey;
+use sediment::report::layout::{self, Heat, ProfiledFunction};
 use std::fmt::Write as _;
 use std::process::Command;
 use tempfile::TempDir;
@@ -158,6 +162,7 @@ pub fn blocks_with_count_zero_are_split_off(gcc: &'static Compiler) {
         assert_eq!(ran(&folder, "used", arguments), ran(&folder, "plain", arguments), "{arguments:?}");
     }
     cold_parts_lie_behind_all_functions(&folder);
+    cold_parts_are_drawn_without_heat(&folder);
     // Two builds are one, with whatever else in the folder.
     let object = || stripped(gcc, &folder, "work.c", &[&gcc.plugin(), COUNTS]);
     assert!(object() == object());
@@ -213,6 +218,20 @@ fn runs_in_cold_part(folder: &TempDir, program: &str, function: &str) -> bool {
     assert!(valgrind.unwrap().status.code().is_some());
     let address = |line: &str| u64::from_str_radix(line.strip_prefix("0x")?.split(' ').next()?, 16).ok();
     read(folder, "executed").lines().filter_map(address).any(|at| part.contains(&at))
+}
+
+/// A picture of a split program has the heat in hot parts alone.
+fn cold_parts_are_drawn_without_heat(folder: &TempDir) {
+    let bytes = std::fs::read(folder.path().join("used")).unwrap();
+    let binary = Binary::parse(&bytes, &NoFiles).unwrap();
+    let key = FunctionKey::new(None, b"work", None).unwrap();
+    let profiled = ProfiledFunction { weight: 7, group: GroupKind::Hot, first: None };
+    let heat = Heat::of([(&key, profiled)].into_iter());
+    let layout = layout::linked("used", &binary, &heat);
+    let drawn = |name: &str| layout.functions.iter().find(|function| function.name == name).unwrap();
+    let (hot, cold) = (drawn("work"), drawn("work.cold"));
+    assert_eq!((hot.seen, cold.seen), (Some(profiled), None));
+    assert!(!(hot.address..hot.address + hot.size).contains(&cold.address));
 }
 
 /// In every dialect that can say so, and in what GNU ld and gold make of it.
@@ -419,7 +438,7 @@ pub fn verify_tells_what_was_split(gcc: &'static Compiler) {
     assert_eq!(verified(&[&plugin, MARKS, COUNTS], "work.c", "0"), ("split".to_owned(), Some(0), Some(0)));
     assert_eq!(verified(&[&plugin, COUNTS], "work.c", "0"), ("unnumbered".to_owned(), None, Some(0)));
     let (layout, _, _) = verified(&[&plugin, MARKS, COUNTS], "newer.c", "100");
-    assert_eq!(layout, "other-graph");
+    assert_eq!(layout, "split-other-graph");
     // Compiled by the counts of other work, what was recorded is cold.
     std::fs::rename(folder.path().join("p.gv"), folder.path().join("recorded.gv")).unwrap();
     gcc.run(folder.path(), gcc.c, &[&FLAGS[..], &[&plugin, MARKS, "work.c", "-o", "train"]].concat());

@@ -21,10 +21,12 @@ pub enum Layout {
     Split,
     /// Compiled by its counts, all of its blocks executed.
     AllExecuted,
-    /// Compiled by its counts and not split, although blocks of it did not run: the compiler splits no function of a COMDAT group, with a
-    /// section attribute, or optimised for size.
+    /// Compiled by its counts and not split, although blocks of it did not run: the compiler splits no function with a
+    /// section attribute or optimised for size, and too few executions do not tell which blocks are cold.
     Whole,
-    /// Its control-flow graph is none of those counted: another version, or another compiler.
+    /// Its control-flow graph is none of those counted, and it was split: by blocks that were matched, or by the compiler's own estimate.
+    SplitOtherGraph,
+    /// Its control-flow graph is none of those counted, and it was not split: another version, or another compiler.
     OtherGraph,
     /// Its blocks have no numbers.
     Unnumbered,
@@ -34,10 +36,11 @@ pub enum Layout {
 
 impl Layout {
     /// Every state, and its name for programs.
-    pub const ALL: [(Self, &'static str); 6] = [
+    pub const ALL: [(Self, &'static str); 7] = [
         (Self::Split, "split"),
         (Self::AllExecuted, "all-ran"),
         (Self::Whole, "whole"),
+        (Self::SplitOtherGraph, "split-other-graph"),
         (Self::OtherGraph, "other-graph"),
         (Self::Unnumbered, "unnumbered"),
         (Self::NotInBinary, "not-in-binary"),
@@ -159,7 +162,7 @@ fn judged(
     };
     let graphs = profile.facts(function).blocks.as_ref().map(|blocks| blocks.graphs()).unwrap_or_default();
     let Some((_, counts)) = graphs.into_iter().find(|(graph, _)| *graph == hash) else {
-        found.layout = Layout::OtherGraph;
+        found.layout = if cold.is_empty() { Layout::OtherGraph } else { Layout::SplitOtherGraph };
         return found;
     };
     let weight = |part: &BinaryFunction| weight(map, counts, part.address, end(part));

@@ -69,9 +69,9 @@ pub(super) fn in_short(
         format!("; {} of the recorded weight in cold parts", as_percent(cold))
     });
     let line = format!(
-        "{} split by their block counts, {} not compiled by them{cold}",
+        "{} split by their block counts, {} of another graph or unnumbered{cold}",
         counted(count(Layout::Split), "function"),
-        count(Layout::OtherGraph) + count(Layout::Unnumbered),
+        count(Layout::SplitOtherGraph) + count(Layout::OtherGraph) + count(Layout::Unnumbered),
     );
     Ok(Some((line, in_json(&report))))
 }
@@ -131,10 +131,13 @@ fn explained(layout: Layout) -> &'static str {
         Layout::Split => "split",
         Layout::AllExecuted => "not split: all of their blocks ran",
         Layout::Whole => {
-            "not split, although blocks did not run: GCC leaves functions of COMDAT groups, with section attributes or optimised for size whole"
+            "not split, although blocks did not run: section attribute, optimised for size, or too few executions to tell"
+        }
+        Layout::SplitOtherGraph => {
+            "split, with another control-flow graph than recorded (other version, compiler or flags)"
         }
         Layout::OtherGraph => {
-            "not compiled by these counts: another control-flow graph (other version, compiler or flags)"
+            "not split, with another control-flow graph than recorded (other version, compiler or flags)"
         }
         Layout::Unnumbered => "not checked: their blocks have no numbers (-fplugin-arg-sediment-blocks)",
         Layout::NotInBinary => "not in the file",
