@@ -266,20 +266,42 @@ mark_blocks ()
     mark (blocks[0], names_graph | hash_of (cfun, blocks));
 }
 
-// GCC's pass bbpart leaves functions of COMDAT groups whole, since there once were systems without groups. Where there are, a cold part is
-// a section of the same group: what a linker keeps or drops, it does so with both. So the pass is run on them, by its own conditions else.
+// Whether GCC's pass bbpart may split a function, by those of its conditions that say so here.
 static bool
-is_whole_as_in_group (function *own)
+may_be_split (function *own)
 {
   tree decl = own->decl;
-  return HAVE_COMDAT_GROUP && flag_reorder_blocks_and_partition && optimize_function_for_speed_p (own) && DECL_COMDAT_GROUP (decl)
-	 && !lookup_attribute ("section", DECL_ATTRIBUTES (decl)) && !lookup_attribute ("naked", DECL_ATTRIBUTES (decl));
+  return optimize_function_for_speed_p (own) && !lookup_attribute ("section", DECL_ATTRIBUTES (decl))
+	 && !lookup_attribute ("naked", DECL_ATTRIBUTES (decl)) && (HAVE_COMDAT_GROUP || !DECL_COMDAT_GROUP (decl));
 }
 
+// The option of bbpart is set for the present function alone.
+static bool is_partition_set;
+
 void
-split_in_group ()
+end_split ()
 {
-  if (!is_whole_as_in_group (cfun))
+  if (is_partition_set)
+    flag_reorder_blocks_and_partition = 0;
+  is_partition_set = false;
+}
+
+// GCC enables bbpart on x86 alone, unless an option asks for it; on AArch64 its parts were tried. It leaves functions of COMDAT groups
+// whole, since there once were systems without groups. Where there are, a cold part is a section of the same group: a linker keeps or
+// drops both. So the pass is run here.
+void
+split ()
+{
+  if (!may_be_split (cfun))
+    return;
+#ifdef GCC_AARCH64_H
+  if (!flag_reorder_blocks_and_partition && optimize >= 2 && !global_options_set.x_flag_reorder_blocks_and_partition)
+    {
+      flag_reorder_blocks_and_partition = 1;
+      is_partition_set = true;
+    }
+#endif
+  if (!flag_reorder_blocks_and_partition || !DECL_COMDAT_GROUP (cfun->decl))
     return;
   static opt_pass *bbpart = make_pass_partition_blocks (g);
   bbpart->execute (cfun);

@@ -16,8 +16,10 @@ void mark_blocks ();
 // True: it was found. A damaged line of counts sets `is_damaged`.
 bool apply_counts (const Counts &counts, bool &is_damaged);
 
-// Splits the present function where it is of a COMDAT group, which GCC leaves whole. Behind all that looks at its blocks.
-void split_in_group ();
+// Has the present function split, also where GCC would leave it whole. Behind all that looks at its blocks, right in front of bbpart.
+void split ();
+// To be called when a function was compiled.
+void end_split ();
 
 } // namespace sediment
 

@@ -237,7 +237,7 @@ public:
 	if (marks_blocks)
 	  sediment::mark_blocks ();
 	if (counted)
-	  sediment::split_in_group ();
+	  sediment::split ();
       }
     catch (...)
       {
@@ -343,6 +343,7 @@ plugin_init (plugin_name_args *plugin, plugin_gcc_version *version)
     {
       register_pass_info before { new BlockPass (g), "bbpart", 0, PASS_POS_INSERT_BEFORE };
       register_callback (plugin->base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &before);
+      register_callback (plugin->base_name, PLUGIN_ALL_PASSES_END, [] (void *, void *) { sediment::end_split (); }, NULL);
     }
   if (!writes_graph)
     return 0;

@@ -101,6 +101,16 @@ const OF_ONE: &[OfOne] = &[
         &[Need::Program("valgrind"), Need::Program("dwz"), Need::Program("eu-strip")],
     ),
     ("whatever_functions_and_flags", odd::whatever_functions_and_flags, VALGRIND),
+    (
+        "counts_serve_cross_builds",
+        blocks::counts_serve_cross_builds,
+        &[
+            Need::Program("valgrind"),
+            Need::Program("qemu-aarch64"),
+            Need::Program("aarch64-linux-gnu-g++"),
+            Need::GccPluginHeaders("aarch64-linux-gnu-gcc"),
+        ],
+    ),
     ("verify_tells_what_was_split", blocks::verify_tells_what_was_split, VALGRIND),
     ("sources_tell_of_the_same_blocks", blocks::sources_tell_of_the_same_blocks, VALGRIND),
     (

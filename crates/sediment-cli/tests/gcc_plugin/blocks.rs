@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Blocks: from a program whose line table numbers them, by a recording, to one whose blocks lie as they ran.
 
-use crate::compilers::{Compiler, Runs};
+use crate::compilers::{COMPILERS, Compiler, Runs};
 use crate::running::{done, err, sediment};
 use crate::said::says_in_log;
 use crate::{has, read, support};
@@ -201,6 +201,43 @@ pub fn changed_functions_keep_their_counts(gcc: &'static Compiler) {
             assert!(!runs_in_cold_part(&folder, "used", "work"), "{symbols}");
         }
     }
+}
+
+/// Counts recorded on this machine, for a program of another one: exceptions and long jumps pass through its cold parts.
+pub fn counts_serve_cross_builds(gcc: &'static Compiler) {
+    let folder = sources(gcc);
+    let cross = COMPILERS.iter().find(|compiler| compiler.name == "aarch64-gcc").unwrap();
+    let plugin = cross.plugin();
+    for (source, arguments) in [("work.c", &["0", "7"][..]), ("thrown.cc", &["thrown"])] {
+        recorded(gcc, &folder, source);
+        let compiler = if source.ends_with(".cc") { cross.cxx } else { cross.c };
+        let used = [&FLAGS[..], &[&plugin, COUNTS, MARKS, source, "-o", "used"]].concat();
+        cross.run(folder.path(), compiler, &used);
+        let bytes = std::fs::read(folder.path().join("used")).unwrap();
+        let binary = Binary::parse(&bytes, &NoFiles).unwrap();
+        let counted = ["work.cold", "guarded.cold"];
+        assert!(
+            binary.functions.iter().any(|function| counted.contains(&function.name.as_str())),
+            "{source}"
+        );
+        for arguments in [&[][..]].into_iter().chain(arguments.chunks(1)) {
+            let emulated = Command::new("qemu-aarch64")
+                .current_dir(folder.path())
+                .arg("./used")
+                .args(arguments)
+                .output()
+                .unwrap();
+            let expected = ran(&folder, "train", arguments);
+            assert_eq!((emulated.stdout, emulated.status.code()), expected, "{source} {arguments:?}");
+        }
+    }
+    // Who asks for no parts gets none.
+    let whole =
+        [&FLAGS[..], &["-fno-reorder-blocks-and-partition", &plugin, COUNTS, "thrown.cc", "-o", "used"]];
+    cross.run(folder.path(), cross.cxx, &whole.concat());
+    let bytes = std::fs::read(folder.path().join("used")).unwrap();
+    let binary = Binary::parse(&bytes, &NoFiles).unwrap();
+    assert!(!binary.functions.iter().any(|function| function.name == "guarded.cold"));
 }
 
 /// True if a recorded run of a program executes code of a function's cold part.
