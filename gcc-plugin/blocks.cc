@@ -20,15 +20,15 @@ namespace sediment {
 
 namespace {
 
-// Discriminators from here on name the graph; they stand at its first block.
+// Bit of discriminators that hold the hash of the graph, at its first block.
 const uint32_t names_graph = 1u << 30;
-// As many bits as stand below.
+// The bits below it.
 const uint32_t hash_bits = names_graph - 1;
-// Below that, discriminators from here on have a signature in front of the block's number.
+// Bit of discriminators that hold a signature above the block's number.
 const uint32_t has_signature = 1u << 29;
 const unsigned number_bits = 13;
 
-// The function's blocks in GCC's order; the number of a block is its place in it, from 1.
+// The function's blocks in GCC's order; blocks are numbered in this order, from 1.
 std::vector<basic_block>
 blocks_of (function *own)
 {
@@ -39,7 +39,7 @@ blocks_of (function *own)
   return blocks;
 }
 
-// What ends a block; the same with and without debug information.
+// Kind of a block's last instruction; the same with and without debug information.
 enum class End { fall, jump, branch, table, call, back };
 
 End
@@ -55,7 +55,7 @@ end_of (basic_block block)
   return returnjump_p (last) ? End::back : any_condjump_p (last) ? End::branch : any_uncondjump_p (last) ? End::jump : End::table;
 }
 
-// FNV-1a over blocks, edges and what ends blocks, folded.
+// Hash of the graph: FNV-1a over blocks, edges and kinds of last instructions, folded to 30 bits.
 uint32_t
 hash_of (function *own, const std::vector<basic_block> &blocks)
 {
@@ -91,7 +91,7 @@ hash_of (function *own, const std::vector<basic_block> &blocks)
   return (sum ^ sum >> 30 ^ sum >> 60) & hash_bits;
 }
 
-// FNV-1a, in as many values as asked.
+// FNV-1a hash, reduced to a given number of values.
 class Folded
 {
 public:
@@ -108,7 +108,7 @@ private:
   uint64_t sum_ = 0xcbf29ce484222325u;
 };
 
-// The name of what a call goes to, without what GCC appends to the names of copies; a call through a pointer has an empty one.
+// Adds the name of a call's callee, without the suffix of GCC's clones; a call through a pointer adds an empty name.
 void
 add_callee (Folded &callees, rtx_insn *insn)
 {
@@ -119,7 +119,7 @@ add_callee (Folded &callees, rtx_insn *insn)
   callees.add (name, strcspn (name, "."));
 }
 
-// The line of an instruction behind the first one of the function that it was written in.
+// Line of an instruction, relative to the first line of its function or of the inlined function that it comes from.
 unsigned
 line_of (rtx_insn *insn)
 {
@@ -185,7 +185,7 @@ mark (basic_block block, uint32_t number)
 
 #endif
 
-// The counts of the graph, by the place of a block, from 0; what is unknown counts as such.
+// The blocks with their counts, by index from 0.
 std::vector<Block>
 with_counts (const GraphCounts &counts, const std::vector<basic_block> &blocks)
 {
@@ -215,7 +215,7 @@ with_counts (const GraphCounts &counts, const std::vector<basic_block> &blocks)
   return function;
 }
 
-// Probabilities of a block's edges; the end of the function gets what the others leave.
+// Sets the probabilities of a block's edges; the edge to the function's exit gets the rest.
 void
 set_probabilities (basic_block block, uint64_t all, const std::vector<uint64_t> &edges)
 {
@@ -236,7 +236,7 @@ set_probabilities (basic_block block, uint64_t all, const std::vector<uint64_t> 
   update_br_prob_note (block);
 }
 
-// Blocks that were counted and got no flow keep what GCC guesses of them.
+// Sets probabilities and cold blocks. Counted blocks without flow keep GCC's own estimates.
 void
 set_flow (const std::vector<basic_block> &blocks, const Flow &flow, const std::vector<bool> &cold)
 {
@@ -256,17 +256,17 @@ mark_blocks ()
 {
   std::vector<basic_block> blocks = blocks_of (cfun);
   uint32_t number = 0;
-  bool tells_signatures = blocks.size () < 1u << number_bits;
+  bool has_signatures = blocks.size () < 1u << number_bits;
   for (basic_block block : blocks)
     {
       ++number;
-      mark (block, tells_signatures ? has_signature | signature_of (block).packed () << number_bits | number : number);
+      mark (block, has_signatures ? has_signature | signature_of (block).packed () << number_bits | number : number);
     }
   if (!blocks.empty () && blocks.size () < has_signature)
     mark (blocks[0], names_graph | hash_of (cfun, blocks));
 }
 
-// Whether GCC's pass bbpart may split a function, by those of its conditions that say so here.
+// True if bbpart may split a function, by its own conditions except for COMDAT groups.
 static bool
 may_be_split (function *own)
 {
@@ -275,7 +275,7 @@ may_be_split (function *own)
 	 && !lookup_attribute ("naked", DECL_ATTRIBUTES (decl)) && (HAVE_COMDAT_GROUP || !DECL_COMDAT_GROUP (decl));
 }
 
-// The option of bbpart is set for the present function alone.
+// The option of bbpart was set for the current function only.
 static bool is_partition_set;
 
 void
@@ -286,9 +286,9 @@ end_split ()
   is_partition_set = false;
 }
 
-// GCC enables bbpart on x86 alone, unless an option asks for it; on AArch64 its parts were tried. It leaves functions of COMDAT groups
-// whole, since there once were systems without groups. Where there are, a cold part is a section of the same group: a linker keeps or
-// drops both. So the pass is run here.
+// By default GCC enables bbpart on x86 only; the plugin also enables it on AArch64, where it was tested. bbpart skips functions of COMDAT
+// groups, because some systems lack groups. On systems with groups, the cold part is a section of the same group, and a linker keeps or
+// drops both. So the plugin runs the pass on these functions itself.
 void
 split ()
 {
@@ -307,13 +307,13 @@ split ()
   bbpart->execute (cfun);
 }
 
-// Compiles the present function by its counts. What is known of another graph says nothing of the blocks that it does not have.
+// Applies counts to the current function. With counts matched from another graph, only matched blocks can be cold.
 static bool
 compile_by (const GraphCounts &counts, const std::vector<basic_block> &blocks, bool is_of_same_graph)
 {
   Flow flow;
   std::vector<Block> counted = with_counts (counts, blocks);
-  // What never ran is no business of blocks: functions are placed by the linker.
+  // A function that was never executed stays as it is: the linker places it.
   if (!infer_flow (counted, flow) || !flow.blocks[0])
     return false;
   std::vector<bool> cold = cold_blocks (counted, flow);
@@ -332,7 +332,7 @@ apply_counts (const Counts &counts, bool &is_damaged)
   Identity identity = identity_of (node);
   std::vector<GraphCounts> graphs = counts.of (identity.name, identity.file, is_damaged);
   if (graphs.empty () && !identity.file.empty ())
-    // Of a name that stands once in its program, no file is told.
+    // The file of counts names no file if the function's name is unique in the program.
     graphs = counts.of (identity.name, "", is_damaged);
   if (graphs.empty ())
     return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Blocks of functions as GCC has them in front of its pass that parts hot blocks from cold ones (bbpart): behind all that changes the
-// code by what it knows of it, in front of register allocation and of the order of blocks. The only file that knows RTL.
+// Basic blocks of functions, just before GCC's pass bbpart, which separates hot blocks from cold ones. Optimisations are done then;
+// register allocation and the order of blocks come later. blocks.cc is the only file that uses RTL.
 #ifndef SEDIMENT_BLOCKS_H
 #define SEDIMENT_BLOCKS_H
 
@@ -8,17 +8,17 @@
 
 namespace sediment {
 
-// Numbers the blocks of the present function in the line table, so that an address leads to a block of the graph; the first block
-// says the graph. The code stays the same.
+// Numbers the blocks of the current function in the line table, so that each address belongs to a block; the first block has the hash
+// of the graph. The code stays the same.
 void mark_blocks ();
 
-// Tells GCC how often the blocks of the present function ran; where nothing fits, it is left as it is.
-// True: it was found. A damaged line of counts sets `is_damaged`.
+// Gives GCC the counts of the current function's blocks. True: counts for it were found and applied; otherwise it stays unchanged.
+// A damaged line of counts sets `is_damaged`.
 bool apply_counts (const Counts &counts, bool &is_damaged);
 
-// Has the present function split, also where GCC would leave it whole. Behind all that looks at its blocks, right in front of bbpart.
+// Enables or runs the split of the current function where GCC would not. Call it last, directly before bbpart: it changes the blocks.
 void split ();
-// To be called when a function was compiled.
+// Call it after the function is compiled.
 void end_split ();
 
 } // namespace sediment

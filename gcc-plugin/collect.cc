@@ -7,7 +7,7 @@ namespace sediment {
 
 namespace {
 
-// More targets than these are no knowledge of where a call goes.
+// Virtual calls with more possible targets are skipped.
 const unsigned most_targets = 16;
 
 std::string
@@ -17,7 +17,7 @@ base_name (const char *path)
   return slash ? slash + 1 : path;
 }
 
-// The source file of the unit that a declaration comes from; at link time, too.
+// Source file of a declaration's unit; also works at link time.
 std::string
 unit_of (tree decl)
 {
@@ -29,7 +29,7 @@ unit_of (tree decl)
   return in_lto_p || !main_input_filename ? std::string () : base_name (main_input_filename);
 }
 
-// Names that stay inside the assembler are no symbols: the aliases that thunks call.
+// True for aliases with assembler-local names (.L), which thunks call: they get no symbol.
 bool
 is_label (cgraph_node *node)
 {
@@ -60,7 +60,7 @@ heat_of (cgraph_node *node)
     }
 }
 
-// Whether control can come from outside of what GCC sees.
+// True if the function may be called from code outside GCC's view.
 bool
 is_entry (cgraph_node *node)
 {
@@ -93,7 +93,7 @@ counted (cgraph_edge *edge)
 void
 add_direct (Graph &graph, const Identity &caller, cgraph_edge *edge, bool from_thunk)
 {
-  // What is inlined is no call any more; its own calls come with the copy.
+  // An inlined call is no call; the calls in its body are listed with the inlined copy.
   if (edge->inline_failed == CIF_OK)
     return;
   Kind kind = from_thunk ? Kind::thunk : edge->speculative ? Kind::indirect : Kind::direct;
@@ -111,8 +111,8 @@ is_polymorphic (cgraph_edge *edge)
 #endif
 }
 
-// A virtual call goes to each of the targets that types leave, with even chances; where other units may have more of them, these are
-// left one chance.
+// Adds a virtual call as calls of each possible target, with equal probability. If other units may define more targets, one share is
+// left for them.
 void
 add_indirect (Graph &graph, const Identity &caller, cgraph_edge *edge)
 {
@@ -123,7 +123,7 @@ add_indirect (Graph &graph, const Identity &caller, cgraph_edge *edge)
   unsigned chances = targets.length () + !complete;
   if (targets.is_empty () || chances > most_targets)
     return;
-  // Which of them a profile counted, it does not say.
+  // A profile has no counts by target.
   for (cgraph_node *target : targets)
     graph.call (caller, identity_of (target), { edge->sreal_frequency ().to_double () / chances, -1, Kind::indirect });
 }
@@ -134,7 +134,7 @@ Identity
 identity_of (cgraph_node *node)
 {
   const char *name = node->asm_name ();
-  // A star in front says that the name is to be taken as it is.
+  // A leading star means that the assembler uses the name unchanged.
   Identity identity { *name == '*' ? name + 1 : name, "" };
   if (!TREE_PUBLIC (node->decl))
     identity.file = unit_of (node->decl);
@@ -151,7 +151,7 @@ collect ()
       if (!node->inlined_to && !is_label (node) && (node->definition || node->address_taken))
 	describe (graph, node);
       cgraph_node *body = node->inlined_to ? node->inlined_to : node;
-      // A body that only serves to be inlined elsewhere is not in the object.
+      // A body that is only available for inlining is not in the object.
       if (!body->definition || DECL_EXTERNAL (body->decl) || node->alias)
 	continue;
       Identity caller = identity_of (body);

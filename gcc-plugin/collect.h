@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// From GCC's own call graph to ours. The only file that knows cgraph.
+// Converts GCC's call graph (cgraph) to ours. collect.cc is the only file that uses cgraph.
 #ifndef SEDIMENT_COLLECT_H
 #define SEDIMENT_COLLECT_H
 
@@ -7,10 +7,10 @@
 
 namespace sediment {
 
-// How a function is told from others, now and in profiles.
+// Name and file that identify a function, here and in profiles.
 Identity identity_of (cgraph_node *node);
 
-// The functions and calls that GCC knows of at this moment: of a unit, or at link time of the whole program.
+// The functions and calls in GCC's current call graph: of a unit, or at link time of the whole program.
 Graph collect ();
 
 } // namespace sediment

@@ -15,7 +15,7 @@ namespace {
 const char header[] = "sediment-blocks 2\n";
 const size_t header_length = sizeof header - 1;
 
-// A number in front of `rest`, which is moved behind it.
+// Reads a number at `rest`, and moves `rest` past it.
 template <typename Number>
 bool
 number (const char *&rest, const char *end, int base, Number &value)
@@ -67,7 +67,7 @@ read_counts (const char *rest, const char *end, GraphCounts &counts)
 
 } // namespace
 
-// It is read, not mapped: a file that is cut short while it is in use would end the compiler.
+// Reads the file instead of mapping it: truncating a mapped file would end the compiler by SIGBUS.
 bool
 Counts::open (const std::string &path, std::string &why)
 {
@@ -92,7 +92,7 @@ Counts::open (const std::string &path, std::string &why)
   close (file);
   text_.resize (length);
   if (more >= 0 && text_.compare (0, header_length, header))
-    why = "it is not a file of block counts, or has another version";
+    why = "not a file of block counts, or an unsupported version";
   begin_ = text_.data () + std::min (length, header_length);
   end_ = text_.data () + length;
   return why.empty ();

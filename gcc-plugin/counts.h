@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The counts of blocks that compilers are handed, as `sediment export --format blocks` writes them: no part of this knows GCC.
+// Reads block counts for the compiler, written by `sediment export --format blocks`. Independent of GCC.
 #ifndef SEDIMENT_COUNTS_H
 #define SEDIMENT_COUNTS_H
 
@@ -10,14 +10,14 @@
 
 namespace sediment {
 
-// What ran of one control-flow graph of a function.
+// Block counts of one control-flow graph of a function.
 struct GraphCounts
 {
   uint32_t hash;
-  // Executions by the number of a block; of those in `unknown` nothing can be known, all others were not seen.
+  // Executions by block number. Blocks in `unknown` could not be counted; blocks in neither were not executed.
   std::map<uint32_t, uint64_t> blocks;
   std::vector<uint32_t> unknown;
-  // Signatures of blocks, executed or not, as far as they are known.
+  // Known signatures of blocks, executed or not.
   std::map<uint32_t, uint32_t> signatures;
 };
 
@@ -25,9 +25,10 @@ struct GraphCounts
 class Counts
 {
 public:
-  // Reads the file. False: `why` says what is wrong.
+  // Reads the file. False: `why` has the error.
   bool open (const std::string &path, std::string &why);
-  // What is known of a function; of a local one by the file of its unit. A line that cannot be read is none, and sets `is_damaged`.
+  // Counts of a function, one item for each graph. `file`: source file of a local function, else empty. Damaged lines are skipped, and
+  // set `is_damaged`.
   std::vector<GraphCounts> of (const std::string &name, const std::string &file, bool &is_damaged) const;
 
 private:

@@ -8,18 +8,18 @@ namespace sediment {
 
 namespace {
 
-// Costs of one execution that was counted and is not in the flow, or the other way about.
+// Costs of each execution by which the flow is less or more than the count.
 const int64_t less = 20, less_of_first = 10, more = 10, more_of_first = 40, more_of_zero = 11;
-// Of two ways without counts, the one with fewer edges.
+// Cost of an edge: prefers the shorter of two paths without counts.
 const int64_t per_edge = 1;
 const uint64_t unlimited = std::numeric_limits<uint64_t>::max () / 4;
-// So many looks at arcs take half a second or so, whatever the counts are; the work in a usual function is a small part of that.
+// Limit of visits to arcs: about half a second. Usual functions need a small part of it.
 const size_t most_looks = size_t (1) << 26;
-// Executions of the block in front that make it likely that a block which did not run is cold.
+// Executions of a predecessor from which a block with count zero is taken to be cold.
 const uint64_t least_evidence = 16;
-// More parts that do not hang together are left as they are.
+// Limit of isolated components to join.
 const size_t most_parts = 100;
-// A sum of these and of costs stays far from the ends of their types.
+// Limit of a count: sums of counts and costs cannot overflow.
 const uint64_t largest_count = uint64_t (1) << 48;
 
 struct Arc
@@ -43,7 +43,7 @@ public:
     return arcs_[from].size () - 1;
   }
 
-  // What flows through an arc: the capacity of the one against it.
+  // Flow through an arc: the capacity of its reverse arc.
   uint64_t through (unsigned from, size_t arc) const
   {
     const Arc &own = arcs_[from][arc];
@@ -108,7 +108,7 @@ private:
   size_t looks_ = 0;
 };
 
-// Marks what flow leads to from a block, itself included.
+// Marks the blocks that flow reaches from a block, including it.
 void
 follow (const std::vector<Block> &function, const Flow &flow, unsigned from, std::vector<bool> &reached)
 {
@@ -128,8 +128,8 @@ follow (const std::vector<Block> &function, const Flow &flow, unsigned from, std
     }
 }
 
-// Samples of a loop say nothing of the way into it: what has flow and cannot be reached from the function's beginning is entered once, by
-// the shortest way. Step 3 of the paper's algorithm, "joining isolated components".
+// Joins isolated components: samples of a loop do not show the path into it. Each component with flow that is not reachable from block 0
+// gets one execution along the shortest path to it. Step 3 of the paper's algorithm.
 void
 join_parts (const std::vector<Block> &function, Flow &flow)
 {
@@ -173,8 +173,8 @@ join_parts (const std::vector<Block> &function, Flow &flow)
 
 } // namespace
 
-// Each block is two nodes, in and out. A count is a flow that is there from the start: what it brings to `out` comes from the source,
-// what it takes from `in` goes to the sink; undoing it costs `less`, adding to it `more`.
+// Each block has two nodes, `in` and `out`. The flow starts with the counts: the source supplies each count at `out`, and the sink
+// takes it at `in`. Reducing a count costs `less`, increasing it costs `more`.
 bool
 infer_flow (const std::vector<Block> &function, Flow &flow)
 {
@@ -220,7 +220,7 @@ infer_flow (const std::vector<Block> &function, Flow &flow)
   return true;
 }
 
-// Those that can be reached from the blocks that ran over undecided ones.
+// Undecided blocks that are reachable from executed blocks through undecided ones only.
 static std::vector<bool>
 reached (const std::vector<std::vector<unsigned>> &next, const std::vector<bool> &ran, const std::vector<bool> &undecided)
 {
@@ -258,7 +258,7 @@ cold_blocks (const std::vector<Block> &function, const Flow &flow)
       for (unsigned successor : own.successors)
 	before[successor].push_back (block);
     }
-  // A way that was not taken in so few passages may be taken in the next.
+  // After few executions of its predecessors, a block with count zero is undecided.
   for (unsigned block = 0; block < count; ++block)
     if (!ran[block] && !undecided[block])
       {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// From counts of some blocks to counts of all blocks and edges: no part of this knows GCC.
+// Infers the counts of all blocks and edges from the counts of some blocks. Independent of GCC.
 #ifndef SEDIMENT_FLOW_H
 #define SEDIMENT_FLOW_H
 
@@ -8,10 +8,10 @@
 
 namespace sediment {
 
-// A block of a function and what is known of it.
+// A block of a function and its count.
 struct Block
 {
-  // Executions; without meaning where nothing is known.
+  // Executions; no meaning unless `known`.
   uint64_t count;
   bool known;
   // Control may leave the function from here.
@@ -26,11 +26,13 @@ struct Flow
   std::vector<std::vector<uint64_t>> edges;
 };
 
-// The flow that is nearest to the counts: what enters a block leaves it, and block 0 is entered from outside. Costs are those of He, Mestre, Pupyrev, Wang and Yu, "Profile inference revisited" (POPL 2022). False: it takes too long to find.
+// Finds the flow nearest to the counts: each block is entered as often as it is left, and block 0 is entered from outside. Costs are
+// those of He, Mestre, Pupyrev, Wang and Yu, "Profile inference revisited" (POPL 2022). False: the search took too long.
 bool infer_flow (const std::vector<Block> &function, Flow &flow);
 
-// Blocks of which it is sure enough that they are cold: counted as zero or unknown, without flow, and not on a way of undecided blocks from
-// one that ran to another. Undecided are unknown ones, and those in front of which too little ran to tell. Counts contradict one another where code was merged, so one that was counted is never among them.
+// Cold blocks: without counts and flow, and not on a path of undecided blocks between two executed blocks. Undecided blocks have an
+// unknown count, or predecessors with too few executions. Counted blocks are never cold, even without flow: counts of merged code may
+// contradict each other.
 std::vector<bool> cold_blocks (const std::vector<Block> &function, const Flow &flow);
 
 } // namespace sediment

@@ -15,7 +15,7 @@ namespace {
 const char *const heats[] = { "hot", "startup", "exit", "cold" };
 const char *const kinds[] = { "direct", "indirect", "thunk" };
 const size_t longest_name = 4096;
-// Estimates beyond say no more than this one does.
+// Larger estimates are clamped to this.
 const double largest_frequency = 1e12;
 
 bool
@@ -58,7 +58,7 @@ number (int64_t value)
   return text;
 }
 
-// Six places, whatever the locale.
+// Six decimal places, in every locale.
 std::string
 decimal (double value)
 {
@@ -101,10 +101,10 @@ private:
 std::string
 doubled_backslashes (const std::string &text)
 {
-  std::string drawn;
+  std::string doubled;
   for (char c : text)
-    drawn += c == '\\' ? "\\\\" : std::string (1, c);
-  return drawn;
+    doubled += c == '\\' ? "\\\\" : std::string (1, c);
+  return doubled;
 }
 
 } // namespace
@@ -135,9 +135,9 @@ Graph::unacceptable () const
 std::string
 Graph::text (const std::string &source) const
 {
-  std::map<std::string, unsigned> namesakes;
+  std::map<std::string, unsigned> functions_of_name;
   for (const auto &entry : functions_)
-    ++namesakes[entry.first.name];
+    ++functions_of_name[entry.first.name];
   std::map<Identity, std::string> ids;
   std::map<std::string, const Identity *> by_id;
   for (const auto &entry : functions_)
@@ -146,7 +146,7 @@ Graph::text (const std::string &source) const
       if (!acceptable (identity))
 	continue;
       std::string id = identity.name;
-      if (namesakes[identity.name] > 1 && !identity.file.empty ())
+      if (functions_of_name[identity.name] > 1 && !identity.file.empty ())
 	id += "@:" + identity.file;
       std::string base = id;
       for (unsigned next = 2; by_id.count (id); ++next)
@@ -200,7 +200,7 @@ Graph::text (const std::string &source) const
       const Call &call = *entry.second;
       text += "  " + quoted (entry.first.first) + " -> " + quoted (entry.first.second);
       Attributes attributes (text);
-      // A share of all calls in six places, rounded half up; readers take `count`.
+      // Share of all calls with six decimal places, rounded half up; readers use `count`.
       attributes.add ("label", total ? decimal (static_cast<double> (std::max<int64_t> (call.count, 0)) / total)
 				     : "0.000000");
       if (call.count >= 0)

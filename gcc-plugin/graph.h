@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// A call graph by name, and its text in the language of docs/profile-format.md. Knows nothing of GCC.
+// A call graph of named functions, and its text in the format of docs/profile-format.md. Independent of GCC.
 #ifndef SEDIMENT_GRAPH_H
 #define SEDIMENT_GRAPH_H
 
@@ -10,7 +10,7 @@
 
 namespace sediment {
 
-// A function is its linkage name and, where it is local, the source file of its unit.
+// A function's linkage name and, if it is local, the source file of its unit.
 struct Identity
 {
   std::string name;
@@ -22,14 +22,14 @@ struct Identity
   }
 };
 
-// Spelt as the file spells them; of two, the first in this order stays.
+// Named as in the file. Of two values for the same item, the first in this order wins.
 enum class Heat { hot, startup, exit, cold, unknown };
 enum class Kind { direct, indirect, thunk };
 
 struct Function
 {
   Heat heat = Heat::unknown;
-  // The function that this is another name of.
+  // The function that this is an alias of.
   std::string alias;
   // Rank of first use, from 0; -1: unknown.
   int64_t first = -1;
@@ -41,7 +41,7 @@ struct Call
 {
   // Calls per call of the caller.
   double frequency = 0;
-  // Calls that a profile counted; -1: there was none.
+  // Calls counted by a profile; -1: no profile.
   int64_t count = -1;
   Kind kind = Kind::thunk;
 };
@@ -53,9 +53,9 @@ public:
   // Calls between the same two functions add up.
   void call (const Identity &caller, const Identity &callee, const Call &call);
   bool empty () const { return functions_.empty (); }
-  // Version 2 of the format, in its one order. Names that the format does not allow are left out, with their calls.
+  // Text in version 2 of the format, in canonical order. Names that the format does not allow are skipped, with their calls.
   std::string text (const std::string &source) const;
-  // How many functions and calls are left out so.
+  // Number of functions and calls skipped for that reason.
   size_t unacceptable () const;
 
 private:

@@ -9,13 +9,13 @@ namespace sediment {
 
 namespace {
 
-// Pairs of blocks that are compared, at most: a tenth of a second.
+// Limit of compared pairs of blocks: about a tenth of a second.
 const size_t most_pairs = size_t (1) << 22;
-// Of blocks that ran, at least one in so many has to be found again.
+// At least one in this many executed blocks must have a match.
 const size_t least_found = 2;
-// What two blocks have in common; without any of it they are not each other's counterparts.
+// Scores for what two blocks have in common; blocks with score 0 do not match.
 const unsigned same_callees = 4, same_operations = 3, same_line = 2;
-// Distances of lines between the two forms, each where lines were added or removed in front.
+// Limit of line shifts between the two versions. A shift arises where lines were added or removed before a block.
 const size_t most_shifts = 4;
 
 struct OldBlock
@@ -33,7 +33,7 @@ public:
     find_shifts ();
   }
 
-  // For each old block the place of its counterpart, or `none`.
+  // For each old block the index of its match, or `none`.
   const std::vector<size_t> &run ()
   {
     size_t begin = 0, old_end = old_.size (), end = present_.size ();
@@ -50,16 +50,17 @@ public:
   static const size_t none = size_t (-1);
 
 private:
-  // Lines move alike behind what was added: distances are those of blocks whose callees and operations stand once in either form.
+  // Finds line shifts, from blocks whose callees and operations are unique in both versions. All lines after an added line have the
+  // same shift.
   void find_shifts ()
   {
-    std::map<unsigned, std::pair<std::vector<size_t>, std::vector<size_t>>> alike;
+    std::map<unsigned, std::pair<std::vector<size_t>, std::vector<size_t>>> by_code;
     for (size_t place = 0; place < old_.size (); ++place)
-      alike[old_[place].signature.packed () / Signature::lines].first.push_back (place);
+      by_code[old_[place].signature.packed () / Signature::lines].first.push_back (place);
     for (size_t place = 0; place < present_.size (); ++place)
-      alike[present_[place].packed () / Signature::lines].second.push_back (place);
+      by_code[present_[place].packed () / Signature::lines].second.push_back (place);
     std::map<unsigned, size_t> votes;
-    for (const auto &entry : alike)
+    for (const auto &entry : by_code)
       if (entry.second.first.size () == 1 && entry.second.second.size () == 1)
 	++votes[shift (old_[entry.second.first[0]].signature, present_[entry.second.second[0]])];
     std::vector<std::pair<size_t, unsigned>> most;
@@ -86,7 +87,7 @@ private:
 	   + (is_shift_[shift (one, other)] ? same_line : 0);
   }
 
-  // The alignment in order with the largest sum of scores (Needleman and Wunsch), where gaps cost nothing.
+  // Finds the alignment with the largest sum of scores (Needleman-Wunsch), without a cost for gaps.
   void align (size_t begin, size_t old_end, size_t end)
   {
     size_t rows = old_end - begin, columns = end - begin;
@@ -113,7 +114,7 @@ private:
       }
   }
 
-  // Blocks that stand elsewhere: those of one signature, if it is left over once in either form.
+  // Matches moved blocks: blocks left over with equal signatures that are unique among those left over in both versions.
   void find_moved ()
   {
     std::vector<bool> is_taken (present_.size ());
@@ -147,7 +148,7 @@ count_of (const GraphCounts &counted, uint32_t number)
 
 } // namespace
 
-// Functions begin by their first block in every form.
+// The first blocks of both versions match always.
 bool
 match (const GraphCounts &counted, const std::vector<Signature> &present, GraphCounts &counts)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Blocks of a function that were counted in another form of it, found again in the present one: no part of this knows GCC.
+// Matches counted blocks of an old version of a function to the blocks of the current version. Independent of GCC.
 #ifndef SEDIMENT_MATCH_H
 #define SEDIMENT_MATCH_H
 
@@ -10,8 +10,8 @@
 
 namespace sediment {
 
-// The counts of another graph of a function, by the numbers of the present one: blocks whose counterpart is not found are unknown.
-// `present`: the signatures of its blocks in their order. False: too few blocks that ran are found again.
+// Converts the counts of an old graph (`counted`) to the block numbers of the current one (`counts`). Blocks without a match have an
+// unknown count. `present`: signatures of the current blocks in order. False: too few of the executed blocks have a match.
 bool match (const GraphCounts &counted, const std::vector<Signature> &present, GraphCounts &counts);
 
 } // namespace sediment

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The plugin as GCC meets it: when the call graph is taken, and where it is written.
+// Entry point of the plugin: registers its passes, and writes the call graph.
 //
-// The graph is taken behind GCC's inliner, where calls that were inlined are gone and frequencies stand. A compilation that leaves
-// all that to the link (-flto without fat objects) is taken at its end; the link itself, where it is given the plugin, sees the
-// whole program.
+// The graph is collected after GCC's inliner: inlined calls are gone, and frequencies are final. With -flto and without fat objects,
+// the compiler runs no inliner, and the graph is collected at the end of the unit. If the link loads the plugin too, it collects the
+// graph of the whole program.
 
 #include "gcc-headers.h"
 
@@ -23,65 +23,65 @@ int plugin_is_GPL_compatible;
 
 namespace {
 
-// Where the files go; empty: beside the object.
+// Folder of the call graphs; empty: next to the object.
 std::string folder;
 
-// Whether the blocks of functions are to be told in the line table.
+// Number the blocks of functions in the line table.
 bool marks_blocks;
-// The counts that functions are compiled by; null: none.
+// Block counts for the functions of this unit; null: none.
 const sediment::Counts *counts;
-// Whether the call graph is written.
+// Write the call graph.
 bool writes_graph = true;
 
 void
-note (const std::string &what)
+note (const std::string &reason)
 {
-  inform (UNKNOWN_LOCATION, "sediment: no call graph of this unit: %s", what.c_str ());
+  inform (UNKNOWN_LOCATION, "sediment: no call graph written for this unit: %s", reason.c_str ());
 }
 
 void
-note_without_counts (const std::string &what)
+note_without_counts (const std::string &reason)
 {
-  inform (UNKNOWN_LOCATION, "sediment: this unit is compiled without its profile: %s", what.c_str ());
+  inform (UNKNOWN_LOCATION, "sediment: unit compiled without block counts: %s", reason.c_str ());
 }
 
-// One note for a unit, however many lines are damaged.
+// Prints one note for the unit, for any number of damaged lines.
 void
 note_damaged ()
 {
   static bool was_noted;
   if (!was_noted)
-    inform (UNKNOWN_LOCATION, "sediment: functions of this unit are compiled without their profile: lines of the file of block counts are damaged");
+    inform (UNKNOWN_LOCATION, "sediment: functions of this unit compiled without block counts: the file of block counts has damaged lines");
   was_noted = true;
 }
 
-// A link for link-time optimisation that is neither cut into partitions nor one of them.
+// True in a link-time compilation of the whole program at once (not -fwpa, not -fltrans).
 bool
 is_link_in_one ()
 {
   return in_lto_p && !flag_wpa && !flag_ltrans;
 }
 
-// The base name that GCC gives to the files of this compilation: `build/ceval.c` for `-c -o build/ceval.o ceval.c`.
+// GCC's base name for the dump files of this compilation: `build/ceval.c` for `-c -o build/ceval.o ceval.c`.
 std::string
 base ()
 {
   std::string name = dump_base_name ? dump_base_name : "";
-  // `program.lto.o-` and a name that is another each time; in partitions it is `program.wpa`.
+  // `program.lto.o-` and a random suffix: use the name of a partitioned link, `program.wpa`.
   size_t in_one = is_link_in_one () ? name.rfind (".lto.o-") : std::string::npos;
   if (in_one != std::string::npos)
     return name.substr (0, in_one) + ".wpa";
   size_t slash = name.rfind ('/');
-  // A source that came through a pipe.
+  // A source from standard input.
   if (name.substr (slash == std::string::npos ? 0 : slash + 1) == "-")
     name.replace (name.size () - 1, 1, "stdin");
   return name;
 }
 
-// What file systems take, less the ending and that of a temporary file.
+// Limit of file systems, less the suffixes of the file and of its temporary name.
 const size_t longest_file_name = 255 - sizeof ".gv.4194304-99";
 
-// The same for the same text on every machine (FNV-1a).
+// FNV-1a hash, the same on every machine.
 std::string
 digest (const std::string &text)
 {
@@ -93,8 +93,8 @@ digest (const std::string &text)
   return digits;
 }
 
-// One folder for files from many: the path stands in the name, as gcov --preserve-paths writes it; of one that is too long, its end
-// behind a digest of all of it.
+// Path of a graph in the folder. The name has the object's whole path, as with gcov --preserve-paths. A name that is too long becomes a
+// digest of it and its end.
 std::string
 in_folder (std::string name)
 {
@@ -116,7 +116,7 @@ in_folder (std::string name)
   return folder + '/' + name;
 }
 
-// A file of its own, also where compilers of other machines or containers write into the folder; null: errno says why.
+// Creates a new file. Safe if compilers on other machines or in containers write to the same folder. null: see errno.
 FILE *
 temporary_file (const std::string &path, std::string &name)
 {
@@ -149,7 +149,7 @@ write_whole (const std::string &path, const std::string &text)
   return false;
 }
 
-// `-r` without -flinker-output=nolto-rel: objects of link-time optimisation become another such object.
+// True for `-r` without -flinker-output=nolto-rel: the output is another LTO object.
 bool
 is_for_another_link ()
 {
@@ -169,12 +169,12 @@ write_graph_of_unit ()
   std::string text = graph.text (in_lto_p ? "gcc call graph of the program" : "gcc call graphs of units");
   if (!write_whole (path, text))
     note (path + ": " + xstrerror (errno));
-  else if (size_t left_out = graph.unacceptable ())
-    inform (UNKNOWN_LOCATION, "sediment: %s: without %lu functions or calls, whose names or files profiles cannot hold",
-	    path.c_str (), (unsigned long) left_out);
+  else if (size_t skipped = graph.unacceptable ())
+    inform (UNKNOWN_LOCATION, "sediment: %s: skipped %lu functions or calls: name or file not allowed in profiles",
+	    path.c_str (), (unsigned long) skipped);
 }
 
-// GCC is built without exceptions and would end by one.
+// GCC is built without exceptions: one that leaves the plugin would end the compiler.
 void
 write_graph ()
 {
@@ -188,7 +188,7 @@ write_graph ()
     }
 }
 
-// Behind the inliner; not where whole programs are only translated in parts.
+// After the inliner; not in the partitions of a link (-fltrans), which follow the graph of the whole program.
 unsigned int
 behind_inliner ()
 {
@@ -197,7 +197,7 @@ behind_inliner ()
   return 0;
 }
 
-// No interprocedural pass runs in a compilation that leaves them to the link.
+// With -flto and without fat objects, interprocedural passes run only at the link.
 void
 at_end (void *, void *)
 {
@@ -218,7 +218,7 @@ public:
 
 const pass_data block_pass = { RTL_PASS, "sediment_blocks", OPTGROUP_NONE, TV_NONE, 0, 0, 0, 0, 0 };
 
-// In front of the pass that parts hot blocks from cold ones.
+// Runs before bbpart, the pass that separates hot blocks from cold ones.
 class BlockPass : public rtl_opt_pass
 {
 public:
@@ -247,7 +247,7 @@ public:
   }
 };
 
-// Counts that cannot be read are none.
+// Opens the file of block counts; a file that cannot be read is a note.
 void
 open_counts (const char *path)
 {
@@ -273,12 +273,12 @@ read_arguments (const plugin_name_args *plugin)
 	marks_blocks = true;
       else if (key != "folder" && key != "profile")
 	{
-	  note ("the plugin has no argument `" + key + "`; it has blocks, folder=DIR and profile=FILE");
+	  note ("unknown plugin argument `" + key + "`; the arguments are blocks, folder=DIR and profile=FILE");
 	  return false;
 	}
       else if (!value)
 	{
-	  note ("the plugin's argument `" + key + "` has no value; it is folder=DIR or profile=FILE");
+	  note ("plugin argument `" + key + "` without a value; write folder=DIR or profile=FILE");
 	  return false;
 	}
       else if (key == "folder")
@@ -293,7 +293,7 @@ read_arguments (const plugin_name_args *plugin)
   return true;
 }
 
-// Whether an option of the command line is this plugin's: `-fplugin=` with its path or short name, or an argument of its own.
+// True for this plugin's options on the command line: `-fplugin=` with its path or short name, or one of its arguments.
 bool
 is_own (const cl_decoded_option &option, const std::string &base_name)
 {
@@ -308,15 +308,15 @@ is_own (const cl_decoded_option &option, const std::string &base_name)
   return value == base_name || value == base_name + ".so";
 }
 
-// GCC notes its options in objects for link-time optimisation and in debug information. Without those of this plugin, objects are
-// the same as if it was not there.
+// GCC records its options in LTO objects and in debug information. Removing this plugin's options keeps objects the same as without
+// the plugin.
 void
 forget_own_options (const std::string &base_name)
 {
   cl_decoded_option *begin = save_decoded_options, *end = begin + save_decoded_options_count;
   end = std::remove_if (begin, end, [&] (const cl_decoded_option &option) { return is_own (option, base_name); });
   auto is_plugin = [] (const cl_decoded_option &option) { return option.opt_index == OPT_fplugin_; };
-  // The driver adds the folder of plugins where there is one.
+  // The driver adds -iplugindir if GCC has a folder of plugins.
   auto is_folder = [] (const cl_decoded_option &option) { return option.opt_index == OPT_iplugindir_; };
   if (std::none_of (begin, end, is_plugin))
     end = std::remove_if (begin, end, is_folder);
@@ -325,19 +325,19 @@ forget_own_options (const std::string &base_name)
 
 } // namespace
 
-// Never fails a compilation: what is wrong is one note.
+// Never fails a compilation: every error is a note.
 int
 plugin_init (plugin_name_args *plugin, plugin_gcc_version *version)
 {
   if (!plugin_default_version_check (version, &gcc_version))
     {
-      note (std::string ("the plugin was built for GCC ") + gcc_version.basever + ", this is " + version->basever);
+      note (std::string ("the plugin was built for GCC ") + gcc_version.basever + ", and this is GCC " + version->basever);
       return 0;
     }
   forget_own_options (plugin->base_name);
   if (!read_arguments (plugin))
     return 0;
-  static plugin_info info = { "1", "writes the call graph of the unit beside its object; argument: folder=DIR" };
+  static plugin_info info = { "1", "writes the call graph of the unit next to its object; arguments: folder=DIR, blocks, profile=FILE" };
   register_callback (plugin->base_name, PLUGIN_INFO, NULL, &info);
   if (counts || marks_blocks)
     {

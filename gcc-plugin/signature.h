@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What is characteristic of a block, by which it is found again in a function that changed: no part of this knows GCC.
+// Signature of a block, to find it again in a changed function. Independent of GCC.
 #ifndef SEDIMENT_SIGNATURE_H
 #define SEDIMENT_SIGNATURE_H
 
@@ -7,14 +7,14 @@
 
 namespace sediment {
 
-// Folded hashes: equal blocks have equal signatures, and different ones often different signatures.
+// Short hashes: equal blocks have equal signatures; different blocks usually have different ones.
 struct Signature
 {
-  // Of the functions that it calls, in their order; 0: none. 4 bits.
+  // Hash of the called functions, in order; 0: no calls. 4 bits.
   unsigned callees;
-  // Of its operations other than copies, in their order. 6 bits.
+  // Hash of the operations other than copies, in order. 6 bits.
   unsigned operations;
-  // Line of its first instruction, behind the first line of its function or of the inlined one that it is from, modulo 64.
+  // Line of its first instruction, relative to the first line of its function or of the inlined function, modulo 64. 6 bits.
   unsigned line;
 
   static const unsigned lines = 64;

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Which way a metric is better.
+/// Direction in which a metric improves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Direction {
     /// Less is better: time, cycles, misses.
@@ -15,7 +15,7 @@ pub enum Direction {
     HigherIsBetter,
 }
 
-/// Where the values of a metric come from.
+/// Source of a metric's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
     /// Measured on the machine: time, counters, faults.
@@ -26,20 +26,20 @@ pub enum MetricKind {
     Derived,
 }
 
-/// Something that is read of every run.
+/// A quantity with one value for each run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metric {
-    /// Its name, as `perf stat` spells it where it has one: `cycles`, `iTLB-load-misses`, `elapsed`.
+    /// Its name, as in `perf stat` if that has the metric: `cycles`, `iTLB-load-misses`, `elapsed`.
     pub name: String,
     /// Unit of its values, as a table shows it: `s`, `count`, `bytes`, `cycles/transaction`.
     pub unit: String,
-    /// Which way is better.
+    /// Direction in which it improves.
     pub direction: Direction,
-    /// Where its values come from.
+    /// Source of its values.
     pub kind: MetricKind,
 }
 
-/// One factor and the level that a variant has of it, such as `lto` at `on`.
+/// A factor of the experiment and a variant's level of it, such as `lto` at `on`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Factor {
     /// The factor.
@@ -48,13 +48,13 @@ pub struct Factor {
     pub level: String,
 }
 
-/// Why a variant is no other build, but the baseline once more: what differs between the two is noise.
+/// Kind of a variant that is the baseline again. It differs from the baseline by noise alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Probe {
     /// A/A: the very same file as the baseline's first link.
     SameFile,
-    /// A/A′: the baseline linked again, different in luck only.
+    /// A/A′: the baseline linked again, with another random layout.
     Relinked,
 }
 
@@ -65,9 +65,9 @@ pub struct Variant {
     pub name: String,
     /// Its levels, sorted by factor; empty where the plan declares no factors.
     pub factors: Vec<Factor>,
-    /// Number of links that differ in luck only; 1 without layout replicas.
+    /// Number of links that differ in their random layout only; 1 without layout replicas.
     pub replicas: u32,
-    /// Set for a pair that measures the noise floor; it has one replica, is compared with the baseline's replica 0 and
+    /// Set if the variant measures the noise floor: it has one replica, is compared with the baseline's replica 0 and
     /// gets no verdict. None for the builds under test.
     pub probe: Option<Probe>,
 }
@@ -87,7 +87,7 @@ pub struct Workload {
 pub enum Phase {
     /// Recorded, and excluded from every estimate.
     WarmUp,
-    /// Counts.
+    /// Included in the estimates.
     Measured,
 }
 
@@ -98,34 +98,34 @@ pub struct Observation {
     pub workload: usize,
     /// Index into [`Experiment::variants`].
     pub variant: usize,
-    /// Which link of the variant, from 0.
+    /// Number of the variant's link, from 0.
     pub replica: u32,
     /// The block, from 0: it has one run of every variant (and replica). None for unpaired data.
     pub block: Option<u32>,
-    /// Place in the block's random order, from 0.
+    /// Position in the block's random order, from 0.
     pub slot: u32,
-    /// Seconds since the experiment began, for drift; by a clock that does not jump.
+    /// Seconds since the experiment began, by a monotonic clock; for the estimate of drift.
     pub at: f64,
     /// Warm-up or measured.
     pub phase: Phase,
     /// Units of work done, where counted.
     pub work: Option<f64>,
-    /// Values by name of metric. What could not be read is absent, never 0.
+    /// Values by name of metric. A value that could not be read is absent, never 0.
     pub values: BTreeMap<String, f64>,
 }
 
-/// A group of samples of which only these figures are known, as old tables print them.
+/// Summary of a group of samples, for sources that print no samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Number of samples.
     pub count: u64,
     /// Their mean.
     pub mean: f64,
-    /// Their standard deviation (with `count - 1` below); None where the source prints means alone.
+    /// Their standard deviation (divisor `count - 1`); None if the source prints only means.
     pub deviation: Option<f64>,
 }
 
-/// A [`Summary`] and whose it is; for imported tables that kept no samples.
+/// A [`Summary`] with its workload, variant and metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupSummary {
     /// Index into [`Experiment::workloads`].
@@ -134,8 +134,7 @@ pub struct GroupSummary {
     pub variant: usize,
     /// Name of the metric.
     pub metric: String,
-    /// Its figures. `perf stat -r` prints the standard error of the mean, in per cent: times mean, times the root of the
-    /// count, it is the deviation.
+    /// Its figures. `perf stat -r` prints the standard error in per cent of the mean; the deviation is error × mean × √count.
     #[serde(flatten)]
     pub summary: Summary,
 }
@@ -157,13 +156,13 @@ pub struct Experiment {
     pub margin: f64,
     /// Confidence of intervals: 0.95.
     pub confidence: f64,
-    /// Half-width of the headline's interval that is wanted, relative: 0.005 is half a per cent.
+    /// Target for the half-width of the primary metric's interval, relative: 0.005 is half a per cent.
     pub precision: f64,
     /// The runs, in the order in which they were made.
     pub observations: Vec<Observation>,
-    /// Groups of which only summaries are known; a group has these or observations, never both.
+    /// Groups without observations; a group has a summary or observations, never both.
     pub summaries: Vec<GroupSummary>,
-    /// Metrics that could not be read, and why, each once.
+    /// Metrics that could not be read, with the reason.
     pub absent: BTreeMap<String, String>,
     /// Facts of machine, builds and plan for the report's head, in the order in which they are shown.
     pub facts: Vec<(String, String)>,

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// Draw a program's layout before and after ordering
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Draw a program's layout before and after ordering.\n\nWrites a self-contained HTML file: the heat of every page of code, the number of pages that hold the calls, and the functions of the heaviest pages. The layout after ordering is predicted for `sediment order`, or for another order (--order). --after gives a program linked with an order."
+    long_about = "Draw a program's layout before and after ordering.\n\nWrites a self-contained HTML file: the heat of every page of code, a curve of the share of calls in the heaviest pages, and the functions of the heaviest pages. By default the layout after ordering is a prediction, for the order that `sediment order` computes. --order predicts the layout for an ordering file. --after shows a program that is already linked with an order."
 )]
 pub(crate) struct Arguments {
     /// Profile to read

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Exact integer arithmetic of profiles: fractions rounded half to even, and decimals read without a float.
 
-/// a × b / c, rounded half to even; None when the result leaves 128 bits or `c` is 0. The product may need 256.
+/// a × b / c, rounded half to even; None if the result exceeds 128 bits or `c` is 0. The product may have 256 bits.
 pub(super) fn scaled(a: u128, b: u128, c: u128) -> Option<u128> {
     if c == 0 {
         return None;
@@ -17,7 +17,7 @@ pub(super) fn scaled(a: u128, b: u128, c: u128) -> Option<u128> {
     quotient.checked_add(u128::from(up))
 }
 
-/// [`scaled`], but what happened stays at least 1.
+/// [`scaled`], but at least 1 if `a` and `b` are not 0.
 pub(super) fn scaled_share(a: u128, b: u128, c: u128) -> Option<u128> {
     scaled(a, b, c).map(|share| if a > 0 && b > 0 { share.max(1) } else { share })
 }
@@ -32,7 +32,7 @@ fn wide_product(a: u128, b: u128) -> (u128, u128) {
     (a_high * b_high + (middle >> 64) + (other >> 64), (other << 64) | (low & LOW))
 }
 
-/// Quotient and remainder of a number of 256 bits, whose upper half is below the divisor.
+/// Quotient and remainder of a number of 256 bits. `high`, its upper half, must be below the divisor.
 fn wide_quotient(high: u128, low: u128, divisor: u128) -> (u128, u128) {
     let mut remainder = high;
     let mut quotient = 0;
@@ -48,21 +48,21 @@ fn wide_quotient(high: u128, low: u128, divisor: u128) -> (u128, u128) {
     (quotient, remainder)
 }
 
-/// Why a text is no number that a profile can have.
+/// Fault of a text where a profile has a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NumberFault {
-    /// It is no decimal number at all.
+    /// Not a decimal number.
     NoNumber,
-    /// It is below zero.
+    /// Below zero.
     Negative,
-    /// It says so itself.
+    /// The text `NaN`.
     NotANumber,
-    /// It leaves the range.
+    /// Above the largest value.
     TooLarge,
 }
 
 impl NumberFault {
-    /// Message, as it follows the name of the number.
+    /// Message that follows the name of the number.
     pub(super) fn message(self) -> &'static str {
         match self {
             Self::NoNumber => "is not a number",
@@ -72,7 +72,7 @@ impl NumberFault {
         }
     }
 
-    /// Why `text`, which is no run of digits, is no number.
+    /// Fault of a `text` that does not consist of digits.
     fn of(text: &[u8]) -> Self {
         match text {
             [b'-', digit, ..] if digit.is_ascii_digit() || *digit == b'.' => Self::Negative,
@@ -94,10 +94,10 @@ pub(super) fn integer(text: &[u8]) -> Result<u128, NumberFault> {
     rest.iter().try_fold(value, |value, digit| append(value, *digit)).ok_or(NumberFault::TooLarge)
 }
 
-/// Number of digits that fit the machine's own numbers, which are much faster.
+/// Number of digits that always fit into 64 bits, where arithmetic is much faster.
 const SHORT: usize = 18;
 
-/// The number that few digits make behind another; both together are at most [`SHORT`].
+/// Appends digits to the number `before`; both together have at most [`SHORT`] digits.
 fn short(digits: &[u8], before: u64) -> u64 {
     digits.iter().fold(before, |value, digit| value * 10 + u64::from(digit - b'0'))
 }
@@ -123,7 +123,7 @@ pub(super) fn decimal(text: &[u8], decimals: i64) -> Result<u128, NumberFault> {
         let value = short(fraction, short(whole, 0));
         return Ok(u128::from(value) * u128::from(10u64.pow(missing as u32)));
     }
-    // So many of the digits are the integer that is wanted; the first one left out decides the rounding.
+    // The result has the first `kept` digits; the next digit decides the rounding.
     let kept = whole.len() as i64 + exponent + decimals;
     let mut value = 0u128;
     for position in 0..kept.max(0) {
@@ -146,7 +146,7 @@ pub(super) fn decimal(text: &[u8], decimals: i64) -> Result<u128, NumberFault> {
     value.checked_add(u128::from(up)).ok_or(NumberFault::TooLarge)
 }
 
-/// The exponent of a decimal; one so large that only zero survives it may come out smaller.
+/// Reads the exponent of a decimal. Exponents are clamped to ±2^40: beyond it only the number 0 is in range.
 fn exponent(text: &[u8]) -> Option<i64> {
     const ENOUGH: i64 = 1 << 40;
     let (sign, digits) = match text {

@@ -46,15 +46,15 @@ struct Common {
     /// Profile of the package's programs, or a folder of .gv and .prof files, to add to the source package; repeatable
     #[arg(long = "profile", value_name = "PROFILE", required = true)]
     profiles: Vec<PathBuf>,
-    /// Settings of the package (docs/packaging.md), with the older orders that they name [default: sediment.conf in the
-    /// folder of profiles]
+    /// Settings of the package (docs/packaging.md); adds the ordering files that they name, too [default: sediment.conf in
+    /// the folder of profiles]
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
     /// Make the change
     #[arg(long)]
     apply: bool,
-    /// Smallest share of the weight that the build must place as asked, in per cent [default: from the settings, else
-    /// 50; below 50 deb only warns]
+    /// Smallest share of the weight that the build must place as asked, in per cent, 0 to 100; the build fails below it
+    /// [default: from the settings; without one, rpm fails and deb warns below 50]
     #[arg(long, value_name = "PERCENT", value_parser = values::whole_percent)]
     min_coverage: Option<u8>,
 }

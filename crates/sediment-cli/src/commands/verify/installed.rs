@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The programs and libraries of a package, below the folder that it was installed into: what is shipped, with the debug files beside
-//! it, in place of what the linker left in the build folder.
+//! Finds the installed file of each linked output: the files below the folder that a package was installed into, with their debug
+//! files, instead of those in the build folder.
 //!
-//! A build may install a file under another name than it was linked by, and packaging strips it and may give it another build-id. So
-//! the installed file of an output is, by the first of these that finds one: the one of its build-id; the one of its name and its code; any
-//! of its code; the one of its name. A file that another output is at least as likely to be is none of this one's.
+//! A build may install an output under another name. Packaging strips it, and may change its build-id. So the installed file is
+//! searched for by these rules in turn: the same build-id; the same code and name; the same code; the same name. A file with the code
+//! of several outputs and the name of another output is not this output's.
 
 use crate::files;
 use sediment::binary::{build_id, code_sections};
@@ -31,7 +31,7 @@ pub(super) struct Installed {
 }
 
 impl Installed {
-    /// The files below a folder; `outputs` are all that were linked, as they lie in the build folder.
+    /// The ELF files below `root`. `outputs`: paths of all linked outputs in the build folder.
     pub(super) fn below(root: &Path, outputs: Vec<PathBuf>) -> Result<Self> {
         let failed = |path: &Path, error: &std::io::Error| {
             Error::new(ErrorCode::Io, format!("cannot be read: {error}")).with_input(files::display(path))
@@ -46,11 +46,12 @@ impl Installed {
             entries.sort_by_key(std::fs::DirEntry::path);
             for entry in entries {
                 let path = entry.path();
-                // Of the link itself: what it leads to is found where it is.
-                let Ok(about) = entry.metadata() else { continue };
-                if about.is_dir() && path.strip_prefix(&root) != Ok(Path::new(DEBUG)) {
+                // `metadata` does not follow symbolic links: their targets are found in their own folders.
+                let Ok(metadata) = entry.metadata() else { continue };
+                if metadata.is_dir() && path.strip_prefix(&root) != Ok(Path::new(DEBUG)) {
                     folders.push(path);
-                } else if about.is_file() && is_elf(&path) && seen.insert((about.dev(), about.ino())) {
+                } else if metadata.is_file() && is_elf(&path) && seen.insert((metadata.dev(), metadata.ino()))
+                {
                     by_name.entry(files::base_name(&path)).or_default().push(path);
                 }
             }
@@ -77,21 +78,21 @@ impl Installed {
         found.unwrap_or(named)
     }
 
-    /// The files of its name, or of its name but for a version.
+    /// Files with the output's name, or with its name apart from a version.
     fn named(&self, output: &Path) -> Vec<&Path> {
         let labels: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
         let found = identity::by_name(None, &files::base_name(output), &labels);
         found.map_or_else(Vec::new, |found| self.by_name[&found.label].iter().map(PathBuf::as_path).collect())
     }
 
-    /// One fact of each file, read once.
+    /// The build-id or the hash of the code (`fact`) of each file, read once.
     fn facts<F>(&self, fact: fn(&[u8]) -> Option<F>) -> BTreeMap<PathBuf, F> {
         let files = self.by_name.values().flatten();
         files.filter_map(|path| Some((path.clone(), fact(&std::fs::read(path).ok()?)?))).collect()
     }
 
-    /// Files with the same fact as the output: those of its name, else those not named after another output with that fact.
-    /// None without such a file.
+    /// Files with the same build-id or code (`fact`) as the output: those with its name, else those without the name of another
+    /// output with the same fact. None without such a file.
     fn agreeing<F: PartialEq>(
         &self,
         output: &Path,
@@ -110,14 +111,15 @@ impl Installed {
         let is_others = |path: &Path| {
             let mut others = self.outputs.iter().filter(|other| *other != output);
             others.any(|other| {
-                other.file_name() == path.file_name() && read(other).is_none_or(|its| its == own)
+                other.file_name() == path.file_name()
+                    && read(other).is_none_or(|fact_of_other| fact_of_other == own)
             })
         };
         let free: Vec<&Path> = same.into_iter().filter(|path| !is_others(path)).collect();
         (!free.is_empty()).then_some(free)
     }
 
-    /// A path as it will be on the system that the package is installed on.
+    /// The file's path on a system with the package installed.
     pub(super) fn on_system(&self, path: &Path) -> PathBuf {
         Path::new("/").join(path.strip_prefix(&self.root).unwrap_or(path))
     }
@@ -127,7 +129,7 @@ fn id_of(bytes: &[u8]) -> Option<String> {
     build_id(bytes)
 }
 
-/// A checksum of a file's code, and of the names of the sections that it lies in.
+/// Hash of a file's code sections and their names.
 fn code_of(bytes: &[u8]) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     code_sections(bytes)?.hash(&mut hasher);

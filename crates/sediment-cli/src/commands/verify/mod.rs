@@ -32,13 +32,13 @@ use std::path::{Path, PathBuf};
 /// Check a linked file against its order
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Check a linked file against its order.\n\nPrints the share of the profile's weight that is placed as asked, and the pages of the ordered functions against the fewest possible. Prints the reason for each misplaced function. Verify before stripping, or install the debug file."
+    long_about = "Check a linked file against its order.\n\nPrints the share of the profile's weight in functions that are placed as the order asks. Compares the number of pages that hold the ordered functions with the fewest possible. Prints inversions (pairs of functions that lie the other way round) and the reason for each misplaced function. Verify before stripping, or install the debug file."
 )]
 pub(crate) struct Arguments {
     /// Linked program or library
     #[arg(value_name = "PROGRAM", required_unless_present = "log")]
     binary: Option<PathBuf>,
-    /// Ordering file of any linker that PROGRAM was linked with (required without --log, --same-as and --blocks)
+    /// Ordering file that PROGRAM was linked with, for any linker (required without --log, --same-as and --blocks)
     #[arg(long, value_name = "FILE", required_unless_present_any = ["log", "same_as", "blocks"], conflicts_with = "log")]
     order: Option<PathBuf>,
     /// The file linked without an order, to compare with; exits with 5 if more than the order differs [default: none]
@@ -51,8 +51,8 @@ pub(crate) struct Arguments {
     /// With --backtrace: arguments of both programs
     #[arg(value_name = "ARGUMENT", last = true, requires = "backtrace")]
     arguments: Vec<OsString>,
-    /// Log folder of the wrapper (SEDIMENT_LOG): verify each output that has a profile. With --same-as: the order and
-    /// link times of PROGRAM [default: none]
+    /// Log folder of the wrapper (SEDIMENT_LOG): verify each output that has a profile. With --same-as: also print
+    /// both link times, and the time to compute the order [default: none]
     #[arg(long, value_name = "DIR", conflicts_with = "profile")]
     log: Option<PathBuf>,
     /// With --log: verify the files installed below this folder, by their debug files [default: the files of the build]
@@ -61,10 +61,12 @@ pub(crate) struct Arguments {
     /// Profile for the weights of functions [default: equal weights]
     #[arg(long, value_name = "PROFILE")]
     profile: Option<PathBuf>,
-    /// List the functions split by the profile's block counts, and the share of the recording in cold parts
+    /// Count the functions that the compiler split into a hot and a cold part by the profile's block counts, and print the
+    /// share of the recorded weight in cold parts
     #[arg(long, requires = "profile", conflicts_with = "log")]
     blocks: bool,
-    /// With --blocks: exit with 5 if more than this share of the recording is in cold parts, in per cent, 0 to 100 [default: none]
+    /// With --blocks: exit with 5 if more than this share of the recorded weight is in cold parts, in per cent, 0 to 100
+    /// [default: none]
     #[arg(long, value_name = "PERCENT", value_parser = values::percent, requires = "blocks")]
     max_cold: Option<u64>,
     /// Print JSON
