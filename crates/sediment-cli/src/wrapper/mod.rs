@@ -270,7 +270,8 @@ fn order_by(
         },
     };
     let settings = settings::of_folder(folder)?;
-    let names = [link.line.soname.as_deref(), Some(&link.line.output_name()), chosen.label()];
+    let output_name = link.line.output_name();
+    let names = [link.line.soname.as_deref(), Some(&output_name), chosen.label()];
     let older = settings::older_of(folder, &settings, names)?;
     let method = Method::Engine(settings.engine);
     let request = Request { method, aim: settings.aim, older: older.as_ref(), ..Request::default() };
