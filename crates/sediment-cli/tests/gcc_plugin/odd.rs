@@ -3,6 +3,8 @@
 
 use crate::blocks::{COUNTS, MARKS, ran, record};
 use crate::compilers::Compiler;
+use std::process::Command;
+use tempfile::TempDir;
 
 /// Own section, no frame, `asm goto`, a jump table, an unlikely function, one optimised for size.
 const FUNCTIONS: &str = r#"#include <stdio.h>
@@ -23,6 +25,16 @@ const UTIL: &str = r"static int table[64];
 __attribute__((noinline)) static int local(int x, int u) { if (u == ROLE) for (int j = 0; j < 9; j++) x += table[(x * j) & 63] * 3 + x; return x + ROLE; }
 int NAME(int x, int u) { return local(x, u) + local(x + 2, u); }
 ";
+
+/// Notes of a program, which tell how its code is protected, but for the build-id.
+fn notes(folder: &TempDir, program: &str) -> Vec<String> {
+    let output = Command::new("readelf").current_dir(folder.path()).args(["-nW", program]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let notes: Vec<String> =
+        text.lines().filter(|line| !line.contains("Build ID")).map(str::to_owned).collect();
+    assert!(notes.len() > 3, "{text}");
+    notes
+}
 
 pub fn whatever_functions_and_flags(gcc: &'static Compiler) {
     let (folder, plugin) = (gcc.folder(), gcc.plugin());
@@ -57,6 +69,7 @@ pub fn whatever_functions_and_flags(gcc: &'static Compiler) {
         for arguments in [&[][..], &["other"]] {
             assert_eq!(ran(&folder, "used", arguments), ran(&folder, "plain", arguments), "{flags:?}");
         }
+        assert_eq!(notes(&folder, "used"), notes(&folder, "plain"), "{flags:?}");
         // The counts of one set of flags under another, without debug information.
         build(&[&plugin, COUNTS, "-O1", "-g0"], "used");
         assert_eq!(ran(&folder, "used", &["other"]), ran(&folder, "plain", &["other"]), "{flags:?}");
