@@ -47,7 +47,7 @@ public:
     return found_;
   }
 
-  static const size_t none = size_t (-1);
+  static constexpr size_t none = size_t (-1);
 
 private:
   // Finds line shifts, from blocks whose callees and operations are unique in both versions. All lines after an added line have the

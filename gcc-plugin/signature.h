@@ -17,7 +17,7 @@ struct Signature
   // Line of its first instruction, relative to the first line of its function or of the inlined function, modulo 64. 6 bits.
   unsigned line;
 
-  static const unsigned lines = 64;
+  static constexpr unsigned lines = 64;
 
   static Signature unpacked (uint32_t bits) { return { bits >> 12 & 15, bits >> 6 & 63, bits & 63 }; }
   uint32_t packed () const { return callees << 12 | operations << 6 | line; }
