@@ -119,7 +119,7 @@ fn analyse_metric(whole: &Experiment, workload: usize, metric: &Metric, is_headl
             if variant == whole.baseline {
                 return None;
             }
-            // A probe has one link; the file it is a twin of is the baseline's first.
+            // A probe has one link; the file it pairs with is the baseline's first.
             let only_link = build.probe.map(|_| 0);
             let manner = Manner { experiment: whole, scale, only_link, bootstrap: is_headline };
             compare(manner, variant, &groups[variant], whole.baseline, base)

@@ -23,7 +23,7 @@ fn run(
 ) -> std::result::Result<(), Box<dyn std::error::Error>> {
     let file_name = program.file_name().unwrap_or_default().to_string_lossy();
     let report = check(&std::fs::read(program)?, &file_name, &std::fs::read_to_string(order)?)?;
-    writeln!(output, "{} of {} functions placed as asked", report.placed, report.asked)?;
+    writeln!(output, "{} of {} functions placed as ordered", report.placed, report.asked)?;
     for function in &report.misplaced {
         writeln!(output, "{}: {}", function.name, function.reason.code())?;
     }
@@ -67,8 +67,8 @@ int main(void) { return a() + b() + c() + d() - 10; }
             run(&path("program"), &path("checked.order"), &mut output)
                 .map(|()| String::from_utf8(output).unwrap())
         };
-        assert_eq!(output("d b a c").unwrap(), "4 of 4 functions placed as asked\n");
-        assert_eq!(output("b d a c").unwrap(), "3 of 4 functions placed as asked\nd: out of order\n");
+        assert_eq!(output("d b a c").unwrap(), "4 of 4 functions placed as ordered\n");
+        assert_eq!(output("b d a c").unwrap(), "3 of 4 functions placed as ordered\nd: out of order\n");
         let error = output("nothing").unwrap_err();
         let code = error.downcast_ref::<sediment::Error>().map(sediment::Error::code);
         assert_eq!(code, Some(ErrorCode::NotInProfile));

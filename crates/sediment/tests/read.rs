@@ -172,7 +172,7 @@ fn forms() -> Vec<Form> {
     forms
 }
 
-/// The twin of the real report in tests/shared_data.rs.
+/// On generated reports what tests/shared_data.rs checks on a real one.
 #[test]
 fn every_form_of_a_perf_report_reads_as_what_it_was_printed_from() {
     let calls = calls();

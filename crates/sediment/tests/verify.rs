@@ -74,7 +74,7 @@ fn reasons(report: &Report) -> Vec<(&str, Reason)> {
 }
 
 #[test]
-fn all_as_asked() {
+fn all_as_ordered() {
     let report = check(&binary("a b c d x y z"), "a b c d", Some("a:5 b:10 c:20 d:65"));
     assert_eq!((report.asked, report.found, report.placed, report.inversions), (4, 4, 4, 0));
     assert_eq!((report.weight, report.weight_found, report.weight_placed), (100, 100, 100));
@@ -107,7 +107,7 @@ fn a_heavy_function_far_off_does_not_put_the_others_out_of_order() {
 }
 
 #[test]
-fn an_order_of_one_function_is_always_as_asked() {
+fn an_order_of_one_function_is_always_as_ordered() {
     let report = check(&binary("x a y"), "a", None);
     assert_eq!((report.placed, report.in_force), (1, true));
 }

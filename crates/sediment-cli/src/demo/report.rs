@@ -84,7 +84,7 @@ fn done(findings: &Findings, toolchain: &Toolchain) -> String {
     row(
         "verified",
         format!(
-            "{}.{} % of the calls go to functions placed as asked",
+            "{}.{} % of the calls go to functions placed as ordered",
             after.placed_parts_per_million / 10_000,
             after.placed_parts_per_million % 10_000 / 1_000,
         ),

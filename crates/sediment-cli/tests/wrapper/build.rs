@@ -124,7 +124,7 @@ impl Build {
         assert!(output.status.success(), "{output:?}");
     }
 
-    /// Share of the weight that is placed as asked, in percent.
+    /// Share of the weight that is placed as ordered, in percent.
     pub fn placed(&self) -> f64 {
         let last = self.last();
         let output = Command::new(env!("CARGO_BIN_EXE_sediment"))

@@ -348,7 +348,7 @@ fn links_in_the_log() {
 
 /// A name that would be a line of its own, of a profile, an output, and what is verified.
 fn newlines() {
-    const NAME: &str = "nl\nforged: 100.00 % of the calls in the profile placed as asked";
+    const NAME: &str = "nl\nforged: 100.00 % of the calls in the profile placed as ordered";
     let build = Build::new();
     let profile = format!("profiles/{NAME}.prof");
     std::fs::copy(build.path("profiles/prog.prof"), build.path(&profile)).unwrap();

@@ -17,7 +17,7 @@ pub mod versions;
 pub(crate) use build::held;
 pub use build::{BuiltGraph, FunctionTable, Selection, build, code_shingles, first_uses, is_estimated};
 pub use groups::{AIMS, Aim, GroupingInput, HOT_SHARE, arrange};
-pub use score::{FaultCurve, predicted_misses, serving};
+pub use score::{FaultCurve, goal_scores, predicted_misses};
 pub use unprofiled::{Standing, Unprofiled, place_unprofiled, unprofiled};
 
 use crate::callgraph::{FunctionId, Group, GroupKind, Order};

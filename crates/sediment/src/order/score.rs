@@ -21,9 +21,9 @@ pub struct FaultCurve {
     pub area: u64,
 }
 
-/// The fault curve of an order, and its [`predicted_misses`].
+/// Scores of an order for the start and for the steady state: its fault curve and its [`predicted_misses`].
 #[must_use]
-pub fn serving(input: &GroupingInput<'_>, traces: &[&Trace], order: &[FunctionId]) -> (FaultCurve, f64) {
+pub fn goal_scores(input: &GroupingInput<'_>, traces: &[&Trace], order: &[FunctionId]) -> (FaultCurve, f64) {
     (fault_curve(input, order), predicted_misses(input.graph, traces, order))
 }
 

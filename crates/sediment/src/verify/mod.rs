@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The linked ELF against the order: what the linker really did, function by function.
 //!
-//! **Placed as asked.** A linker that obeys an order puts the listed functions one behind the other in ascending addresses.
-//! A function counts as placed as asked if both hold:
+//! **Placed as ordered.** A linker that obeys an order puts the listed functions one behind the other in ascending addresses.
+//! A function counts as placed as ordered if both hold:
 //!
 //! 1. *In order*: it belongs to the subsequence of the order that has ascending addresses and of all such ones the greatest
 //!    weight (of equal ones the longest).
@@ -16,7 +16,7 @@
 //! **Weight** is calls into the function in the profile; where a profile has none, its samples; without a profile, 1. The whole is
 //! the profile's functions of this program, also those that the order does not list or the program no longer has.
 //!
-//! A function that is not placed as asked has a [`Reason`]. A linked file does not tell input sections, so reasons are drawn
+//! A function that is not placed as ordered has a [`Reason`]. A linked file does not tell input sections, so reasons are drawn
 //! from what it does tell: symbols, their files, the neighbours in memory, and landmarks of the usual layout of GNU ld (in
 //! `.text`: cold, exit, start-up and hot functions, then the objects in the order of the command line, `_start` first).
 
@@ -52,7 +52,7 @@ pub enum Basis {
     Functions,
 }
 
-/// A function that is not placed as asked.
+/// A function that is not placed as ordered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misplaced {
     /// Linkage name.
@@ -80,13 +80,13 @@ pub struct Report {
     pub elsewhere: u64,
     /// Of those asked for: how many the binary has.
     pub found: u64,
-    /// Of those asked for: how many are placed as asked.
+    /// Of those asked for: how many are placed as ordered.
     pub placed: u64,
     /// Weight of all functions of the program.
     pub weight: u128,
     /// Weight of those that the binary has.
     pub weight_found: u128,
-    /// Weight of those placed as asked.
+    /// Weight of those placed as ordered.
     pub weight_placed: u128,
     /// `weight_placed` in millionths of `weight`, rounded down; 0 where nothing weighs.
     pub placed_parts_per_million: u64,
@@ -99,9 +99,9 @@ pub struct Report {
     /// The fewest pages in which they could lie.
     pub ideal_pages: u64,
     /// True if the order shows in the binary: at least one in ten of the functions found, and two of them, is placed
-    /// as asked. If not, either no object has function sections or the linker did not get the order.
+    /// as ordered. If not, either no object has function sections or the linker did not get the order.
     pub in_force: bool,
-    /// The functions not placed as asked: the heaviest first, then as they are asked for, then by name.
+    /// The functions not placed as ordered: the heaviest first, then as they are asked for, then by name.
     pub misplaced: Vec<Misplaced>,
 }
 
@@ -256,7 +256,7 @@ fn not_asked_by_address<'a>(
 /// Where the functions asked for are.
 struct PlacedFunctions {
     /// Addresses that lie as asked, in order and side by side.
-    as_asked: BTreeSet<u64>,
+    as_ordered: BTreeSet<u64>,
     /// All addresses of the stretches of memory in which those lie.
     ordered_stretches: BTreeSet<u64>,
     inversions: u64,
@@ -305,12 +305,12 @@ impl PlacedFunctions {
             }
         }
         let mut placed_functions =
-            Self { as_asked: BTreeSet::new(), ordered_stretches: BTreeSet::new(), inversions };
+            Self { as_ordered: BTreeSet::new(), ordered_stretches: BTreeSet::new(), inversions };
         for stretch in stretches {
             let members: Vec<u64> =
                 stretch.iter().copied().filter(|address| in_order.contains(address)).collect();
             if 2 * members.len() >= stretch.len() {
-                placed_functions.as_asked.extend(members);
+                placed_functions.as_ordered.extend(members);
                 placed_functions.ordered_stretches.extend(stretch);
             }
         }
@@ -318,7 +318,7 @@ impl PlacedFunctions {
     }
 
     fn has(&self, function: &Wanted<'_>) -> bool {
-        function.candidates.iter().any(|address| self.as_asked.contains(address))
+        function.candidates.iter().any(|address| self.as_ordered.contains(address))
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reasons for a function that is not placed as asked: each with its code for programs and its text for people.
+//! Reasons for a function that is not placed as ordered: each with its code for programs and its text for people.
 
 use crate::binary::names::SectionGroup;
 use std::fmt;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a function is not placed as asked, from what the linked file tells.
+//! Why a function is not placed as ordered, from what the linked file tells.
 
 use super::symbols::{Symbols, Weights};
 use super::{PlacedFunctions, Reason, Wanted};
@@ -8,7 +8,7 @@ use crate::binary::names::{self, SectionGroup};
 use crate::profile::Heat;
 use std::collections::{BTreeSet, HashSet};
 
-/// Why a function that is asked for is not placed as asked.
+/// Why a function that is asked for is not placed as ordered.
 pub(super) fn reason(
     function: &Wanted<'_>,
     symbols: &Symbols<'_>,

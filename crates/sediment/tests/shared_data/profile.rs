@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The call graph of PostgreSQL that the original sediment made. Its twin on made data is tests/golden/profile/original.
+//! The call graph of PostgreSQL that the original sediment made. The same test on made data: tests/golden/profile/original.
 
 use crate::support::{Need, case, shared_data};
 use libtest_mimic::Trial;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text profiles that others recorded. What they hold was counted by hand; the generated twins are in tests/read.rs.
+//! Text profiles that others recorded. What they hold was counted by hand; tests/read.rs has the same tests on generated ones.
 
 use crate::support::{Need, case, read, shared_data};
 use libtest_mimic::Trial;

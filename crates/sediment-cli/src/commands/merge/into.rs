@@ -144,7 +144,7 @@ fn against(weight: &str, coverage: Coverage) -> String {
         return format!("no part of {weight} belongs to the build");
     };
     let belongs = parts(coverage.belongs);
-    format!("{belongs} of {weight} belongs to the build, of which the build defines {}", parts(there))
+    format!("{belongs} of {weight} belongs to the build, which defines {} of that", parts(there))
 }
 
 /// Reason why a profile is below a threshold.

@@ -113,10 +113,7 @@ fn group_of(function: FunctionId, made: &Ordering) -> String {
         GroupKind::Hot => ("hot", "profiled; ordered by affinity".to_owned()),
         GroupKind::Startup => (
             "start-up",
-            format!(
-                "profiled, but rarely called; first used as number {}; ordered by first use",
-                first.unwrap_or(0)
-            ),
+            format!("profiled, but rarely called; ordered by first use (rank {})", first.unwrap_or(0)),
         ),
         GroupKind::Warm => ("warm", "profiled, but rarely called; first use unknown".to_owned()),
         GroupKind::Unprofiled => {

@@ -15,7 +15,7 @@ pub(super) fn print_goals(made: &Ordering, traces: &[Trace], chosen: Aim, ui: &U
     let traces: Vec<&Trace> = traces.iter().collect();
     let rows = AIMS.iter().map(|(aim, name, _)| {
         let order: Vec<FunctionId> = order::arrange(&input, &made.outcome.order, *aim).functions().collect();
-        (*aim, *name, order::serving(&input, &traces, &order))
+        (*aim, *name, order::goal_scores(&input, &traces, &order))
     });
     let rows: Vec<_> = rows.collect();
     let steady = rows.iter().find(|(aim, _, _)| *aim == Aim::Steady).map_or(0.0, |(_, _, (_, cost))| *cost);

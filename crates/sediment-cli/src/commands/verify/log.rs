@@ -118,7 +118,7 @@ impl Build<'_> {
         self.text.push('\n');
     }
 
-    /// An ordered output: verifies how much of its profile is placed as asked.
+    /// An ordered output: verifies how much of its profile is placed as ordered.
     fn ordered(&mut self, output: &str, link: &Value) {
         self.ordered += 1;
         let checked = match &self.installed {
@@ -139,7 +139,7 @@ impl Build<'_> {
         };
         self.shipped += 1;
         self.say(&format!(
-            "{shown}: {} of the weight placed as asked; {} of {} functions; profile found by {}; {} order{}{}",
+            "{shown}: {} of the weight placed as ordered; {} of {} functions; profile found by {}; {} order{}{}",
             as_percent(report.placed_parts_per_million),
             report.placed,
             report.asked,
@@ -185,7 +185,7 @@ impl Build<'_> {
         }
     }
 
-    /// An output that has a profile but no order: nothing is placed as asked.
+    /// An output that has a profile but no order: nothing is placed as ordered.
     fn unplaced(&mut self, output: &str, link: &Value) {
         let shown = match &self.installed {
             Some(installed) => {
@@ -198,7 +198,7 @@ impl Build<'_> {
             None => output.to_owned(),
         };
         let why = word(link, "why");
-        self.say(&format!("{shown}: {} of the weight placed as asked; not ordered: {why}", as_percent(0)));
+        self.say(&format!("{shown}: {} of the weight placed as ordered; not ordered: {why}", as_percent(0)));
         self.tell_of_other_profiles(link);
         self.below |= below_threshold(0, &files::base_name(Path::new(output)), self.threshold(link), self.ui);
         let mut entry = json!({ "output": output, "outcome": "left", "why": why, "rule": word(link, "rule"), "profile": link["profile"], "label": link["label"], "also_in": link["also_in"] });

@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 /// Check a linked file against its order
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Check a linked file against its order.\n\nPrints the share of the profile's weight in functions that are placed as the order asks. Compares the number of pages that hold the ordered functions with the fewest possible. Prints inversions (pairs of functions that lie the other way round) and the reason for each misplaced function. Verify before stripping, or install the debug file."
+    long_about = "Check a linked file against its order.\n\nPrints the share of the profile's weight in functions that are placed as ordered. Compares the number of pages that hold the ordered functions with the fewest possible. Prints inversions (pairs of functions that lie the other way round) and the reason for each misplaced function. Verify before stripping, or install the debug file."
 )]
 pub(crate) struct Arguments {
     /// Linked program or library
@@ -72,7 +72,7 @@ pub(crate) struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Exit with 5 if less than this share of the weight is placed as asked, in per cent, 0 to 100 [default: none]
+    /// Exit with 5 if less than this share of the weight is placed as ordered, in per cent, 0 to 100 [default: none]
     #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
     min_coverage: Option<u64>,
     /// With --log: the same threshold for packages without one in sediment.conf, in per cent, 0 to 100 [default: none]
@@ -209,7 +209,7 @@ fn in_words(report: &Report, file_name: &str, list: usize) -> String {
     };
     let _ = writeln!(
         text,
-        "{file_name}: {} of {weight} placed as asked",
+        "{file_name}: {} of {weight} placed as ordered",
         as_percent(report.placed_parts_per_million)
     );
     let _ = writeln!(text, "  symbols       {symbols}");
@@ -218,7 +218,7 @@ fn in_words(report: &Report, file_name: &str, list: usize) -> String {
     }
     let _ = writeln!(
         text,
-        "  functions     {} ordered, {} in the binary, {} placed as asked",
+        "  functions     {} ordered, {} in the binary, {} placed as ordered",
         report.asked, report.found, report.placed
     );
     let _ = writeln!(
