@@ -177,7 +177,7 @@ fn blocks() {
     // Without the plugin it is said, and the build goes on.
     toy.write("toy-1.0/debian/sediment-profiles/toy.gv", &profile);
     let log = built("", &[("SEDIMENT_COMPILERS", "/nowhere")]);
-    says_in_log("package_deb/blocks", log, &["/nowhere", "compiled by"]);
+    says_in_log("package_deb/blocks", log, &["/nowhere", " split by "]);
 }
 
 /// The profile as if no blocks had been counted.

@@ -78,7 +78,7 @@ if (get_buildoption('sediment-graphs')) {
         }
         insert_after('dh_auto_install', 'dh_sediment_graphs');
     } else {
-        print {*STDERR} "sediment: no call graphs: $plugin is missing; sediment-gcc-plugin has it\n";
+        print {*STDERR} "sediment: no call graphs: $plugin is missing; install sediment-gcc-plugin\n";
     }
 }
 
@@ -100,7 +100,7 @@ if (get_buildoption('sediment-blocks')) {
         $ENV{CCACHE_RECACHE}         = 1;
         found_by_compilers($compilers);
     } else {
-        print {*STDERR} "sediment: no numbers of blocks: $compilers is missing; sediment-gcc-plugin has it\n";
+        print {*STDERR} "sediment: blocks are not numbered: $compilers is missing; install sediment-gcc-plugin\n";
     }
 }
 
@@ -123,7 +123,7 @@ if ($wanted) {
             # ccache knows nothing of the plugin.
             $ENV{CCACHE_EXTRAFILES} = join ':', grep { defined } $ENV{CCACHE_EXTRAFILES}, "$state/blocks";
         } else {
-            print {*STDERR} "sediment: functions are not compiled by the counts of their blocks: $compilers is missing; sediment-gcc-plugin has it\n";
+            print {*STDERR} "sediment: block counts are not used: $compilers is missing; install sediment-gcc-plugin\n";
         }
     }
     for my $language (@languages) {

@@ -342,7 +342,7 @@ fn a_file_that_is_replaced_is_one_loss() {
     let recorded = shop.record(&[], &["sh", "-c", script]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&recorded.stdout), "1\n2\n", "{}", err(&recorded));
     assert_eq!(code(&recorded), 32, "{}", err(&recorded));
-    says_in_log("record/harm/a_file_that_is_replaced_is_one_loss", err(&recorded), &["for example try"]);
+    says_in_log("record/harm/a_file_that_is_replaced_is_one_loss", err(&recorded), &["files that changed"]);
     shop.profile();
 }
 

@@ -61,8 +61,7 @@ pub(crate) struct Arguments {
     /// Profile for the weights of functions [default: equal weights]
     #[arg(long, value_name = "PROFILE")]
     profile: Option<PathBuf>,
-    /// Count the functions that the compiler split into a hot and a cold part by the profile's block counts, and print the
-    /// share of the recorded weight in cold parts
+    /// Count the functions that the compiler split by block counts, and print the share of the recorded weight in cold parts
     #[arg(long, requires = "profile", conflicts_with = "log")]
     blocks: bool,
     /// With --blocks: exit with 5 if more than this share of the recorded weight is in cold parts, in per cent, 0 to 100
