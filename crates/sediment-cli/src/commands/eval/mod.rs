@@ -53,14 +53,14 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
 /// Settings that a user may give in addition to a plan.
 #[derive(Debug, Clone, Default, Args)]
 struct Limits {
-    /// Largest number of blocks; each build runs once per block [default: from the plan]
+    /// Largest number of blocks; each build runs once per block [default: from the plan, else 40]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     blocks: Option<u32>,
     /// Start no block after this time, above 0; accepts 90, 90s, 10m and 2h [default: none]
     #[arg(long, value_name = "SECONDS", value_parser = values::seconds)]
     budget: Option<f64>,
     /// Stop when the primary metric's interval is this narrow (half-width in per cent), above 0 and below 100 [default:
-    /// from the plan]
+    /// from the plan, else 0.5]
     #[arg(long, value_name = "PERCENT", value_parser = values::share)]
     precision: Option<f64>,
     /// Seed of all random choices, from 0 [default: random, recorded in the file]
