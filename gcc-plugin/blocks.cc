@@ -8,6 +8,7 @@
 #include "predict.h"
 #include "stringpool.h"
 #include "attribs.h"
+#include "except.h"
 
 #include "blocks.h"
 #include "collect.h"
@@ -275,6 +276,22 @@ may_be_split (function *own)
 	 && !lookup_attribute ("naked", DECL_ATTRIBUTES (decl)) && (HAVE_COMDAT_GROUP || !DECL_COMDAT_GROUP (decl));
 }
 
+// True if the current function has distances between parts of its code, which the assembler of AArch64 cannot compute across sections: tables
+// of jump targets, and landing pads of exceptions.
+static bool
+has_distances ()
+{
+#ifdef GCC_AARCH64_H
+  if (cfun->eh && cfun->eh->region_tree)
+    return true;
+  basic_block block;
+  FOR_EACH_BB_FN (block, cfun)
+    if (tablejump_p (BB_END (block), NULL, NULL))
+      return true;
+#endif
+  return false;
+}
+
 // The option of bbpart was set for the current function only.
 static bool is_partition_set;
 
@@ -292,7 +309,7 @@ end_split ()
 void
 split ()
 {
-  if (!may_be_split (cfun))
+  if (!may_be_split (cfun) || has_distances ())
     return;
 #ifdef GCC_AARCH64_H
   if (!flag_reorder_blocks_and_partition && optimize >= 2 && !global_options_set.x_flag_reorder_blocks_and_partition)
@@ -317,8 +334,9 @@ compile_by (const GraphCounts &counts, const std::vector<basic_block> &blocks, b
   if (!infer_flow (counted, flow) || !flow.blocks[0])
     return false;
   std::vector<bool> cold = cold_blocks (counted, flow);
+  bool stays_whole = has_distances ();
   for (size_t place = 0; place < blocks.size (); ++place)
-    cold[place] = cold[place] && (is_of_same_graph || counted[place].known);
+    cold[place] = cold[place] && !stays_whole && (is_of_same_graph || counted[place].known);
   set_flow (blocks, flow, cold);
   return true;
 }
