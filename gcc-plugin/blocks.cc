@@ -28,6 +28,8 @@ const uint32_t hash_bits = names_graph - 1;
 // Bit of discriminators that hold a signature above the block's number.
 const uint32_t has_signature = 1u << 29;
 const unsigned number_bits = 13;
+// Limit of other graphs of a function to which blocks are matched.
+const size_t most_matched = 4;
 
 // The function's blocks in GCC's order; blocks are numbered in this order, from 1.
 std::vector<basic_block>
@@ -127,11 +129,14 @@ line_of (rtx_insn *insn)
   location_t location = INSN_LOCATION (insn);
   int first = LOCATION_LINE (cfun->function_start_locus);
   for (tree scope = LOCATION_BLOCK (location); scope && TREE_CODE (scope) == BLOCK; scope = BLOCK_SUPERCONTEXT (scope))
-    if (inlined_function_outer_scope_p (scope) && DECL_P (BLOCK_ABSTRACT_ORIGIN (scope)))
-      {
-	first = DECL_SOURCE_LINE (BLOCK_ABSTRACT_ORIGIN (scope));
-	break;
-      }
+    {
+      tree origin = BLOCK_ABSTRACT_ORIGIN (scope);
+      if (inlined_function_outer_scope_p (scope) && origin && DECL_P (origin))
+	{
+	  first = DECL_SOURCE_LINE (origin);
+	  break;
+	}
+    }
   return unsigned (LOCATION_LINE (location) - first) % Signature::lines;
 }
 
@@ -362,6 +367,8 @@ apply_counts (const Counts &counts, bool &is_damaged)
   std::vector<Signature> present;
   for (basic_block block : blocks)
     present.push_back (signature_of (block));
+  // The heaviest come first.
+  graphs.resize (std::min (graphs.size (), most_matched));
   for (const GraphCounts &graph : graphs)
     {
       GraphCounts matched;

@@ -156,7 +156,7 @@ judge_claims() {
         [[ $linker != lld ]] || limit=0.31
         claim "$title" "iTLB misses, of its input order" "$(ratio_to_baseline "$row" itlb)" "at most" "$limit"
         claim "$title" "pages touched, of its input order" "$(ratio_to_baseline "$row" pages)" "at most" 0.60
-        claim "$title" "weight of the profile placed as asked, in percent" "$(percent_placed "$row")" "at least" 99
+        claim "$title" "weight of the profile placed as ordered, in percent" "$(percent_placed "$row")" "at least" 99
         if [[ $linker == lld ]]; then
             claim "$title" "iTLB misses of our CDSort, of those of lld's own CDSort" \
                 "$(ratio "${figure[lld-sediment-cdsort.itlb]}" "${figure[lld-cdsort.itlb]}")" "at most" 1.02

@@ -6,7 +6,7 @@ mod running;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 
-use running::{code, command, done, err, out, sediment};
+use running::{code, command, done, err, out, sediment, words};
 use std::path::Path;
 use std::process::Command;
 use support::root;
@@ -135,25 +135,6 @@ fn copy(from: &Path, to: &Path) {
     assert!(copied.unwrap().success());
 }
 
-/// A line in words; a part in double quotes is one word.
-fn words(line: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    for (at, part) in line.split('"').enumerate() {
-        if at % 2 == 1 {
-            words.last_mut().unwrap().push_str(part);
-            continue;
-        }
-        for (number, word) in part.split(' ').enumerate() {
-            if number > 0 {
-                words.push(String::new());
-            }
-            words.last_mut().unwrap().push_str(word);
-        }
-    }
-    words.retain(|word| !word.is_empty());
-    words
-}
-
 #[test]
 fn former_command_lines_run() {
     let prepared = prepared();
@@ -167,7 +148,7 @@ fn former_command_lines_run() {
         let at = folder.path().join("work");
         copy(&prepared.path().join("work"), &at);
         std::fs::copy(prepared.path().join("tinyxml2.gv"), folder.path().join("tinyxml2.gv")).unwrap();
-        let words = words(line);
+        let words = words::of_line(line);
         let arguments: Vec<&str> = words[1..].iter().map(String::as_str).collect();
         if line.contains("eval run") {
             std::fs::remove_file(at.join("plan.jsonl")).unwrap();

@@ -17,26 +17,20 @@ const LARGEST: u128 = 1 << 40;
 /// Writes the counts of blocks for sediment's plugin for GCC (`-fplugin-arg-sediment-profile=FILE`).
 ///
 /// Behind the [`HEADER`] stands a line for each graph of a function: name, file, hash and blocks as in the profile's attribute, with tabs
-/// between; by name, file and weight. A unit does not know which program it becomes part of: functions of one name and file are
-/// one, whatever their DSO. gcc-plugin/counts.cc is the reader.
+/// between; by name, file and weight. gcc-plugin/counts.cc is the reader.
 #[must_use]
 pub fn counts(profile: &Profile) -> (String, Skipped) {
     let mut skipped = Skipped::default();
-    let mut functions: BTreeMap<String, Blocks> = BTreeMap::new();
-    for function in profile.functions() {
-        let Some(blocks) = &profile.facts(function).blocks else { continue };
-        let key = profile.key(function);
-        let line = format!("{}\t{}\t", key.name, key.file.as_deref().unwrap_or_default());
-        if functions.entry(line).or_default().absorb(blocks).is_none() {
-            skipped.add(Reason::BlocksBeyond, 0, &key.name);
-        }
-    }
+    let functions = functions(profile, &mut skipped);
     let largest = functions.values().map(Blocks::largest).max().unwrap_or(0);
     let scale = |count: u128| -> Result<u128, std::convert::Infallible> {
         Ok(if largest > LARGEST { (count / (largest / LARGEST + 1)).max(1) } else { count })
     };
+    // The plugin searches lines by their bytes.
+    let lines: BTreeMap<String, &Blocks> =
+        functions.iter().map(|((name, file), blocks)| (format!("{name}\t{file}\t"), blocks)).collect();
     let mut text = format!("{HEADER}\n");
-    for (line, blocks) in &functions {
+    for (line, blocks) in &lines {
         let Ok(scaled) = blocks.scaled(scale);
         for (hash, graph) in scaled.graphs().into_iter().filter(|(hash, _)| hash & OF_CLANG == 0) {
             let _ = writeln!(text, "{line}{hash:08x}\t{graph}");
@@ -45,11 +39,26 @@ pub fn counts(profile: &Profile) -> (String, Skipped) {
     (text, skipped)
 }
 
+/// Block counts by name and file, empty if not known. A unit does not know which program it becomes part of: functions of one name and
+/// file are one, whatever their DSO.
+fn functions<'a>(profile: &'a Profile, skipped: &mut Skipped) -> BTreeMap<(&'a str, &'a str), Blocks> {
+    let mut functions: BTreeMap<(&str, &str), Blocks> = BTreeMap::new();
+    for function in profile.functions() {
+        let Some(blocks) = &profile.facts(function).blocks else { continue };
+        let key = profile.key(function);
+        let identity = (key.name.as_ref(), key.file.as_deref().unwrap_or_default());
+        if functions.entry(identity).or_default().absorb(blocks).is_none() {
+            skipped.add(Reason::BlocksBeyond, 0, &key.name);
+        }
+    }
+    functions
+}
+
 /// Writes the executed blocks as clang's and lld's list of basic block sections (`-fbasic-block-sections=list=FILE`), version 1.
 ///
 /// For each function its executed blocks are one cluster, in the order in which they lay in its code; all others become the function's cold
 /// part. The list has no hash: of a function with several graphs the heaviest is taken, and another version of the source gets blocks of the same ids.
-/// Local functions that share their name cannot be told apart in it, and are skipped. Source: clang's user's manual and
+/// Local functions of several files that share their name cannot be told apart in it, and are skipped. Source: clang's user's manual and
 /// `BasicBlockSectionsProfileReader`.
 ///
 /// # Errors
@@ -64,11 +73,9 @@ pub fn clusters(profile: &Profile) -> error::Result<(String, Skipped)> {
     }
     let mut skipped = Skipped::default();
     let mut text = String::from("v1\n");
-    let mut by_name: BTreeMap<&str, Vec<&Blocks>> = BTreeMap::new();
-    for function in profile.functions() {
-        if let Some(blocks) = &profile.facts(function).blocks {
-            by_name.entry(&profile.key(function).name).or_default().push(blocks);
-        }
+    let mut by_name: BTreeMap<&str, Vec<Blocks>> = BTreeMap::new();
+    for ((name, _), blocks) in functions(profile, &mut skipped) {
+        by_name.entry(name).or_default().push(blocks);
     }
     for (name, same) in by_name {
         let mut graphs = same.iter().flat_map(|blocks| blocks.graphs());

@@ -253,6 +253,7 @@ coded! {
         FewSamples "few-samples" "block counts of functions with too few samples to find cold blocks",
         SparseBlocks "sparse-blocks" "block counts with numbers that no compiler assigns",
         UnknownBias "unknown-bias" "block counts of files with unknown load address",
+        UnsupportedBlockMap "unsupported-block-map" "block counts of files whose map of blocks is of a newer version, or compressed in an unsupported way",
         SeveralBuildIds "several-build-ids" "build-ids of DSOs recorded with several",
         // Graphs of compilers
         NoUnitGraph "no-unit-graph" "files named like call graphs that are not",

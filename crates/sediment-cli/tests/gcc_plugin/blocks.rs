@@ -584,8 +584,18 @@ pub fn whatever_a_profile_says_the_program_is_the_same(gcc: &'static Compiler) {
         let found = [&[][..], &["0"]].map(|arguments| ran(&folder, "used", arguments));
         assert_eq!(found, expected, "{text}");
     }
-    // What is no file of counts is one note, and the object as without.
     let without = stripped(gcc, &folder, "work.c", &[]);
+    // Of the other graphs of a function, the four heaviest are compared with it.
+    for (unlike, is_used) in [(3, true), (4, false)] {
+        let work = counts.lines().find(|line| line.starts_with("work\t")).unwrap();
+        let (_, blocks) = work.rsplit_once('\t').unwrap();
+        let graphs = "work\t\t00000001\t1=9 2=9@ffff 3=9@fffe 4=9@fffd\n".repeat(unlike);
+        let text = format!("sediment-blocks 2\n{graphs}work\t\t00000002\t{blocks}\n");
+        std::fs::write(folder.path().join("blocks"), text).unwrap();
+        let with = stripped(gcc, &folder, "work.c", &[&plugin, COUNTS]);
+        assert_eq!(with != without, is_used, "{unlike} other graphs");
+    }
+    // What is no file of counts is one note, and the object as without.
     std::fs::write(folder.path().join("blocks"), "digraph { }\n").unwrap();
     for file in ["blocks", "nowhere", "/dev/null"] {
         let counts = format!("-fplugin-arg-sediment-profile={file}");

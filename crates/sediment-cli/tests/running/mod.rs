@@ -3,6 +3,8 @@
 
 #![allow(dead_code)] // each program that includes it uses its part
 
+pub mod words;
+
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

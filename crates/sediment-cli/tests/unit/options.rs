@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tree of commands: how options are named and described, and that former spellings are still read.
 
+#[path = "../running/words.rs"]
+mod words;
+
 use super::Program;
 use clap::error::ErrorKind;
 use clap::{Arg, Command, CommandFactory, Parser};
@@ -193,28 +196,11 @@ fn help_is_in_short_sentences_and_known_words() {
     }
 }
 
-/// A line in words, as a shell splits it.
-fn split(line: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    for (part, quoted) in line.split('"').zip([false, true].into_iter().cycle()) {
-        for (index, word) in part.split(' ').enumerate() {
-            if quoted && index > 0 {
-                words.last_mut().unwrap().push(' ');
-            } else if index > 0 {
-                words.push(String::new());
-            }
-            words.last_mut().unwrap().push_str(word);
-        }
-    }
-    words.retain(|word| !word.is_empty());
-    words
-}
-
 #[test]
 fn former_command_lines_are_still_read() {
     let lines = include_str!("../../../../tests/golden/cli/former-commands.list");
     let refused = lines.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
-        let error = Program::try_parse_from(split(line)).err()?;
+        let error = Program::try_parse_from(words::of_line(line)).err()?;
         Some(format!("{line}\n{error}"))
     });
     assert_eq!(refused.collect::<Vec<_>>().join("\n"), "");

@@ -33,27 +33,30 @@ pub type MappedFunction = Vec<MappedBlock>;
 /// Reads the map of an ELF file; None where it has none.
 ///
 /// # Errors
-/// When the map is damaged, or of another version.
+/// [`ErrorCode::Damaged`] when the map is damaged, with the offset of the function; [`ErrorCode::NewerVersion`] when it is of another
+/// version.
 pub fn read(bytes: &[u8]) -> Result<Option<Vec<MappedFunction>>> {
-    let damaged = || Error::new(ErrorCode::Damaged, format!("the block address map {SECTION} is damaged"));
-    let file = object::File::parse(bytes).map_err(|_| damaged())?;
-    let Some(section) = file.section_by_name(SECTION) else { return Ok(None) };
-    let mut rest = Reader {
-        rest: section.data().map_err(|_| damaged())?,
-        is_little_endian: file.is_little_endian(),
-        is_64: file.is_64(),
+    let damaged = |why: &str| {
+        Error::new(ErrorCode::Damaged, format!("the block address map {SECTION} is damaged: {why}"))
     };
+    let file = object::File::parse(bytes).map_err(|error| damaged(&error.to_string()))?;
+    let Some(section) = file.section_by_name(SECTION) else { return Ok(None) };
+    let data = section.data().map_err(|error| damaged(&error.to_string()))?;
+    let mut rest = Reader { rest: data, is_little_endian: file.is_little_endian(), is_64: file.is_64() };
     let mut functions = Vec::new();
     while !rest.rest.is_empty() {
-        let (Some(version), Some(features)) = (rest.byte(), rest.byte()) else { return Err(damaged()) };
+        let at = data.len() - rest.rest.len();
+        let cut = || damaged(&format!("the function at offset {at:#x} has no end"));
+        let (Some(version), Some(features)) = (rest.byte(), rest.byte()) else { return Err(cut()) };
         let all = HAS_ENTRY_COUNT | HAS_FREQUENCIES | HAS_PROBABILITIES | HAS_RANGES;
         if !(1..=2).contains(&version) || features & !all != 0 {
-            let what =
-                format!("the block address map {SECTION} is of version {version}, features {features}");
-            return Err(Error::new(ErrorCode::UnsupportedVariant, what)
+            let what = format!(
+                "the block address map {SECTION} is of version {version}, features {features}, at offset {at:#x}"
+            );
+            return Err(Error::new(ErrorCode::NewerVersion, what)
                 .with_hint("compile with clang 19, or another whose map is of version 2"));
         }
-        functions.push(rest.function(version, features).ok_or_else(damaged)?);
+        functions.push(rest.function(version, features).ok_or_else(cut)?);
     }
     Ok(Some(functions))
 }

@@ -8,7 +8,7 @@
 
 use super::Files;
 use super::bb_addr_map::{self, MappedFunction};
-use super::source_lines::{dwarf_of_file, in_file_or_debug_file};
+use super::source_lines::{dwarf_of, in_file_or_debug_file};
 use crate::error::{Error, ErrorCode, Result};
 use crate::profile::blocks::OF_CLANG;
 
@@ -46,15 +46,20 @@ impl BlockMap {
     /// Reads the map of an ELF file, or of its separate debug file; None where it numbers no blocks.
     ///
     /// # Errors
-    /// When it is there and damaged, or compressed in a way that is not read here.
+    /// When it is there and damaged, of a newer version, or compressed in a way that is not read here.
     pub fn read(bytes: &[u8], files: &dyn Files) -> Result<Option<Self>> {
+        in_file_or_debug_file(bytes, files, Self::read_file)
+    }
+
+    /// Reads the map of one file.
+    fn read_file(bytes: &[u8]) -> Result<Option<Self>> {
         let mut rows = Vec::new();
-        if let Some(dwarf) = dwarf_of_file(bytes, files)? {
+        if let Some(dwarf) = dwarf_of(bytes)? {
             add_lines(&mut rows, &dwarf).map_err(|error| {
                 Error::new(ErrorCode::Damaged, format!("the line table is damaged: {error}"))
             })?;
         }
-        for function in in_file_or_debug_file(bytes, files, bb_addr_map::read)?.unwrap_or_default() {
+        for function in bb_addr_map::read(bytes)?.unwrap_or_default() {
             add_function(&mut rows, &function);
         }
         if rows.is_empty() {
@@ -170,9 +175,10 @@ fn add_lines<R: gimli::Reader>(rows: &mut Vec<Row>, dwarf: &gimli::Dwarf<R>) -> 
 
 /// Adds the blocks of a function that clang mapped: its entry, id 0, is number 1. A block's signature is its place in the code, from 0.
 fn add_function(rows: &mut Vec<Row>, function: &MappedFunction) {
+    let graph = graph_of(function);
     for (place, block) in function.iter().enumerate() {
         let kind = match block.id {
-            0 => Kind::First(graph_of(function)),
+            0 => Kind::First(graph),
             id => Kind::Block(id.saturating_add(1), u16::try_from(place).ok()),
         };
         rows.push(Row { address: block.address, kind });

@@ -51,7 +51,7 @@ impl SourceLines {
     /// # Errors
     /// When it is there and damaged, or compressed in a way that is not read here.
     pub fn read(bytes: &[u8], files: &dyn Files) -> Result<Option<Self>> {
-        let Some(dwarf) = dwarf_of_file(bytes, files)? else { return Ok(None) };
+        let Some(dwarf) = in_file_or_debug_file(bytes, files, dwarf_of)? else { return Ok(None) };
         let damaged = |error: gimli::Error| {
             Error::new(ErrorCode::Damaged, format!("the debug information is damaged: {error}"))
         };
@@ -85,14 +85,6 @@ impl SourceLines {
     }
 }
 
-/// The debug information of an ELF file, or of its separate debug file; None where there is none.
-///
-/// # Errors
-/// When it is there and damaged, or compressed in a way that is not read here.
-pub(super) fn dwarf_of_file(bytes: &[u8], files: &dyn Files) -> Result<Option<gimli::Dwarf<Bytes>>> {
-    in_file_or_debug_file(bytes, files, dwarf_of)
-}
-
 /// Content of an ELF file, or of its separate debug file, found by build-id or debug link; None where neither has it.
 ///
 /// # Errors
@@ -117,7 +109,11 @@ pub(super) fn in_file_or_debug_file<T>(
     Ok(by_link.map(of_debug_file).transpose()?.flatten())
 }
 
-fn dwarf_of(bytes: &[u8]) -> Result<Option<gimli::Dwarf<Bytes>>> {
+/// The debug information of an ELF file; None where there is none.
+///
+/// # Errors
+/// When it is there and damaged, or compressed in a way that is not read here.
+pub(super) fn dwarf_of(bytes: &[u8]) -> Result<Option<gimli::Dwarf<Bytes>>> {
     let damaged = |error: &dyn std::fmt::Display| {
         Error::new(ErrorCode::Damaged, format!("the debug information is damaged: {error}"))
     };

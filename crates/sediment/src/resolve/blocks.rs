@@ -5,7 +5,7 @@ use super::dsos::{At, Dsos, View};
 use crate::binary::block_map::BlockMap;
 use crate::binary::names::split_from;
 use crate::binary::{Beside, Files};
-use crate::error::Result;
+use crate::error::{ErrorCode, Result};
 use crate::profile::blocks::{BlockUnit, Blocks, GraphCounts};
 use crate::profile::{FunctionKey, Profile};
 use crate::read::{AddressId, DsoId, Executed, Recording, Spot, StraightRun};
@@ -29,9 +29,14 @@ pub(super) fn add(
     for (id, evidence) in by_dso(recording) {
         let (Some(view), Some(label)) = (dsos.view(id), dsos.label(id)) else { continue };
         let beside = Beside { files, path: &recording.dsos()[id.0 as usize].path };
-        let Some(map) = BlockMap::read(view.bytes(), &beside).map_err(|error| error.with_input(label))?
-        else {
-            continue;
+        let map = match BlockMap::read(view.bytes(), &beside) {
+            Ok(Some(map)) => map,
+            Ok(None) => continue,
+            Err(error) if matches!(error.code(), ErrorCode::NewerVersion | ErrorCode::UnsupportedVariant) => {
+                skipped.add(Reason::UnsupportedBlockMap, 0, label);
+                continue;
+            }
+            Err(error) => return Err(error.with_input(label)),
         };
         let functions = Functions { view, label, map: &map };
         let counted = if recording.counts_by_samples {
