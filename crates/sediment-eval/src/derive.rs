@@ -38,6 +38,7 @@ const RATIOS: &[Ratio] = &[
         direction: Direction::HigherIsBetter,
         ..ratio("instructions per iTLB miss", "instructions", "iTLB-load-misses", "instructions/miss")
     },
+    per_thousand("iTLB-loads MPKI", "iTLB-loads"),
     per_thousand("iTLB-load-misses MPKI", "iTLB-load-misses"),
     per_thousand("L1-icache-load-misses MPKI", "L1-icache-load-misses"),
     per_thousand("L1-dcache-load-misses MPKI", "L1-dcache-load-misses"),
@@ -55,7 +56,7 @@ const RATIOS: &[Ratio] = &[
     },
 ];
 
-/// Name of the metric that adds user and system time.
+/// Seconds on a processor, inside and outside the kernel: the sum of `user` and `sys`.
 pub(crate) const CPU_TIME: &str = "cpu-time";
 
 /// True if a metric explains a result and cannot be one: a ratio without the work done.

@@ -2,14 +2,11 @@
 //! The metrics that a run can read, with unit, direction and kind; and which of them decides where the plan does not say.
 
 use super::data::{Direction, Metric, MetricKind};
-use super::derive;
+use super::derive::{self, CPU_TIME};
 use super::plan::{Plan, WorkloadKind};
 use crate::measure::perf_stat::{Counters, EVENTS};
 use crate::measure::{METERS, Unit};
 use sediment::error::{Error, ErrorCode};
-
-/// Seconds on a processor, inside and outside the kernel: the sum of `user` and `sys`.
-pub(crate) const CPU_TIME: &str = "cpu-time";
 
 /// Most memory of the largest process.
 pub(crate) const PEAK_MEMORY: &str = "max-rss";

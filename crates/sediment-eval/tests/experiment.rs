@@ -9,6 +9,8 @@ mod support;
 use said::says;
 use sediment::{Error, ErrorCode, ErrorKind, Result};
 use sediment_eval::import::IMPORTERS;
+use sediment_eval::measure::perf_stat::EVENTS;
+use sediment_eval::measure::processor::Processor;
 use sediment_eval::plan::{self, Plan};
 use sediment_eval::run::schedule::{self, PlannedRun};
 use sediment_eval::run::{self, Journal, Measurement, Progress, Runner, Watcher, journal};
@@ -381,7 +383,7 @@ fn the_document_lists_every_key_and_its_default() {
     let mut defaults = 0;
     for table in text.split("<!-- table ").skip(1) {
         let (title, rows) = table.split_once(" -->").unwrap();
-        if title == "imports" {
+        if ["imports", "events"].contains(&title) {
             continue;
         }
         let rows = rows.split("<!-- end -->").next().unwrap().lines().skip(3);
@@ -416,9 +418,9 @@ fn the_document_lists_every_key_and_its_default() {
     assert!(defaults > 15, "{defaults}");
 }
 
-/// docs/evaluation.md holds the importers of the code; `SEDIMENT_BLESS=1` rewrites them.
+/// docs/evaluation.md holds the importers of the code and the meanings of events; `SEDIMENT_BLESS=1` rewrites them.
 #[test]
-fn the_document_lists_every_importer() {
+fn the_document_lists_every_importer_and_event() {
     let path = root().join("docs/evaluation.md");
     let mut text = std::fs::read_to_string(&path).unwrap();
     let mut rows = String::from("| format | written by |\n|---|---|\n");
@@ -426,6 +428,15 @@ fn the_document_lists_every_importer() {
         rows += &format!("| {} | {} |\n", importer.name, importer.summary);
     }
     hold(&mut text, "imports", &rows);
+    let processors = [Processor::Amd, Processor::Intel, Processor::Neoverse];
+    let mut rows =
+        format!("| event | {} |\n|---|---|---|---|\n", processors.map(Processor::name).join(" | "));
+    for event in EVENTS.iter().filter(|event| event.hardware) {
+        let meaning =
+            |processor: Processor| processor.counts(event.event).unwrap().unwrap_or("no such event");
+        rows += &format!("| `{}` | {} |\n", event.event, processors.map(meaning).join(" | "));
+    }
+    hold(&mut text, "events", &rows);
     if std::env::var_os("SEDIMENT_BLESS").is_some() {
         std::fs::write(&path, &text).unwrap();
     }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Output of perf stat.
 
-use sediment_eval::measure::perf_stat::{Row, Table, row, scaled, signal_in_words, table, unknown_rows};
+use sediment_eval::measure::perf_stat::{
+    EVENTS, Row, Table, row, scaled, signal_in_words, table, unknown_rows,
+};
+use sediment_eval::measure::processor::Processor;
 
 // From a virtual machine without counters, perf 6.1.
 const WITHOUT_PMU: &str = "# started on Sat Nov 21 23:48:29 2026\n\n<not supported>,,cycles,0,100.00,,\n\
@@ -48,8 +51,12 @@ fn rows_that_are_not_understood_are_counted_and_the_first_is_named() {
         table("nonsense\n5,,cycles,100,100.00,,\n,,,,,\n     0.100145580,7,,cycles,100,100.00,,\n,,x\n");
     assert_eq!(counts.len(), 1);
     assert_eq!(unknown_rows(&unknown).unwrap(), "4 rows are unreadable, for example \"nonsense\"");
-    assert_eq!(row("     0.100145580,7,,cycles,100,100.00,,", ','), Row::Interval);
-    assert_eq!(row("     0.100145580,,,,,0.21,stalled cycles per insn", ','), Row::Interval);
+    let part = row("     0.100145580,7,,cycles,100,100.00,,", ',');
+    assert!(
+        matches!(&part, Row::Interval(end, count) if *end == 0.10014558 && count.value == Ok(7.0)),
+        "{part:?}"
+    );
+    assert_eq!(row("     0.100145580,,,,,0.21,stalled cycles per insn", ','), Row::Metric);
 }
 
 #[test]
@@ -72,4 +79,27 @@ fn the_end_by_a_signal_shows_in_perfs_last_words() {
     assert_eq!(signal_in_words("sh: Killed", "sh").as_deref(), Some("Killed"));
     assert_eq!(signal_in_words("sh: not found", "sh"), None);
     assert_eq!(signal_in_words("", "sh"), None);
+}
+
+#[test]
+fn events_mean_what_the_kernel_makes_of_them_on_a_processor() {
+    let amd = Processor::of("processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 26\n").unwrap();
+    let intel = Processor::of("vendor_id\t: GenuineIntel\ncpu family\t: 6\n").unwrap();
+    let arm = Processor::of("processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n").unwrap();
+    assert_eq!([amd, intel, arm], [Processor::Amd, Processor::Intel, Processor::Neoverse]);
+    // Others have other events.
+    for other in [
+        "",
+        "vendor_id\t: AuthenticAMD\ncpu family\t: 21\n",
+        "vendor_id\t: HygonGenuine\ncpu family\t: 24\n",
+        "CPU implementer\t: 0x61\n",
+    ] {
+        assert_eq!(Processor::of(other), None, "{other}");
+    }
+    for event in EVENTS.iter().filter(|event| event.hardware) {
+        assert!([amd, intel, arm].iter().any(|processor| processor.counts(event.event).flatten().is_some()));
+    }
+    assert_eq!(amd.counts("LLC-load-misses"), Some(None));
+    assert_ne!(amd.counts("iTLB-load-misses"), arm.counts("iTLB-load-misses"));
+    assert_eq!(amd.counts("no-such-event"), None);
 }

@@ -50,9 +50,10 @@ for event in $events; do
 done >"$output"
 "#;
 
-const HARDWARE: [&str; 11] = [
+const HARDWARE: [&str; 12] = [
     "cycles",
     "instructions",
+    "iTLB-loads",
     "iTLB-load-misses",
     "L1-icache-load-misses",
     "branches",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Import of measurements of other tools.
 
-use super::support::{Need, case, root};
+use super::support::{Need, case, root, shared_data};
 use super::{code, err, eval, lines};
 use crate::said::says;
 use libtest_mimic::Trial;
@@ -17,6 +17,12 @@ pub fn cases() -> Vec<Trial> {
             output_of_the_installed_perf_is_read,
         ),
         case("tables_of_a_machine_with_counters_are_read", &[], tables_of_a_machine_with_counters_are_read),
+        case("parts_of_a_run_are_added_up", &[], parts_of_a_run_are_added_up),
+        case(
+            "files_of_a_machine_with_counters_are_read",
+            &[Need::SharedData("hardware/stat.default.txt")],
+            files_of_a_machine_with_counters_are_read,
+        ),
         case("unreadable_rows_are_reported", &[], unreadable_rows_are_reported),
         case("other_tools_files_are_read", &[], other_tools_files_are_read),
         case("files_without_measurements_are_refused", &[], files_without_measurements_are_refused),
@@ -65,7 +71,12 @@ fn output_of_the_installed_perf_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     let events = "task-clock,minor-faults,cycles,duration_time";
-    for (name, options) in [("text", &["-r", "3"][..]), ("csv", &["-x,"][..]), ("json", &["-j"][..])] {
+    for (name, options) in [
+        ("text", &["-r", "3"][..]),
+        ("csv", &["-x,"][..]),
+        ("json", &["-j"][..]),
+        ("parts", &["-x,", "-I", "10"][..]),
+    ] {
         let file = here.join(name);
         for _ in 0..if name == "text" { 1 } else { 3 } {
             let done = Command::new("perf")
@@ -82,7 +93,7 @@ fn output_of_the_installed_perf_is_read() {
             }
         }
     }
-    for name in ["text", "csv", "json"] {
+    for name in ["text", "csv", "json", "parts"] {
         let done =
             import(here, &[&format!("one={name}"), &format!("other={name}"), "--primary", "task-clock"]);
         assert_eq!(code(&done), 0, "{name}: {}", err(&done));
@@ -127,6 +138,67 @@ fn tables_of_a_machine_with_counters_are_read() {
         let said = serde_json::json!({ "LLC-loads": "perf said <not supported>", "iTLB-loads": "perf said <not counted>" });
         assert_eq!(absent, said, "{file}");
     }
+}
+
+/// Of two runs by `perf stat -I`, the first has two parts. cycles were not counted in its second.
+fn parts_of_a_run_are_added_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    for file in ["perf-stat-intervals.csv", "perf-stat-intervals.json", "perf-stat-intervals.txt"] {
+        let path = golden(file);
+        let done = import(here, &[&format!("a={path}"), &format!("b={path}"), "--primary", "instructions"]);
+        assert_eq!(code(&done), 0, "{file}: {}", err(&done));
+        let runs = lines(here, "i.jsonl", "run");
+        assert_eq!(runs.len(), 4, "{file}");
+        let first = serde_json::json!({
+            "elapsed": 0.15, "task-clock": 0.12, "instructions": 700_000_000.0, "cycles": 400_000_000.0,
+        });
+        let second = serde_json::json!({ "elapsed": 0.25, "task-clock": 0.04, "instructions": 200_000_000.0, "cycles": 90_000_000.0 });
+        assert_eq!((&runs[0]["values"], &runs[1]["values"]), (&first, &second), "{file}");
+        assert_eq!(runs[0]["scaled"], serde_json::json!(["cycles"]), "{file}");
+        assert_eq!(
+            lines(here, "i.jsonl", "absent").pop().unwrap(),
+            serde_json::json!({ "LLC-loads": "perf said <not supported>" }),
+            "{file}"
+        );
+    }
+}
+
+/// Whatever form perf printed, one metric has one name and unit.
+fn files_of_a_machine_with_counters_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let mut read = 0;
+    for file in std::fs::read_dir(shared_data("hardware")).unwrap() {
+        let file = file.unwrap().path();
+        let name = file.file_name().unwrap().to_str().unwrap().to_owned();
+        // A mean of a number of runs that this form does not print.
+        if !name.starts_with("stat.") || name == "stat.repeat5.csv" {
+            continue;
+        }
+        let path = file.to_str().unwrap();
+        let done = import(here, &[&format!("a={path}"), &format!("b={path}"), "--primary", "cycles"]);
+        assert_eq!(code(&done), 0, "{name}: {}", err(&done));
+        let runs = lines(here, "i.jsonl", "run");
+        let of_runs = runs.iter().filter_map(|run| {
+            let values = run["values"].as_object()?;
+            Some([
+                values.get("cycles").or(values.get("cycles:u"))?.as_f64()?,
+                values.get("instructions")?.as_f64()?,
+            ])
+        });
+        let summaries = lines(here, "i.jsonl", "summary");
+        let mean = |metric: &str| summaries.iter().find(|s| s["metric"] == metric)?["mean"].as_f64();
+        let all: Vec<[f64; 2]> =
+            of_runs.chain(mean("cycles").zip(mean("instructions")).map(Into::into)).collect();
+        assert!(!all.is_empty(), "{name}: {runs:?} {summaries:?}");
+        for [cycles, instructions] in all {
+            let per_cycle = instructions / cycles;
+            assert!((0.2..5.0).contains(&per_cycle), "{name}: {cycles} {instructions}");
+        }
+        read += 1;
+    }
+    assert!(read > 12, "{read}");
 }
 
 fn unreadable_rows_are_reported() {
@@ -199,8 +271,9 @@ fn files_without_measurements_are_refused() {
         "{\"results\": []}",
         "1\n2\nx\n",
         ",,,,0.2,stalled cycles per insn\n",
-        "# started\n\n     0.100145580,7,,cycles,100,100.00,,\n",
-        "{\"interval\" : 0.1, \"counter-value\" : \"5.0\", \"event\" : \"cycles\"}\n",
+        "     0.100145580,7,,cycles,1.50%,100,100.00,,\n",
+        "#           time             counts unit events\n",
+        "{\"interval\" : \"x\", \"counter-value\" : \"5.0\", \"event\" : \"cycles\"}\n",
         " Performance counter stats for 'x':\n\n",
     ] {
         std::fs::write(here.join("bad"), text).unwrap();

@@ -7,7 +7,7 @@
 
 use super::{Imported, Importer, Table, perf_metric};
 use crate::data::Summary;
-use crate::metrics;
+use crate::{derive, metrics};
 use sediment::error::{Error, ErrorCode, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -83,7 +83,7 @@ fn measurement(run: &Value) -> BTreeMap<String, f64> {
 fn metric(key: &str) -> String {
     match key {
         "time_wall_clock" => "elapsed".to_owned(),
-        "time_cpu" => metrics::CPU_TIME.to_owned(),
+        "time_cpu" => derive::CPU_TIME.to_owned(),
         "time_user" => "user".to_owned(),
         "time_system" => "sys".to_owned(),
         "memory_peak_resident" => metrics::PEAK_MEMORY.to_owned(),

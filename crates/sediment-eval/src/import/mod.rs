@@ -5,6 +5,7 @@
 
 mod go_bench;
 mod hyperfine;
+mod intervals;
 mod numbers;
 mod perf_csv;
 mod perf_json;
@@ -66,6 +67,7 @@ pub const IMPORTERS: &[Importer] = &[
     perf_json::IMPORTER,
     hyperfine::IMPORTER,
     perf_text::IMPORTER,
+    intervals::IMPORTER,
     go_bench::IMPORTER,
     perf_csv::IMPORTER,
     numbers::IMPORTER,
@@ -130,12 +132,6 @@ pub fn read(bytes: &[u8], label: Option<&str>) -> Result<Imported> {
         return Err(Error::new(ErrorCode::EmptyRecording, format!("no value in it ({})", importer.name)));
     }
     Ok(all)
-}
-
-/// The refusal of a file of `perf stat -I`, at the line of an interval.
-fn is_interval(line: u64) -> Error {
-    Error::at_line(line, "this is a count of a part of a run (perf stat -I), and no whole run")
-        .with_hint("record without -I, once for each run")
 }
 
 /// The metric of an event by the name that some perf gives it.

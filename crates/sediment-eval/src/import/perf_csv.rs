@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `perf stat -x,` (or another separator of one character): a row for each event. Rows of one event that repeat are further runs;
-//! with `-r` they are means with a standard error in per cent, of a number of runs that the file does not say.
+//! with `-r` they are means with a standard error in per cent, of a number of runs that the file does not say. With `-I` they are
+//! counts of parts of a run.
 
-use super::{Importer, Table, is_interval, perf_runs};
+use super::intervals::{Part, lines, whole_runs};
+use super::{Importer, Table, perf_runs};
 use crate::measure::perf_stat::{Row, is_comment, row};
 
 pub(super) const IMPORTER: Importer = Importer {
     name: "perf stat -x",
-    summary: "perf stat -x with any one character; appended files are several runs",
+    summary: "perf stat -x with any one character, with or without -I; appended files are several runs",
     labels_name_variants: false,
     looks_like: |text| separator(text).is_some(),
     read: |text| {
         let separator = separator(text).unwrap_or(',');
-        let (mut counts, mut unknown) = (Vec::new(), Vec::new());
-        for (line, number) in text.lines().zip(1u64..).filter(|(line, _)| !is_comment(line)) {
+        let (mut counts, mut parts, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
+        for (heads, number, line) in lines(text) {
             match row(line, separator) {
                 Row::Count(count) => counts.push((number, count)),
                 Row::Metric => {}
-                Row::Interval => return Err(is_interval(number)),
+                Row::Interval(end, count) => parts.push(Part { heads, line: number, end, count }),
                 Row::Unknown => unknown.push(line.to_owned()),
             }
         }
+        counts.extend(whole_runs(parts)?);
         let imported = super::Imported { unknown, ..perf_runs(counts)? };
         Ok(vec![Table { label: String::new(), line: 1, imported }])
     },
@@ -34,7 +37,7 @@ fn separator(text: &str) -> Option<char> {
             Row::Count(count) => {
                 count.event.contains(|c: char| c.is_ascii_alphabetic()) && line.split(*separator).count() >= 4
             }
-            Row::Metric | Row::Interval => true,
+            Row::Metric | Row::Interval(..) => true,
             Row::Unknown => false,
         };
         let rows = lines().filter(is_row).count();

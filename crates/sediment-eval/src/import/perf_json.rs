@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `perf stat -j`: a JSON object on a line for each event.
+//! `perf stat -j`: a JSON object on a line for each event, with `-I` for each part of a run.
 
-use super::{Imported, Importer, Table, is_interval, perf_runs};
-use crate::measure::perf_stat::{Count, is_comment, new_count};
+use super::intervals::{Part, lines, whole_runs};
+use super::{Imported, Importer, Table, perf_runs};
+use crate::measure::perf_stat::{Count, new_count};
 use sediment::error::Result;
 use serde_json::Value;
 
 pub(super) const IMPORTER: Importer = Importer {
     name: "perf stat -j",
-    summary: "perf stat -j; appended files are several runs",
+    summary: "perf stat -j, with or without -I; appended files are several runs",
     labels_name_variants: false,
     looks_like: |text| text.lines().any(|line| line.starts_with('{') && line.contains("\"counter-value\"")),
     read,
 };
 
 fn read(text: &str) -> Result<Vec<Table>> {
-    let (mut counts, mut unknown) = (Vec::new(), Vec::new());
-    for (line, number) in text.lines().zip(1u64..).filter(|(line, _)| !is_comment(line)) {
+    let (mut counts, mut parts, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
+    for (heads, number, line) in lines(text) {
         let value: Value = serde_json::from_str(line).unwrap_or_default();
         // A metric that perf derives from other counts has no count of its own.
         if value.get("counter-value").is_none() && value.get("metric-value").is_some() {
             continue;
         }
-        if value.get("interval").is_some() {
-            return Err(is_interval(number));
-        }
-        match count(&value) {
-            Some(count) => counts.push((number, count)),
-            None => unknown.push(line.to_owned()),
+        match (count(&value), value.get("interval").map(Value::as_f64)) {
+            (Some(count), None) => counts.push((number, count)),
+            (Some(count), Some(Some(end))) => parts.push(Part { heads, line: number, end, count }),
+            _ => unknown.push(line.to_owned()),
         }
     }
+    counts.extend(whole_runs(parts)?);
     let imported = Imported { unknown, ..perf_runs(counts)? };
     Ok(vec![Table { label: String::new(), line: 1, imported }])
 }

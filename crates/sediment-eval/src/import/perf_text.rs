@@ -17,7 +17,7 @@
 
 use super::{Imported, Importer, Table, perf_metric};
 use crate::data::Summary;
-use crate::measure::perf_stat::{new_count, scaled};
+use crate::measure::perf_stat::{Count, new_count, scaled};
 use sediment::error::{Error, Result};
 
 pub(super) const IMPORTER: Importer = Importer {
@@ -107,8 +107,7 @@ impl Open {
                 imported.unknown.push(text.to_owned());
                 continue;
             };
-            let count =
-                new_count(&row.value, &row.unit, &row.event, row.running.unwrap_or(100.0), row.error_percent);
+            let count = row.count();
             let name = perf_metric(&count.event);
             match (&count.value, self.runs) {
                 (Err(why), _) => {
@@ -117,7 +116,7 @@ impl Open {
                 }
                 (Ok(mean), Some(runs)) => {
                     let root = (runs as f64).sqrt();
-                    let deviation = row.error_percent.map(|percent| percent / 100.0 * mean * root);
+                    let deviation = count.error_percent.map(|percent| percent / 100.0 * mean * root);
                     imported.summaries.push((name.clone(), Summary { count: runs, mean: *mean, deviation }));
                 }
                 (Ok(value), None) => {
@@ -148,7 +147,7 @@ fn is_continued(line: &str) -> bool {
     line.split_whitespace().nth(1).is_none()
 }
 
-struct Row {
+pub(super) struct Row {
     value: String,
     unit: String,
     event: String,
@@ -156,7 +155,14 @@ struct Row {
     error_percent: Option<f64>,
 }
 
-fn row_of(text: &str) -> Option<Row> {
+impl Row {
+    pub(super) fn count(&self) -> Count {
+        new_count(&self.value, &self.unit, &self.event, self.running.unwrap_or(100.0), self.error_percent)
+    }
+}
+
+/// Reads one row; None where it is none.
+pub(super) fn row_of(text: &str) -> Option<Row> {
     let error_percent = text.rsplit_once("+-").and_then(|(_, rest)| {
         // `0.05507 +- 0.00291 seconds time elapsed ( +- 5.29% )`: the last is the one in per cent.
         rest.trim().split('%').next()?.trim().parse().ok().filter(|_| rest.contains('%'))

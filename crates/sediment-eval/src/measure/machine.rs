@@ -4,6 +4,7 @@
 //!
 //! All is read from `/proc`, `/sys` and `/etc` below a given root. Facts that the machine does not report are omitted.
 
+use super::processor::{self, Processor};
 use sediment_process::command::probe;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -100,8 +101,11 @@ fn hardware(root: &Path, state: &mut State) {
     let memory = files.read("proc/meminfo").and_then(|text| files.cpuinfo(&text, "MemTotal"));
     let kilobytes = memory.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
     add(state, "ram", kilobytes.map(|kb| format!("{:.1} GiB", kb / (1024.0 * 1024.0))));
-    let flagged = |flag: &str| says("flags").is_some_and(|flags| flags.split_whitespace().any(|f| f == flag));
-    add(state, "virtual machine", (!cpuinfo.is_empty()).then(|| yes(flagged("hypervisor"))));
+    add(state, "virtual machine", (!cpuinfo.is_empty()).then(|| yes(processor::is_virtual(&cpuinfo))));
+    for event in ["iTLB-loads", "iTLB-load-misses"] {
+        let counts = Processor::of(&cpuinfo).and_then(|processor| processor.counts(event)).flatten();
+        add(state, &format!("{event} here"), counts.map(str::to_owned));
+    }
 }
 
 fn yes(value: bool) -> String {

@@ -14,6 +14,7 @@ pub(crate) mod page_cache;
 pub mod pairs;
 mod peak_memory;
 pub mod perf_stat;
+pub mod processor;
 mod rusage;
 
 use sediment_process::Command;

@@ -7,6 +7,7 @@
 //!
 //! Events that cannot be counted are named once with the reason; they are never a zero.
 
+use super::processor::{self, Processor};
 use core::time::Duration;
 use sediment::error::{Error, ErrorCode, Result};
 use sediment_process::command::{Command, Stop, argument, run};
@@ -35,9 +36,10 @@ const fn software(event: &'static str, metric: &'static str, unit: &'static str)
 }
 
 /// Every event that is asked for, hardware events that ratios are made of side by side.
-pub(crate) const EVENTS: &[Event] = &[
+pub const EVENTS: &[Event] = &[
     hardware("cycles"),
     hardware("instructions"),
+    hardware("iTLB-loads"),
     hardware("iTLB-load-misses"),
     hardware("L1-icache-load-misses"),
     hardware("branches"),
@@ -87,8 +89,8 @@ pub enum Row {
     Count(Count),
     /// A ratio that perf derives from counts of other rows, such as `,,,,0.21,stalled cycles per insn`.
     Metric,
-    /// The count of a part of a run (`perf stat -I`), with the time at its end before it.
-    Interval,
+    /// The count of a part of a run (`perf stat -I`), with the seconds from the run's start to the part's end.
+    Interval(f64, Count),
     /// Anything else.
     Unknown,
 }
@@ -188,6 +190,9 @@ fn try_out(asked: &[&'static Event], scratch: &Path, stop: &Stop) -> Result<Coun
     let Table { counts, unknown } = table;
     // perf marks what it could count in user space only; such events of the kernel would be zero that are none.
     found.user_space_only = counts.iter().any(|count| count.modifiers.contains('u'));
+    let counts_any = counts
+        .iter()
+        .any(|count| count.value.is_ok() && event(&count.event).is_some_and(|event| event.hardware));
     let mut hardware = Vec::new();
     let mut software = Vec::new();
     let mut took_turns = false;
@@ -197,7 +202,7 @@ fn try_out(asked: &[&'static Event], scratch: &Path, stop: &Stop) -> Result<Coun
         }
         match counts.iter().find(|count| count.event == event.event) {
             Some(Count { value: Err(why), .. }) if why.contains("not supported") => {
-                found.absent.insert(event.metric.to_owned(), not_supported().to_owned());
+                found.absent.insert(event.metric.to_owned(), not_supported(event.event, counts_any));
             }
             Some(_) if found.user_space_only && IN_KERNEL.contains(&event.event) => {
                 found.absent.insert(event.metric.to_owned(), USER_SPACE_ONLY.to_owned());
@@ -253,15 +258,17 @@ fn counted_at_once(
     Ok(1)
 }
 
-fn not_supported() -> &'static str {
-    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let virtual_machine = cpu
-        .lines()
-        .any(|line| line.starts_with("flags") && line.split_whitespace().any(|flag| flag == "hypervisor"));
-    if virtual_machine {
-        "not supported: this is a virtual machine whose hypervisor gives it no such counter"
-    } else {
-        "not supported: the processor, or its driver in the kernel, has no such counter"
+/// The reason for which an event is not supported. `counts_any`: this machine counts other hardware events.
+fn not_supported(event: &str, counts_any: bool) -> String {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    match Processor::of(&cpuinfo) {
+        Some(processor) if processor.counts(event) == Some(None) => {
+            format!("not supported: {} have no such event", processor.name())
+        }
+        _ if !counts_any && processor::is_virtual(&cpuinfo) => {
+            "not supported: this is a virtual machine whose hypervisor gives it no such counter".to_owned()
+        }
+        _ => "not supported: the processor, or its driver in the kernel, has no such counter".to_owned(),
     }
 }
 
@@ -325,7 +332,7 @@ pub fn table(text: &str) -> Table {
         match row(line, ',') {
             Row::Count(count) => table.counts.push(count),
             Row::Metric => {}
-            Row::Interval | Row::Unknown => table.unknown.push(line.to_owned()),
+            Row::Interval(..) | Row::Unknown => table.unknown.push(line.to_owned()),
         }
     }
     table
@@ -352,9 +359,10 @@ pub fn row(line: &str, separator: char) -> Row {
     let fields: Vec<&str> = line.split(separator).map(str::trim).collect();
     let fields = match fields.split_first() {
         Some((time, behind)) if is_time(time) => {
-            return match row_of(behind) {
-                Row::Unknown => Row::Unknown,
-                _ => Row::Interval,
+            return match (row_of(behind), time.parse()) {
+                (Row::Count(count), Ok(time)) => Row::Interval(time, count),
+                (Row::Metric, _) => Row::Metric,
+                _ => Row::Unknown,
             };
         }
         _ => fields,
@@ -380,7 +388,7 @@ fn row_of(fields: &[&str]) -> Row {
 }
 
 /// True for the time that `-I` prints, in seconds with nine decimals; counts have fewer.
-fn is_time(field: &str) -> bool {
+pub(crate) fn is_time(field: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     field.split_once('.').is_some_and(|(whole, part)| digits(whole) && part.len() == 9 && digits(part))
 }
@@ -464,7 +472,7 @@ mod tests {
         let hardware: Vec<&Event> = EVENTS.iter().filter(|event| event.hardware).collect();
         let software: Vec<&Event> = EVENTS.iter().filter(|event| !event.hardware).collect();
         let split = passes(&hardware, &software, 4);
-        assert_eq!(split.iter().map(Vec::len).collect::<Vec<_>>(), [4 + software.len(), 4, 3]);
+        assert_eq!(split.iter().map(Vec::len).collect::<Vec<_>>(), [4 + software.len(), 4, 4]);
         assert_eq!(split.concat().len(), EVENTS.len());
         assert_eq!(passes(&[], &software, 4), std::slice::from_ref(&software));
         assert!(passes(&[], &[], 4).is_empty());

@@ -6,10 +6,10 @@ use super::{Measurement, Runner, of_variant};
 use crate::measure::clock::Clock;
 use crate::measure::perf_stat::{self, Counters, Event};
 use crate::measure::{machine, meter, page_cache};
-use crate::metrics;
 use crate::plan::{
     CommandLine, Extraction, Placeholders, Plan, PlannedWorkload, ReadyPlan, ServerPlan, WorkloadKind,
 };
+use crate::{derive, metrics};
 use core::time::Duration;
 use sediment::error::{Error, ErrorCode, Result};
 use sediment_process::background::{Background, Ready, signal};
@@ -205,7 +205,7 @@ impl<'a> Processes<'a> {
         let (user, sys) = (measurement.values.get("user"), measurement.values.get("sys"));
         if user.is_some() || sys.is_some() {
             let sum = user.unwrap_or(&0.0) + sys.unwrap_or(&0.0);
-            measurement.values.insert(metrics::CPU_TIME.to_owned(), sum);
+            measurement.values.insert(derive::CPU_TIME.to_owned(), sum);
         }
         Ok(measurement)
     }

@@ -19,6 +19,7 @@ const ROWS: &[&str] = &[
     "cycles",
     "instructions",
     "instructions per cycle",
+    "iTLB-loads",
     "iTLB-load-misses",
     "instructions per iTLB miss",
     "LLC-load-misses",

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `perf stat -I`: counts of parts of a run, which are added up; and its text, a line for each event of each part.
+//!
+//! ```text
+//! #           time             counts unit events
+//!      0.100145580              99.43 msec task-clock      #    0.994 CPUs utilized
+//!      0.100145580          394023298      cycles          #    3.963 GHz
+//! ```
+
+use super::perf_text::row_of;
+use super::{Importer, Table, perf_runs};
+use crate::measure::perf_stat::{Count, is_comment, is_time, new_count};
+use sediment::error::{Error, Result};
+
+pub(super) const IMPORTER: Importer = Importer {
+    name: "perf stat -I text",
+    summary: "perf stat -I; its parts are added up, appended files are several runs",
+    labels_name_variants: false,
+    looks_like: |text| text.lines().any(is_head),
+    read,
+};
+
+/// A count of a part of a run.
+pub(super) struct Part {
+    /// Number of heads in front of it.
+    pub(super) heads: u64,
+    /// Its line.
+    pub(super) line: u64,
+    /// Seconds from the run's start to the end of the part.
+    pub(super) end: f64,
+    /// What was counted in it.
+    pub(super) count: Count,
+}
+
+/// The lines that are no comments, each with the number of heads in front of it, `# started on …`, and its own number.
+pub(super) fn lines(text: &str) -> impl Iterator<Item = (u64, u64, &str)> {
+    let mut heads = 0;
+    text.lines().zip(1u64..).filter_map(move |(line, number)| {
+        heads += u64::from(line.starts_with("# started on "));
+        (!is_comment(line)).then_some((heads, number, line))
+    })
+}
+
+/// Adds up the parts of each run; the next run begins behind a head, or with a part that ends before the one in front. An event that was not counted in
+/// some part is marked as scaled. The end of the last part is the time that passed.
+pub(super) fn whole_runs(parts: Vec<Part>) -> Result<Vec<(u64, Count)>> {
+    let mut all = Vec::new();
+    let mut run: Vec<(u64, Count)> = Vec::new();
+    let (mut heads, mut end, mut line) = (0, 0.0, 1);
+    for part in parts {
+        if part.count.error_percent.is_some() {
+            return Err(Error::at_line(part.line, "a mean of several runs, within a part of a run"));
+        }
+        if part.end < end || part.heads != heads {
+            all.append(&mut closed(run, line, end));
+            run = Vec::new();
+        }
+        (heads, end, line) = (part.heads, part.end, part.line);
+        match run.iter_mut().find(|(_, sum)| sum.event == part.count.event) {
+            Some((_, sum)) => add(sum, &part.count),
+            None => run.push((part.line, part.count)),
+        }
+    }
+    all.append(&mut closed(run, line, end));
+    Ok(all)
+}
+
+fn add(sum: &mut Count, part: &Count) {
+    sum.running = sum.running.min(part.running);
+    match (&mut sum.value, &part.value) {
+        (Ok(sum), Ok(value)) => *sum += value,
+        (Err(_), Ok(value)) => {
+            sum.value = Ok(*value);
+            sum.running = 0.0;
+        }
+        (Ok(_), Err(_)) => sum.running = 0.0,
+        (Err(_), Err(_)) => {}
+    }
+}
+
+/// A run with the time that passed.
+fn closed(mut run: Vec<(u64, Count)>, line: u64, end: f64) -> Vec<(u64, Count)> {
+    if !run.is_empty() && !run.iter().any(|(_, count)| count.event == "duration_time") {
+        run.push((line, new_count(&end.to_string(), "sec", "duration_time", 100.0, None)));
+    }
+    run
+}
+
+fn is_head(line: &str) -> bool {
+    line.split_whitespace().eq(["#", "time", "counts", "unit", "events"])
+}
+
+fn read(text: &str) -> Result<Vec<Table>> {
+    let (mut parts, mut unknown) = (Vec::new(), Vec::new());
+    for (heads, number, line) in lines(text) {
+        match line.trim_start().split_once(char::is_whitespace) {
+            // A metric that perf derives from other counts.
+            Some((time, rest)) if is_time(time) && rest.trim_start().starts_with('#') => {}
+            Some((time, rest)) if is_time(time) => match (time.parse(), row_of(rest.trim())) {
+                (Ok(end), Some(row)) => parts.push(Part { heads, line: number, end, count: row.count() }),
+                _ => unknown.push(line.to_owned()),
+            },
+            _ => unknown.push(line.to_owned()),
+        }
+    }
+    let imported = super::Imported { unknown, ..perf_runs(whole_runs(parts)?)? };
+    Ok(vec![Table { label: String::new(), line: 1, imported }])
+}

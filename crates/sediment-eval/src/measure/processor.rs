@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What perf's hardware events count on a processor. The kernel gives one name to different events of different processors, and
+//! an event may be missing.
+//!
+//! Sources: Linux, arch/x86/events/amd/core.c (family 17h and later), arch/x86/events/intel/core.c (Haswell and later) and
+//! drivers/perf/arm_pmuv3.c.
+
+/// Processors whose events are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Processor {
+    /// AMD Zen and later.
+    Amd,
+    /// Intel Haswell and later.
+    Intel,
+    /// Arm Neoverse, and others with Arm's PMUv3.
+    Neoverse,
+}
+
+/// What an event counts, by processor; None where there is no such event.
+struct Meaning {
+    event: &'static str,
+    amd: Option<&'static str>,
+    intel: Option<&'static str>,
+    neoverse: Option<&'static str>,
+}
+
+const fn same(event: &'static str, meaning: &'static str) -> Meaning {
+    Meaning { event, amd: Some(meaning), intel: Some(meaning), neoverse: Some(meaning) }
+}
+
+const MEANINGS: &[Meaning] = &[
+    same("cycles", "clock cycles of the core"),
+    same("instructions", "retired instructions"),
+    Meaning {
+        event: "iTLB-loads",
+        amd: Some("misses of the first-level iTLB that hit the second level"),
+        intel: Some(
+            "misses of the first-level iTLB that hit the second level; no such event since Sapphire Rapids",
+        ),
+        neoverse: Some("lookups of the first-level iTLB"),
+    },
+    Meaning {
+        event: "iTLB-load-misses",
+        amd: Some("misses of both levels"),
+        intel: Some("misses of both levels (page walks)"),
+        neoverse: Some("misses of the first-level iTLB"),
+    },
+    same("L1-icache-load-misses", "misses of the L1 instruction cache"),
+    same("branches", "retired branches"),
+    same("branch-misses", "mispredicted branches"),
+    Meaning {
+        event: "stalled-cycles-frontend",
+        amd: Some("cycles without instructions from the front end"),
+        intel: None,
+        neoverse: Some("cycles without instructions from the front end"),
+    },
+    Meaning {
+        event: "stalled-cycles-backend",
+        amd: None,
+        intel: None,
+        neoverse: Some("cycles in which the back end takes no instruction"),
+    },
+    Meaning {
+        event: "cache-misses",
+        amd: Some("misses of the L2 cache"),
+        intel: Some("misses of the last-level cache"),
+        neoverse: Some("misses of the L1 data cache"),
+    },
+    Meaning {
+        event: "LLC-load-misses",
+        amd: None,
+        intel: Some("loads that miss the last-level cache"),
+        neoverse: Some("loads that miss the last-level cache"),
+    },
+    same("L1-dcache-load-misses", "misses of the L1 data cache"),
+];
+
+impl Processor {
+    /// The processor that a `/proc/cpuinfo` describes, if its events are known.
+    #[must_use]
+    pub fn of(cpuinfo: &str) -> Option<Self> {
+        let value = |key: &str| {
+            let mut lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+            lines.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim())
+        };
+        let is_since =
+            |least: u32| value("cpu family")?.parse::<u32>().ok().filter(|family| *family >= least);
+        match (value("vendor_id"), value("CPU implementer")) {
+            (Some("AuthenticAMD"), _) => is_since(0x17).map(|_| Self::Amd),
+            (Some("GenuineIntel"), _) => is_since(6).map(|_| Self::Intel),
+            (None, Some("0x41")) => Some(Self::Neoverse),
+            _ => None,
+        }
+    }
+
+    /// Name, in the plural.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Amd => "AMD processors since Zen 2",
+            Self::Intel => "Intel processors since Haswell",
+            Self::Neoverse => "Arm Neoverse processors",
+        }
+    }
+
+    /// What an event counts; None of an unknown one, `Some(None)` where there is no such event.
+    #[must_use]
+    pub fn counts(self, event: &str) -> Option<Option<&'static str>> {
+        let meaning = MEANINGS.iter().find(|meaning| meaning.event == event)?;
+        Some(match self {
+            Self::Amd => meaning.amd,
+            Self::Intel => meaning.intel,
+            Self::Neoverse => meaning.neoverse,
+        })
+    }
+}
+
+/// True if a `/proc/cpuinfo` is a virtual machine's, which may have no counters.
+#[must_use]
+pub(crate) fn is_virtual(cpuinfo: &str) -> bool {
+    let mut flags = cpuinfo.lines().filter(|line| line.starts_with("flags"));
+    flags.any(|line| line.split_whitespace().any(|flag| flag == "hypervisor"))
+}
