@@ -28,7 +28,7 @@ pub(super) struct Part {
     pub(super) line: u64,
     /// Seconds from the run's start to the end of the part.
     pub(super) end: f64,
-    /// What was counted in it.
+    /// The count.
     pub(super) count: Count,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What perf's hardware events count on a processor. The kernel gives one name to different events of different processors, and
+//! Meanings of perf's hardware events on a processor. The kernel gives one name to different events of different processors, and
 //! an event may be missing.
 //!
 //! Sources: Linux, arch/x86/events/amd/core.c (family 17h and later), arch/x86/events/intel/core.c (Haswell and later) and
@@ -16,7 +16,7 @@ pub enum Processor {
     Neoverse,
 }
 
-/// What an event counts, by processor; None where there is no such event.
+/// Meanings of an event by processor; None where there is no such event.
 struct Meaning {
     event: &'static str,
     amd: Option<&'static str>,
@@ -103,7 +103,7 @@ impl Processor {
         }
     }
 
-    /// What an event counts; None of an unknown one, `Some(None)` where there is no such event.
+    /// The meaning of an event; None of an unknown one, `Some(None)` where there is no such event.
     #[must_use]
     pub fn counts(self, event: &str) -> Option<Option<&'static str>> {
         let meaning = MEANINGS.iter().find(|meaning| meaning.event == event)?;
