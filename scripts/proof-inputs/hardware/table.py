@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Prints a table of ratios of an evaluation's reports, and checks the claim on cycles of the default order.
+
+    table.py EVENT... -- TITLE=REPORT.json...
+
+Exits with 1 if the claim does not hold.
+"""
+
+import json
+import math
+import sys
+
+DEFAULT, PEER = "engine", "cdsort"
+
+
+def comparisons(report, event):
+    """Each build's ratio to the baseline with its interval, all None where the event was not counted."""
+    found = {}
+    for name, metric in report["workloads"][0]["metrics"].items():
+        if name.split(":")[0] != event:
+            continue
+        for comparison in metric["comparisons"]:
+            # An interval needs several runs.
+            effect = comparison["effect"] or {"estimate": comparison["estimate"]}
+            ends = [effect.get(key) for key in ("estimate", "lower", "upper")]
+            found[comparison["build"]] = [None if end is None else math.exp(end) for end in ends]
+    return found
+
+
+def cell(values):
+    if values is None:
+        return "not counted"
+    ratio, lower, upper = values
+    return f"{ratio:.3f}" if lower is None else f"{ratio:.3f} ({lower:.3f}–{upper:.3f})"
+
+
+def main():
+    split = sys.argv.index("--")
+    events, reports = sys.argv[1:split], sys.argv[split + 1 :]
+    print("| program, input | order | " + " | ".join(events) + " |")
+    print("|---|---|" + "--:|" * len(events))
+    logs, above = [], []
+    for argument in reports:
+        title, path = argument.rsplit("=", 1)
+        with open(path, encoding="utf-8") as file:
+            report = json.load(file)
+        by_event = {event: comparisons(report, event) for event in events}
+        builds = [build["name"] for build in report["builds"] if not build["probe"] and build["name"] != PEER]
+        for build in builds:
+            print(f"| {title} | {build} | " + " | ".join(cell(by_event[event].get(build)) for event in events) + " |")
+        ratio, lower, _ = by_event["cycles"][DEFAULT]
+        logs.append(math.log(ratio))
+        if lower is not None and lower > 1:
+            above.append(title)
+    mean = math.exp(sum(logs) / len(logs))
+    holds = mean <= 1.0 and not above
+    print(f"\nCycles of the default order against CDSort: {mean:.3f} in geometric mean over {len(logs)} cells (claim: at most 1.000), ", end="")
+    print(f"wholly above 1: {', '.join(above) or 'none'}. The claim {'holds' if holds else 'does not hold'}.")
+    sys.exit(0 if holds else 1)
+
+
+main()
