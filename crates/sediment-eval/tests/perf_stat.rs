@@ -74,6 +74,31 @@ fn user_space_only_and_scaled_counts_are_marked() {
     assert_eq!(raw.event, "cpu/event=0x3c/");
 }
 
+// Rows of a processor with two kinds of cores, perf 6.5.
+const HYBRID: &str = "3,,cpu_core/cycles/u,1000,60.00,,\n4,,cpu_atom/cycles/u,800,40.00,,\n\
+    7,,cpu_core/instructions/,1000,100.00,,\n<not counted>,,cpu_atom/instructions/,0,0.00,,\n\
+    <not supported>,,cpu_core/LLC-loads/,0,100.00,,\n<not supported>,,cpu_atom/LLC-loads/,0,100.00,,\n\
+    9,Joules,power/energy-pkg/,100,100.00,,\n";
+
+#[test]
+fn counts_on_several_kinds_of_cores_are_added_up() {
+    let Table { counts, unknown } = table(HYBRID);
+    assert_eq!(unknown_rows(&unknown), None);
+    let read: Vec<_> = counts
+        .iter()
+        .map(|count| {
+            (count.event.as_str(), count.modifiers.as_str(), count.value.clone().ok(), scaled(count))
+        })
+        .collect();
+    let expected = [
+        ("cycles", "u", Some(7.0), true),
+        ("instructions", "", Some(7.0), false),
+        ("LLC-loads", "", None, false),
+        ("power/energy-pkg/", "", Some(9.0), false),
+    ];
+    assert_eq!(read, expected);
+}
+
 #[test]
 fn the_end_by_a_signal_shows_in_perfs_last_words() {
     assert_eq!(signal_in_words("sh: Killed", "sh").as_deref(), Some("Killed"));

@@ -13,6 +13,8 @@ pub fn cases() -> Vec<Trial> {
     vec![
         case("more_events_than_counters_take_further_runs", &[], more_events_than_counters_take_further_runs),
         case("counts_that_were_scaled_up_are_marked", &[], counts_that_were_scaled_up_are_marked),
+        case("kinds_of_cores_are_added_up", &[], kinds_of_cores_are_added_up),
+        case("a_machine_without_counters_says_so", &[], a_machine_without_counters_says_so),
         case("rows_that_are_not_understood_end_nothing", &[], rows_that_are_not_understood_end_nothing),
     ]
 }
@@ -109,6 +111,43 @@ fn counts_that_were_scaled_up_are_marked() {
     let done = with_counters(folder.path(), 0);
     assert_eq!(code(&done), 0, "{}", err(&done));
     assert!(out(&done).contains("scaled"), "{}", out(&done));
+}
+
+/// As on processors with two kinds of cores.
+fn kinds_of_cores_are_added_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let both =
+        "echo \"600,,cpu_core/$event/,1500000,100.00,,\" ; echo \"400,,cpu_atom/$event/,1500000,100.00,,\"";
+    let script = PERF.replace("COUNTERS", "20").replace("echo \"1000,,$event,1500000,$share,,\"", both);
+    let done = with_perf(folder.path(), &script);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    for run in lines(folder.path(), "q.jsonl", "run") {
+        for metric in HARDWARE.iter().filter(|metric| **metric != "instructions") {
+            assert_eq!(run["values"][*metric], 1000.0, "{metric}: {run}");
+        }
+    }
+}
+
+/// As in most virtual machines: the kernel's events are counted.
+fn a_machine_without_counters_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let none = "echo \"<not supported>,,$event,0,100.00,,\"";
+    let script = PERF
+        .replace("echo \"1000,,$event,1500000,$share,,\"", none)
+        .replace("echo \"2000,,$event,1500000,$share,2.00,insn per cycle\"", none);
+    let done = with_perf(folder.path(), &script);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    let absent = lines(folder.path(), "q.jsonl", "absent").pop().unwrap();
+    for metric in HARDWARE {
+        assert!(
+            absent[metric].as_str().is_some_and(|why| why.starts_with("not supported: ")),
+            "{metric}: {absent}"
+        );
+    }
+    for run in lines(folder.path(), "q.jsonl", "run") {
+        assert_eq!(run["values"]["task-clock"], 0.0015);
+        assert!(HARDWARE.iter().all(|metric| run["values"].get(*metric).is_none()), "{run}");
+    }
 }
 
 fn rows_that_are_not_understood_end_nothing() {

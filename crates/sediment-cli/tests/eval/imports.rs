@@ -17,6 +17,7 @@ pub fn cases() -> Vec<Trial> {
             output_of_the_installed_perf_is_read,
         ),
         case("tables_of_a_machine_with_counters_are_read", &[], tables_of_a_machine_with_counters_are_read),
+        case("counts_on_several_kinds_of_cores_are_read", &[], counts_on_several_kinds_of_cores_are_read),
         case("parts_of_a_run_are_added_up", &[], parts_of_a_run_are_added_up),
         case(
             "files_of_a_machine_with_counters_are_read",
@@ -162,6 +163,23 @@ fn parts_of_a_run_are_added_up() {
             "{file}"
         );
     }
+}
+
+/// A newer perf prints a top-down analysis, and each event for each kind of cores; two such files are two runs.
+fn counts_on_several_kinds_of_cores_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let path = golden("perf-stat-hybrid.txt");
+    let done = import(here, &[&format!("a={path}"), &format!("b={path}"), "--primary", "cycles"]);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    let runs = lines(here, "i.jsonl", "run");
+    assert_eq!(runs.len(), 2);
+    let expected = serde_json::json!({
+        "task-clock": 0.02, "cycles": 70_000_000.0, "instructions": 90_000_000.0, "branches": 8_000_000.0, "elapsed": 0.04,
+    });
+    assert_eq!(runs[0]["values"], expected);
+    assert_eq!(runs[0]["scaled"], serde_json::json!(["cycles"]));
+    assert!(lines(here, "i.jsonl", "note").is_empty());
 }
 
 /// Whatever form perf printed, one metric has one name and unit.

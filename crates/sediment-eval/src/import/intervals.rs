@@ -9,7 +9,7 @@
 
 use super::perf_text::row_of;
 use super::{Importer, Table, perf_runs};
-use crate::measure::perf_stat::{Count, is_comment, is_time, new_count};
+use crate::measure::perf_stat::{Count, across_cores, is_comment, is_time, new_count};
 use sediment::error::{Error, Result};
 
 pub(super) const IMPORTER: Importer = Importer {
@@ -47,7 +47,8 @@ pub(super) fn whole_runs(parts: Vec<Part>) -> Result<Vec<(u64, Count)>> {
     let mut all = Vec::new();
     let mut run: Vec<(u64, Count)> = Vec::new();
     let (mut heads, mut end, mut line) = (0, 0.0, 1);
-    for part in parts {
+    let is_same = |one: &Part, other: &Part| one.heads == other.heads && one.end == other.end;
+    for part in across_cores(parts, |part| &mut part.count, is_same) {
         if part.count.error_percent.is_some() {
             return Err(Error::at_line(part.line, "a mean of several runs, within a part of a run"));
         }

@@ -15,7 +15,7 @@ use super::data::{Experiment, GroupSummary, Observation, Phase, Summary};
 use super::metrics;
 use super::plan::Plan;
 use super::run::{journal, set_fact};
-use crate::measure::perf_stat::{Count, scaled};
+use crate::measure::perf_stat::{Count, across_cores, scaled};
 use sediment::error::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -158,7 +158,7 @@ fn perf_runs(counts: Vec<(u64, Count)>) -> Result<Imported> {
     let mut imported = Imported::default();
     let mut run: BTreeMap<String, f64> = BTreeMap::new();
     let mut seen: Vec<String> = Vec::new();
-    for (number, count) in counts {
+    for (number, count) in across_cores(counts, |(_, count)| count, |_, _| true) {
         if count.error_percent.is_some_and(|percent| percent != 0.0) {
             return Err(Error::at_line(
                 number,

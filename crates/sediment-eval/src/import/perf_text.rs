@@ -17,7 +17,7 @@
 
 use super::{Imported, Importer, Table, perf_metric};
 use crate::data::Summary;
-use crate::measure::perf_stat::{Count, new_count, scaled};
+use crate::measure::perf_stat::{Count, across_cores, new_count, scaled};
 use sediment::error::{Error, Result};
 
 pub(super) const IMPORTER: Importer = Importer {
@@ -28,6 +28,8 @@ pub(super) const IMPORTER: Importer = Importer {
     read,
 };
 
+/// Beginning of the lines of top-down analysis, which newer perfs print by default.
+const TOP_DOWN: &str = "TopdownL";
 const HEAD: &str = "Performance counter stats for";
 
 fn read(text: &str) -> Result<Vec<Table>> {
@@ -85,8 +87,9 @@ impl Open {
         if line.is_empty() {
             return;
         }
-        let begins_row =
-            line.starts_with(|c: char| c.is_ascii_digit()) && !is_continued(line) || line.starts_with("<not");
+        let begins_row = line.starts_with(|c: char| c.is_ascii_digit()) && !is_continued(line)
+            || line.starts_with("<not")
+            || line.starts_with(TOP_DOWN);
         match self.rows.last_mut() {
             Some(row) if !begins_row => {
                 row.push(' ');
@@ -102,12 +105,15 @@ impl Open {
     fn close(self) -> Result<Table> {
         let mut imported = Imported::default();
         let mut run = std::collections::BTreeMap::new();
-        for text in &self.rows {
-            let Some(row) = row_of(text) else {
-                imported.unknown.push(text.to_owned());
-                continue;
-            };
-            let count = row.count();
+        let mut counts = Vec::new();
+        // Metrics of top-down analysis have no count.
+        for text in self.rows.iter().filter(|text| !text.starts_with(TOP_DOWN)) {
+            match row_of(text) {
+                Some(row) => counts.push(row.count()),
+                None => imported.unknown.push(text.to_owned()),
+            }
+        }
+        for count in across_cores(counts, |count| count, |_, _| true) {
             let name = perf_metric(&count.event);
             match (&count.value, self.runs) {
                 (Err(why), _) => {

@@ -102,6 +102,8 @@ pub struct Count {
     pub event: String,
     /// Its modifiers, such as `u` for user space only; empty where there are none.
     pub modifiers: String,
+    /// Kinds of cores that it was counted on, where a processor has several: `cpu_core`, `cpu_core+cpu_atom`. Else empty.
+    pub cores: String,
     /// Its value in the unit of the metric, or perf's own word for why there is none: `<not supported>`, `<not counted>`.
     pub value: std::result::Result<f64, String>,
     /// The unit of the value: `count`, `s`, `bytes`, or perf's own where it is another.
@@ -110,6 +112,50 @@ pub struct Count {
     pub running: f64,
     /// With `perf stat -r`: standard error of the mean, in per cent of it.
     pub error_percent: Option<f64>,
+}
+
+impl Count {
+    /// Adds the count of the same event on other cores of the same run; false if it is none.
+    fn absorb_cores(&mut self, other: &Self) -> bool {
+        let has_other = self.cores.split('+').any(|cores| cores == other.cores);
+        if self.event != other.event || self.cores.is_empty() || other.cores.is_empty() || has_other {
+            return false;
+        }
+        match (&mut self.value, &other.value) {
+            (Ok(sum), Ok(value)) => {
+                *sum += value;
+                self.running = self.running.min(other.running);
+            }
+            // Not counted on cores where the program never ran.
+            (own @ Err(_), Ok(value)) => {
+                *own = Ok(*value);
+                self.running = other.running;
+            }
+            (_, Err(_)) => {}
+        }
+        self.cores = format!("{}+{}", self.cores, other.cores);
+        true
+    }
+}
+
+/// Adds up the counts of one event on several kinds of cores. `is_same`: both are of the same run, or part of one.
+pub(crate) fn across_cores<T>(
+    items: Vec<T>,
+    count: impl Fn(&mut T) -> &mut Count,
+    is_same: impl Fn(&T, &T) -> bool,
+) -> Vec<T> {
+    /// Events of one table at most.
+    const FAR: usize = 100;
+    let mut sums: Vec<T> = Vec::with_capacity(items.len());
+    for mut item in items {
+        let own = count(&mut item).clone();
+        let near = sums.iter_mut().rev().take(FAR);
+        let mut same = near.filter(|sum| is_same(sum, &item));
+        if own.cores.is_empty() || !same.any(|sum| count(sum).absorb_cores(&own)) {
+            sums.push(item);
+        }
+    }
+    sums
 }
 
 /// The event of this name.
@@ -335,6 +381,7 @@ pub fn table(text: &str) -> Table {
             Row::Interval(..) | Row::Unknown => table.unknown.push(line.to_owned()),
         }
     }
+    table.counts = across_cores(table.counts, |count| count, |_, _| true);
     table
 }
 
@@ -393,6 +440,14 @@ pub(crate) fn is_time(field: &str) -> bool {
     field.split_once('.').is_some_and(|(whole, part)| digits(whole) && part.len() == 9 && digits(part))
 }
 
+/// The kind of cores that an event was counted on, empty if perf names none, and the event: `cpu_core/cycles/u` is `cycles/u` on `cpu_core`.
+fn on_cores(event: &str) -> (&str, &str) {
+    let named = event.split_once('/').filter(|(cores, rest)| {
+        (cores.starts_with("cpu_") || cores.starts_with("armv")) && rest.contains('/') && !rest.contains('=')
+    });
+    named.map_or(("", event), |(cores, rest)| (cores, rest.strip_suffix('/').unwrap_or(rest)))
+}
+
 /// A count from the texts that perf prints, brought to the unit of its metric.
 #[must_use]
 pub(crate) fn new_count(
@@ -402,7 +457,8 @@ pub(crate) fn new_count(
     running: f64,
     error_percent: Option<f64>,
 ) -> Count {
-    let (name, modifiers) = match event.rsplit_once(':') {
+    let (cores, event) = on_cores(event);
+    let (name, modifiers) = match event.rsplit_once([':', '/']) {
         Some((name, modifiers))
             if !modifiers.is_empty() && modifiers.bytes().all(|b| b"ukhHGIppDSe".contains(&b)) =>
         {
@@ -424,6 +480,7 @@ pub(crate) fn new_count(
     Count {
         event: name.to_owned(),
         modifiers: modifiers.to_owned(),
+        cores: cores.to_owned(),
         value,
         unit: unit.to_owned(),
         running,
