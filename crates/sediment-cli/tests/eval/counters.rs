@@ -133,6 +133,7 @@ fn a_machine_without_counters_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let none = "echo \"<not supported>,,$event,0,100.00,,\"";
     let script = PERF
+        .replace("COUNTERS", "20")
         .replace("echo \"1000,,$event,1500000,$share,,\"", none)
         .replace("echo \"2000,,$event,1500000,$share,2.00,insn per cycle\"", none);
     let done = with_perf(folder.path(), &script);
