@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exit codes: 0 done, 1 failed (or interrupted), 2 usage, 3 regression, 4 inconclusive, 5 below a threshold of the caller, 6
+//! Exit codes: 0 done, 1 failed, 130 interrupted, 2 usage, 3 regression, 4 inconclusive, 5 below a threshold of the caller, 6
 //! not possible on this machine.
 
 use sediment::ErrorKind;
@@ -35,12 +35,16 @@ pub(crate) const INCONCLUSIVE: u8 = 4;
 /// A command succeeded, but its result is below a threshold of the caller.
 pub(crate) const BELOW_THRESHOLD: u8 = 5;
 
+/// The interrupt key ended it, as shells have it: 128 and the number of SIGINT.
+const INTERRUPTED: u8 = 130;
+
 /// The exit code for a failure.
 pub(crate) fn code(kind: ErrorKind) -> ExitCode {
     ExitCode::from(match kind {
         ErrorKind::Usage => 2,
         ErrorKind::BelowThreshold => BELOW_THRESHOLD,
         ErrorKind::Unsupported => 6,
+        ErrorKind::Interrupted => INTERRUPTED,
         _ => 1,
     })
 }

@@ -14,6 +14,7 @@ mod exit;
 mod files;
 mod inputs;
 mod kept_order;
+mod next_steps;
 mod packages;
 mod recording;
 mod start;
@@ -27,19 +28,18 @@ use std::ffi::OsString;
 
 /// Does what the program's name and arguments say.
 fn run(arguments: Vec<OsString>) -> ExitCode {
-    let outcome = match wrapper::called_as(&arguments) {
-        Some(name) => wrapper::run(&name, &arguments),
-        None => {
-            start::open_streams();
-            start::outlive_readers();
-            commands::run(arguments, &ui::Ui::new())
-        }
-    };
-    match outcome {
-        Ok(code) => code,
-        Err(error) => {
-            ui::Ui::new().error(&error);
-            exit::code(error.kind())
-        }
+    if let Some(name) = wrapper::called_as(&arguments) {
+        return wrapper::run(&name, &arguments).unwrap_or_else(|error| failed(&error, &ui::Ui::new()));
     }
+    start::open_streams();
+    start::outlive_readers();
+    let ui = ui::Ui::new();
+    let outcome = commands::run(arguments, &ui);
+    ui.close();
+    outcome.unwrap_or_else(|error| failed(&error, &ui))
+}
+
+fn failed(error: &sediment::Error, ui: &ui::Ui) -> ExitCode {
+    ui.error(error);
+    exit::code(error.kind())
 }

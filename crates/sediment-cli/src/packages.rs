@@ -26,8 +26,10 @@ pub(crate) struct Package {
     pub(crate) version: String,
     /// Its files as they really lie below the root, links followed.
     files: BTreeSet<PathBuf>,
-    /// Lines on where to send reports.
-    pub(crate) report_to: Vec<String>,
+    /// Where its maintainers take profiles, where they say so.
+    pub(crate) takes_profiles: Option<String>,
+    /// Lines on whom to ask.
+    pub(crate) contacts: Vec<String>,
     root: PathBuf,
 }
 
@@ -74,10 +76,21 @@ impl Package {
             .any(|real| self.files.contains(&real))
     }
 
-    fn new(name: &str, version: String, listed: &str, report_to: Vec<String>, root: &Path) -> Self {
+    /// Base names of its files.
+    pub(crate) fn file_names(&self) -> impl Iterator<Item = String> {
+        self.files.iter().map(|path| files::base_name(path))
+    }
+
+    /// True if any of its files is compiled.
+    pub(crate) fn has_code(&self) -> bool {
+        self.files.iter().any(|file| files::is_elf(&self.root.join(file)))
+    }
+
+    fn new(name: &str, version: String, listed: &str, contacts: Vec<String>, root: &Path) -> Self {
         let paths = listed.lines().filter(|line| line.starts_with('/'));
         let files = paths.filter_map(|path| real_path(root, Path::new(path))).collect();
-        Self { name: name.to_owned(), version, files, report_to, root: root.to_path_buf() }
+        let root = root.to_path_buf();
+        Self { name: name.to_owned(), version, files, takes_profiles: None, contacts, root }
     }
 }
 
@@ -96,26 +109,24 @@ const DATABASES: &[Database] = &[
 
 fn ask_dpkg(name: &str, root: &Path, at: &str) -> Result<Package> {
     let admindir = format!("--admindir={}", root.join(at).display());
-    let format = "--showformat=${Package}\\t${Version}\\t${db:Status-Abbrev}\\t${source:Package}\\t${Bugs}\\t${Maintainer}\\n";
+    let format = "--showformat=${Package}\\t${Version}\\t${db:Status-Abbrev}\\t${Sediment-Profiles}\\t${Bugs}\\t${Maintainer}\\n";
     let said = answer("dpkg-query", &[&admindir, "--show", format, "--", name])?;
     let installed = said.lines().map(|line| line.split('\t').collect::<Vec<_>>());
     let mut installed = installed.filter(|fields| fields.len() == 6 && fields[2].starts_with("ii"));
-    let Some([package, version, _, source, bugs, maintainer]) =
+    let Some([package, version, _, takes_profiles, bugs, maintainer]) =
         installed.next().and_then(|fields| <[&str; 6]>::try_from(fields).ok())
     else {
         return Err(Error::new(ErrorCode::NotFound, format!("{name} is not installed")));
     };
     let listed = answer("dpkg-query", &[&admindir, "--listfiles", "--", name])?;
-    let mut report_to = Vec::new();
+    let mut contacts = Vec::new();
     if !bugs.is_empty() {
-        report_to.push(format!("the package's bug tracker: {bugs}"));
-    } else if os_is(root, "debian") {
-        report_to.push(format!(
-            "a wishlist bug for the source package {source}: submit@bugs.debian.org, with the lines \"Source: {source}\" and \"Severity: wishlist\" first (or: reportbug --severity=wishlist --attach=FILE src:{source})"
-        ));
+        contacts.push(format!("the package's bug tracker: {bugs}"));
     }
-    report_to.push(format!("its maintainer: {maintainer}"));
-    Ok(Package::new(name, format!("{package}-{version}"), &listed, report_to, root))
+    contacts.push(format!("its maintainer: {maintainer}"));
+    let mut found = Package::new(name, format!("{package}-{version}"), &listed, contacts, root);
+    found.takes_profiles = Some(takes_profiles.to_owned()).filter(|place| !place.is_empty());
+    Ok(found)
 }
 
 fn ask_rpm(name: &str, root: &Path, at: &str) -> Result<Package> {
@@ -136,9 +147,9 @@ fn ask_rpm(name: &str, root: &Path, at: &str) -> Result<Package> {
     };
     let listed = ask(&["--list"])?;
     let said = |what: &str, value: &str| (value != "(none)").then(|| format!("{what}: {value}"));
-    let report_to =
+    let contacts =
         [said("the package's bug tracker", bugs), said("its vendor", vendor), said("its project", url)];
-    Ok(Package::new(name, version.to_owned(), &listed, report_to.into_iter().flatten().collect(), root))
+    Ok(Package::new(name, version.to_owned(), &listed, contacts.into_iter().flatten().collect(), root))
 }
 
 fn answer(tool: &str, arguments: &[&str]) -> Result<String> {
@@ -151,13 +162,6 @@ fn answer(tool: &str, arguments: &[&str]) -> Result<String> {
         ));
     }
     Ok(String::from_utf8_lossy(&ended.output).into_owned())
-}
-
-fn os_is(root: &Path, id: &str) -> bool {
-    let text = fs::read_to_string(root.join("etc/os-release"))
-        .or_else(|_| fs::read_to_string(root.join("usr/lib/os-release")))
-        .unwrap_or_default();
-    text.lines().any(|line| line.strip_prefix("ID=").is_some_and(|value| value.trim_matches('"') == id))
 }
 
 /// Target of a path below a root, with every symbolic link followed; None without a file at its end.

@@ -7,6 +7,9 @@
 
 use crate::files;
 use nix::libc::SIGPIPE;
+use sediment::{Error, ErrorCode, Result};
+use sediment_process::Stop;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::fs::File;
 use std::os::fd::{AsRawFd, IntoRawFd};
@@ -43,6 +46,16 @@ pub(crate) fn open_streams() {
         }
         let _ = file.into_raw_fd();
     }
+}
+
+/// A stop that the interrupt key and the signals of a system that shuts down ask.
+pub(crate) fn stop_on_signals() -> Result<Stop> {
+    let stop = Stop::new();
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, stop.flag())
+            .map_err(|error| Error::new(ErrorCode::Io, format!("cannot catch signals: {error}")))?;
+    }
+    Ok(stop)
 }
 
 /// Makes writing to a pipe whose reader is gone an error, and not the end of the process. A program that is started has the signal

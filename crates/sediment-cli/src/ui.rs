@@ -2,20 +2,104 @@
 //! The only file that prints. Results go to standard output, everything else to standard error; progress is drawn on a
 //! terminal alone. Text that may come from a stranger's file is made safe here.
 
+use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use sediment::plural::counted;
 use sediment::{Error, ErrorCode, Skipped, escape};
 use std::io::{IsTerminal, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// Options of every command: how much it prints.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct Verbosity {
+    /// Print every warning, what was skipped, and details
+    #[arg(short, long, global = true, conflicts_with = "quiet", display_order = 900)]
+    verbose: bool,
+    /// Print nothing but results and errors
+    #[arg(short, long, global = true, display_order = 901)]
+    quiet: bool,
+}
+
+/// Amount of text on standard error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Quiet,
+    Normal,
+    Verbose,
+}
+
+/// Colours of standard error, as ANSI codes.
+const RED: &str = "1;31";
+const YELLOW: &str = "1;33";
+const CYAN: &str = "1;36";
+const GREEN: &str = "1;32";
 
 /// The two streams of a command line program.
 #[derive(Debug)]
 pub(crate) struct Ui {
     terminal: bool,
+    colour: bool,
+    state: Mutex<State>,
+}
+
+/// Level of output, and counts of what it hid.
+#[derive(Debug)]
+struct State {
+    level: Level,
+    /// Number of warnings still printed; the others are counted.
+    warnings_left: usize,
+    hidden_warnings: usize,
+    hidden_reasons: usize,
+    /// Items skipped so far, by step.
+    skipped: Vec<(String, Skipped)>,
+    next: Option<String>,
 }
 
 impl Ui {
     pub(crate) fn new() -> Self {
-        Self { terminal: std::io::stderr().is_terminal() }
+        let terminal = std::io::stderr().is_terminal();
+        let state = State {
+            level: Level::Normal,
+            warnings_left: usize::MAX,
+            hidden_warnings: 0,
+            hidden_reasons: 0,
+            skipped: Vec::new(),
+            next: None,
+        };
+        Self { terminal, colour: colour(terminal), state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn level(&self) -> Level {
+        self.state().level
+    }
+
+    /// Takes the options of the command line.
+    pub(crate) fn set_verbosity(&self, options: Verbosity) {
+        self.state().level = match options {
+            Verbosity { quiet: true, .. } => Level::Quiet,
+            Verbosity { verbose: true, .. } => Level::Verbose,
+            _ => Level::Normal,
+        };
+    }
+
+    /// Prints everything, for programs that have no such options.
+    pub(crate) fn tell_all(&self) {
+        self.state().level = Level::Verbose;
+    }
+
+    /// True with `--verbose`.
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.level() == Level::Verbose
+    }
+
+    /// Keeps the screen short: only the first warnings are printed, the others are counted.
+    pub(crate) fn keep_short(&self, warnings: usize) {
+        self.state().warnings_left = warnings;
     }
 
     /// Prints a result, of which every line may hold names from a file.
@@ -45,30 +129,125 @@ impl Ui {
         let _ = std::io::stderr().lock().write_all(data);
     }
 
+    /// Prints a file's contents beside the output of a program, whose standard output is its own.
+    pub(crate) fn show(&self, text: &str) {
+        for line in text.lines() {
+            self.say("", None, line);
+        }
+    }
+
     /// Prints a note, one line.
     pub(crate) fn note(&self, text: &str) {
-        self.say(&format!("sediment: {text}"));
+        if self.level() >= Level::Normal {
+            self.say("sediment: ", None, text);
+        }
+    }
+
+    /// Prints a line for those who asked for details.
+    pub(crate) fn detail(&self, text: &str) {
+        if self.is_verbose() {
+            self.note(text);
+        }
+    }
+
+    /// Prints a warning, one line.
+    pub(crate) fn warn(&self, text: &str) {
+        let mut state = self.state();
+        if state.level == Level::Quiet {
+            return;
+        }
+        if state.level == Level::Normal {
+            if state.warnings_left == 0 {
+                state.hidden_warnings += 1;
+                return;
+            }
+            state.warnings_left -= 1;
+        }
+        drop(state);
+        self.say("sediment: ", Some(("warning: ", YELLOW)), text);
+    }
+
+    /// Keeps the next command, which is the last line that is printed.
+    pub(crate) fn next(&self, command: Option<String>) {
+        self.state().next = command;
+    }
+
+    /// Prints what is still to be said: what was hidden, and the next command.
+    pub(crate) fn close(&self) {
+        let mut state = self.state();
+        let (warnings, reasons) = (state.hidden_warnings, state.hidden_reasons);
+        let next = state.next.take();
+        drop(state);
+        let skipped = format!("skipped data for {}", counted(reasons, "reason"));
+        let hidden = match (warnings, reasons) {
+            (0, 0) => None,
+            (0, _) => Some(skipped),
+            (_, 0) => Some(counted(warnings, "more warning")),
+            (_, _) => Some(format!("{}; {skipped}", counted(warnings, "more warning"))),
+        };
+        if let Some(hidden) = hidden {
+            self.note(&format!("{hidden} (-v lists them)"));
+        }
+        if let Some(next) = next.filter(|_| self.level() >= Level::Normal) {
+            self.say("", Some(("next: ", GREEN)), &next);
+        }
+    }
+
+    /// Prints help or the version as the parser words it.
+    pub(crate) fn help(&self, text: &clap::builder::StyledStr) -> sediment::Result<()> {
+        if colour(std::io::stdout().is_terminal()) {
+            return self.raw_result(text.ansi().to_string().as_bytes());
+        }
+        self.result(&text.to_string())
     }
 
     /// Prints a usage error as the parser words it.
     pub(crate) fn usage(&self, text: &str) {
         for line in text.lines() {
-            self.say(line);
+            match line.strip_prefix("error: ") {
+                Some(rest) => self.say("", Some(("error: ", RED)), rest),
+                None => self.say("", None, line),
+            }
         }
     }
 
     /// Prints an error, and its hint on a line of its own.
     pub(crate) fn error(&self, error: &Error) {
-        self.say(&format!("sediment: {error}"));
+        self.say("", Some(("sediment: ", RED)), &error.to_string());
         if let Some(hint) = error.hint() {
             for (index, line) in hint.lines().enumerate() {
-                self.say(&format!("  {}{line}", if index == 0 { "hint: " } else { "      " }));
+                match index {
+                    0 => self.say("  ", Some(("hint: ", CYAN)), line),
+                    _ => self.say("        ", None, line),
+                }
             }
         }
     }
 
+    /// Skipped items so far, for programs.
+    pub(crate) fn skipped_json(&self) -> serde_json::Value {
+        let mut rows = Vec::new();
+        for (step, skipped) in &self.state().skipped {
+            rows.extend(skipped.iter().map(|(reason, tally)| {
+                serde_json::json!({
+                    "step": step,
+                    "code": reason.code(),
+                    "items": tally.items,
+                    "weight": tally.weight.to_string(),
+                    "example": tally.example,
+                })
+            }));
+        }
+        serde_json::Value::Array(rows)
+    }
+
     /// Prints what a step skipped, a line per reason.
     pub(crate) fn skipped(&self, step: &str, skipped: &Skipped) {
+        self.state().skipped.push((step.to_owned(), skipped.clone()));
+        if self.level() < Level::Verbose {
+            self.state().hidden_reasons += skipped.iter().count();
+            return;
+        }
         for (reason, entry) in skipped.iter() {
             let weight = if entry.weight > 0 { format!(", weight {}", entry.weight) } else { String::new() };
             let example = entry.example.as_ref().map_or_else(String::new, |e| format!(", for example {e}"));
@@ -78,7 +257,7 @@ impl Ui {
 
     /// A progress bar of this many steps; hidden if standard error is no terminal.
     pub(crate) fn progress(&self, steps: u64) -> ProgressBar {
-        if !self.terminal {
+        if !self.terminal || self.level() == Level::Quiet {
             return ProgressBar::hidden();
         }
         let bar = ProgressBar::new(steps);
@@ -91,7 +270,7 @@ impl Ui {
 
     /// A spinner with the time elapsed; hidden if standard error is no terminal.
     pub(crate) fn spinner(&self, doing: &str) -> ProgressBar {
-        if !self.terminal {
+        if !self.terminal || self.level() == Level::Quiet {
             return ProgressBar::hidden();
         }
         let bar = ProgressBar::new_spinner();
@@ -105,7 +284,7 @@ impl Ui {
 
     /// A progress bar over the bytes of a file; hidden where standard error is no terminal.
     pub(crate) fn progress_of_bytes(&self, bytes: u64, doing: &str) -> ProgressBar {
-        if !self.terminal {
+        if !self.terminal || self.level() == Level::Quiet {
             return ProgressBar::hidden();
         }
         let bar = ProgressBar::new(bytes);
@@ -117,12 +296,36 @@ impl Ui {
         bar
     }
 
-    fn say(&self, text: &str) {
-        let mut line = safe_line(text);
+    /// Prints a line: its beginning, a word in a colour, and a text that may hold names from a file.
+    fn say(&self, begin: &str, word: Option<(&str, &str)>, text: &str) {
+        let mut line = begin.to_owned();
+        match word {
+            Some((word, colour)) if self.colour => {
+                let (word, blank) = word.split_at(word.trim_end().len());
+                line += &format!("\u{1b}[{colour}m{word}\u{1b}[0m{blank}");
+            }
+            Some((word, _)) => line += word,
+            None => {}
+        }
+        line += &safe_line(text);
         line.push('\n');
         // Nobody is left to tell when standard error is gone.
         let _ = std::io::stderr().lock().write_all(line.as_bytes());
     }
+}
+
+/// True if a stream gets colours: customs of <https://no-color.org> and <https://bixense.com/clicolors>.
+fn colour(terminal: bool) -> bool {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    if set("NO_COLOR").is_some() {
+        return false;
+    }
+    if set("CLICOLOR_FORCE").is_some_and(|value| value != "0") {
+        return true;
+    }
+    let refused =
+        set("CLICOLOR").is_some_and(|value| value == "0") || set("TERM").is_none_or(|term| term == "dumb");
+    terminal && !refused
 }
 
 /// A line with its end, if it has one, and no other control character but tabs, which makefiles and the differences of such are

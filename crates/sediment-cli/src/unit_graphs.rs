@@ -144,8 +144,8 @@ pub(crate) fn import(found: &[Found], binary: &Path, map: Option<&Path>, ui: &Ui
     let parsed = Binary::parse(&files::read(binary)?, &system)
         .map_err(|error| error.with_input(files::display(binary)))?;
     if parsed.symbols_from == SymbolSource::DynamicSymbols {
-        ui.note(&format!(
-            "warning: {} is stripped: only its exported functions are known; give the unstripped file, or install its debug file",
+        ui.warn(&format!(
+            "{} is stripped: only its exported functions are known; give the unstripped file, or install its debug file",
             files::display(binary)
         ));
     }

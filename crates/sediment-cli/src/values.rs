@@ -89,6 +89,46 @@ pub(crate) fn overhead(text: &str) -> Read<f64> {
     share.ok_or_else(|| "expected a percentage above 0 and up to 90".to_owned())
 }
 
+/// Pattern of names, as in a shell: `*` stands for any text, `?` for one character.
+#[derive(Debug, Clone)]
+pub(crate) struct Glob(String);
+
+impl Glob {
+    /// True if the whole name fits.
+    pub(crate) fn matches(&self, name: &str) -> bool {
+        let (pattern, name): (Vec<char>, Vec<char>) = (self.0.chars().collect(), name.chars().collect());
+        let (mut at, mut from) = (0, 0);
+        // Where the last `*` stands, and the first character behind what it covers so far.
+        let mut star = None;
+        while from < name.len() {
+            match pattern.get(at) {
+                Some('*') => {
+                    star = Some((at, from));
+                    at += 1;
+                }
+                Some(&expected) if expected == '?' || expected == name[from] => {
+                    at += 1;
+                    from += 1;
+                }
+                _ => {
+                    let Some((last, covered)) = star else { return false };
+                    star = Some((last, covered + 1));
+                    (at, from) = (last + 1, covered + 1);
+                }
+            }
+        }
+        pattern[at..].iter().all(|rest| *rest == '*')
+    }
+}
+
+/// A pattern that can match a name.
+pub(crate) fn glob(text: &str) -> Read<Glob> {
+    if text.is_empty() || text.contains('/') {
+        return Err("expected a name without folders; * and ? are wildcards".to_owned());
+    }
+    Ok(Glob(text.to_owned()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +142,22 @@ mod tests {
         assert_eq!((share("0.5"), share("2%"), overhead("90%")), (Ok(0.005), Ok(0.02), Ok(0.9)));
         assert_eq!((percent("2"), percent("2.5%"), percent("5 %")), (Ok(20_000), Ok(25_000), Ok(50_000)));
         assert_eq!((least("16"), whole_percent("90%"), whole_percent("0")), (Ok(0.16), Ok(90), Ok(0)));
+    }
+
+    #[test]
+    fn patterns_match_whole_names() {
+        for (pattern, name) in
+            [("jq*", "jq"), ("*jq.so*", "libjq.so.1"), ("?q", "jq"), ("a*b*c", "abbxc"), ("*", "")]
+        {
+            assert!(glob(pattern).is_ok_and(|glob| glob.matches(name)), "{pattern} {name}");
+        }
+        for (pattern, name) in [("jq", "jqx"), ("jq?", "jq"), ("a*b", "abc"), ("J*", "jq"), ("[j]q", "jq")] {
+            assert!(glob(pattern).is_ok_and(|glob| !glob.matches(name)), "{pattern} {name}");
+        }
+        assert!(glob("").is_err() && glob("/usr/bin/jq").is_err());
+        // Many stars are no trouble.
+        let stars = "*a".repeat(40) + "b";
+        assert!(glob(&stars).is_ok_and(|glob| !glob.matches(&"a".repeat(5000))));
     }
 
     #[test]

@@ -81,7 +81,10 @@ fn trained() -> TempDir {
     std::fs::write(folder.path().join("other.c"), OTHER).unwrap();
     build(folder.path(), &["-fbasic-block-address-map", "-o", "train"]);
     callgrind(folder.path(), "train");
-    done(&sediment(folder.path(), &["import", "--blocks", "recorded", "--binary", "train", "-o", "p.gv"]));
+    done(&sediment(
+        folder.path(),
+        &["-v", "import", "--blocks", "recorded", "--binary", "train", "-o", "p.gv"],
+    ));
     folder
 }
 
@@ -97,7 +100,7 @@ fn callgrind(folder: &Path, program: &str) {
 fn blocks_that_did_not_run_are_split_off() {
     let folder = trained();
     let path = folder.path();
-    let said = sediment(path, &["export", "p.gv", "--format", "bb-sections", "-o", "list"]);
+    let said = sediment(path, &["-v", "export", "p.gv", "--format", "bb-sections", "-o", "list"]);
     says("clang/local-functions-of-one-name", err(&said));
     let list = std::fs::read_to_string(path.join("list")).unwrap();
     assert!(list.starts_with("v1\nf main\nc 0 ") && list.contains("\nf work\nc 0 "), "{list}");
@@ -128,7 +131,7 @@ fn blocks_that_did_not_run_are_split_off() {
     objcopy(&["--only-keep-debug", "train", "train.debug"]);
     objcopy(&["--strip-debug", "-R", ".llvm_bb_addr_map", "--add-gnu-debuglink=train.debug", "train"]);
     callgrind(path, "train");
-    done(&sediment(path, &["import", "--blocks", "recorded", "--binary", "train", "-o", "again.gv"]));
+    done(&sediment(path, &["-v", "import", "--blocks", "recorded", "--binary", "train", "-o", "again.gv"]));
     let counts = |file: &str, function: &str| {
         let text = std::fs::read_to_string(path.join(file)).unwrap();
         let line = text.lines().find(|line| line.contains(&format!("\"{function}\" ["))).unwrap().to_owned();

@@ -21,6 +21,11 @@ fn main() {
         case("without_valgrind_it_says_what_to_install", &compiler, without_valgrind_it_says_what_to_install),
         case("without_a_linker_that_orders_it_says_so", &compiler, without_a_linker_that_orders_it_says_so),
         case("a_folder_that_exists_is_left_alone", &all[..2], a_folder_that_exists_is_left_alone),
+        case(
+            "an_interrupted_demo_leaves_nothing_behind",
+            &all[..2],
+            an_interrupted_demo_leaves_nothing_behind,
+        ),
     ];
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }
@@ -109,4 +114,24 @@ fn a_folder_that_exists_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let output = demo(&["--keep", folder.path().to_str().unwrap()]).output().unwrap();
     fails_with("a_folder_that_exists_is_left_alone", &output, 1, &[folder.path().to_str().unwrap()]);
+}
+
+fn an_interrupted_demo_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let entries = || std::fs::read_dir(folder.path()).unwrap().count();
+    // What runs in the background is started to ignore the interrupt key; here it is to be heard.
+    let mut demo = Command::new("env");
+    demo.args(["--default-signal=INT", env!("CARGO_BIN_EXE_sediment"), "demo"]).env("TMPDIR", folder.path());
+    let running =
+        demo.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let begun = std::time::Instant::now();
+    while entries() == 0 {
+        assert!(begun.elapsed().as_secs() < 60, "the demo makes no folder");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let told = Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
+    assert!(told.success());
+    let output = running.wait_with_output().unwrap();
+    assert_eq!(entries(), 0, "something is left");
+    fails_with("an_interrupted_demo_leaves_nothing_behind", &output, 130, &["interrupted"]);
 }

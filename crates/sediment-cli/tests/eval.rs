@@ -9,6 +9,8 @@ mod counters;
 mod imports;
 #[path = "eval/interruptions.rs"]
 mod interruptions;
+#[path = "eval/quick.rs"]
+mod quick;
 mod running;
 #[path = "../../sediment/tests/support/said.rs"]
 mod said;
@@ -54,6 +56,7 @@ fn main() {
     cases.extend(counters::cases());
     cases.extend(imports::cases());
     cases.extend(interruptions::cases());
+    cases.extend(quick::cases());
     cases.extend(servers::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }
@@ -207,8 +210,21 @@ fn without_perf_the_kernels_accounts_remain() {
     for tool in ["sh", "sleep"] {
         std::os::unix::fs::symlink(support::program(tool).unwrap(), folder.path().join(tool)).unwrap();
     }
-    let arguments =
-        ["quick", "--blocks", "2", "-o", "q.jsonl", "--", "sleep", "0.01", "--", "sh", "-c", "sleep 0.01"];
+    let arguments = [
+        "quick",
+        "-v",
+        "--blocks",
+        "2",
+        "-o",
+        "q.jsonl",
+        "--",
+        "sleep",
+        "0.01",
+        "--",
+        "sh",
+        "-c",
+        "sleep 0.01",
+    ];
     let done = program(folder.path(), &arguments).env("PATH", folder.path()).output().unwrap();
     assert_eq!(code(&done), 0, "{}", err(&done));
     let said = err(&done);

@@ -173,7 +173,7 @@ fn units_become_a_profile_of_the_program(gcc: &Compiler) {
     has(&unit, &["\"main\" -> \"local\" [label=0.000000, static=", "kind=direct]"]);
     has(&unit, &["\"main\" -> \"twist\" [label=0.000000, static=1.000000, kind=direct]"]);
     assert!(!unit.contains("inlined"), "{unit}");
-    let imported = sediment(folder.path(), &["import", ".", "--binary", "program", "-o", "p.gv"]);
+    let imported = sediment(folder.path(), &["-v", "import", ".", "--binary", "program", "-o", "p.gv"]);
     says(&format!("gcc_plugin/units_become_a_profile_of_the_program {}", gcc.name), err(&imported));
     let profile = read(&folder, "p.gv");
     has(&profile, &["\"local@program:main.c\" -> \"twist\"", "\"twist\" -> \"local@program:other.c\""]);
@@ -287,7 +287,7 @@ fn a_tree_with_more_than_the_program(gcc: &Compiler) {
         &["-O2", "-ffunction-sections", &plugin, "-c", "main.c", "other.c", "conftest.c"],
     );
     gcc.run(folder.path(), gcc.c, &["-Wl,--gc-sections", "main.o", "other.o", "-o", "program"]);
-    let imported = sediment(folder.path(), &["import", ".", "--binary", "program", "-o", "p.gv"]);
+    let imported = sediment(folder.path(), &["-v", "import", ".", "--binary", "program", "-o", "p.gv"]);
     says(&format!("gcc_plugin/a_tree_with_more_than_the_program {}", gcc.name), err(&imported));
     has(&read(&folder, "p.gv"), &["\"main\" -> \"local@program:main.c\""]);
     std::fs::create_dir(folder.path().join("empty")).unwrap();
@@ -295,7 +295,7 @@ fn a_tree_with_more_than_the_program(gcc: &Compiler) {
     assert!(!none.status.success(), "{}", err(&none));
     says(&format!("gcc_plugin/a_tree_with_more_than_the_program {}", gcc.name), err(&none));
     gcc.run(folder.path(), gcc.c, &["-s", "-rdynamic", "main.o", "other.o", "-o", "stripped"]);
-    let stripped = sediment(folder.path(), &["import", ".", "--binary", "stripped", "-o", "s.gv"]);
+    let stripped = sediment(folder.path(), &["-v", "import", ".", "--binary", "stripped", "-o", "s.gv"]);
     // What an import wrote may lie in the tree of the next.
     says(&format!("gcc_plugin/a_tree_with_more_than_the_program {}", gcc.name), err(&stripped));
     // One that the user names is not passed over.
@@ -337,7 +337,7 @@ fn counts_of_a_profile(gcc: &Compiler) {
     gcc.run(folder.path(), gcc.c, &["-O2", "-fprofile-use", &plugin, "-c", "main.c", "-o", "program-main.o"]);
     has(&read(&folder, "program-main.c.gv"), &["\"main\" -> \"local\" [label=", "count=100,", "first="]);
     // The same folder twice is the same counts once.
-    let imported = sediment(folder.path(), &["import", ".", ".", "--binary", "program", "-o", "p.gv"]);
+    let imported = sediment(folder.path(), &["-v", "import", ".", ".", "--binary", "program", "-o", "p.gv"]);
     says(&format!("gcc_plugin/counts_of_a_profile {}", gcc.name), err(&imported));
     has(&read(&folder, "p.gv"), &["count=100,"]);
 }

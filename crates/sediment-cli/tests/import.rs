@@ -37,7 +37,7 @@ fn a_file_that_callgrind_left_empty_stands_for_those_beside_it() {
         ("callgrind.out.7.old", "nor this"),
         ("callgrind.out.7.3", ""),
     ]);
-    let output = sediment(folder.path(), &["import", "callgrind.out.7"]);
+    let output = sediment(folder.path(), &["-v", "import", "callgrind.out.7"]);
     assert!(done(&output).contains("\"main\" -> \"work\" [label=1.000000, count=27]"), "{output:?}");
     let said = err(&output);
     says("import/a_file_that_callgrind_left_empty_stands_for_those_beside_it", &said);
@@ -46,10 +46,10 @@ fn a_file_that_callgrind_left_empty_stands_for_those_beside_it() {
 #[test]
 fn a_folder_is_refused_with_what_to_read_in_its_place() {
     let folder = folder(&[("data", ""), ("data.0", ""), ("other", "")]);
-    let said = err(&sediment(folder.path(), &["import", "."]));
+    let said = err(&sediment(folder.path(), &["-v", "import", "."]));
     says("import/a_folder_is_refused_with_what_to_read_in_its_place", &said);
     std::fs::remove_file(folder.path().join("data.0")).unwrap();
-    let said = err(&sediment(folder.path(), &["import", "."]));
+    let said = err(&sediment(folder.path(), &["-v", "import", "."]));
     says("import/a_folder_is_refused_with_what_to_read_in_its_place", &said);
 }
 
@@ -57,7 +57,7 @@ fn a_folder_is_refused_with_what_to_read_in_its_place() {
 #[test]
 fn parts_without_costs_do_not_stop_the_others() {
     let folder = folder(&[("c.7", ""), ("c.7-01", PART), ("c.7-02", EMPTY_PART), ("c.7.1-01", PART)]);
-    let output = sediment(folder.path(), &["import", "c.7", "c.7-01", "c.7-02", "c.7.1-01"]);
+    let output = sediment(folder.path(), &["-v", "import", "c.7", "c.7-01", "c.7-02", "c.7.1-01"]);
     assert!(done(&output).contains("count=18"), "{output:?}");
     let alone = sediment(folder.path(), &["import", "c.7-02"]);
     assert!(!alone.status.success(), "nothing but an empty part is no profile");
@@ -69,7 +69,7 @@ fn parts_without_costs_do_not_stop_the_others() {
 #[test]
 fn an_empty_file_with_nothing_beside_it_is_an_error() {
     let folder = folder(&[("callgrind.out.7", "")]);
-    let output = sediment(folder.path(), &["import", "callgrind.out.7"]);
+    let output = sediment(folder.path(), &["-v", "import", "callgrind.out.7"]);
     assert!(!output.status.success());
     says("import/an_empty_file_with_nothing_beside_it_is_an_error", err(&output));
 }
@@ -120,7 +120,7 @@ fn the_order_of_a_run_is_in_the_profile_and_in_the_trace() {
     let log = lackey_log(&folder.path().join("library.so"), &[step, leaf, step + 4, leaf, step + 4]);
     std::fs::write(folder.path().join("log"), log).unwrap();
     std::fs::write(folder.path().join("trace"), "old").unwrap();
-    let output = sediment(folder.path(), &["import", "log", "--trace", "trace"]);
+    let output = sediment(folder.path(), &["-v", "import", "log", "--trace", "trace"]);
     let profile = done(&output);
     assert!(profile.contains("\"step\" -> \"leaf\" [label=1.000000, count=2, near=2]"), "{profile}");
     assert!(profile.contains("\"leaf\" -> \"step\" [label=0.000000, near=2]"), "{profile}");
@@ -179,7 +179,7 @@ fn pipes_are_read_like_files() {
 fn sums_that_no_profile_holds_are_refused() {
     let lines = format!("main;a {}\n", u64::MAX).repeat(20_000);
     let folder = folder(&[("huge.folded", &lines)]);
-    let output = sediment(folder.path(), &["import", "huge.folded", "-o", "p.gv"]);
+    let output = sediment(folder.path(), &["-v", "import", "huge.folded", "-o", "p.gv"]);
     assert_eq!(code(&output), 1);
     says("import/sums_that_no_profile_holds_are_refused", err(&output));
     assert!(!folder.path().join("p.gv").exists());

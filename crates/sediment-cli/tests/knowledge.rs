@@ -22,7 +22,7 @@ fn import_and_show_say_what_the_source_did_not_see() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     std::fs::write(folder.join("cg.out"), recording("tool", 900)).unwrap();
-    let done = sediment(folder, &["import", "cg.out", "-o", "p.gv"]);
+    let done = sediment(folder, &["-v", "import", "cg.out", "-o", "p.gv"]);
     says("knowledge/import_and_show_say_what_the_source_did_not_see", err(&done));
     let shown = sediment(folder, &["show", "p.gv"]);
     says("knowledge/import_and_show_say_what_the_source_did_not_see", out(&shown));
@@ -50,7 +50,7 @@ fn a_profile_that_is_mostly_an_interpreter_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     std::fs::write(folder.join("cg.out"), recording("python3.11", 760)).unwrap();
-    let done = sediment(folder, &["import", "cg.out", "-o", "p.gv"]);
+    let done = sediment(folder, &["-v", "import", "cg.out", "-o", "p.gv"]);
     says("knowledge/a_profile_that_is_mostly_an_interpreter_says_so", err(&done));
     let shown = out(&sediment(folder, &["show", "p.gv"]));
     says("knowledge/a_profile_that_is_mostly_an_interpreter_says_so", shown);
@@ -59,6 +59,6 @@ fn a_profile_that_is_mostly_an_interpreter_says_so() {
     assert_eq!(json["interpreter"]["runs"], "Python");
 
     std::fs::write(folder.join("cg.out"), recording("python3.11", 400)).unwrap();
-    let done = sediment(folder, &["import", "cg.out", "-o", "p.gv"]);
+    let done = sediment(folder, &["-v", "import", "cg.out", "-o", "p.gv"]);
     says("knowledge/a_profile_that_is_mostly_an_interpreter_says_so", err(&done));
 }

@@ -278,7 +278,7 @@ fn names_from_a_file_cannot_speak_to_the_terminal() {
     let folder = imported();
     let hostile = CALLGRIND.replace("leaf", "le\u{1b}[31maf").replace("deep", "d\u{202e}eep");
     std::fs::write(folder.path().join("hostile"), hostile).unwrap();
-    let done = sediment(folder.path(), &["import", "hostile", "-o", "h.gv"]);
+    let done = sediment(folder.path(), &["-v", "import", "hostile", "-o", "h.gv"]);
     assert_eq!(code(&done), 0, "{}", err(&done));
     for bytes in [&done.stderr, &sediment(folder.path(), &["show", "h.gv"]).stdout] {
         let text = String::from_utf8(bytes.clone()).unwrap();

@@ -4,6 +4,8 @@
 //!
 //! SEDIMENT_REPEATS repeats each so often; scripts/proofs/recorder does so two hundred times.
 
+#[path = "record/answers.rs"]
+mod answers;
 #[path = "record/harm.rs"]
 mod harm;
 #[path = "record/means.rs"]
@@ -71,7 +73,7 @@ fn main() {
         ),
         case("callers_that_do_not_call_are_marked", &compiler, callers_that_do_not_call_are_marked),
     ];
-    let parts = [harm::cases(), means::cases(), packages::cases(), refusals::cases()];
+    let parts = [answers::cases(), harm::cases(), means::cases(), packages::cases(), refusals::cases()];
     let cases = cases.into_iter().chain(parts.into_iter().flatten()).collect();
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }
@@ -113,7 +115,7 @@ impl Workshop {
         let mut record = Command::new("env");
         record
             .args(["--default-signal=INT", env!("CARGO_BIN_EXE_sediment"), "record"])
-            .args(["-o", "recorded.gv", "--method", "breakpoints"])
+            .args(["-v", "-o", "recorded.gv", "--method", "breakpoints"])
             .args(options)
             .current_dir(self.path());
         if !command.is_empty() {

@@ -68,7 +68,7 @@ fn machine(program: &Elf, os: &str) -> tempfile::TempDir {
     folder
 }
 
-const IMPORT: [&str; 6] = ["import", "perf.data", "--symfs", "machine", "-o", "p.gv"];
+const IMPORT: [&str; 7] = ["-v", "import", "perf.data", "--symfs", "machine", "-o", "p.gv"];
 
 /// By its base name or its build-id; else it has no say, which is told.
 #[test]

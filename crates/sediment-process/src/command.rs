@@ -103,6 +103,8 @@ pub struct Command {
     /// Where given, the program runs in a process group of its own, which a terminal's interrupt key does not reach; the whole
     /// group is ended when this is asked, and whatever is left of it when the program has ended.
     pub stop: Option<Stop>,
+    /// Another exit code than 0 is no failure.
+    pub may_fail: bool,
 }
 
 /// Source of a program's standard input.
@@ -129,6 +131,7 @@ impl Command {
             folder: folder.into(),
             time_limit,
             stop: None,
+            may_fail: false,
         }
     }
 
@@ -237,7 +240,7 @@ impl Ended {
         &self.errors
     }
 
-    /// This, if the program ended by itself with exit code 0.
+    /// This, if the program ended by itself with exit code 0, or with any if it [may fail](Command::may_fail).
     ///
     /// # Errors
     /// Otherwise, with the exit code or signal and the program's last words.
@@ -245,6 +248,7 @@ impl Ended {
         let name = command.name();
         let error = match self.outcome {
             Outcome::Exited(0) => return Ok(self),
+            Outcome::Exited(_) if command.may_fail => return Ok(self),
             Outcome::Exited(code) => Error::failed(format!("{name} failed with exit code {code}")),
             Outcome::Signalled(signal) => {
                 let spelled = Signal::try_from(signal).map_or("unknown", Signal::as_str);

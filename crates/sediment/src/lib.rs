@@ -39,7 +39,7 @@
 //! | [`link`], [`wrapper`] | ordering files of linkers, decisions of a linker wrapper |
 //! | [`mod@verify`], [`report`], [`advise`], [`blocks`] | checks and views of results, advice on inlining, counts of blocks |
 //! | [`record`] | recorders: breakpoints, perf, valgrind |
-//! | [`error`], [`skipped`], [`escape`], [`random`] | errors with codes, skipped items with reasons, escaping, random numbers |
+//! | [`error`], [`skipped`], [`escape`], [`demangle`], [`random`] | errors with codes, skipped items with reasons, escaping, names for people, random numbers |
 //!
 //! # Errors
 //!
@@ -67,6 +67,7 @@ pub mod binary;
 pub mod blocks;
 pub mod callgraph;
 mod counts;
+pub mod demangle;
 pub mod error;
 pub mod escape;
 mod isa;

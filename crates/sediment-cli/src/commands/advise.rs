@@ -11,6 +11,7 @@ use sediment::advise::experiment::{self, Experiment};
 use sediment::advise::inline::{self, Advice, Candidate, Program};
 use sediment::binary::Binary;
 use sediment::binary::source_lines::{SourceLine, SourceLines};
+use sediment::demangle::demangled;
 use sediment::profile::FunctionKey;
 use sediment::{Error, Result, escape};
 use serde_json::{Value, json};
@@ -96,8 +97,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let settings = inline::Settings { least_saving: arguments.least, largest_callee: arguments.largest };
     let advice = inline::advise(&profile, &program, &settings)?;
     if !advice.has_lines {
-        ui.note(&format!(
-            "warning: {name} has no debug information: source lines and units are unknown (build with -g, or install its debug symbols)"
+        ui.warn(&format!(
+            "{name} has no debug information: source lines and units are unknown (build with -g, or install its debug symbols)"
         ));
     }
     if let Some(path) = &arguments.emit_plan {
@@ -118,8 +119,8 @@ fn percent(share: f64) -> String {
 
 fn spelled(key: &FunctionKey) -> String {
     match &key.file {
-        Some(file) => format!("{} ({file})", key.name),
-        None => key.name.clone(),
+        Some(file) => format!("{} ({file})", demangled(&key.name)),
+        None => demangled(&key.name).into_owned(),
     }
 }
 
@@ -230,7 +231,7 @@ fn describe(text: &mut String, rank: usize, candidate: &Candidate) {
 }
 
 fn json(advice: &Advice, top: usize) -> Value {
-    let function = |key: &FunctionKey| json!({ "dso": key.dso, "name": key.name, "file": key.file });
+    let function = |key: &FunctionKey| json!({ "dso": key.dso, "name": key.name, "demangled": demangled(&key.name), "file": key.file });
     let line = |line: &SourceLine| json!({ "file": line.file, "line": line.line });
     let one = |candidate: &Candidate| {
         json!({

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 /// Record how you use an installed package, for its maintainers
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Record how you use an installed package, for its maintainers.\n\nThe file lists the executed functions of the package's own programs and libraries, and how often they called each other. It has no user or host name, no file names, no arguments and no dates. Check it with --show, which prints all of it.\n\nNothing is sent. The last lines say where the package wants reports."
+    long_about = "Record how you use an installed package, for its maintainers.\n\nThe file lists the executed functions of the package's own programs and libraries, and how often they called each other. It has no user or host name, no file names, no arguments and no dates. Check it with --show, which prints all of it to standard error.\n\nNothing is sent. The last lines say if the package asks for such files, and where."
 )]
 pub(crate) struct Arguments {
     /// Package name as in the package manager; each package gets its own file
@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     /// Look for packages and their files below this folder [default: /]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Print the file's contents
+    /// Print the file's contents to standard error
     #[arg(long)]
     show: bool,
     #[command(flatten)]
@@ -54,6 +54,13 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         .iter()
         .map(|name| Package::find(name, arguments.root.as_deref()))
         .collect::<Result<Vec<_>>>()?;
+    if let Some(package) = packages.iter().find(|package| !package.has_code()) {
+        return Err(Error::new(ErrorCode::NotFound, format!("{} has no compiled code to order", package.name))
+            .with_hint(
+                "collect the package of its interpreter instead; its name: dpkg -S or rpm -qf with the interpreter's path",
+            ));
+    }
+    ui.keep_short(2);
     let several = packages.len() > 1;
     if several && arguments.output.as_ref().is_some_and(|path| !path.is_dir()) {
         return Err(Error::new(ErrorCode::Usage, "-o must name a folder when there are several packages"));
@@ -73,8 +80,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         let kept = of_package(&made.recording, &made.resolved.profile, package, &files, ui)?;
         let written = write(&kept, package, arguments.output.as_deref(), several, ui)?;
         if arguments.show {
-            ui.result(&text::print(&kept))?;
+            ui.show(&text::print(&kept));
         }
+        tell_contents(&kept, ui);
         ui.note(&format!(
             "wrote {} of {} to {written}",
             counted(kept.function_count(), "function"),
@@ -83,12 +91,40 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         if !arguments.show {
             ui.note("to see its contents: --show, or any editor");
         }
-        ui.note("nothing was sent; to send it:");
-        for line in &package.report_to {
-            ui.note(&format!("  {line}"));
-        }
+        tell_where_to_send(package, ui);
     }
     Ok(made.outcome.map_or(ExitCode::SUCCESS, exit::as_the_program))
+}
+
+/// Says in a line for each program or library what the file has of it.
+fn tell_contents(profile: &Profile, ui: &Ui) {
+    const TOLD: usize = 8;
+    let functions = profile.functions();
+    let labels = profile.dsos();
+    for (label, facts) in labels.iter().take(TOLD) {
+        let of_label = functions
+            .iter()
+            .filter(|function| profile.key(**function).dso.as_deref() == Some(label.as_str()));
+        let build = facts.build_id.as_ref().map_or_else(String::new, |id| format!(", build-id {id}"));
+        ui.note(&format!("the file has {} of {label}{build}", counted(of_label.count(), "function")));
+    }
+    if labels.len() > TOLD {
+        ui.note(&format!("and functions of {} more", labels.len() - TOLD));
+    }
+}
+
+/// Says where the package takes profiles, or whom to ask first.
+fn tell_where_to_send(package: &Package, ui: &Ui) {
+    if let Some(place) = &package.takes_profiles {
+        return ui.note(&format!("nothing was sent; {} takes profiles: {place}", package.name));
+    }
+    ui.note(&format!(
+        "nothing was sent; {} does not ask for profiles: use it for your own builds, or ask before you send it",
+        package.name
+    ));
+    for line in &package.contacts {
+        ui.note(&format!("  {line}"));
+    }
 }
 
 /// The part of a profile that is the package's, with its name and version.
@@ -109,8 +145,8 @@ pub(crate) fn of_package(
         };
     }
     for label in own.intersection(&others) {
-        ui.note(&format!(
-            "warning: skipped {label}: another file of that name, not from the package, was executed too"
+        ui.warn(&format!(
+            "skipped {label}: another file of that name, not from the package, was executed too"
         ));
     }
     let labels: BTreeSet<&str> = own.difference(&others).map(String::as_str).collect();

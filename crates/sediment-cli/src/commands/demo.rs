@@ -4,21 +4,22 @@
 use crate::demo::program::{self, SourceFile};
 use crate::demo::report::{self, Comparison, Findings};
 use crate::demo::toolchain::Toolchain;
-use crate::files::{self, SystemFiles};
-use crate::inputs::read_binary;
+use crate::files;
+use crate::inputs::{read_binary, read_profile};
+use crate::start;
 use crate::ui::Ui;
 use clap::Args;
 use indicatif::ProgressBar;
 use sediment::callgraph::GroupKind;
 use sediment::order::{self, Ordering, Request, Selection};
 use sediment::profile::Profile;
-use sediment::record::valgrind;
+use sediment::record::{breakpoints, valgrind};
 use sediment::verify::{self, Report};
-use sediment::{Error, ErrorCode, Result, link, read, resolve};
+use sediment::{Error, ErrorCode, Result, link};
 use sediment_eval::measure::pairs;
 use sediment_eval::measure::{METERS, Meter, Reading, Unit};
-use sediment_process::Command;
 use sediment_process::command::run as run_program;
+use sediment_process::{Command, Stop};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,6 +37,7 @@ const PAIRS: u32 = 11;
 const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 const PROGRAM: &str = "program";
+const PROFILE: &str = "program.gv";
 const ORDER_FILE: &str = "program.order";
 /// Of the program in input order and in the new one: names of one length, as the dynamic linker takes instructions over each
 /// byte of a path.
@@ -44,7 +46,7 @@ const FOLDERS: [&str; 2] = ["input", "order"];
 /// Show every step on a generated program: record, order, link, verify, measure
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Show every step on a generated program: record, order, link, verify, measure.\n\nGenerates a C program with thousands of functions whose hot path is spread over all files. Compiles and links it, records it under valgrind, relinks it in order, verifies and measures both programs. Takes about a minute on two processors. Needs a C compiler, its linker and valgrind."
+    long_about = "Show every step on a generated program: record, order, link, verify, measure.\n\nGenerates a C program with thousands of functions whose hot path is spread over all files. Compiles and links it, records it by breakpoints (without the right to trace: under valgrind), and relinks it in the default order. Verifies and measures both programs. Takes about a minute on two processors. Needs a C compiler, its linker and valgrind."
 )]
 pub(crate) struct Arguments {
     /// Keep all files in this new folder [default: remove them]
@@ -59,10 +61,26 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
-    let toolchain = Toolchain::find(arguments.cc.as_deref(), &arguments.link_argument)?;
+    let stop = start::stop_on_signals()?;
+    let done = play(arguments, &stop, ui);
+    if stop.asked() {
+        let kept = arguments.keep.as_deref().map(files::display);
+        let kept =
+            kept.map_or_else(|| "nothing is kept".to_owned(), |folder| format!("its files are in {folder}"));
+        return Err(Error::new(ErrorCode::Interrupted, format!("interrupted; {kept}")));
+    }
+    done
+}
+
+/// The whole demo. Its files go with its end, however it ends, unless they are to be kept.
+fn play(arguments: &Arguments, stop: &Stop, ui: &Ui) -> Result<()> {
+    let toolchain = Toolchain::find(arguments.cc.as_deref(), &arguments.link_argument, stop)?;
+    // Simulated figures are what the demo is about.
     (valgrind::RECORDER.available)()?;
+    let own = &breakpoints::RECORDER;
+    let recorder = if (own.available)().is_ok() { own } else { &valgrind::RECORDER };
     let workshop = files::Workshop::new(arguments.keep.as_deref())?;
-    let stage = Stage { folder: workshop.path(), toolchain: &toolchain, ui };
+    let stage = Stage { folder: workshop.path(), toolchain: &toolchain, stop, ui };
 
     let sources = program::program(PROGRAM_SEED);
     let units: Vec<String> =
@@ -72,10 +90,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let objects = stage.compile(&sources, &units, &progress)?;
     progress.begin("linking in input order");
     let before = stage.link(FOLDERS[0], &objects, None)?;
-    progress.begin("recording under valgrind");
-    let recordings = valgrind::calls_of(&stage.serve(&before, REQUESTS, RECORDED_STREAM), stage.folder)?;
-    progress.begin("importing the recording");
-    let profile = stage.import(&recordings[0].bytes, &before)?;
+    progress.begin(&format!("recording by {}", recorder.name));
+    let profile = stage.record(recorder.name, &before)?;
     progress.begin("ordering the functions");
     let ordered_functions = stage.order(&profile, &before)?;
     progress.begin("linking in the new order");
@@ -95,7 +111,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
             .iter()
             .filter(|function| profile.key(**function).dso.as_deref() == Some(PROGRAM))
             .count(),
-        calls: profile.total,
+        recorder: recorder.name,
         ordered_functions,
         verified,
         comparisons,
@@ -112,6 +128,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
 struct Stage<'a> {
     folder: &'a Path,
     toolchain: &'a Toolchain,
+    stop: &'a Stop,
     ui: &'a Ui,
 }
 
@@ -137,16 +154,20 @@ impl Stage<'_> {
     fn serve(&self, program: &Path, requests: u32, stream: u32) -> Command {
         Command::new(program, self.folder, TIME_LIMIT)
             .with_arguments([requests.to_string(), stream.to_string()])
+            .stopped_by(self.stop)
     }
 
-    /// Reads and resolves the recording; the profile is written too, as `sediment import` does.
-    fn import(&self, recording: &[u8], program: &Path) -> Result<Profile> {
-        let recording = read::read(&recording, &read::Settings::default())?;
-        let files = SystemFiles::new(None, &[program.to_path_buf()])?;
-        let (profile, _) = resolve::resolve(&recording, &files)?;
-        let text = sediment::profile::text::print(&profile);
-        files::write(&self.folder.join("program.gv"), text.as_bytes(), self.ui)?;
-        Ok(profile)
+    /// Records the program as a user does, by `sediment record`.
+    fn record(&self, method: &str, program: &Path) -> Result<Profile> {
+        let sediment = std::env::current_exe()
+            .map_err(|error| Error::new(ErrorCode::Io, format!("cannot find this program: {error}")))?;
+        let served = self.serve(program, REQUESTS, RECORDED_STREAM);
+        let options = ["record", "--quiet", "--method", method, "-o", PROFILE, "--"].map(OsString::from);
+        let words = options.into_iter().chain([served.program]).chain(served.arguments);
+        let record =
+            Command::new(sediment, self.folder, TIME_LIMIT).with_arguments(words).stopped_by(self.stop);
+        run_program(&record, 1024)?.successful(&record)?;
+        read_profile(&self.folder.join(PROFILE), self.ui)
     }
 
     /// Writes the ordering file; returns the number of profiled functions in it.

@@ -6,9 +6,11 @@ use crate::inputs::read_profile;
 use crate::ui::Ui;
 use clap::Args;
 use sediment::Result;
+use sediment::demangle::demangled;
 use sediment::plural::counted;
 use sediment::profile::difference::{self, Moved};
 use sediment::profile::{FunctionKey, Profile, SHARE_TOTAL, text};
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -25,6 +27,9 @@ pub(crate) struct Arguments {
     /// Profile after the change [default: none, print BEFORE line by line]
     #[arg(value_name = "AFTER")]
     after: Option<PathBuf>,
+    /// Print JSON; needs AFTER
+    #[arg(long, requires = "after")]
+    json: bool,
     /// Number of functions to list per kind; 0 lists all
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     top: usize,
@@ -38,6 +43,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let before = read_profile(&arguments.before, ui)?;
     let after = read_profile(path, ui)?;
     let names = (files::display(&arguments.before), files::display(path));
+    if arguments.json {
+        return ui.json(&in_json(&before, &after, arguments.top));
+    }
     ui.result(&in_words(&before, &after, &names, arguments.top))
 }
 
@@ -51,6 +59,10 @@ pub(super) fn parts(parts_per_million: u64) -> String {
     format!("{}.{:02} %", parts_per_million / 10_000, parts_per_million / 100 % 100)
 }
 
+fn name_for_people(key: &FunctionKey) -> String {
+    name(&FunctionKey { name: demangled(&key.name).into_owned(), ..key.clone() })
+}
+
 fn name(key: &FunctionKey) -> String {
     let file = key.file.as_ref().map_or_else(String::new, |file| format!(" ({file})"));
     let dso = key.dso.as_ref().map_or_else(String::new, |dso| format!(" [{dso}]"));
@@ -59,6 +71,31 @@ fn name(key: &FunctionKey) -> String {
 
 fn words(set: &BTreeSet<String>) -> String {
     if set.is_empty() { "unknown".to_owned() } else { set.iter().cloned().collect::<Vec<_>>().join(", ") }
+}
+
+/// Differences, with the functions whose shares changed most. Shares are in per cent.
+fn in_json(before: &Profile, after: &Profile, top: usize) -> Value {
+    let found = difference::difference(before, after);
+    let share = |share: u128| 100.0 * share as f64 / SHARE_TOTAL as f64;
+    let shown = if top == 0 { found.functions.len() } else { top };
+    let function = |moved: &Moved| {
+        json!({
+            "dso": moved.key.dso,
+            "name": moved.key.name,
+            "demangled": demangled(&moved.key.name),
+            "file": moved.key.file,
+            "before_percent": moved.before.map(share),
+            "after_percent": moved.after.map(share),
+        })
+    };
+    json!({
+        "schema": 1,
+        "agreement_percent": found.agreement.map(|agreement| agreement as f64 / 10_000.0),
+        "dsos": found.dsos.iter().map(|(label, was, is)| json!({
+            "label": label, "before_percent": share(*was), "after_percent": share(*is),
+        })).collect::<Vec<_>>(),
+        "functions": found.functions.iter().filter(|moved| moved.distance() > 0).take(shown).map(function).collect::<Vec<_>>(),
+    })
 }
 
 fn in_words(before: &Profile, after: &Profile, names: &(String, String), top: usize) -> String {
@@ -110,7 +147,7 @@ fn list(text: &mut String, what: &str, moved: &[&Moved], top: usize, share: impl
     let _ = writeln!(text, "\n{} {what}, {} together:", counted(moved.len(), "function"), percent(together));
     let shown = if top == 0 { moved.len() } else { top };
     for moved in moved.iter().take(shown) {
-        let _ = writeln!(text, "  {:>20}  {}", share(moved), name(&moved.key));
+        let _ = writeln!(text, "  {:>20}  {}", share(moved), name_for_people(&moved.key));
     }
     if moved.len() > shown {
         let _ = writeln!(text, "  {:>20}  and {} more (--top 0 lists all)", "", moved.len() - shown);

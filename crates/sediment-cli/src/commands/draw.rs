@@ -6,6 +6,7 @@ use crate::inputs::read_profile;
 use crate::ui::Ui;
 use crate::values;
 use clap::Args;
+use sediment::demangle::demangled;
 use sediment::profile::{self, Profile};
 use sediment::{Error, ErrorCode, Result};
 use std::io::{Read, Write};
@@ -50,11 +51,10 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
             part.edge_count()
         ));
     }
-    let text = profile::text::print(&part);
     if matches!(format, "gv" | "dot") {
-        return files::write(&arguments.output, text.as_bytes(), ui);
+        return files::write(&arguments.output, profile::text::print(&part).as_bytes(), ui);
     }
-    let picture = dot(&text, format, arguments.time_limit)?;
+    let picture = dot(&profile::text::print(&for_people(&part)), format, arguments.time_limit)?;
     files::write(&arguments.output, &picture, ui)
 }
 
@@ -74,6 +74,16 @@ fn most_frequent(profile: &Profile, limit: usize) -> Profile {
         *part.edge_mut(caller, callee) = *facts;
     }
     part
+}
+
+/// The profile with demangled names, but where two functions would have the same one.
+fn for_people(profile: &Profile) -> Profile {
+    let mut shown = profile.clone();
+    for function in profile.functions() {
+        let name = demangled(&profile.key(function).name).into_owned();
+        shown.rename(function, &name);
+    }
+    shown
 }
 
 /// Runs `dot` on a text of our own.

@@ -2,12 +2,14 @@
 //! `sediment import`: any profiler's files in, one profile out.
 
 use crate::files::{self, SystemFiles};
-use crate::inputs;
 use crate::inputs::recordings::{Inputs, no_order};
+use crate::inputs::{self, summary};
+use crate::next_steps;
 use crate::ui::Ui;
 use crate::unit_graphs;
 use clap::Args;
-use sediment::read::{self, Settings, StackOrder};
+use sediment::profile::Profile;
+use sediment::read::{self, Recording, Settings, StackOrder};
 use sediment::{Error, ErrorCode, Result, profile};
 use std::path::{Path, PathBuf};
 
@@ -45,16 +47,22 @@ pub(crate) struct Arguments {
     /// Also count blocks, for a program that numbers them (docs/blocks.md)
     #[arg(long)]
     blocks: bool,
+    /// Print JSON; needs --output FILE
+    #[arg(long)]
+    json: bool,
     /// Use a program's symbols although its build-id differs from the recorded one
     #[arg(long)]
     ignore_build_id: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
+    inputs::expect_file_for_json(arguments.json, &arguments.output)?;
     arguments.refuse_one_file_for_two()?;
+    // Writing a trace is a line of its own.
+    ui.keep_short(if arguments.trace.is_some() { 1 } else { 2 });
     if let Some(units) = unit_graphs::find(&arguments.recordings, ui)? {
         let profile = arguments.of_units(&units, ui)?;
-        return files::write(&arguments.output, profile::text::print(&profile).as_bytes(), ui);
+        return arguments.write(&profile, None, ui);
     }
     if arguments.map.is_some() {
         return Err(Error::new(
@@ -69,11 +77,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
     let files = SystemFiles::new(arguments.symfs.clone(), &arguments.binary)?;
     let trace = arguments.trace.as_deref();
-    let (_, resolved) = inputs.resolve(&settings, &files, arguments.ignore_build_id, trace, ui)?;
-    for line in inputs::gaps_of_profile(&resolved.profile) {
-        ui.note(&line);
-    }
-    files::write(&arguments.output, profile::text::print(&resolved.profile).as_bytes(), ui)
+    let (recording, resolved) = inputs.resolve(&settings, &files, arguments.ignore_build_id, trace, ui)?;
+    inputs::tell_gaps(&resolved.profile, ui);
+    arguments.write(&resolved.profile, Some(&recording), ui)
 }
 
 fn format_names() -> Vec<&'static str> {
@@ -81,6 +87,22 @@ fn format_names() -> Vec<&'static str> {
 }
 
 impl Arguments {
+    fn write(&self, profile: &Profile, recording: Option<&Recording>, ui: &Ui) -> Result<()> {
+        files::write(&self.output, profile::text::print(profile).as_bytes(), ui)?;
+        if self.json {
+            return ui.json(&inputs::profile_json(profile, &self.output, ui));
+        }
+        let what = summary(profile);
+        if self.output == Path::new(files::STANDARD_STREAM) {
+            ui.note(&format!("imported {what}"));
+        } else {
+            ui.note(&format!("imported {what} -> {}", files::display(&self.output)));
+            let next = next_steps::after_profile(profile, &self.output, recording);
+            ui.next(next.filter(|_| self.output.is_file()));
+        }
+        Ok(())
+    }
+
     /// Refuses outputs that overwrite an input or each other.
     fn refuse_one_file_for_two(&self) -> Result<()> {
         let same = |one: &Path, other: &Path| {
@@ -104,7 +126,7 @@ impl Arguments {
         }
     }
 
-    fn of_units(&self, units: &[unit_graphs::Found], ui: &Ui) -> Result<profile::Profile> {
+    fn of_units(&self, units: &[unit_graphs::Found], ui: &Ui) -> Result<Profile> {
         let others = [
             (self.trace.is_some(), "--trace"),
             (self.symfs.is_some(), "--symfs"),

@@ -23,7 +23,7 @@ mod split;
 mod verify;
 
 use crate::exit::ExitCode;
-use crate::ui::Ui;
+use crate::ui::{Ui, Verbosity};
 use clap::error::ContextValue;
 use clap::{Parser, Subcommand};
 use sediment::Result;
@@ -37,6 +37,8 @@ use std::ffi::OsString;
     after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 regression, 4 inconclusive (with --conclusive), 5 below a --min-... threshold, 6 not possible on this machine.\nThe commands of upstream sediment work too: sediment perf2gv, gv2link, gen_profiles, gen_profile_merge, gen_link_order, make_sediment_rpmmacros, or links of those names to this program."
 )]
 struct Program {
+    #[command(flatten)]
+    verbosity: Verbosity,
     #[command(subcommand)]
     command: Command,
 }
@@ -61,7 +63,6 @@ enum Command {
     Eval(eval::Arguments),
     Demo(demo::Arguments),
     Doctor(doctor::Arguments),
-    #[command(hide = true)]
     Manual(manual::Arguments),
 }
 
@@ -74,6 +75,7 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
         Ok(program) => program,
         Err(error) => return usage(&error, ui),
     };
+    ui.set_verbosity(program.verbosity);
     match program.command {
         Command::Record(arguments) => return record::run(&arguments, ui),
         Command::Collect(arguments) => return collect::run(&arguments, ui),
@@ -111,7 +113,7 @@ fn usage(error: &clap::Error, ui: &Ui) -> Result<ExitCode> {
         ui.usage(&text);
         Ok(crate::exit::code(sediment::ErrorKind::Usage))
     } else {
-        ui.result(&error.render().to_string())?;
+        ui.help(&error.render())?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -4,11 +4,17 @@
 use crate::exit;
 use crate::exit::ExitCode;
 use crate::files;
+use crate::inputs::summary;
+use crate::next_steps;
 use crate::recording::{Options, Side};
 use crate::ui::Ui;
+use crate::values::{self, Glob};
 use clap::Args;
+use sediment::profile::split as parts;
+use sediment::profile::{self, Profile};
 use sediment::record::Target;
-use sediment::{Result, profile};
+use sediment::{Error, ErrorCode, Result};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -27,26 +33,60 @@ pub(crate) struct Arguments {
     /// Record the whole machine, by perf
     #[arg(long, conflicts_with_all = ["command", "pid"])]
     system: bool,
-    /// Profile to write
+    /// Profile to write; an older one is kept as FILE.old
     #[arg(short, long, value_name = "FILE", default_value = "sediment.gv")]
     output: PathBuf,
     /// Record only the order of first use, exactly, from the first instruction on
     #[arg(long)]
     startup: bool,
+    /// Keep only the programs and libraries of this name; * and ? are wildcards; repeatable [default: all]
+    #[arg(long, value_name = "GLOB", value_parser = values::glob)]
+    only: Vec<Glob>,
     #[command(flatten)]
     options: Options,
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
+    ui.keep_short(2);
     files::expect_to_write(&arguments.output)?;
     let target = target(&arguments.command, &arguments.pid, arguments.system);
     let made = match arguments.options.record(&target, arguments.startup, ui)? {
         Side::Recorder(made) => made,
         Side::Front(code) => return Ok(code),
     };
-    files::write(&arguments.output, profile::text::print(&made.resolved.profile).as_bytes(), ui)?;
-    ui.note(&format!("wrote the profile to {}", files::display(&arguments.output)));
+    let kept = kept(&made.resolved.profile, &arguments.only)?;
+    let profile = kept.as_ref().unwrap_or(&made.resolved.profile);
+    let older = files::set_aside(&arguments.output)?;
+    files::write(&arguments.output, profile::text::print(profile).as_bytes(), ui)?;
+    let older =
+        older.map_or_else(String::new, |older| format!(" (the older one is {})", files::display(&older)));
+    ui.note(&format!(
+        "recorded {} in {:.1} s -> {}{older}",
+        summary(profile),
+        made.time.as_secs_f64(),
+        files::display(&arguments.output)
+    ));
+    ui.next(next_steps::after_profile(profile, &arguments.output, Some(&made.recording)));
     Ok(made.outcome.map_or(ExitCode::SUCCESS, exit::as_the_program))
+}
+
+/// The part of a profile that `--only` names; None for all of it.
+fn kept(profile: &Profile, only: &[Glob]) -> Result<Option<Profile>> {
+    if only.is_empty() {
+        return Ok(None);
+    }
+    let labels = profile.dsos().keys().map(String::as_str);
+    let (kept, others): (BTreeSet<&str>, BTreeSet<&str>) =
+        labels.partition(|label| only.iter().any(|glob| glob.matches(label)));
+    if kept.is_empty() {
+        let recorded = others.into_iter().collect::<Vec<_>>().join(", ");
+        return Err(Error::new(
+            ErrorCode::EmptyRecording,
+            "--only matches no recorded program or library; nothing was written",
+        )
+        .with_hint(format!("recorded: {recorded}")));
+    }
+    Ok(Some(parts::only(profile, &kept)))
 }
 
 /// Target of a recording on the command line.

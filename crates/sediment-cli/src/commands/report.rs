@@ -76,6 +76,17 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         format!("Call counts are from the profile {}, recorded by {}.", files::base_name(&arguments.profile), source.join(", ")),
         "A function's calls are spread evenly over its bytes, as the profile does not say which bytes were executed. Predicted layouts were not linked."
             .to_owned(),
+        format!(
+            "Made by sediment {}: sediment report {} --binary {}{}.",
+            env!("CARGO_PKG_VERSION"),
+            files::base_name(&arguments.profile),
+            files::base_name(&arguments.binary),
+            match (&arguments.after, &arguments.order) {
+                (Some(after), _) => format!(" --after {}", files::base_name(after)),
+                (None, Some(order)) => format!(" --order {}", files::base_name(order)),
+                (None, None) => String::new(),
+            }
+        ),
     ];
     let page = layout::html(&file_name, &notes, &before, &after, usize::from(arguments.pages));
     files::write(&arguments.output, page.as_bytes(), ui)

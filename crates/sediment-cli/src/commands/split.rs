@@ -37,7 +37,7 @@ pub(super) fn write_parts(profile: &Profile, folder: &Path, ui: &Ui) -> Result<(
             continue;
         }
         let Some(name) = escape::file_name(label) else {
-            ui.note(&format!("warning: skipped {label}: it cannot be a file name"));
+            ui.warn(&format!("skipped {label}: it cannot be a file name"));
             continue;
         };
         files::write(&folder.join(format!("{name}.prof")), text::print(&part).as_bytes(), ui)?;

@@ -24,8 +24,8 @@ pub(crate) struct Findings {
     pub(crate) recorded_requests: u32,
     /// Functions in the profile of the program itself.
     pub(crate) profiled_functions: usize,
-    /// Calls in the whole profile.
-    pub(crate) calls: u128,
+    /// Name of the recorder.
+    pub(crate) recorder: &'static str,
     /// Number of functions in the order for the linker.
     pub(crate) ordered_functions: usize,
     /// Results of verification: first the program linked without the order.
@@ -70,15 +70,18 @@ fn done(findings: &Findings, toolchain: &Toolchain) -> String {
     row(
         "recorded",
         format!(
-            "{} requests by callgrind: {} calls, {} functions of the program",
+            "{} requests by {}: {} functions of the program",
             grouped(findings.recorded_requests.into()),
-            grouped(u64::try_from(findings.calls).unwrap_or(u64::MAX)),
+            findings.recorder,
             grouped(findings.profiled_functions as u64),
         ),
     );
     row(
         "ordered",
-        format!("{} functions by the default algorithm", grouped(findings.ordered_functions as u64)),
+        format!(
+            "{} functions in the default order (--algorithm auto)",
+            grouped(findings.ordered_functions as u64)
+        ),
     );
     let [before, after] = &findings.verified;
     row(
@@ -155,12 +158,10 @@ fn next_steps(toolchain: &Toolchain) -> String {
     format!(
         "\nThe same with your own program:\n\n  \
          1. compile with -ffunction-sections (with GCC's -flto: also when linking), link, and do not strip\n  \
-         2. valgrind --tool=callgrind --demangle=no --callgrind-out-file=callgrind.out ./program ARGUMENTS\n     \
-         (with hardware branch records, at nearly full speed: perf record -e branches:u -j any_call,u -- ./program ARGUMENTS)\n  \
-         3. sediment import callgrind.out -o program.gv          (or perf.data)\n  \
-         4. sediment order program.gv --binary ./program --linker {linker} -o program.order\n  \
-         5. link again with {arguments}\n  \
-         6. sediment verify ./program --order program.order --profile program.gv\n"
+         2. sediment record -o program.gv -- ./program ARGUMENTS\n  \
+         3. sediment order program.gv --binary ./program --linker {linker} -o program.order\n  \
+         4. link again with {arguments}\n  \
+         5. sediment verify ./program --order program.order --profile program.gv\n"
     )
 }
 

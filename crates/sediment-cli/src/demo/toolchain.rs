@@ -4,8 +4,8 @@
 use sediment::link::Linker;
 use sediment::wrapper::plan;
 use sediment::{Error, ErrorCode, Result};
-use sediment_process::Command;
 use sediment_process::command::{probe, run};
+use sediment_process::{Command, Stop};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::Mutex;
@@ -32,6 +32,7 @@ pub(crate) struct Toolchain {
     pub(crate) linker_version: String,
     /// The dialect that the linker reads.
     pub(crate) linker: &'static Linker,
+    stop: Stop,
 }
 
 impl Toolchain {
@@ -40,7 +41,7 @@ impl Toolchain {
     ///
     /// # Errors
     /// When there is no compiler, or no linker that takes an order, with what to install.
-    pub(crate) fn find(compiler: Option<&OsStr>, link_arguments: &[OsString]) -> Result<Self> {
+    pub(crate) fn find(compiler: Option<&OsStr>, link_arguments: &[OsString], stop: &Stop) -> Result<Self> {
         let (compiler, compiler_version) = find_compiler(compiler)?;
         let mut tries = vec![link_arguments.to_vec()];
         if link_arguments.is_empty() {
@@ -56,6 +57,7 @@ impl Toolchain {
                     compiler_version,
                     linker_version: version,
                     linker,
+                    stop: stop.clone(),
                 });
             }
             seen.push(version);
@@ -116,27 +118,37 @@ impl Toolchain {
     }
 
     fn run(&self, arguments: impl IntoIterator<Item = OsString>, folder: &Path) -> Result<()> {
-        let command = Command::new(&self.compiler, folder, TIME_LIMIT).with_arguments(arguments);
+        let mut command =
+            Command::new(&self.compiler, folder, TIME_LIMIT).with_arguments(arguments).stopped_by(&self.stop);
+        // What a compiler that is ended leaves goes with the folder.
+        command.environment.push(("TMPDIR".into(), folder.into()));
         run(&command, 0)?.successful(&command)?;
         Ok(())
     }
 }
 
-/// The dialect of the linker that the compiler uses which builds use: `CC`, else `cc`.
+/// Dialect and name of the linker that the compiler uses which builds use: `CC`, else `cc`, with the linker that `LDFLAGS`
+/// selects.
 ///
 /// # Errors
 /// When there is no compiler, or its linker takes no order.
-pub(crate) fn default_linker() -> Result<&'static Linker> {
+pub(crate) fn default_linker() -> Result<(&'static Linker, String)> {
     let words = std::env::var("CC").unwrap_or_default();
     let mut words = words.split_whitespace();
     let compiler = OsString::from(words.next().unwrap_or("cc"));
-    let arguments: Vec<OsString> = words.map(OsString::from).collect();
+    let flags = std::env::var("LDFLAGS").unwrap_or_default();
+    let selects =
+        |flag: &&str| ["-fuse-ld=", "--ld-path=", "-B"].iter().any(|option| flag.starts_with(option));
+    let arguments: Vec<OsString> =
+        words.chain(flags.split_whitespace().filter(selects)).map(OsString::from).collect();
     let version = linker_version(&compiler, &arguments);
-    plan::dialect(&version, &ask(&compiler, &arguments, "-Wl,--help")).map_err(|why| {
+    let dialect = plan::dialect(&version, &ask(&compiler, &arguments, "-Wl,--help")).map_err(|why| {
+        let why = why.split(';').next().unwrap_or_default().to_owned();
         let found = if version.is_empty() { "no compiler with a linker found".to_owned() } else { why };
         Error::new(ErrorCode::Unsupported, found)
-            .with_hint("name the compiler with CC, or the ordering language with --linker")
-    })
+            .with_hint("name the compiler with CC, or the ordering language with --linker; mold and wild order by the wrapper (docs/linkers.md)")
+    })?;
+    Ok((dialect, version))
 }
 
 fn find_compiler(named: Option<&OsStr>) -> Result<(OsString, String)> {

@@ -391,6 +391,29 @@ pub(crate) fn display(path: &Path) -> String {
     }
 }
 
+/// Renames a file that is about to be replaced to NAME.old, as perf does; its new name.
+pub(crate) fn set_aside(path: &Path) -> Result<Option<PathBuf>> {
+    if !fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0) {
+        return Ok(None);
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(".old");
+    let older = PathBuf::from(name);
+    fs::rename(path, &older).map_err(|error| {
+        Error::new(ErrorCode::Io, format!("the older file cannot be renamed: {error}"))
+            .with_input(display(path))
+    })?;
+    Ok(Some(older))
+}
+
+/// True for a file that begins as ELF files do.
+pub(crate) fn is_elf(path: &Path) -> bool {
+    let mut head = [0; 4];
+    path.is_file()
+        && fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok()
+        && head == *b"\x7fELF"
+}
+
 /// The last part of a path, as text.
 pub(crate) fn base_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()

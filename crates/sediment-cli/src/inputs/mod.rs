@@ -8,8 +8,9 @@ pub(crate) mod settings;
 pub(crate) mod weights;
 
 use crate::ui::Ui;
-use sediment::Result;
 use sediment::order::Selection;
+use sediment::plural::counted;
+use sediment::{Error, ErrorCode, Result};
 use std::path::Path;
 
 /// Reads a profile, reports what was skipped in it, and names it in errors.
@@ -53,43 +54,92 @@ pub(crate) fn selection<'a>(
 pub(crate) fn say_what_is_demangled<'a>(names: impl Iterator<Item = &'a str>, ui: &Ui) {
     let demangled: Vec<&str> = names.filter(|name| sediment::binary::names::is_demangled(name)).collect();
     if let Some(example) = demangled.first() {
-        ui.note(&format!(
-            "warning: {} demangled names, for example {example}: linkers know linkage names only; print or record with --no-demangle (perf report and script, gprof) or --demangle=no (callgrind, uftrace)",
+        ui.warn(&format!(
+            "{} demangled names, for example {example}: linkers know linkage names only; print or record with --no-demangle (perf report and script, gprof) or --demangle=no (callgrind, uftrace)",
             demangled.len()
         ));
     }
 }
 
-/// Lines on gaps of a profile and on the interpreter that most of it belongs to.
+/// Functions and calls of a profile, for one line.
+pub(crate) fn summary(profile: &sediment::profile::Profile) -> String {
+    let functions = counted(profile.function_count(), "function");
+    let firsts =
+        profile.functions().into_iter().filter(|function| profile.facts(*function).first.is_some()).count();
+    match profile.total {
+        0 if firsts > 0 => format!("{functions} in the order of first use"),
+        0 => functions,
+        calls => format!("{functions}, {}", counted(calls, "call")),
+    }
+}
+
+/// A written profile in JSON.
+pub(crate) fn profile_json(
+    profile: &sediment::profile::Profile,
+    output: &Path,
+    ui: &Ui,
+) -> serde_json::Value {
+    serde_json::json!({
+        "schema": 1,
+        "output": output.to_string_lossy(),
+        "functions": profile.function_count(),
+        "edges": profile.edge_count(),
+        "calls": profile.total.to_string(),
+        "inputs": profile.inputs.unwrap_or(1),
+        "source": profile.source,
+        "dsos": profile.dsos().keys().collect::<Vec<_>>(),
+        "skipped": ui.skipped_json(),
+    })
+}
+
+/// Refuses `--json` where standard output has the result itself.
+pub(crate) fn expect_file_for_json(json: bool, output: &Path) -> Result<()> {
+    if json && output == Path::new(crate::files::STANDARD_STREAM) {
+        return Err(Error::new(ErrorCode::Usage, "--json describes a written file: add --output FILE"));
+    }
+    Ok(())
+}
+
+/// Tells gaps of a profile, and warns of the interpreter that most of it belongs to.
+pub(crate) fn tell_gaps(profile: &sediment::profile::Profile, ui: &Ui) {
+    for line in gaps_of_profile(profile) {
+        ui.detail(&line);
+    }
+    if let Some(warning) = interpreted(profile) {
+        ui.warn(&warning);
+    }
+}
+
+/// Lines on gaps of a profile.
 pub(crate) fn gaps_of_profile(profile: &sediment::profile::Profile) -> Vec<String> {
-    use sediment::profile::knowledge::{interpreter, not_known};
+    use sediment::profile::knowledge::not_known;
     let several = profile.source.len() > 1;
     let from = |source: Option<String>| match source {
         Some(source) if several => source,
         None if several => "any source".to_owned(),
         _ => "this source".to_owned(),
     };
-    let mut lines: Vec<String> = not_known(profile)
-        .into_iter()
-        .map(|entry| {
-            let what: Vec<String> = entry.what.iter().map(ToString::to_string).collect();
-            format!("unknown from {}: {}", from(entry.source), what.join("; "))
-        })
-        .collect();
-    if let Some(found) = interpreter(profile) {
-        // Only for the eye: the quotient of two floats is near enough.
-        let share = 100.0 * found.weight.0 as f64 / found.weight.1 as f64;
-        let (label, runs) = (&found.label, found.runs);
-        lines.push(format!(
-            "warning: {share:.0} % of the weight is {label}: an order of {label} does not order the {runs} program that it runs"
-        ));
-    }
-    lines
+    let gaps = not_known(profile).into_iter().map(|entry| {
+        let what: Vec<String> = entry.what.iter().map(ToString::to_string).collect();
+        format!("unknown from {}: {}", from(entry.source), what.join("; "))
+    });
+    gaps.collect()
+}
+
+/// Warning of the interpreter that most of a profile belongs to.
+pub(crate) fn interpreted(profile: &sediment::profile::Profile) -> Option<String> {
+    let found = sediment::profile::knowledge::interpreter(profile)?;
+    // Only for the eye: the quotient of two floats is near enough.
+    let share = 100.0 * found.weight.0 as f64 / found.weight.1 as f64;
+    let (label, runs) = (&found.label, found.runs);
+    Some(format!(
+        "{share:.0} % of the weight is {label}: an order of {label} does not order the {runs} program that it runs"
+    ))
 }
 
 /// Warns of DSOs that may be one library under two labels; they are never joined.
 pub(crate) fn warn_of_similar_labels(profile: &sediment::profile::Profile, ui: &Ui) {
     for (one, other) in sediment::profile::similar_labels::similar_labels(profile) {
-        ui.note(&format!("warning: {one} and {other} may be the same library; they are kept separate"));
+        ui.warn(&format!("{one} and {other} may be the same library; they are kept separate"));
     }
 }

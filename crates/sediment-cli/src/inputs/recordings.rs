@@ -4,13 +4,14 @@
 use crate::distribution;
 use crate::files::{self, Audience, Output, Source, SystemFiles};
 use crate::ui::Ui;
+use sediment::binary::Files;
 use sediment::plural::counted;
 use sediment::read::{self, Input, Recording, Settings, Step};
 use sediment::resolve::{self, Resolved, Stripped};
 use sediment::skipped::Reason;
 use sediment::trace::{Sequence, file::Writer};
 use sediment::{Error, ErrorCode, Result};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The parts of one recording, opened.
@@ -30,7 +31,7 @@ impl Inputs {
             }
             let new: Vec<&PathBuf> = siblings.iter().filter(|sibling| !paths.contains(sibling)).collect();
             let names: Vec<String> = siblings.iter().map(|sibling| files::base_name(sibling)).collect();
-            ui.note(&format!("{} is empty; reading instead: {}", files::display(path), names.join(", ")));
+            ui.warn(&format!("{} is empty; reading instead: {}", files::display(path), names.join(", ")));
             for sibling in new {
                 inputs.push((sibling.clone(), Source::open(sibling)?));
             }
@@ -191,7 +192,7 @@ pub(crate) fn resolve(
     settings: resolve::Settings,
     ui: &Ui,
 ) -> Result<Resolved> {
-    ui.note(&format!(
+    ui.detail(&format!(
         "read {} ({}): {} in all",
         recording.seen,
         recording.source,
@@ -207,6 +208,7 @@ pub(crate) fn resolve(
     let profile = &resolved.profile;
     ui.skipped("resolving", &resolved.skipped);
     say_what_is_stripped(&resolved.stripped, recording, files, ui);
+    warn_of_different_files(recording, files, ui);
     super::warn_of_similar_labels(profile, ui);
     say_what_was_compiled_while_running(recording, ui);
     let functions = profile.functions();
@@ -226,8 +228,8 @@ fn say_what_was_not_recorded(recording: &Recording, files: &SystemFiles, ui: &Ui
     }
     for path in files.not_recorded(recording.dsos()) {
         let path = files::display(path);
-        ui.note(&format!(
-            "warning: {path} is not used: its name and build-id match no recorded file; recorded: {list}"
+        ui.warn(&format!(
+            "{path} is not used: its name and build-id match no recorded file; recorded: {list}"
         ));
     }
 }
@@ -245,27 +247,75 @@ fn say_what_was_compiled_while_running(recording: &Recording, ui: &Ui) {
         if part > all / 4 {
             // Only for the eye: the quotient of two floats is near enough.
             let share = (100.0 * part as f64 / all as f64).min(100.0);
-            ui.note(&format!(
-                "warning: {share:.0} % of the {what} is JIT-compiled code: an order covers the compiler and its libraries, not the program that it compiles"
+            ui.warn(&format!(
+                "{share:.0} % of the {what} is JIT-compiled code: an order covers the compiler and its libraries, not the program that it compiles"
             ));
         }
     }
 }
 
-/// Warns of stripped files, with the command that installs their debug symbols.
+/// Warns of different files of one name, whose functions are added up.
+fn warn_of_different_files(recording: &Recording, files: &SystemFiles, ui: &Ui) {
+    let executed: BTreeSet<usize> =
+        recording.addresses().iter().filter_map(|place| Some(place.dso?.0 as usize)).collect();
+    let mut by_name: BTreeMap<String, Vec<(&str, Option<String>)>> = BTreeMap::new();
+    for dso in executed.into_iter().filter_map(|id| recording.dsos().get(id)) {
+        let own = || files.binary(&dso.path, None).and_then(|bytes| sediment::binary::build_id(&bytes));
+        let build_id = dso.build_id.clone().or_else(own).map(|id| id.to_ascii_lowercase());
+        if dso.path.starts_with('/') {
+            by_name.entry(files::base_name(Path::new(&dso.path))).or_default().push((&dso.path, build_id));
+        }
+    }
+    let differ = |(path, id): &(&str, Option<String>), (other_path, other_id): &(&str, Option<String>)| match (
+        id, other_id,
+    ) {
+        (Some(id), Some(other)) => !sediment::binary::same_build_id(id, other),
+        _ => path != other_path,
+    };
+    for (name, found) in by_name {
+        let Some((first, rest)) = found.split_first() else { continue };
+        let others: BTreeSet<&str> =
+            rest.iter().filter(|other| differ(first, other)).map(|(path, _)| *path).collect();
+        if others.is_empty() {
+            continue;
+        }
+        let others = others.into_iter().collect::<Vec<_>>().join(", ");
+        ui.warn(&format!(
+            "different files are called {name}, and their counts are added: {}, {others}; to keep one, record it alone",
+            first.0
+        ));
+    }
+}
+
+/// Warns of stripped files, the heaviest first. In detail, each with the command that installs its debug symbols.
 fn say_what_is_stripped(stripped: &[Stripped], recording: &Recording, files: &SystemFiles, ui: &Ui) {
     const SAID: usize = 5;
-    let os_release = files.os_release();
     // Only for the eye: the quotient of two floats is near enough.
     let share = |part: u128, all: u128| 100.0 * part as f64 / all.max(1) as f64;
     let all_cost = recording.samples().iter().fold(0u128, |sum, (_, cost)| sum.saturating_add(*cost));
-    for dso in stripped.iter().take(SAID) {
-        let what = if dso.calls > 0 {
-            format!("{:.1} % of the calls", share(dso.calls, recording.total))
+    let lost = |calls: u128, cost: u128| {
+        if calls > 0 {
+            format!("{:.1} % of the calls", share(calls, recording.total))
         } else {
-            format!("{:.1} % of the own cost", share(dso.cost, all_cost))
-        };
-        ui.note(&format!("warning: {} is stripped: no names for {what}", dso.path));
+            format!("{:.1} % of the own cost", share(cost, all_cost))
+        }
+    };
+    if !ui.is_verbose() && !stripped.is_empty() {
+        let sum =
+            |of: fn(&Stripped) -> u128| stripped.iter().fold(0u128, |sum, dso| sum.saturating_add(of(dso)));
+        let names: Vec<String> =
+            stripped.iter().take(SAID).map(|dso| files::base_name(Path::new(&dso.path))).collect();
+        let more = stripped.len().saturating_sub(SAID);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let weight = lost(sum(|dso| dso.calls), sum(|dso| dso.cost));
+        return ui.warn(&format!(
+            "stripped, so without names for {weight}: {}{more} (-v tells how to get their symbols)",
+            names.join(", ")
+        ));
+    }
+    let os_release = files.os_release();
+    for dso in stripped.iter().take(SAID) {
+        ui.warn(&format!("{} is stripped: no names for {}", dso.path, lost(dso.calls, dso.cost)));
         let how = distribution::debug_symbols(os_release.as_deref(), &dso.path, dso.build_id.as_deref());
         if !how.is_empty() {
             ui.note(&format!("  for its symbols: {how}"));

@@ -14,7 +14,7 @@ use sediment::record::{self, Job, Progress, RECORDERS, RecordedData, Recorder, S
 use sediment::resolve::{self, Resolved};
 use sediment::trace::Sequence;
 use sediment_process::command::Outcome;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 mod front;
 
@@ -59,6 +59,7 @@ pub(crate) struct Recorded {
     pub(crate) recording: Recording,
     pub(crate) resolved: Resolved,
     pub(crate) outcome: Option<Outcome>,
+    pub(crate) time: Duration,
 }
 
 impl Options {
@@ -87,9 +88,11 @@ impl Options {
         let bar = ui.spinner("recording");
         let mut watch = |progress: Progress| {
             if let Some(warning) = progress.warning {
-                bar.suspend(|| ui.note(&warning));
+                bar.suspend(|| ui.warn(&warning));
             }
-            if let Some(functions) = progress.functions {
+            if progress.waiting {
+                bar.set_message("recorded; waiting for the program to end");
+            } else if let Some(functions) = progress.functions {
                 bar.set_message(format!("recording: {functions} functions executed"));
             }
         };
@@ -101,7 +104,9 @@ impl Options {
             watch: &mut watch,
             link: link.as_mut(),
         };
+        let begun = Instant::now();
         let recorded = (recorder.record)(&mut job);
+        let time = begun.elapsed();
         bar.finish_and_clear();
         let recorded = recorded?;
         let (recording, resolved) = match recorded.kept {
@@ -121,10 +126,8 @@ impl Options {
                 recordings::Inputs::open(&paths, ui)?.resolve(&settings, &files, false, None, ui)?
             }
         };
-        for line in inputs::gaps_of_profile(&resolved.profile) {
-            ui.note(&line);
-        }
-        Ok(Side::Recorder(Box::new(Recorded { recording, resolved, outcome: recorded.outcome })))
+        inputs::tell_gaps(&resolved.profile, ui);
+        Ok(Side::Recorder(Box::new(Recorded { recording, resolved, outcome: recorded.outcome, time })))
     }
 
     fn settings(&self, startup: bool) -> Result<Settings> {
@@ -156,7 +159,7 @@ impl Options {
         let reasons: Vec<String> =
             passed.iter().map(|(better, why)| format!("not {}: {why}", better.name)).collect();
         let why = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
-        ui.note(&format!("recording by {}{why}", recorder.name));
+        ui.detail(&format!("recording by {}{why}", recorder.name));
         Ok(recorder)
     }
 }

@@ -72,6 +72,7 @@ pub(crate) fn run(name: &str, arguments: &[OsString]) -> Result<ExitCode> {
     }
     start::outlive_readers();
     let ui = Ui::new();
+    ui.tell_all();
     let link = Link { linker: &linker, called: &called, arguments, line: &line, ui: &ui };
     match left.or_else(|| own_script(&line)) {
         Some(left @ PassThrough::Incomplete(_)) => {

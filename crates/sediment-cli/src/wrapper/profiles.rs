@@ -141,7 +141,7 @@ impl Profiles {
                     read
                 }
                 Err(error) => {
-                    ui.note(&format!("warning: skipped {}: {error}", files::display(path)));
+                    ui.warn(&format!("skipped {}: {error}", files::display(path)));
                     continue;
                 }
             };
@@ -157,8 +157,8 @@ impl Profiles {
             Ok(bytes) => {
                 let (map, wrong) = identity::read_map(&String::from_utf8_lossy(&bytes));
                 if wrong > 0 {
-                    ui.note(&format!(
-                        "warning: {}: {wrong} lines do not name a file and its profile",
+                    ui.warn(&format!(
+                        "{}: {wrong} lines do not name a file and its profile",
                         files::display(&path)
                     ));
                 }
@@ -166,7 +166,7 @@ impl Profiles {
             }
             Err(_) if path.symlink_metadata().is_err() => Vec::new(),
             Err(error) => {
-                ui.note(&format!("warning: skipped the map: {error}"));
+                ui.warn(&format!("skipped the map: {error}"));
                 Vec::new()
             }
         };

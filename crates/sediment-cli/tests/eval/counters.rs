@@ -75,7 +75,8 @@ fn with_perf(folder: &Path, script: &str) -> Output {
     let perf = folder.join("perf");
     std::fs::write(&perf, script).unwrap();
     std::fs::set_permissions(&perf, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let arguments = ["quick", "--blocks", "2", "-o", "q.jsonl", "--", "echo a >>ran", "--", "echo b >>ran"];
+    let arguments =
+        ["quick", "-v", "--blocks", "2", "-o", "q.jsonl", "--", "echo a >>ran", "--", "echo b >>ran"];
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
     program(folder, &arguments).env("PATH", path).output().unwrap()
 }

@@ -45,7 +45,7 @@ fn an_interrupt_ends_children_and_keeps_runs() {
     let done = interrupted(here, &["run", "plan.toml"], || {
         here.join("child").is_file() && runs_in(here, "plan.jsonl") >= 4
     });
-    assert_eq!(code(&done), 1, "{}", err(&done));
+    assert_eq!(code(&done), 130, "{}", err(&done));
     let said = err(&done);
     let runs = runs_in(here, "plan.jsonl");
     assert!(said.contains(&format!(" {runs} runs")), "{said}");
@@ -78,7 +78,7 @@ fn an_interrupted_build_is_ended_too() {
     .unwrap();
     let pid = || std::fs::read_to_string(here.join("building")).unwrap_or_default();
     let done = interrupted(here, &["run", "plan.toml"], || pid().ends_with('\n'));
-    assert_eq!(code(&done), 1);
+    assert_eq!(code(&done), 130);
     says("eval/interruptions/an_interrupted_build_is_ended_too", err(&done));
     wait_for("the end of the build", || !is_alive(&pid()));
 }
@@ -90,7 +90,7 @@ fn an_interrupt_ends_a_meter_too() {
     let script = "echo x >> count; [ $(wc -l < count) -lt 4 ] && exit 0; echo $$ > metered; sleep 600 & echo $! > child; wait";
     plan(here, script, &format!("{script} # the other"), "meters = [\"itlb\"]", "");
     let done = interrupted(here, &["run", "plan.toml"], || here.join("child").is_file());
-    assert_eq!(code(&done), 1);
+    assert_eq!(code(&done), 130);
     says("eval/interruptions/an_interrupt_ends_a_meter_too", err(&done));
     for process in ["metered", "child"] {
         let process = std::fs::read_to_string(here.join(process)).unwrap();
@@ -114,7 +114,7 @@ fn builds_before_an_interrupt_are_kept() {
     )
     .unwrap();
     let done = interrupted(here, &["run", "plan.toml"], || here.join("building").is_file());
-    assert_eq!(code(&done), 1);
+    assert_eq!(code(&done), 130);
     let said = err(&done);
     says("eval/interruptions/builds_before_an_interrupt_are_kept", &said);
     std::fs::write(here.join("go"), "").unwrap();

@@ -127,7 +127,7 @@ fn an_interrupt_stops_the_server() {
         let here = folder.path();
         plan(here, SERVER, &rest);
         let done = interrupted(here, &["run", "plan.toml"], || here.join("moment").is_file());
-        assert_eq!(code(&done), 1);
+        assert_eq!(code(&done), 130);
         says(
             "eval/servers/an_interrupt_stops_the_server",
             err(&done).replace("variant one", "variant other"),

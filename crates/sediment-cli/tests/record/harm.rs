@@ -109,7 +109,7 @@ fn as_another_user(shop: &Workshop, command: &[&str]) -> Command {
         std::fs::copy(env!("CARGO_BIN_EXE_sediment"), &sediment).unwrap();
     }
     let mut record = Command::new("setpriv");
-    record.args(["--reuid=65534", "--regid=65534", "--clear-groups", text(&sediment), "record"]);
+    record.args(["--reuid=65534", "--regid=65534", "--clear-groups", text(&sediment), "record", "-v"]);
     record.args(["-o", "recorded.gv", "--method", "breakpoints", "--"]).args(command);
     record.current_dir(shop.path()).stdin(Stdio::null());
     record

@@ -111,7 +111,7 @@ fn the_whole_machine_is_recorded() {
     let worker = Running(Command::new(&program).arg(&place).stdout(Stdio::null()).spawn().unwrap());
     number_in(&place);
     let mut record = sediment();
-    record.args(["record", "--system", "--seconds", "1", "-o", "recorded.gv"]).current_dir(shop.path());
+    record.args(["record", "-v", "--system", "--seconds", "1", "-o", "recorded.gv"]).current_dir(shop.path());
     let recorded = record.stdin(Stdio::null()).output().unwrap();
     drop(worker);
     assert_eq!(code(&recorded), 0, "{}", err(&recorded));
@@ -144,7 +144,7 @@ fn branch_records_are_taken_where_they_are() {
         let mut run = sediment();
         run.args(arguments).env("PATH", &path).current_dir(shop.path()).stdin(Stdio::null()).output().unwrap()
     };
-    let recorded = run(&["record", "-o", "recorded.gv", "--", text(&program)]);
+    let recorded = run(&["record", "-v", "-o", "recorded.gv", "--", text(&program)]);
     assert_eq!((code(&recorded), recorded.stdout.ends_with(b"the end\n")), (7, true), "{}", err(&recorded));
     says("record/means/branch_records_are_taken_where_they_are", err(&recorded));
     assert_eq!(calls(&shop.profile(), "main", "hot"), 3);

@@ -67,7 +67,7 @@ fn of_a_package_only_its_own_functions_are_collected() {
     let shown = collect(&shop, "plain-tools", &["--show"], &installed, None);
     assert_eq!(code(&shown), 7, "{}", err(&shown));
     let file = std::fs::read_to_string(shop.path().join("plain-tools.gv")).unwrap();
-    assert!(String::from_utf8_lossy(&shown.stdout).ends_with(&file), "all that is in the file is shown");
+    assert!(err(&shown).contains(&file), "all that is in the file is shown");
     assert!(err(&shown).contains("https://bugs.example.org/plain"), "{}", err(&shown));
     let (profile, skipped) = sediment::profile::text::parse(file.as_bytes()).unwrap();
     assert!(skipped.is_empty());
@@ -90,16 +90,25 @@ fn of_a_package_only_its_own_functions_are_collected() {
     let other = collect(&shop, "other-tools", &[], &installed, None);
     assert_eq!(code(&other), 1);
     says("record/packages/of_a_package_only_its_own_functions_are_collected", err(&other));
-    // Without an address of its own, the distribution's: reports for the source package.
-    std::fs::create_dir_all(at("etc")).unwrap();
-    std::fs::write(at("etc/os-release"), "ID=debian\n").unwrap();
-    let status = status.replace("Bugs: https://bugs.example.org/plain\n", "Source: plain\n");
-    std::fs::write(at("var/lib/dpkg/status"), status).unwrap();
-    let shown = collect(&shop, "plain-tools", &["--show"], &installed, None);
-    assert!(err(&shown).contains("submit@bugs.debian.org"), "{}", err(&shown));
-    let request = err(&shown);
-    let request = request.find("sediment: wrote ").map(|at| &request[at..]);
-    says_like("record/packages/of_a_package_only_its_own_functions_are_collected", request.unwrap());
+    // A package of scripts has nothing to order.
+    let script = "Package: scripts\nStatus: install ok installed\nMaintainer: The Maintainers <list@example.org>\n\
+        Architecture: all\nVersion: 1-1\nDescription: a test\n\n";
+    std::fs::write(at("var/lib/dpkg/status"), status.to_owned() + script).unwrap();
+    std::fs::write(at("var/lib/dpkg/info/scripts.list"), "/.\n/usr/bin/script\n").unwrap();
+    std::fs::write(at("usr/bin/script"), "#!/usr/bin/python3\n").unwrap();
+    let none = collect(&shop, "scripts", &[], &installed, None);
+    assert_eq!(code(&none), 1);
+    says("record/packages/of_a_package_only_its_own_functions_are_collected", err(&none));
+    // An address is named where the package asks for profiles, and nowhere else.
+    for field in ["Source: plain", "Sediment-Profiles: https://example.org/profiles"] {
+        let status = status.replace("Bugs: https://bugs.example.org/plain", field);
+        std::fs::write(at("var/lib/dpkg/status"), status).unwrap();
+        let told = collect(&shop, "plain-tools", &[], &installed, None);
+        assert_eq!(err(&told).contains("https://example.org/profiles"), field.starts_with("Sediment"));
+        let told = err(&told);
+        let last = told.find("sediment: wrote ").map(|at| &told[at..]);
+        says_like("record/packages/of_a_package_only_its_own_functions_are_collected", last.unwrap());
+    }
 }
 
 /// A real package, built and installed by rpm below a folder: program and library by way of links, the database where another

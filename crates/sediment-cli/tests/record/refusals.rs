@@ -117,7 +117,7 @@ fn programs_with_other_rights_are_refused_or_warned_about() {
         if root {
             record.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
         }
-        record.arg(&sediment).args(["record", "--method", "breakpoints", "-o", "recorded.gv", "--"]);
+        record.arg(&sediment).args(["record", "-v", "--method", "breakpoints", "-o", "recorded.gv", "--"]);
         record.args(command).current_dir(folder).stdin(Stdio::null()).output().unwrap()
     };
     let refused = record(&["./plain"]);

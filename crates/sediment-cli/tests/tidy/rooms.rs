@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const LINES: &[(&str, &str)] = &[
     (
         "sediment",
-        "error plural skipped escape isa counts random ascending unpack affinity callgraph profile binary matching read resolve \
+        "error plural skipped escape demangle isa counts random ascending unpack affinity callgraph profile binary matching read resolve \
          static_graph model blocks order trace link wrapper verify record advise report",
     ),
     ("sediment-process", "error command background inherited ptrace"),
@@ -21,7 +21,7 @@ const LINES: &[(&str, &str)] = &[
     ),
     (
         "sediment-cli",
-        "exit ui files values start kept_order distribution packages unit_graphs inputs recording demo wrapper commands",
+        "exit ui files values start next_steps kept_order distribution packages unit_graphs inputs recording demo wrapper commands",
     ),
 ];
 

@@ -8,14 +8,19 @@
 //! count the kernel's read-ahead and fault-around too). Not in the model: a second-level TLB, prefetching, huge pages,
 //! other programs on the same core, and instructions in the kernel.
 //!
-//! Counted is the process that the command starts, its shared libraries and the dynamic linker included, not the processes that
-//! it starts in turn.
+//! Counted are the process that the command starts and those that it starts in turn, added up, their shared libraries and the
+//! dynamic linker included. Each has a cache of its own. One that is forked and starts no program counts what its parent
+//! executed before, too.
 
 use super::{Meter, Quantity, Reading, Unit};
 use sediment::error::{Error, ErrorCode, Result};
 use sediment_process::VALGRIND_HINT;
 use sediment_process::command::{Command, argument, probe, run};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Number of runs that this process began.
+static RUNS: AtomicU64 = AtomicU64::new(0);
 
 /// A geometry of the first-level instruction cache, as cachegrind's option takes it.
 #[derive(Clone, Copy)]
@@ -98,12 +103,17 @@ fn read_with(
     command: &Command,
     scratch: &Path,
 ) -> Result<Vec<Reading>> {
-    // Only the process with the command's own id is counted: those it starts would add to the misses, and to pages not at all.
-    let pattern = argument("--cachegrind-out-file=", scratch.join("cachegrind.%p").as_os_str());
+    // Runs of two programs at once may share the folder.
+    let run_number = RUNS.fetch_add(1, Ordering::Relaxed);
+    let name = format!("cachegrind-{}-{run_number}.", std::process::id());
+    let pattern = argument("--cachegrind-out-file=", scratch.join(format!("{name}%p")).as_os_str());
     let wrapped = command.under(
         "valgrind",
         [
+            // Its own summary would hide the last words of a program that fails.
+            "--quiet".into(),
             "--tool=cachegrind".into(),
+            "--trace-children=yes".into(),
             // Off by default since valgrind 3.21.
             "--cache-sim=yes".into(),
             geometry.option.into(),
@@ -114,20 +124,45 @@ fn read_with(
         ],
     );
     let ended = run(&wrapped, 0)?;
-    let file = scratch.join(format!("cachegrind.{}", ended.process));
-    let text = std::fs::read(&file);
-    let _ = std::fs::remove_file(&file);
+    let own = scratch.join(format!("{name}{}", ended.process));
+    let files = files_of(scratch, &name);
+    let texts: Vec<_> = files.iter().map(std::fs::read).collect();
+    remove_all(&files);
     ended.successful(command)?;
-    let text = text.map_err(|error| {
-        Error::new(ErrorCode::ProgramFailed, format!("valgrind left no cachegrind file: {error}"))
-            .with_input(file.display().to_string())
-    })?;
-    let totals =
-        totals(&String::from_utf8_lossy(&text)).map_err(|error| error.with_input("cachegrind.out"))?;
+    if !files.contains(&own) {
+        return Err(Error::new(ErrorCode::ProgramFailed, "valgrind left no cachegrind file")
+            .with_input(own.display().to_string()));
+    }
+    let mut sum = Totals { instructions: 0, misses: 0 };
+    for (file, text) in files.iter().zip(texts) {
+        let of_one = |text: Vec<u8>| totals(&String::from_utf8_lossy(&text));
+        match text.map_err(|error| Error::new(ErrorCode::Io, error.to_string())).and_then(of_one) {
+            Ok(one) => {
+                sum.instructions += one.instructions;
+                sum.misses += one.misses;
+            }
+            Err(error) if *file == own => return Err(error.with_input("cachegrind.out")),
+            // A process that was killed has written a part, or nothing.
+            Err(_) => {}
+        }
+    }
     Ok(vec![
-        Reading { quantity: &meter.quantities[0], value: totals.misses },
-        Reading { quantity: &meter.quantities[1], value: totals.instructions },
+        Reading { quantity: &meter.quantities[0], value: sum.misses },
+        Reading { quantity: &meter.quantities[1], value: sum.instructions },
     ])
+}
+
+/// The files that cachegrind wrote, one for each process.
+fn files_of(scratch: &Path, name: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(scratch).into_iter().flatten().flatten();
+    let names = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(name));
+    names.map(|entry| entry.path()).collect()
+}
+
+fn remove_all(files: &[PathBuf]) {
+    for file in files {
+        let _ = std::fs::remove_file(file);
+    }
 }
 
 /// The sums over a whole run.

@@ -79,6 +79,8 @@ pub struct RunPlan {
     /// Seconds that a run may take.
     #[serde(deserialize_with = "file::seconds")]
     pub time_limit: f64,
+    /// True if a run that ends with another exit code than 0 counts.
+    pub ignore_failure: bool,
     /// Metrics to count by perf; None for all there are.
     pub counters: Option<Vec<String>>,
     /// Meters that run apart.
@@ -101,6 +103,7 @@ impl Default for RunPlan {
             pin: Vec::new(),
             padding: 4096,
             time_limit: 600.0,
+            ignore_failure: false,
             counters: None,
             meters: Vec::new(),
             meter_blocks: 3,

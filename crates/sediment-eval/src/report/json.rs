@@ -20,6 +20,7 @@ pub(super) fn json(experiment: &Experiment, analysis: &Analysis) -> Value {
         Gate::Inconclusive => "inconclusive",
     };
     json!({
+        "schema": VERSION,
         "format": "sediment-eval",
         "version": VERSION,
         "facts": experiment.facts,

@@ -22,6 +22,12 @@ pub fn terminal(experiment: &Experiment, analysis: &Analysis) -> String {
     text::terminal(&outline::outline(experiment, analysis))
 }
 
+/// The answer for a terminal: the verdicts in about ten lines, and where the rest is.
+#[must_use]
+pub fn brief(experiment: &Experiment, analysis: &Analysis) -> String {
+    text::terminal(&outline::brief(experiment, analysis))
+}
+
 /// As Markdown, with tables of GitHub's dialect.
 #[must_use]
 pub fn markdown(experiment: &Experiment, analysis: &Analysis) -> String {

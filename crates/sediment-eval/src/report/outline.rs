@@ -10,6 +10,7 @@ use crate::findings::WorkloadAnalysis;
 use crate::gate::{Gate, gate_reasons};
 use crate::statistics::Effect;
 use crate::{Analysis, Experiment, MetricKind};
+use sediment::plural::counted;
 
 pub(super) fn outline(experiment: &Experiment, analysis: &Analysis) -> Vec<Part> {
     let builds: Vec<&str> =
@@ -52,6 +53,63 @@ pub(super) fn outline(experiment: &Experiment, analysis: &Analysis) -> Vec<Part>
     table.row(["confidence".to_owned(), format!("{} %", analysis.confidence * 100.0)]);
     parts.push(Part::Table(table));
     parts
+}
+
+/// Warnings that the short report has; the long one has all.
+const WARNINGS: usize = 2;
+
+/// The verdicts, without their evidence.
+pub(super) fn brief(experiment: &Experiment, analysis: &Analysis) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let several = analysis.workloads.len() > 1;
+    let mut warnings: Vec<&String> = analysis.warnings.iter().collect();
+    for workload in &analysis.workloads {
+        if several {
+            parts.push(Part::Heading(2, format!("Workload {}", workload.name)));
+        }
+        parts.push(Part::Paragraph(workload.recommendation.clone()));
+        parts.push(Part::Table(short_verdicts(analysis, workload)));
+        for build in workload.verdicts.iter().filter(|build| is_reversed(analysis, workload, build.variant)) {
+            parts.push(Part::Paragraph(format!(
+                "{}: the change is that of the typical block; a few slow runs turn the means the other way.",
+                analysis.variants[build.variant].name
+            )));
+        }
+        warnings.extend(&workload.warnings);
+    }
+    parts.extend(
+        warnings.iter().take(WARNINGS).map(|warning| Part::Paragraph(format!("Warning: {warning}."))),
+    );
+    let mut more = Vec::new();
+    if warnings.len() > WARNINGS {
+        more.push(counted(warnings.len() - WARNINGS, "more warning"));
+    }
+    if !experiment.absent.is_empty() {
+        more.push(format!("{} not measured", counted(experiment.absent.len(), "metric")));
+    }
+    more.push("tables, tests and all metrics: --verbose".to_owned());
+    parts.push(Part::Paragraph(format!("({})", more.join("; "))));
+    parts
+}
+
+/// True if the means of a build and the baseline differ the other way than the change says.
+fn is_reversed(analysis: &Analysis, workload: &WorkloadAnalysis, variant: usize) -> bool {
+    let group = |variant: usize| workload.metrics.get(workload.headline?)?.groups[variant];
+    let means = group(analysis.baseline).zip(group(variant));
+    let change = workload.headline_comparison(variant).map(|found| found.estimate);
+    means
+        .zip(change)
+        .is_some_and(|((before, after), change)| (after.moments.mean - before.moments.mean) * change < 0.0)
+}
+
+/// Each build's verdict, mean and change.
+fn short_verdicts(analysis: &Analysis, workload: &WorkloadAnalysis) -> Table {
+    let mut table = verdicts(analysis, workload);
+    // Without the adjusted p.
+    const P: usize = 5;
+    table.columns.remove(P);
+    table.rows.iter_mut().for_each(|row| drop(row.remove(P)));
+    table
 }
 
 fn one_workload(analysis: &Analysis, index: usize, workload: &WorkloadAnalysis) -> Vec<Part> {

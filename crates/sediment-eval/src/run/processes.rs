@@ -158,6 +158,7 @@ impl<'a> Processes<'a> {
                 None => return Ok(()),
                 Some(signal) => format!("was ended by a signal: {signal}"),
             },
+            Outcome::Exited(_) if command.may_fail => return Ok(()),
             Outcome::Exited(code) => format!("failed with exit code {code}"),
             Outcome::Signalled(number) => format!("was ended by signal {number}"),
             Outcome::OutOfTime => {
@@ -223,6 +224,7 @@ impl<'a> Processes<'a> {
         if let Some(input) = input {
             command.input = Input::File(self.folder.join(input));
         }
+        command.may_fail = self.plan.run.ignore_failure;
         Ok(command)
     }
 

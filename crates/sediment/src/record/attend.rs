@@ -43,7 +43,7 @@ pub(super) fn attend(mut command: Command, job: &mut Job<'_>, ends_on_interrupt:
             // One that has ended meanwhile is seen so in a moment.
             let _ = kill(Pid::from_raw(child.id() as i32), signal);
         }
-        (job.watch)(Progress { elapsed, functions: None, warning: None });
+        (job.watch)(Progress { elapsed, functions: None, waiting: false, warning: None });
         sleep(LOOK);
     }
 }

@@ -115,6 +115,8 @@ pub struct Progress {
     pub elapsed: Duration,
     /// Functions that have run, where that is known while recording.
     pub functions: Option<u64>,
+    /// True where the recording is over and the program goes on.
+    pub waiting: bool,
     /// Warning for the user, to be shown at once.
     pub warning: Option<String>,
 }

@@ -33,6 +33,8 @@ pub enum Need {
     FurtherReference(&'static str),
     /// A folder made by `scripts/toolchain`: `gnu-ld-2.44` and `lld` hold a linker, for the compiler's `-B`; `gcc-14` compilers.
     LinkerFolder(&'static str),
+    /// A module of Python.
+    PythonModule(&'static str),
     /// The headers that plugins of this compiler are built with.
     GccPluginHeaders(&'static str),
     /// To be root.
@@ -62,6 +64,12 @@ impl Need {
             }
             Need::LinkerFolder(name) => {
                 linker_folder(name).is_none().then(|| format!("{name} is missing: run scripts/toolchain"))
+            }
+            Need::PythonModule(name) => {
+                let found =
+                    std::process::Command::new("python3").args(["-c", &format!("import {name}")]).output();
+                (!found.is_ok_and(|found| found.status.success()))
+                    .then(|| format!("Python's {name} is not installed"))
             }
             Need::GccPluginHeaders(compiler) => (!has_gcc_plugin_headers(compiler))
                 .then(|| format!("the headers of {compiler}'s plugins are not installed")),

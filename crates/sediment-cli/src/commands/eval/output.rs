@@ -15,6 +15,9 @@ pub(super) struct Output {
     /// Format of the report
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     format: Format,
+    /// Print JSON, as --format json
+    #[arg(long, conflicts_with_all = ["format", "style"])]
+    json: bool,
     /// Print a table in the style of published comparisons instead: {} [default: none]
     #[arg(long, value_name = "STYLE", value_parser = style, conflicts_with = "format", help = style_help())]
     style: Option<Style>,
@@ -23,7 +26,7 @@ pub(super) struct Output {
 /// Forms of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// Text for a terminal
+    /// Text for a terminal: the verdicts; with --verbose all tables
     Terminal,
     /// Markdown for a merge request
     Markdown,
@@ -56,22 +59,27 @@ impl Output {
     /// Analyses and prints; into a file where one is named.
     pub(super) fn print(&self, experiment: &Experiment, to: Option<&PathBuf>, ui: &Ui) -> Result<()> {
         let analysis = analyse(experiment)?;
-        let text = self.text(experiment, &analysis)?;
+        let text = self.text(experiment, &analysis, ui)?;
         match to {
             Some(path) => files::write(path, text.as_bytes(), ui),
-            None if self.style.is_none() && matches!(self.format, Format::Json | Format::Html) => {
+            None if self.style.is_none() && matches!(self.format(), Format::Json | Format::Html) => {
                 ui.raw_result(text.as_bytes())
             }
             None => ui.result(&text),
         }
     }
 
-    fn text(&self, experiment: &Experiment, analysis: &Analysis) -> Result<String> {
+    fn format(&self) -> Format {
+        if self.json { Format::Json } else { self.format }
+    }
+
+    fn text(&self, experiment: &Experiment, analysis: &Analysis, ui: &Ui) -> Result<String> {
         if let Some(style) = self.style {
             return report::style(style, experiment, analysis);
         }
-        Ok(match self.format {
-            Format::Terminal => report::terminal(experiment, analysis),
+        Ok(match self.format() {
+            Format::Terminal if ui.is_verbose() => report::terminal(experiment, analysis),
+            Format::Terminal => report::brief(experiment, analysis),
             Format::Markdown => report::markdown(experiment, analysis),
             Format::Json => report::json(experiment, analysis),
             Format::Csv => report::csv(experiment, analysis),

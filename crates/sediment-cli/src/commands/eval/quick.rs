@@ -8,12 +8,17 @@ use crate::ui::Ui;
 use crate::values;
 use clap::Args;
 use sediment::escape::toml;
+use sediment::plural::counted;
 use sediment::{Error, ErrorCode, Result};
 use sediment_eval::measure::METERS;
 use sediment_eval::plan::{self, Extraction};
+use sediment_process::Command;
+use sediment_process::command as process;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Compare commands without a plan
 #[derive(Debug, Args)]
@@ -33,6 +38,18 @@ pub(crate) struct Arguments {
     /// Regular expression that finds the work done in the output; its first group is a number [default: none]
     #[arg(long, value_name = "REGEX", value_parser = work)]
     work: Option<String>,
+    /// Name of a build, in the order of the commands; repeatable [default: from the commands]
+    #[arg(long, value_name = "NAME")]
+    name: Vec<String>,
+    /// Shell command to run once before the experiment [default: none]
+    #[arg(long, value_name = "COMMAND")]
+    setup: Option<String>,
+    /// Shell command to run before each run, uncounted [default: none]
+    #[arg(long, value_name = "COMMAND")]
+    prepare: Option<String>,
+    /// Count runs that end with another exit code than 0, too
+    #[arg(short, long)]
+    ignore_failure: bool,
     /// Number of uncounted runs of each command at the start
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     warm_ups: u32,
@@ -65,10 +82,22 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
-    let commands = commands(&arguments.commands)?;
+    let commands = commands(&arguments.commands, &arguments.name)?;
     let text = plan_text(arguments, &commands);
     let mut plan = plan::read(&text).map_err(|error| Error::new(ErrorCode::Usage, error.to_string()))?;
     arguments.limits.apply(&mut plan);
+    if let Some(setup) = &arguments.setup {
+        let limit = Duration::from_secs_f64(arguments.time_limit);
+        let command = Command::new("sh", ".", limit).with_arguments(["-c", setup.as_str()]);
+        process::run(&command, 0)?.successful(&command).map_err(|error| {
+            let error = Error::from(error);
+            let named = Error::new(error.code(), format!("--setup: {error}"));
+            match error.hint() {
+                Some(hint) => named.with_hint(hint),
+                None => named,
+            }
+        })?;
+    }
     let begin = |path: &Path| session::begin(&plan, Path::new("."), arguments.limits.seed, path, ui);
     if let Some(path) = &arguments.output {
         return arguments.report.print(&begin(path)?, None, ui);
@@ -96,7 +125,7 @@ fn meter(text: &str) -> std::result::Result<String, String> {
     if names.contains(&text) { Ok(text.to_owned()) } else { Err(format!("supported: {}", names.join(", "))) }
 }
 
-/// Commands with longer names are called A, B, …: tables have a column for each.
+/// Commands with longer names are called by what differs, or A, B, …: tables have a column for each.
 const LONGEST_NAME: usize = 24;
 
 /// A command: program and arguments.
@@ -106,7 +135,7 @@ struct QuickCommand {
     arguments: Vec<String>,
 }
 
-fn commands(words: &[OsString]) -> Result<Vec<QuickCommand>> {
+fn commands(words: &[OsString], given: &[String]) -> Result<Vec<QuickCommand>> {
     let usage = |message: String| Error::new(ErrorCode::Usage, message);
     let words: Vec<String> =
         words.iter().map(|word| word.clone().into_string()).collect::<std::result::Result<_, _>>().map_err(
@@ -118,16 +147,48 @@ fn commands(words: &[OsString]) -> Result<Vec<QuickCommand>> {
             .with_hint("sediment eval quick -- ./old input -- ./new input"));
     }
     let mut commands: Vec<QuickCommand> = groups.iter().map(|group| command(group)).collect::<Result<_>>()?;
-    let names: Vec<String> = commands.iter().map(|command| command.name.clone()).collect();
-    let distinct = names.iter().collect::<std::collections::BTreeSet<_>>().len() == names.len();
-    if !distinct || names.iter().any(|name| name.chars().count() > LONGEST_NAME) {
-        for (index, command) in commands.iter_mut().enumerate() {
-            let letter = char::from_u32('A' as u32 + index as u32 % 26).unwrap_or('A');
-            let round = if index < 26 { String::new() } else { (index / 26).to_string() };
-            command.name = format!("{letter}{round}");
-        }
+    if !given.is_empty() && given.len() != commands.len() {
+        return Err(usage(format!(
+            "{} for {}",
+            counted(given.len(), "--name"),
+            counted(commands.len(), "command")
+        )));
+    }
+    let own = || commands.iter().map(|command| command.name.clone()).collect::<Vec<String>>();
+    let names = if given.is_empty() { distinct_names(own(), &groups) } else { given.to_vec() };
+    for (command, name) in commands.iter_mut().zip(names) {
+        command.name = name;
     }
     Ok(commands)
+}
+
+/// Names of commands: their own, else the words in which they differ, else letters.
+fn distinct_names(own: Vec<String>, groups: &[&[String]]) -> Vec<String> {
+    let fit = |names: &[String]| {
+        names.iter().collect::<BTreeSet<_>>().len() == names.len()
+            && names.iter().all(|name| !name.is_empty() && name.chars().count() <= LONGEST_NAME)
+    };
+    if fit(&own) {
+        return own;
+    }
+    let whole: Vec<String> = groups.iter().map(|words| words.join(" ")).collect();
+    let shortest = groups.iter().map(|words| words.len()).min().unwrap_or(0);
+    let same = |at: &dyn Fn(&[String]) -> String| groups.iter().all(|words| at(words) == at(groups[0]));
+    let before = (0..shortest).take_while(|index| same(&|words| words[*index].clone())).count();
+    let behind =
+        (0..shortest - before).take_while(|index| same(&|words| words[words.len() - 1 - index].clone()));
+    let behind = behind.count();
+    let differing: Vec<String> =
+        groups.iter().map(|words| words[before..words.len() - behind].join(" ")).collect();
+    if let Some(names) = [whole, differing].into_iter().find(|names| fit(names)) {
+        return names;
+    }
+    let letter = |index: usize| {
+        let letter = char::from_u32('A' as u32 + index as u32 % 26).unwrap_or('A');
+        let round = if index < 26 { String::new() } else { (index / 26).to_string() };
+        format!("{letter}{round}")
+    };
+    (0..groups.len()).map(letter).collect()
 }
 
 fn command(group: &[String]) -> Result<QuickCommand> {
@@ -174,6 +235,9 @@ fn plan_text(arguments: &Arguments, commands: &[QuickCommand]) -> String {
         list(&arguments.meter),
         arguments.time_limit
     );
+    if arguments.ignore_failure {
+        text += "ignore-failure = true\n";
+    }
     if arguments.no_counters {
         text += "counters = []\n";
     }
@@ -187,8 +251,34 @@ fn plan_text(arguments: &Arguments, commands: &[QuickCommand]) -> String {
         );
     }
     text += "\n[[workload]]\nname = \"quick\"\ncommand = [\"{program}\", \"{arguments}\"]\n";
+    if let Some(prepare) = &arguments.prepare {
+        let _ = writeln!(text, "prepare = {}", toml(prepare));
+    }
     if let Some(work) = &arguments.work {
         let _ = writeln!(text, "work = {{ regex = {} }}", toml(work));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::distinct_names;
+
+    #[test]
+    fn builds_are_called_by_what_differs() {
+        let names = |own: &[&str], commands: &[&str]| {
+            let words: Vec<Vec<String>> =
+                commands.iter().map(|words| words.split(' ').map(str::to_owned).collect()).collect();
+            let groups: Vec<&[String]> = words.iter().map(Vec::as_slice).collect();
+            distinct_names(own.iter().map(|name| (*name).to_owned()).collect(), &groups)
+        };
+        assert_eq!(names(&["old", "new"], &["./old 1", "./new 1"]), ["old", "new"]);
+        assert_eq!(names(&["sh", "sh"], &["sh test A", "sh test B"]), ["sh test A", "sh test B"]);
+        let long = ["bash ./a-long-way/test.sh old 1000", "bash ./a-long-way/test.sh new 1000"];
+        assert_eq!(names(&["bash", "bash"], &long), ["old", "new"]);
+        assert_eq!(names(&["gzip", "gzip"], &["gzip f", "gzip f"]), ["A", "B"]);
+        // One is the beginning of the other: it has no word of its own.
+        let begins = ["./a-very-long-name/of-a/program x", "./a-very-long-name/of-a/program x y"];
+        assert_eq!(names(&["program", "program"], &begins), ["A", "B"]);
+    }
 }

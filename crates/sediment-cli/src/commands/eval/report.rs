@@ -34,7 +34,7 @@ pub(super) fn read(path: &Path, ui: &Ui) -> Result<Experiment> {
     let bytes = files::read_regular(path)?;
     let recorded = journal::read(&bytes).map_err(|error| error.with_input(name.clone()))?;
     if recorded.whole < bytes.len() {
-        ui.note(&format!("{name}: warning: skipped the last line, which is incomplete"));
+        ui.warn(&format!("{name}: skipped the last line, which is incomplete"));
     }
     let experiment = recorded.experiment;
     let measured = experiment.observations.iter().any(|run| run.phase == Phase::Measured);

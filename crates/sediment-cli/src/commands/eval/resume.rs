@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         );
     }
     if recorded.whole < bytes.len() {
-        ui.note(&format!("{name}: warning: skipped the last line, which is incomplete"));
+        ui.warn(&format!("{name}: skipped the last line, which is incomplete"));
     }
     let mut plan = recorded.plan.clone();
     arguments.limits.apply(&mut plan);

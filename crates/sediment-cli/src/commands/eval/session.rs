@@ -3,6 +3,7 @@
 
 use super::builds;
 use crate::files::{self, JournalFile, Workshop};
+use crate::start;
 use crate::ui::Ui;
 use indicatif::ProgressBar;
 use sediment::plural::counted;
@@ -17,18 +18,7 @@ use sediment_eval::run::journal::{self, Recorded};
 use sediment_eval::run::processes::Processes;
 use sediment_eval::run::{self, Journal, Progress, Watcher};
 use sediment_process::Stop;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::{Path, PathBuf};
-
-/// A stop that the interrupt key and the signals of a system that shuts down ask.
-pub(super) fn stop_on_signals() -> Result<Stop> {
-    let stop = Stop::new();
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, stop.flag())
-            .map_err(|error| Error::new(ErrorCode::Io, format!("cannot catch signals: {error}")))?;
-    }
-    Ok(stop)
-}
 
 /// A seed where the user gives none: two experiments in one second may share it, and nothing depends on their not doing so.
 pub(super) fn new_seed() -> u64 {
@@ -65,7 +55,7 @@ pub(super) fn go_on(plan: &Plan, recorded: Recorded, path: &Path, ui: &Ui) -> Re
 }
 
 fn sit(plan: &Plan, recorded: Recorded, mut file: JournalFile, is_new: bool, ui: &Ui) -> Result<Experiment> {
-    let stop = stop_on_signals()?;
+    let stop = start::stop_on_signals()?;
     let mut experiment = recorded.experiment.clone();
     let done = all(plan, &recorded, &mut experiment, &mut file, &stop, ui);
     let is_interrupted = |error: &Error| error.kind() == ErrorKind::Interrupted;

@@ -55,6 +55,7 @@ pub(crate) fn called_as(arguments: &[OsString]) -> Option<(&'static Legacy, &[Os
 }
 
 pub(crate) fn run(legacy: &Legacy, arguments: &[OsString], ui: &Ui) -> Result<ExitCode> {
+    ui.tell_all();
     match described(legacy).infer_long_args(true).try_get_matches_from(arguments) {
         Ok(matches) => (legacy.run)(&matches, ui).map(|()| ExitCode::SUCCESS),
         Err(error) => super::usage(&error, ui),
@@ -201,7 +202,7 @@ fn gen_profile_merge(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let output: &PathBuf = matches
         .get_one("output")
         .ok_or_else(|| Error::new(ErrorCode::InvalidArgument, "gen_profile_merge needs an output file"))?;
-    merge::merge_files(&pairs, false, output, ui)
+    merge::merge_files(&pairs, false, output, ui).map(drop)
 }
 
 fn make_sediment_rpmmacros_command() -> Command {
@@ -240,7 +241,7 @@ fn gen_link_order(matches: &ArgMatches, ui: &Ui) -> Result<()> {
             Error::new(ErrorCode::Usage, format!("unknown linker {named}"))
                 .with_hint(format!("supported: {}", all.join(", ")))
         })?,
-        None => toolchain::default_linker()?,
+        None => toolchain::default_linker()?.0,
     };
     let text = match profile_for(&name, matches.get_one("profile"), ui)? {
         Some((profile, label)) => {

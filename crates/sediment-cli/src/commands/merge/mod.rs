@@ -31,6 +31,9 @@ pub(crate) struct Options {
     /// Scale the totals of merged inputs back to one recording first
     #[arg(long, conflicts_with = "into")]
     normalize: bool,
+    /// Print JSON; needs --output FILE
+    #[arg(long, conflicts_with = "into")]
+    json: bool,
     /// Profile of a package to add the files to; created if missing [default: none]
     #[arg(long, value_name = "FILE", conflicts_with = "output")]
     into: Option<PathBuf>,
@@ -86,7 +89,10 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
     arguments.options.must_not_belong_to_into()?;
     let inputs = arguments.files("profiles")?;
-    merge_files(&inputs, arguments.options.normalize, &arguments.options.output, ui)
+    let options = &arguments.options;
+    inputs::expect_file_for_json(options.json, &options.output)?;
+    let merged = merge_files(&inputs, options.normalize, &options.output, ui)?;
+    if options.json { ui.json(&inputs::profile_json(&merged, &options.output, ui)) } else { Ok(()) }
 }
 
 /// Reads, merges and writes.
@@ -95,7 +101,7 @@ pub(crate) fn merge_files(
     normalize: bool,
     output: &Path,
     ui: &Ui,
-) -> Result<()> {
+) -> Result<profile::Profile> {
     let profiles = inputs
         .iter()
         .map(|(path, weight)| Ok((read_profile(path, ui)?, *weight)))
@@ -103,5 +109,6 @@ pub(crate) fn merge_files(
     let borrowed: Vec<_> = profiles.iter().map(|(profile, weight)| (profile, *weight)).collect();
     let merged = merge::merge(&borrowed, normalize)?;
     inputs::warn_of_similar_labels(&merged, ui);
-    files::write(output, profile::text::print(&merged).as_bytes(), ui)
+    files::write(output, profile::text::print(&merged).as_bytes(), ui)?;
+    Ok(merged)
 }

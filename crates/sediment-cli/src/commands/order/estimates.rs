@@ -11,8 +11,8 @@ pub(super) fn print_estimates(unprofiled: &Unprofiled, alone: bool, ui: &Ui) {
         unprofiled.standing.iter().flatten().filter(|standing| wanted(**standing)).count()
     };
     if alone {
-        ui.note(
-            "order: warning: based only on a compiler's estimates, which know no workload: better than no profile, much worse than a recording",
+        ui.warn(
+            "based only on a compiler's estimates, which know no workload: better than no profile, much worse than a recording",
         );
         return;
     }

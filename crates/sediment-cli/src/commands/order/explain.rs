@@ -2,12 +2,14 @@
 //! `sediment order --explain FUNCTION`: the address of a function, its neighbours, and the reason for both.
 
 use sediment::callgraph::{FunctionId, GroupKind};
+use sediment::demangle::{demangled, is_meant};
 use sediment::model::Geometry;
 use sediment::order::algorithms;
 use sediment::order::algorithms::affinity::{CLASSICS, TOGETHER};
 use sediment::order::{self, Ordering, Standing};
 use sediment::plural::counted;
 use sediment::{Error, ErrorCode, Result};
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Write;
 
@@ -25,9 +27,9 @@ pub(super) fn explain(name: &str, made: &Ordering) -> Result<String> {
     let positions = Positions::of(made);
     let mut text = String::new();
     let of_name: HashSet<FunctionId> =
-        made.built.table.names().filter(|(key, _)| key.name == name).map(|(_, id)| id).collect();
+        made.built.table.names().filter(|(key, _)| is_meant(&key.name, name)).map(|(_, id)| id).collect();
     for &function in positions.order.iter().filter(|function| of_name.contains(function)) {
-        text += &position_of(name, function, made, &positions);
+        text += &position_of(function, made, &positions);
         text += &group_of(function, made);
         text += &neighbours_in_order(function, made, &positions);
         text += &edges_of(function, made, &positions);
@@ -35,7 +37,7 @@ pub(super) fn explain(name: &str, made: &Ordering) -> Result<String> {
     }
     if text.is_empty() {
         return Err(Error::new(ErrorCode::NotFound, format!("no ordered function is called {name}"))
-            .with_hint("give the linkage name; sediment show lists functions"));
+            .with_hint("give the linkage name or the demangled name; sediment show lists functions"));
     }
     Ok(text)
 }
@@ -66,11 +68,12 @@ impl Positions {
     }
 }
 
-fn name_of(made: &Ordering, function: FunctionId) -> &str {
-    &made.built.table.keys[function.index()].name
+fn name_of(made: &Ordering, function: FunctionId) -> Cow<'_, str> {
+    demangled(&made.built.table.keys[function.index()].name)
 }
 
-fn position_of(name: &str, function: FunctionId, made: &Ordering, positions: &Positions) -> String {
+fn position_of(function: FunctionId, made: &Ordering, positions: &Positions) -> String {
+    let name = name_of(made, function);
     let (start, size) = (positions.start(function), made.built.graph.sizes()[function.index()]);
     let called = counted(made.built.graph.weights()[function.index()], "time");
     let (first, last) = (start / PAGE, start.saturating_add(size.max(1) - 1) / PAGE);
@@ -145,7 +148,7 @@ fn expected(standing: Option<Standing>) -> &'static str {
 fn neighbours_in_order(function: FunctionId, made: &Ordering, positions: &Positions) -> String {
     let rank = positions.ranks[function.index()];
     let around = &positions.order[rank.saturating_sub(2)..(rank + 3).min(positions.order.len())];
-    let around: Vec<&str> =
+    let around: Vec<Cow<'_, str>> =
         around.iter().filter(|other| **other != function).map(|other| name_of(made, *other)).collect();
     format!("  between {}\n", around.join(", "))
 }
@@ -204,7 +207,7 @@ fn origin_of(function: FunctionId, made: &Ordering, positions: &Positions) -> St
         let ours = neighbours(&made.outcome.order, function);
         let theirs = neighbours(&classic, function);
         let names = |beside: &[FunctionId]| {
-            let names: Vec<&str> = beside.iter().map(|other| name_of(made, *other)).collect();
+            let names: Vec<Cow<'_, str>> = beside.iter().map(|other| name_of(made, *other)).collect();
             names.join(" and ")
         };
         let _ = if ours == theirs {

@@ -7,11 +7,13 @@ mod goals;
 mod keeping;
 mod workloads;
 
+use crate::demo::toolchain;
 use crate::files;
 use crate::inputs::settings::{Known, Settings};
 use crate::inputs::weights::{Weighable, Weighed};
 use crate::inputs::{self, read_binary, read_profile, renamed};
 use crate::kept_order;
+use crate::next_steps;
 use crate::ui::Ui;
 use crate::values;
 use clap::Args;
@@ -45,8 +47,8 @@ pub(crate) struct Options {
     /// 1]
     #[arg(short, long, value_name = "WEIGHT", allow_negative_numbers = true)]
     weight: Vec<String>,
-    /// Linker that will read the order
-    #[arg(long, value_name = "LINKER", value_parser = PossibleValuesParser::new(LINKERS.iter().map(|l| l.name)))]
+    /// Linker that will read the order; auto asks the compiler ($CC, else cc) for its linker
+    #[arg(long, value_name = "LINKER", value_parser = PossibleValuesParser::new(std::iter::once(AUTO).chain(LINKERS.iter().map(|l| l.name))))]
     linker: String,
     /// Ordering file to write; - writes to standard output
     #[arg(short, long, value_name = "FILE", default_value = files::STANDARD_STREAM)]
@@ -83,6 +85,9 @@ pub(crate) struct Options {
     /// Print to standard error why this function is where it is; repeatable [default: none]
     #[arg(long, value_name = "FUNCTION")]
     explain: Vec<String>,
+    /// Print JSON; needs --output FILE
+    #[arg(long)]
+    json: bool,
     /// Seed of --algorithm random, from 0
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     seed: u64,
@@ -96,7 +101,7 @@ impl Weighable for Options {
     const FILES: &'static [&'static str] = &["profiles", "trace"];
 }
 
-/// Default of `--algorithm`: the affinity layout of the latest release.
+/// Default of `--algorithm`: the affinity layout of the latest release. Of `--linker`: that of the compiler.
 pub(super) const AUTO: &str = "auto";
 
 /// Former name of [`AUTO`].
@@ -133,6 +138,7 @@ fn choices() -> String {
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let options = &arguments.options;
+    inputs::expect_file_for_json(options.json, &options.output)?;
     let plan = Plan {
         engine: engine(options)?,
         algorithm: &options.algorithm,
@@ -144,7 +150,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         keep: options.keep.as_deref().map(|older| (older, share(options.keep_below))),
         align_hot: options.align_hot,
         explain: &options.explain,
-        linker: linker(&options.linker)?,
+        linker: linker(&options.linker, ui)?,
     };
     let binary = options.binary.as_deref().map(read_binary).transpose()?;
     let inputs = arguments
@@ -168,7 +174,29 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         [only] => error.with_input(only.name.clone()),
         _ => error,
     };
-    files::write(&options.output, text.map_err(named)?.as_bytes(), ui)
+    let text = text.map_err(named)?;
+    files::write(&options.output, text.as_bytes(), ui)?;
+    if options.json {
+        return ui.json(&in_json(&text, plan.linker, &options.output, ui));
+    }
+    if options.output.is_file() {
+        ui.next(next_steps::after_order(plan.linker, &options.output, options.binary.as_deref()));
+    }
+    Ok(())
+}
+
+/// A written ordering file in JSON.
+fn in_json(text: &str, linker: &Linker, output: &Path, ui: &Ui) -> serde_json::Value {
+    let asked = link::read(text).map_or(0, |(_, asked)| asked.len());
+    let arguments = Some(linker.arguments).filter(|arguments| arguments.starts_with('-'));
+    serde_json::json!({
+        "schema": 1,
+        "output": output.to_string_lossy(),
+        "linker": linker.name,
+        "link_arguments": arguments.map(|arguments| arguments.replace("FILE", &output.to_string_lossy())),
+        "functions": asked,
+        "skipped": ui.skipped_json(),
+    })
 }
 
 /// Engine of `--engine` or `--algorithm auto`; None for other algorithms.
@@ -200,7 +228,13 @@ fn aim(name: &str) -> Option<Aim> {
     AIMS.iter().find(|(_, known, _)| *known == name).map(|(aim, _, _)| *aim)
 }
 
-pub(crate) fn linker(name: &str) -> Result<&'static Linker> {
+/// The linker of this name, or the compiler's.
+fn linker(name: &str, ui: &Ui) -> Result<&'static Linker> {
+    if name == AUTO {
+        let (linker, version) = toolchain::default_linker()?;
+        ui.note(&format!("--linker {}: {version}", linker.name));
+        return Ok(linker);
+    }
     link::linker(name).ok_or_else(|| Error::new(ErrorCode::Usage, format!("unknown linker {name}")))
 }
 
@@ -314,6 +348,7 @@ fn order_text_of_several(
 fn ordering_of(profile: &Profile, selection: &Selection<'_>, plan: &Plan<'_>, ui: &Ui) -> Result<Ordering> {
     let built = order::build(profile, selection)?;
     ui.skipped("graph", &built.skipped);
+    warn_of_go(&built, ui);
     inputs::say_what_is_demangled(built.table.keys.iter().map(|key| key.name.as_str()), ui);
     let traces =
         plan.traces.iter().map(|(path, _)| read_trace(path, &built)).collect::<Result<Vec<Trace>>>()?;
@@ -333,6 +368,15 @@ fn ordering_of(profile: &Profile, selection: &Selection<'_>, plan: &Plan<'_>, ui
         keeping::print_moves(&ordering, older, ui);
     }
     Ok(ordering)
+}
+
+/// Warns of a Go program, by functions of its runtime.
+fn warn_of_go(built: &BuiltGraph, ui: &Ui) {
+    let is_of_runtime =
+        |name: &str| matches!(name, "runtime.goexit" | "runtime.goexit.abi0" | "runtime.rt0_go.abi0");
+    if built.table.keys.iter().any(|key| is_of_runtime(&key.name)) {
+        ui.warn("this is a Go program: Go's linker reads no order, so this file has no effect");
+    }
 }
 
 /// The text of an ordering file.

@@ -2,6 +2,7 @@
 //! `sediment package deb`: the change to a Debian source package: a build dependency on the debhelper sequence, and the profile in
 //! debian/sediment-profiles.
 
+use super::built::Built;
 use super::{Addition, Change, Common, Inputs, inputs_for, is_profile, propose, read_recipe};
 use crate::files;
 use crate::ui::Ui;
@@ -54,12 +55,38 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         let after = with_threshold(&rules, &rules_before, percent)?;
         changes.push(Change { path: rules, after, before: Some(rules_before) });
     }
-    let Inputs { additions, .. } = inputs_for(&debian.join(FOLDER), &arguments.common, ui)?;
+    let Inputs { additions, .. } =
+        inputs_for(&debian.join(FOLDER), &arguments.common, built(&debian, &before), ui)?;
     tell_of_others(&debian.join(FOLDER), &additions, ui)?;
     if arguments.common.apply {
         files::folder(&debian.join(FOLDER))?;
     }
     propose(&changes, &additions, arguments.common.apply, ui)
+}
+
+/// Outputs of a source package, by its control file, its lists of files to install, its map and its built tree.
+fn built(debian: &Path, control: &str) -> Built {
+    let mut built = Built::default();
+    for line in control.lines() {
+        let field = line.split_once(':').map(|(field, value)| (field.to_ascii_lowercase(), value.trim()));
+        if let Some(("package" | "source", name)) =
+            field.as_ref().map(|(field, name)| (field.as_str(), *name))
+        {
+            built.add_package(name);
+        }
+    }
+    let mut lists: Vec<PathBuf> =
+        std::fs::read_dir(debian).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    lists.retain(|path| {
+        let name = files::base_name(path);
+        name == "install" || name.ends_with(".install")
+    });
+    for list in lists.iter().filter_map(|path| read_recipe(path).ok()) {
+        let words = list.lines().filter(|line| !line.starts_with('#')).flat_map(str::split_whitespace);
+        words.for_each(|word| built.add_installed(word));
+    }
+    built.add_tree(debian.parent().unwrap_or(debian));
+    built
 }
 
 /// Prints which files of the package have a profile of the same programs as an added one: one of each counts.

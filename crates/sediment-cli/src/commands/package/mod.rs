@@ -2,6 +2,7 @@
 //! `sediment package`: the change that a package's recipe needs so that its programs are built in the order of a profile. One file per
 //! kind of recipe, a row in [`Kind`] each; `diff` prints what would change.
 
+mod built;
 mod conditions;
 mod deb;
 mod diff;
@@ -11,10 +12,13 @@ mod spec;
 use crate::files;
 use crate::inputs::read_profile;
 use crate::ui::Ui;
-use crate::values;
+use crate::values::{self, Glob};
 use crate::wrapper::settings as package_settings;
+use built::Built;
 use clap::{Args, Subcommand};
+use sediment::matching::identity;
 use sediment::plural::counted;
+use sediment::profile::text;
 use sediment::wrapper::settings::{self, Settings};
 use sediment::{Error, ErrorCode, Result, escape};
 use std::fs::DirEntry;
@@ -26,7 +30,7 @@ const MAP: &str = "map";
 /// Change a package's recipe to link its programs in the order of a profile
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Change a package's recipe to link its programs in the order of a profile.\n\nPrints the change as a diff; --apply makes it. Refuses recipes that it does not understand, and says what to write by hand."
+    long_about = "Change a package's recipe to link its programs in the order of a profile.\n\nPrints the change as a diff; --apply makes it. Refuses recipes that it does not understand, and says what to write by hand.\n\nOf a profile it keeps the programs and libraries that the package builds. It knows them by the recipe, the built tree and the installed packages."
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -50,6 +54,10 @@ struct Common {
     /// the folder of profiles]
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
+    /// Keep of a profile only the programs and libraries of this name; * and ? are wildcards; repeatable [default:
+    /// those that the package builds]
+    #[arg(long, value_name = "GLOB", value_parser = values::glob)]
+    only: Vec<Glob>,
     /// Make the change
     #[arg(long)]
     apply: bool,
@@ -138,7 +146,11 @@ struct Inputs {
 
 /// The profiles and settings as files to put into a source package, in the folder given; of a folder all that `PROF_DIR` may hold.
 /// Without settings among them, those count that the folder has already.
-fn inputs_for(folder: &Path, common: &Common, ui: &Ui) -> Result<Inputs> {
+fn inputs_for(folder: &Path, common: &Common, mut built: Built, ui: &Ui) -> Result<Inputs> {
+    for folder in common.profiles.iter().map(PathBuf::as_path).chain([folder]) {
+        let map = files::read_regular(&folder.join(MAP)).unwrap_or_default();
+        built.add_mapped(&identity::read_map(&String::from_utf8_lossy(&map)).0);
+    }
     let mut additions: Vec<Addition> = Vec::new();
     let mut found: Option<Settings> = None;
     for path in common.profiles.iter().chain(&common.settings) {
@@ -154,7 +166,7 @@ fn inputs_for(folder: &Path, common: &Common, ui: &Ui) -> Result<Inputs> {
             } else if path.is_dir() && name == MAP {
                 vec![Addition::of(&file, folder.join(MAP), "maps outputs to profiles")?]
             } else {
-                vec![profile_for(folder, &file, ui)?]
+                vec![profile_for(folder, &file, &common.only, &built, ui)?]
             };
             if new.iter().any(|new| additions.iter().any(|other| other.path == new.path)) {
                 return Err(Error::new(ErrorCode::Usage, "two files have this name")
@@ -201,8 +213,20 @@ fn is_profile(path: &Path) -> bool {
 }
 
 /// A profile as a file to put into a source package; its programs are named in the note of it.
-fn profile_for(folder: &Path, profile: &Path, ui: &Ui) -> Result<Addition> {
-    let read = read_profile(profile, ui)?;
+fn profile_for(folder: &Path, profile: &Path, only: &[Glob], built: &Built, ui: &Ui) -> Result<Addition> {
+    let mut read = read_profile(profile, ui)?;
+    let part = built.part_of(&read, only).map_err(|error| error.with_input(files::display(profile)))?;
+    let mut content = None;
+    if let Some((part, rest)) = part {
+        ui.note(&format!(
+            "{}: dropped {} that the package does not build: {}",
+            files::display(profile),
+            counted(rest.len(), "other file"),
+            rest.join(", ")
+        ));
+        content = Some(text::print(&part).into_bytes());
+        read = part;
+    }
     let functions = read.functions();
     if functions.is_empty() {
         return Err(Error::new(ErrorCode::EmptyProfile, "the profile has no functions")
@@ -229,7 +253,7 @@ fn profile_for(folder: &Path, profile: &Path, ui: &Ui) -> Result<Addition> {
     };
     Ok(Addition {
         path: folder.join(name),
-        content: files::read(profile)?,
+        content: content.map_or_else(|| files::read(profile), Ok)?,
         what: format!("profile, {}{of}", counted(functions.len(), "function")),
     })
 }

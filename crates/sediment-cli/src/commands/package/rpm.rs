@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment package rpm`: the change to a spec file, for the macros of dist/rpm/macros.sediment.
 
+use super::built::Built;
 use super::conditions::counts;
-use super::spec::{Spec, Tag};
+use super::spec::{SECTIONS, Spec, Tag};
 use super::{Change, Common, Inputs, inputs_for, propose, read_recipe};
 use crate::files;
 use crate::ui::Ui;
@@ -42,7 +43,8 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         error.with_input(files::display(path)).with_hint(hint)
     };
     let before = read_recipe(path)?;
-    let Inputs { additions, settings } = inputs_for(&sources_of(path), &arguments.common, ui)?;
+    let Inputs { additions, settings } =
+        inputs_for(&sources_of(path), &arguments.common, built(&before), ui)?;
     let names: Vec<String> = additions.iter().map(|addition| files::base_name(&addition.path)).collect();
     // What the settings say is not said again in the spec.
     let threshold = arguments.common.min_coverage.or(settings.min_coverage.is_none().then_some(THRESHOLD));
@@ -53,6 +55,60 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
     let change = Change { path: path.clone(), before: Some(before), after: changed.text };
     propose(&[change], &additions, arguments.common.apply, ui)
+}
+
+/// Outputs of a spec, by the names of its packages and its lists of files. A macro stands for any text.
+fn built(spec: &str) -> Built {
+    let mut built = Built::default();
+    let value = |tag: &str| {
+        let line = spec
+            .lines()
+            .find(|line| line.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag)))?;
+        Some(line[tag.len()..].trim().to_owned())
+    };
+    let name = value("Name:").unwrap_or_default();
+    let known = |text: &str| text.replace("%{name}", &name).replace("%name", &name);
+    built.add_package(&name);
+    built.add_words(&known(spec));
+    let mut in_files = false;
+    for line in spec.lines().map(str::trim) {
+        let mut words = line.split_whitespace();
+        match words.next() {
+            Some("%package") => {
+                let words: Vec<&str> = words.collect();
+                match words[..] {
+                    ["-n", package, ..] => built.add_package(&known(package)),
+                    [part, ..] => built.add_package(&format!("{name}-{}", known(part))),
+                    [] => {}
+                }
+            }
+            Some("%files") => in_files = true,
+            Some(first) if SECTIONS.iter().any(|section| first.strip_prefix('%') == Some(section)) => {
+                in_files = false
+            }
+            Some(first) if in_files && !first.starts_with('#') => {
+                let last = line.split_whitespace().next_back().unwrap_or_default();
+                built.add_installed(&without_macros(&known(last)));
+            }
+            _ => {}
+        }
+    }
+    built
+}
+
+/// A text with a wildcard in place of each macro.
+fn without_macros(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = match part.strip_prefix('{') {
+            Some(named) => named.split_once('}').map_or("", |(_, rest)| rest),
+            None => part.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_'),
+        };
+        plain += "*";
+        plain += rest;
+    }
+    plain
 }
 
 /// Folder of a spec's sources: SOURCES next to SPECS, as in rpmbuild's layout; else the folder of the spec.

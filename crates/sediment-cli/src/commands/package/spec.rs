@@ -7,7 +7,7 @@
 use sediment::{Error, ErrorCode, Result};
 
 /// The lines of a spec that begin a section (RPM's reference manual, "Spec file format").
-const SECTIONS: &[&str] = &[
+pub(super) const SECTIONS: &[&str] = &[
     "package",
     "description",
     "prep",

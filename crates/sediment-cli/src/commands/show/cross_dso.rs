@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `show --cross-dso`: lists the calls between DSOs, and ways to avoid them.
 
+use sediment::demangle::demangled;
 use sediment::profile::{FunctionIndex, Profile};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -77,8 +78,13 @@ impl<'a> CrossCalls<'a> {
         for (caller, callee, count) in &self.calls {
             let (caller, callee) = (self.profile.key(*caller), self.profile.key(*callee));
             let place = callee.dso.as_deref().unwrap_or_default();
-            let _ =
-                writeln!(text, "{:>10}  {} -> {} in {place}", self.share(*count), caller.name, callee.name);
+            let _ = writeln!(
+                text,
+                "{:>10}  {} -> {} in {place}",
+                self.share(*count),
+                demangled(&caller.name),
+                demangled(&callee.name)
+            );
         }
         text.push('\n');
         text + ADVICE
@@ -87,7 +93,7 @@ impl<'a> CrossCalls<'a> {
     pub(super) fn json(&self) -> Value {
         let key = |function: FunctionIndex| {
             let key = self.profile.key(function);
-            json!({ "name": key.name, "dso": key.dso, "file": key.file })
+            json!({ "name": key.name, "demangled": demangled(&key.name), "dso": key.dso, "file": key.file })
         };
         // Counts can pass 2^64, beyond what JSON readers keep exact: they are written as text.
         json!({

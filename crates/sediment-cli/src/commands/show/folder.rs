@@ -29,7 +29,7 @@ pub(super) fn run(folder: &Path, as_json: bool, ui: &Ui) -> Result<()> {
             Err(error) => {
                 // What opening the folder read already, it told of.
                 if path.extension().is_some_and(|ending| ending == "prof") {
-                    ui.note(&format!("warning: skipped {name}: {error}"));
+                    ui.warn(&format!("skipped {name}: {error}"));
                 }
                 entries.push(json!({ "file": name, "left_out": error.to_string() }));
             }

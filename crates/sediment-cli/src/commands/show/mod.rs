@@ -8,6 +8,7 @@ use crate::files;
 use crate::inputs::{self, read_profile};
 use crate::ui::Ui;
 use clap::Args;
+use sediment::demangle::demangled;
 use sediment::plural::counted;
 use sediment::profile::source::Unknown;
 use sediment::profile::{FunctionIndex, Millionths, Profile, WeightUnit, knowledge};
@@ -146,6 +147,9 @@ impl<'a> Summary<'a> {
         for line in inputs::gaps_of_profile(profile) {
             let _ = writeln!(text, "  {line}");
         }
+        if let Some(warning) = inputs::interpreted(profile) {
+            let _ = writeln!(text, "  warning: {warning}");
+        }
         let _ = writeln!(
             text,
             "\n{:>10} {:>8}  program or library (of the calls between named functions)",
@@ -209,7 +213,7 @@ impl<'a> Summary<'a> {
 
     fn name(&self, function: FunctionIndex) -> String {
         let key = self.profile.key(function);
-        let mut name = key.name.clone();
+        let mut name = demangled(&key.name).into_owned();
         if let Some(file) = &key.file {
             name += &format!(" ({file})");
         }
@@ -232,7 +236,7 @@ impl<'a> Summary<'a> {
         let profile = self.profile;
         let function = |index: FunctionIndex| {
             let key = profile.key(index);
-            json!({ "dso": key.dso, "name": key.name, "file": key.file })
+            json!({ "dso": key.dso, "name": key.name, "demangled": demangled(&key.name), "file": key.file })
         };
         // Counts can pass 2^64, beyond what JSON readers keep exact: they are written as text.
         json!({

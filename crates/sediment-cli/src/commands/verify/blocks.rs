@@ -7,6 +7,7 @@ use crate::inputs::{read_binary, read_profile, renamed};
 use crate::ui::Ui;
 use sediment::binary::Binary;
 use sediment::binary::block_map::BlockMap;
+use sediment::demangle::demangled;
 use sediment::plural::counted;
 use sediment::profile::Profile;
 use sediment::verify::blocks::{BlocksReport, CountedFunction, Layout, blocks};
@@ -117,7 +118,12 @@ fn in_words(report: &BlocksReport, file_name: &str, list: usize) -> String {
     }
     let weight = report.functions.iter().map(|function| function.weight).fold(0u128, u128::saturating_add);
     for function in heaviest.iter().take(shown) {
-        let _ = writeln!(text, "{:>10}  {}", super::share(function.cold_weight, weight), function.name);
+        let _ = writeln!(
+            text,
+            "{:>10}  {}",
+            super::share(function.cold_weight, weight),
+            demangled(&function.name)
+        );
     }
     let more = heaviest.len().saturating_sub(shown);
     if more > 0 {
@@ -149,6 +155,7 @@ fn in_json(report: &BlocksReport) -> Value {
     let function = |function: &CountedFunction| {
         json!({
             "name": function.name,
+            "demangled": demangled(&function.name),
             "layout": name(function.layout),
             "weight": function.weight.to_string(),
             "cold_weight": function.cold_weight.to_string(),

@@ -13,11 +13,13 @@ use crate::exit::BELOW_THRESHOLD;
 use crate::exit::ExitCode;
 use crate::files;
 use crate::inputs::{read_binary_below, read_profile, renamed};
+use crate::next_steps;
 use crate::ui::Ui;
 use crate::values;
 use clap::Args;
 use sediment::binary::SymbolSource;
 use sediment::binary::names::SectionGroup;
+use sediment::demangle::demangled;
 use sediment::link;
 use sediment::plural::counted;
 use sediment::profile::Profile;
@@ -106,6 +108,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         }
         if below_threshold(report.placed_parts_per_million, &file_name, arguments.min_coverage, ui) {
             code = ExitCode::from(BELOW_THRESHOLD);
+        } else if report.in_force {
+            ui.next(next_steps::after_verify(path));
         }
     }
     if let (true, Some(profile)) = (arguments.blocks, &arguments.profile) {
@@ -252,7 +256,8 @@ fn in_words(report: &Report, file_name: &str, list: usize) -> String {
     text += "\nHeaviest misplaced functions:\n";
     for Misplaced { name, line, weight, reason } in report.misplaced.iter().take(shown) {
         let line = line.map_or_else(String::new, |line| format!(" (line {line} of the order)"));
-        let _ = writeln!(text, "{:>8}  {name}{line}: {reason}", share(*weight, report.weight));
+        let (name, weight) = (demangled(name), share(*weight, report.weight));
+        let _ = writeln!(text, "{weight:>8}  {name}{line}: {reason}");
     }
     let more = report.misplaced.len().saturating_sub(shown);
     if more > 0 {
@@ -307,6 +312,7 @@ fn in_json(report: &Report) -> Value {
         "order_in_force": report.in_force,
         "misplaced": report.misplaced.iter().map(|misplaced| json!({
             "name": misplaced.name,
+            "demangled": demangled(&misplaced.name),
             "line": misplaced.line,
             "weight": misplaced.weight.to_string(),
             "reason": misplaced.reason.code(),

@@ -14,10 +14,15 @@ const BOTTOM: f64 = 46.0;
 /// Sizes of instruction TLBs, in pages.
 const ENTRIES: [u64; 3] = [32, 64, 128];
 
+/// Most pages for which the scale is linear: on a wider one, the lines would lie at its left edge.
+const LINEAR: u64 = 400;
+
 /// The picture of both.
 pub(super) fn curve(sides: [(&str, &Pages); 2]) -> String {
     let most = sides.iter().map(|(_, pages)| pages.holding(0.9999, 1)).max().unwrap_or(0).max(8);
-    let x = |pages: f64| LEFT + (WIDTH - LEFT - RIGHT) * pages / most as f64;
+    let is_log = most > LINEAR;
+    let part = |pages: f64| if is_log { pages.ln_1p() / (most as f64).ln_1p() } else { pages / most as f64 };
+    let x = |pages: f64| LEFT + (WIDTH - LEFT - RIGHT) * part(pages);
     let y = |share: f64| HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * share;
     let mut svg = String::new();
     for quarter in 0..=4 {
@@ -51,7 +56,13 @@ pub(super) fn curve(sides: [(&str, &Pages); 2]) -> String {
         );
     }
     let step = tick(most);
-    for at in (0..=most).step_by(step as usize) {
+    let marks: Vec<u64> = match is_log {
+        true => {
+            [0].into_iter().chain((0..10).flat_map(|power| [1, 3].map(|m| m * 10u64.pow(power)))).collect()
+        }
+        false => (0..=most).step_by(step as usize).collect(),
+    };
+    for at in marks.into_iter().filter(|at| *at <= most) {
         let _ = writeln!(
             svg,
             "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{at}</text>",
@@ -75,9 +86,10 @@ pub(super) fn curve(sides: [(&str, &Pages); 2]) -> String {
     }
     svg += &key(sides.map(|(title, _)| title), y(0.0));
     format!(
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Share of all calls by number of pages\">\n{svg}<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">pages of 4 KiB, heaviest first</text>\n</svg>\n",
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Share of all calls by number of pages\">\n{svg}<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">pages of 4 KiB, heaviest first{}</text>\n</svg>\n",
         (LEFT + WIDTH - RIGHT) / 2.0,
-        HEIGHT - 8.0
+        HEIGHT - 8.0,
+        if is_log { " (logarithmic scale)" } else { "" }
     )
 }
 

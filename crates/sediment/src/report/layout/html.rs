@@ -29,6 +29,7 @@ pub fn html(
     let layouts = [before, after];
     let body = html! {
         h1 { "Layout of " (Text(program)) } "\n"
+        p class="headline" { (headline(&pages)) } "\n"
         @for note in notes {
             p { (Text(note)) } "\n"
         }
@@ -54,6 +55,13 @@ pub fn html(
         (sides(layouts, |side| zoom(layouts[side], &pages[side], most_pages)))
     };
     page(&format!("Layout of {program}"), STYLE, &body.into_string())
+}
+
+/// The pages that hold nearly all calls, before and after, in a sentence.
+fn headline(pages: &[Pages; 2]) -> String {
+    let [before, after] = [0, 1].map(|side: usize| pages[side].holding(0.99, 1));
+    let change = 100.0 * (after as f64 / before.max(1) as f64 - 1.0);
+    format!("99 % of the calls: {before} pages of 4 KiB before, {after} after ({change:+.0} %).")
 }
 
 /// Both layouts next to each other, drawn as SVG.

@@ -3,6 +3,7 @@
 
 use super::pages::{Page, Pages, bytes, class, percent, weight};
 use super::{Layout, PAGE};
+use crate::demangle::demangled;
 use crate::escape;
 use std::fmt::Write as _;
 
@@ -17,6 +18,8 @@ const WIDTH: u64 = LEFT + ROW * STEP + 8;
 const ROWS_OF_HUGE_PAGE: u64 = (2 << 20) / (PAGE * ROW);
 /// Functions that a page's title names.
 const NAMED: usize = 3;
+/// Rows that the label of a huge page takes, above and below its own.
+const LABEL_ROWS: u64 = 1;
 
 /// The picture of one layout.
 pub(super) fn map(layout: &Layout<'_>, pages: &Pages) -> String {
@@ -91,7 +94,11 @@ fn mark(svg: &mut String, row: u64, y: u64, first_row: u64) {
             LEFT + ROW * STEP
         );
     }
-    if row % 4 == 0 || (first_row + row) % ROWS_OF_HUGE_PAGE == 0 {
+    // Beside the label of a huge page there is no room for another.
+    let is_huge = |row: u64| (first_row + row) % ROWS_OF_HUGE_PAGE == 0;
+    let near_huge =
+        (row.saturating_sub(LABEL_ROWS)..=row + LABEL_ROWS).any(|near| near != row && is_huge(near));
+    if is_huge(row) || row % 4 == 0 && !near_huge {
         let _ = writeln!(
             svg,
             "<text class=\"tick\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
@@ -139,9 +146,10 @@ fn title(layout: &Layout<'_>, number: u64, page: &Page) -> String {
     )
 }
 
-/// A name as titles show it.
+/// A function's name as titles show it: demangled, and cut.
 pub(super) fn short(name: &str) -> String {
     const LONGEST: usize = 60;
+    let name = demangled(name);
     let mut shown: String = name.chars().take(LONGEST).collect();
     if shown.len() < name.len() {
         shown.push('…');

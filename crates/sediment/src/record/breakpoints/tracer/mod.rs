@@ -152,7 +152,13 @@ impl<'a> Tracer<'a> {
     pub(super) fn run(&mut self) -> Result<()> {
         let followed = self.follow();
         let let_go = self.let_go();
+        self.tell(self.begun.elapsed(), None);
         followed.and(let_go)
+    }
+
+    fn tell(&mut self, elapsed: Duration, warning: Option<String>) {
+        let (functions, waiting) = (Some(self.log.functions()), self.over && warning.is_none());
+        (self.watch)(Progress { elapsed, functions, waiting, warning });
     }
 
     fn follow(&mut self) -> Result<()> {
@@ -193,7 +199,7 @@ impl<'a> Tracer<'a> {
         // The time counts from when breakpoints were set, unless a thread does not stop for long.
         let late = late && (self.unarmed.is_empty() || elapsed >= JOINING);
         self.over |= late || self.settings.stop.asked();
-        (self.watch)(Progress { elapsed, functions: Some(self.log.functions()), warning: None });
+        self.tell(elapsed, None);
         if self.looked_around.elapsed() >= LOOK_AROUND {
             self.looked_around = Instant::now();
             self.adopt_orphans();
@@ -489,11 +495,11 @@ impl<'a> Tracer<'a> {
         let file = Path::new("/proc").join(process.to_string()).join(folder).join(inside);
         if has_other_rights(&file) {
             let warning = format!(
-                "warning: {} runs without its setuid rights while it is recorded; if it fails for that reason, record as root",
+                "{} runs without its setuid rights while it is recorded; if it fails for that reason, record as root",
                 path.display()
             );
             let elapsed = self.begun.elapsed();
-            (self.watch)(Progress { elapsed, functions: Some(self.log.functions()), warning: Some(warning) });
+            self.tell(elapsed, Some(warning));
         }
     }
 

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs and libraries that a package builds, by name, from what is at hand: its recipe, its built tree, and the packages that
+//! are installed of it. A profile keeps only these: what a maintainer's shell did is no matter of the package.
+
+use crate::files;
+use crate::packages::Package;
+use crate::values::{self, Glob};
+use sediment::profile::{Profile, split};
+use sediment::{Error, ErrorCode, Result};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Files of a tree that are looked at: a kernel's has fewer.
+const MOST_FILES: usize = 200_000;
+/// Files that describe a build, by the ends of their names, and the most bytes of one.
+const DESCRIPTIONS: &[&str] = &[
+    "CMakeLists.txt",
+    "meson.build",
+    "akefile",
+    "akefile.am",
+    "akefile.in",
+    "configure.ac",
+    "Cargo.toml",
+    "SConstruct",
+    ".cmake",
+    ".mk",
+    ".pro",
+    ".bazel",
+    ".gyp",
+];
+const LONGEST_DESCRIPTION: u64 = 4 << 20;
+/// Folders of a system's programs and libraries.
+const OF_SYSTEM: &[&str] =
+    &["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/lib64", "/lib64", "/usr/lib", "/lib", "/usr/libexec"];
+/// Literal characters that a pattern must have: `usr/bin/*` says nothing.
+const LEAST_LITERAL: usize = 2;
+
+/// Names by which a package's outputs are known.
+#[derive(Debug, Default)]
+pub(super) struct Built {
+    /// Binary packages, without `-`, `.` and `_`.
+    packages: BTreeSet<String>,
+    /// Base names of installed or built files.
+    files: BTreeSet<String>,
+    patterns: Vec<Glob>,
+    /// Words of the files that describe the build.
+    words: BTreeSet<String>,
+}
+
+impl Built {
+    /// Adds a package of the recipe, and its files where it is installed.
+    pub(super) fn add_package(&mut self, name: &str) {
+        if self.packages.insert(plain(name)) {
+            if let Ok(installed) = Package::find(name, None) {
+                self.files.extend(installed.file_names());
+            }
+        }
+    }
+
+    /// Adds a path or pattern of files to install.
+    pub(super) fn add_installed(&mut self, pattern: &str) {
+        let name = pattern.rsplit('/').next().unwrap_or_default();
+        let literal = name.chars().filter(|character| !matches!(character, '*' | '?' | '.')).count();
+        if literal >= LEAST_LITERAL {
+            self.patterns.extend(values::glob(name).ok());
+        }
+    }
+
+    /// Adds the labels that a map gives to outputs.
+    pub(super) fn add_mapped(&mut self, map: &[(String, String)]) {
+        self.files.extend(map.iter().map(|(_, label)| label.clone()));
+    }
+
+    /// Adds the programs and libraries in a tree.
+    pub(super) fn add_tree(&mut self, folder: &Path) {
+        let mut folders: Vec<PathBuf> = vec![folder.to_path_buf()];
+        let mut looked_at = 0;
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                looked_at += 1;
+                if looked_at > MOST_FILES {
+                    return;
+                }
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => folders.push(entry.path()),
+                    Ok(kind) if kind.is_file() => self.add_file(&entry.path()),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Adds a file of the tree: a program or library, or a description of the build.
+    fn add_file(&mut self, path: &Path) {
+        let name = files::base_name(path);
+        if is_linked(path) {
+            self.files.insert(name.strip_prefix("lt-").unwrap_or(&name).to_owned());
+        } else if DESCRIPTIONS.iter().any(|end| name.ends_with(end)) {
+            let text = files::read_at_most(path, LONGEST_DESCRIPTION).unwrap_or_default();
+            self.add_words(&String::from_utf8_lossy(&text));
+        }
+    }
+
+    /// Adds the words of a text that describes the build.
+    pub(super) fn add_words(&mut self, text: &str) {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || "_+.-".contains(c);
+        self.words.extend(text.split(|c| !is_part(c)).filter(|word| !word.is_empty()).map(str::to_owned));
+    }
+
+    /// True if the description of the build names a program or library that this system does not have. Its tree need not be
+    /// built yet.
+    fn describes(&self, label: &str) -> bool {
+        let stem = label.split(".so").next().unwrap_or(label);
+        let names = [Some(stem), stem.strip_prefix("lib").filter(|_| stem != label)];
+        let is_word = |name: &str, end: &str| self.words.contains(&format!("{name}{end}"));
+        let mut names = names.into_iter().flatten();
+        names.any(|name| ["", ".la", ".so"].iter().any(|end| is_word(name, end))) && !is_of_system(label)
+    }
+
+    /// True if the package builds the program or library of this label.
+    fn has(&self, label: &str) -> bool {
+        // libx.so.1.0.4 has the soname libx.so.1.
+        let versions = format!("{label}.");
+        let of_library = |name: &String| label.contains(".so") && name.starts_with(&versions);
+        let name = label.strip_suffix(".so").unwrap_or(label).replace(".so.", "");
+        self.packages.contains(&plain(&name))
+            || self.files.contains(label)
+            || self.files.range(versions.clone()..).next().is_some_and(of_library)
+            || self.patterns.iter().any(|pattern| pattern.matches(label))
+            || self.describes(label)
+    }
+
+    /// The part of a profile that is the package's, and the labels of the rest; None where all of it is.
+    ///
+    /// # Errors
+    /// Where none of several programs is known to be the package's.
+    pub(super) fn part_of(&self, profile: &Profile, only: &[Glob]) -> Result<Option<(Profile, Vec<String>)>> {
+        let labels: BTreeSet<&str> = profile.dsos().keys().map(String::as_str).collect();
+        if only.is_empty() && labels.len() < 2 {
+            return Ok(None);
+        }
+        let is_own = |label: &&str| match only {
+            [] => self.has(label),
+            only => only.iter().any(|glob| glob.matches(label)),
+        };
+        let (own, others): (BTreeSet<&str>, BTreeSet<&str>) = labels.into_iter().partition(is_own);
+        let rest: Vec<String> = others.into_iter().map(str::to_owned).collect();
+        if own.is_empty() {
+            let what = if only.is_empty() {
+                "the package is not known to build any program of this profile"
+            } else {
+                "--only matches no program of this profile"
+            };
+            return Err(Error::new(ErrorCode::Unsupported, what)
+                .with_hint(format!("name those to keep: --only GLOB; in the profile: {}", rest.join(", "))));
+        }
+        Ok((!rest.is_empty()).then(|| (split::only(profile, &own), rest)))
+    }
+}
+
+fn plain(name: &str) -> String {
+    name.chars().filter(|character| !matches!(character, '-' | '.' | '_')).collect()
+}
+
+/// True for a file of this name in the folders of the system's programs and libraries.
+fn is_of_system(label: &str) -> bool {
+    let below =
+        |folder: &str| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let folders = OF_SYSTEM.iter().map(PathBuf::from).chain(below("/usr/lib").filter(|path| path.is_dir()));
+    folders.into_iter().any(|folder| folder.join(label).exists())
+}
+
+/// True for an ELF program or shared library.
+fn is_linked(path: &Path) -> bool {
+    use std::io::Read;
+    let mut head = [0; 18];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    let kind = if head[5] == 2 { head[17] } else { head[16] };
+    read.is_ok() && head.starts_with(b"\x7fELF") && matches!(kind, 2 | 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile(labels: &[&str]) -> Profile {
+        let mut profile = Profile::default();
+        for label in labels {
+            let key = sediment::profile::FunctionKey {
+                dso: Some((*label).to_owned()),
+                name: "f".to_owned(),
+                file: None,
+            };
+            profile.function(key);
+        }
+        profile
+    }
+
+    fn kept(built: &Built, labels: &[&str], only: &[Glob]) -> Option<Vec<String>> {
+        let part = built.part_of(&profile(labels), only).unwrap();
+        part.map(|(kept, _)| kept.dsos().keys().cloned().collect())
+    }
+
+    #[test]
+    fn a_profile_keeps_what_its_package_builds() {
+        let tree = tempfile::tempdir().unwrap();
+        let mut elf = b"\x7fELF\x02\x01\x01".to_vec();
+        elf.resize(16, 0);
+        elf.extend([3, 0]);
+        std::fs::create_dir(tree.path().join(".libs")).unwrap();
+        std::fs::write(tree.path().join(".libs/lt-made"), &elf).unwrap();
+        std::fs::write(tree.path().join(".libs/libmade.so.2.0.4"), &elf).unwrap();
+        std::fs::write(tree.path().join("bash"), "#!/bin/sh").unwrap();
+        let make = "all: described libdrawn.la\n\tsh -c 'cp a b'\n";
+        std::fs::write(tree.path().join("Makefile"), make).unwrap();
+        let mut built = Built::default();
+        built.add_tree(tree.path());
+        built.add_package("sediment-none");
+        built.add_package("libsediment-none-1.0-3");
+        for installed in ["usr/bin/*", "usr/lib/*/libfour.so.*", "usr/sbin/fived", "usr/lib/*.so.*"] {
+            built.add_installed(installed);
+        }
+        let all = [
+            "bash",
+            "described",
+            "fived",
+            "libc.so.6",
+            "libdrawn.so.3",
+            "libfour.so.1",
+            "libmade.so.2",
+            "libsediment-none-1.0.so.3",
+            "made",
+            "sediment-none",
+            "sh",
+        ];
+        let own: Vec<&str> =
+            all.iter().copied().filter(|label| !["bash", "libc.so.6", "sh"].contains(label)).collect();
+        assert_eq!(kept(&built, &all, &[]).unwrap(), own);
+        assert_eq!(kept(&built, &own, &[]), None);
+        assert_eq!(kept(&built, &["other"], &[]), None);
+        assert_eq!(kept(&built, &["bash", "made"], &[values::glob("ba*").unwrap()]).unwrap(), ["bash"]);
+        let none = built.part_of(&profile(&["bash", "libc.so.6"]), &[]);
+        assert_eq!(none.unwrap_err().code(), ErrorCode::Unsupported);
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Next commands: what to type after a recording, an order and a check.
+
+use crate::files;
+use sediment::escape;
+use sediment::link::Linker;
+use sediment::profile::Profile;
+use sediment::read::Recording;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Folders of a distribution: what lies there is rarely what a developer orders.
+const OF_SYSTEM: &[&str] = &["/usr/bin/", "/usr/sbin/", "/usr/lib", "/bin/", "/sbin/", "/lib"];
+
+/// The command that orders the heaviest program of a profile.
+pub(crate) fn after_profile(
+    profile: &Profile,
+    output: &Path,
+    recording: Option<&Recording>,
+) -> Option<String> {
+    let (label, path) = heaviest(profile, recording)?;
+    let program = match path.filter(|path| path.is_file()) {
+        Some(path) => format!("--binary {}", word(&from_here(&path))?),
+        None => format!("--dso {}", word(Path::new(&label))?),
+    };
+    let order = output.with_extension("order");
+    let [profile, order] = [word(output)?, word(&order)?];
+    Some(format!("sediment order {profile} {program} --linker auto -o {order}"))
+}
+
+/// The link argument for an ordering file, and the command that checks the linked program.
+pub(crate) fn after_order(linker: &Linker, order: &Path, program: Option<&Path>) -> Option<String> {
+    let check = match program {
+        Some(program) => word(program)?,
+        None => "PROGRAM".to_owned(),
+    };
+    let order = word(order)?;
+    let check = format!("sediment verify {check} --order {order}");
+    // Lists have a remark in place of arguments.
+    if !linker.arguments.starts_with('-') {
+        return Some(check);
+    }
+    Some(format!("link with {}, then: {check}", linker.arguments.replace("FILE", &order)))
+}
+
+/// The command that measures a linked program.
+pub(crate) fn after_verify(program: &Path) -> Option<String> {
+    let program = word(program)?;
+    Some(format!("sediment eval quick -- BEFORE ARGUMENT... -- {program} ARGUMENT..."))
+}
+
+/// Label of the DSO with the largest weight, and its path where the recording has one; files of the system come last.
+fn heaviest(profile: &Profile, recording: Option<&Recording>) -> Option<(String, Option<PathBuf>)> {
+    let mut weights: BTreeMap<&str, u128> = BTreeMap::new();
+    let mut add = |function, weight: u128| {
+        if let Some(label) = profile.key(function).dso.as_deref() {
+            let sum = weights.entry(label).or_default();
+            *sum = sum.saturating_add(weight);
+        }
+    };
+    for (caller, callee, facts) in profile.edges() {
+        add(caller, facts.count.unwrap_or(0));
+        add(callee, facts.count.unwrap_or(0));
+    }
+    for function in profile.functions() {
+        let facts = profile.facts(function);
+        add(function, facts.samples.unwrap_or(0).saturating_add(u128::from(facts.first.is_some())));
+    }
+    let path_of = |label: &str| {
+        let dsos = recording.map_or(&[][..], Recording::dsos).iter();
+        let mut of_label = dsos.filter(|dso| files::base_name(Path::new(&dso.path)) == label);
+        of_label.next().map(|dso| PathBuf::from(&dso.path))
+    };
+    let candidates = weights.into_iter().map(|(label, weight)| (label, path_of(label), weight));
+    let is_own = |path: &Option<PathBuf>| {
+        let path = path.as_ref().map(|path| path.to_string_lossy());
+        path.is_some_and(|path| !OF_SYSTEM.iter().any(|folder| path.starts_with(folder)))
+    };
+    // Of equal ones the first by name.
+    let best = candidates.rev().max_by_key(|(_, path, weight)| (is_own(path), *weight))?;
+    Some((best.0.to_owned(), best.1))
+}
+
+/// A path as it is typed in this folder.
+fn from_here(path: &Path) -> PathBuf {
+    let here = std::env::current_dir().ok();
+    here.and_then(|here| path.strip_prefix(here).ok().map(Path::to_path_buf))
+        .unwrap_or_else(|| path.to_path_buf())
+}
+
+/// A path as a word of the shell.
+fn word(path: &Path) -> Option<String> {
+    escape::shell(path.to_str()?)
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `eval quick` in daily use: names of builds, a short report, commands around the runs, failures.
+
+use super::support::{Need, case};
+use super::{code, err, eval, lines, out};
+use crate::said::says;
+use libtest_mimic::Trial;
+use std::path::Path;
+use std::process::Output;
+
+pub fn cases() -> Vec<Trial> {
+    let valgrind = [Need::Program("valgrind")];
+    vec![
+        case("builds_are_named_by_what_differs", &[], builds_are_named_by_what_differs),
+        case("the_report_is_short_unless_all_is_asked_for", &[], the_report_is_short_unless_all_is_asked_for),
+        case("commands_run_before_the_experiment_and_each_run", &[], commands_run_before_all_and_each),
+        case("failures_end_an_experiment_unless_they_are_ignored", &[], failures_are_shown_or_ignored),
+        case("simulated_meters_follow_children", &valgrind, simulated_meters_follow_children),
+    ]
+}
+
+fn quick(folder: &Path, options: &[&str], commands: &[&str]) -> Output {
+    let begin = ["quick", "--no-counters", "--blocks", "3", "--warm-ups", "0", "--seed", "1"];
+    eval(folder, &[&begin[..], options, commands].concat())
+}
+
+/// Names of the builds, as an experiment has them.
+fn names(done: &Output) -> Vec<String> {
+    let json: serde_json::Value =
+        serde_json::from_str(&out(done)).unwrap_or_else(|_| panic!("{}", err(done)));
+    json["builds"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|build| build["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn builds_are_named_by_what_differs() {
+    let folder = tempfile::tempdir().unwrap();
+    let shells = ["--", "sh", "-c", "true", "first", "--", "sh", "-c", "true", "second"];
+    let done = quick(folder.path(), &["--json"], &shells);
+    assert_eq!(names(&done), ["sh -c true first", "sh -c true second"]);
+    let given = ["--json", "--name", "old", "--name", "new"];
+    assert_eq!(names(&quick(folder.path(), &given, &shells)), ["old", "new"]);
+    let few = quick(folder.path(), &["--name", "old"], &shells);
+    assert_eq!(code(&few), 2);
+    says("eval/quick/builds_are_named_by_what_differs", err(&few));
+}
+
+fn the_report_is_short_unless_all_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let commands = ["--", "sleep 0.01", "--", "sleep 0.02"];
+    let short = out(&quick(folder.path(), &[], &commands));
+    assert!(short.lines().count() <= 14, "{short}");
+    assert!(short.contains("sleep 0.02") && short.contains("--verbose"), "{short}");
+    let long = out(&quick(folder.path(), &["--verbose"], &commands));
+    assert!(long.lines().count() > 40, "{long}");
+    // A reader that stops reading is no failure.
+    let line = format!(
+        "{} eval quick --no-counters --blocks 2 -v -- true -- true | true; echo ${{PIPESTATUS[0]}}",
+        env!("CARGO_BIN_EXE_sediment")
+    );
+    let piped =
+        std::process::Command::new("bash").args(["-c", &line]).current_dir(folder.path()).output().unwrap();
+    assert_eq!(out(&piped), "0\n", "{}", err(&piped));
+}
+
+fn commands_run_before_all_and_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let count =
+        |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap_or_default().lines().count();
+    let options = ["--setup", "echo x >> setup", "--prepare", "echo x >> prepare"];
+    let done = quick(folder.path(), &options, &["--", "echo x >> run", "--", "echo y >> run"]);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    assert_eq!((count("setup"), count("prepare"), count("run")), (1, 6, 6));
+    let wrong =
+        quick(folder.path(), &["--setup", "echo no such luck >&2; exit 3"], &["--", "true", "--", "false"]);
+    assert_eq!(code(&wrong), 1);
+    says("eval/quick/commands_run_before_all_and_each", err(&wrong));
+}
+
+fn failures_are_shown_or_ignored() {
+    let folder = tempfile::tempdir().unwrap();
+    let commands = ["--", "true", "--", "sh", "-c", "echo what went wrong >&2; exit 3"];
+    let ended = quick(folder.path(), &[], &commands);
+    assert_eq!(code(&ended), 1);
+    says("eval/quick/failures_are_shown_or_ignored", err(&ended));
+    let ignored = quick(folder.path(), &["-i", "--json"], &commands);
+    assert_eq!(code(&ignored), 0, "{}", err(&ignored));
+    // A signal is no exit code.
+    let killed = quick(folder.path(), &["-i"], &["--", "true", "--", "sh", "-c", "kill -SEGV $$"]);
+    assert_eq!(code(&killed), 1, "{}", err(&killed));
+}
+
+/// A shell that starts a program counts the program too.
+fn simulated_meters_follow_children() {
+    let folder = tempfile::tempdir().unwrap();
+    let work = "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done";
+    std::fs::write(folder.path().join("work"), work).unwrap();
+    let commands = ["--", "sh", "-c", "sh /dev/null; true", "--", "sh", "-c", "sh ./work; true"];
+    let done = quick(folder.path(), &["--meter", "itlb", "-o", "q.jsonl"], &commands);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    let instructions = |variant: u64| -> f64 {
+        let runs = lines(folder.path(), "q.jsonl", "run");
+        let own = runs.iter().filter(|run| run["variant"] == variant);
+        let values = own.flat_map(|run| run["values"].as_object().unwrap().clone());
+        let simulated = values.filter(|(name, _)| name.starts_with("instructions ("));
+        simulated.filter_map(|(_, value)| value.as_f64()).sum()
+    };
+    let (without, with) = (instructions(0), instructions(1));
+    assert!(without > 0.0 && with > 2.0 * without, "{without} and {with}");
+}

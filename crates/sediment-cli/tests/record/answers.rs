@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Results of a recording on the screen and in the folder: five lines at most, the programs asked for, an older profile.
+
+use super::*;
+use crate::said::says_like;
+use libtest_mimic::Trial;
+
+pub fn cases() -> Vec<Trial> {
+    let compiler = [Need::Program("cc")];
+    vec![
+        case("a_recording_is_told_in_five_lines", &compiler, a_recording_is_told_in_five_lines),
+        case("programs_are_kept_by_their_names", &compiler, programs_are_kept_by_their_names),
+        case("two_files_of_one_name_are_a_warning", &compiler, two_files_of_one_name_are_a_warning),
+    ]
+}
+
+fn record(shop: &Workshop, options: &[&str], command: &[&str]) -> Output {
+    let mut record = Command::new(env!("CARGO_BIN_EXE_sediment"));
+    record.args(["record", "-o", "recorded.gv", "--method", "breakpoints"]).args(options).arg("--");
+    let done = record.args(command).current_dir(shop.path()).stdin(Stdio::null()).output().unwrap();
+    assert!(shop.path().join("recorded.gv").is_file(), "{}", err(&done));
+    done
+}
+
+/// A shell runs the program and tools of the system, most of them stripped.
+fn a_recording_is_told_in_five_lines() {
+    let shop = Workshop::new();
+    shop.compile("plain", &programs::plain(), &[]);
+    let command = ["sh", "-c", "ls / >/dev/null; ./plain >/dev/null; cat /dev/null"];
+    let said = err(&record(&shop, &[], &command));
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines.len() <= 5, "{said}");
+    let next = "next: sediment order recorded.gv --binary plain --linker auto -o recorded.order";
+    assert_eq!(lines.last(), Some(&next), "{said}");
+    // What is there already is kept.
+    let older = std::fs::read(shop.path().join("recorded.gv")).unwrap();
+    let again = err(&record(&shop, &[], &["./plain"]));
+    assert!(again.contains("recorded.gv.old"), "{again}");
+    assert_eq!(std::fs::read(shop.path().join("recorded.gv.old")).unwrap(), older);
+    let detailed = err(&record(&shop, &["-v"], &command));
+    assert!(detailed.lines().count() > 5, "{detailed}");
+    assert_eq!(err(&record(&shop, &["--quiet"], &["./plain"])), "");
+}
+
+fn programs_are_kept_by_their_names() {
+    let shop = Workshop::new();
+    shop.compile("plain", &programs::plain(), &[]);
+    record(&shop, &["--only", "pl?in", "--only", "nothing*"], &["sh", "-c", "./plain"]);
+    let labels: Vec<String> = shop.profile().dsos().keys().cloned().collect();
+    assert_eq!(labels, ["plain"]);
+    let older = std::fs::read(shop.path().join("recorded.gv")).unwrap();
+    let none = record(&shop, &["--only", "nothing"], &["./plain"]);
+    assert_eq!(code(&none), 1, "{}", err(&none));
+    assert_eq!(std::fs::read(shop.path().join("recorded.gv")).unwrap(), older, "nothing was written");
+}
+
+/// As git and the git of its folder of commands.
+fn two_files_of_one_name_are_a_warning() {
+    let shop = Workshop::new();
+    let first = shop.compile("tool", &programs::plain(), &[]);
+    std::fs::create_dir(shop.path().join("other")).unwrap();
+    std::fs::rename(first, shop.path().join("other/tool")).unwrap();
+    shop.compile("tool", &programs::plain(), &["-O2"]);
+    let said = err(&record(&shop, &[], &["sh", "-c", "./tool; other/tool"]));
+    let warning = said.lines().find(|line| line.contains("tool, and"));
+    says_like("record/answers/two_files_of_one_name_are_a_warning", warning.unwrap_or(&said));
+    let alone = err(&record(&shop, &[], &["sh", "-c", "./tool; ./tool"]));
+    assert!(!alone.contains("tool, and"), "{alone}");
+}
