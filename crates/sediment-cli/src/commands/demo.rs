@@ -150,11 +150,18 @@ impl Stage<'_> {
         Ok(self.folder.join(program))
     }
 
+    /// A command that is stopped with the demo, and leaves files in its folder alone.
+    fn here(&self, mut command: Command) -> Command {
+        command.environment.push(("TMPDIR".into(), self.folder.into()));
+        command.stopped_by(self.stop)
+    }
+
     /// The program serving requests of a stream.
     fn serve(&self, program: &Path, requests: u32, stream: u32) -> Command {
-        Command::new(program, self.folder, TIME_LIMIT)
-            .with_arguments([requests.to_string(), stream.to_string()])
-            .stopped_by(self.stop)
+        self.here(
+            Command::new(program, self.folder, TIME_LIMIT)
+                .with_arguments([requests.to_string(), stream.to_string()]),
+        )
     }
 
     /// Records the program as a user does, by `sediment record`.
@@ -164,8 +171,7 @@ impl Stage<'_> {
         let served = self.serve(program, REQUESTS, RECORDED_STREAM);
         let options = ["record", "--quiet", "--method", method, "-o", PROFILE, "--"].map(OsString::from);
         let words = options.into_iter().chain([served.program]).chain(served.arguments);
-        let record =
-            Command::new(sediment, self.folder, TIME_LIMIT).with_arguments(words).stopped_by(self.stop);
+        let record = self.here(Command::new(sediment, self.folder, TIME_LIMIT).with_arguments(words));
         run_program(&record, 1024)?.successful(&record)?;
         read_profile(&self.folder.join(PROFILE), self.ui)
     }
