@@ -11,7 +11,7 @@ use said::says;
 /// A recording by callgrind in which an object makes up so much of the cost of 1000.
 fn recording(object: &str, cost: u32) -> String {
     format!(
-        "# callgrind format\nversion: 1\ncreator: callgrind-3.19.0\nevents: Ir\n\nob=/usr/bin/{object}\nfn=eval\n1 {cost}\n\
+        "# callgrind format\nversion: 1\ncreator: callgrind-3.19.0\nevents: Ir\n\nob=/opt/none/{object}\nfn=eval\n1 {cost}\n\
          cob=/lib/libother.so.1\ncfn=help\ncalls=9 1\n1 {rest}\n\nob=/lib/libother.so.1\nfn=help\n1 {rest}\n\ntotals: 1000\n",
         rest = 1000 - cost
     )

@@ -3,7 +3,7 @@
 
 use super::support::{Need, case, root};
 use super::{Running, Workshop, calls, code, err, number_in, programs, text, wait};
-use crate::said::{says, says_in_log};
+use crate::said::{says_in_log, says_like};
 use libtest_mimic::Trial;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
@@ -146,7 +146,7 @@ fn branch_records_are_taken_where_they_are() {
     };
     let recorded = run(&["record", "-v", "-o", "recorded.gv", "--", text(&program)]);
     assert_eq!((code(&recorded), recorded.stdout.ends_with(b"the end\n")), (7, true), "{}", err(&recorded));
-    says("record/means/branch_records_are_taken_where_they_are", err(&recorded));
+    says_like("record/means/branch_records_are_taken_where_they_are", err(&recorded));
     assert_eq!(calls(&shop.profile(), "main", "hot"), 3);
     let doctor = run(&["doctor"]);
     let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
