@@ -43,6 +43,24 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     Ok(())
 }
 
+/// A page with the values of options in its synopsis, which the generator does not print.
+fn with_values(command: &clap::Command, page: &str) -> String {
+    let Some((head, rest)) = page.split_once(".SH SYNOPSIS\n") else { return page.to_owned() };
+    let (synopsis, tail) = rest.split_once('\n').unwrap_or((rest, ""));
+    let mut synopsis = synopsis.to_owned();
+    for argument in command.get_arguments().filter(|argument| argument.get_action().takes_values()) {
+        let (Some(long), Some([value, ..])) = (argument.get_long(), argument.get_value_names()) else {
+            continue;
+        };
+        let option = format!("\\fB\\-\\-{}\\fR", long.replace('-', "\\-"));
+        for end in [']', '>'] {
+            let with_value = format!("{option} \\fI{}\\fR{end}", value.replace('-', "\\-"));
+            synopsis = synopsis.replace(&format!("{option}{end}"), &with_value);
+        }
+    }
+    format!("{head}.SH SYNOPSIS\n{synopsis}\n{tail}")
+}
+
 /// The page of a command and those of its commands.
 fn write_pages(command: &clap::Command, folder: &Path, ui: &Ui) -> Result<()> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
@@ -52,7 +70,8 @@ fn write_pages(command: &clap::Command, folder: &Path, ui: &Ui) -> Result<()> {
         .manual("Sediment")
         .render(&mut text)
         .map_err(|error| Error::new(ErrorCode::Io, format!("cannot write the page of {name}: {error}")))?;
-    files::write(&folder.join(format!("{name}.1")), &text, ui)?;
+    let text = with_values(command, &String::from_utf8_lossy(&text));
+    files::write(&folder.join(format!("{name}.1")), text.as_bytes(), ui)?;
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
         write_pages(below, folder, ui)?;
     }

@@ -24,6 +24,7 @@ const METAVARS: &[&str] = &[
     "FILE|DIR",
     "FORMAT",
     "FUNCTION",
+    "GLOB",
     "GOAL",
     "LINKER",
     "LIST",

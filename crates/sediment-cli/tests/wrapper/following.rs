@@ -72,7 +72,8 @@ fn renamed_by_binary(compiler: &str) {
     };
     for (debug, name) in [(&["-g"][..], "with"), (&[], "without")] {
         compile(debug, name);
-        let arguments = ["order", "prog.gv", "--binary", name, "--linker", "gnu-ld-script", "-o", "order"];
+        let arguments =
+            ["order", "-v", "prog.gv", "--binary", name, "--linker", "gnu-ld-script", "-o", "order"];
         let ordered = sediment(&build, &arguments);
         assert!(ordered.status.success(), "{}", said(&ordered));
         says(&format!("wrapper/following/renamed_by_binary {compiler}"), said(&ordered));

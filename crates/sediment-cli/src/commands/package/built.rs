@@ -60,7 +60,9 @@ impl Built {
     /// Adds a path or pattern of files to install.
     pub(super) fn add_installed(&mut self, pattern: &str) {
         let name = pattern.rsplit('/').next().unwrap_or_default();
-        let literal = name.chars().filter(|character| !matches!(character, '*' | '?' | '.')).count();
+        // Every library is called lib*.so.*
+        let own = name.strip_prefix("lib").unwrap_or(name).replace(".so", "");
+        let literal = own.chars().filter(|character| !matches!(character, '*' | '?' | '.')).count();
         if literal >= LEAST_LITERAL {
             self.patterns.extend(values::glob(name).ok());
         }
@@ -217,7 +219,9 @@ mod tests {
         built.add_tree(tree.path());
         built.add_package("sediment-none");
         built.add_package("libsediment-none-1.0-3");
-        for installed in ["usr/bin/*", "usr/lib/*/libfour.so.*", "usr/sbin/fived", "usr/lib/*.so.*"] {
+        for installed in
+            ["usr/bin/*", "usr/lib/*/libfour.so.*", "usr/sbin/fived", "usr/lib/*.so.*", "usr/lib/*/lib*.so.*"]
+        {
             built.add_installed(installed);
         }
         let all = [
