@@ -187,7 +187,7 @@ fn units_become_a_profile_of_the_program(gcc: &Compiler) {
     // It may begin what a package keeps, and is no recording there.
     let begun = done(&sediment(folder.path(), &["merge", "--into", "kept.gv", "p.gv"]));
     has(&begun, &["  now           0 recordings"]);
-    let order = sediment(folder.path(), &["order", "p.gv", "--binary", "program", "--linker", "list"]);
+    let order = sediment(folder.path(), &["-v", "order", "p.gv", "--binary", "program", "--linker", "list"]);
     says(&format!("gcc_plugin/units_become_a_profile_of_the_program {}", gcc.name), err(&order));
     let order = done(&order);
     let place = |name: &str| order.lines().position(|line| line == name).unwrap();

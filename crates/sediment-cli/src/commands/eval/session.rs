@@ -210,7 +210,7 @@ fn say_what_is_absent(experiment: &Experiment, ui: &Ui) {
     for reason in reasons {
         let of_reason = experiment.absent.iter().filter(|(_, why)| *why == reason);
         let names: Vec<&str> = of_reason.map(|(name, _)| name.as_str()).collect();
-        ui.note(&format!("not counted: {}: {reason}", names.join(", ")));
+        ui.detail(&format!("not counted: {}: {reason}", names.join(", ")));
     }
 }
 
