@@ -36,7 +36,7 @@ pub(crate) const INCONCLUSIVE: u8 = 4;
 pub(crate) const BELOW_THRESHOLD: u8 = 5;
 
 /// The interrupt key ended it, as shells have it: 128 and the number of SIGINT.
-const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// The exit code for a failure.
 pub(crate) fn code(kind: ErrorKind) -> ExitCode {

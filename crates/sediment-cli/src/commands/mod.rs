@@ -13,6 +13,7 @@ mod import;
 mod legacy;
 mod manual;
 mod merge;
+mod optimize;
 mod order;
 mod package;
 mod predict;
@@ -21,6 +22,7 @@ mod report;
 mod show;
 mod split;
 mod verify;
+mod wrapper;
 
 use crate::exit::ExitCode;
 use crate::ui::{Ui, Verbosity};
@@ -45,6 +47,7 @@ struct Program {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Optimize(optimize::Arguments),
     Record(record::Arguments),
     Collect(collect::Arguments),
     Import(import::Arguments),
@@ -62,6 +65,7 @@ enum Command {
     Export(export::Arguments),
     Eval(eval::Arguments),
     Demo(demo::Arguments),
+    Wrapper(wrapper::Arguments),
     Doctor(doctor::Arguments),
     Manual(manual::Arguments),
 }
@@ -71,12 +75,17 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
     if let Some((name, rest)) = legacy::called_as(&arguments) {
         return legacy::run(name, rest, ui);
     }
+    let arguments = match optimize::as_cargo_command(&arguments) {
+        Some(words) => words?,
+        None => arguments,
+    };
     let program = match Program::try_parse_from(&arguments) {
         Ok(program) => program,
         Err(error) => return usage(&error, ui),
     };
     ui.set_verbosity(program.verbosity);
     match program.command {
+        Command::Optimize(arguments) => return optimize::run(&arguments, ui),
         Command::Record(arguments) => return record::run(&arguments, ui),
         Command::Collect(arguments) => return collect::run(&arguments, ui),
         Command::Import(arguments) => import::run(&arguments, ui),
@@ -94,6 +103,7 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
         Command::Export(arguments) => export::run(&arguments, ui),
         Command::Eval(arguments) => return eval::run(&arguments, ui),
         Command::Demo(arguments) => demo::run(&arguments, ui),
+        Command::Wrapper(arguments) => wrapper::run(&arguments, ui),
         Command::Doctor(arguments) => doctor::run(&arguments, ui),
         Command::Manual(arguments) => manual::run(&arguments, ui),
     }

@@ -32,6 +32,9 @@ pub(crate) struct Arguments {
     /// HTML file to write; - writes to standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    /// Line to add above the layouts; repeatable [default: none]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    note: Vec<String>,
     /// Number of heaviest pages to draw function by function
     #[arg(long, value_name = "COUNT", default_value_t = 48, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pages: u16,
@@ -72,7 +75,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         }
     };
     let source: Vec<&str> = profile.source.iter().map(String::as_str).collect();
-    let notes = [
+    let mut notes = arguments.note.clone();
+    notes.extend([
         format!("Call counts are from the profile {}, recorded by {}.", files::base_name(&arguments.profile), source.join(", ")),
         "A function's calls are spread evenly over its bytes, as the profile does not say which bytes were executed. Predicted layouts were not linked."
             .to_owned(),
@@ -87,7 +91,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
                 (None, None) => String::new(),
             }
         ),
-    ];
+    ]);
     let page = layout::html(&file_name, &notes, &before, &after, usize::from(arguments.pages));
     files::write(&arguments.output, page.as_bytes(), ui)
 }

@@ -246,6 +246,63 @@ fn is_standard_output(path: &Path) -> bool {
     standard.iter().any(|name| path == Path::new(name))
 }
 
+/// Writes a file of our own whole or not at all, in the place of whatever has its name.
+pub(crate) fn write_owned(path: &Path, data: &[u8]) -> Result<()> {
+    let mut output = Output::replace(path)?;
+    output.write_all(data).map_err(|error| output.failed(&error))?;
+    output.keep()
+}
+
+/// Copies a file with its permissions, whole or not at all, in the place of whatever has the other name.
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
+    let beside = beside(to);
+    let copied = fs::copy(from, &beside).and_then(|_| fs::rename(&beside, to));
+    copied.map_err(|error| {
+        let _ = fs::remove_file(&beside);
+        Error::new(ErrorCode::Io, format!("cannot be copied to {}: {error}", display(to)))
+            .with_input(display(from))
+    })
+}
+
+/// Gives a file a further name, in the place of whatever has it; on another file system, to a copy.
+pub(crate) fn link_or_copy(from: &Path, to: &Path) -> Result<()> {
+    let beside = beside(to);
+    let _ = fs::remove_file(&beside);
+    // Renaming does nothing where both names are of one file already.
+    match fs::hard_link(from, &beside).and_then(|()| fs::rename(&beside, to)) {
+        Ok(()) => {
+            let _ = fs::remove_file(&beside);
+            Ok(())
+        }
+        Err(_) => copy(from, to),
+    }
+}
+
+/// Lets everybody run a file.
+pub(crate) fn make_executable(path: &Path) -> Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(|error| {
+        Error::new(ErrorCode::Io, format!("cannot be made executable: {error}")).with_input(display(path))
+    })
+}
+
+/// Makes a symbolic link, in the place of a link of that name.
+pub(crate) fn symbolic_link(target: &Path, link: &Path) -> Result<()> {
+    let beside = beside(link);
+    let _ = fs::remove_file(&beside);
+    let made = std::os::unix::fs::symlink(target, &beside).and_then(|()| fs::rename(&beside, link));
+    made.map_err(|error| {
+        let _ = fs::remove_file(&beside);
+        Error::new(ErrorCode::Io, format!("cannot make this link: {error}")).with_input(display(link))
+    })
+}
+
+/// A name in the folder of a file, for its next content.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".sediment-");
+    name.push(path.file_name().unwrap_or_default());
+    path.with_file_name(name)
+}
+
 /// Fails where [`write()`] will fail, as far as that can be told: before what is to be written is made at length.
 pub(crate) fn expect_to_write(path: &Path) -> Result<()> {
     if is_standard_output(path) {

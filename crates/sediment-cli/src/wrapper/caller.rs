@@ -80,6 +80,11 @@ impl Caller {
     }
 }
 
+/// True for the name of a compiler driver, which a build calls to compile and to link.
+pub(crate) fn is_compiler(name: &str) -> bool {
+    name != "collect2" && compiler(name).is_some()
+}
+
 #[derive(Debug, PartialEq, Eq)]
 enum Compiler {
     Gcc,

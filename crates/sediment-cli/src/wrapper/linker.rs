@@ -20,7 +20,7 @@ use std::process::{Command, ExitStatus, Output};
 
 /// The name that GCC's collect2 looks for before all others, whichever linker was chosen. A configure script that asks GCC for `ld` is
 /// not told of it, so that no file of a package gets to know the wrapper.
-const REAL_LD: &str = "real-ld";
+pub(crate) const REAL_LD: &str = "real-ld";
 
 /// Paths of a program of this name on PATH.
 fn on_path(name: &OsStr) -> Vec<PathBuf> {

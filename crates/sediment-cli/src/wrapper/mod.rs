@@ -2,7 +2,7 @@
 //! The program under the name of a linker: gives each executable and shared library of a build its own order, and is
 //! otherwise invisible.
 //!
-//! The compiler finds it by `-B`. It reads the command line, looks up the profile of the output in the folder `PROF_DIR`,
+//! The compiler finds it by `-B`. It reads the command line, looks up the profile of the output in the folder `PROF_DIR`, or in `profiles` beside its own name,
 //! computes the order, and calls the real linker with it. With nothing to do, it becomes the real linker with the same
 //! arguments. If anything fails on our side, the link proceeds without us.
 //!
@@ -22,9 +22,12 @@ use crate::exit::ExitCode;
 use crate::files::{self, TemporaryFolder};
 use crate::start;
 use crate::ui::Ui;
+pub(crate) use caller::is_compiler;
 use joined::Joiner;
 use linker::Linker;
+pub(crate) use linker::REAL_LD;
 pub(crate) use log::LINKS;
+use nix::unistd::{AccessFlags, access};
 use profiles::{Chosen, NotOrdered, Origin};
 pub(crate) use profiles::{Profiles, counts_before, dso_in, labels_of};
 use sediment::binary::objects::Objects;
@@ -54,11 +57,37 @@ pub(crate) fn called_as(arguments: &[OsString]) -> Option<String> {
     (own == "ld" || own.starts_with("ld.")).then_some(name)
 }
 
+/// The names of linkers that this program can be called by: those of GNU ld, gold, lld, mold and wild. GCC's collect2 looks for
+/// `real-ld` before any of them, whichever linker it was told to call, and in all folders.
+pub(crate) const NAMES: &[&str] = &["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold", "ld.wild", REAL_LD];
+
+/// Makes a symbolic link of each name to a program, in the place of links of that name; returns the number of links.
+///
+/// # Errors
+/// When there is something else than a link of such a name, before anything is changed.
+pub(crate) fn make_links(folder: &Path, program: &Path) -> Result<usize> {
+    for name in NAMES {
+        let path = folder.join(name);
+        if path.symlink_metadata().is_ok_and(|found| !found.is_symlink()) {
+            return Err(Error::new(
+                ErrorCode::Usage,
+                "a file or folder of this name is there, not a symbolic link",
+            )
+            .with_input(files::display(&path))
+            .with_hint("name a new or empty folder"));
+        }
+    }
+    for name in NAMES {
+        files::symbolic_link(program, &folder.join(name))?;
+    }
+    Ok(NAMES.len())
+}
+
 /// Does the link.
 pub(crate) fn run(name: &str, arguments: &[OsString]) -> Result<ExitCode> {
     let called = arguments.first().cloned().unwrap_or_default();
     let arguments = arguments.get(1..).unwrap_or_default();
-    let Some(folder) = caller::variable("PROF_DIR") else {
+    let Some(folder) = caller::variable("PROF_DIR").or_else(|| profiles_beside(&called)) else {
         // Nothing is read, but where the machine that is linked for decides which linker it is.
         let emulation = || command_line::read(arguments, &response).emulation;
         return Linker::find(name, &called, &emulation)?.take_over(arguments);
@@ -86,6 +115,17 @@ pub(crate) fn run(name: &str, arguments: &[OsString]) -> Result<ExitCode> {
         return link.as_usual(&Error::new(ErrorCode::NotOrdered, why.in_words()), None);
     }
     link.in_order(Path::new(&folder))
+}
+
+/// Name of the folder of profiles beside the links of a wrapper's folder.
+pub(crate) const PROFILES: &str = "profiles";
+
+/// The folder of profiles that a wrapper's folder has, where this program was called by a path into it.
+fn profiles_beside(called: &OsStr) -> Option<OsString> {
+    let folder = Path::new(called).parent().filter(|folder| !folder.as_os_str().is_empty())?;
+    let profiles = folder.join(PROFILES);
+    // One system call, in every link: what is no folder is reported when it is read.
+    access(&profiles, AccessFlags::F_OK).is_ok().then(|| profiles.into_os_string())
 }
 
 /// A response file, as far as it can be read without harm to the linker that reads it again.

@@ -229,6 +229,11 @@ impl Profiles {
         &self.files
     }
 
+    /// Every label that a file of the folder has a profile of.
+    pub(crate) fn labels(&self) -> impl Iterator<Item = &str> {
+        self.labels.keys().map(String::as_str)
+    }
+
     /// The labels that several files have a profile of: the file that counts, and the others.
     pub(crate) fn in_several_files(&self) -> impl Iterator<Item = (&str, &Path, &[PathBuf])> {
         let several = self.labels.iter().filter(|(_, place)| !place.also_in.is_empty());

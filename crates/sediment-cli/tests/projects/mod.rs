@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A small project for each build system, of a program and, but for plain make, a shared library; and their profile.
 
+#![allow(dead_code)] // each test program uses its part
+
 use std::fmt::Write as _;
 
 /// Build system of a project.

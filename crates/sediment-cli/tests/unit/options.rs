@@ -44,6 +44,7 @@ const METAVARS: &[&str] = &[
     "SECONDS",
     "STYLE",
     "SUBMITTER",
+    "TEXT",
     "WEIGHT",
 ];
 

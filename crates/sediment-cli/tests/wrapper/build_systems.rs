@@ -25,6 +25,8 @@ pub fn cases() -> Vec<Trial> {
         case("build_system_autotools_and_libtool", &autotools, autotools_and_libtool),
         case("build_system_cmake", &cmake, by_cmake),
         case("build_system_meson", &meson, by_meson),
+        case("cmake_module", &cmake, by_cmake_module),
+        case("meson_dependency", &meson, by_meson_dependency),
         case("build_system_cargo", &[gcc, Need::Program("cargo")], by_cargo),
     ]
 }
@@ -216,6 +218,66 @@ fn by_meson() {
         project.is_ordered(&["libtoy.so.1", "toy"]);
         project.is_installed("usr/bin/toy");
     }
+}
+
+/// Variables by which a build finds sediment and nothing else: the profile is in the project.
+fn with_sediment_on_path() -> [(&'static str, String); 2] {
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_sediment"));
+    let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    [("PATH", path), ("PROF_DIR", String::new())]
+}
+
+/// The function of dist/cmake orders the targets that it names, and links again when the profile changes.
+fn by_cmake_module() {
+    let mut files = projects::files(Kind::CMake);
+    let module = std::fs::read_to_string(super::support::root().join("dist/cmake/Sediment.cmake")).unwrap();
+    for (name, text) in &mut files {
+        if name == "CMakeLists.txt" {
+            *text += "include(Sediment.cmake)\nsediment_order(toy toy.gv)\nsediment_order(library toy.gv)\nsediment_order(toy no.gv)\n";
+        }
+    }
+    files.push(("Sediment.cmake".to_owned(), module));
+    files.push(("toy.gv".to_owned(), projects::profile(Kind::CMake)));
+    let project = Project::new(files, &projects::profile(Kind::CMake));
+    let variables = with_sediment_on_path();
+    let variables = [0, 1].map(|index| (variables[index].0, variables[index].1.as_str()));
+    let prepare = ["-S", ".", "-B", "build", "-DCMAKE_INSTALL_PREFIX=/usr", "-DCMAKE_INSTALL_LIBDIR=lib"];
+    project.step("cmake", &prepare, &variables);
+    project.step("cmake", &["--build", "build"], &variables);
+    project.is_ordered(&["libtoy.so.1.0", "toy"]);
+    let links = project.build.log().len();
+    project.step("cmake", &["--build", "build"], &variables);
+    assert_eq!(project.build.log().len(), links, "nothing changed");
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(2);
+    let profile = std::fs::File::options().append(true).open(project.build.path("project/toy.gv")).unwrap();
+    profile.set_modified(later).unwrap();
+    project.step("cmake", &["--build", "build"], &variables);
+    assert!(project.build.log().len() > links, "the profile changed");
+    project.step("cmake", &["--install", "build"], &variables);
+    project.is_installed("usr/bin/toy");
+}
+
+/// The dependency of dist/meson orders the targets that have it.
+fn by_meson_dependency() {
+    let mut files = projects::files(Kind::Meson);
+    let snippet = std::fs::read_to_string(super::support::root().join("dist/meson/meson.build")).unwrap();
+    for (name, text) in &mut files {
+        if name == "meson.build" {
+            *text = "project('toy', 'c', version: '1.0')\nsediment_profile = files('toy.gv')\nsubdir('sediment')\n\
+                library = shared_library('toy', 'library.c', soversion: '1', install: true, dependencies: sediment_order)\n\
+                executable('toy', 'program.c', link_with: library, install: true, dependencies: sediment_order)\n"
+                .to_owned();
+        }
+    }
+    files.push(("sediment/meson.build".to_owned(), snippet));
+    files.push(("toy.gv".to_owned(), projects::profile(Kind::Meson)));
+    let project = Project::new(files, &projects::profile(Kind::Meson));
+    let variables = with_sediment_on_path();
+    let variables = [0, 1].map(|index| (variables[index].0, variables[index].1.as_str()));
+    project.step("meson", &["setup", "--prefix=/usr", "--libdir=lib", "build"], &variables);
+    project.step("ninja", &["-C", "build", "install"], &variables);
+    project.is_ordered(&["libtoy.so.1", "toy"]);
+    project.is_installed("usr/bin/toy");
 }
 
 fn by_cargo() {

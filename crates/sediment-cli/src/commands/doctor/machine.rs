@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Facts of this machine: linkers, tools, debug symbols, page sizes.
+
+use crate::distribution;
+use crate::files;
+use crate::inputs;
+use sediment::binary::SymbolSource;
+use sediment::wrapper::plan;
+use sediment_process::Command;
+use sediment_process::command::run;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Longest answer of a tool that is asked for its version, and longest time.
+const LONGEST: usize = 1 << 20;
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A linker, and how it is asked for.
+pub(super) struct Linker {
+    pub(super) name: String,
+    pub(super) version: String,
+    /// Dialect that it reads, as `sediment order --linker` takes it; None: the wrapper orders for it.
+    pub(super) dialect: Option<&'static str>,
+    /// Flag by which the compiler calls it.
+    pub(super) flag: String,
+    /// True for the one that the compiler calls without a flag.
+    pub(super) is_default: bool,
+    /// The compiler.
+    pub(super) compiler: String,
+}
+
+impl Linker {
+    pub(super) fn json(&self) -> Value {
+        json!({ "name": self.name, "version": self.version, "linker": self.dialect, "flag": self.flag, "default": self.is_default })
+    }
+}
+
+/// The linkers on PATH and in LLVM's folders.
+pub(super) fn linkers() -> Vec<Linker> {
+    let compiler = std::env::var("CC").ok().and_then(|cc| cc.split_whitespace().next().map(str::to_owned));
+    let compiler = compiler.unwrap_or_else(|| "cc".to_owned());
+    let of_compiler = first_line(&ask(Path::new(&compiler), "-Wl,--version"));
+    let mut seen = BTreeSet::new();
+    let mut linkers = Vec::new();
+    for (path, flag) in candidates() {
+        let Ok(real) = path.canonicalize() else { continue };
+        let answer = ask(&path, "--version");
+        let (version, name) = (first_line(&answer), files::base_name(&path));
+        if version.is_empty() || !seen.insert(real) {
+            continue;
+        }
+        let dialect = plan::dialect(&version, &ask(&path, "--help")).ok().map(|linker| linker.name);
+        if dialect.is_none() && !plan::keeps_order_of_objects(&version) {
+            continue;
+        }
+        let is_default = version == of_compiler && !linkers.iter().any(|linker: &Linker| linker.is_default);
+        linkers.push(Linker {
+            name,
+            version: short(&version),
+            dialect,
+            flag: if is_default { "none".to_owned() } else { flag },
+            is_default,
+            compiler: compiler.clone(),
+        });
+    }
+    linkers
+}
+
+/// Paths of linkers, each with the compiler's flag for it.
+fn candidates() -> Vec<(PathBuf, String)> {
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&search).collect();
+    let on_path = |name: &str| folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
+    let mut found = Vec::new();
+    let flags = [
+        ("ld", ""),
+        ("ld.bfd", "bfd"),
+        ("ld.gold", "gold"),
+        ("ld.lld", "lld"),
+        ("ld.mold", "mold"),
+        ("mold", "mold"),
+        ("ld.wild", "wild"),
+        ("wild", "wild"),
+    ];
+    for (name, flag) in flags {
+        let flag = if flag.is_empty() { "none".to_owned() } else { format!("-fuse-ld={flag}") };
+        found.extend(on_path(name).map(|path| (path, flag)));
+    }
+    // Releases of lld, newest first; Debian's lie in a folder each.
+    for release in (10..=40).rev() {
+        let folder = format!("/usr/lib/llvm-{release}/bin");
+        let path = Path::new(&folder).join("ld.lld");
+        if path.is_file() {
+            let named = on_path(&format!("ld.lld-{release}"));
+            found.push((named.unwrap_or(path), format!("-fuse-ld=lld -B{folder}")));
+        }
+    }
+    found
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// A linker's name and release: the words of its version line up to its number, without remarks in parentheses.
+fn short(version: &str) -> String {
+    let is_number = |word: &&str| word.starts_with(|first: char| first.is_ascii_digit());
+    let mut plain = String::new();
+    let mut depth = 0;
+    for character in version.chars() {
+        match character {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            other if depth == 0 => plain.push(other),
+            _ => {}
+        }
+    }
+    let words: Vec<&str> = plain.split_whitespace().collect();
+    let name: Vec<&str> = words.iter().copied().take_while(|word| !is_number(word)).collect();
+    let name = name.into_iter().filter(|word| *word != "Debian").collect::<Vec<_>>().join(" ");
+    let number = words.iter().copied().find(is_number).unwrap_or_default();
+    format!("{name} {number}").trim().to_owned()
+}
+
+fn ask(program: &Path, question: &str) -> String {
+    let mut command = Command::new(program, "/", LIMIT).with_arguments([OsStr::new(question)]);
+    command.environment.push(("LC_ALL".into(), "C".into()));
+    let output = run(&command, LONGEST).map(|ended| ended.output).unwrap_or_default();
+    String::from_utf8_lossy(&output).into_owned()
+}
+
+/// A tool or a fact, its state, and the command that mends it.
+pub(super) struct Fact {
+    pub(super) name: String,
+    pub(super) state: String,
+    pub(super) fix: Option<String>,
+}
+
+impl Fact {
+    pub(super) fn json(&self) -> Value {
+        json!({ "name": self.name, "state": self.state, "fix": self.fix })
+    }
+}
+
+/// Tools that other commands use, and the debug symbols of the C library.
+pub(super) fn tools() -> Vec<Fact> {
+    let tool = |name: &str, question: &str, package: &str| {
+        let version = first_line(&ask(Path::new(name), question));
+        let number = version.split_whitespace().find_map(|word| {
+            let number = word.trim_start_matches(|first: char| !first.is_ascii_digit());
+            (!number.is_empty()).then(|| number.to_owned())
+        });
+        let fix = version.is_empty().then(|| format!("install the package {package}"));
+        let state = if version.is_empty() { "missing".to_owned() } else { number.unwrap_or(version) };
+        Fact { name: name.to_owned(), state, fix }
+    };
+    let mut facts = vec![
+        tool(
+            "perf",
+            "--version",
+            "linux-perf (Debian), linux-tools (Ubuntu) or perf: branch records, counters",
+        ),
+        tool("valgrind", "--version", "valgrind: exact calls, simulated misses"),
+    ];
+    facts.extend(symbols_of_libc());
+    facts
+}
+
+/// Debug symbols, if any, of the C library that this program uses.
+fn symbols_of_libc() -> Option<Fact> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let is_libc = |path: &&str| files::base_name(Path::new(path)).starts_with("libc.");
+    let path = maps.lines().filter_map(|line| line.split_whitespace().nth(5)).find(is_libc)?;
+    let binary = inputs::read_binary(Path::new(path)).ok()?;
+    let name = "libc symbols".to_owned();
+    if binary.symbols_from != SymbolSource::DynamicSymbols {
+        return Some(Fact { name, state: "yes".to_owned(), fix: None });
+    }
+    let os_release = std::fs::read_to_string("/etc/os-release").ok();
+    let fix = distribution::debug_symbols(os_release.as_deref(), path, binary.build_id.as_deref());
+    Some(Fact { name, state: "exported only".to_owned(), fix: Some(fix) })
+}
+
+/// Page sizes.
+pub(super) struct Memory {
+    pub(super) page: u64,
+    pub(super) huge: Option<u64>,
+    /// When transparent huge pages are used: always, madvise or never.
+    pub(super) transparent: Option<String>,
+}
+
+impl Memory {
+    /// The command that allows huge pages.
+    pub(super) fn fix(&self) -> Option<&'static str> {
+        let is_never = self.transparent.as_deref() == Some("never");
+        is_never.then_some("echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled")
+    }
+
+    pub(super) fn json(&self) -> Value {
+        json!({ "page_bytes": self.page, "huge_page_bytes": self.huge, "transparent_huge_pages": self.transparent, "fix": self.fix() })
+    }
+}
+
+pub(super) fn memory() -> Memory {
+    const OF_KERNEL: &str = "/sys/kernel/mm/transparent_hugepage";
+    let read = |name: &str| std::fs::read_to_string(format!("{OF_KERNEL}/{name}")).ok();
+    let huge = read("hpage_pmd_size").and_then(|text| text.trim().parse().ok());
+    let chosen = |text: String| Some(text.split_once('[')?.1.split_once(']')?.0.to_owned());
+    Memory { page: page_size(), huge, transparent: read("enabled").and_then(chosen) }
+}
+
+/// The kernel's page size, by the vector that it hands to each program.
+fn page_size() -> u64 {
+    const AT_PAGESZ: u64 = 6;
+    let vector = std::fs::read("/proc/self/auxv").unwrap_or_default();
+    let words: Vec<u64> =
+        vector.chunks_exact(8).filter_map(|chunk| Some(u64::from_ne_bytes(chunk.try_into().ok()?))).collect();
+    words.chunks_exact(2).find(|pair| pair[0] == AT_PAGESZ).map_or(4096, |pair| pair[1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linkers_have_short_names() {
+        let rows = [
+            ("GNU ld (GNU Binutils for Debian) 2.40", "GNU ld 2.40"),
+            ("GNU gold (GNU Binutils for Debian 2.40) 1.16", "GNU gold 1.16"),
+            ("Debian LLD 19.1.7 (compatible with GNU linkers)", "LLD 19.1.7"),
+            ("mold 2.42.0 (compatible with GNU ld)", "mold 2.42.0"),
+        ];
+        for (version, expected) in rows {
+            assert_eq!(short(version), expected);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment doctor`: what this machine can record, link and measure, each with what would allow more; and links that the wrapper missed.
+
+mod machine;
+mod missed;
+
+use crate::ui::Ui;
+use clap::Args;
+use machine::{Fact, Linker, Memory};
+use sediment::record::RECORDERS;
+use sediment::{Error, ErrorCode, Result};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// Report what this machine can record, link and measure, or which links of a build the wrapper missed
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Build log to check for links that the wrapper did not handle [default: none]
+    #[arg(long, value_name = "FILE")]
+    build_log: Option<PathBuf>,
+    /// Log folder of the wrapper during that build [default: $SEDIMENT_LOG]
+    #[arg(long, value_name = "DIR", requires = "build_log")]
+    log: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "build_log")]
+    json: bool,
+}
+
+/// Width of the report.
+const COLUMNS: usize = 80;
+
+pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
+    if let Some(build_log) = &arguments.build_log {
+        let log = arguments.log.clone().or_else(|| std::env::var_os("SEDIMENT_LOG").map(PathBuf::from));
+        let log = log.ok_or_else(|| {
+            Error::new(
+                ErrorCode::Usage,
+                "the wrapper's log folder is unknown: give --log DIR or set SEDIMENT_LOG",
+            )
+        })?;
+        return missed::run(build_log, &log, ui);
+    }
+    let methods = methods();
+    let (linkers, tools, memory) = (machine::linkers(), machine::tools(), machine::memory());
+    if arguments.json {
+        return ui.json(&json!({
+            "schema": 1,
+            "recorders": methods.iter().map(Method::json).collect::<Vec<_>>(),
+            "linkers": linkers.iter().map(Linker::json).collect::<Vec<_>>(),
+            "tools": tools.iter().map(Fact::json).collect::<Vec<_>>(),
+            "memory": memory.json(),
+        }));
+    }
+    let mut text = String::from("Recording methods, best first\n");
+    for method in &methods {
+        method.add(&mut text);
+    }
+    add_linkers(&mut text, &linkers);
+    text += "Tools and symbols\n";
+    for tool in &tools {
+        add(&mut text, &tool.name, &tool.state, tool.fix.as_deref());
+    }
+    add_memory(&mut text, &memory);
+    ui.result(&text)
+}
+
+/// A recording method on this machine.
+struct Method {
+    name: &'static str,
+    summary: &'static str,
+    lacks: &'static str,
+    is_default: bool,
+    /// Reason why it does not work, and what would make it.
+    obstacle: Option<(String, Option<String>)>,
+}
+
+fn methods() -> Vec<Method> {
+    let mut chosen = false;
+    let method = |recorder: &sediment::record::Recorder| {
+        let works = (recorder.available)();
+        let is_default = works.is_ok() && !chosen;
+        chosen |= is_default;
+        let obstacle = works.err().map(|why| (why.to_string(), why.hint().map(str::to_owned)));
+        Method { name: recorder.name, summary: recorder.summary, lacks: recorder.lacks, is_default, obstacle }
+    };
+    RECORDERS.iter().map(method).collect()
+}
+
+impl Method {
+    fn add(&self, text: &mut String) {
+        let mark = match &self.obstacle {
+            None if self.is_default => "works, default of `sediment record`",
+            None => "works",
+            Some(_) => "not available",
+        };
+        let _ = writeln!(text, "  {}: {mark}", self.name);
+        match &self.obstacle {
+            None => wrap(text, &format!("{}; lacks {}", self.summary, self.lacks), 4),
+            Some((why, hint)) => {
+                wrap(text, &format!("reason: {why}"), 4);
+                for line in hint.iter().flat_map(|hint| hint.lines()) {
+                    wrap(text, &format!("to enable: {line}"), 4);
+                }
+            }
+        }
+    }
+
+    fn json(&self) -> Value {
+        let (reason, fix) = self.obstacle.clone().map_or((None, None), |(why, fix)| (Some(why), fix));
+        json!({ "name": self.name, "works": reason.is_none(), "default": self.is_default, "reason": reason, "fix": fix })
+    }
+}
+
+fn add_linkers(text: &mut String, linkers: &[Linker]) {
+    let _ = writeln!(text, "{:<28} {:<14} compiler's flag", "Linkers", "--linker");
+    if linkers.is_empty() {
+        wrap(text, "none; install GNU ld (package binutils) or lld", 2);
+    }
+    for linker in linkers {
+        let name = if linker.is_default {
+            format!("{} (of {})", linker.name, linker.compiler)
+        } else {
+            linker.name.clone()
+        };
+        let shown = format!("  {name:<12} {}", linker.version);
+        let _ =
+            writeln!(text, "{shown:<28} {:<14} {}", linker.dialect.unwrap_or("by the wrapper"), linker.flag);
+    }
+}
+
+fn add_memory(text: &mut String, memory: &Memory) {
+    text.push_str("Memory\n");
+    let _ = writeln!(text, "  {:<12} {} KiB", "pages", memory.page / 1024);
+    let huge = match (&memory.transparent, memory.huge) {
+        (Some(mode), Some(huge)) => format!("{} KiB, transparent: {mode}", huge / 1024),
+        _ => "none: this kernel has no transparent huge pages".to_owned(),
+    };
+    add(text, "huge pages", &huge, memory.fix());
+}
+
+/// Adds a name with its state, and the command that mends it.
+fn add(text: &mut String, name: &str, state: &str, fix: Option<&str>) {
+    let _ = writeln!(text, "  {name:<12} {state}");
+    if let Some(fix) = fix {
+        wrap(text, fix, 15);
+    }
+}
+
+/// Adds words in lines of at most 80 columns, behind this many blanks.
+fn wrap(text: &mut String, words: &str, indent: usize) {
+    let mut line = String::new();
+    for word in words.split_whitespace() {
+        if !line.is_empty() && indent + line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            let _ = writeln!(text, "{:indent$}{line}", "");
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    let _ = writeln!(text, "{:indent$}{line}", "");
+}

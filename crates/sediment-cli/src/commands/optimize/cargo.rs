@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo sediment`: this program under the name `cargo-sediment`, which cargo calls. It optimizes the workspace of the current folder;
+//! the build command is `cargo build --release` if none is given.
+
+use sediment::{Error, ErrorCode, Result};
+use sediment_process::Command;
+use sediment_process::command::run;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Name by which cargo finds this program.
+const NAME: &str = "cargo-sediment";
+/// Longest path of a workspace, and longest time that cargo looks for it.
+const LONGEST: usize = 1 << 16;
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The words of `sediment optimize` that a call by cargo means; None for any other call.
+pub(in super::super) fn as_cargo_command(arguments: &[OsString]) -> Option<Result<Vec<OsString>>> {
+    let name = Path::new(arguments.first()?).file_name()?;
+    (name == NAME).then(|| {
+        let given = arguments.get(1..).unwrap_or_default();
+        // cargo passes on the name of the command.
+        let given = given.strip_prefix(&[OsString::from("sediment")]).unwrap_or(given);
+        let mut words = vec!["sediment".into(), "optimize".into()];
+        words.extend(given.iter().cloned());
+        let asks = |word: &OsString| ["-h", "--help", "--undo"].iter().any(|question| word == question);
+        if given.is_empty() || given.iter().any(asks) {
+            words.extend(given.is_empty().then(|| OsString::from("--help")));
+            return Ok(words);
+        }
+        if !given.iter().any(|word| word == "--") {
+            words.extend(["--", "cargo", "build", "--release"].map(OsString::from));
+        }
+        enter_workspace()?;
+        Ok(words)
+    })
+}
+
+/// Goes to the folder of the workspace: a copy of one of its packages alone could not be built.
+fn enter_workspace() -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+    let question = ["locate-project", "--workspace", "--message-format", "plain"].map(OsStr::new);
+    let command = Command::new(cargo, here, LIMIT).with_arguments(question);
+    let answer = run(&command, LONGEST)?.successful(&command)?.output;
+    let manifest = PathBuf::from(OsString::from_vec(answer.trim_ascii_end().to_vec()));
+    let folder = manifest.parent().unwrap_or(Path::new("."));
+    std::env::set_current_dir(folder).map_err(|error| {
+        Error::new(ErrorCode::Io, format!("cannot enter the folder of the workspace: {error}"))
+            .with_input(crate::files::display(folder))
+    })
+}

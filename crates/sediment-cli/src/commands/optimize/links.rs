@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The programs and libraries that a build links, by the wrapper's log: which there are, which of them a profile is of, and
+//! what to remove so that the build links them again.
+
+use super::tree;
+use crate::files;
+use crate::wrapper::LINKS;
+use sediment::Result;
+use sediment::matching::identity;
+use sediment::profile::Profile;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A linked file in the tree, and the same file under further names.
+#[derive(Debug, Clone)]
+pub(super) struct Output {
+    pub(super) path: PathBuf,
+    /// Copies and hard links of it elsewhere in the tree, as cargo and `make install` make them.
+    pub(super) copies: Vec<PathBuf>,
+    /// Label of its profile.
+    pub(super) label: Option<String>,
+}
+
+impl Output {
+    pub(super) fn name(&self) -> String {
+        files::base_name(&self.path)
+    }
+
+    /// Every name of the file.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(&self.path).chain(&self.copies).map(PathBuf::as_path)
+    }
+}
+
+/// The outputs in a log that are there and lie in the tree.
+pub(super) fn outputs(log: &Path, tree: &Path, work: &Path) -> Vec<Output> {
+    let mut outputs: BTreeMap<PathBuf, Output> = BTreeMap::new();
+    for output in read(log).keys() {
+        // libtool links a library for installation as NAMET, and renames it.
+        let renamed = output.strip_suffix('T').unwrap_or(output);
+        let path = [output.as_str(), renamed].map(PathBuf::from).into_iter().find(|path| path.is_file());
+        let Some(path) = path.and_then(|path| path.canonicalize().ok()) else { continue };
+        if path.starts_with(tree) && matches!(tree::elf_type(&path), Some(2 | 3)) {
+            outputs.insert(path.clone(), Output { path, copies: Vec::new(), label: None });
+        }
+    }
+    for path in tree::linked_files(tree, work) {
+        if outputs.contains_key(&path) {
+            continue;
+        }
+        if let Some(output) = outputs.values_mut().find(|output| is_same(&output.path, &path)) {
+            output.copies.push(path);
+        }
+    }
+    outputs.into_values().collect()
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let size = |path: &Path| fs::metadata(path).map(|found| found.len()).ok();
+    size(one) == size(other) && fs::read(one).ok() == fs::read(other).ok()
+}
+
+/// The links in a log by output, each as it was done last.
+pub(super) fn read(log: &Path) -> BTreeMap<String, Value> {
+    let bytes = fs::read(log.join(LINKS)).unwrap_or_default();
+    let lines = String::from_utf8_lossy(&bytes).into_owned();
+    let entries = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    entries.filter_map(|entry| Some((entry["output"].as_str()?.to_owned(), entry))).collect()
+}
+
+/// Finds the label of each output in a profile: by the name of the file, or one of its copies.
+pub(super) fn label(outputs: &mut [Output], profile: &Profile) {
+    let labels: Vec<&str> = profile.dsos().keys().map(String::as_str).collect();
+    for output in outputs {
+        let names: Vec<String> = output.paths().map(files::base_name).collect();
+        let found = names.iter().find_map(|name| identity::by_name(None, name, &labels));
+        output.label = found.map(|found| found.label);
+    }
+}
+
+/// Removes outputs, and what libtool made of them: the build then links them again.
+pub(super) fn remove<'a>(outputs: impl Iterator<Item = &'a Output>) -> Result<()> {
+    for output in outputs {
+        for path in output.paths() {
+            let _ = fs::remove_file(path);
+        }
+        let Some(folder) = output.path.parent().filter(|folder| folder.ends_with(".libs")) else { continue };
+        let Some(above) = folder.parent() else { continue };
+        let name = output.name();
+        let plain = name.strip_prefix("lt-").unwrap_or(&name);
+        let _ = fs::remove_file(above.join(plain));
+        for entry in fs::read_dir(above).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let is_archive = path.extension().is_some_and(|ending| ending == "la");
+            let names_it = || fs::read_to_string(&path).is_ok_and(|text| text.contains(plain));
+            if is_archive && names_it() {
+                let _ = fs::remove_file(&path);
+            }
+        }
+    }
+    Ok(())
+}

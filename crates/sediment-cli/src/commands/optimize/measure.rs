@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The training commands before and after, in the same tree: the outputs of the first and of the second build take turns under
+//! their names. Counted are processor time in pairs of runs, and what cachegrind simulates of all processes.
+
+use super::links::Output;
+use super::runs::{self, Place};
+use crate::files;
+use crate::ui::Ui;
+use sediment::{Error, ErrorCode, Result, escape};
+use sediment_eval::measure::pairs::Spread;
+use sediment_process::VALGRIND_HINT;
+use sediment_process::command::{Usage, argument, probe, run};
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Time for the pairs of one command, and the fewest and most pairs.
+const FOR_PAIRS: Duration = Duration::from_secs(20);
+const PAIRS: (u32, u32) = (5, 15);
+/// Longest command that is simulated: valgrind takes some fifty times as long.
+const SIMULATED: Duration = Duration::from_secs(4);
+/// Simulated caches: an instruction TLB of 64 pages, and a first-level instruction cache of 32 KiB.
+const CACHES: [(&str, &str); 2] = [("itlb", "--I1=262144,64,4096"), ("l1i", "--I1=32768,8,64")];
+
+/// Comparison of the outputs of both builds, in the tree.
+pub(super) struct Bench<'a> {
+    pub(super) place: Place<'a>,
+    pub(super) outputs: &'a [Output],
+    /// Folders of the outputs before and after.
+    pub(super) sides: &'a [PathBuf; 2],
+    pub(super) limit: Duration,
+    pub(super) scratch: PathBuf,
+    pub(super) ui: &'a Ui,
+}
+
+impl Bench<'_> {
+    /// Measures each command; the outputs after stay in place.
+    pub(super) fn measure(&self, lines: &[&str]) -> Result<Value> {
+        let measured: Result<Vec<Value>> = lines.iter().map(|line| self.command(line)).collect();
+        self.put(1)?;
+        Ok(json!(measured?))
+    }
+
+    fn command(&self, line: &str) -> Result<Value> {
+        let bar = self.ui.spinner(&format!("measuring: {line}"));
+        let done = self.figures(line);
+        bar.finish_and_clear();
+        done
+    }
+
+    fn figures(&self, line: &str) -> Result<Value> {
+        let began = Instant::now();
+        for side in 0..2 {
+            self.timed(side, line)?;
+        }
+        let once = began.elapsed() / 2;
+        let fitting = FOR_PAIRS.as_secs_f64() / (2.0 * once.as_secs_f64()).max(1e-3);
+        let count = (fitting as u32).clamp(PAIRS.0, PAIRS.1);
+        let mut pairs = Vec::new();
+        for index in 0..count {
+            let mut pair = [Usage::default(); 2];
+            let sides = if index % 2 == 0 { [0, 1] } else { [1, 0] };
+            for side in sides {
+                pair[side] = self.timed(side, line)?;
+            }
+            pairs.push(pair);
+        }
+        let cpu = |usage: &Usage| (usage.user + usage.system).as_secs_f64();
+        let ratios: Vec<f64> = pairs
+            .iter()
+            .filter(|[before, _]| cpu(before) > 0.0)
+            .map(|[before, after]| cpu(after) / cpu(before))
+            .collect();
+        let seconds =
+            |side: usize| Spread::of(&pairs.iter().map(|pair| cpu(&pair[side])).collect::<Vec<_>>());
+        let cpu = Spread::of(&ratios).map(|ratio| {
+            json!({
+                "before_seconds": seconds(0).map(|spread| spread.median),
+                "after_seconds": seconds(1).map(|spread| spread.median),
+                "ratio": ratio.median, "lower_quartile": ratio.lower_quartile, "upper_quartile": ratio.upper_quartile,
+                "pairs": count,
+            })
+        });
+        let mut row = json!({ "command": line, "cpu_time": cpu });
+        match self.simulated(line, once) {
+            Ok(simulated) => row["simulated"] = simulated,
+            Err(error) if error.kind() == sediment::ErrorKind::Interrupted => return Err(error),
+            Err(error) => row["not_simulated"] = json!(error.to_string()),
+        }
+        Ok(row)
+    }
+
+    fn timed(&self, side: usize, line: &str) -> Result<Usage> {
+        self.put(side)?;
+        let command = self.place.command(&runs::in_shell(line), self.limit);
+        let ended = run(&command, 0)?.successful(&command)?;
+        sediment_process::command::end_left_behind();
+        Ok(ended.usage)
+    }
+
+    /// Puts the outputs of a side into the tree, each under all of its names.
+    fn put(&self, side: usize) -> Result<()> {
+        for (index, output) in self.outputs.iter().enumerate() {
+            let saved = self.sides[side].join(index.to_string()).join(output.name());
+            for path in output.paths() {
+                files::link_or_copy(&saved, path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn simulated(&self, line: &str, once: Duration) -> Result<Value> {
+        if once > SIMULATED {
+            let seconds = once.as_secs_f64();
+            return Err(Error::new(
+                ErrorCode::NotMeasured,
+                format!("the command takes {seconds:.1} s, too long for a simulation"),
+            ));
+        }
+        probe("valgrind", &["--version"], VALGRIND_HINT)?;
+        let mut all = json!({});
+        for (name, cache) in CACHES {
+            let [before, after] = [self.misses(0, line, cache)?, self.misses(1, line, cache)?];
+            all[name] = json!({ "before": before, "after": after });
+        }
+        Ok(all)
+    }
+
+    /// Misses of a simulated cache, summed over the processes that run an output, or all processes if there are libraries alone.
+    fn misses(&self, side: usize, line: &str, cache: &str) -> Result<u64> {
+        self.put(side)?;
+        let folder = files::folder(&self.scratch.join("cachegrind"))?;
+        let valgrind: Vec<OsString> = [
+            "--tool=cachegrind",
+            "--cache-sim=yes",
+            "--trace-children=yes",
+            cache,
+            "--D1=32768,8,64",
+            "--LL=8388608,16,64",
+        ]
+        .iter()
+        .map(OsString::from)
+        .chain([argument("--cachegrind-out-file=", folder.join("out.%p").as_os_str())])
+        .collect();
+        let command = self.place.command(&runs::in_shell(line), self.limit.saturating_mul(100));
+        let programs = Programs::replace(self.outputs, &valgrind)?;
+        let is_slow = programs.0.is_empty();
+        let command = if is_slow { command.under("valgrind", valgrind) } else { command };
+        let ended = run(&command, 0).and_then(|ended| ended.successful(&command));
+        sediment_process::command::end_left_behind();
+        drop(programs);
+        self.put(side)?;
+        let sum = self.sum(&folder);
+        let _ = fs::remove_dir_all(&folder);
+        ended?;
+        sum
+    }
+
+    /// Sum of the files that valgrind left in a folder: those of the outputs, if there are any.
+    fn sum(&self, folder: &Path) -> Result<u64> {
+        let failed = |error: std::io::Error| {
+            Error::new(ErrorCode::Io, format!("cannot be read: {error}")).with_input(files::display(folder))
+        };
+        let mut sums = [None, None];
+        for entry in fs::read_dir(folder).map_err(failed)?.flatten() {
+            let text = fs::read(entry.path()).map_err(failed)?;
+            if let Some((program, misses)) = totals(&String::from_utf8_lossy(&text)) {
+                let name = files::base_name(Path::new(&program));
+                let name = name.strip_prefix(HIDDEN).unwrap_or(&name);
+                let is_own = self
+                    .outputs
+                    .iter()
+                    .any(|output| output.paths().any(|path| files::base_name(path) == name));
+                let sum = &mut sums[usize::from(!is_own)];
+                *sum = Some(sum.unwrap_or(0) + misses);
+            }
+        }
+        sums[0]
+            .or(sums[1])
+            .ok_or_else(|| Error::new(ErrorCode::NotMeasured, "valgrind left no cachegrind file"))
+    }
+}
+
+/// Beginning of the name that a program has while a script stands in its place.
+const HIDDEN: &str = ".sediment-run-";
+
+/// Programs that run under valgrind meanwhile: a script stands in the place of each, so that other programs of a command run as always.
+struct Programs(Vec<PathBuf>);
+
+impl Programs {
+    fn replace(outputs: &[Output], valgrind: &[OsString]) -> Result<Self> {
+        let mut programs = Self(Vec::new());
+        let quoted: Option<Vec<String>> =
+            valgrind.iter().map(|word| escape::shell(&word.to_string_lossy())).collect();
+        let Some(quoted) = quoted else { return Ok(programs) };
+        for path in outputs.iter().flat_map(Output::paths) {
+            let name = files::base_name(path);
+            if name.contains(".so") {
+                continue;
+            }
+            let hidden = path.with_file_name(format!("{HIDDEN}{name}"));
+            let Some(shown) = escape::shell(&hidden.to_string_lossy()) else { continue };
+            files::link_or_copy(path, &hidden)?;
+            programs.0.push(hidden);
+            let script = format!("#!/bin/sh\nexec valgrind {} {shown} \"$@\"\n", quoted.join(" "));
+            files::write_owned(path, script.as_bytes())?;
+            files::make_executable(path)?;
+        }
+        Ok(programs)
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        for hidden in &self.0 {
+            let _ = fs::remove_file(hidden);
+        }
+    }
+}
+
+/// The program in a file of cachegrind, and its misses of the first-level instruction cache.
+fn totals(text: &str) -> Option<(String, u64)> {
+    let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+    let column = value("events:")?.split_whitespace().position(|event| event == "I1mr")?;
+    let misses = value("summary:")?.split_whitespace().nth(column)?.parse().ok()?;
+    Some((value("cmd:")?.split(' ').next()?.to_owned(), misses))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_cachegrind_names_its_program_and_its_misses() {
+        let text = "desc: I1 cache: 32768 B\ncmd: ./prog a b\nevents: Ir I1mr ILmr\nfn=main\n1 2 3 4\nsummary: 100 7 5\n";
+        assert_eq!(totals(text), Some(("./prog".to_owned(), 7)));
+        assert_eq!(totals("cmd: x\nevents: Ir\nsummary: 5\n"), None);
+    }
+}

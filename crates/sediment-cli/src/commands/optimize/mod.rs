@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment optimize`: from a source tree to an ordered, verified and measured program, in one command.
+//!
+//! The tree is copied, built through the linker's wrapper, and recorded under the training commands; what has a profile is linked
+//! again in order, verified, and measured against the first build. Steps that are done are remembered in the working folder.
+
+mod cargo;
+mod links;
+mod measure;
+mod runs;
+mod state;
+mod summary;
+mod toolbox;
+mod tree;
+mod undo;
+
+use crate::exit::{self, ExitCode};
+use crate::files;
+use crate::inputs::{self, read_profile};
+use crate::ui::Ui;
+use crate::values;
+pub(super) use cargo::as_cargo_command;
+use clap::Args;
+use links::Output;
+use runs::{Place, UNLIMITED};
+use sediment::plural::counted;
+use sediment::profile::merge::{self, Weight};
+use sediment::profile::{Profile, split, text};
+use sediment::{Error, ErrorCode, ErrorKind, Result};
+use sediment_process::Stop;
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use state::State;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Build a program of your own, record it, link it in order, verify and measure it
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Build a program of your own, record it, link it in order, verify and measure it.\n\nCopies the source tree to .sediment/tree and runs the build command there, whatever the build system. Records the training commands, links again in order, verifies, and measures before and after. An interrupted run continues when started again. The tree itself stays unchanged.",
+    after_help = "Example: sediment optimize --train './prog input' -- make -j4"
+)]
+pub(crate) struct Arguments {
+    /// Training command for a shell, run in the built tree; repeatable (required, or --startup)
+    #[arg(long, value_name = "COMMAND")]
+    train: Vec<String>,
+    /// Command for a shell whose start matters; repeatable [default: none]
+    #[arg(long, value_name = "COMMAND")]
+    startup: Vec<String>,
+    /// Command for a shell to measure, before and after; repeatable [default: the training commands]
+    #[arg(long, value_name = "COMMAND")]
+    measure: Vec<String>,
+    /// Build command; a single word with blanks is for a shell
+    #[arg(last = true, value_name = "COMMAND")]
+    build: Vec<OsString>,
+    /// Working folder: state, logs, the copy of the tree, results
+    #[arg(long, value_name = "DIR", default_value = ".sediment")]
+    work: PathBuf,
+    /// Time limit of each training command, above 0; accepts 90, 90s and 2m
+    #[arg(long, value_name = "SECONDS", default_value = "10m", value_parser = values::duration)]
+    timeout: Duration,
+    /// Write the profile of what the build links to this file, too [default: none]
+    #[arg(long, value_name = "FILE")]
+    keep_profile: Option<PathBuf>,
+    /// Build in the tree itself, without a copy
+    #[arg(long)]
+    in_place: bool,
+    /// Put back what --in-place rewrote, and remove the working folder
+    #[arg(long, conflicts_with_all = ["train", "startup", "measure", "build", "in_place", "keep_profile"])]
+    undo: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
+    let tree = std::env::current_dir()
+        .and_then(|here| here.canonicalize())
+        .map_err(|error| Error::new(ErrorCode::Io, format!("cannot find the current folder: {error}")))?;
+    let work = tree.join(&arguments.work);
+    if arguments.undo {
+        return undo::run(&tree, &work, ui).map(|()| ExitCode::SUCCESS);
+    }
+    arguments.check()?;
+    let stop = stop_on_signals()?;
+    sediment_process::command::adopt_orphans();
+    let mut job = Job::begin(arguments, tree, &work, &stop, ui)?;
+    match job.run() {
+        Err(error) if error.kind() == ErrorKind::Interrupted => {
+            ui.note("interrupted; the same command continues after the last step that was done");
+            Ok(ExitCode::from(exit::INTERRUPTED))
+        }
+        done => done.map(|()| ExitCode::SUCCESS),
+    }
+}
+
+fn stop_on_signals() -> Result<Stop> {
+    let stop = Stop::new();
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, stop.flag())
+            .map_err(|error| Error::new(ErrorCode::Io, format!("cannot catch signals: {error}")))?;
+    }
+    Ok(stop)
+}
+
+impl Arguments {
+    fn check(&self) -> Result<()> {
+        let usage = |message: &str, hint: &str| Err(Error::new(ErrorCode::Usage, message).with_hint(hint));
+        let example = "for example: sediment optimize --train './prog input' -- make";
+        if self.build.is_empty() {
+            return usage("no build command", example);
+        }
+        if self.train.is_empty() && self.startup.is_empty() {
+            return usage("no training command: give --train or --startup", example);
+        }
+        self.keep_profile.as_deref().map_or(Ok(()), files::expect_to_write)
+    }
+
+    /// All training commands, each with its kind.
+    fn trainings(&self) -> impl Iterator<Item = (&str, bool)> {
+        let starts = self.startup.iter().map(|line| (line.as_str(), true));
+        self.train.iter().map(|line| (line.as_str(), false)).chain(starts)
+    }
+
+    /// Commands to measure.
+    fn measured(&self) -> Vec<&str> {
+        if self.measure.is_empty() {
+            return self.trainings().map(|(line, _)| line).collect();
+        }
+        self.measure.iter().map(String::as_str).collect()
+    }
+}
+
+/// A run of the command.
+struct Job<'a> {
+    arguments: &'a Arguments,
+    /// Tree that is built: the copy, or with --in-place the tree itself.
+    tree: PathBuf,
+    /// Tree that the command was started in.
+    original: PathBuf,
+    state: State,
+    stop: &'a Stop,
+    ui: &'a Ui,
+}
+
+impl<'a> Job<'a> {
+    fn begin(
+        arguments: &'a Arguments,
+        original: PathBuf,
+        work: &Path,
+        stop: &'a Stop,
+        ui: &'a Ui,
+    ) -> Result<Self> {
+        let stamp = if arguments.in_place { 0 } else { tree::stamp(&original, work) };
+        let build: Vec<_> = arguments.build.iter().map(|word| word.to_string_lossy()).collect();
+        let request = json!({
+            "build": build, "train": arguments.train, "startup": arguments.startup,
+            "measure": arguments.measure, "in_place": arguments.in_place, "stamp": stamp.to_string(),
+        });
+        let state = State::open(work, request, ui)?;
+        let tree = if arguments.in_place { original.clone() } else { state.path("tree") };
+        Ok(Self { arguments, tree, original, state, stop, ui })
+    }
+
+    fn run(&mut self) -> Result<()> {
+        self.prepare()?;
+        self.build()?;
+        let mut outputs = self.outputs()?;
+        self.record(&outputs)?;
+        let profile = self.profile(&mut outputs)?;
+        outputs.retain(|output| output.label.is_some());
+        self.link_in_order(&outputs)?;
+        let measured = self.measure(&outputs)?;
+        self.summarize(&outputs, &profile, &measured)
+    }
+
+    fn work(&self) -> PathBuf {
+        self.state.folder().to_path_buf()
+    }
+
+    fn place(&self, environment: Vec<(OsString, OsString)>) -> Place<'_> {
+        Place { folder: &self.tree, environment, stop: self.stop }
+    }
+
+    /// Copies the tree, or saves what a build in place rewrites; makes the compilers' scripts.
+    fn prepare(&mut self) -> Result<()> {
+        if self.state.has_done("prepare") {
+            return Ok(());
+        }
+        let work = self.work();
+        if self.arguments.in_place {
+            let saved = undo::save(&self.original, &work)?;
+            self.ui.note(&format!(
+                "building in {}: rewrites its objects, programs and libraries; {saved} saved for sediment optimize --undo",
+                files::display(&self.original)
+            ));
+        } else {
+            let _ = std::fs::remove_dir_all(&self.tree);
+            let bar = self.ui.spinner("copying the tree");
+            let left_out = tree::copy(&self.original, &work, &self.tree, self.stop)?;
+            bar.finish_and_clear();
+            for folder in &left_out.folders {
+                self.ui.note(&format!("not copied: the build folder {}", files::display(folder)));
+            }
+            if left_out.objects > 0 {
+                let objects = counted(left_out.objects, "object");
+                self.ui.note(&format!("not copied: {objects} of an earlier build"));
+            }
+        }
+        toolbox::make(&work)?;
+        self.state.done("prepare", Value::Null)
+    }
+
+    /// Builds without profiles.
+    fn build(&mut self) -> Result<()> {
+        if self.state.has_done("build") {
+            return Ok(());
+        }
+        let (profiles, log) =
+            (files::folder(&self.state.path("no-profiles"))?, self.state.path("links-before"));
+        let took = self.run_build("building", &profiles, &log)?;
+        self.tell_of_missed(&log);
+        self.state.done("build", json!(took))
+    }
+
+    /// Names the linked files that are new in the tree, and that the wrapper did not see.
+    fn tell_of_missed(&self, log: &Path) {
+        let seen = links::outputs(log, &self.tree, &self.work());
+        let is_seen = |path: &Path| seen.iter().any(|output| output.paths().any(|known| known == path));
+        let relative = |path: &Path| path.strip_prefix(&self.tree).unwrap_or(path).to_path_buf();
+        let missed: Vec<PathBuf> = tree::linked_files(&self.tree, &self.work())
+            .iter()
+            .filter(|path| !is_seen(path))
+            .map(|path| relative(path))
+            .filter(|path| self.arguments.in_place || !self.original.join(path).exists())
+            .collect();
+        if let Some(first) = missed.first().filter(|_| !seen.is_empty()) {
+            let files = counted(missed.len() as u64, "linked file");
+            self.ui.note(&format!(
+                "warning: {files} not linked through the wrapper, or changed afterwards, and not ordered: {}",
+                files::display(first)
+            ));
+        }
+    }
+
+    fn run_build(&self, doing: &str, profiles: &Path, log: &Path) -> Result<f64> {
+        let place = self.place(toolbox::environment(&self.work(), profiles, log));
+        let words = runs::build_words(&self.arguments.build);
+        let shown: Vec<_> = self.arguments.build.iter().map(|word| word.to_string_lossy()).collect();
+        let bar = self.ui.spinner(&format!("{doing}: {}", shown.join(" ")));
+        let usage = place.run(
+            "the build",
+            &words,
+            UNLIMITED,
+            &self.state.path(&format!("{}.log", doing.replace(' ', "-"))),
+        );
+        bar.finish_and_clear();
+        usage.map(|usage| usage.wall.as_secs_f64())
+    }
+
+    /// The programs and libraries that the first build linked.
+    fn outputs(&self) -> Result<Vec<Output>> {
+        let outputs = links::outputs(&self.state.path("links-before"), &self.tree, &self.work());
+        if outputs.is_empty() {
+            let linked = tree::linked_files(&self.tree, &self.work());
+            let hint = if linked.is_empty() {
+                "does this command link programs or shared libraries here?".to_owned()
+            } else {
+                let example = files::display(linked[0].strip_prefix(&self.tree).unwrap_or(&linked[0]));
+                format!(
+                    "{example} is there: from an earlier build (clean first: -- sh -c 'make clean && make'), or linked by a compiler or linker that is called by its path"
+                )
+            };
+            return Err(Error::new(
+                ErrorCode::NotFound,
+                "the build linked nothing through the compilers and linkers on PATH",
+            )
+            .with_hint(hint));
+        }
+        Ok(outputs)
+    }
+
+    /// Records each training command.
+    fn record(&mut self, outputs: &[Output]) -> Result<()> {
+        let all: Vec<(String, bool)> =
+            self.arguments.trainings().map(|(line, startup)| (line.to_owned(), startup)).collect();
+        for (index, (line, startup)) in all.iter().enumerate() {
+            let step = format!("training {}", index + 1);
+            if self.state.has_done(&step) {
+                continue;
+            }
+            let bar = self.ui.spinner(&format!("recording {} of {}: {line}", index + 1, all.len()));
+            let (profile, log) =
+                (self.state.path(&recording(index)), self.state.path(&format!("training-{}.log", index + 1)));
+            let mut words =
+                vec![runs::itself()?.into_os_string(), "record".into(), "-o".into(), profile.clone().into()];
+            words.extend(startup.then(|| OsString::from("--startup")));
+            words.push("--".into());
+            words.extend(runs::in_shell(line));
+            let done = self.place(Vec::new()).run(
+                &format!("the {step} (`{line}`)"),
+                &words,
+                self.arguments.timeout,
+                &log,
+            );
+            bar.finish_and_clear();
+            done.map_err(|error| hint_of_stripped(error, outputs))?;
+            self.state.done(&step, Value::Null)?;
+        }
+        Ok(())
+    }
+
+    /// The profile of what the build links, of all training commands, and which output has a part in it.
+    fn profile(&mut self, outputs: &mut [Output]) -> Result<Profile> {
+        let mut recorded = Vec::new();
+        for index in 0..self.arguments.trainings().count() {
+            recorded.push((read_profile(&self.state.path(&recording(index)), self.ui)?, Weight::ONE));
+        }
+        let borrowed: Vec<_> = recorded.iter().map(|(profile, weight)| (profile, *weight)).collect();
+        let merged = merge::merge(&borrowed, false)?;
+        inputs::warn_of_similar_labels(&merged, self.ui);
+        links::label(outputs, &merged);
+        let labels: BTreeSet<&str> = outputs.iter().filter_map(|output| output.label.as_deref()).collect();
+        if labels.is_empty() {
+            let names: Vec<String> = outputs.iter().map(Output::name).collect();
+            let error = Error::new(
+                ErrorCode::NotInProfile,
+                format!("the training commands executed none of: {}", names.join(", ")),
+            )
+            .with_hint("they run in the built tree: call the programs by their path there");
+            return Err(hint_of_stripped(error, outputs));
+        }
+        let profile = split::only(&merged, &labels);
+        let printed = text::print(&profile);
+        let folder = files::folder(&self.state.path("profiles"))?;
+        files::write(&folder.join("profile.gv"), printed.as_bytes(), self.ui)?;
+        let aim = match (self.arguments.train.is_empty(), self.arguments.startup.is_empty()) {
+            (true, _) => Some("startup"),
+            (false, false) => Some("both"),
+            (false, true) => None,
+        };
+        if let Some(aim) = aim {
+            let settings = format!("sediment = 1\noptimize-for = {aim}\n");
+            files::write(&folder.join("sediment.conf"), settings.as_bytes(), self.ui)?;
+        }
+        if let Some(path) = &self.arguments.keep_profile {
+            files::write(path, printed.as_bytes(), self.ui)?;
+        }
+        Ok(profile)
+    }
+
+    /// Links what has a profile again.
+    fn link_in_order(&mut self, outputs: &[Output]) -> Result<()> {
+        if self.state.has_done("order") {
+            return Ok(());
+        }
+        let before = files::folder(&self.state.path("before"))?;
+        for (index, output) in outputs.iter().enumerate() {
+            let saved = saved(&before, index, output)?;
+            if !saved.exists() {
+                files::copy(&output.path, &saved)?;
+            }
+        }
+        links::remove(outputs.iter())?;
+        let (profiles, log) = (self.state.path("profiles"), self.state.path("links-after"));
+        let took = self.run_build("linking in order", &profiles, &log)?;
+        if let Some(missing) = outputs.iter().find(|output| !output.path.is_file()) {
+            return Err(Error::new(
+                ErrorCode::ProgramFailed,
+                format!("the second build did not link {} again", missing.name()),
+            )
+            .with_hint("add the clean step to the build: -- sh -c 'make clean && make'"));
+        }
+        let after = files::folder(&self.state.path("after"))?;
+        for (index, output) in outputs.iter().enumerate() {
+            files::copy(&output.path, &saved(&after, index, output)?)?;
+        }
+        self.state.done("order", json!(took))
+    }
+
+    fn measure(&mut self, outputs: &[Output]) -> Result<Value> {
+        if !self.state.has_done("measure") {
+            let lines = self.arguments.measured();
+            let sides = [self.state.path("before"), self.state.path("after")];
+            let bench = measure::Bench {
+                place: self.place(Vec::new()),
+                outputs,
+                sides: &sides,
+                limit: self.arguments.timeout,
+                scratch: files::folder(&self.state.path("scratch"))?,
+                ui: self.ui,
+            };
+            let measured = bench.measure(&lines)?;
+            self.state.done("measure", measured)?;
+        }
+        Ok(self.state.fact("measure").clone())
+    }
+
+    fn summarize(&mut self, outputs: &[Output], profile: &Profile, measured: &Value) -> Result<()> {
+        let summary = summary::Summary::new(self, outputs, profile, measured)?;
+        if self.arguments.json {
+            self.ui.json(&summary.json())?
+        } else {
+            self.ui.result(&summary.text())?
+        }
+        self.state.done(state::LAST, Value::Null)
+    }
+}
+
+/// Name of the profile that a training command is recorded to.
+fn recording(index: usize) -> String {
+    format!("training-{}.gv", index + 1)
+}
+
+/// Place of a copy of an output, under its own name.
+fn saved(folder: &Path, index: usize, output: &Output) -> Result<PathBuf> {
+    Ok(files::folder(&folder.join(index.to_string()))?.join(output.name()))
+}
+
+/// An error, with the stripped files among the outputs as its reason where there are some.
+fn hint_of_stripped(error: Error, outputs: &[Output]) -> Error {
+    let stripped: Vec<String> =
+        outputs.iter().filter(|output| is_stripped(&output.path)).map(Output::name).collect();
+    if stripped.is_empty() || error.kind() == ErrorKind::Interrupted {
+        return error;
+    }
+    Error::new(ErrorCode::Stripped, error.to_string()).with_hint(format!(
+        "the build strips {}: build without -s, strip and install -s",
+        stripped.join(", ")
+    ))
+}
+
+/// True if a file has no symbols of its own.
+fn is_stripped(path: &Path) -> bool {
+    use sediment::binary::SymbolSource;
+    let from = inputs::read_binary(path).map(|binary| binary.symbols_from);
+    from.map_or(true, |from| from == SymbolSource::DynamicSymbols)
+}

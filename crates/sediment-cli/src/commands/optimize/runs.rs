@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Commands of the user: builds and training, each with a log, a time limit, and an end when the user asks.
+
+use crate::files;
+use sediment::{Error, ErrorCode, Result};
+use sediment_process::command::{Outcome, Usage, last_lines, observe};
+use sediment_process::{Command, Stop};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Time limit of a build: none that matters.
+pub(super) const UNLIMITED: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Lines of a log that an error shows.
+const SHOWN_LINES: usize = 12;
+
+/// Place where commands run, and what they get.
+pub(super) struct Place<'a> {
+    pub(super) folder: &'a Path,
+    pub(super) environment: Vec<(OsString, OsString)>,
+    pub(super) stop: &'a Stop,
+}
+
+/// Words by which a command line runs in a shell.
+pub(super) fn in_shell(line: &str) -> Vec<OsString> {
+    ["/bin/sh", "-c", line].map(OsString::from).to_vec()
+}
+
+/// The user's build: a single word with blanks is for a shell.
+pub(super) fn build_words(words: &[OsString]) -> Vec<OsString> {
+    match words {
+        [line] if line.to_string_lossy().contains(char::is_whitespace) && !Path::new(line).exists() => {
+            in_shell(&line.to_string_lossy())
+        }
+        words => words.to_vec(),
+    }
+}
+
+impl Place<'_> {
+    /// A command here, without a log.
+    pub(super) fn command(&self, words: &[OsString], limit: Duration) -> Command {
+        let (program, arguments) =
+            words.split_first().map_or((OsString::new(), &[][..]), |(program, rest)| (program.clone(), rest));
+        let mut command = Command::new(program, self.folder, limit).with_arguments(arguments.iter().cloned());
+        command.environment.clone_from(&self.environment);
+        command.stopped_by(self.stop)
+    }
+
+    /// Runs a command to its end; what it prints is its log.
+    ///
+    /// # Errors
+    /// If it cannot be started, fails, or exceeds the limit, with the last lines of its log.
+    pub(super) fn run(&self, what: &str, words: &[OsString], limit: Duration, log: &Path) -> Result<Usage> {
+        // A shell opens the log, and becomes the program.
+        let mut logged: Vec<OsString> =
+            ["/bin/sh", "-c", "exec >\"$0\" 2>&1; exec \"$@\""].map(OsString::from).to_vec();
+        logged.push(log.into());
+        logged.extend(words.iter().cloned());
+        let ended = observe(&self.command(&logged, limit), 0)?;
+        let left = sediment_process::command::end_left_behind();
+        let failed =
+            |message: String| Err(Error::new(ErrorCode::ProgramFailed, message).with_hint(said(log)));
+        match ended.outcome {
+            Outcome::Exited(0) => {
+                if !left.is_empty() {
+                    append(log, &format!("sediment: ended what {what} left running: {}\n", left.join(", ")));
+                }
+                Ok(ended.usage)
+            }
+            Outcome::Exited(127) => failed(format!("{what}: program not found (exit code 127)")),
+            Outcome::Exited(code) => failed(format!("{what} failed with exit code {code}")),
+            Outcome::Signalled(signal) => failed(format!("{what} was killed by signal {signal}")),
+            Outcome::OutOfTime => {
+                let seconds = limit.as_secs_f64();
+                let error = Error::new(
+                    ErrorCode::ProgramFailed,
+                    format!("{what} did not end within {seconds} s; it was ended"),
+                );
+                Err(error.with_hint(
+                    "a server must be stopped by the command itself; for longer work: --timeout SECONDS",
+                ))
+            }
+            Outcome::Stopped => Err(self
+                .stop
+                .check()
+                .err()
+                .map_or_else(|| Error::new(ErrorCode::Interrupted, "interrupted"), Error::from)),
+        }
+    }
+}
+
+fn append(log: &Path, text: &str) {
+    use std::io::Write as _;
+    let file = std::fs::OpenOptions::new().append(true).open(log);
+    let _ = file.and_then(|mut file| file.write_all(text.as_bytes()));
+}
+
+/// The end of a log, and its path; notes of our own recorder only where there is nothing else.
+fn said(log: &Path) -> String {
+    let bytes = std::fs::read(log).unwrap_or_default();
+    let is_note = |line: &&[u8]| line.starts_with(b"sediment: ") && !line.starts_with(b"sediment: error");
+    let own: Vec<&[u8]> =
+        bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| !is_note(line)).collect();
+    let own = own.concat();
+    let bytes = if own.trim_ascii().is_empty() { bytes } else { own };
+    let lines = last_lines(&bytes, SHOWN_LINES);
+    let path = files::display(log);
+    if lines.is_empty() {
+        format!("it printed nothing ({path})")
+    } else {
+        format!("the end of {path}:\n{}", lines.join("\n"))
+    }
+}
+
+/// This program, to run another of its commands.
+pub(super) fn itself() -> Result<PathBuf> {
+    std::env::current_exe()
+        .map_err(|error| Error::new(ErrorCode::Io, format!("cannot find the path of this program: {error}")))
+}

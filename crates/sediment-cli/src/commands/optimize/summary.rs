@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The end of the command: ten lines, JSON, and a page for each ordered file with its layout before and after.
+
+use super::links::{self, Output};
+use super::{Job, runs};
+use crate::files;
+use sediment::plural::counted;
+use sediment::profile::Profile;
+use sediment::{Error, ErrorCode, Result};
+use sediment_process::Command;
+use sediment_process::command::run;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Longest that a report or a verification takes.
+const LIMIT: Duration = Duration::from_secs(3600);
+/// Most bytes of a verification's JSON.
+const LONGEST: usize = 1 << 28;
+/// Outputs that the text names one by one.
+const NAMED: usize = 3;
+
+/// Results of a run.
+pub(super) struct Summary {
+    rows: Vec<Row>,
+    measured: Vec<Value>,
+    linked: usize,
+    trainings: usize,
+    seconds: [f64; 2],
+    profile: PathBuf,
+    functions: usize,
+    /// Folder that paths are shown from.
+    here: PathBuf,
+}
+
+/// An ordered file.
+struct Row {
+    name: String,
+    result: PathBuf,
+    before: PathBuf,
+    after: PathBuf,
+    /// Page with its layout before and after.
+    report: Option<PathBuf>,
+    /// Results of verification, before and after.
+    verified: [Value; 2],
+    /// Why it was not ordered.
+    why: Option<String>,
+}
+
+impl Summary {
+    /// Verifies the outputs, and writes their pages.
+    pub(super) fn new(
+        job: &Job<'_>,
+        outputs: &[Output],
+        profile: &Profile,
+        measured: &Value,
+    ) -> Result<Self> {
+        let log = links::read(&job.state.path("links-after"));
+        let profile_path = job.state.path("profiles").join("profile.gv");
+        let mut rows = Vec::new();
+        for (index, output) in outputs.iter().enumerate() {
+            let place = |side: &str| job.state.path(side).join(index.to_string()).join(output.name());
+            let [before, after] = [place("before"), place("after")];
+            let link = log
+                .iter()
+                .find(|(path, _)| {
+                    Path::new(path.trim_end_matches('T')) == output.path || Path::new(path) == output.path
+                })
+                .map(|(_, link)| link);
+            let why = match link {
+                Some(link) if link["outcome"] == "ordered" => None,
+                Some(link) => Some(link["why"].as_str().unwrap_or("unknown").to_owned()),
+                None => Some("its second link did not pass through the wrapper".to_owned()),
+            };
+            let order = link.and_then(|link| link["order"].as_str()).map(PathBuf::from);
+            let verified = match (&order, &why) {
+                (Some(order), None) => {
+                    [verify(&before, order, &profile_path)?, verify(&after, order, &profile_path)?]
+                }
+                _ => [Value::Null, Value::Null],
+            };
+            rows.push(Row {
+                name: output.name(),
+                result: output.path.clone(),
+                before,
+                after,
+                report: None,
+                verified,
+                why,
+            });
+        }
+        // The heaviest first.
+        rows.sort_by_key(|row| std::cmp::Reverse(number(&row.verified[1]["weight"])));
+        if rows.iter().all(|row| row.why.is_some()) {
+            let why: Vec<String> =
+                rows.iter().filter_map(|row| Some(format!("{}: {}", row.name, row.why.as_ref()?))).collect();
+            return Err(
+                Error::new(ErrorCode::NotOrdered, "nothing was linked in order").with_hint(why.join("\n"))
+            );
+        }
+        let mut summary = Self {
+            rows,
+            measured: measured.as_array().cloned().unwrap_or_default(),
+            linked: links::outputs(&job.state.path("links-before"), &job.tree, &job.work()).len(),
+            trainings: job.arguments.trainings().count(),
+            seconds: ["build", "order"].map(|step| job.state.fact(step).as_f64().unwrap_or(0.0)),
+            profile: profile_path,
+            functions: profile.function_count(),
+            here: job.original.clone(),
+        };
+        let notes = summary.text();
+        for row in summary.rows.iter_mut().filter(|row| row.why.is_none()) {
+            row.report = page(job, row, &notes, &summary.profile);
+        }
+        Ok(summary)
+    }
+
+    /// The figures, for programs.
+    pub(super) fn json(&self) -> Value {
+        let rows: Vec<Value> = self
+            .rows
+            .iter()
+            .map(|row| {
+                json!({
+                    "name": row.name, "result": row.result, "before": row.before, "report": row.report,
+                    "not_ordered": row.why,
+                    "weight_placed_percent": row.verified[1]["weight_placed_percent"],
+                    "hot_pages_before": row.verified[0]["hot_pages"],
+                    "hot_pages_after": row.verified[1]["hot_pages"],
+                    "hot_pages_fewest": row.verified[1]["ideal_pages"],
+                })
+            })
+            .collect();
+        json!({
+            "schema": 1, "outputs": rows, "measured": self.measured, "profile": self.profile,
+            "build_seconds": self.seconds[0], "second_build_seconds": self.seconds[1],
+        })
+    }
+
+    /// The figures, for people.
+    pub(super) fn text(&self) -> String {
+        let [first, second] = self.seconds;
+        let mut text = String::new();
+        let mut line = |name: &str, value: String| {
+            let _ = writeln!(text, "{name:<11}{value}");
+        };
+        let linked = counted(self.linked as u64, "linked file");
+        line("built", format!("{linked} in {first:.1} s; linked again in order in {second:.1} s"));
+        let trainings = counted(self.trainings as u64, "training command");
+        let functions = counted(grouped(self.functions as u128), "function");
+        line("recorded", format!("{trainings}; {functions} executed"));
+        for row in self.rows.iter().take(NAMED) {
+            line("ordered", row.in_words());
+        }
+        if let Some(more) = self.rows.len().checked_sub(NAMED).filter(|more| *more > 0) {
+            line("", format!("and {more} more (--json lists all)"));
+        }
+        for (name, what) in [("itlb", "iTLB"), ("l1i", "L1I")] {
+            if let Some((before, after)) = self.misses(name) {
+                let change = change(before as f64, after as f64);
+                line(what, format!("{} -> {} misses ({change}), simulated", grouped(before), grouped(after)));
+            }
+        }
+        for measured in self.measured.iter().take(NAMED) {
+            line("CPU time", cpu_time(measured));
+            if let Some(why) = measured["not_simulated"].as_str() {
+                line("", format!("misses not simulated: {why}"));
+            }
+        }
+        if let Some(row) = self.rows.first() {
+            line("result", format!("{} (before: {})", self.shown(&row.result), self.shown(&row.before)));
+            if let Some(report) = &row.report {
+                line("report", self.shown(report));
+            }
+        }
+        line("profile", format!("{} (keep it: --keep-profile FILE)", self.shown(&self.profile)));
+        text
+    }
+
+    /// A path, from the folder where the command was started.
+    fn shown(&self, path: &Path) -> String {
+        files::display(path.strip_prefix(&self.here).unwrap_or(path))
+    }
+
+    /// Sum of simulated misses over the commands, before and after.
+    fn misses(&self, name: &str) -> Option<(u128, u128)> {
+        let all: Vec<&Value> =
+            self.measured.iter().map(|row| &row["simulated"][name]).filter(|row| row.is_object()).collect();
+        let sum = |side: &str| all.iter().filter_map(|row| row[side].as_u64()).map(u128::from).sum();
+        (!all.is_empty()).then(|| (sum("before"), sum("after")))
+    }
+}
+
+impl Row {
+    fn in_words(&self) -> String {
+        if let Some(why) = &self.why {
+            return format!("{}: not ordered: {why}", self.name);
+        }
+        let [before, after] = &self.verified;
+        format!(
+            "{}: {:.2} % of the weight placed; hot code on {} pages, before {} (fewest {})",
+            self.name,
+            after["weight_placed_percent"].as_f64().unwrap_or(0.0),
+            after["hot_pages"],
+            before["hot_pages"],
+            after["ideal_pages"],
+        )
+    }
+}
+
+fn cpu_time(measured: &Value) -> String {
+    let cpu = &measured["cpu_time"];
+    let percent = |key: &str| cpu[key].as_f64().map(|ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0));
+    let command: String = measured["command"].as_str().unwrap_or_default().chars().take(40).collect();
+    match (percent("ratio"), percent("lower_quartile"), percent("upper_quartile")) {
+        (Some(ratio), Some(lower), Some(upper)) => {
+            format!("{ratio} (quartiles {lower} to {upper}; {} pairs of runs): {command}", cpu["pairs"])
+        }
+        _ => format!("too short to time: {command}"),
+    }
+}
+
+fn number(value: &Value) -> u128 {
+    value.as_str().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// A change in per cent.
+fn change(before: f64, after: f64) -> String {
+    if before > 0.0 { format!("{:+.1} %", (after / before - 1.0) * 100.0) } else { "none before".to_owned() }
+}
+
+/// A number with a comma between groups of three digits.
+fn grouped(number: u128) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// This program with one of its commands.
+fn own_command(words: &[&Path]) -> Result<Command> {
+    let arguments = words.iter().map(|word| word.as_os_str().to_owned());
+    Ok(Command::new(runs::itself()?, "/", LIMIT).with_arguments(arguments))
+}
+
+fn verify(file: &Path, order: &Path, profile: &Path) -> Result<Value> {
+    let word = Path::new;
+    let command = own_command(&[
+        word("verify"),
+        file,
+        word("--order"),
+        order,
+        word("--profile"),
+        profile,
+        word("--json"),
+        word("--min-coverage"),
+        word("0"),
+    ])?;
+    let ended = run(&command, LONGEST)?.successful(&command)?;
+    serde_json::from_slice(&ended.output)
+        .map_err(|error| Error::new(ErrorCode::Internal, format!("verify printed no JSON: {error}")))
+}
+
+/// Writes the page of an output, below the lines of the summary; without one, a note says why.
+fn page(job: &Job<'_>, row: &Row, notes: &str, profile: &Path) -> Option<PathBuf> {
+    let name = sediment::escape::file_name(&row.name).unwrap_or_else(|| "output".to_owned());
+    let path = job.state.path(&format!("report-{name}.html"));
+    let word = Path::new;
+    let mut words = vec![
+        word("report"),
+        profile,
+        word("--binary"),
+        &row.before,
+        word("--after"),
+        &row.after,
+        word("-o"),
+        &path,
+    ];
+    for note in notes.lines() {
+        words.extend([word("--note"), word(note)]);
+    }
+    let done = own_command(&words).and_then(|command| Ok(run(&command, 0)?.successful(&command)?));
+    if let Err(error) = &done {
+        job.ui.note(&format!("no report of {name}: {error}"));
+    }
+    done.is_ok().then_some(path)
+}

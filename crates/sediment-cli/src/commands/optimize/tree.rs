@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The copy of a source tree. Files share their blocks with those of the tree where the file system can (`copy_file_range`), and keep their
+//! times, by which make decides.
+//!
+//! Not copied: the working folder itself; build folders that know their own path (CMake's, Meson's) or say that they are caches
+//! (CACHEDIR.TAG, as cargo's `target`); and objects of earlier builds, as they have no function sections.
+
+use crate::files;
+use sediment::{Error, ErrorCode, Result};
+use sediment_process::Stop;
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Files in a build folder by which it knows its own path, or declares itself a cache.
+const MARKS_OF_BUILDS: &[&str] = &["CMakeCache.txt", "meson-private", "CACHEDIR.TAG"];
+
+/// Entries that were not copied.
+#[derive(Debug, Default)]
+pub(super) struct LeftOut {
+    /// Build folders, relative to the tree.
+    pub(super) folders: Vec<PathBuf>,
+    /// Number of objects.
+    pub(super) objects: u64,
+}
+
+/// Copies a tree into a new folder; `work` is a folder in it that is passed over.
+pub(super) fn copy(tree: &Path, work: &Path, copy: &Path, stop: &Stop) -> Result<LeftOut> {
+    let mut left_out = LeftOut::default();
+    let mut folders = vec![PathBuf::new()];
+    let mut made = Vec::new();
+    while let Some(folder) = folders.pop() {
+        let (from, to) = (tree.join(&folder), copy.join(&folder));
+        fs::create_dir_all(&to).map_err(|error| failed(&to, &error))?;
+        made.push((from.clone(), to));
+        for entry in fs::read_dir(&from).map_err(|error| failed(&from, &error))? {
+            stop.check()?;
+            let entry = entry.map_err(|error| failed(&from, &error))?;
+            let (path, name) = (entry.path(), folder.join(entry.file_name()));
+            let kind = entry.file_type().map_err(|error| failed(&path, &error))?;
+            if kind.is_dir() {
+                if path == work {
+                } else if MARKS_OF_BUILDS.iter().any(|mark| path.join(mark).exists()) {
+                    left_out.folders.push(name);
+                } else {
+                    folders.push(name);
+                }
+            } else if kind.is_file() && is_object(&path) {
+                left_out.objects += 1;
+            } else {
+                copy_entry(&path, kind, &copy.join(&name)).map_err(|error| failed(&path, &error))?;
+            }
+        }
+    }
+    // The times of folders last, as each entry changes them.
+    for (from, to) in made.iter().rev() {
+        same_times(from, to).map_err(|error| failed(to, &error))?;
+    }
+    left_out.folders.sort();
+    Ok(left_out)
+}
+
+fn failed(path: &Path, error: &std::io::Error) -> Error {
+    let hint = "to build in the tree itself: --in-place; to copy to another disk: --work DIR";
+    Error::new(ErrorCode::Io, format!("cannot copy the tree: {error}"))
+        .with_input(files::display(path))
+        .with_hint(hint)
+}
+
+/// Copies a file or a symbolic link; sockets, pipes and devices are no part of a source tree.
+fn copy_entry(from: &Path, kind: fs::FileType, to: &Path) -> std::io::Result<()> {
+    if kind.is_symlink() {
+        return std::os::unix::fs::symlink(fs::read_link(from)?, to);
+    }
+    if !kind.is_file() {
+        return Ok(());
+    }
+    fs::copy(from, to)?;
+    same_times(from, to)
+}
+
+fn same_times(from: &Path, to: &Path) -> std::io::Result<()> {
+    let found = fs::metadata(from)?;
+    let times = fs::FileTimes::new().set_modified(found.modified()?);
+    let opened = fs::File::open(to)?;
+    if found.is_dir() {
+        opened.set_permissions(fs::Permissions::from_mode(found.permissions().mode() | 0o700))?;
+    }
+    // A file without write permission takes times from its owner all the same.
+    opened.set_times(times)
+}
+
+/// True for an object that a compiler left: a relocatable ELF file of that name.
+fn is_object(path: &Path) -> bool {
+    let named = path.extension().is_some_and(|ending| ending == "o" || ending == "lo" || ending == "obj");
+    named && (elf_type(path) == Some(1) || path.extension().is_some_and(|ending| ending == "lo"))
+}
+
+/// The type in an ELF file's header: 1 an object, 2 a program, 3 a shared library or a program of any address.
+pub(super) fn elf_type(path: &Path) -> Option<u16> {
+    let mut head = [0; 18];
+    fs::File::open(path).ok()?.read_exact(&mut head).ok()?;
+    let bytes = [head[16], head[17]];
+    let is_elf = head.starts_with(b"\x7fELF");
+    is_elf.then(|| if head[5] == 2 { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
+}
+
+/// Number that changes with the names, sizes and times of a tree's files.
+pub(super) fn stamp(tree: &Path, work: &Path) -> u64 {
+    let mut stamp = 0xcbf2_9ce4_8422_2325_u64;
+    let mut folders = vec![tree.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let mut entries: Vec<_> = fs::read_dir(&folder).into_iter().flatten().flatten().collect();
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let (path, Ok(found)) = (entry.path(), entry.metadata()) else { continue };
+            if found.is_dir() {
+                let is_build = MARKS_OF_BUILDS.iter().any(|mark| path.join(mark).exists());
+                if path != work && !is_build {
+                    folders.push(path);
+                }
+                continue;
+            }
+            let modified = found.modified().ok();
+            let age = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+            let nanoseconds = age.map_or(0, |age| age.as_nanos());
+            let text = format!("{}\0{}\0{nanoseconds}\0", path.display(), found.len());
+            for byte in text.bytes() {
+                stamp = (stamp ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+            }
+        }
+    }
+    stamp
+}
+
+/// The programs and shared libraries in a tree, sorted.
+pub(super) fn linked_files(tree: &Path, work: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![tree.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() && path != work {
+                folders.push(path);
+            } else if kind.is_file() && matches!(elf_type(&path), Some(2 | 3)) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Builds and training commands that fail, never end, leave servers behind or are interrupted.
+
+use super::project::{Project, code, err};
+use super::projects::Kind;
+use super::said::{says, says_like};
+use super::support::{Need, case};
+use libtest_mimic::Trial;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+pub fn cases() -> Vec<Trial> {
+    let make = [Need::Program("gcc"), Need::Program("make")];
+    vec![
+        case("a_build_that_fails", &make, a_build_that_fails),
+        case("a_build_that_links_nothing", &make, a_build_that_links_nothing),
+        case("a_training_command_that_fails", &make, a_training_command_that_fails),
+        case("a_training_command_that_never_ends", &make, a_training_command_that_never_ends),
+        case("a_training_command_of_another_program", &make, a_training_command_of_another_program),
+        case("a_build_without_symbols", &make, a_build_without_symbols),
+        case("a_server_that_was_left_running", &make, a_server_that_was_left_running),
+        case("an_interrupted_run_continues", &make, an_interrupted_run_continues),
+        case("a_folder_of_someone_else", &make, a_folder_of_someone_else),
+        case("nothing_to_train_or_build", &[], nothing_to_train_or_build),
+    ]
+}
+
+/// Checks the exit code and the words of a run that fails.
+fn fails(name: &str, project: &Project, options: &[&str], build: &[&str], expected: i32) {
+    let output = project.run(options, build);
+    assert_eq!(code(&output), expected, "{}", err(&output));
+    assert!(output.stdout.is_empty());
+    says_like(&format!("optimize/{name}"), err(&output));
+    assert_eq!(processes_in(project), Vec::<String>::new(), "left running");
+}
+
+/// Processes whose current folder is in the project.
+fn processes_in(project: &Project) -> Vec<String> {
+    let folder = project.path("").canonicalize().unwrap();
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let inside = entries.filter(|entry| {
+        std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(&folder))
+    });
+    inside.map(|entry| std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default()).collect()
+}
+
+fn a_build_that_fails() {
+    let project = Project::of(Kind::Make);
+    std::fs::write(project.path("program.c"), "int main(void) { return missing; }\n").unwrap();
+    fails(
+        "a_build_that_fails",
+        &project,
+        &["--train", "./toy"],
+        &["sh", "-c", "echo cannot compile; exit 7"],
+        1,
+    );
+    fails("a_build_that_fails", &project, &["--train", "./toy"], &["no-such-program"], 1);
+}
+
+fn a_build_that_links_nothing() {
+    let project = Project::of(Kind::Make);
+    fails("a_build_that_links_nothing", &project, &["--train", "./toy"], &["true"], 1);
+}
+
+fn a_training_command_that_fails() {
+    let project = Project::of(Kind::Make);
+    fails("a_training_command_that_fails", &project, &["--train", "./toy; exit 3"], &["make"], 1);
+    fails("a_training_command_that_fails", &project, &["--train", "./no-such-program"], &["make"], 1);
+}
+
+fn a_training_command_that_never_ends() {
+    let project = Project::of(Kind::Make);
+    let options = ["--train", "./toy; sleep 1000", "--timeout", "3"];
+    fails("a_training_command_that_never_ends", &project, &options, &["make"], 1);
+}
+
+fn a_training_command_of_another_program() {
+    let project = Project::of(Kind::Make);
+    fails("a_training_command_of_another_program", &project, &["--train", "ls"], &["make"], 1);
+}
+
+fn a_build_without_symbols() {
+    let project = Project::of(Kind::Make);
+    fails("a_build_without_symbols", &project, &["--train", "./toy"], &["make", "LDFLAGS=-s"], 1);
+}
+
+fn a_server_that_was_left_running() {
+    let project = Project::of(Kind::Make);
+    let train = "./toy; setsid sleep 1000 > /dev/null 2>&1 &";
+    let report = project.optimize(&["--train", train, "--json"], &["make"]);
+    project.is_ordered(&report, &["toy"]);
+    assert_eq!(processes_in(&project), Vec::<String>::new(), "left running");
+}
+
+fn an_interrupted_run_continues() {
+    let project = Project::of(Kind::Make);
+    let train = "test -e ../../../go-on || sleep 1000; ./toy";
+    let run = project
+        .command(&["--train", train, "--json"], &["make"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while !project.path(".sediment/training-1.log").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "no training began");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap().success());
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(code(&output), 130, "{}", err(&output));
+    says("optimize/an_interrupted_run_continues", err(&output));
+    assert_eq!(processes_in(&project), Vec::<String>::new(), "left running");
+    std::fs::write(project.path("../go-on"), "").unwrap();
+    let output = project.run(&["--train", train, "--json"], &["make"]);
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    says("optimize/an_interrupted_run_continues", err(&output));
+}
+
+fn a_folder_of_someone_else() {
+    let project = Project::of(Kind::Make);
+    std::fs::create_dir(project.path("mine")).unwrap();
+    std::fs::write(project.path("mine/letter"), "dear").unwrap();
+    fails("a_folder_of_someone_else", &project, &["--work", "mine", "--train", "./toy"], &["make"], 2);
+    assert_eq!(std::fs::read_to_string(project.path("mine/letter")).unwrap(), "dear");
+}
+
+fn nothing_to_train_or_build() {
+    let project = Project::of(Kind::Make);
+    fails("nothing_to_train_or_build", &project, &[], &["make"], 2);
+    fails("nothing_to_train_or_build", &project, &["--train", "./toy"], &[], 2);
+    fails("nothing_to_train_or_build", &project, &["--undo"], &[], 1);
+    assert!(!project.path(".sediment").exists());
+}
