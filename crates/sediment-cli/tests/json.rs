@@ -44,6 +44,11 @@ const PRINTED: &[(&str, &str)] = &[
     ("show", "sediment show p.gv --json"),
     ("verify", "sediment verify tool --order t.order --profile p.gv --min-coverage 0 --json"),
     ("advise", "sediment advise inline p.gv --binary tool --json"),
+    ("doctor", "sediment doctor --json"),
+    (
+        "optimize",
+        "mkdir -p own && cp t.c own && cd own && sediment optimize --train ./tool --json -- 'cc -O0 -o tool t.c'",
+    ),
     ("eval", "sediment eval quick --no-counters --blocks 3 --warm-ups 0 --json -- true -- sleep 0.001"),
 ];
 

@@ -34,10 +34,10 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     ui.note(&format!("wrote {count} links to {shown}"));
     match &arguments.profiles {
         Some(profiles) => {
-            let count = add_profiles(&folder, profiles, ui)?;
-            ui.note(&format!("next: build with -ffunction-sections -B{shown}; profiles of {count}"));
+            let labels = add_profiles(&folder, profiles, ui)?;
+            ui.note(&format!("build with -ffunction-sections -B{shown}; profiles of {labels}"));
         }
-        None => ui.note(&format!("next: build with -ffunction-sections -B{shown} and PROF_DIR=DIR")),
+        None => ui.note(&format!("build with -ffunction-sections -B{shown} and PROF_DIR=DIR")),
     }
     Ok(())
 }

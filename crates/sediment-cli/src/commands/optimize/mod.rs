@@ -238,8 +238,8 @@ impl<'a> Job<'a> {
             .collect();
         if let Some(first) = missed.first().filter(|_| !seen.is_empty()) {
             let files = counted(missed.len() as u64, "linked file");
-            self.ui.note(&format!(
-                "warning: {files} not linked through the wrapper, or changed afterwards, and not ordered: {}",
+            self.ui.warn(&format!(
+                "{files} not linked through the wrapper, or changed afterwards, and not ordered: {}",
                 files::display(first)
             ));
         }

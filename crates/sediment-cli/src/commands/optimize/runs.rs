@@ -98,7 +98,10 @@ fn append(log: &Path, text: &str) {
 /// The end of a log, and its path; notes of our own recorder only where there is nothing else.
 fn said(log: &Path) -> String {
     let bytes = std::fs::read(log).unwrap_or_default();
-    let is_note = |line: &&[u8]| line.starts_with(b"sediment: ") && !line.starts_with(b"sediment: error");
+    let is_note = |line: &&[u8]| {
+        (line.starts_with(b"sediment: ") || line.starts_with(b"next: "))
+            && !line.starts_with(b"sediment: error")
+    };
     let own: Vec<&[u8]> =
         bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| !is_note(line)).collect();
     let own = own.concat();

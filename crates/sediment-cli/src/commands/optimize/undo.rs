@@ -69,10 +69,13 @@ pub(super) fn run(tree: &Path, work: &Path, ui: &Ui) -> Result<()> {
     fs::remove_dir_all(work).map_err(|error| {
         Error::new(ErrorCode::Io, format!("cannot be removed: {error}")).with_input(files::display(work))
     })?;
-    ui.note(&format!(
-        "put back {}, removed {removed} that the build had added, and {}",
-        counted(saved.len() as u64, "linked file"),
-        files::display(work.strip_prefix(tree).unwrap_or(work))
-    ));
+    let folder = files::display(work.strip_prefix(tree).unwrap_or(work));
+    ui.note(&match saved.len() {
+        0 if removed == 0 => format!("removed {folder}; nothing else was changed"),
+        count => {
+            let back = counted(count as u64, "linked file");
+            format!("put back {back}, removed {removed} that the build had added, and {folder}")
+        }
+    });
     Ok(())
 }
