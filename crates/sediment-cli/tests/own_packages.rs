@@ -182,7 +182,9 @@ fn installed_completely(sources: &Sources, zsh: &str, notices: &str) {
     let version = sources.run(Command::new(&program).arg("--version"));
     assert!(version.starts_with("sediment "), "{version}");
     let links = LEGACY.map(|name| format!("usr/bin/{name}"));
-    let linkers = ["ld", "ld.bfd", "ld.gold", "ld.lld"].map(|name| format!("usr/libexec/sediment/ld/{name}"));
+    let linkers =
+        ["ld/ld", "ld/ld.bfd", "ld/ld.gold", "ld/ld.lld", "ld/ld.mold", "ld/ld.wild", "gcc/real-ld"];
+    let linkers = linkers.map(|name| format!("usr/libexec/sediment/{name}"));
     for link in links.iter().chain(&linkers) {
         assert_eq!(below(link).canonicalize().unwrap(), program.canonicalize().unwrap(), "{link}");
     }

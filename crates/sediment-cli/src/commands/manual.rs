@@ -21,6 +21,18 @@ pub(crate) struct Arguments {
     folder: PathBuf,
 }
 
+/// Page of the name by which cargo calls the program.
+const CARGO_PAGE: &str = ".TH cargo-sediment 1 \"\" \"\" Sediment
+.SH NAME
+cargo\\-sediment \\- Optimize the programs of a Cargo workspace
+.SH SYNOPSIS
+\\fBcargo sediment\\fR [\\fIOPTIONS\\fR] [\\-\\- \\fICOMMAND\\fR...]
+.SH DESCRIPTION
+Runs \\fBsediment optimize\\fR in the folder of the workspace. Without a build command, the build is \\fBcargo build \\-\\-release\\fR.
+.SH SEE ALSO
+\\fBsediment\\-optimize\\fR(1)
+";
+
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let folder = files::folder(&arguments.folder)?;
     let pages = files::folder(&folder.join("man1"))?;
@@ -31,6 +43,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         command.build();
         write_pages(&command, &pages, ui)?;
     }
+    // cargo calls the program by this name to optimize a workspace.
+    files::write(&pages.join("cargo-sediment.1"), CARGO_PAGE.as_bytes(), ui)?;
     for (shell, name) in
         [(Shell::Bash, "bash/sediment"), (Shell::Zsh, "zsh/_sediment"), (Shell::Fish, "fish/sediment.fish")]
     {
