@@ -12,13 +12,14 @@ use std::path::{Path, PathBuf};
 /// Folders of a distribution: what lies there is rarely what a developer orders.
 const OF_SYSTEM: &[&str] = &["/usr/bin/", "/usr/sbin/", "/usr/lib", "/bin/", "/sbin/", "/lib"];
 
-/// The command that orders the heaviest program of a profile.
+/// The command that orders the heaviest program of a profile, by a given file, the recorded one or its label.
 pub(crate) fn after_profile(
+    given: &[PathBuf],
     profile: &Profile,
     output: &Path,
     recording: Option<&Recording>,
 ) -> Option<String> {
-    let (label, path) = heaviest(profile, recording)?;
+    let (label, path) = heaviest(profile, given, recording)?;
     let program = match path.filter(|path| path.is_file()) {
         Some(path) => format!("--binary {}", word(&from_here(&path))?),
         None => format!("--dso {}", word(Path::new(&label))?),
@@ -45,12 +46,18 @@ pub(crate) fn after_order(linker: &Linker, order: &Path, program: Option<&Path>)
 
 /// The command that measures a linked program.
 pub(crate) fn after_verify(program: &Path) -> Option<String> {
-    let program = word(program)?;
+    // A name alone would be looked for on PATH.
+    let here = if program.components().count() == 1 { "./" } else { "" };
+    let program = word(&Path::new(here).join(program))?;
     Some(format!("sediment eval quick -- BEFORE ARGUMENT... -- {program} ARGUMENT..."))
 }
 
 /// Label of the DSO with the largest weight, and its path where the recording has one; files of the system come last.
-fn heaviest(profile: &Profile, recording: Option<&Recording>) -> Option<(String, Option<PathBuf>)> {
+fn heaviest(
+    profile: &Profile,
+    given: &[PathBuf],
+    recording: Option<&Recording>,
+) -> Option<(String, Option<PathBuf>)> {
     let mut weights: BTreeMap<&str, u128> = BTreeMap::new();
     let mut add = |function, weight: u128| {
         if let Some(label) = profile.key(function).dso.as_deref() {
@@ -68,8 +75,8 @@ fn heaviest(profile: &Profile, recording: Option<&Recording>) -> Option<(String,
     }
     let path_of = |label: &str| {
         let dsos = recording.map_or(&[][..], Recording::dsos).iter();
-        let mut of_label = dsos.filter(|dso| files::base_name(Path::new(&dso.path)) == label);
-        of_label.next().map(|dso| PathBuf::from(&dso.path))
+        let recorded = dsos.map(|dso| PathBuf::from(&dso.path));
+        given.iter().cloned().chain(recorded).find(|path| files::base_name(path) == label)
     };
     let candidates = weights.into_iter().map(|(label, weight)| (label, path_of(label), weight));
     let is_own = |path: &Option<PathBuf>| {

@@ -32,6 +32,7 @@ const PREPARED: &[&str] = &[
     "sediment -q import cg.out -o p.gv",
     "printf 'int leaf(int x){return x+1;}\\nint work(int x){return leaf(x)*2;}\\nint main(void){return work(3)==9;}\\n' > t.c",
     "cc -O0 -g -ffunction-sections -c t.c && cc -o tool t.o",
+    "cc -o again t.o",
     "printf '_Z4leafv\\nwork\\nmain\\nleaf\\n' > t.order",
 ];
 const PRINTED: &[(&str, &str)] = &[
@@ -42,6 +43,9 @@ const PRINTED: &[(&str, &str)] = &[
     ("diff", "sediment diff a.gv b.gv --json"),
     ("show", "sediment show a.gv --json"),
     ("show", "sediment show p.gv --json"),
+    ("show-dir", "sediment show . --json"),
+    ("show-cross-dso", "sediment show p.gv --cross-dso --json"),
+    ("verify-same-as", "sediment verify tool --same-as again --json"),
     ("verify", "sediment verify tool --order t.order --profile p.gv --min-coverage 0 --json"),
     ("advise", "sediment advise inline p.gv --binary tool --json"),
     ("doctor", "sediment doctor --json"),

@@ -97,7 +97,7 @@ impl Arguments {
             ui.note(&format!("imported {what}"));
         } else {
             ui.note(&format!("imported {what} -> {}", files::display(&self.output)));
-            let next = next_steps::after_profile(profile, &self.output, recording);
+            let next = next_steps::after_profile(&self.binary, profile, &self.output, recording);
             ui.next(next.filter(|_| self.output.is_file()));
         }
         Ok(())

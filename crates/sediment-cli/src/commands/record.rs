@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         made.time.as_secs_f64(),
         files::display(&arguments.output)
     ));
-    ui.next(next_steps::after_profile(profile, &arguments.output, Some(&made.recording)));
+    ui.next(next_steps::after_profile(&[], profile, &arguments.output, Some(&made.recording)));
     Ok(made.outcome.map_or(ExitCode::SUCCESS, exit::as_the_program))
 }
 
