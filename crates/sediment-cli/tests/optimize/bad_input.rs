@@ -20,6 +20,7 @@ pub fn cases() -> Vec<Trial> {
         case("a_build_without_symbols", &make, a_build_without_symbols),
         case("a_server_that_was_left_running", &make, a_server_that_was_left_running),
         case("an_interrupted_run_continues", &make, an_interrupted_run_continues),
+        case("an_interrupted_second_build_continues", &make, an_interrupted_second_build_continues),
         case("a_folder_of_someone_else", &make, a_folder_of_someone_else),
         case("nothing_to_train_or_build", &[], nothing_to_train_or_build),
     ]
@@ -92,29 +93,40 @@ fn a_server_that_was_left_running() {
     assert_eq!(processes_in(&project), Vec::<String>::new(), "left running");
 }
 
-fn an_interrupted_run_continues() {
+/// Starts a run, interrupts it as soon as a file of its working folder is there, and lets it continue.
+fn interrupted(name: &str, file: &str, train: &str, build: &[&str]) {
     let project = Project::of(Kind::Make);
-    let train = "test -e ../../../go-on || sleep 1000; ./toy";
     let run = project
-        .command(&["--train", train, "--json"], &["make"])
+        .command(&["--train", train, "--json"], build)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let begun = Instant::now();
-    while !project.path(".sediment/training-1.log").exists() {
-        assert!(begun.elapsed() < Duration::from_secs(120), "no training began");
+    while !project.path(".sediment").join(file).exists() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "no {file}");
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap().success());
     let output = run.wait_with_output().unwrap();
     assert_eq!(code(&output), 130, "{}", err(&output));
-    says("optimize/an_interrupted_run_continues", err(&output));
+    says(&format!("optimize/{name}"), err(&output));
     assert_eq!(processes_in(&project), Vec::<String>::new(), "left running");
     std::fs::write(project.path("../go-on"), "").unwrap();
-    let output = project.run(&["--train", train, "--json"], &["make"]);
+    let output = project.run(&["--train", train, "--json"], build);
     assert_eq!(code(&output), 0, "{}", err(&output));
-    says("optimize/an_interrupted_run_continues", err(&output));
+    says(&format!("optimize/{name}"), err(&output));
+}
+
+fn an_interrupted_run_continues() {
+    let train = "test -e ../../../go-on || sleep 1000; ./toy";
+    interrupted("an_interrupted_run_continues", "training-1.log", train, &["make"]);
+}
+
+/// The programs are removed then, to be linked again.
+fn an_interrupted_second_build_continues() {
+    let build = "test ! -e ../linking-in-order.log || test -e ../../../go-on || sleep 1000; make";
+    interrupted("an_interrupted_second_build_continues", "linking-in-order.log", "./toy", &[build]);
 }
 
 fn a_folder_of_someone_else() {

@@ -28,6 +28,17 @@ impl Output {
         files::base_name(&self.path)
     }
 
+    /// The file and its further names, for the state of the run.
+    pub(super) fn to_json(&self) -> Value {
+        self.paths().map(|path| path.to_string_lossy()).collect()
+    }
+
+    /// An output as [`Self::to_json`] wrote it.
+    pub(super) fn from_json(value: &Value) -> Option<Self> {
+        let mut paths = value.as_array()?.iter().filter_map(|path| path.as_str().map(PathBuf::from));
+        Some(Self { path: paths.next()?, copies: paths.collect(), label: None })
+    }
+
     /// Every name of the file.
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
         std::iter::once(&self.path).chain(&self.copies).map(PathBuf::as_path)

@@ -222,6 +222,10 @@ impl<'a> Job<'a> {
             (files::folder(&self.state.path("no-profiles"))?, self.state.path("links-before"));
         let took = self.run_build("building", &profiles, &log)?;
         self.tell_of_missed(&log);
+        // An interrupted second build leaves some of them removed.
+        let outputs: Vec<Value> =
+            links::outputs(&log, &self.tree, &self.work()).iter().map(Output::to_json).collect();
+        self.state.done("outputs", json!(outputs))?;
         self.state.done("build", json!(took))
     }
 
@@ -262,7 +266,8 @@ impl<'a> Job<'a> {
 
     /// The programs and libraries that the first build linked.
     fn outputs(&self) -> Result<Vec<Output>> {
-        let outputs = links::outputs(&self.state.path("links-before"), &self.tree, &self.work());
+        let kept = self.state.fact("outputs").as_array();
+        let outputs: Vec<Output> = kept.into_iter().flatten().filter_map(Output::from_json).collect();
         if outputs.is_empty() {
             let linked = tree::linked_files(&self.tree, &self.work());
             let hint = if linked.is_empty() {
