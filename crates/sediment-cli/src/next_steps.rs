@@ -84,7 +84,10 @@ fn heaviest(
         path.is_some_and(|path| !OF_SYSTEM.iter().any(|folder| path.starts_with(folder)))
     };
     // Of equal ones the first by name.
-    let best = candidates.rev().max_by_key(|(_, path, weight)| (is_own(path), *weight))?;
+    let is_runtime =
+        |label: &str| ["ld-", "libc.so", "libc.musl"].iter().any(|begin| label.starts_with(begin));
+    let best =
+        candidates.rev().max_by_key(|(label, path, weight)| (is_own(path), !is_runtime(label), *weight))?;
     Some((best.0.to_owned(), best.1))
 }
 

@@ -86,11 +86,13 @@ impl Options {
         let workshop = Workshop::new(None)?;
         let files = SystemFiles::new(None, &[])?;
         let bar = ui.spinner("recording");
+        let mut over = None;
         let mut watch = |progress: Progress| {
             if let Some(warning) = progress.warning {
                 bar.suspend(|| ui.warn(&warning));
             }
             if progress.waiting {
+                over = over.or(Some(progress.elapsed));
                 bar.set_message("recorded; waiting for the program to end");
             } else if let Some(functions) = progress.functions {
                 bar.set_message(format!("recording: {functions} functions executed"));
@@ -106,7 +108,7 @@ impl Options {
         };
         let begun = Instant::now();
         let recorded = (recorder.record)(&mut job);
-        let time = begun.elapsed();
+        let time = over.unwrap_or_else(|| begun.elapsed());
         bar.finish_and_clear();
         let recorded = recorded?;
         let (recording, resolved) = match recorded.kept {

@@ -40,6 +40,12 @@ fn a_recording_is_told_in_five_lines() {
     let detailed = err(&record(&shop, &["-v"], &command));
     assert!(detailed.lines().count() > 5, "{detailed}");
     assert_eq!(err(&record(&shop, &["--quiet"], &["./plain"])), "");
+    // A recording that ends before its program says how long it was itself, and on a terminal for what it waits.
+    let begun = Instant::now();
+    let early = err(&record(&shop, &["--seconds", "0.2"], &["sh", "-c", "./plain; sleep 2"]));
+    let seconds =
+        early.split(" s -> ").next().and_then(|start| start.rsplit(' ').next()?.parse::<f64>().ok());
+    assert!(seconds.is_some_and(|seconds| seconds + 1.0 < begun.elapsed().as_secs_f64()), "{early}");
 }
 
 fn programs_are_kept_by_their_names() {
