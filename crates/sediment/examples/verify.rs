@@ -2,6 +2,7 @@
 //! A linked file and its order in, the functions out that lie elsewhere:
 //! `cargo run -p sediment-order --example verify program program.order`.
 
+use sediment::binary::objects::Objects;
 use sediment::binary::{Binary, NoFiles};
 use sediment::verify::{Report, verify};
 use sediment::{Result, link};
@@ -12,7 +13,7 @@ use std::path::Path;
 fn check(linked: &[u8], file_name: &str, order: &str) -> Result<Report> {
     let binary = Binary::parse(linked, &NoFiles)?;
     let (_linker, asked) = link::read(order)?;
-    verify(&binary, &asked, None, file_name)
+    verify(&binary, &asked, None, file_name, &Objects::default())
 }
 
 /// Writes how much of an order a linked file has, and the code of the reason for each function that lies elsewhere.

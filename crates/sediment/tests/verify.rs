@@ -7,11 +7,12 @@ mod support;
 
 use said::says;
 use sediment::binary::names::SectionGroup;
+use sediment::binary::objects::{ObjectFunction, ObjectPath, Objects};
 use sediment::binary::{Binary, BinaryFunction, SymbolSource};
 use sediment::link::OrderedName;
 use sediment::matching::identity::Rule;
 use sediment::profile::{FunctionKey, Heat, Profile};
-use sediment::verify::{Basis, Misplaced, Reason, Report, verify};
+use sediment::verify::{Basis, InputSection, Misplaced, Reason, Report, verify};
 
 /// A function of 100 bytes in `.text`, every 128 bytes.
 fn function(name: &str, place: usize) -> BinaryFunction {
@@ -61,7 +62,7 @@ fn profile(calls: &str) -> Profile {
 
 fn check(binary: &Binary, asked: &str, calls: Option<&str>) -> Report {
     let profile = calls.map(profile);
-    verify(binary, &order(asked), profile.as_ref(), "prog").unwrap()
+    verify(binary, &order(asked), profile.as_ref(), "prog", &Objects::default()).unwrap()
 }
 
 fn reasons(report: &Report) -> Vec<(&str, Reason)> {
@@ -103,7 +104,7 @@ fn the_heaviest_ascending_run_counts() {
 fn a_heavy_function_far_off_does_not_put_the_others_out_of_order() {
     let report = check(&binary("a b c d x y heavy z"), "heavy a b c d", Some("heavy:90 a:4 b:3 c:2 d:1"));
     assert_eq!((report.placed, report.weight_placed), (4, 10));
-    assert_eq!(reasons(&report), [("heavy", Reason::NoOwnSection(None))]);
+    assert_eq!(reasons(&report), [("heavy", Reason::AmongUnlisted)]);
 }
 
 #[test]
@@ -126,7 +127,8 @@ fn samples_where_nobody_counted_calls() {
         let function = profile.function(FunctionKey::new(Some(b"prog"), name.as_bytes(), None).unwrap());
         profile.facts_mut(function).samples = Some(samples);
     }
-    let report = verify(&binary("a b x"), &order("a b"), Some(&profile), "prog").unwrap();
+    let report =
+        verify(&binary("a b x"), &order("a b"), Some(&profile), "prog", &Objects::default()).unwrap();
     assert_eq!((report.basis, report.weight, report.weight_placed), (Basis::Samples, 100, 100));
 }
 
@@ -136,7 +138,7 @@ fn an_order_that_was_not_applied_does_not_show() {
     let report = check(&binary("x0 x1 a x2 x3 b x4 x5 c x6 x7 d x8"), "a b c d", None);
     assert_eq!((report.placed, report.in_force), (0, false));
     assert_eq!(report.misplaced.len(), 4);
-    assert!(report.misplaced.iter().all(|function| function.reason == Reason::NoOwnSection(None)));
+    assert!(report.misplaced.iter().all(|function| function.reason == Reason::AmongUnlisted));
 }
 
 #[test]
@@ -245,11 +247,23 @@ fn local_functions_of_one_name() {
     let twin = profile.function(FunctionKey::new(Some(b"prog"), b"twin", Some(b"b.c")).unwrap());
     let caller = profile.find(&FunctionKey::new(Some(b"prog"), b"caller", None).unwrap()).unwrap();
     profile.edge_mut(caller, twin).count = Some(8);
-    let first =
-        verify(&same_named_locals("a twin b x twin y"), &order("a twin b"), Some(&profile), "prog").unwrap();
+    let first = verify(
+        &same_named_locals("a twin b x twin y"),
+        &order("a twin b"),
+        Some(&profile),
+        "prog",
+        &Objects::default(),
+    )
+    .unwrap();
     assert_eq!(first.weight_placed, 2);
-    let second =
-        verify(&same_named_locals("x twin y a twin b"), &order("a twin b"), Some(&profile), "prog").unwrap();
+    let second = verify(
+        &same_named_locals("x twin y a twin b"),
+        &order("a twin b"),
+        Some(&profile),
+        "prog",
+        &Objects::default(),
+    )
+    .unwrap();
     assert_eq!(second.weight_placed, 10);
 }
 
@@ -260,8 +274,14 @@ fn groups_of_the_linker_are_known_by_their_landmarks() {
     let mut profile = profile("a:9 b:9 c:9 cold_one:8 main:7 hot_one:6 setup:5 plain:4");
     let hot = profile.function(FunctionKey::new(Some(b"prog"), b"hot_one", None).unwrap());
     profile.facts_mut(hot).heat = Some(Heat::Hot);
-    let report =
-        verify(&binary, &order("a b c plain hot_one main setup cold_one"), Some(&profile), "prog").unwrap();
+    let report = verify(
+        &binary,
+        &order("a b c plain hot_one main setup cold_one"),
+        Some(&profile),
+        "prog",
+        &Objects::default(),
+    )
+    .unwrap();
     assert_eq!(
         reasons(&report),
         [
@@ -269,7 +289,7 @@ fn groups_of_the_linker_are_known_by_their_landmarks() {
             ("main", Reason::OtherGroup(Some(SectionGroup::Startup))),
             ("hot_one", Reason::OtherGroup(Some(SectionGroup::Hot))),
             ("setup", Reason::OtherGroup(None)),
-            ("plain", Reason::NoOwnSection(None)),
+            ("plain", Reason::AmongUnlisted),
         ]
     );
 }
@@ -297,22 +317,24 @@ fn with_hint(error: &sediment::Error) -> String {
 
 #[test]
 fn unverifiable_files_are_an_error() {
-    let stripped = verify(&Binary::default(), &order("a"), None, "prog").unwrap_err();
+    let stripped = verify(&Binary::default(), &order("a"), None, "prog", &Objects::default()).unwrap_err();
     says("library/verify/unverifiable_files_are_an_error", with_hint(&stripped));
 
-    let other_order = verify(&binary("x y"), &order("a b"), None, "prog").unwrap_err();
+    let other_order = verify(&binary("x y"), &order("a b"), None, "prog", &Objects::default()).unwrap_err();
     says("library/verify/unverifiable_files_are_an_error", with_hint(&other_order));
     // A list for GNU ld asks for a function by several sections.
-    let by_section = verify(&binary("x y"), &order("a b a b"), None, "prog").unwrap_err();
+    let by_section =
+        verify(&binary("x y"), &order("a b a b"), None, "prog", &Objects::default()).unwrap_err();
     assert_eq!(by_section.to_string(), other_order.to_string());
-    let single = verify(&binary("x y"), &order("a a"), None, "prog").unwrap_err();
+    let single = verify(&binary("x y"), &order("a a"), None, "prog", &Objects::default()).unwrap_err();
     says("library/verify/unverifiable_files_are_an_error", single.to_string());
 
     let mut other = Profile::default();
     for dso in ["libc.so.6", "postgres"] {
         other.function(FunctionKey::new(Some(dso.as_bytes()), b"palloc", None).unwrap());
     }
-    let other_profile = verify(&binary("x y"), &order("x"), Some(&other), "prog").unwrap_err();
+    let other_profile =
+        verify(&binary("x y"), &order("x"), Some(&other), "prog", &Objects::default()).unwrap_err();
     says("library/verify/unverifiable_files_are_an_error", with_hint(&other_profile));
 }
 
@@ -321,6 +343,83 @@ fn weights_near_the_limit_are_shares_still() {
     let huge = u128::MAX / 2;
     let report = check(&binary("a b x"), "a b", Some(&format!("a:{huge} b:{huge}")));
     assert_eq!(report.placed_parts_per_million, 1_000_000);
+}
+
+fn section(name: &str) -> InputSection {
+    InputSection { name: name.to_owned(), object: "f.o".to_owned() }
+}
+
+/// Objects with these functions, `name:section`.
+fn objects(functions: &str) -> Objects {
+    let mut objects = Objects::default();
+    objects.paths = vec![ObjectPath::File("f.o".to_owned())];
+    objects.functions = functions
+        .split_whitespace()
+        .enumerate()
+        .map(|(number, function)| {
+            let (name, section) = function.split_once(':').unwrap();
+            ObjectFunction {
+                name: name.to_owned(),
+                section: section.to_owned(),
+                size: 100,
+                local: false,
+                file: None,
+                path: 0,
+                place: (number, 0),
+            }
+        })
+        .collect();
+    objects
+}
+
+#[test]
+fn objects_show_the_sections_of_functions() {
+    let check = |memory: &str, asked: &str, sections: &str| {
+        let report = verify(&binary(memory), &order(asked), None, "prog", &objects(sections)).unwrap();
+        (
+            report.in_force,
+            report.misplaced.into_iter().map(|found| (found.name, found.reason)).collect::<Vec<_>>(),
+        )
+    };
+    let reason = |name: &str, reason: Reason| (name.to_owned(), reason);
+    // The linker did not get the order, or no object has function sections, or some.
+    let unordered = "x0 a x1 b x2 c x3";
+    let own = |name: &str| reason(name, Reason::NotPassed(section(&format!(".text.{name}"))));
+    let none = |name: &str| reason(name, Reason::NoOwnSection(section(".text")));
+    assert_eq!(
+        check(unordered, "a b c", "a:.text.a b:.text.b c:.text.c"),
+        (false, vec![own("a"), own("b"), own("c")])
+    );
+    assert_eq!(
+        check(unordered, "a b c", "a:.text b:.text c:.text"),
+        (false, vec![none("a"), none("b"), none("c")])
+    );
+    assert_eq!(check(unordered, "a b", "a:.text b:.text.b"), (false, vec![none("a"), own("b")]));
+    // In a file that follows its order, function by function. Objects that disagree show nothing.
+    let ordered = "a b c x d y e z f w";
+    assert_eq!(
+        check(ordered, "a b c d e f", "d:.text e:.text.e f:.text f:.text.f"),
+        (true, vec![none("d"), own("e"), reason("f", Reason::AmongUnlisted)])
+    );
+    // A section of another name, which the order may have or not.
+    assert_eq!(
+        check("a b c x d=e y", "a b c d", "d:.text.e e:.text.e"),
+        (true, vec![reason("d", Reason::NamedAfter(vec!["e".to_owned()]))])
+    );
+    assert_eq!(
+        check("a b c x d y", "a b c d", "d:.text.hot.d"),
+        (true, vec![reason("d", Reason::OtherGroup(Some(SectionGroup::Hot)))])
+    );
+}
+
+#[test]
+fn a_cold_part_between_neighbours_is_the_reason() {
+    let report = check(&binary("a b x.cold c d y"), "a b c d", None);
+    assert_eq!((report.placed, report.in_force), (4, true));
+    let report = check(&binary("a x.cold b y"), "a b", None);
+    assert!(report.in_force);
+    let parted = Reason::PartedByCold("x.cold".to_owned());
+    assert_eq!(reasons(&report), [("a", parted.clone()), ("b", parted)]);
 }
 
 /// The reasons, one after the other: a new one does not compile until it is here.
@@ -334,8 +433,11 @@ fn after(reason: &Reason) -> Option<Reason> {
         Reason::NamedAfter(_) => Reason::SameNamedLocal(2),
         Reason::SameNamedLocal(_) => Reason::OtherOutputSection(".text.other".to_owned()),
         Reason::OtherOutputSection(_) => Reason::OtherGroup(Some(SectionGroup::Hot)),
-        Reason::OtherGroup(_) => Reason::NoOwnSection(Some("f.c".to_owned())),
-        Reason::NoOwnSection(_) => Reason::OutOfOrder,
+        Reason::OtherGroup(_) => Reason::NoOwnSection(section(".text")),
+        Reason::NoOwnSection(_) => Reason::NotPassed(section(".text.f")),
+        Reason::NotPassed(_) => Reason::AmongUnlisted,
+        Reason::AmongUnlisted => Reason::PartedByCold("g.cold".to_owned()),
+        Reason::PartedByCold(_) => Reason::OutOfOrder,
         Reason::OutOfOrder => return None,
     })
 }

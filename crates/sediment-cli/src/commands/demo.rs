@@ -10,6 +10,7 @@ use crate::start;
 use crate::ui::Ui;
 use clap::Args;
 use indicatif::ProgressBar;
+use sediment::binary::objects::Objects;
 use sediment::callgraph::GroupKind;
 use sediment::order::{self, Ordering, Request, Selection};
 use sediment::profile::Profile;
@@ -196,7 +197,9 @@ impl Stage<'_> {
     fn verify(&self, programs: [&Path; 2], profile: &Profile) -> Result<[Report; 2]> {
         let text = files::read(&self.folder.join(ORDER_FILE))?;
         let (_, asked) = link::read(&String::from_utf8_lossy(&text))?;
-        let report = |program| verify::verify(&read_binary(program)?, &asked, Some(profile), PROGRAM);
+        let report = |program| {
+            verify::verify(&read_binary(program)?, &asked, Some(profile), PROGRAM, &Objects::default())
+        };
         let reports = [report(programs[0])?, report(programs[1])?];
         if !reports[1].in_force {
             return Err(Error::new(

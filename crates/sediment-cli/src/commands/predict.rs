@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment predict`: predicts the effect of orders before linking.
 
-use super::order::{AUTO, read_trace};
+use super::order::{AUTO, gain, read_trace};
 use crate::files;
 use crate::inputs::settings;
 use crate::inputs::{self, read_binary, read_profile};
@@ -9,22 +9,23 @@ use crate::ui::Ui;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use sediment::callgraph::{FunctionId, Trace};
+use sediment::link;
 use sediment::model::cores::{CORES, Core, core_of};
-use sediment::model::{self, CoreMisses, Geometry, HOT_SHARES, HotPages, Score, StartFaults};
+use sediment::model::{self, CoreMisses, Geometry, HOT_SHARES, HotPages, Layout, Score, StartFaults};
 use sediment::order::algorithms::affinity::Workload;
 use sediment::order::algorithms::{self, ALGORITHMS, AlgorithmInput, Options};
+use sediment::order::forecast::{Gain, Outlook, Program, TLB_ENTRIES};
 use sediment::order::{self, BuiltGraph, Request};
-use sediment::plural::counted;
 use sediment::profile::Profile;
 use sediment::{Error, ErrorCode, Result};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Predict the effect of each order before linking
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Predict the effect of each order before linking.\n\nWith --trace, counts instruction TLB misses over the recorded run, including libraries. Without it, estimates them from the calls: the estimates rank orders but forecast no counts. Neither is a measurement."
+    long_about = "Predict the effect of each order before linking.\n\nWith --binary, the row `input` is the program as it is linked, and the last line says what the default order gains. With --trace, counts instruction TLB misses over the recorded run. Without it, estimates them from the calls. Both include the libraries. Neither is a measurement."
 )]
 pub(crate) struct Arguments {
     /// Profile to read
@@ -39,6 +40,9 @@ pub(crate) struct Arguments {
     /// Trace from `import --trace` to count over; its first uses are the start [default: none]
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Ordering file of any linker to predict too; repeatable [default: none]
+    #[arg(long, value_name = "FILE")]
+    order: Vec<PathBuf>,
     /// Skip the default algorithm, which is slow with a trace
     #[arg(long, alias = "no-engine")]
     skip_auto: bool,
@@ -53,8 +57,6 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Sizes of the instruction TLB to predict for, in entries.
-const ENTRIES: [u32; 3] = [32, 64, 128];
 /// Name of the default order in JSON.
 const DEFAULT: &str = "engine";
 /// Number of random orders.
@@ -72,17 +74,36 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     ui.skipped("graph", &built.skipped);
     let trace = arguments.trace.as_deref().map(|path| read_trace(path, &built)).transpose()?;
     let starts = settings::starts(&profile, &built, trace.as_slice());
+    let traces: Vec<&Trace> = trace.iter().collect();
+    let program = Program::new(&profile, &built, &traces)?;
     let full = arguments.full || arguments.json;
-    let known = Known { built: &built, trace: trace.as_ref(), starts: &starts, core: full.then_some(core) };
+    let known = Known {
+        built: &built,
+        trace: trace.as_ref(),
+        starts: &starts,
+        core: full.then_some(core),
+        program: &program,
+    };
     let default = if arguments.skip_auto { None } else { Some(known.default_order(&profile)?) };
+    let mut orders: Vec<(String, Vec<FunctionId>)> = Vec::new();
+    for path in &arguments.order {
+        orders.push((files::display_name(path), known.read_order(path)?));
+    }
+    let judged = orders.first().map(|(_, order)| order).or(default.as_ref());
+    let gain = judged.and_then(|order| program.gain(order));
     let rows: Vec<Row> = default
-        .into_iter()
-        .map(|order| (DEFAULT.to_owned(), order))
+        .iter()
+        .map(|order| (DEFAULT.to_owned(), order.clone()))
+        .chain(orders.clone())
         .chain(known.orders())
         .map(|(name, order)| Row::of(name, &known, &order))
         .collect();
     if arguments.json {
-        return ui.json(&Value::Array(rows.iter().map(Row::json).collect()));
+        return ui.json(&json!({
+            "schema": 1,
+            "orders": rows.iter().map(Row::json).collect::<Vec<_>>(),
+            "gain": gain.as_ref().map(gain_json),
+        }));
     }
     let mut text = table(&rows);
     if arguments.full {
@@ -91,8 +112,33 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         text += &core_table(&rows, core);
         text += &faults(&rows);
     }
-    text += &verdict(&rows, trace.is_some());
+    text += &limits(&rows, trace.is_some());
+    text += &match (&gain, arguments.binary.is_some()) {
+        (Some(gain), _) => {
+            let name =
+                arguments.order.first().map_or_else(|| AUTO.to_owned(), |path| files::display_name(path));
+            format!("{name}: {}\n", gain::in_words(gain, trace.is_some()))
+        }
+        (None, false) => "hint: --binary PROGRAM compares with the program as it is linked\n".to_owned(),
+        (None, true) => String::new(),
+    };
     ui.result(&text)
+}
+
+/// What an order gains, for programs.
+fn gain_json(gain: &Gain) -> Value {
+    let outlook = |outlook: &Outlook| {
+        json!({
+            "hot_pages": outlook.hot_pages,
+            "itlb_misses": TLB_ENTRIES.iter().zip(outlook.misses).map(|(entries, misses)| json!({"entries": entries, "misses": misses})).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "now": outlook(&gain.before),
+        "after": outlook(&gain.after),
+        "itlb_misses_change_percent": 100.0 * (gain.ratio() - 1.0),
+        "nothing_to_gain": gain.is_nothing(),
+    })
 }
 
 /// Inputs of orders and scores.
@@ -102,9 +148,28 @@ struct Known<'a> {
     starts: &'a [Vec<FunctionId>],
     /// Processor core whose misses are counted.
     core: Option<&'static Core>,
+    program: &'a Program<'a>,
 }
 
 impl Known<'_> {
+    /// The functions of an ordering file, as far as the profile has them.
+    fn read_order(&self, path: &Path) -> Result<Vec<FunctionId>> {
+        let named = |error: Error| error.with_input(files::display(path));
+        let text = String::from_utf8(files::read(path)?).map_err(|_| {
+            named(Error::new(ErrorCode::UnknownFormat, "not an ordering file: it is not text"))
+        })?;
+        let (_, asked) = link::read(&text).map_err(named)?;
+        let listed = asked.iter().map(|function| (function.name.as_str(), function.file.as_deref()));
+        let order = order::functions_named(&self.built.table, listed);
+        if order.is_empty() {
+            return Err(named(
+                Error::new(ErrorCode::NotInProfile, "no function of this order is in the profile")
+                    .with_hint("was the order computed for another program?"),
+            ));
+        }
+        Ok(order)
+    }
+
     /// The default of `sediment order`, for the run where there is one.
     fn default_order(&self, profile: &Profile) -> Result<Vec<FunctionId>> {
         let workloads: Vec<Workload<'_>> =
@@ -137,10 +202,10 @@ impl Known<'_> {
 struct Row {
     name: String,
     score: Score,
-    misses: [f64; ENTRIES.len()],
-    /// First touches, and misses of other code, at each of [`ENTRIES`]; with a trace alone.
+    misses: [f64; TLB_ENTRIES.len()],
+    /// First touches, and misses of other code, at each of [`TLB_ENTRIES`]; with a trace alone.
     compulsory: Option<u64>,
-    outside: Option<[u64; ENTRIES.len()]>,
+    outside: Option<[u64; TLB_ENTRIES.len()]>,
     core: Option<CoreMisses>,
     /// The start's, where one is known.
     faults: Option<StartFaults>,
@@ -156,26 +221,22 @@ impl Row {
         let graph = &known.built.graph;
         let standard = Geometry::default();
         let geometry = |tlb_entries| Geometry { tlb_entries, ..standard };
+        let linked = known.program.linked().filter(|_| name == algorithms::INPUT.name);
+        let layout = linked.unwrap_or(Layout::Packed(order));
         let replays = known
             .trace
-            .map(|trace| ENTRIES.map(|entries| model::replay(trace, graph, order, &geometry(entries))));
+            .map(|trace| TLB_ENTRIES.map(|entries| model::replay(trace, graph, layout, &geometry(entries))));
         Self {
             name,
-            score: model::score(graph, order, &standard),
-            misses: match replays {
-                Some(replays) => replays.map(|replay| replay.misses as f64),
-                // The sum of no numbers is -0.
-                None => {
-                    ENTRIES.map(|entries| model::score(graph, order, &geometry(entries)).tlb.misses + 0.0)
-                }
-            },
+            score: model::score(graph, layout, &standard),
+            misses: known.program.outlook(layout).misses,
             compulsory: replays.map(|replays| replays[1].pages),
             outside: replays.map(|replays| replays.map(|replay| replay.outside)),
             core: known.core.map(|core| match known.trace {
-                Some(trace) => model::core_replay(trace, graph, order, core, &standard),
-                None => model::core_misses(graph, order, core, &standard),
+                Some(trace) => model::core_replay(trace, graph, layout, core, &standard),
+                None => model::core_misses(graph, layout, core, &standard),
             }),
-            faults: known.starts.first().map(|start| model::start_faults(start, graph, order, &standard)),
+            faults: known.starts.first().map(|start| model::start_faults(start, graph, layout, &standard)),
         }
     }
 
@@ -203,7 +264,7 @@ impl Row {
             "pages_of_90_percent": self.score.hot_pages.needed[1],
             "pages_of_99_percent": self.score.hot_pages.needed[2],
             "hot_pages": self.hot_pages().iter().map(|pages| json!({"page_bytes": pages.page, "needed": by_share(pages)})).collect::<Vec<_>>(),
-            "itlb_misses": ENTRIES.iter().zip(self.misses).map(|(entries, misses)| json!({"entries": entries, "misses": misses})).collect::<Vec<_>>(),
+            "itlb_misses": TLB_ENTRIES.iter().zip(self.misses).map(|(entries, misses)| json!({"entries": entries, "misses": misses})).collect::<Vec<_>>(),
             "first_touches": self.compulsory,
             "misses_outside": self.outside.map(|outside| outside[1]),
             "core": self.core.map(|core| json!({"itlb_misses": core.itlb, "page_walks": core.walks, "l1i_misses": core.l1i})),
@@ -308,13 +369,10 @@ fn faults(rows: &[Row]) -> String {
     text
 }
 
-fn verdict(rows: &[Row], is_counted: bool) -> String {
+/// How misses were found, and those that no order removes.
+fn limits(rows: &[Row], is_counted: bool) -> String {
     let mut text = String::new();
-    let how = if is_counted {
-        "counted over the trace"
-    } else {
-        "estimated from calls: they rank orders but forecast no counts"
-    };
+    let how = if is_counted { "counted over the trace" } else { "estimated from calls" };
     let _ = writeln!(text, "\nMisses of an instruction TLB with 32, 64 and 128 entries of 4 KiB, {how}.");
     let best = rows.iter().min_by(|a, b| a.misses[1].total_cmp(&b.misses[1]));
     if let Some((row, first, outside)) = best.and_then(|row| Some((row, row.compulsory?, row.outside?[1]))) {
@@ -326,23 +384,6 @@ fn verdict(rows: &[Row], is_counted: bool) -> String {
             share(first),
             share(outside)
         );
-    }
-    if let Some(input) = rows.iter().find(|row| row.name == algorithms::INPUT.name) {
-        let needed = input.compulsory.unwrap_or(input.score.hot_pages.needed[2]);
-        let pages = counted(needed, "page");
-        let _ = if needed <= u64::from(ENTRIES[1]) {
-            writeln!(
-                text,
-                "Nothing to gain: the hot code already fits in {pages} in input order, below the {} TLB entries.",
-                ENTRIES[1]
-            )
-        } else {
-            writeln!(
-                text,
-                "In input order the hot code takes {pages}, more than the {} TLB entries.",
-                ENTRIES[1]
-            )
-        };
     }
     text
 }

@@ -56,7 +56,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> Error {
+pub(crate) fn unreadable(path: &Path, error: &std::io::Error) -> Error {
     let error = match error.kind() {
         std::io::ErrorKind::NotFound => Error::new(ErrorCode::NotFound, "no such file"),
         std::io::ErrorKind::IsADirectory => Error::new(ErrorCode::Io, "a folder, not a file"),

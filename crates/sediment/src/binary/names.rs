@@ -284,3 +284,13 @@ pub fn function_of_section(section: &str) -> Option<(&str, SectionGroup)> {
     // What -fprofile-reorder-functions numbers, to be sorted by the linker.
     (!rest.starts_with("sorted.")).then_some((rest, SectionGroup::Plain))
 }
+
+/// True if a source file can have been compiled to this object: `a.c` to `a.o`, and to `libx_la-a.o` as automake
+/// names it.
+pub(crate) fn compiled_to(source: Option<&str>, object: &str) -> bool {
+    let stem = |name: &'_ str| name.split('.').next().unwrap_or_default().to_owned();
+    source.is_some_and(|source| {
+        let (source, object) = (stem(source), stem(object));
+        object == source || object.strip_suffix(source.as_str()).is_some_and(|before| before.ends_with('-'))
+    })
+}

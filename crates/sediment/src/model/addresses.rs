@@ -3,7 +3,34 @@
 
 use crate::callgraph::{CallGraph, FunctionId};
 
-/// Addresses of all functions, from 0.
+/// Where the functions of a graph are taken to lie.
+#[derive(Debug, Clone, Copy)]
+pub enum Layout<'a> {
+    /// One behind the other in this order, those that it lacks behind them by id.
+    Packed(&'a [FunctionId]),
+    /// At these addresses, by id, as a file has them.
+    Linked(&'a [u64]),
+}
+
+impl<'a> From<&'a [FunctionId]> for Layout<'a> {
+    fn from(order: &'a [FunctionId]) -> Self {
+        Self::Packed(order)
+    }
+}
+
+impl<'a, const LENGTH: usize> From<&'a [FunctionId; LENGTH]> for Layout<'a> {
+    fn from(order: &'a [FunctionId; LENGTH]) -> Self {
+        Self::Packed(order)
+    }
+}
+
+impl<'a> From<&'a Vec<FunctionId>> for Layout<'a> {
+    fn from(order: &'a Vec<FunctionId>) -> Self {
+        Self::Packed(order)
+    }
+}
+
+/// Addresses of all functions, from 0 where they are packed.
 #[derive(Debug, Clone)]
 pub(crate) struct FunctionAddresses {
     addresses: Vec<u64>,
@@ -15,6 +42,39 @@ impl FunctionAddresses {
     /// Lays the functions out in this order, and behind them the others by id.
     pub(crate) fn new(graph: &CallGraph, order: &[FunctionId], alignment: u64) -> Self {
         Self::of_sizes(clamp_sizes(graph.sizes()), order, alignment)
+    }
+
+    /// Takes a layout as it is; addresses are cut to 2^62, and functions without one lie at 0.
+    pub(crate) fn of(graph: &CallGraph, layout: Layout<'_>, alignment: u64) -> Self {
+        let starts = match layout {
+            Layout::Packed(order) => return Self::new(graph, order, alignment),
+            Layout::Linked(starts) => starts,
+        };
+        let sizes = clamp_sizes(graph.sizes());
+        let at = |id: usize| starts.get(id).map_or(0, |start| *start.min(&(1 << 62)));
+        let addresses: Vec<u64> = (0..sizes.len()).map(at).collect();
+        let mut order: Vec<FunctionId> = graph.ids().collect();
+        order.sort_by_key(|function| (addresses[function.index()], *function));
+        Self { addresses, sizes, order }
+    }
+
+    /// Functions at these addresses, by id; those without one lie on a page of their own each, behind the others.
+    pub(super) fn partly_known(graph: &CallGraph, starts: &[Option<u64>], page: u64) -> Self {
+        let mut sizes = clamp_sizes(graph.sizes());
+        let known = |id: usize| starts.get(id).copied().flatten().map(|start| start.min(1 << 62));
+        let end = (0..sizes.len()).filter_map(|id| Some(known(id)? + sizes[id])).max().unwrap_or(0);
+        let mut next = (end / page + 1) * page;
+        let mut addresses = Vec::with_capacity(sizes.len());
+        for (id, size) in sizes.iter_mut().enumerate() {
+            addresses.push(known(id).unwrap_or(next));
+            if known(id).is_none() {
+                *size = 0;
+                next = next.saturating_add(page);
+            }
+        }
+        let mut order: Vec<FunctionId> = graph.ids().collect();
+        order.sort_by_key(|function| (addresses[function.index()], *function));
+        Self { addresses, sizes, order }
     }
 
     /// The same of functions of these sizes, which together stay at or below 2^62 bytes.
@@ -56,7 +116,7 @@ impl FunctionAddresses {
 
     /// Where the last function ends.
     pub(super) fn end(&self) -> u64 {
-        self.order.last().map_or(0, |&last| self.start(last) + self.size(last))
+        self.order.iter().map(|&function| self.start(function) + self.size(function)).max().unwrap_or(0)
     }
 
     /// True if the layout has this function.
@@ -86,6 +146,14 @@ mod tests {
         assert_eq!(addresses.middle(FunctionId(3)), 20);
         assert_eq!(addresses.order(), [3, 1, 0, 2].map(FunctionId));
         assert_eq!(FunctionAddresses::new(&graph, &order, 0).start(FunctionId(1)), 40, "no alignment is 1");
+    }
+
+    #[test]
+    fn linked_functions_lie_where_the_file_has_them() {
+        let graph = CallGraph::new(vec![10, 20, 30], vec![0; 3], Vec::new()).unwrap();
+        let addresses = FunctionAddresses::of(&graph, Layout::Linked(&[0x5000, 0x1000]), 16);
+        assert_eq!(addresses.order(), [2, 1, 0].map(FunctionId), "without an address at 0");
+        assert_eq!((addresses.start(FunctionId(1)), addresses.end()), (0x1000, 0x500a));
     }
 
     #[test]

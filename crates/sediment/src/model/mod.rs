@@ -5,9 +5,10 @@
 //! recorded start. No score is the truth, and they disagree: an
 //! order with shorter calls can touch more pages. What each assumes, and what it therefore cannot see, stands with it.
 //!
-//! All of them lay the functions out one behind the other in the given order, each at a multiple of
+//! All of them take a [`Layout`]. An order lays the functions out one behind the other, each at a multiple of
 //! [`Geometry::alignment`]. Functions that are not in the order follow by id, as a linker leaves unlisted ones where
-//! they are. Sums run in the order of edges, functions or pages, and only over operations that IEEE 754 fixes, so a
+//! they are. A linked file has addresses. [`forecast`](mod@forecast) alone says how much a program will gain, with the code that the order
+//! does not move. Sums run in the order of edges, functions or pages, and only over operations that IEEE 754 fixes, so a
 //! score has the same bits on every machine.
 
 pub(crate) mod addresses;
@@ -15,9 +16,11 @@ mod caches;
 pub mod cores;
 mod distance;
 mod faults;
+pub mod forecast;
 mod pages;
 mod tlb;
 
+pub use addresses::Layout;
 pub use caches::CoreMisses;
 pub use distance::CallDistance;
 pub(crate) use distance::closeness;
@@ -72,12 +75,12 @@ pub struct Score {
     pub tlb: TlbEstimate,
 }
 
-/// Scores an order of the graph's functions.
+/// Scores a layout of the graph's functions.
 ///
 /// Ids that the graph does not have, and repeated ones, count for nothing.
 #[must_use]
-pub fn score(graph: &CallGraph, order: &[FunctionId], geometry: &Geometry) -> Score {
-    let addresses = FunctionAddresses::new(graph, order, geometry.alignment);
+pub fn score<'a>(graph: &CallGraph, layout: impl Into<Layout<'a>>, geometry: &Geometry) -> Score {
+    let addresses = FunctionAddresses::of(graph, layout.into(), geometry.alignment);
     let weights = run_weights(graph);
     Score {
         call_distance: CallDistance::of(graph, &addresses),
@@ -90,39 +93,54 @@ pub fn score(graph: &CallGraph, order: &[FunctionId], geometry: &Geometry) -> Sc
 
 /// Runs a trace through an order and counts what the instruction TLB does. Sizes are those of the graph.
 #[must_use]
-pub fn replay(trace: &Trace, graph: &CallGraph, order: &[FunctionId], geometry: &Geometry) -> TlbReplay {
-    TlbReplay::of(trace, &FunctionAddresses::new(graph, order, geometry.alignment), geometry)
+pub fn replay<'a>(
+    trace: &Trace,
+    graph: &CallGraph,
+    layout: impl Into<Layout<'a>>,
+    geometry: &Geometry,
+) -> TlbReplay {
+    TlbReplay::of(trace, &FunctionAddresses::of(graph, layout.into(), geometry.alignment), geometry)
 }
 
 /// Estimates the misses of a core for an order, by a call graph.
 #[must_use]
-pub fn core_misses(graph: &CallGraph, order: &[FunctionId], core: &Core, geometry: &Geometry) -> CoreMisses {
-    let addresses = FunctionAddresses::new(graph, order, geometry.alignment);
+pub fn core_misses<'a>(
+    graph: &CallGraph,
+    layout: impl Into<Layout<'a>>,
+    core: &Core,
+    geometry: &Geometry,
+) -> CoreMisses {
+    let addresses = FunctionAddresses::of(graph, layout.into(), geometry.alignment);
     CoreMisses::estimated(graph, &run_weights(graph), &addresses, core, geometry)
 }
 
 /// Runs a trace through an order and counts what a core misses. Sizes are those of the graph.
 #[must_use]
-pub fn core_replay(
+pub fn core_replay<'a>(
     trace: &Trace,
     graph: &CallGraph,
-    order: &[FunctionId],
+    layout: impl Into<Layout<'a>>,
     core: &Core,
     geometry: &Geometry,
 ) -> CoreMisses {
-    CoreMisses::counted(trace, &FunctionAddresses::new(graph, order, geometry.alignment), core, geometry.page)
+    CoreMisses::counted(
+        trace,
+        &FunctionAddresses::of(graph, layout.into(), geometry.alignment),
+        core,
+        geometry.page,
+    )
 }
 
 /// The page faults of a start, functions in the order of their first use, under an order. Functions that the graph does not
 /// have, and repeated ones, count for nothing.
 #[must_use]
-pub fn start_faults(
+pub fn start_faults<'a>(
     start: &[FunctionId],
     graph: &CallGraph,
-    order: &[FunctionId],
+    layout: impl Into<Layout<'a>>,
     geometry: &Geometry,
 ) -> StartFaults {
-    StartFaults::of(start, &FunctionAddresses::new(graph, order, geometry.alignment), geometry)
+    StartFaults::of(start, &FunctionAddresses::of(graph, layout.into(), geometry.alignment), geometry)
 }
 
 /// Executions of each function: its weight, but no less than the calls to it.

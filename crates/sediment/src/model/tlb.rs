@@ -59,19 +59,16 @@ pub(super) struct TouchedPages {
 impl TouchedPages {
     pub(super) fn new(layout: &FunctionAddresses, page: u64) -> Self {
         let page = page.max(1);
-        let mut of_function = vec![[0; 2]; layout.order().len()];
-        let mut addresses: Vec<u64> = Vec::new();
-        let mut number = |page: u64| {
-            if addresses.last().is_none_or(|known| *known < page) {
-                addresses.push(page);
-            }
-            addresses.len() as u32 - 1
-        };
-        // By address, so that pages ascend: a function's middle is at or before the start of the next.
-        for &function in layout.order() {
+        let touched = |function: FunctionId| {
             let (start, size) = (layout.start(function), layout.size(function));
-            of_function[function.index()] = [start, start + size / 2].map(|address| number(address / page));
-        }
+            [start, start + size / 2].map(|address| address / page)
+        };
+        let mut addresses: Vec<u64> = layout.order().iter().flat_map(|function| touched(*function)).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        let number = |page: u64| addresses.partition_point(|known| *known < page) as u32;
+        let of_function =
+            (0..layout.order().len() as u32).map(|id| touched(FunctionId(id)).map(number)).collect();
         Self { of_function, addresses }
     }
 
@@ -156,7 +153,7 @@ pub(super) fn missing_share(rates: &[f64], entries: f64) -> f64 {
 }
 
 /// e^-x for x ≥ 0, to about 12 digits, by operations that have the same bits everywhere.
-fn exp_of_minus(x: f64) -> f64 {
+pub(super) fn exp_of_minus(x: f64) -> f64 {
     const SQUARINGS: i32 = 14;
     const TERMS: i32 = 8;
     if x > 700.0 {

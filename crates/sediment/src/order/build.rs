@@ -45,6 +45,8 @@ pub struct FunctionTable {
     pub aliases: Vec<(FunctionKey, FunctionId)>,
     /// Functions whose blocks were counted: their cold parts are made by these counts.
     pub counted: HashSet<FunctionId>,
+    /// Address of each function in the binary, by id; empty where no binary was given.
+    pub addresses: Vec<u64>,
 }
 
 impl FunctionTable {
@@ -127,7 +129,8 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     let has_blocks = |function: &FunctionIndex| profile.facts(*function).blocks.is_some();
     let is_counted = |node: &Node| node.aliases.iter().chain([&node.function]).any(has_blocks);
     let counted = (0..).map(FunctionId).zip(&nodes).filter(|(_, node)| is_counted(node)).map(|(id, _)| id);
-    let table = FunctionTable { keys, aliases, counted: counted.collect() };
+    let addresses = nodes.iter().filter_map(|node| node.address).collect();
+    let table = FunctionTable { keys, aliases, counted: counted.collect(), addresses };
     let graph = CallGraph::new(sizes, weights, edges)?.with_affinity(affinity)?;
     Ok(BuiltGraph { graph, table, skipped })
 }
@@ -249,6 +252,8 @@ struct Node {
     /// Further names of it.
     aliases: Vec<FunctionIndex>,
     size: u64,
+    /// In the binary, where the functions are those of one.
+    address: Option<u64>,
 }
 
 fn select(profile: &Profile, selection: &Selection<'_>, skipped: &mut Skipped) -> Result<Vec<Node>> {
@@ -256,6 +261,7 @@ fn select(profile: &Profile, selection: &Selection<'_>, skipped: &mut Skipped) -
         function,
         aliases: Vec::new(),
         size: profile.facts(function).size.filter(|size| *size > 0).unwrap_or(UNKNOWN_SIZE),
+        address: None,
     };
     if profile.function_count() == 0 {
         return Err(Error::new(ErrorCode::EmptyProfile, "the profile has no functions to order"));
@@ -313,7 +319,7 @@ fn select_of_objects(
         }
         let sizes = there.map(|there| there.size).into_iter().chain(profile.facts(function).size);
         let size = sizes.into_iter().find(|size| *size > 0).unwrap_or(UNKNOWN_SIZE);
-        found.push((there, Node { function, aliases: Vec::new(), size }));
+        found.push((there, Node { function, aliases: Vec::new(), size, address: None }));
     }
     if found.is_empty() {
         return Err(Error::new(
@@ -374,7 +380,8 @@ fn select_of_binary(
                     .flatten()
                     .find(|size| *size > 0);
                 let size = size.unwrap_or(UNKNOWN_SIZE);
-                found.push((there.address, Node { function, aliases: Vec::new(), size }));
+                let address = Some(there.address);
+                found.push((there.address, Node { function, aliases: Vec::new(), size, address }));
             }
             None if in_cluster => skipped.add(Reason::NotInBinary, 0, &key.name),
             None => {}

@@ -8,6 +8,7 @@
 
 pub mod algorithms;
 mod build;
+pub mod forecast;
 mod groups;
 pub mod keep;
 mod score;
@@ -20,13 +21,14 @@ pub use groups::{AIMS, Aim, GroupingInput, HOT_SHARE, arrange};
 pub use score::{FaultCurve, goal_scores, predicted_misses};
 pub use unprofiled::{Standing, Unprofiled, place_unprofiled, unprofiled};
 
+use crate::binary::names;
 use crate::callgraph::{FunctionId, Group, GroupKind, Order};
 use crate::error::{Error, ErrorCode, Result};
 use crate::profile::Profile;
 use algorithms::affinity::{Outcome, Workload};
 use algorithms::{Algorithm, Options};
 use keep::KeptOrder;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use versions::{Engine, LATEST};
 
 /// Parameters of [`compute`]. The default gives the default order of this release.
@@ -169,6 +171,28 @@ fn keep_older(ordering: &Ordering, older: &Older, workloads: &[Workload<'_>]) ->
     let cost = |order: &[FunctionId]| predicted_misses(graph, &traces, order);
     let kept = keep::keep(graph, &known, &new, older.threshold, &cost);
     Ok(KeptOlder { kept, known, gone })
+}
+
+/// The functions of a table that an ordering file lists, each where it is listed first: by name, and by the object file where that is
+/// told. Names that the table does not have are passed over.
+pub fn functions_named<'a>(
+    table: &FunctionTable,
+    listed: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
+) -> Vec<FunctionId> {
+    let mut by_name: HashMap<&str, Vec<(Option<&str>, FunctionId)>> = HashMap::new();
+    for (key, id) in table.names() {
+        by_name.entry(key.name.as_str()).or_default().push((key.file.as_deref(), id));
+    }
+    let mut placed = HashSet::new();
+    let mut functions = Vec::new();
+    for (name, object) in listed {
+        let all = by_name.get(name).map_or(&[][..], Vec::as_slice);
+        let is_of = |source: Option<&str>| object.is_some_and(|object| names::compiled_to(source, object));
+        let of_file: Vec<_> = all.iter().copied().filter(|(source, _)| is_of(*source)).collect();
+        let meant = if of_file.is_empty() { all } else { of_file.as_slice() };
+        functions.extend(meant.iter().map(|(_, id)| *id).filter(|id| placed.insert(*id)));
+    }
+    functions
 }
 
 /// The functions of these names, and how many names the graph does not have.

@@ -16,11 +16,13 @@
 //! **Weight** is calls into the function in the profile; where a profile has none, its samples; without a profile, 1. The whole is
 //! the profile's functions of this program, also those that the order does not list or the program no longer has.
 //!
-//! A function that is not placed as ordered has a [`Reason`]. A linked file does not tell input sections, so reasons are drawn
-//! from what it does tell: symbols, their files, the neighbours in memory, and landmarks of the usual layout of GNU ld (in
-//! `.text`: cold, exit, start-up and hot functions, then the objects in the order of the command line, `_start` first).
+//! A function that is not placed as ordered has a [`Reason`]. A linked file does not tell input sections: the objects of the link do,
+//! where they are at hand. Without them, reasons are drawn from symbols, their files, the neighbours in memory, and landmarks of the
+//! usual layout of GNU ld (in `.text`: cold, exit, start-up and hot functions, then the objects in the order of the command line,
+//! `_start` first), or stay open ([`Reason::AmongUnlisted`]).
 
 pub mod blocks;
+mod input;
 mod reason;
 mod reasons;
 pub mod same;
@@ -28,15 +30,18 @@ mod symbols;
 
 use crate::ascending;
 use crate::binary::names;
+use crate::binary::objects::Objects;
 use crate::binary::{Binary, BinaryFunction, SymbolSource};
 use crate::error::{Error, ErrorCode, Result};
 use crate::link::OrderedName;
 use crate::matching::identity::Match;
 use crate::model::Geometry;
 use crate::profile::Profile;
-pub use reason::Reason;
+use input::InputSections;
+pub use reason::{InputSection, Reason};
+use reasons::Evidence;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use symbols::{Symbols, Weights};
+use symbols::{Symbols, Weights, is_cold_part};
 
 /// Bytes of a page.
 pub const PAGE: u64 = Geometry::COMMON.page;
@@ -99,14 +104,28 @@ pub struct Report {
     /// The fewest pages in which they could lie.
     pub ideal_pages: u64,
     /// True if the order shows in the binary: at least one in ten of the functions found, and two of them, is placed
-    /// as ordered. If not, either no object has function sections or the linker did not get the order.
+    /// as ordered, or would be without the cold parts in between. If not, either no object has function sections or the linker
+    /// did not get the order.
     pub in_force: bool,
     /// The functions not placed as ordered: the heaviest first, then as they are asked for, then by name.
     pub misplaced: Vec<Misplaced>,
 }
 
+impl Report {
+    /// `weight_placed` in millionths of `weight_found`, rounded down; all of it where nothing weighs.
+    #[must_use]
+    pub fn placed_of_found_parts_per_million(&self) -> u64 {
+        if self.weight_found == 0 {
+            1_000_000
+        } else {
+            parts_per_million(self.weight_placed, self.weight_found)
+        }
+    }
+}
+
 /// Compares a linked binary with the order it was linked with; `file_name` is the base name of the binary's file, by which the
-/// profile's cluster is found. Names asked for twice count once, where they stand first.
+/// profile's cluster is found. Names asked for twice count once, where they stand first. `objects`: what the file was linked
+/// of, as far as it is at hand, for the reasons.
 ///
 /// # Errors
 /// When the binary has no function symbols, none of the functions asked for, or the profile is of other programs alone.
@@ -115,6 +134,7 @@ pub fn verify(
     asked: &[OrderedName],
     profile: Option<&Profile>,
     file_name: &str,
+    objects: &Objects,
 ) -> Result<Report> {
     let symbols = Symbols::of(binary, file_name)?;
     let weights = match profile {
@@ -134,8 +154,27 @@ pub fn verify(
             .with_found(asked.first().map(|name| name.name.as_bytes()).unwrap_or_default())
             .with_hint("was the order computed for another program?"));
     }
-    let placed_functions = PlacedFunctions::of(&wanted, &symbols);
-    Ok(report(&symbols, &weights, &wanted, &placed_functions, elsewhere, &followed))
+    let placed_functions = PlacedFunctions::of(&wanted, &symbols, false);
+    let without_cold = PlacedFunctions::of(&wanted, &symbols, true);
+    let asked: HashSet<&str> = wanted.iter().map(|function| function.name).collect();
+    let evidence = Evidence {
+        symbols: &symbols,
+        weights: &weights,
+        placed_functions: &placed_functions,
+        without_cold: &without_cold,
+        asked: &asked,
+        sections: &InputSections::new(objects),
+        in_force: in_force(&wanted, &without_cold),
+    };
+    Ok(report(&wanted, &evidence, elsewhere, &followed))
+}
+
+/// True if enough of the functions found are placed as ordered for the order to show.
+fn in_force(wanted: &[Wanted<'_>], placed_functions: &PlacedFunctions) -> bool {
+    let found = wanted.iter().filter(|function| !function.candidates.is_empty());
+    let placed = found.clone().filter(|function| placed_functions.has(function)).count();
+    let found = found.count();
+    placed >= found.min(2) && 10 * placed >= found
 }
 
 /// A function that the order asks for.
@@ -172,7 +211,7 @@ fn wanted<'a>(
     let mut wanted = Vec::new();
     for OrderedName { name, line, file } in asked {
         let of_object = |function: &&&BinaryFunction| {
-            file.as_deref().is_some_and(|object| symbols::compiled_to(function.file.as_deref(), object))
+            file.as_deref().is_some_and(|object| names::compiled_to(function.file.as_deref(), object))
         };
         let mut by_object: Vec<&BinaryFunction> =
             symbols.named(name).iter().filter(of_object).copied().collect();
@@ -263,8 +302,9 @@ struct PlacedFunctions {
 }
 
 impl PlacedFunctions {
-    fn of(wanted: &[Wanted<'_>], symbols: &Symbols<'_>) -> Self {
-        let stretches = stretches(wanted, symbols);
+    /// `without_cold`: as if cold parts that nobody asks for were not there.
+    fn of(wanted: &[Wanted<'_>], symbols: &Symbols<'_>, without_cold: bool) -> Self {
+        let stretches = stretches(wanted, symbols, without_cold);
         let accompanied: HashSet<u64> = stretches
             .iter()
             .filter(|stretch| stretch.len() > 1 || wanted.len() == 1)
@@ -323,7 +363,7 @@ impl PlacedFunctions {
 }
 
 /// The longest stretches of memory, within an output section, in which all functions are asked for.
-fn stretches(wanted: &[Wanted<'_>], symbols: &Symbols<'_>) -> Vec<Vec<u64>> {
+fn stretches(wanted: &[Wanted<'_>], symbols: &Symbols<'_>, without_cold: bool) -> Vec<Vec<u64>> {
     // Local functions of one name are placed together, also those whose turn is not asked about.
     let asked_for: HashSet<u64> = wanted
         .iter()
@@ -335,6 +375,7 @@ fn stretches(wanted: &[Wanted<'_>], symbols: &Symbols<'_>) -> Vec<Vec<u64>> {
     let functions: Vec<(u64, &str)> = symbols
         .by_address
         .iter()
+        .filter(|(address, there)| !without_cold || asked_for.contains(address) || !is_cold_part(there))
         .filter_map(|(address, there)| there.first().map(|function| (*address, function.section.as_str())))
         .collect();
     functions
@@ -347,18 +388,15 @@ fn stretches(wanted: &[Wanted<'_>], symbols: &Symbols<'_>) -> Vec<Vec<u64>> {
 }
 
 fn report(
-    symbols: &Symbols<'_>,
-    weights: &Weights<'_>,
     wanted: &[Wanted<'_>],
-    placed_functions: &PlacedFunctions,
+    evidence: &Evidence<'_>,
     elsewhere: u64,
     followed: &HashSet<&str>,
 ) -> Report {
+    let Evidence { symbols, weights, placed_functions, asked, in_force, .. } = *evidence;
     let found: Vec<&Wanted> = wanted.iter().filter(|function| !function.candidates.is_empty()).collect();
     let placed: Vec<&Wanted> =
         found.iter().copied().filter(|function| placed_functions.has(function)).collect();
-    let in_force = placed.len() >= found.len().min(2) && 10 * placed.len() >= found.len();
-    let asked: HashSet<&str> = wanted.iter().map(|function| function.name).collect();
     let not_asked =
         || weights.by_name.iter().filter(|(name, _)| !asked.contains(*name) && !followed.contains(*name));
 
@@ -369,7 +407,7 @@ fn report(
             name: function.name.to_owned(),
             line: Some(function.line),
             weight: function.weight,
-            reason: reasons::reason(function, symbols, weights, placed_functions, &asked),
+            reason: evidence.reason(function),
         })
         .collect();
     misplaced.extend(not_asked().map(|(name, weighed)| Misplaced {

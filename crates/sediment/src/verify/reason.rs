@@ -17,7 +17,7 @@ pub enum Reason {
     NoSymbol,
     /// The profile has it, the order does not list it.
     NotAsked,
-    /// Its section has another of its names, which the order does not list; sorted.
+    /// Its section has another name, which the order does not list; sorted.
     NamedAfter(Vec<String>),
     /// Several local functions have this name, and the order cannot tell them apart; how many.
     SameNamedLocal(u64),
@@ -25,11 +25,31 @@ pub enum Reason {
     OtherOutputSection(String),
     /// It lies among the cold, exit, start-up or hot functions that the linker groups by itself; None: which of them cannot be told.
     OtherGroup(Option<SectionGroup>),
-    /// It lies among functions that are not listed: it has no section of its own, because its object was compiled without
-    /// `-ffunction-sections`, or linked with GCC's LTO without it. The file, where the symbol is local.
-    NoOwnSection(Option<String>),
+    /// Its object shows that it has no section of its own: compiled without `-ffunction-sections`.
+    NoOwnSection(InputSection),
+    /// Its object shows that it has one, and the linker placed it as if it had no such line.
+    NotPassed(InputSection),
+    /// It lies among unlisted functions, and no object is at hand to tell why.
+    AmongUnlisted,
+    /// It lies beside its neighbours in the order, but for a cold part, by this name.
+    PartedByCold(String),
     /// It lies among the ordered functions, but not in its turn.
     OutOfOrder,
+}
+
+/// The input section of a function, as its object has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputSection {
+    /// Its name.
+    pub name: String,
+    /// The object, as a linker calls it.
+    pub object: String,
+}
+
+impl fmt::Display for InputSection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.name, self.object)
+    }
 }
 
 impl Reason {
@@ -54,7 +74,7 @@ impl Reason {
             Self::NotAsked => ("not asked for", "in the profile, but not in the order".to_owned()),
             Self::NamedAfter(names) => (
                 "section of another name",
-                format!("its section is named after another of its names: {}", names.join(", ")),
+                format!("its section is named after: {}", names.join(", ")),
             ),
             Self::SameNamedLocal(count) => (
                 "local twin",
@@ -68,11 +88,23 @@ impl Reason {
                     group.map_or("cold, exit, start-up or hot functions", SectionGroup::functions);
                 ("other section group", format!("grouped by the linker with the {functions}"))
             }
-            Self::NoOwnSection(file) => {
-                let file = file.as_ref().map_or_else(String::new, |file| format!(" ({file})"));
-                let advice = "compile with -ffunction-sections (with GCC's LTO: link with it too)";
-                ("no section of its own", format!("no section of its own{file}: {advice}"))
-            }
+            Self::NoOwnSection(section) => (
+                "no section of its own",
+                format!("no section of its own, but in {section}: compile with -ffunction-sections"),
+            ),
+            Self::NotPassed(section) => (
+                "not passed to the linker",
+                format!("has the section {section}: the linker did not get this line of the order"),
+            ),
+            Self::AmongUnlisted => (
+                "among unlisted functions",
+                "among unlisted functions: the linker did not get the order, or it has no section of its own; --objects DIR tells which"
+                    .to_owned(),
+            ),
+            Self::PartedByCold(part) => (
+                "parted by a cold part",
+                format!("beside its neighbours in the order, but for the cold part {part}"),
+            ),
             Self::OutOfOrder => ("out of order", "among the ordered functions, but out of order".to_owned()),
         }
     }

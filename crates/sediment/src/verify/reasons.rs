@@ -1,54 +1,104 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why a function is not placed as ordered, from what the linked file tells.
 
-use super::symbols::{Symbols, Weights};
+use super::input::{Input, InputSections};
+use super::symbols::{Symbols, Weights, is_cold_part};
 use super::{PlacedFunctions, Reason, Wanted};
 use crate::binary::SymbolSource;
 use crate::binary::names::{self, SectionGroup};
 use crate::profile::Heat;
 use std::collections::{BTreeSet, HashSet};
 
-/// Why a function that is asked for is not placed as ordered.
-pub(super) fn reason(
-    function: &Wanted<'_>,
-    symbols: &Symbols<'_>,
-    weights: &Weights<'_>,
-    placed_functions: &PlacedFunctions,
-    asked: &HashSet<&str>,
-) -> Reason {
-    let Some(address) =
-        function.candidates.first().copied().filter(|_| !symbols.named(function.name).is_empty())
-    else {
-        return absent(function.name, symbols, weights);
-    };
-    if function.candidates.len() > 1 {
-        let same_named: BTreeSet<u64> =
-            symbols.named(function.name).iter().map(|other| other.address).collect();
-        if same_named.len() > 1 {
-            return Reason::SameNamedLocal(same_named.len() as u64);
+/// What reasons are drawn from.
+pub(super) struct Evidence<'a> {
+    pub(super) symbols: &'a Symbols<'a>,
+    pub(super) weights: &'a Weights<'a>,
+    pub(super) placed_functions: &'a PlacedFunctions,
+    /// The same if cold parts were not there.
+    pub(super) without_cold: &'a PlacedFunctions,
+    pub(super) asked: &'a HashSet<&'a str>,
+    pub(super) sections: &'a InputSections<'a>,
+    /// True if the order shows in the binary.
+    pub(super) in_force: bool,
+}
+
+impl Evidence<'_> {
+    /// Why a function that is asked for is not placed as ordered.
+    pub(super) fn reason(&self, function: &Wanted<'_>) -> Reason {
+        let symbols = self.symbols;
+        let Some(address) =
+            function.candidates.first().copied().filter(|_| !symbols.named(function.name).is_empty())
+        else {
+            return absent(function.name, symbols, self.weights);
+        };
+        let here = symbols.at(address);
+        if let Some(other) = here.first().filter(|there| !there.section.starts_with(".text")) {
+            return Reason::OtherOutputSection(other.section.clone());
+        }
+        let file =
+            here.iter().find(|there| there.name == function.name).and_then(|there| there.file.as_deref());
+        let input = self.sections.of(function.name, file);
+        match &input {
+            Input::Shared(section) => return Reason::NoOwnSection(section.clone()),
+            Input::OfAnother(name) if !self.asked.contains(name.as_str()) => {
+                return Reason::NamedAfter(vec![name.clone()]);
+            }
+            Input::Own(section, _) if !self.in_force => return Reason::NotPassed(section.clone()),
+            Input::Unknown | Input::OfAnother(_) if !self.in_force => return Reason::AmongUnlisted,
+            _ => {}
+        }
+        self.reason_in_force(function, address, &input)
+    }
+
+    /// The same where the order shows in the binary, and the function may have a section of its own.
+    fn reason_in_force(&self, function: &Wanted<'_>, address: u64, input: &Input) -> Reason {
+        let symbols = self.symbols;
+        if function.candidates.len() > 1 {
+            let same_named: BTreeSet<u64> =
+                symbols.named(function.name).iter().map(|other| other.address).collect();
+            if same_named.len() > 1 {
+                return Reason::SameNamedLocal(same_named.len() as u64);
+            }
+        }
+        let aliases: BTreeSet<&str> = symbols
+            .at(address)
+            .iter()
+            .map(|there| there.name.as_str())
+            .filter(|name| {
+                *name != function.name && names::symbol(name.as_bytes()).name != function.name.as_bytes()
+            })
+            .collect();
+        let unlisted = !aliases.is_empty() && aliases.iter().all(|alias| !self.asked.contains(alias));
+        if unlisted && matches!(input, Input::Unknown) {
+            return Reason::NamedAfter(aliases.into_iter().map(str::to_owned).collect());
+        }
+        if self.without_cold.has(function)
+            && let Some(part) = cold_part_beside(address, symbols)
+        {
+            return Reason::PartedByCold(part);
+        }
+        if self.placed_functions.ordered_stretches.contains(&address) {
+            return Reason::OutOfOrder;
+        }
+        if let Input::Own(_, group) = input
+            && *group != SectionGroup::Plain
+        {
+            return Reason::OtherGroup(Some(*group));
+        }
+        match (group_of(function, address, symbols, self.weights), input) {
+            (Some(group), Input::Unknown) => Reason::OtherGroup(group),
+            (_, Input::Own(section, _)) => Reason::NotPassed(section.clone()),
+            _ => Reason::AmongUnlisted,
         }
     }
-    let here = symbols.at(address);
-    if let Some(other) = here.first().filter(|there| !there.section.starts_with(".text")) {
-        return Reason::OtherOutputSection(other.section.clone());
-    }
-    let aliases: BTreeSet<&str> = here
-        .iter()
-        .map(|there| there.name.as_str())
-        .filter(|name| {
-            *name != function.name && names::symbol(name.as_bytes()).name != function.name.as_bytes()
-        })
-        .collect();
-    if !aliases.is_empty() && aliases.iter().all(|alias| !asked.contains(alias)) {
-        return Reason::NamedAfter(aliases.into_iter().map(str::to_owned).collect());
-    }
-    if placed_functions.ordered_stretches.contains(&address) {
-        return Reason::OutOfOrder;
-    }
-    if let Some(group) = group_of(function, address, symbols, weights) {
-        return Reason::OtherGroup(group);
-    }
-    Reason::NoOwnSection(here.iter().find_map(|there| there.file.clone()))
+}
+
+/// The cold part that lies right before or right behind the function at this address.
+fn cold_part_beside(address: u64, symbols: &Symbols<'_>) -> Option<String> {
+    let before = symbols.by_address.range(..address).next_back();
+    let behind = symbols.by_address.range(address + 1..).next();
+    let mut beside = [before, behind].into_iter().flatten();
+    beside.find_map(|(_, there)| there.first().filter(|_| is_cold_part(there)).map(|part| part.name.clone()))
 }
 
 /// Why a function is not in the binary.

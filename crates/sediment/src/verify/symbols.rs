@@ -94,6 +94,11 @@ impl<'a> Symbols<'a> {
     }
 }
 
+/// True if all symbols of an address are cold parts that the compiler split off.
+pub(super) fn is_cold_part(here: &[&BinaryFunction]) -> bool {
+    !here.is_empty() && here.iter().all(|function| names::split_from(&function.name).is_some())
+}
+
 /// Weights of the program's functions by name.
 pub(super) struct Weights<'a> {
     pub(super) basis: Basis,
@@ -178,14 +183,4 @@ impl<'a> Weights<'a> {
         let unlisted = u128::from(self.basis == Basis::Functions && self.by_name.is_empty());
         self.by_name.get(name).map_or(unlisted, |weighed| weighed.weight)
     }
-}
-
-/// True if a source file can have been compiled to this object: `a.c` to `a.o`, and to `libx_la-a.o` as automake
-/// names it.
-pub(super) fn compiled_to(source: Option<&str>, object: &str) -> bool {
-    let stem = |name: &'_ str| name.split('.').next().unwrap_or_default().to_owned();
-    source.is_some_and(|source| {
-        let (source, object) = (stem(source), stem(object));
-        object == source || object.strip_suffix(source.as_str()).is_some_and(|before| before.ends_with('-'))
-    })
 }

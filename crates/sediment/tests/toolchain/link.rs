@@ -9,6 +9,7 @@ use super::support::{Need, case, linker_folder};
 use crate::said::says;
 use libtest_mimic::Trial;
 use sediment::Skipped;
+use sediment::binary::objects::Objects;
 use sediment::binary::{Binary, BinaryFunction, NoFiles};
 use sediment::callgraph::{CallGraph, GroupKind, Order};
 use sediment::link::{self, OrderedName};
@@ -302,7 +303,7 @@ fn listed_in_order_and_the_rest_as_it_was(how: &'static How, mode: &'static Mode
         last = here.into_iter().max().unwrap();
     }
     let (_, asked) = link::read(&text).unwrap();
-    let report = verify(&ordered, &asked, None, "ordered").unwrap();
+    let report = verify(&ordered, &asked, None, "ordered", &Objects::default()).unwrap();
     assert_eq!(
         (report.placed_parts_per_million, report.inversions),
         (1_000_000, 0),
@@ -310,7 +311,7 @@ fn listed_in_order_and_the_rest_as_it_was(how: &'static How, mode: &'static Mode
         report.misplaced
     );
     assert!(report.in_force);
-    let before = verify(&stock, &asked, None, "stock").unwrap();
+    let before = verify(&stock, &asked, None, "stock", &Objects::default()).unwrap();
     assert!(before.placed_parts_per_million < 500_000, "the stock program is in this order already");
 
     // Not listed: as without an order.
@@ -375,6 +376,15 @@ fn asked_for(names: &[String]) -> Vec<OrderedName> {
     names.iter().zip(1..).map(|(name, line)| OrderedName { name: name.clone(), line, file: None }).collect()
 }
 
+/// The objects of the program in a folder.
+fn read_objects(folder: &Path) -> Objects {
+    let mut objects = Objects::default();
+    for name in ["main.o", "program.o", "a.o", "b.o"] {
+        objects.add(name, &std::fs::read(folder.join(name)).unwrap(), false);
+    }
+    objects
+}
+
 /// The faults that `verify` is there for, on files linked by the system's own linker.
 fn verify_says_what_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
@@ -389,7 +399,14 @@ fn verify_says_what_is_wrong() {
     // No function has a section of its own: nothing can be placed.
     let order = write_order(&names, None);
     link_program(how, mode, &objects().join("plain"), &at("plain"), &how.order(&order));
-    let plain = verify(&binary(&at("plain")), &asked_for(&names), None, "plain").unwrap();
+    let plain = verify(
+        &binary(&at("plain")),
+        &asked_for(&names),
+        None,
+        "plain",
+        &read_objects(&objects().join("plain")),
+    )
+    .unwrap();
     assert!(!plain.in_force, "{plain:?}");
     assert!(plain.misplaced.iter().any(|function| matches!(function.reason, Reason::NoOwnSection(_))));
 
@@ -400,7 +417,8 @@ fn verify_says_what_is_wrong() {
         std::fs::copy(from.join(format!("{name}.o")), mixed.path().join(format!("{name}.o"))).unwrap();
     }
     link_program(how, mode, mixed.path(), &at("mixed"), &how.order(&order));
-    let mixed = verify(&binary(&at("mixed")), &asked_for(&names), None, "mixed").unwrap();
+    let mixed = verify(&binary(&at("mixed")), &asked_for(&names), None, "mixed", &read_objects(mixed.path()))
+        .unwrap();
     assert!(mixed.in_force);
     let without: Vec<&str> = mixed
         .misplaced
@@ -420,7 +438,7 @@ fn verify_says_what_is_wrong() {
     .unwrap();
     link_program(how, mode, objects(), &at("original"), &how.order(&at("order")));
     let (_, asked) = link::read(&std::fs::read_to_string(at("order")).unwrap()).unwrap();
-    let original = verify(&binary(&at("original")), &asked, None, "original").unwrap();
+    let original = verify(&binary(&at("original")), &asked, None, "original", &Objects::default()).unwrap();
     let mut in_groups: Vec<&str> = original
         .misplaced
         .iter()
@@ -434,17 +452,23 @@ fn verify_says_what_is_wrong() {
     let unused = [names.clone(), vec!["unused_a".to_owned()]].concat();
     let order = write_order(&unused, None);
     link_program(how, &MODES[4], objects(), &at("collected"), &how.order(&order));
-    let collected = verify(&binary(&at("collected")), &asked_for(&unused), None, "collected").unwrap();
+    let collected =
+        verify(&binary(&at("collected")), &asked_for(&unused), None, "collected", &Objects::default())
+            .unwrap();
     let absent = collected.misplaced.iter().find(|function| function.name == "unused_a").unwrap();
     assert_eq!(absent.reason, Reason::NotInBinary);
 
     run(Command::new("strip").arg(at("collected")));
-    let stripped = verify(&binary(&at("collected")), &asked_for(&names), None, "collected").unwrap_err();
+    let stripped =
+        verify(&binary(&at("collected")), &asked_for(&names), None, "collected", &Objects::default())
+            .unwrap_err();
     says("library/toolchain/link/verify_says_what_is_wrong", stripped.to_string());
 
     let mut other = Profile::default();
     other.function(FunctionKey::new(Some(b"postgres"), b"palloc", None).unwrap());
-    let foreign = verify(&binary(&at("mixed")), &asked_for(&names), Some(&other), "mixed").unwrap_err();
+    let foreign =
+        verify(&binary(&at("mixed")), &asked_for(&names), Some(&other), "mixed", &Objects::default())
+            .unwrap_err();
     says("library/toolchain/link/verify_says_what_is_wrong", foreign.hint().unwrap());
 }
 
@@ -473,7 +497,7 @@ fn lto_needs_function_sections_at_the_link() {
         gcc.args(["-O2", "-flto"]).args(further).args(HOWS[0].order(&at("order")));
         run(gcc.args(["main.o", "program.o", "a.o", "b.o", "-o", "linked"]).current_dir(folder.path()));
         run(&mut Command::new(at("linked")));
-        verify(&binary(&at("linked")), &asked_for(&names), None, "linked").unwrap()
+        verify(&binary(&at("linked")), &asked_for(&names), None, "linked", &Objects::default()).unwrap()
     };
     assert!(!in_force(&[]).in_force);
     let with = in_force(&["-ffunction-sections"]);
@@ -514,7 +538,7 @@ fn a_constructor_is_found_by_its_other_name() {
     for (known, placed) in [(Some(&stock), 6), (None, 4)] {
         std::fs::write(at("order"), order_text(HOWS[0].dialect, &names, known).0).unwrap();
         let ordered = link("ordered", &HOWS[0].order(&at("order")));
-        let report = verify(&ordered, &asked_for(&names), None, "ordered").unwrap();
+        let report = verify(&ordered, &asked_for(&names), None, "ordered", &Objects::default()).unwrap();
         assert_eq!(report.placed, placed, "{:?}", report.misplaced);
         let reasons: Vec<&Reason> = report.misplaced.iter().map(|function| &function.reason).collect();
         let other_name = |name: &str| Reason::NamedAfter(vec![name.to_owned()]);

@@ -3,6 +3,7 @@
 
 mod estimates;
 mod explain;
+pub(super) mod gain;
 mod goals;
 mod keeping;
 mod workloads;
@@ -367,6 +368,7 @@ fn ordering_of(profile: &Profile, selection: &Selection<'_>, plan: &Plan<'_>, ui
     if let Some(older) = &older {
         keeping::print_moves(&ordering, older, ui);
     }
+    gain::print_gain(profile, &ordering, &traces, ui)?;
     Ok(ordering)
 }
 

@@ -4,7 +4,7 @@
 
 use super::blocks;
 use super::installed::Installed;
-use super::{Arguments, Place, as_percent, below_threshold, in_json, report_on, symbols_in_words};
+use super::{Arguments, Place, as_percent, below_threshold, in_json, is_below, report_on, symbols_in_words};
 use crate::exit::BELOW_THRESHOLD;
 use crate::exit::ExitCode;
 use crate::files;
@@ -157,7 +157,7 @@ impl Build<'_> {
             *sum += link["milliseconds"][what].as_u64().unwrap_or(0);
         }
         let name = files::base_name(Path::new(output));
-        self.below |= below_threshold(report.placed_parts_per_million, &name, self.threshold(link), self.ui);
+        self.below |= below_threshold(&report, &name, self.threshold(link), self.ui);
         let mut entry = json!({ "output": output, "outcome": "ordered", "rule": word(link, "rule"), "also_in": link["also_in"], "coverage_percent": link["coverage_percent"], "renamed": link["renamed"], "report": in_json(&report) });
         if self.installed.is_some() {
             entry["installed"] = json!(shown);
@@ -200,7 +200,9 @@ impl Build<'_> {
         let why = word(link, "why");
         self.say(&format!("{shown}: {} of the weight placed as ordered; not ordered: {why}", as_percent(0)));
         self.tell_of_other_profiles(link);
-        self.below |= below_threshold(0, &files::base_name(Path::new(output)), self.threshold(link), self.ui);
+        let name = files::base_name(Path::new(output));
+        let required = self.threshold(link);
+        self.below |= required.is_some_and(|threshold| is_below(0, &name, "", threshold, self.ui));
         let mut entry = json!({ "output": output, "outcome": "left", "why": why, "rule": word(link, "rule"), "profile": link["profile"], "label": link["label"], "also_in": link["also_in"] });
         if self.installed.is_some() {
             entry["installed"] = json!(shown);
@@ -322,7 +324,13 @@ fn as_installed(link: &Value, output: &str, installed: &Installed, ui: &Ui) -> R
 
 fn report(link: &Value, path: &Path, root: Option<&Path>, ui: &Ui) -> Result<Report> {
     let word = |key: &str| Path::new(link[key].as_str().unwrap_or_default());
-    report_on(Place { path, root }, word("order"), Some(word("profile")), Some(&followed(link)), ui)
+    report_on(
+        Place { path, root, objects: None },
+        word("order"),
+        Some(word("profile")),
+        Some(&followed(link)),
+        ui,
+    )
 }
 
 /// Path of an output; libtool links a library for installation as NAMET, and renames it.

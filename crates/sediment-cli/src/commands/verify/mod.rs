@@ -7,6 +7,7 @@ mod debug_file;
 mod debugger;
 mod installed;
 mod log;
+mod objects;
 mod same;
 
 use crate::exit::BELOW_THRESHOLD;
@@ -20,6 +21,7 @@ use clap::Args;
 use sediment::binary::SymbolSource;
 use sediment::binary::names::SectionGroup;
 use sediment::demangle::demangled;
+use sediment::binary::objects::Objects;
 use sediment::link;
 use sediment::plural::counted;
 use sediment::profile::Profile;
@@ -73,12 +75,16 @@ pub(crate) struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Exit with 5 if less than this share of the weight is placed as ordered, in per cent, 0 to 100 [default: none]
+    /// Exit with 5 if less than this share of the weight is placed as ordered, in per cent, 0 to 100 [default: 50, of the
+    /// weight that PROGRAM defines; 0 always passes]
     #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
     min_coverage: Option<u64>,
     /// With --log: the same threshold for packages without one in sediment.conf, in per cent, 0 to 100 [default: none]
     #[arg(long, value_name = "PERCENT", value_parser = values::percent, requires = "log")]
     default_min_coverage: Option<u64>,
+    /// Folder with the objects of the link, which show why functions are misplaced [default: the folder of PROGRAM]
+    #[arg(long, value_name = "DIR", conflicts_with = "log")]
+    objects: Option<PathBuf>,
     /// Number of misplaced functions to list; 0 lists all
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     list: usize,
@@ -99,14 +105,15 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     };
     let mut code = ExitCode::SUCCESS;
     if let Some(order) = &arguments.order {
-        let report = report_on(Place { path, root: None }, order, arguments.profile.as_deref(), None, ui)?;
+        let place = Place { path, root: None, objects: arguments.objects.as_deref() };
+        let report = report_on(place, order, arguments.profile.as_deref(), None, ui)?;
         let file_name = files::display_name(path);
         if arguments.json {
             ui.json(&in_json(&report))?;
         } else {
             ui.result(&in_words(&report, &file_name, arguments.list))?;
         }
-        if below_threshold(report.placed_parts_per_million, &file_name, arguments.min_coverage, ui) {
+        if below_threshold(&report, &file_name, arguments.min_coverage, ui) {
             code = ExitCode::from(BELOW_THRESHOLD);
         } else if report.in_force {
             ui.next(next_steps::after_verify(path));
@@ -132,11 +139,14 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// A linked file, and the root of the system that it belongs to where that is not this one: its debug file is looked for there.
+/// A linked file, and where else to look.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     path: &'a Path,
+    /// The root of the system that it belongs to where that is not this one: its debug file is looked for there.
     root: Option<&'a Path>,
+    /// The folder with its objects; None: its own.
+    objects: Option<&'a Path>,
 }
 
 /// Compares a linked file with an order. `known`: pairs of a function's name in the profile and in the file, where they are known.
@@ -160,7 +170,13 @@ fn report_on(
         Error::new(ErrorCode::UnknownFormat, "not an ordering file: it is not text").with_input(name.clone())
     })?;
     let (_, asked) = link::read(&text).map_err(|error| error.with_input(name))?;
-    verify::verify(&binary, &asked, profile.as_ref(), &files::base_name(place.path))
+    let file_name = files::base_name(place.path);
+    let verified = |objects: &Objects| verify::verify(&binary, &asked, profile.as_ref(), &file_name, objects);
+    let named = place.objects.map(objects::below).transpose()?;
+    let report = verified(named.as_ref().unwrap_or(&Objects::default()))?;
+    // Objects take long to read where there are many.
+    let is_complete = report.misplaced.iter().all(|function| function.line.is_none());
+    if named.is_some() || is_complete { Ok(report) } else { verified(&objects::beside(place.path)) }
 }
 
 fn rename(profile: &mut Profile, names: &[(&str, &str)]) {
@@ -172,19 +188,32 @@ fn rename(profile: &mut Profile, names: &[(&str, &str)]) {
     }
 }
 
-/// True if less is placed than the threshold; prints an error then.
-fn below_threshold(parts_per_million: u64, file_name: &str, threshold: Option<u64>, ui: &Ui) -> bool {
-    let Some(threshold) = threshold.filter(|threshold| parts_per_million < *threshold) else {
+/// Share of the weight that a file defines below which it is not ordered, whatever it was asked for, in parts per million.
+const LEAST_OF_DEFINED: u64 = 500_000;
+
+/// True if less is placed than the threshold; prints an error then. Without a threshold, what the file lacks does not count.
+fn below_threshold(report: &Report, file_name: &str, threshold: Option<u64>, ui: &Ui) -> bool {
+    match threshold {
+        Some(threshold) => is_below(report.placed_parts_per_million, file_name, "", threshold, ui),
+        None => {
+            let placed = report.placed_of_found_parts_per_million();
+            is_below(placed, file_name, " that it defines", LEAST_OF_DEFINED, ui)
+        }
+    }
+}
+
+/// True if the share is below the threshold; prints an error then. `of`: words behind "the weight".
+fn is_below(parts_per_million: u64, file_name: &str, of: &str, threshold: u64, ui: &Ui) -> bool {
+    if parts_per_million >= threshold {
         return false;
-    };
-    ui.error(&Error::new(
-        ErrorCode::BelowThreshold,
-        format!(
-            "{file_name}: {} of the weight placed, below the threshold of {}",
-            as_percent(parts_per_million),
-            as_percent(threshold)
-        ),
-    ));
+    }
+    let [placed, least] = [parts_per_million, threshold].map(as_percent);
+    let text = format!("{file_name}: {placed} of the weight{of} placed, below the threshold of {least}");
+    let error = Error::new(ErrorCode::BelowThreshold, text);
+    ui.error(&match of {
+        "" => error,
+        _ => error.with_hint("--min-coverage PERCENT sets another threshold; 0 always passes"),
+    });
     true
 }
 
@@ -233,7 +262,7 @@ fn in_words(report: &Report, file_name: &str, list: usize) -> String {
     );
     let _ = writeln!(text, "  inversions    {}", report.inversions);
     if !report.in_force {
-        text += "The file does not follow the order: it was compiled without -ffunction-sections (with GCC's LTO: linked without it), or the linker did not get the order.\n";
+        text += not_in_force(report);
     }
     if report.misplaced.is_empty() {
         return text;
@@ -266,6 +295,27 @@ fn in_words(report: &Report, file_name: &str, list: usize) -> String {
     text
 }
 
+/// Why a file does not follow its order, by the reasons of its functions.
+fn not_in_force(report: &Report) -> &'static str {
+    let has = |wanted: fn(&Reason) -> bool| report.misplaced.iter().any(|function| wanted(&function.reason));
+    let passed = !has(|reason| matches!(reason, Reason::NotPassed(_)));
+    let sections = !has(|reason| matches!(reason, Reason::NoOwnSection(_)));
+    match (passed, sections) {
+        (false, true) => {
+            "The file does not follow the order: its objects have function sections, so the linker did not get the order.\n"
+        }
+        (true, false) => {
+            "The file does not follow the order: its objects have no function sections. Compile with -ffunction-sections.\n"
+        }
+        (false, false) => {
+            "The file does not follow the order: the linker did not get it, and some objects have no function sections.\n"
+        }
+        (true, true) => {
+            "The file does not follow the order: it was compiled without -ffunction-sections (with GCC's LTO: linked without it), or the linker did not get the order.\n"
+        }
+    }
+}
+
 /// A share in per cent, for people: the quotient of two floats is exact enough.
 fn share(weight: u128, whole: u128) -> String {
     if whole == 0 { "-".to_owned() } else { format!("{:.3} %", 100.0 * weight as f64 / whole as f64) }
@@ -278,7 +328,10 @@ fn in_json(report: &Report) -> Value {
             Reason::SameNamedLocal(count) => json!(count),
             Reason::OtherOutputSection(section) => json!(section),
             Reason::OtherGroup(group) => json!(group.map(SectionGroup::functions)),
-            Reason::NoOwnSection(file) => json!(file),
+            Reason::NoOwnSection(section) | Reason::NotPassed(section) => {
+                json!({ "section": section.name, "object": section.object })
+            }
+            Reason::PartedByCold(part) => json!(part),
             _ => Value::Null,
         }
     };

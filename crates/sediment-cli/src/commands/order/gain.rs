@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The line on what an order changes in the program as it is linked.
+
+use crate::ui::Ui;
+use sediment::Result;
+use sediment::callgraph::{FunctionId, Trace};
+use sediment::order::Ordering;
+use sediment::order::forecast::{Gain, Program};
+use sediment::plural::counted;
+use sediment::profile::Profile;
+
+/// Prints it for an order of a binary's functions; prints nothing where nothing was executed.
+pub(super) fn print_gain(profile: &Profile, made: &Ordering, traces: &[Trace], ui: &Ui) -> Result<()> {
+    if made.is_estimated || made.built.table.addresses.is_empty() {
+        return Ok(());
+    }
+    let traces: Vec<&Trace> = traces.iter().collect();
+    let order: Vec<FunctionId> = made.order.functions().collect();
+    if let Some(gain) = Program::new(profile, &made.built, &traces)?.gain(&order) {
+        ui.note(&format!("order: {}", in_words(&gain, !traces.is_empty())));
+    }
+    Ok(())
+}
+
+/// Hot pages and misses now and after, and whether that is worth while.
+pub(crate) fn in_words(gain: &Gain, is_counted: bool) -> String {
+    let (before, after) = (gain.before.hot_pages, gain.after.hot_pages);
+    let how = if is_counted { "iTLB misses in the trace" } else { "estimated iTLB misses" };
+    let percent = 100.0 * (gain.ratio() - 1.0);
+    let change = if percent.abs() < 0.5 { "0 %".to_owned() } else { format!("{percent:+.0} %") };
+    let nothing = if gain.is_nothing() { "nothing to gain: " } else { "" };
+    format!("{nothing}hot code: {} now, {after} after; {how} {change}", counted(before, "page"))
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an order will change in a linked program: hot pages and TLB misses now and after.
+
+use super::build::{BuiltGraph, Selection, build};
+use crate::callgraph::{FunctionId, Trace};
+use crate::error::Result;
+use crate::model::addresses::FunctionAddresses;
+use crate::model::{self, Geometry, HOT_SHARES, Layout, forecast};
+use crate::profile::{FunctionKey, Profile};
+use std::collections::HashMap;
+
+/// Sizes of the instruction TLB that misses are forecast for, in entries.
+pub const TLB_ENTRIES: [u32; 3] = [32, 64, 128];
+/// Index into [`TLB_ENTRIES`] of the size that verdicts are about.
+const COMMON: usize = 1;
+/// Index into [`HOT_SHARES`] of the share of calls that hot pages hold.
+const HOT: usize = 2;
+/// Share of the misses that has to go for an order to be worth its while.
+const LEAST_GAIN: f64 = 0.05;
+
+/// A program as a profile knows it, with the libraries that it ran.
+#[derive(Debug)]
+pub struct Program<'a> {
+    built: &'a BuiltGraph,
+    traces: &'a [&'a Trace],
+    whole: BuiltGraph,
+    /// By id of the whole: the same function among those that are ordered.
+    ours: Vec<Option<FunctionId>>,
+}
+
+/// Hot pages and misses in one layout.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outlook {
+    /// Pages of 4 KiB that hold 99 % of the calls of the ordered functions.
+    pub hot_pages: u64,
+    /// Misses for each of [`TLB_ENTRIES`], with first touches, and with those of code that no order moves.
+    pub misses: [f64; TLB_ENTRIES.len()],
+}
+
+/// The same program before and after it is ordered.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Gain {
+    /// As it is linked.
+    pub before: Outlook,
+    /// In the order.
+    pub after: Outlook,
+}
+
+impl Gain {
+    /// Misses with 64 entries after as a share of those before; 1 where there are none.
+    #[must_use]
+    pub fn ratio(&self) -> f64 {
+        let [before, after] = [&self.before, &self.after].map(|outlook| outlook.misses[COMMON]);
+        if before > 0.0 { after / before } else { 1.0 }
+    }
+
+    /// True if the order is not worth its while.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.ratio() > 1.0 - LEAST_GAIN
+    }
+}
+
+impl<'a> Program<'a> {
+    /// The program that a graph was built of. Misses are counted over the traces, where there are any.
+    ///
+    /// # Errors
+    /// Those of [`build()`].
+    pub fn new(profile: &Profile, built: &'a BuiltGraph, traces: &'a [&'a Trace]) -> Result<Self> {
+        let whole = build(profile, &Selection::Everything)?;
+        let known: HashMap<&FunctionKey, FunctionId> = built.table.names().collect();
+        let ours = whole.table.keys.iter().map(|key| known.get(key).copied()).collect();
+        Ok(Self { built, traces, whole, ours })
+    }
+
+    /// The program as it is linked; None where the graph was built without a binary.
+    #[must_use]
+    pub fn linked(&self) -> Option<Layout<'_>> {
+        let addresses = &self.built.table.addresses;
+        (addresses.len() == self.built.graph.len()).then_some(Layout::Linked(addresses))
+    }
+
+    /// What an order gains; None where it is not known how the program is linked.
+    #[must_use]
+    pub fn gain(&self, order: &[FunctionId]) -> Option<Gain> {
+        Some(Gain { before: self.outlook(self.linked()?), after: self.outlook(Layout::Packed(order)) })
+    }
+
+    /// Hot pages and misses in a layout.
+    #[must_use]
+    pub fn outlook(&self, layout: Layout<'_>) -> Outlook {
+        let graph = &self.built.graph;
+        let geometry = |tlb_entries| Geometry { tlb_entries, ..Geometry::default() };
+        let misses = if self.traces.is_empty() {
+            let addresses = FunctionAddresses::of(graph, layout, Geometry::default().alignment);
+            let starts: Vec<Option<u64>> =
+                self.ours.iter().map(|function| function.map(|function| addresses.start(function))).collect();
+            TLB_ENTRIES.map(|entries| {
+                let expected = forecast::tlb(&self.whole.graph, &starts, &geometry(entries));
+                expected.pages as f64 + expected.misses
+            })
+        } else {
+            let counted = |entries| -> u64 {
+                let replay = |trace: &&Trace| model::replay(trace, graph, layout, &geometry(entries)).misses;
+                self.traces.iter().map(replay).sum()
+            };
+            TLB_ENTRIES.map(|entries| counted(entries) as f64)
+        };
+        let hot = model::score(graph, layout, &Geometry::default()).hot_pages;
+        debug_assert_eq!(HOT_SHARES[HOT], 990);
+        Outlook { hot_pages: hot.needed[HOT], misses }
+    }
+}
