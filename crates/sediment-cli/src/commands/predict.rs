@@ -130,6 +130,7 @@ fn gain_json(gain: &Gain) -> Value {
     let outlook = |outlook: &Outlook| {
         json!({
             "hot_pages": outlook.hot_pages,
+            "pages": outlook.pages,
             "itlb_misses": TLB_ENTRIES.iter().zip(outlook.misses).map(|(entries, misses)| json!({"entries": entries, "misses": misses})).collect::<Vec<_>>(),
         })
     };

@@ -43,7 +43,7 @@ pub fn tlb(graph: &CallGraph, starts: &[Option<u64>], geometry: &Geometry) -> Tl
     TlbForecast { pages: rates.len() as u64, misses: missed(&rates, f64::from(geometry.tlb_entries.max(1))) }
 }
 
-/// Number of touches that miss, of pages that are touched so often.
+/// Number of touches that miss, by the touches of each page.
 fn missed(touches: &[f64], entries: f64) -> f64 {
     const DOUBLINGS: usize = 400;
     const HALVINGS: usize = 60;
@@ -67,12 +67,12 @@ fn missed(touches: &[f64], entries: f64) -> f64 {
     touches.iter().fold(0.0, |sum, touches| sum + touches * exp_of_minus(fourth_root(touches / all * long)))
 }
 
-/// The argument of the survival function after so many mean intervals.
+/// The argument of the survival function after this number of mean intervals.
 fn fourth_root(intervals: f64) -> f64 {
     (24.0 * intervals).sqrt().sqrt()
 }
 
-/// The probability that a page was touched within so many mean intervals.
+/// The probability that a page was touched within this number of mean intervals.
 fn held_share(intervals: f64) -> f64 {
     let y = fourth_root(intervals);
     1.0 - exp_of_minus(y) * (1.0 + y * (1.0 + y / 2.0 * (1.0 + y / 3.0)))
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_has_first_touches_alone() {
+    fn code_that_fits_has_first_touches_alone() {
         let graph = star(200);
         let spread: Vec<Option<u64>> = (0..201).map(|id| Some(4096 * id)).collect();
         let packed: Vec<Option<u64>> = (0..201).map(|id| Some(64 * id)).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an order will change in a linked program: hot pages and TLB misses now and after.
+//! Forecasts of what an order changes in a linked program: hot pages and TLB misses now and after.
 
 use super::build::{BuiltGraph, Selection, build};
 use crate::callgraph::{FunctionId, Trace};
@@ -17,6 +17,8 @@ const COMMON: usize = 1;
 const HOT: usize = 2;
 /// Share of the misses that has to go for an order to be worth its while.
 const LEAST_GAIN: f64 = 0.05;
+/// Pages that have to go where first touches are all that misses: a tenth of those of a small program with its libraries.
+const LEAST_PAGES: u64 = 16;
 
 /// A program as a profile knows it, with the libraries that it ran.
 #[derive(Debug)]
@@ -33,6 +35,8 @@ pub struct Program<'a> {
 pub struct Outlook {
     /// Pages of 4 KiB that hold 99 % of the calls of the ordered functions.
     pub hot_pages: u64,
+    /// Different pages that are touched.
+    pub pages: u64,
     /// Misses for each of [`TLB_ENTRIES`], with first touches, and with those of code that no order moves.
     pub misses: [f64; TLB_ENTRIES.len()],
 }
@@ -46,18 +50,33 @@ pub struct Gain {
     pub after: Outlook,
 }
 
+impl Outlook {
+    /// Misses with 64 entries.
+    #[must_use]
+    pub fn common_misses(&self) -> f64 {
+        self.misses[COMMON]
+    }
+
+    /// True if another outlook has no fewer misses.
+    pub(super) fn no_worse_than(&self, other: &Self) -> bool {
+        self.common_misses() <= other.common_misses()
+    }
+}
+
 impl Gain {
     /// Misses with 64 entries after as a share of those before; 1 where there are none.
     #[must_use]
     pub fn ratio(&self) -> f64 {
-        let [before, after] = [&self.before, &self.after].map(|outlook| outlook.misses[COMMON]);
+        let [before, after] = [&self.before, &self.after].map(Outlook::common_misses);
         if before > 0.0 { after / before } else { 1.0 }
     }
 
     /// True if the order is not worth its while.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
-        self.ratio() > 1.0 - LEAST_GAIN
+        let fits = self.before.common_misses() < self.before.pages as f64 + 1.0;
+        let saved = self.before.pages.saturating_sub(self.after.pages);
+        self.ratio() > 1.0 - LEAST_GAIN || fits && saved < LEAST_PAGES
     }
 }
 
@@ -80,7 +99,7 @@ impl<'a> Program<'a> {
         (addresses.len() == self.built.graph.len()).then_some(Layout::Linked(addresses))
     }
 
-    /// What an order gains; None where it is not known how the program is linked.
+    /// The gain of an order; None where it is not known how the program is linked.
     #[must_use]
     pub fn gain(&self, order: &[FunctionId]) -> Option<Gain> {
         Some(Gain { before: self.outlook(self.linked()?), after: self.outlook(Layout::Packed(order)) })
@@ -91,23 +110,27 @@ impl<'a> Program<'a> {
     pub fn outlook(&self, layout: Layout<'_>) -> Outlook {
         let graph = &self.built.graph;
         let geometry = |tlb_entries| Geometry { tlb_entries, ..Geometry::default() };
+        // The first touches are the same with any number of entries.
+        let mut pages = 0;
         let misses = if self.traces.is_empty() {
             let addresses = FunctionAddresses::of(graph, layout, Geometry::default().alignment);
             let starts: Vec<Option<u64>> =
                 self.ours.iter().map(|function| function.map(|function| addresses.start(function))).collect();
             TLB_ENTRIES.map(|entries| {
                 let expected = forecast::tlb(&self.whole.graph, &starts, &geometry(entries));
+                pages = expected.pages;
                 expected.pages as f64 + expected.misses
             })
         } else {
-            let counted = |entries| -> u64 {
-                let replay = |trace: &&Trace| model::replay(trace, graph, layout, &geometry(entries)).misses;
-                self.traces.iter().map(replay).sum()
-            };
-            TLB_ENTRIES.map(|entries| counted(entries) as f64)
+            TLB_ENTRIES.map(|entries| {
+                let replay = |trace: &&Trace| model::replay(trace, graph, layout, &geometry(entries));
+                let counted: Vec<_> = self.traces.iter().map(replay).collect();
+                pages = counted.iter().map(|replay| replay.pages).sum();
+                counted.iter().map(|replay| replay.misses).sum::<u64>() as f64
+            })
         };
         let hot = model::score(graph, layout, &Geometry::default()).hot_pages;
         debug_assert_eq!(HOT_SHARES[HOT], 990);
-        Outlook { hot_pages: hot.needed[HOT], misses }
+        Outlook { hot_pages: hot.needed[HOT], pages, misses }
     }
 }

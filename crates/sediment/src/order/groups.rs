@@ -37,7 +37,7 @@ pub enum Aim {
     Startup,
 }
 
-/// Every aim with the name that the user chooses it by and what it does; the first is the default.
+/// Every aim with the name that the user chooses it by and what it does; the first is the default, but for recordings of starts.
 pub const AIMS: &[(Aim, &str, &str)] = &[
     (Aim::Steady, "steady", "profiled functions by affinity"),
     (Aim::Both, "both", "hot functions by affinity, then the others by first use"),

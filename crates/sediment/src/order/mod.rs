@@ -18,15 +18,18 @@ pub mod versions;
 pub(crate) use build::held;
 pub use build::{BuiltGraph, FunctionTable, Selection, build, code_shingles, first_uses, is_estimated};
 pub use groups::{AIMS, Aim, GroupingInput, HOT_SHARE, arrange};
-pub use score::{FaultCurve, goal_scores, predicted_misses};
+pub use score::{FaultCurve, fault_curve, predicted_misses};
 pub use unprofiled::{Standing, Unprofiled, place_unprofiled, unprofiled};
 
 use crate::binary::names;
 use crate::callgraph::{FunctionId, Group, GroupKind, Order};
 use crate::error::{Error, ErrorCode, Result};
+use crate::model::Layout;
 use crate::profile::Profile;
+use crate::profile::source::Source;
 use algorithms::affinity::{Outcome, Workload};
 use algorithms::{Algorithm, Options};
+use forecast::Program;
 use keep::KeptOrder;
 use std::collections::{HashMap, HashSet};
 use versions::{Engine, LATEST};
@@ -52,10 +55,39 @@ impl Default for Request<'_> {
 
 impl Request<'_> {
     /// Effective goal. None for a classic algorithm and for an engine without goals: their orders stay as they are.
-    fn served(&self) -> Option<Aim> {
+    fn served(&self, profile: &Profile) -> Option<Aim> {
         let knows_aims = matches!(self.method, Method::Engine(engine) if engine.knows_runs);
-        self.aim.or(knows_aims.then_some(AIMS[0].0))
+        let default = if is_of_starts(profile) { Aim::Startup } else { AIMS[0].0 };
+        self.aim.or(knows_aims.then_some(default))
     }
+}
+
+/// True if all of a profile was recorded by `record --startup`.
+fn is_of_starts(profile: &Profile) -> bool {
+    let of_starts = |source: &String| Source::from(source.as_str()).event == Source::FIRST_USES;
+    !profile.source.is_empty() && profile.source.iter().all(of_starts)
+}
+
+/// The first goal, from the start on, whose order is no worse than the program as it is linked: no more pages touched by the start,
+/// and no more misses. The steady state where there is none; the start where it is not known how the program is linked.
+fn no_worse_than_linked(
+    profile: &Profile,
+    input: &GroupingInput<'_>,
+    built: &BuiltGraph,
+    sequence: &[FunctionId],
+) -> Result<Aim> {
+    let program = Program::new(profile, built, &[])?;
+    let Some(linked) = program.linked() else { return Ok(Aim::Startup) };
+    let pages = |layout: Layout<'_>| fault_curve(input, layout).all;
+    let outlook = program.outlook(linked);
+    for aim in [Aim::Startup, Aim::Both] {
+        let order: Vec<FunctionId> = arrange(input, sequence, aim).functions().collect();
+        let layout = Layout::Packed(&order);
+        if pages(layout) <= pages(linked) && program.outlook(layout).no_worse_than(&outlook) {
+            return Ok(aim);
+        }
+    }
+    Ok(Aim::Steady)
 }
 
 /// Method that puts all functions in one sequence.
@@ -138,7 +170,7 @@ pub fn compute_built(profile: &Profile, built: BuiltGraph, request: &Request<'_>
             Outcome { order: (algorithm.run)(&built.graph, &options), start: algorithm, cost: 1.0 }
         }
     };
-    let aim = request.served();
+    let aim = request.served(profile);
     let unprofiled = match aim {
         Some(_) => unprofiled(profile, &built.graph, &built.table)?,
         None => None,
@@ -146,8 +178,15 @@ pub fn compute_built(profile: &Profile, built: BuiltGraph, request: &Request<'_>
     if let Some(unprofiled) = &unprofiled {
         outcome.order = place_unprofiled(&outcome.order, unprofiled);
     }
+    let input = GroupingInput { graph: &built.graph, first: &first };
+    let aim = match aim {
+        Some(Aim::Startup) if request.aim.is_none() => {
+            Some(no_worse_than_linked(profile, &input, &built, &outcome.order)?)
+        }
+        aim => aim,
+    };
     let order = match aim {
-        Some(aim) => arrange(&GroupingInput { graph: &built.graph, first: &first }, &outcome.order, aim),
+        Some(aim) => arrange(&input, &outcome.order, aim),
         None => algorithms::grouped(&built.graph, outcome.order.clone()),
     };
     let is_estimated = is_estimated(profile);

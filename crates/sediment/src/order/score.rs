@@ -3,7 +3,7 @@
 
 use super::groups::GroupingInput;
 use crate::callgraph::{CallGraph, FunctionId, Trace};
-use crate::model::{self, Geometry};
+use crate::model::{self, Geometry, Layout};
 
 /// Sizes of the TLB, in entries, over which misses are added up: an order must not be fitted to one.
 const ENTRIES: [u32; 3] = [32, 64, 128];
@@ -21,17 +21,13 @@ pub struct FaultCurve {
     pub area: u64,
 }
 
-/// Scores of an order for the start and for the steady state: its fault curve and its [`predicted_misses`].
+/// The fault curve of a layout.
 #[must_use]
-pub fn goal_scores(input: &GroupingInput<'_>, traces: &[&Trace], order: &[FunctionId]) -> (FaultCurve, f64) {
-    (fault_curve(input, order), predicted_misses(input.graph, traces, order))
-}
-
-fn fault_curve(input: &GroupingInput<'_>, order: &[FunctionId]) -> FaultCurve {
+pub fn fault_curve(input: &GroupingInput<'_>, layout: Layout<'_>) -> FaultCurve {
     let mut first: Vec<FunctionId> = input.graph.ids().filter(|f| input.rank(*f).is_some()).collect();
     first.sort_by_key(|function| (input.rank(*function), *function));
     let faults =
-        |count: usize| model::start_faults(&first[..count], input.graph, order, &Geometry::default());
+        |count: usize| model::start_faults(&first[..count], input.graph, layout, &Geometry::default());
     let whole = faults(first.len());
     FaultCurve {
         tenth: faults(first.len().div_ceil(10)).pages,
@@ -68,8 +64,11 @@ mod tests {
         let first = [Some(2), None, Some(0), Some(1)];
         let input = GroupingInput { graph: &graph, first: &first };
         let order: Vec<FunctionId> = graph.ids().collect();
-        assert_eq!(fault_curve(&input, &order), FaultCurve { tenth: 1, half: 2, all: 3, area: 6 });
+        assert_eq!(
+            fault_curve(&input, Layout::Packed(&order)),
+            FaultCurve { tenth: 1, half: 2, all: 3, area: 6 }
+        );
         let none = GroupingInput { graph: &graph, first: &[] };
-        assert_eq!(fault_curve(&none, &order), FaultCurve::default());
+        assert_eq!(fault_curve(&none, Layout::Packed(&order)), FaultCurve::default());
     }
 }

@@ -30,6 +30,9 @@ pub struct Source {
 }
 
 impl Source {
+    /// The event of recordings of first uses alone.
+    pub const FIRST_USES: &'static str = "first uses";
+
     /// A source by its parts.
     #[must_use]
     pub fn new(name: &str, event: &str, unknown: &[Unknown]) -> Self {

@@ -72,7 +72,14 @@ impl Evidence<'_> {
         if unlisted && matches!(input, Input::Unknown) {
             return Reason::NamedAfter(aliases.into_iter().map(str::to_owned).collect());
         }
-        if self.without_cold.has(function)
+        // The linker's cold functions lie among cold parts, too.
+        let group = match input {
+            Input::Own(_, SectionGroup::Plain) => None,
+            Input::Own(_, group) => Some(Some(*group)),
+            _ => group_of(function, address, symbols, self.weights),
+        };
+        if group.is_none()
+            && self.without_cold.has(function)
             && let Some(part) = cold_part_beside(address, symbols)
         {
             return Reason::PartedByCold(part);
@@ -80,15 +87,10 @@ impl Evidence<'_> {
         if self.placed_functions.ordered_stretches.contains(&address) {
             return Reason::OutOfOrder;
         }
-        if let Input::Own(_, group) = input
-            && *group != SectionGroup::Plain
-        {
-            return Reason::OtherGroup(Some(*group));
-        }
-        match (group_of(function, address, symbols, self.weights), input) {
-            (Some(group), Input::Unknown) => Reason::OtherGroup(group),
-            (_, Input::Own(section, _)) => Reason::NotPassed(section.clone()),
-            _ => Reason::AmongUnlisted,
+        match (group, input) {
+            (Some(group), _) => Reason::OtherGroup(group),
+            (None, Input::Own(section, _)) => Reason::NotPassed(section.clone()),
+            (None, _) => Reason::AmongUnlisted,
         }
     }
 }

@@ -2,24 +2,17 @@
 //! The line on what an order changes in the program as it is linked.
 
 use crate::ui::Ui;
-use sediment::Result;
-use sediment::callgraph::{FunctionId, Trace};
+use sediment::callgraph::FunctionId;
 use sediment::order::Ordering;
 use sediment::order::forecast::{Gain, Program};
 use sediment::plural::counted;
-use sediment::profile::Profile;
 
 /// Prints it for an order of a binary's functions; prints nothing where nothing was executed.
-pub(super) fn print_gain(profile: &Profile, made: &Ordering, traces: &[Trace], ui: &Ui) -> Result<()> {
-    if made.is_estimated || made.built.table.addresses.is_empty() {
-        return Ok(());
-    }
-    let traces: Vec<&Trace> = traces.iter().collect();
+pub(super) fn print_gain(made: &Ordering, program: &Program<'_>, is_counted: bool, ui: &Ui) {
     let order: Vec<FunctionId> = made.order.functions().collect();
-    if let Some(gain) = Program::new(profile, &made.built, &traces)?.gain(&order) {
-        ui.note(&format!("order: {}", in_words(&gain, !traces.is_empty())));
+    if let Some(gain) = program.gain(&order).filter(|_| !made.is_estimated) {
+        ui.note(&format!("order: {}", in_words(&gain, is_counted)));
     }
-    Ok(())
 }
 
 /// Hot pages and misses now and after, and whether that is worth while.

@@ -1,32 +1,49 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Comparison of the order with those for other goals of `--optimize-for`.
+//! Comparison of the order with those for other goals of `--optimize-for`, and with the program as it is linked.
 
 use super::change;
 use crate::ui::Ui;
 use sediment::callgraph::{FunctionId, Trace};
-use sediment::order::{self, AIMS, Aim, Ordering};
+use sediment::model::Layout;
+use sediment::order::forecast::Program;
+use sediment::order::{self, AIMS, Aim, FaultCurve, Ordering};
 
 /// Prints a line per goal and marks the chosen one; prints nothing for profiles without both call counts and first uses.
-pub(super) fn print_goals(made: &Ordering, traces: &[Trace], chosen: Aim, ui: &Ui) {
+pub(super) fn print_goals(made: &Ordering, program: &Program<'_>, traces: &[&Trace], chosen: Aim, ui: &Ui) {
     let input = made.input();
     if !input.has_both() {
         return;
     }
-    let traces: Vec<&Trace> = traces.iter().collect();
-    let rows = AIMS.iter().map(|(aim, name, _)| {
-        let order: Vec<FunctionId> = order::arrange(&input, &made.outcome.order, *aim).functions().collect();
-        (*aim, *name, order::goal_scores(&input, &traces, &order))
-    });
-    let rows: Vec<_> = rows.collect();
-    let steady = rows.iter().find(|(aim, _, _)| *aim == Aim::Steady).map_or(0.0, |(_, _, (_, cost))| *cost);
+    let orders: Vec<(Aim, &str, Vec<FunctionId>)> = AIMS
+        .iter()
+        .map(|(aim, name, _)| {
+            let order = order::arrange(&input, &made.outcome.order, *aim).functions().collect();
+            (*aim, *name, order)
+        })
+        .collect();
+    let linked = program.linked();
+    let misses = |layout: Layout<'_>| match (linked, layout) {
+        (Some(_), layout) => program.outlook(layout).common_misses(),
+        (None, Layout::Packed(order)) => order::predicted_misses(&made.built.graph, traces, order),
+        (None, Layout::Linked(_)) => 0.0,
+    };
+    let steady = orders.iter().find(|(aim, _, _)| *aim == Aim::Steady);
+    let base = linked.or(steady.map(|(_, _, order)| Layout::Packed(order))).map_or(0.0, misses);
+    let against = if linked.is_some() { "the program as linked" } else { "steady" };
     let how = if traces.is_empty() { "estimated" } else { "counted in the traces" };
-    ui.note("order: pages of 4 KiB touched after 10 %, 50 % and 100 % of the functions; iTLB misses against steady");
-    for (aim, name, (curve, cost)) in rows {
-        let mark = if aim == chosen { '*' } else { ' ' };
-        let change = change(if steady > 0.0 { cost / steady } else { 1.0 });
+    ui.note(&format!("order: pages of 4 KiB touched after 10 %, 50 % and 100 % of the functions; iTLB misses against {against}"));
+    let row = |start: &str, layout: Layout<'_>| {
+        let FaultCurve { tenth, half, all, .. } = order::fault_curve(&input, layout);
+        let change = change(if base > 0.0 { misses(layout) / base } else { 1.0 });
         ui.note(&format!(
-            "order: {mark} --optimize-for {name:<8} pages {:>5} {:>5} {:>5}   misses {change:>8} ({how})",
-            curve.tenth, curve.half, curve.all
+            "order: {start:<25} pages {tenth:>5} {half:>5} {all:>5}   misses {change:>8} ({how})"
         ));
+    };
+    if let Some(linked) = linked {
+        row("  as linked", linked);
+    }
+    for (aim, name, order) in &orders {
+        let mark = if *aim == chosen { '*' } else { ' ' };
+        row(&format!("{mark} --optimize-for {name:<8}"), Layout::Packed(order));
     }
 }

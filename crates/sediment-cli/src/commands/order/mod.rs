@@ -24,6 +24,7 @@ use sediment::callgraph::{GroupKind, Trace};
 use sediment::link::{self, LINKERS, Linker, Placement};
 use sediment::order::algorithms::affinity::Workload;
 use sediment::order::algorithms::{self, ALGORITHMS};
+use sediment::order::forecast::Program;
 use sediment::order::versions::{self, ENGINES, Engine, LATEST};
 use sediment::order::{self, AIMS, Aim, BuiltGraph, Method, Older, Ordering, Request, Selection};
 use sediment::profile::Profile;
@@ -66,7 +67,8 @@ pub(crate) struct Options {
     /// Number of an earlier release's default algorithm [default: the latest]
     #[arg(long, value_name = "NUMBER")]
     engine: Option<u32>,
-    /// Goal of the order, for profiles with both call counts and first uses [default: steady]
+    /// Goal of the order, for profiles with both call counts and first uses [default: startup for profiles of `record
+    /// --startup`, else steady]
     #[arg(long, alias = "serve", value_name = "GOAL", value_parser = PossibleValuesParser::new(AIMS.iter().map(|(_, name, _)| *name)))]
     optimize_for: Option<String>,
     /// Trace from `import --trace` to refine the order with; repeatable. Algorithms for starts treat each trace as one
@@ -362,13 +364,15 @@ fn ordering_of(profile: &Profile, selection: &Selection<'_>, plan: &Plan<'_>, ui
     if let Some(unprofiled) = &ordering.unprofiled {
         estimates::print_estimates(unprofiled, ordering.is_estimated, ui);
     }
+    let traces: Vec<&Trace> = traces.iter().collect();
+    let program = Program::new(profile, &ordering.built, &traces)?;
     if let Some(aim) = ordering.served {
-        goals::print_goals(&ordering, &traces, aim, ui);
+        goals::print_goals(&ordering, &program, &traces, aim, ui);
     }
     if let Some(older) = &older {
         keeping::print_moves(&ordering, older, ui);
     }
-    gain::print_gain(profile, &ordering, &traces, ui)?;
+    gain::print_gain(&ordering, &program, !traces.is_empty(), ui);
     Ok(ordering)
 }
 

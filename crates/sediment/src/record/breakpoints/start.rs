@@ -87,7 +87,7 @@ fn record_here(
     };
     let source = match settings.rates {
         Some(_) => Source::new("breakpoints", "call rates", &[OwnCost]),
-        None => Source::new("breakpoints", "first uses", &[CallCounts, OwnCost]),
+        None => Source::new("breakpoints", Source::FIRST_USES, &[CallCounts, OwnCost]),
     };
     let (mut recording, steps) = tracer.log.recording(&tracer.modules, source);
     let breakpoints: usize = tracer.modules.all().iter().map(|module| module.entries.len()).sum();
