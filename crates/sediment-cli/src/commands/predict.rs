@@ -125,7 +125,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     ui.result(&text)
 }
 
-/// What an order gains, for programs.
+/// The gain of an order, for programs.
 fn gain_json(gain: &Gain) -> Value {
     let outlook = |outlook: &Outlook| {
         json!({

@@ -17,10 +17,12 @@ const COMMON: usize = 1;
 const HOT: usize = 2;
 /// Share of the misses that has to go for an order to be worth its while.
 const LEAST_GAIN: f64 = 0.05;
-/// Pages that have to go where first touches are all that misses: a tenth of those of a small program with its libraries.
+/// Pages that have to go where a program misses little but first touches: a tenth of those of a small program with its libraries.
 const LEAST_PAGES: u64 = 16;
+/// Misses for each page touched below which that is so.
+const FEW_MISSES: f64 = 4.0;
 
-/// A program as a profile knows it, with the libraries that it ran.
+/// A program as a profile knows it, with its libraries.
 #[derive(Debug)]
 pub struct Program<'a> {
     built: &'a BuiltGraph,
@@ -74,7 +76,7 @@ impl Gain {
     /// True if the order is not worth its while.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
-        let fits = self.before.common_misses() < self.before.pages as f64 + 1.0;
+        let fits = self.before.common_misses() < FEW_MISSES * self.before.pages as f64;
         let saved = self.before.pages.saturating_sub(self.after.pages);
         self.ratio() > 1.0 - LEAST_GAIN || fits && saved < LEAST_PAGES
     }

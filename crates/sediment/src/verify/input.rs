@@ -6,7 +6,7 @@ use crate::binary::names::{self, SectionGroup, compiled_to};
 use crate::binary::objects::{ObjectFunction, ObjectPath, Objects};
 use std::collections::HashMap;
 
-/// What the objects show of a function.
+/// Section of a function, as the objects show it.
 pub(super) enum Input {
     /// A section of its own, in this group.
     Own(InputSection, SectionGroup),

@@ -9,7 +9,7 @@ use crate::binary::names::{self, SectionGroup};
 use crate::profile::Heat;
 use std::collections::{BTreeSet, HashSet};
 
-/// What reasons are drawn from.
+/// Facts that reasons are drawn from.
 pub(super) struct Evidence<'a> {
     pub(super) symbols: &'a Symbols<'a>,
     pub(super) weights: &'a Weights<'a>,
