@@ -205,3 +205,51 @@ fn a_prediction_ranks_every_order_and_says_when_nothing_is_to_gain() {
     let json = done(&sediment(folder.path(), &["predict", "p.gv", "--json"]));
     assert!(json.contains("\"order\"") && json.contains("\"itlb_misses\""), "{json}");
 }
+
+#[test]
+fn a_program_is_predicted_as_it_is_linked() {
+    let folder = tempfile::tempdir().unwrap();
+    // Every fourth function is profiled; a kilobyte each.
+    let mut source = String::from("volatile int sink;\n");
+    let (mut nodes, mut edges, mut order) = (String::new(), String::new(), String::new());
+    for id in 0..800 {
+        writeln!(source, "void f{id}(void) {{ sink = {id}; __asm__ volatile (\".skip 1000, 0x90\"); }}")
+            .unwrap();
+        if id % 4 == 0 {
+            write!(nodes, "f{id}; ").unwrap();
+            writeln!(edges, "main -> f{id} [label=0.005, count=1000];").unwrap();
+            writeln!(order, "f{id}").unwrap();
+        }
+    }
+    source.push_str("int main(void) { return 0; }\n");
+    std::fs::write(folder.path().join("program.c"), source).unwrap();
+    let compiled =
+        Command::new("cc").args(["-O1", "program.c", "-o", "program"]).current_dir(folder.path()).status();
+    assert!(compiled.unwrap().success());
+    let profile =
+        format!("digraph {{ subgraph cluster0 {{ graph [label=\"program\"]; main; {nodes} }} {edges} }}");
+    std::fs::write(folder.path().join("p.gv"), profile).unwrap();
+    std::fs::write(folder.path().join("my.order"), order).unwrap();
+    let arguments = ["predict", "p.gv", "--binary", "program", "--order", "my.order"];
+    let text = done(&sediment(folder.path(), &arguments));
+    assert!(text.lines().any(|line| line.starts_with("my.order ")), "{text}");
+    let json = done(&sediment(folder.path(), &[&arguments[..], &["--json"]].concat()));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let (now, after) = (&json["gain"]["now"], &json["gain"]["after"]);
+    let pages = |outlook: &serde_json::Value| outlook["hot_pages"].as_u64().unwrap();
+    assert_eq!(json["schema"], 1);
+    assert!(pages(now) > 190 && pages(after) < 60, "{json}");
+    assert_eq!(json["gain"]["nothing_to_gain"], false);
+    let rows = json["orders"].as_array().unwrap();
+    for name in ["engine", "my.order", "input"] {
+        assert!(rows.iter().any(|row| row["order"] == name), "{name}: {json}");
+    }
+    // `order` says the same of its own order.
+    let ordered = sediment(folder.path(), &["order", "p.gv", "--binary", "program", "--linker", "list"]);
+    assert!(ordered.status.success() && err(&ordered).contains("hot code: "), "{}", err(&ordered));
+    std::fs::write(folder.path().join("other.order"), "g1\ng2\n").unwrap();
+    let foreign =
+        sediment(folder.path(), &["predict", "p.gv", "--binary", "program", "--order", "other.order"]);
+    assert_eq!(foreign.status.code(), Some(1));
+    says("predict/a_program_is_predicted_as_it_is_linked", err(&foreign));
+}

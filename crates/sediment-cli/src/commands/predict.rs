@@ -370,7 +370,7 @@ fn faults(rows: &[Row]) -> String {
     text
 }
 
-/// How misses were found, and those that no order removes.
+/// Source of the misses, and those that no order removes.
 fn limits(rows: &[Row], is_counted: bool) -> String {
     let mut text = String::new();
     let how = if is_counted { "counted over the trace" } else { "estimated from calls" };
