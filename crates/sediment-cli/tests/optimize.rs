@@ -95,6 +95,7 @@ fn cargo_project() {
         &["cargo", "build", "--release", "--offline"],
     );
     let [output] = report["outputs"].as_array().unwrap().as_slice() else { panic!("{report}") };
+    assert_eq!(output["name"], "toy");
     assert!(output["weight_placed_percent"].as_f64().unwrap() > 95.0, "{report}");
 }
 

@@ -39,6 +39,13 @@ impl Output {
         Some(Self { path: paths.next()?, copies: paths.collect(), label: None })
     }
 
+    /// The name that people know it by: cargo links `target/release/deps/prog-HASH`, and calls it `target/release/prog`.
+    pub(super) fn known_as(&self) -> &Path {
+        self.paths()
+            .min_by_key(|path| (files::base_name(path).len(), path.as_os_str().len()))
+            .unwrap_or(&self.path)
+    }
+
     /// Every name of the file.
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
         std::iter::once(&self.path).chain(&self.copies).map(PathBuf::as_path)

@@ -81,8 +81,8 @@ impl Summary {
                 _ => [Value::Null, Value::Null],
             };
             rows.push(Row {
-                name: output.name(),
-                result: output.path.clone(),
+                name: files::base_name(output.known_as()),
+                result: output.known_as().to_path_buf(),
                 before,
                 after,
                 report: None,
