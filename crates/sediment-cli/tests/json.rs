@@ -9,11 +9,14 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use support::{Need, case, root};
 
-/// Validates standard input by the schema that the first argument names; objects may have no key beyond those of the schema.
+/// Validates standard input by the schema that the first argument names; objects may have no key beyond those of the schema. A schema
+/// refers to others in its folder.
 const VALIDATOR: &str = r#"
-import json, sys, jsonschema
+import json, os, sys, jsonschema
 def closed(schema):
     if isinstance(schema, dict):
+        if "$ref" in schema:
+            schema.update(json.load(open(os.path.join(os.path.dirname(sys.argv[1]), schema.pop("$ref")))))
         if "properties" in schema:
             schema["additionalProperties"] = False
         for value in schema.values():
@@ -33,6 +36,9 @@ const PREPARED: &[&str] = &[
     "printf 'int leaf(int x){return x+1;}\\nint work(int x){return leaf(x)*2;}\\nint main(void){return work(3)==9;}\\n' > t.c",
     "cc -O0 -g -ffunction-sections -c t.c && cc -o tool t.o",
     "cc -o again t.o",
+    "sed -e 's/sediment=2/sediment=3/' -e 's/samples=1800/samples=1800, blocks=\"8f3a90c1:1=900 2=? 3=42@00c3\"/' p.gv > blocks.gv",
+    "sediment wrapper wrapper --profiles p.gv && mkdir log && SEDIMENT_LOG=$PWD/log cc -B$PWD/wrapper t.o -o log/tool",
+    "SEDIMENT_LOG=$PWD/log cc -B$PWD/wrapper t.o -o log/other",
     "printf '_Z4leafv\\nwork\\nmain\\nleaf\\n' > t.order",
 ];
 const PRINTED: &[(&str, &str)] = &[
@@ -47,6 +53,10 @@ const PRINTED: &[(&str, &str)] = &[
     ("show-cross-dso", "sediment show p.gv --cross-dso --json"),
     ("verify-same-as", "sediment verify tool --same-as again --json"),
     ("verify", "sediment verify tool --order t.order --profile p.gv --min-coverage 0 --json"),
+    ("verify-log", "sediment verify --log log --json"),
+    ("verify-blocks", "sediment verify tool --blocks --profile blocks.gv --json"),
+    ("predict", "sediment predict p.gv --dso tool --json"),
+    ("predict", "sediment predict p.gv --binary tool --order t.order --json"),
     ("advise", "sediment advise inline p.gv --binary tool --json"),
     ("doctor", "sediment doctor --json"),
     (

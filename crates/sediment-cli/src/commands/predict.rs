@@ -268,7 +268,7 @@ impl Row {
             "itlb_misses": TLB_ENTRIES.iter().zip(self.misses).map(|(entries, misses)| json!({"entries": entries, "misses": misses})).collect::<Vec<_>>(),
             "first_touches": self.compulsory,
             "misses_outside": self.outside.map(|outside| outside[1]),
-            "core": self.core.map(|core| json!({"itlb_misses": core.itlb, "page_walks": core.walks, "l1i_misses": core.l1i})),
+            "core": self.core.map(|core| json!({"itlb_misses": core.itlb + 0.0, "page_walks": core.walks + 0.0, "l1i_misses": core.l1i + 0.0})),
             "start": self.faults.map(|faults| json!({"first_uses": faults.uses, "pages": faults.pages, "faults_with_fault_around": faults.around, "area": faults.area})),
         })
     }
