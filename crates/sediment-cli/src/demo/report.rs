@@ -3,6 +3,7 @@
 
 use super::program::{FILES, FUNCTIONS, HOT_FUNCTIONS};
 use super::toolchain::Toolchain;
+use sediment::plural::grouped;
 use sediment::verify::Report;
 use sediment_eval::measure::pairs::Spread;
 use sediment_eval::measure::{Reading, Unit};
@@ -71,7 +72,7 @@ fn done(findings: &Findings, toolchain: &Toolchain) -> String {
         "recorded",
         format!(
             "{} requests by {}: {} functions of the program",
-            grouped(findings.recorded_requests.into()),
+            grouped(findings.recorded_requests),
             findings.recorder,
             grouped(findings.profiled_functions as u64),
         ),
@@ -105,7 +106,7 @@ fn done(findings: &Findings, toolchain: &Toolchain) -> String {
 fn measured(findings: &Findings) -> String {
     let mut text = format!(
         "\nMeasured on {} requests that were not recorded:\n\n  {:<16} {:>14}  {:>16}  {:>9}\n",
-        grouped(findings.measured_requests.into()),
+        grouped(findings.measured_requests),
         "",
         "input order",
         "sediment's order",
@@ -126,7 +127,7 @@ fn measured(findings: &Findings) -> String {
             text,
             "\n  user time, after / before, of {} interleaved pairs of runs ({} requests each):\n  median {:.3}, quartiles {:.3} to {:.3}, range {:.3} to {:.3}",
             findings.time_ratios.len(),
-            grouped(findings.timed_requests.into()),
+            grouped(findings.timed_requests),
             spread.median,
             spread.lower_quartile,
             spread.upper_quartile,
@@ -185,28 +186,9 @@ fn change(before: u64, after: u64) -> String {
     format!("{}{:.1} %", if percent < 0.0 { '−' } else { '+' }, percent.abs())
 }
 
-/// A number with a comma between groups of three digits.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_grouped_by_three() {
-        let shown: Vec<String> = [0, 12, 999, 1000, 1_234_567, 12_345_678].into_iter().map(grouped).collect();
-        assert_eq!(shown, ["0", "12", "999", "1,000", "1,234,567", "12,345,678"]);
-    }
 
     #[test]
     fn a_change_has_its_sign() {

@@ -19,7 +19,7 @@
 //! cachegrind counts, 1/4 from a third to eight times as many. `scripts/prove predict` compares the changes that it forecasts with measured ones.
 
 use super::addresses::FunctionAddresses;
-use super::tlb::{TouchedPages, exp_of_minus, page_changes};
+use super::tlb::{TouchedPages, characteristic_time, exp_of_minus, page_changes};
 use super::{Geometry, run_weights};
 use crate::callgraph::CallGraph;
 
@@ -45,26 +45,13 @@ pub fn tlb(graph: &CallGraph, starts: &[Option<u64>], geometry: &Geometry) -> Tl
 
 /// Number of touches that miss, by the touches of each page.
 fn missed(touches: &[f64], entries: f64) -> f64 {
-    const DOUBLINGS: usize = 400;
-    const HALVINGS: usize = 60;
     let all = touches.iter().fold(0.0, |sum, touches| sum + touches);
     if touches.len() as f64 <= entries || all <= 0.0 {
         return 0.0;
     }
     let held = |time: f64| touches.iter().fold(0.0, |sum, touches| sum + held_share(touches / all * time));
-    let mut long = entries;
-    for _ in 0..DOUBLINGS {
-        if held(long) >= entries {
-            break;
-        }
-        long *= 2.0;
-    }
-    let mut short = 0.0;
-    for _ in 0..HALVINGS {
-        let time = f64::midpoint(short, long);
-        if held(time) < entries { short = time } else { long = time }
-    }
-    touches.iter().fold(0.0, |sum, touches| sum + touches * exp_of_minus(fourth_root(touches / all * long)))
+    let time = characteristic_time(entries, held);
+    touches.iter().fold(0.0, |sum, touches| sum + touches * exp_of_minus(fourth_root(touches / all * time)))
 }
 
 /// The argument of the survival function after this number of mean intervals.

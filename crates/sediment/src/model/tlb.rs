@@ -131,12 +131,18 @@ pub(super) fn page_changes(graph: &CallGraph, weights: &[u64], pages: &TouchedPa
 
 /// The share of independent touches of these rates that misses, by Che's approximation.
 pub(super) fn missing_share(rates: &[f64], entries: f64) -> f64 {
-    const DOUBLINGS: usize = 200;
-    const HALVINGS: usize = 100;
     if rates.len() as f64 <= entries {
         return 0.0;
     }
     let held = |time: f64| rates.iter().map(|rate| 1.0 - exp_of_minus(rate * time)).sum::<f64>();
+    let time = characteristic_time(entries, held);
+    rates.iter().map(|rate| rate * exp_of_minus(rate * time)).sum()
+}
+
+/// The time that an unused entry survives: that after which as many pages are `held` as there are entries. `held` must ascend.
+pub(super) fn characteristic_time(entries: f64, held: impl Fn(f64) -> f64) -> f64 {
+    const DOUBLINGS: usize = 200;
+    const HALVINGS: usize = 100;
     let mut long = entries;
     for _ in 0..DOUBLINGS {
         if held(long) >= entries {
@@ -149,7 +155,7 @@ pub(super) fn missing_share(rates: &[f64], entries: f64) -> f64 {
         let time = f64::midpoint(short, long);
         if held(time) < entries { short = time } else { long = time }
     }
-    rates.iter().map(|rate| rate * exp_of_minus(rate * long)).sum()
+    long
 }
 
 /// e^-x for x ≥ 0, to about 12 digits, by operations that have the same bits everywhere.

@@ -4,7 +4,7 @@
 use super::links::{self, Output};
 use super::{Job, runs};
 use crate::files;
-use sediment::plural::counted;
+use sediment::plural::{counted, grouped};
 use sediment::profile::Profile;
 use sediment::{Error, ErrorCode, Result};
 use sediment_process::Command;
@@ -228,19 +228,6 @@ fn number(value: &Value) -> u128 {
 /// A change in per cent.
 fn change(before: f64, after: f64) -> String {
     if before > 0.0 { format!("{:+.1} %", (after / before - 1.0) * 100.0) } else { "none before".to_owned() }
-}
-
-/// A number with a comma between groups of three digits.
-fn grouped(number: u128) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// This program with one of its commands.
