@@ -9,6 +9,8 @@ mod support;
 
 #[path = "optimize/bad_input.rs"]
 mod bad_input;
+#[path = "optimize/harm.rs"]
+mod harm;
 #[path = "optimize/project.rs"]
 mod project;
 
@@ -20,6 +22,7 @@ use support::{Need, case};
 fn main() {
     let mut cases = good_input();
     cases.extend(bad_input::cases());
+    cases.extend(harm::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }
 

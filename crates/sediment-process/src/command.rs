@@ -508,37 +508,6 @@ pub(crate) fn kill_tree(root: u32) {
     end(root);
 }
 
-/// Makes this process the parent of descendants whose own parent ends, daemons among them, so that [`end_left_behind`] finds them.
-pub fn adopt_orphans() {
-    let _ = nix::sys::prctl::set_child_subreaper(true);
-}
-
-/// Ends all descendants of this process: to be called while it runs no program. Returns their names.
-pub fn end_left_behind() -> Vec<String> {
-    const ROUNDS: usize = 8;
-    let mut names = Vec::new();
-    for _ in 0..ROUNDS {
-        let left = descendants(std::process::id());
-        if left.is_empty() {
-            break;
-        }
-        for process in left {
-            let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-            let name = stat.split_once('(').and_then(|(_, rest)| Some(rest.rsplit_once(')')?.0.to_owned()));
-            let is_zombie = stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'));
-            let Ok(process) = i32::try_from(process) else { continue };
-            if !is_zombie {
-                names.extend(name);
-                let _ = kill(Pid::from_raw(process), Signal::SIGKILL);
-            }
-            // Another's child becomes ours once its parent has ended.
-            let _ = nix::sys::wait::waitpid(Pid::from_raw(process), Some(WaitPidFlag::WNOHANG));
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    names
-}
-
 /// The processes that descend from this one, ascending, by /proc.
 #[must_use]
 pub fn descendants(root: u32) -> Vec<u32> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Starting, watching and ending programs: [`command`] runs one in bounded time and keeps a bounded part of what it prints, and what it
-//! cost; [`background`] has programs that run beside others; [`ptrace`] waits for traced threads; [`inherited`] says what this process was started with.
+//! cost; [`background`] has programs that run beside others; [`left_behind`] ends what programs leave running; [`ptrace`] waits for traced threads; [`inherited`] says what this process was started with.
 
 // A panic would leave programs behind, so each that remains is argued where it stands.
 #![warn(clippy::unwrap_used, clippy::panic, clippy::unreachable)]
@@ -12,6 +12,7 @@ pub mod background;
 pub mod command;
 mod error;
 pub mod inherited;
+pub mod left_behind;
 pub mod ptrace;
 
 pub use command::{Command, Input, Stop};

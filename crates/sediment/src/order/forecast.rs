@@ -6,7 +6,7 @@ use crate::callgraph::{FunctionId, Trace};
 use crate::error::Result;
 use crate::model::addresses::FunctionAddresses;
 use crate::model::{self, Geometry, HOT_SHARES, Layout, forecast};
-use crate::profile::{FunctionKey, Profile};
+use crate::profile::{FunctionKey, Profile, SHARE_TOTAL, WeightUnit};
 use std::collections::HashMap;
 
 /// Sizes of the instruction TLB that misses are forecast for, in entries.
@@ -22,6 +22,10 @@ const LEAST_PAGES: u64 = 16;
 /// Misses for each page touched below which that is so.
 const FEW_MISSES: f64 = 4.0;
 
+/// Calls of a program of which a merged profile knows shares alone: about those of the recorded programs that are short. First
+/// touches would count for nothing against shares.
+const ASSUMED_CALLS: f64 = 1e6;
+
 /// A program as a profile knows it, with its libraries.
 #[derive(Debug)]
 pub struct Program<'a> {
@@ -30,6 +34,8 @@ pub struct Program<'a> {
     whole: BuiltGraph,
     /// By id of the whole: the same function among those that are ordered.
     ours: Vec<Option<FunctionId>>,
+    /// Calls for a unit of weight.
+    scale: f64,
 }
 
 /// Hot pages and misses in one layout.
@@ -91,7 +97,11 @@ impl<'a> Program<'a> {
         let whole = build(profile, &Selection::Everything)?;
         let known: HashMap<&FunctionKey, FunctionId> = built.table.names().collect();
         let ours = whole.table.keys.iter().map(|key| known.get(key).copied()).collect();
-        Ok(Self { built, traces, whole, ours })
+        let scale = match profile.unit {
+            WeightUnit::Share => ASSUMED_CALLS / (profile.total.max(SHARE_TOTAL) as f64),
+            _ => 1.0,
+        };
+        Ok(Self { built, traces, whole, ours, scale })
     }
 
     /// The program as it is linked; None where the graph was built without a binary.
@@ -121,7 +131,7 @@ impl<'a> Program<'a> {
             TLB_ENTRIES.map(|entries| {
                 let expected = forecast::tlb(&self.whole.graph, &starts, &geometry(entries));
                 pages = expected.pages;
-                expected.pages as f64 + expected.misses
+                expected.pages as f64 + expected.misses * self.scale
             })
         } else {
             TLB_ENTRIES.map(|entries| {

@@ -96,7 +96,7 @@ impl Bench<'_> {
         self.put(side)?;
         let command = self.place.command(&runs::in_shell(line), self.limit);
         let ended = run(&command, 0)?.successful(&command)?;
-        sediment_process::command::end_left_behind();
+        sediment_process::left_behind::end_left_behind();
         Ok(ended.usage)
     }
 
@@ -149,7 +149,7 @@ impl Bench<'_> {
         let is_slow = programs.0.is_empty();
         let command = if is_slow { command.under("valgrind", valgrind) } else { command };
         let ended = run(&command, 0).and_then(|ended| ended.successful(&command));
-        sediment_process::command::end_left_behind();
+        sediment_process::left_behind::end_left_behind();
         drop(programs);
         self.put(side)?;
         let sum = self.sum(&folder);

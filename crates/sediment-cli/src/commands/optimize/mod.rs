@@ -39,7 +39,7 @@ use std::time::Duration;
 /// Build a program of your own, record it, link it in order, verify and measure it
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Build a program of your own, record it, link it in order, verify and measure it.\n\nCopies the source tree to .sediment/tree and runs the build command there, whatever the build system. Records the training commands, links again in order, verifies, and measures before and after. An interrupted run continues when started again. The tree itself stays unchanged.",
+    long_about = "Build a program of your own, record it, link it in order, verify and measure it.\n\nCopies the source tree to .sediment/tree and runs the build command there, whatever the build system. Records the training commands, links again in order, verifies, and measures before and after. An interrupted run continues when started again. The tree itself stays unchanged, unless the build writes there by absolute paths.",
     after_help = "Example: sediment optimize --train './prog input' -- make -j4"
 )]
 pub(crate) struct Arguments {
@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     }
     arguments.check()?;
     let stop = stop_on_signals()?;
-    sediment_process::command::adopt_orphans();
+    sediment_process::left_behind::adopt_orphans();
     let mut job = Job::begin(arguments, tree, &work, &stop, ui)?;
     match job.run() {
         Err(error) if error.kind() == ErrorKind::Interrupted => {
@@ -133,6 +133,30 @@ impl Arguments {
     }
 }
 
+/// Refuses places where a build in a copy would not work, or the working folder would take the tree with it.
+fn check_places(arguments: &Arguments, tree: &Path, work: &Path) -> Result<()> {
+    let refused = |message: String, hint: &str| Err(Error::new(ErrorCode::Usage, message).with_hint(hint));
+    if work.canonicalize().is_ok_and(|work| tree.starts_with(work)) {
+        return refused(
+            "the working folder contains the tree".to_owned(),
+            "name a new or empty folder: --work DIR",
+        );
+    }
+    if work.to_str().is_none_or(|path| path.contains([':', '\n'])) {
+        return refused(
+            format!("PATH cannot hold the path of the working folder, {}", files::display(work)),
+            "name a folder without colons and line breaks: --work DIR",
+        );
+    }
+    match tree::mark_of_own_path(tree).filter(|_| !arguments.in_place) {
+        Some(mark) => refused(
+            format!("this folder has {mark}: builds in a copy would write here, by the path in it"),
+            "build in the folder itself: --in-place; or from clean sources: -- sh -c 'cmake -B build && cmake --build build'",
+        ),
+        None => Ok(()),
+    }
+}
+
 /// A run of the command.
 struct Job<'a> {
     arguments: &'a Arguments,
@@ -153,7 +177,9 @@ impl<'a> Job<'a> {
         stop: &'a Stop,
         ui: &'a Ui,
     ) -> Result<Self> {
-        let stamp = if arguments.in_place { 0 } else { tree::stamp(&original, work) };
+        check_places(arguments, &original, work)?;
+        let own = arguments.keep_profile.as_ref().map(|path| original.join(path));
+        let stamp = if arguments.in_place { 0 } else { tree::stamp(&original, work, own.as_deref()) };
         let build: Vec<_> = arguments.build.iter().map(|word| word.to_string_lossy()).collect();
         let request = json!({
             "build": build, "train": arguments.train, "startup": arguments.startup,
@@ -221,12 +247,26 @@ impl<'a> Job<'a> {
         let (profiles, log) =
             (files::folder(&self.state.path("no-profiles"))?, self.state.path("links-before"));
         let took = self.run_build("building", &profiles, &log)?;
+        self.must_stay_in_copy(&log)?;
         self.tell_of_missed(&log);
         // An interrupted second build leaves some of them removed.
         let outputs: Vec<Value> =
             links::outputs(&log, &self.tree, &self.work()).iter().map(Output::to_json).collect();
         self.state.done("outputs", json!(outputs))?;
         self.state.done("build", json!(took))
+    }
+
+    /// Fails where the build of the copy linked files in the original tree.
+    fn must_stay_in_copy(&self, log: &Path) -> Result<()> {
+        let is_original = |path: &Path| path.starts_with(&self.original) && !path.starts_with(&self.tree);
+        let links = links::read(log);
+        let outside = links.keys().map(Path::new).find(|path| !self.arguments.in_place && is_original(path));
+        outside.map_or(Ok(()), |path| {
+            let what = "the build in the copy wrote into the tree itself, by its absolute path";
+            Err(Error::new(ErrorCode::ProgramFailed, what)
+                .with_input(files::display(path))
+                .with_hint("build by relative paths, or in the tree itself: --in-place"))
+        })
     }
 
     /// Names the linked files that are new in the tree, and that the wrapper did not see.
@@ -323,8 +363,14 @@ impl<'a> Job<'a> {
         for index in 0..self.arguments.trainings().count() {
             recorded.push((read_profile(&self.state.path(&recording(index)), self.ui)?, Weight::ONE));
         }
-        let borrowed: Vec<_> = recorded.iter().map(|(profile, weight)| (profile, *weight)).collect();
-        let merged = merge::merge(&borrowed, false)?;
+        // A single recording keeps its counts.
+        let merged = match recorded.len() {
+            1 => recorded.swap_remove(0).0,
+            _ => {
+                let borrowed: Vec<_> = recorded.iter().map(|(profile, weight)| (profile, *weight)).collect();
+                merge::merge(&borrowed, false)?
+            }
+        };
         inputs::warn_of_similar_labels(&merged, self.ui);
         links::label(outputs, &merged);
         let labels: BTreeSet<&str> = outputs.iter().filter_map(|output| output.label.as_deref()).collect();

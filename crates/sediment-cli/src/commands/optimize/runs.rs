@@ -57,7 +57,7 @@ impl Place<'_> {
         logged.push(log.into());
         logged.extend(words.iter().cloned());
         let ended = observe(&self.command(&logged, limit), 0)?;
-        let left = sediment_process::command::end_left_behind();
+        let left = sediment_process::left_behind::end_left_behind();
         let failed =
             |message: String| Err(Error::new(ErrorCode::ProgramFailed, message).with_hint(said(log)));
         match ended.outcome {

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The working folder, and which steps in it are done, so that an interrupted run continues.
 
+use super::tree;
 use crate::files;
 use crate::ui::Ui;
 use nix::fcntl::{Flock, FlockArg};
 use sediment::{Error, ErrorCode, Result};
 use serde_json::{Value, json};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Version of the working folder.
 const VERSION: u64 = 1;
 const FILE: &str = "state.json";
+const LOCK: &str = "lock";
 /// Folder of files that a build in place would rewrite.
 pub(super) const SAVED: &str = "saved";
 /// Largest state that is read.
@@ -30,9 +33,11 @@ pub(super) struct State {
 impl State {
     /// Opens the working folder for a request. What another request left in it is removed.
     pub(super) fn open(folder: &Path, request: Value, ui: &Ui) -> Result<Self> {
-        let known = folder.join(FILE);
-        let is_used = fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
-        if is_used && !known.is_file() {
+        // Of a run that ended before its first step.
+        let is_empty = |name: &OsStr| name == LOCK || name == ".gitignore";
+        let is_used = fs::read_dir(folder)
+            .is_ok_and(|entries| entries.flatten().any(|entry| !is_empty(&entry.file_name())));
+        if is_used && read(folder).is_none() {
             return Err(Error::new(ErrorCode::Usage, "not a working folder of sediment optimize")
                 .with_input(files::display(folder))
                 .with_hint("name a new or empty folder: --work DIR"));
@@ -116,8 +121,9 @@ pub(super) fn read(folder: &Path) -> Option<Value> {
     (state["sediment-optimize"] == VERSION).then_some(state)
 }
 
-fn lock(folder: &Path) -> Result<Flock<fs::File>> {
-    let path = folder.join("lock");
+/// Locks a working folder, which is refused where another process has it.
+pub(super) fn lock(folder: &Path) -> Result<Flock<fs::File>> {
+    let path = folder.join(LOCK);
     let failed = |error: std::io::Error| {
         Error::new(ErrorCode::Io, format!("cannot lock the working folder: {error}"))
             .with_input(files::display(&path))
@@ -133,7 +139,7 @@ fn lock(folder: &Path) -> Result<Flock<fs::File>> {
     })
 }
 
-/// Empties the folder but for the lock; what was saved of a tree that was built in place stays.
+/// Empties the folder but for state and lock; what was saved of a tree that was built in place stays.
 fn remove_all_but_state(folder: &Path) -> Result<()> {
     let failed = |error: std::io::Error| {
         Error::new(ErrorCode::Io, format!("cannot empty the working folder: {error}"))
@@ -142,11 +148,11 @@ fn remove_all_but_state(folder: &Path) -> Result<()> {
     for entry in fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let path = entry.path();
-        if entry.file_name() == "lock" || entry.file_name() == SAVED {
+        if [FILE, LOCK, SAVED].iter().any(|kept| entry.file_name() == *kept) {
             continue;
         }
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) }.map_err(failed)?;
+        if is_folder { tree::remove(&path) } else { fs::remove_file(&path) }.map_err(failed)?;
     }
     Ok(())
 }

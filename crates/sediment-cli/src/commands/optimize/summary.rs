@@ -32,6 +32,8 @@ pub(super) struct Summary {
     functions: usize,
     /// Folder that paths are shown from.
     here: PathBuf,
+    /// True if the profile is written elsewhere, too.
+    is_kept: bool,
 }
 
 /// An ordered file.
@@ -108,6 +110,7 @@ impl Summary {
             profile: profile_path,
             functions: profile.function_count(),
             here: job.original.clone(),
+            is_kept: job.arguments.keep_profile.is_some(),
         };
         let notes = summary.text();
         for row in summary.rows.iter_mut().filter(|row| row.why.is_none()) {
@@ -174,7 +177,8 @@ impl Summary {
                 line("report", self.shown(report));
             }
         }
-        line("profile", format!("{} (keep it: --keep-profile FILE)", self.shown(&self.profile)));
+        let kept = if self.is_kept { "" } else { " (keep it: --keep-profile FILE)" };
+        line("profile", format!("{}{kept}", self.shown(&self.profile)));
         text
     }
 
@@ -199,10 +203,10 @@ impl Row {
         }
         let [before, after] = &self.verified;
         format!(
-            "{}: {:.2} % of the weight placed; hot code on {} pages, before {} (fewest {})",
+            "{}: {:.2} % of the weight placed; executed functions on {}, before {} (fewest {})",
             self.name,
             after["weight_placed_percent"].as_f64().unwrap_or(0.0),
-            after["hot_pages"],
+            counted(&after["hot_pages"], "page"),
             before["hot_pages"],
             after["ideal_pages"],
         )

@@ -49,7 +49,8 @@ pub(super) fn copy(tree: &Path, work: &Path, copy: &Path, stop: &Stop) -> Result
             } else if kind.is_file() && is_object(&path) {
                 left_out.objects += 1;
             } else {
-                copy_entry(&path, kind, &copy.join(&name)).map_err(|error| failed(&path, &error))?;
+                copy_entry(&path, kind, &copy.join(&name), [tree, copy])
+                    .map_err(|error| failed(&path, &error))?;
             }
         }
     }
@@ -68,10 +69,13 @@ fn failed(path: &Path, error: &std::io::Error) -> Error {
         .with_hint(hint)
 }
 
-/// Copies a file or a symbolic link; sockets, pipes and devices are no part of a source tree.
-fn copy_entry(from: &Path, kind: fs::FileType, to: &Path) -> std::io::Result<()> {
+/// Copies a file or a symbolic link; sockets, pipes and devices are no part of a source tree. A link to a path in the tree becomes one
+/// into the copy.
+fn copy_entry(from: &Path, kind: fs::FileType, to: &Path, [tree, copy]: [&Path; 2]) -> std::io::Result<()> {
     if kind.is_symlink() {
-        return std::os::unix::fs::symlink(fs::read_link(from)?, to);
+        let target = fs::read_link(from)?;
+        let inside = target.strip_prefix(tree).map(|inside| copy.join(inside));
+        return std::os::unix::fs::symlink(inside.unwrap_or(target), to);
     }
     if !kind.is_file() {
         return Ok(());
@@ -106,8 +110,28 @@ pub(super) fn elf_type(path: &Path) -> Option<u16> {
     is_elf.then(|| if head[5] == 2 { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
 }
 
-/// Number that changes with the names, sizes and times of a tree's files.
-pub(super) fn stamp(tree: &Path, work: &Path) -> u64 {
+/// Removes a folder, and what a build made read-only in it.
+pub(super) fn remove(folder: &Path) -> std::io::Result<()> {
+    if fs::remove_dir_all(folder).is_ok() {
+        return Ok(());
+    }
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let _ = fs::set_permissions(&folder, fs::Permissions::from_mode(0o700));
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            folders.extend(entry.file_type().is_ok_and(|kind| kind.is_dir()).then(|| entry.path()));
+        }
+    }
+    fs::remove_dir_all(folder)
+}
+
+/// A file in a tree by which a build tool knows the tree's own path: it writes there, wherever it runs.
+pub(super) fn mark_of_own_path(tree: &Path) -> Option<&'static str> {
+    MARKS_OF_BUILDS[..2].iter().find(|mark| tree.join(mark).exists()).copied()
+}
+
+/// Number that changes with the names, sizes and times of a tree's files, but for the folder `work` and a file `own`.
+pub(super) fn stamp(tree: &Path, work: &Path, own: Option<&Path>) -> u64 {
     let mut stamp = 0xcbf2_9ce4_8422_2325_u64;
     let mut folders = vec![tree.to_path_buf()];
     while let Some(folder) = folders.pop() {
@@ -115,6 +139,9 @@ pub(super) fn stamp(tree: &Path, work: &Path) -> u64 {
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let (path, Ok(found)) = (entry.path(), entry.metadata()) else { continue };
+            if own.is_some_and(|own| own == path) {
+                continue;
+            }
             if found.is_dir() {
                 let is_build = MARKS_OF_BUILDS.iter().any(|mark| path.join(mark).exists());
                 if path != work && !is_build {

@@ -112,11 +112,11 @@ impl Built {
     /// True if the description of the build names a program or library that this system does not have. Its tree need not be
     /// built yet.
     fn describes(&self, label: &str) -> bool {
-        let stem = label.split(".so").next().unwrap_or(label);
-        let names = [Some(stem), stem.strip_prefix("lib").filter(|_| stem != label)];
         let is_word = |name: &str, end: &str| self.words.contains(&format!("{name}{end}"));
-        let mut names = names.into_iter().flatten();
-        names.any(|name| ["", ".la", ".so"].iter().any(|end| is_word(name, end))) && !is_of_system(label)
+        let stem = label.split(".so").next().unwrap_or(label);
+        // A library's plain name says as well that a build uses it.
+        let ends: &[&str] = if stem == label { &[""] } else { &[".la", ".so"] };
+        ends.iter().any(|end| is_word(stem, end)) && !is_of_system(label)
     }
 
     /// True if the package builds the program or library of this label.

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files and processes of the user, which nothing may change, end or lose.
+
+use super::project::{Project, code, err};
+use super::projects::Kind;
+use super::said::says_like;
+use super::support::{Need, case};
+use libtest_mimic::Trial;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+pub fn cases() -> Vec<Trial> {
+    let make = [Need::Program("gcc"), Need::Program("make")];
+    vec![
+        case("working_folders_of_others_stay", &make, working_folders_of_others_stay),
+        case("the_first_originals_come_back", &make, the_first_originals_come_back),
+        case("saved_files_go_nowhere_else", &make, saved_files_go_nowhere_else),
+        case("links_into_the_tree_lead_into_the_copy", &make, links_into_the_tree_lead_into_the_copy),
+        case("links_by_absolute_paths_are_an_error", &make, links_by_absolute_paths_are_an_error),
+        case("older_processes_go_on", &make, older_processes_go_on),
+        case("read_only_folders_are_removed", &make, read_only_folders_are_removed),
+    ]
+}
+
+fn refused(project: &Project, options: &[&str]) {
+    let before = project.files();
+    let output = project.run(&[options, &["--train", "./toy"]].concat(), &["make"]);
+    assert_eq!(code(&output), 2, "{}", err(&output));
+    says_like("optimize/working_folders_of_others_stay", err(&output));
+    assert_eq!(project.files(), before);
+}
+
+fn working_folders_of_others_stay() {
+    let project = Project::of(Kind::Make);
+    std::fs::create_dir_all(project.path("data/keep")).unwrap();
+    for state in ["{\"mine\":1}", "", "{\"sediment-optimize\":999}"] {
+        std::fs::write(project.path("data/state.json"), state).unwrap();
+        refused(&project, &["--work", "data"]);
+        assert!(project.path("data/keep").is_dir());
+    }
+    refused(&project, &["--work", ".."]);
+    refused(&project, &["--work", "."]);
+    refused(&project, &["--work", "a:b"]);
+    std::fs::write(project.path("CMakeCache.txt"), "").unwrap();
+    refused(&project, &[]);
+}
+
+/// A later run in a copy does not make them forgotten.
+fn the_first_originals_come_back() {
+    let project = Project::of(Kind::Make);
+    project.shell("make CC=gcc CFLAGS=-O1 && chmod 2755 toy");
+    let before = std::fs::read(project.path("toy")).unwrap();
+    project.shell("cp toy kept && make clean && cp -p kept toy && chmod 2755 toy");
+    project.optimize(&["--in-place", "--train", "./toy", "--json"], &["make clean && make CFLAGS=-O2"]);
+    assert_ne!(std::fs::read(project.path("toy")).unwrap(), before);
+    project.optimize(&["--train", "./toy", "--json"], &["make clean && make"]);
+    let undone = project.run(&["--undo"], &[]);
+    assert_eq!(code(&undone), 0, "{}", err(&undone));
+    assert_eq!(std::fs::read(project.path("toy")).unwrap(), before);
+    assert_eq!(std::fs::metadata(project.path("toy")).unwrap().permissions().mode() & 0o7777, 0o2755);
+}
+
+/// The working folder may come with the sources, from a stranger.
+fn saved_files_go_nowhere_else() {
+    let project = Project::of(Kind::Make);
+    std::fs::create_dir_all(project.path(".sediment/saved")).unwrap();
+    std::fs::write(project.path("../victim"), "dear").unwrap();
+    std::fs::write(project.path(".sediment/saved/0"), "changed").unwrap();
+    std::fs::write(
+        project.path(".sediment/state.json"),
+        "{\"sediment-optimize\":1,\"request\":{\"in_place\":true},\"steps\":[],\"facts\":{}}",
+    )
+    .unwrap();
+    let outside = project.path("../victim").canonicalize().unwrap();
+    let within = format!("{}/../victim", project.path("").canonicalize().unwrap().display());
+    for (path, saved) in [(outside.to_str().unwrap(), "0"), (&within, "0"), (&within, "../../program.c")] {
+        let list = serde_json::json!([{ "path": path.as_bytes(), "saved": saved, "owner": [0, 0] }]);
+        std::fs::write(project.path(".sediment/saved/list.json"), list.to_string()).unwrap();
+        let undone = project.run(&["--undo"], &[]);
+        assert_eq!(code(&undone), 1, "{}", err(&undone));
+        assert_eq!(std::fs::read_to_string(project.path("../victim")).unwrap(), "dear");
+    }
+}
+
+fn links_into_the_tree_lead_into_the_copy() {
+    let project = Project::of(Kind::Make);
+    let tree = project.path("").canonicalize().unwrap();
+    std::fs::create_dir(tree.join("out")).unwrap();
+    std::fs::write(tree.join("out/toy"), "mine").unwrap();
+    std::os::unix::fs::symlink(tree.join("out"), tree.join("o")).unwrap();
+    project.optimize(&["--train", "o/toy", "--json"], &["make && rm -f o/toy && gcc -o o/toy *.o"]);
+    assert_eq!(std::fs::read_to_string(tree.join("out/toy")).unwrap(), "mine");
+}
+
+fn links_by_absolute_paths_are_an_error() {
+    let project = Project::of(Kind::Make);
+    let toy = project.path("").canonicalize().unwrap().join("absolute");
+    let build = format!("make && gcc -o '{}' *.o", toy.display());
+    let output = project.run(&["--train", "./toy"], &[&build]);
+    assert_eq!(code(&output), 1, "{}", err(&output));
+    assert!(err(&output).contains("--in-place"), "{}", err(&output));
+}
+
+/// A shell may have started some, and then become the command.
+fn older_processes_go_on() {
+    let project = Project::of(Kind::Make);
+    let line = "sleep 300 & echo $! >../sleeper; exec \"$0\" optimize --train ./toy --json -- make";
+    let done = Command::new("sh")
+        .args(["-c", line, env!("CARGO_BIN_EXE_sediment")])
+        .current_dir(project.path(""))
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", err(&done));
+    let sleeper = std::fs::read_to_string(project.path("../sleeper")).unwrap();
+    let ended = Command::new("kill").arg(sleeper.trim()).status().unwrap();
+    assert!(ended.success(), "it was ended before");
+}
+
+/// As Go's cache of modules makes them.
+fn read_only_folders_are_removed() {
+    let project = Project::of(Kind::Make);
+    let build = "make && mkdir -p cache/module && touch cache/module/file && chmod -R a-w cache";
+    project.optimize(&["--train", "./toy", "--json"], &[build]);
+    project.optimize(&["--train", "./toy", "--json"], &["make"]);
+    let undone = project.run(&["--undo"], &[]);
+    assert_eq!(code(&undone), 0, "{}", err(&undone));
+    assert!(!project.path(".sediment").exists());
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Processes that a program leaves running, daemons among them.
+
+use crate::command::descendants;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::WaitPidFlag;
+use nix::unistd::Pid;
+use std::sync::OnceLock;
+use std::thread;
+use std::time::Duration;
+
+/// Descendants that this process had before it started any.
+static BEFORE: OnceLock<Vec<u32>> = OnceLock::new();
+
+/// Makes this process the parent of descendants whose own parent ends, daemons among them, so that [`end_left_behind`] finds them.
+pub fn adopt_orphans() {
+    let _ = BEFORE.set(descendants(std::process::id()));
+    let _ = nix::sys::prctl::set_child_subreaper(true);
+}
+
+/// Ends the descendants of this process: to be called while it runs no program. Returns their names. Those that it had when it
+/// called [`adopt_orphans`] are left alone: a shell started them, and became this process.
+pub fn end_left_behind() -> Vec<String> {
+    const ROUNDS: usize = 8;
+    let mut names = Vec::new();
+    for _ in 0..ROUNDS {
+        let mut left = descendants(std::process::id());
+        for older in BEFORE.get().into_iter().flatten() {
+            let with_its_own = descendants(*older);
+            left.retain(|process| process != older && !with_its_own.contains(process));
+        }
+        if left.is_empty() {
+            break;
+        }
+        for process in left {
+            let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+            let name = stat.split_once('(').and_then(|(_, rest)| Some(rest.rsplit_once(')')?.0.to_owned()));
+            let is_zombie = stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'));
+            let Ok(process) = i32::try_from(process) else { continue };
+            if !is_zombie {
+                names.extend(name);
+                let _ = kill(Pid::from_raw(process), Signal::SIGKILL);
+            }
+            // Another's child becomes ours once its parent has ended.
+            let _ = nix::sys::wait::waitpid(Pid::from_raw(process), Some(WaitPidFlag::WNOHANG));
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    names
+}
