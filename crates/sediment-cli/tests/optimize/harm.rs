@@ -104,7 +104,8 @@ fn links_by_absolute_paths_are_an_error() {
 /// A shell may have started some, and then become the command.
 fn older_processes_go_on() {
     let project = Project::of(Kind::Make);
-    let line = "sleep 300 & echo $! >../sleeper; exec \"$0\" optimize --train ./toy --json -- make";
+    let line =
+        "sleep 300 >/dev/null 2>&1 & echo $! >../sleeper; exec \"$0\" optimize --train ./toy --json -- make";
     let done = Command::new("sh")
         .args(["-c", line, env!("CARGO_BIN_EXE_sediment")])
         .current_dir(project.path(""))
