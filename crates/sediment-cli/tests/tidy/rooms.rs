@@ -13,7 +13,7 @@ const LINES: &[(&str, &str)] = &[
         "error plural skipped escape demangle isa counts random ascending unpack affinity callgraph profile binary matching read resolve \
          static_graph model blocks order trace link wrapper verify record advise report",
     ),
-    ("sediment-process", "error command background inherited ptrace"),
+    ("sediment-process", "error command left_behind background inherited ptrace"),
     (
         "sediment-eval",
         "data statistics samples comparison factors verdict findings gate needed advice derive analysis stopping measure plan \

@@ -133,8 +133,8 @@ impl Arguments {
     }
 }
 
-/// Refuses places where a build in a copy would not work, or the working folder would take the tree with it.
-fn check_places(arguments: &Arguments, tree: &Path, work: &Path) -> Result<()> {
+/// Refuses a tree of which a copy cannot be built, and a working folder that contains the tree.
+fn check_folders(arguments: &Arguments, tree: &Path, work: &Path) -> Result<()> {
     let refused = |message: String, hint: &str| Err(Error::new(ErrorCode::Usage, message).with_hint(hint));
     if work.canonicalize().is_ok_and(|work| tree.starts_with(work)) {
         return refused(
@@ -177,7 +177,7 @@ impl<'a> Job<'a> {
         stop: &'a Stop,
         ui: &'a Ui,
     ) -> Result<Self> {
-        check_places(arguments, &original, work)?;
+        check_folders(arguments, &original, work)?;
         let own = arguments.keep_profile.as_ref().map(|path| original.join(path));
         let stamp = if arguments.in_place { 0 } else { tree::stamp(&original, work, own.as_deref()) };
         let build: Vec<_> = arguments.build.iter().map(|word| word.to_string_lossy()).collect();
@@ -256,7 +256,7 @@ impl<'a> Job<'a> {
         self.state.done("build", json!(took))
     }
 
-    /// Fails where the build of the copy linked files in the original tree.
+    /// Fails where the build of the copy linked files in the tree itself.
     fn must_stay_in_copy(&self, log: &Path) -> Result<()> {
         let is_original = |path: &Path| path.starts_with(&self.original) && !path.starts_with(&self.tree);
         let links = links::read(log);
