@@ -107,6 +107,20 @@ impl Built {
     pub(super) fn add_words(&mut self, text: &str) {
         let is_part = |c: char| c.is_ascii_alphanumeric() || "_+.-".contains(c);
         self.words.extend(text.split(|c| !is_part(c)).filter(|word| !word.is_empty()).map(str::to_owned));
+        // CMake's OUTPUT_NAME NAME and add_library(NAME …), and Meson's library('NAME', …), of which find_library is none.
+        let mut parts = text.split("library(");
+        let mut before = parts.next().unwrap_or_default();
+        for part in parts {
+            let name = part.split(|c| !is_part(c)).find(|word| !word.is_empty());
+            if let Some(name) = name.filter(|_| !before.ends_with("find_")) {
+                self.words.insert(format!("lib{name}.so"));
+            }
+            before = part;
+        }
+        for part in text.split("OUTPUT_NAME").skip(1) {
+            let name = part.split(|c| !is_part(c)).find(|word| !word.is_empty());
+            self.words.extend(name.map(|name| format!("lib{name}.so")));
+        }
     }
 
     /// True if the description of the build names a program or library that this system does not have. Its tree need not be
