@@ -30,18 +30,31 @@ pub(crate) fn after_profile(
 }
 
 /// The link argument for an ordering file, and the command that checks the linked program.
-pub(crate) fn after_order(linker: &Linker, order: &Path, program: Option<&Path>) -> Option<String> {
+pub(crate) fn after_order(
+    linker: &Linker,
+    order: &Path,
+    profiles: &[PathBuf],
+    program: Option<&Path>,
+) -> Option<String> {
     let check = match program {
         Some(program) => word(program)?,
         None => "PROGRAM".to_owned(),
     };
+    // Several profiles are several workloads, and `verify` weighs by one.
+    let profile = match profiles {
+        [profile] => format!(" --profile {}", word(profile)?),
+        _ => String::new(),
+    };
+    // Linkers run in folders of their own.
+    let anywhere = if order.is_absolute() { "" } else { "$PWD/" };
     let order = word(order)?;
-    let check = format!("sediment verify {check} --order {order}");
+    let check = format!("sediment verify {check} --order {order}{profile}");
     // Lists have a remark in place of arguments.
     if !linker.arguments.starts_with('-') {
         return Some(check);
     }
-    Some(format!("link with {}, then: {check}", linker.arguments.replace("FILE", &order)))
+    let arguments = linker.arguments.replace("FILE", &format!("{anywhere}{order}"));
+    Some(format!("link with {arguments}, then: {check}"))
 }
 
 /// The command that measures a linked program.

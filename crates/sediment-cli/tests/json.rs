@@ -45,6 +45,7 @@ const PRINTED: &[(&str, &str)] = &[
     ("profile", "sediment import cg.out -o q.gv --json"),
     ("profile", "sediment merge a.gv b.gv -o m.gv --json"),
     ("order", "sediment order p.gv --dso tool --linker lld -o o.txt --json"),
+    ("order", "sediment order p.gv --binary tool --linker lld -o o.txt --json"),
     ("order", "sediment order p.gv --linker list -o o.txt --json"),
     ("diff", "sediment diff a.gv b.gv --json"),
     ("show", "sediment show a.gv --json"),

@@ -53,6 +53,10 @@ fn before_and_after_of_a_real_program() {
         std::fs::read_to_string(folder.path().join("layout.html")).unwrap()
     };
     let page = report(&[]);
+    let mut dated = Command::new(env!("CARGO_BIN_EXE_sediment"));
+    dated.args(["report", "p.gv", "--binary", "prog", "-o", "-"]).env("SOURCE_DATE_EPOCH", "1000000000");
+    let dated = dated.current_dir(folder.path()).output().unwrap();
+    assert!(String::from_utf8(dated.stdout).unwrap().contains("2001-09-09"));
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
     says_in_log("report/before_and_after_of_a_real_program", &page, &["<h1>", "<h2>", "<h3>"]);
     // Every function that ran is drawn with its size, heat and group.

@@ -9,6 +9,7 @@ mod support;
 
 use running::{code, done, err, sediment};
 use said::says;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -265,5 +266,47 @@ fn every_command_has_a_page() {
     }
     for file in ["bash/sediment", "zsh/_sediment", "fish/sediment.fish"] {
         assert!(read(&format!("one/{file}")).contains("min-coverage"), "{file}");
+    }
+}
+
+#[test]
+fn names_of_packages_are_completed() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(&sediment(at, &["manual", "manual"]));
+    // A package manager with three packages.
+    let bin = at.join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    std::fs::write(bin.join("dpkg-query"), "#!/bin/sh\nprintf 'bash\\nbash-doc\\njq\\n'\n").unwrap();
+    std::fs::set_permissions(bin.join("dpkg-query"), PermissionsExt::from_mode(0o755)).unwrap();
+    let completed = |words: &[&str]| {
+        let script = format!(
+            "source manual/bash/sediment; COMP_WORDS=({}); COMP_CWORD={}; _sediment_with_packages sediment '{}' '{}'; echo ${{COMPREPLY[*]}}",
+            words.join(" "),
+            words.len() - 1,
+            words[words.len() - 1].trim_matches('\''),
+            words[words.len() - 2],
+        );
+        let mut bash = std::process::Command::new("bash");
+        bash.args(["-c", &script]).current_dir(at).env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+        let output = bash.output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    assert_eq!(completed(&["sediment", "collect", "ba"]), "bash bash-doc");
+    assert_eq!(completed(&["sediment", "collect", "bash", "''"]), "bash bash-doc jq");
+    // Not where a value of an option, an option or a command is typed.
+    assert_eq!(completed(&["sediment", "collect", "--show", "--ro"]), "--root");
+    for elsewhere in
+        [&["sediment", "collect", "--method", "b"][..], &["sediment", "collect", "jq", "--", "ba"]]
+    {
+        assert!(!completed(elsewhere).contains("bash"), "{elsewhere:?}");
+    }
+    assert!(!completed(&["sediment", "show", "ba"]).contains("bash"));
+    for (file, action) in
+        [("zsh/_sediment", ":_sediment_packages'"), ("fish/sediment.fish", "(__fish_sediment_packages)")]
+    {
+        let text = std::fs::read_to_string(at.join("manual").join(file)).unwrap();
+        assert_eq!(text.matches(action).count(), 1, "{file}");
     }
 }

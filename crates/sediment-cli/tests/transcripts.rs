@@ -55,7 +55,13 @@ fn run(folder: &Path, line: &str) -> std::process::Output {
     }
     shell.args(["-c", line]).current_dir(folder).stdin(Stdio::null());
     shell.envs([("PATH", path.as_str()), ("LC_ALL", "C.UTF-8"), ("TERM", "dumb"), ("NO_COLOR", "1")]);
-    shell.env("HOME", folder).env_remove("COLUMNS").env_remove("DEBUGINFOD_URLS").output().unwrap()
+    shell
+        .env("HOME", folder)
+        .env("SOURCE_DATE_EPOCH", "1000000000")
+        .env_remove("COLUMNS")
+        .env_remove("DEBUGINFOD_URLS")
+        .output()
+        .unwrap()
 }
 
 /// Adds lines, each behind its mark, without what varies from one machine to the next.

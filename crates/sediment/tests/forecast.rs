@@ -4,7 +4,7 @@
 use sediment::binary::{Binary, BinaryFunction};
 use sediment::callgraph::{FunctionId, Trace};
 use sediment::order::forecast::Program;
-use sediment::order::{self, Aim, Request, Selection, functions_named};
+use sediment::order::{self, Aim, Older, Request, Selection, functions_named};
 use sediment::profile::{FunctionKey, Profile};
 
 /// Bytes of a function: two fill a page.
@@ -84,6 +84,29 @@ fn an_order_for_the_start_that_is_worse_than_none_is_not_chosen() {
     let request = Request { aim: Some(Aim::Startup), ..Request::default() };
     let selection = Selection::Binary { binary: &binary, file_name: "prog" };
     assert_eq!(order::compute(&profile, &selection, &request).unwrap().served, Some(Aim::Startup));
+}
+
+#[test]
+fn no_order_is_made_if_all_are_worse_for_the_start() {
+    let all: Vec<String> = names('f', 200).into_iter().chain(names('g', 200)).collect();
+    let mut binary = linked(&all, 0);
+    // On four pages in the file, as no order could place functions of this size.
+    for (function, place) in binary.functions.iter_mut().zip(0u64..) {
+        function.address = 0x1000 + 32 * place;
+    }
+    let profile = profile(200, STARTS);
+    let selection = Selection::Binary { binary: &binary, file_name: "prog" };
+    let made = order::compute(&profile, &selection, &Request::default()).unwrap();
+    assert_eq!((made.is_best_as_linked, made.served, made.order.functions().count()), (true, None, 0));
+    // What is asked for, and an older order, are another choice than the linked file.
+    let asked = Request { aim: Some(Aim::Both), ..Request::default() };
+    let older = Older { file: "older".to_owned(), names: all, threshold: 0.02 };
+    let kept = Request { older: Some(&older), ..Request::default() };
+    for (request, aim) in [(asked, Aim::Both), (kept, Aim::Steady)] {
+        let made = order::compute(&profile, &selection, &request).unwrap();
+        assert_eq!((made.is_best_as_linked, made.served), (false, Some(aim)));
+        assert_eq!(made.order.functions().count(), 400);
+    }
 }
 
 #[test]

@@ -93,6 +93,33 @@ fn twenty_thousand_functions_make_a_small_file() {
     says_like("library/report_layout/twenty_thousand_functions_make_a_small_file", words(&page));
 }
 
+/// Horizontal position at which a line of the curve reaches 90 % of the calls, as a share of the picture's width.
+fn reach_of(page: &str, class: &str) -> f64 {
+    let points = page.split(&format!("<polyline class=\"{class}\" points=\"")).nth(1).unwrap();
+    let points = points.split('"').next().unwrap().split(' ');
+    let points: Vec<(f64, f64)> = points
+        .map(|point| point.split_once(',').unwrap())
+        .map(|(x, y)| (x.parse().unwrap(), y.parse().unwrap()))
+        .collect();
+    let (bottom, top) = (points[0].1, points[points.len() - 1].1);
+    let at = points.iter().find(|(_, y)| bottom - y >= 0.9 * (bottom - top)).unwrap().0;
+    at / 760.0
+}
+
+#[test]
+fn curves_of_large_programs_do_not_lie_at_the_left_edge() {
+    let (binary, heat) = program(20_000);
+    let page = drawn(&binary, &heat);
+    assert!(page.contains("(logarithmic scale)"));
+    // 149 of 1,485 pages: a tenth of a linear axis.
+    let after = reach_of(&page, "after");
+    assert!(after > 0.5 && reach_of(&page, "before") > after, "{after}");
+    let (binary, heat) = program(2000);
+    let page = drawn(&binary, &heat);
+    assert!(!page.contains("(logarithmic scale)"));
+    assert!((0.05..0.3).contains(&reach_of(&page, "after")), "{}", reach_of(&page, "after"));
+}
+
 #[test]
 fn an_order_needs_fewer_pages_than_before() {
     let (binary, heat) = program(4000);

@@ -413,6 +413,16 @@ fn objects_show_the_sections_of_functions() {
 }
 
 #[test]
+fn start_files_are_not_the_users_fault() {
+    let report = check(&binary("a b x _start y"), "a b _start", None);
+    assert_eq!(reasons(&report), [("_start", Reason::OfStartFiles)]);
+    // A program's own has a section, and what became of that is the reason.
+    let objects = objects("_start:.text._start");
+    let report = verify(&binary("a b x _start y"), &order("a b _start"), None, "prog", &objects).unwrap();
+    assert_eq!(reasons(&report), [("_start", Reason::NotPassed(section(".text._start")))]);
+}
+
+#[test]
 fn a_cold_part_between_neighbours_is_the_reason() {
     let report = check(&binary("a b x.cold c d y"), "a b c d", None);
     assert_eq!((report.placed, report.in_force), (4, true));
@@ -434,7 +444,8 @@ fn after(reason: &Reason) -> Option<Reason> {
         Reason::SameNamedLocal(_) => Reason::OtherOutputSection(".text.other".to_owned()),
         Reason::OtherOutputSection(_) => Reason::OtherGroup(Some(SectionGroup::Hot)),
         Reason::OtherGroup(_) => Reason::NoOwnSection(section(".text")),
-        Reason::NoOwnSection(_) => Reason::NotPassed(section(".text.f")),
+        Reason::NoOwnSection(_) => Reason::OfStartFiles,
+        Reason::OfStartFiles => Reason::NotPassed(section(".text.f")),
         Reason::NotPassed(_) => Reason::AmongUnlisted,
         Reason::AmongUnlisted => Reason::PartedByCold("g.cold".to_owned()),
         Reason::PartedByCold(_) => Reason::OutOfOrder,

@@ -50,11 +50,65 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     {
         let mut text = Vec::new();
         clap_complete::generate(shell, &mut Program::command(), "sediment", &mut text);
+        let text = with_packages(shell, &String::from_utf8_lossy(&text));
         let path = folder.join(name);
         files::folder(path.parent().unwrap_or(&folder))?;
-        files::write(&path, &text, ui)?;
+        files::write(&path, text.as_bytes(), ui)?;
     }
     Ok(())
+}
+
+/// Command of bash, fish and zsh that prints the names of the installed packages, a line each.
+const PACKAGES: &str = r"dpkg-query -W -f '${Package}\n' 2>/dev/null || rpm -qa --qf '%{NAME}\n' 2>/dev/null";
+
+const BASH_PACKAGES: &str = r#"
+_sediment_packages() {
+    PACKAGES
+}
+
+_sediment_with_packages() {
+    _sediment "$@"
+    if [[ ${COMP_WORDS[1]} == collect && $2 != -* && $3 != -* && " ${COMP_WORDS[*]:0:COMP_CWORD} " != *" -- "* ]]; then
+        COMPREPLY=( $(compgen -W "$(_sediment_packages)" -- "$2") )
+    fi
+}
+
+complete -F _sediment_with_packages -o bashdefault -o default sediment
+"#;
+
+const FISH_PACKAGES: &str = r#"
+function __fish_sediment_packages
+    PACKAGES
+end
+
+complete -c sediment -n "__fish_sediment_using_subcommand collect" -f -a "(__fish_sediment_packages)"
+"#;
+
+const ZSH_PACKAGES: &str = r#"
+_sediment_packages() {
+    local -a packages; packages=(${(f)"$(PACKAGES)"})
+    compadd -a packages
+}
+"#;
+
+/// A shell's completions, and the names of the installed packages for `collect`: the generator knows fixed values alone.
+fn with_packages(shell: Shell, text: &str) -> String {
+    let own = |own: &str| own.replace("PACKAGES", PACKAGES);
+    match shell {
+        Shell::Bash => text.to_owned() + &own(BASH_PACKAGES),
+        Shell::Fish => text.to_owned() + &own(FISH_PACKAGES),
+        _ => {
+            let name = |line: &str| line.starts_with("'*::packages -- ");
+            let lines = text.lines().map(|line| match line.strip_suffix(":_default' \\") {
+                Some(line) if name(line) => format!("{line}:_sediment_packages' \\\n"),
+                _ => format!("{line}\n"),
+            });
+            let text: String = lines.collect();
+            // The last lines call what stands before them.
+            let end = text.rfind("\nif [").map_or(text.len(), |at| at + 1);
+            format!("{}{}\n{}", &text[..end], own(ZSH_PACKAGES).trim_start(), &text[end..])
+        }
+    }
 }
 
 /// A page with the values of options in its synopsis, which the generator does not print.

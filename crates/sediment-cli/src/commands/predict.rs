@@ -14,7 +14,7 @@ use sediment::model::cores::{CORES, Core, core_of};
 use sediment::model::{self, CoreMisses, Geometry, HOT_SHARES, HotPages, Layout, Score, StartFaults};
 use sediment::order::algorithms::affinity::Workload;
 use sediment::order::algorithms::{self, ALGORITHMS, AlgorithmInput, Options};
-use sediment::order::forecast::{Gain, Outlook, Program, TLB_ENTRIES};
+use sediment::order::forecast::{Program, TLB_ENTRIES};
 use sediment::order::{self, BuiltGraph, Request};
 use sediment::profile::Profile;
 use sediment::{Error, ErrorCode, Result};
@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         return ui.json(&json!({
             "schema": 1,
             "orders": rows.iter().map(Row::json).collect::<Vec<_>>(),
-            "gain": gain.as_ref().map(gain_json),
+            "gain": gain.as_ref().map(gain::in_json),
         }));
     }
     let mut text = table(&rows);
@@ -123,23 +123,6 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         (None, true) => String::new(),
     };
     ui.result(&text)
-}
-
-/// The gain of an order, for programs.
-fn gain_json(gain: &Gain) -> Value {
-    let outlook = |outlook: &Outlook| {
-        json!({
-            "hot_pages": outlook.hot_pages,
-            "pages": outlook.pages,
-            "itlb_misses": TLB_ENTRIES.iter().zip(outlook.misses).map(|(entries, misses)| json!({"entries": entries, "misses": misses})).collect::<Vec<_>>(),
-        })
-    };
-    json!({
-        "now": outlook(&gain.before),
-        "after": outlook(&gain.after),
-        "itlb_misses_change_percent": 100.0 * (gain.ratio() - 1.0),
-        "nothing_to_gain": gain.is_nothing(),
-    })
 }
 
 /// Inputs of orders and scores.

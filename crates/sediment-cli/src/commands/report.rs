@@ -10,6 +10,7 @@ use sediment::order::{self, Ordering, Request, Selection};
 use sediment::report::layout::{self, Heat, ProfiledFunction};
 use sediment::{Result, link};
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Draw a program's layout before and after ordering
 #[derive(Debug, Args)]
@@ -81,8 +82,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         "A function's calls are spread evenly over its bytes, as the profile does not say which bytes were executed. Predicted layouts were not linked."
             .to_owned(),
         format!(
-            "Made by sediment {}: sediment report {} --binary {}{}.",
+            "Made by sediment {} on {}: sediment report {} --binary {}{}.",
             env!("CARGO_PKG_VERSION"),
+            today(),
             files::base_name(&arguments.profile),
             files::base_name(&arguments.binary),
             match (&arguments.after, &arguments.order) {
@@ -94,4 +96,12 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     ]);
     let page = layout::html(&file_name, &notes, &before, &after, usize::from(arguments.pages));
     files::write(&arguments.output, page.as_bytes(), ui)
+}
+
+/// Date of today in UTC, or of SOURCE_DATE_EPOCH: <https://reproducible-builds.org/specs/source-date-epoch/>.
+fn today() -> String {
+    let given = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
+    let time = given.map_or_else(SystemTime::now, |seconds| UNIX_EPOCH + Duration::from_secs(seconds));
+    let text = humantime::format_rfc3339_seconds(time).to_string();
+    text.split('T').next().unwrap_or_default().to_owned()
 }

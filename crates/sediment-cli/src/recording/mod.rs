@@ -46,6 +46,9 @@ pub(crate) struct Options {
     seed: u64,
 }
 
+/// Time that breakpoints take to see the rates of most functions: rare ones are armed one after the other.
+const FEW_SECONDS: Duration = Duration::from_secs(3);
+
 /// Result of a recording in this process.
 pub(crate) enum Side {
     /// The recording.
@@ -129,6 +132,13 @@ impl Options {
             }
         };
         inputs::tell_gaps(&resolved.profile, ui);
+        if recorder.traces && !startup && time < FEW_SECONDS {
+            ui.warn(&format!(
+                "recorded {:.1} s: call rates are rough below {} s; record a longer run, or several in one command",
+                time.as_secs_f64(),
+                FEW_SECONDS.as_secs()
+            ));
+        }
         Ok(Side::Recorder(Box::new(Recorded { recording, resolved, outcome: recorded.outcome, time })))
     }
 

@@ -44,8 +44,11 @@ fn builds_are_named_by_what_differs() {
     let given = ["--json", "--name", "old", "--name", "new"];
     assert_eq!(names(&quick(folder.path(), &given, &shells)), ["old", "new"]);
     let few = quick(folder.path(), &["--name", "old"], &shells);
-    assert_eq!(code(&few), 2);
-    says("eval/quick/builds_are_named_by_what_differs", err(&few));
+    let same = quick(folder.path(), &["--name", "old", "--name", "old"], &shells);
+    for refused in [few, same] {
+        assert_eq!(code(&refused), 2);
+        says("eval/quick/builds_are_named_by_what_differs", err(&refused));
+    }
 }
 
 fn the_report_is_short_unless_all_is_asked_for() {

@@ -9,6 +9,12 @@ pub fn cases() -> Vec<Trial> {
     let compiler = [Need::Program("cc")];
     vec![
         case("a_recording_is_told_in_five_lines", &compiler, a_recording_is_told_in_five_lines),
+        case(
+            "a_terminal_shows_what_is_waited_for",
+            &[Need::Program("cc"), Need::Program("script")],
+            a_terminal_shows_what_is_waited_for,
+        ),
+        case("short_recordings_are_a_warning", &compiler, short_recordings_are_a_warning),
         case("programs_are_kept_by_their_names", &compiler, programs_are_kept_by_their_names),
         case("two_files_of_one_name_are_a_warning", &compiler, two_files_of_one_name_are_a_warning),
     ]
@@ -46,6 +52,35 @@ fn a_recording_is_told_in_five_lines() {
     let seconds =
         early.split(" s -> ").next().and_then(|start| start.rsplit(' ').next()?.parse::<f64>().ok());
     assert!(seconds.is_some_and(|seconds| seconds + 1.0 < begun.elapsed().as_secs_f64()), "{early}");
+}
+
+fn a_terminal_shows_what_is_waited_for() {
+    let shop = Workshop::new();
+    shop.compile("plain", &programs::plain(), &[]);
+    let command = format!(
+        "{} record -o recorded.gv --method breakpoints --seconds 0.2 -- sh -c './plain; sleep 2'",
+        env!("CARGO_BIN_EXE_sediment")
+    );
+    let mut terminal = Command::new("script");
+    terminal.args(["-qec", &command, "/dev/null"]).env("TERM", "xterm").current_dir(shop.path());
+    let shown = terminal.stdin(Stdio::null()).output().unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let (recording, waiting) = (shown.find("executed"), shown.find("; waiting"));
+    assert!(recording.is_some() && recording < waiting, "{shown:?}");
+}
+
+fn short_recordings_are_a_warning() {
+    let shop = Workshop::new();
+    shop.compile("plain", &programs::plain(), &[]);
+    let warned = |options: &[&str]| {
+        let said = err(&record(&shop, options, &["./plain"]));
+        said.lines().filter(|line| line.contains("rough")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let warnings = warned(&[]);
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    says_like("record/answers/short_recordings_are_a_warning", &warnings[0]);
+    // First uses are exact, however short the run.
+    assert!(warned(&["--startup"]).is_empty());
 }
 
 fn programs_are_kept_by_their_names() {

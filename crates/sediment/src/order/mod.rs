@@ -69,25 +69,23 @@ fn is_of_starts(profile: &Profile) -> bool {
 }
 
 /// The first goal, from the start on, whose order is no worse than the program as it is linked: no more pages touched by the start,
-/// and no more misses. The steady state where there is none; the start where it is not known how the program is linked.
+/// and no more misses. None where every order is worse; the start where it is not known how the program is linked.
 fn no_worse_than_linked(
     profile: &Profile,
     input: &GroupingInput<'_>,
     built: &BuiltGraph,
     sequence: &[FunctionId],
-) -> Result<Aim> {
+) -> Result<Option<Aim>> {
     let program = Program::new(profile, built, &[])?;
-    let Some(linked) = program.linked() else { return Ok(Aim::Startup) };
+    let Some(linked) = program.linked() else { return Ok(Some(Aim::Startup)) };
     let pages = |layout: Layout<'_>| fault_curve(input, layout).all;
     let outlook = program.outlook(linked);
-    for aim in [Aim::Startup, Aim::Both] {
-        let order: Vec<FunctionId> = arrange(input, sequence, aim).functions().collect();
+    let is_no_worse = |aim: &Aim| {
+        let order: Vec<FunctionId> = arrange(input, sequence, *aim).functions().collect();
         let layout = Layout::Packed(&order);
-        if pages(layout) <= pages(linked) && program.outlook(layout).no_worse_than(&outlook) {
-            return Ok(aim);
-        }
-    }
-    Ok(Aim::Steady)
+        pages(layout) <= pages(linked) && program.outlook(layout).no_worse_than(&outlook)
+    };
+    Ok([Aim::Startup, Aim::Both, Aim::Steady].into_iter().find(is_no_worse))
 }
 
 /// Method that puts all functions in one sequence.
@@ -125,8 +123,10 @@ pub struct Ordering {
     pub unprofiled: Option<Unprofiled>,
     /// True if a compiler's estimates are all there is.
     pub is_estimated: bool,
-    /// Goal of the order; None if it stays as a classic algorithm made it.
+    /// Goal of the order; None if it stays as a classic algorithm made it, or lists nothing.
     pub served: Option<Aim>,
+    /// True if every order is worse for the recorded starts than the program as it is linked: this one lists nothing.
+    pub is_best_as_linked: bool,
     /// Result of keeping an older order.
     pub kept: Option<KeptOlder>,
 }
@@ -179,19 +179,32 @@ pub fn compute_built(profile: &Profile, built: BuiltGraph, request: &Request<'_>
         outcome.order = place_unprofiled(&outcome.order, unprofiled);
     }
     let input = GroupingInput { graph: &built.graph, first: &first };
-    let aim = match aim {
+    let chosen = match aim {
         Some(Aim::Startup) if request.aim.is_none() => {
-            Some(no_worse_than_linked(profile, &input, &built, &outcome.order)?)
+            let chosen = no_worse_than_linked(profile, &input, &built, &outcome.order)?;
+            // An older order was chosen already: what is kept of it is compared with it alone.
+            chosen.or(request.older.map(|_| Aim::Steady))
         }
         aim => aim,
     };
-    let order = match aim {
+    let is_best_as_linked = aim.is_some() && chosen.is_none();
+    let order = match chosen {
         Some(aim) => arrange(&input, &outcome.order, aim),
+        None if is_best_as_linked => Order { groups: Vec::new() },
         None => algorithms::grouped(&built.graph, outcome.order.clone()),
     };
     let is_estimated = is_estimated(profile);
-    let mut ordering =
-        Ordering { order, built, first, outcome, unprofiled, is_estimated, served: aim, kept: None };
+    let mut ordering = Ordering {
+        order,
+        built,
+        first,
+        outcome,
+        unprofiled,
+        is_estimated,
+        served: chosen,
+        is_best_as_linked,
+        kept: None,
+    };
     if let Some(older) = request.older {
         let kept = keep_older(&ordering, older, request.workloads)?;
         ordering.order = in_runs(&ordering, &kept.kept.order);

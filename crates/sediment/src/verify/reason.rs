@@ -27,6 +27,9 @@ pub enum Reason {
     OtherGroup(Option<SectionGroup>),
     /// Its object shows that it has no section of its own: compiled without `-ffunction-sections`.
     NoOwnSection(InputSection),
+    /// It belongs to the files that the compiler links into every program (`crt1.o`, `crtbegin.o`): none has a section for each
+    /// function, and no option changes that.
+    OfStartFiles,
     /// Its object shows that it has one, and the linker placed it as if it had no such line.
     NotPassed(InputSection),
     /// It lies among unlisted functions, and no object is at hand to tell why.
@@ -91,6 +94,10 @@ impl Reason {
             Self::NoOwnSection(section) => (
                 "no section of its own",
                 format!("no section of its own, but in {section}: compile with -ffunction-sections"),
+            ),
+            Self::OfStartFiles => (
+                "of the start files",
+                "of the compiler's start files (crt1.o and the like), which no order moves".to_owned(),
             ),
             Self::NotPassed(section) => (
                 "not passed to the linker",

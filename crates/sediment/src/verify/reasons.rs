@@ -9,6 +9,19 @@ use crate::binary::names::{self, SectionGroup};
 use crate::profile::Heat;
 use std::collections::{BTreeSet, HashSet};
 
+/// Functions of `crt1.o`, `crti.o` and `crtbegin.o`, of glibc, musl and GCC.
+const START_FILES: [&str; 9] = [
+    "_start",
+    "_start_c",
+    "_init",
+    "_fini",
+    "_dl_relocate_static_pie",
+    "deregister_tm_clones",
+    "register_tm_clones",
+    "__do_global_dtors_aux",
+    "frame_dummy",
+];
+
 /// Facts that reasons are drawn from.
 pub(super) struct Evidence<'a> {
     pub(super) symbols: &'a Symbols<'a>,
@@ -39,6 +52,9 @@ impl Evidence<'_> {
             here.iter().find(|there| there.name == function.name).and_then(|there| there.file.as_deref());
         let input = self.sections.of(function.name, file);
         match &input {
+            Input::Unknown if START_FILES.contains(&function.name) => {
+                return Reason::OfStartFiles;
+            }
             Input::Shared(section) => return Reason::NoOwnSection(section.clone()),
             Input::OfAnother(name) if !self.asked.contains(name.as_str()) => {
                 return Reason::NamedAfter(vec![name.clone()]);

@@ -154,6 +154,9 @@ fn commands(words: &[OsString], given: &[String]) -> Result<Vec<QuickCommand>> {
             counted(commands.len(), "command")
         )));
     }
+    if let Some(twice) = given.iter().enumerate().find(|(at, name)| given[..*at].contains(name)) {
+        return Err(usage(format!("--name {} is given twice: each build has a name of its own", twice.1)));
+    }
     let own = || commands.iter().map(|command| command.name.clone()).collect::<Vec<String>>();
     let names = if given.is_empty() { distinct_names(own(), &groups) } else { given.to_vec() };
     for (command, name) in commands.iter_mut().zip(names) {

@@ -4,15 +4,22 @@
 use crate::ui::Ui;
 use sediment::callgraph::FunctionId;
 use sediment::order::Ordering;
-use sediment::order::forecast::{Gain, Program};
+use sediment::order::forecast::{Gain, Outlook, Program, TLB_ENTRIES};
 use sediment::plural::counted;
+use serde_json::{Value, json};
 
-/// Prints it for an order of a binary's functions; prints nothing where nothing was executed.
-pub(super) fn print_gain(made: &Ordering, program: &Program<'_>, is_counted: bool, ui: &Ui) {
-    let order: Vec<FunctionId> = made.order.functions().collect();
-    if let Some(gain) = program.gain(&order).filter(|_| !made.is_estimated) {
-        ui.note(&format!("order: {}", in_words(&gain, is_counted)));
+/// Prints and returns it for an order of a binary's functions; None for other orders, and where nothing was executed.
+pub(super) fn print_gain(made: &Ordering, program: &Program<'_>, is_counted: bool, ui: &Ui) -> Option<Gain> {
+    if made.is_best_as_linked {
+        ui.note(
+            "order: nothing to gain: the program starts best as it is linked; the order lists no function",
+        );
+        return None;
     }
+    let order: Vec<FunctionId> = made.order.functions().collect();
+    let gain = program.gain(&order).filter(|_| !made.is_estimated)?;
+    ui.note(&format!("order: {}", in_words(&gain, is_counted)));
+    Some(gain)
 }
 
 /// Hot pages and misses now and after, and whether that is worth while.
@@ -23,4 +30,21 @@ pub(crate) fn in_words(gain: &Gain, is_counted: bool) -> String {
     let change = if percent.abs() < 0.5 { "0 %".to_owned() } else { format!("{percent:+.0} %") };
     let nothing = if gain.is_nothing() { "nothing to gain: " } else { "" };
     format!("{nothing}hot code: {} now, {after} after; {how} {change}", counted(before, "page"))
+}
+
+/// The same for programs.
+pub(crate) fn in_json(gain: &Gain) -> Value {
+    let outlook = |outlook: &Outlook| {
+        json!({
+            "hot_pages": outlook.hot_pages,
+            "pages": outlook.pages,
+            "itlb_misses": TLB_ENTRIES.iter().zip(outlook.misses).map(|(entries, misses)| json!({"entries": entries, "misses": misses})).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "now": outlook(&gain.before),
+        "after": outlook(&gain.after),
+        "itlb_misses_change_percent": 100.0 * (gain.ratio() - 1.0),
+        "nothing_to_gain": gain.is_nothing(),
+    })
 }

@@ -9,9 +9,9 @@ use sediment::order::forecast::Program;
 use sediment::order::{self, AIMS, Aim, FaultCurve, Ordering};
 
 /// Prints a line per goal and marks the chosen one; prints nothing for profiles without both call counts and first uses.
-pub(super) fn print_goals(made: &Ordering, program: &Program<'_>, traces: &[&Trace], chosen: Aim, ui: &Ui) {
+pub(super) fn print_goals(made: &Ordering, program: &Program<'_>, traces: &[&Trace], ui: &Ui) {
     let input = made.input();
-    if !input.has_both() {
+    if !input.has_both() || made.served.is_none() && !made.is_best_as_linked {
         return;
     }
     let orders: Vec<(Aim, &str, Vec<FunctionId>)> = AIMS
@@ -40,10 +40,10 @@ pub(super) fn print_goals(made: &Ordering, program: &Program<'_>, traces: &[&Tra
         ));
     };
     if let Some(linked) = linked {
-        row("  as linked", linked);
+        row(if made.is_best_as_linked { "* as linked" } else { "  as linked" }, linked);
     }
     for (aim, name, order) in &orders {
-        let mark = if *aim == chosen { '*' } else { ' ' };
+        let mark = if made.served == Some(*aim) { '*' } else { ' ' };
         row(&format!("{mark} --optimize-for {name:<8}"), Layout::Packed(order));
     }
 }

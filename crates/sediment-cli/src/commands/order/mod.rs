@@ -24,7 +24,7 @@ use sediment::callgraph::{GroupKind, Trace};
 use sediment::link::{self, LINKERS, Linker, Placement};
 use sediment::order::algorithms::affinity::Workload;
 use sediment::order::algorithms::{self, ALGORITHMS};
-use sediment::order::forecast::Program;
+use sediment::order::forecast::{Gain, Program};
 use sediment::order::versions::{self, ENGINES, Engine, LATEST};
 use sediment::order::{self, AIMS, Aim, BuiltGraph, Method, Older, Ordering, Request, Selection};
 use sediment::profile::Profile;
@@ -169,27 +169,32 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         .collect::<Result<Vec<Input>>>()?;
     let file_name = options.binary.as_deref().map(files::base_name).unwrap_or_default();
     let selection = inputs::selection(binary.as_ref(), &file_name, options.dso.as_deref());
-    let text = match inputs.as_slice() {
-        [only] => order_text(&only.profile, &selection, &plan, ui),
-        several => order_text_of_several(several, &selection, &plan, ui),
+    let made = match inputs.as_slice() {
+        [only] => written(&only.profile, &selection, &plan, ui),
+        several => written_of_several(several, &selection, &plan, ui),
     };
     let named = |error: Error| match inputs.as_slice() {
         [only] => error.with_input(only.name.clone()),
         _ => error,
     };
-    let text = text.map_err(named)?;
+    let Written { text, gain } = made.map_err(named)?;
     files::write(&options.output, text.as_bytes(), ui)?;
     if options.json {
-        return ui.json(&in_json(&text, plan.linker, &options.output, ui));
+        return ui.json(&in_json(&text, gain.as_ref(), plan.linker, &options.output, ui));
     }
-    if options.output.is_file() {
-        ui.next(next_steps::after_order(plan.linker, &options.output, options.binary.as_deref()));
+    if options.output.is_file() && link::read(&text).is_ok() {
+        ui.next(next_steps::after_order(
+            plan.linker,
+            &options.output,
+            &options.profiles,
+            options.binary.as_deref(),
+        ));
     }
     Ok(())
 }
 
 /// A written ordering file in JSON.
-fn in_json(text: &str, linker: &Linker, output: &Path, ui: &Ui) -> serde_json::Value {
+fn in_json(text: &str, gain: Option<&Gain>, linker: &Linker, output: &Path, ui: &Ui) -> serde_json::Value {
     let asked = link::read(text).map_or(0, |(_, asked)| asked.len());
     let arguments = Some(linker.arguments).filter(|arguments| arguments.starts_with('-'));
     serde_json::json!({
@@ -198,6 +203,7 @@ fn in_json(text: &str, linker: &Linker, output: &Path, ui: &Ui) -> serde_json::V
         "linker": linker.name,
         "link_arguments": arguments.map(|arguments| arguments.replace("FILE", &output.to_string_lossy())),
         "functions": asked,
+        "gain": gain.map(gain::in_json),
         "skipped": ui.skipped_json(),
     })
 }
@@ -328,27 +334,43 @@ pub(crate) fn order_text(
     plan: &Plan<'_>,
     ui: &Ui,
 ) -> Result<String> {
-    text_of(&ordering_of(profile, selection, plan, ui)?, selection, plan, ui)
+    Ok(written(profile, selection, plan, ui)?.text)
+}
+
+/// An ordering file, and what the order gains where it is known how the program is linked.
+struct Written {
+    text: String,
+    gain: Option<Gain>,
+}
+
+fn written(profile: &Profile, selection: &Selection<'_>, plan: &Plan<'_>, ui: &Ui) -> Result<Written> {
+    let (ordering, gain) = ordering_of(profile, selection, plan, ui)?;
+    Ok(Written { text: text_of(&ordering, selection, plan, ui)?, gain })
 }
 
 /// The same for several workloads, each compared with an order of its own.
-fn order_text_of_several(
+fn written_of_several(
     inputs: &[Input],
     selection: &Selection<'_>,
     plan: &Plan<'_>,
     ui: &Ui,
-) -> Result<String> {
+) -> Result<Written> {
     let weighed: Vec<(&Profile, Weight)> =
         inputs.iter().map(|input| (&input.profile, input.weight)).collect();
     let merged = merge::merge(&weighed, false)?;
     inputs::warn_of_similar_labels(&merged, ui);
-    let ordering = ordering_of(&merged, selection, plan, ui)?;
+    let (ordering, gain) = ordering_of(&merged, selection, plan, ui)?;
     workloads::print_workloads(inputs, &ordering, selection, plan, ui)?;
-    text_of(&ordering, selection, plan, ui)
+    Ok(Written { text: text_of(&ordering, selection, plan, ui)?, gain })
 }
 
 /// Orders the functions; prints what was skipped and what the order does.
-fn ordering_of(profile: &Profile, selection: &Selection<'_>, plan: &Plan<'_>, ui: &Ui) -> Result<Ordering> {
+fn ordering_of(
+    profile: &Profile,
+    selection: &Selection<'_>,
+    plan: &Plan<'_>,
+    ui: &Ui,
+) -> Result<(Ordering, Option<Gain>)> {
     let built = order::build(profile, selection)?;
     ui.skipped("graph", &built.skipped);
     warn_of_go(&built, ui);
@@ -366,14 +388,12 @@ fn ordering_of(profile: &Profile, selection: &Selection<'_>, plan: &Plan<'_>, ui
     }
     let traces: Vec<&Trace> = traces.iter().collect();
     let program = Program::new(profile, &ordering.built, &traces)?;
-    if let Some(aim) = ordering.served {
-        goals::print_goals(&ordering, &program, &traces, aim, ui);
-    }
+    goals::print_goals(&ordering, &program, &traces, ui);
     if let Some(older) = &older {
         keeping::print_moves(&ordering, older, ui);
     }
-    gain::print_gain(&ordering, &program, !traces.is_empty(), ui);
-    Ok(ordering)
+    let gain = gain::print_gain(&ordering, &program, !traces.is_empty(), ui);
+    Ok((ordering, gain))
 }
 
 /// Warns of a Go program, by functions of its runtime.

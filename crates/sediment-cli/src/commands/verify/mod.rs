@@ -255,9 +255,13 @@ fn in_words(report: &Report, file_name: &str, list: usize) -> String {
     );
     let _ = writeln!(
         text,
-        "  hot pages     {} of {} KiB; fewest possible: {}",
+        "  pages         {} of {} KiB hold {}; fewest possible: {}",
         report.hot_pages,
         verify::PAGE / 1024,
+        match report.basis {
+            Basis::Functions => "ordered functions",
+            Basis::Calls | Basis::Samples => "executed functions",
+        },
         report.ideal_pages
     );
     let _ = writeln!(text, "  inversions    {}", report.inversions);
