@@ -191,6 +191,13 @@ mark (basic_block block, uint32_t number)
 
 #endif
 
+// GCC's guess of how often control takes an edge, in parts of `all_parts`.
+unsigned
+guess_of (edge taken)
+{
+  return taken->probability.initialized_p () ? taken->probability.to_reg_br_prob_base () : all_parts;
+}
+
 // The blocks with their counts, by index from 0.
 std::vector<Block>
 with_counts (const GraphCounts &counts, const std::vector<basic_block> &blocks)
@@ -202,14 +209,17 @@ with_counts (const GraphCounts &counts, const std::vector<basic_block> &blocks)
   for (unsigned place = 0; place < blocks.size (); ++place)
     {
       auto counted = counts.blocks.find (place + 1);
-      Block own { counted == counts.blocks.end () ? 0 : counted->second, true, false, {} };
+      Block own { counted == counts.blocks.end () ? 0 : counted->second, true, false, {}, {} };
       edge successor;
       edge_iterator at;
       FOR_EACH_EDGE (successor, at, blocks[place]->succs)
 	{
 	  auto found = place_of.find (successor->dest->index);
 	  if (found != place_of.end ())
-	    own.successors.push_back (found->second);
+	    {
+	      own.successors.push_back (found->second);
+	      own.guesses.push_back (guess_of (successor));
+	    }
 	  else
 	    own.leaves = true;
 	}

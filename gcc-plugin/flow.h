@@ -17,7 +17,11 @@ struct Block
   // Control may leave the function from here.
   bool leaves;
   std::vector<unsigned> successors;
+  // The compiler's guess of how often control goes to each successor, in parts of `all_parts`.
+  std::vector<unsigned> guesses;
 };
+
+const unsigned all_parts = 10000;
 
 // Executions of blocks, and of their edges in the order of their successors.
 struct Flow
@@ -31,7 +35,7 @@ struct Flow
 bool infer_flow (const std::vector<Block> &function, Flow &flow);
 
 // Cold blocks: without counts and flow, and not on a path of undecided blocks between two executed blocks. Undecided blocks have an
-// unknown count, or predecessors with too few executions. Counted blocks are never cold, even without flow: counts of merged code may
+// unknown count, or too few expected executions. Counted blocks are never cold, even without flow: counts of merged code may
 // contradict each other.
 std::vector<bool> cold_blocks (const std::vector<Block> &function, const Flow &flow);
 

@@ -101,6 +101,18 @@ const OF_ONE: &[OfOne] = &[
         &[Need::Program("valgrind"), Need::Program("dwz"), Need::Program("eu-strip")],
     ),
     ("whatever_functions_and_flags", odd::whatever_functions_and_flags, VALGRIND),
+    ("few_calls_make_nothing_cold", odd::few_calls_make_nothing_cold, VALGRIND),
+    ("another_plugin_beside", odd::another_plugin_beside, VALGRIND),
+    (
+        "landing_pads_stay_in_cross_builds",
+        odd::landing_pads_stay_in_cross_builds,
+        &[
+            Need::Program("valgrind"),
+            Need::Program("qemu-aarch64"),
+            Need::Program("aarch64-linux-gnu-g++"),
+            Need::GccPluginHeaders("aarch64-linux-gnu-gcc"),
+        ],
+    ),
     (
         "counts_serve_cross_builds",
         blocks::counts_serve_cross_builds,

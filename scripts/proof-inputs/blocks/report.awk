@@ -41,7 +41,12 @@ function mean(layout, kind,    k, m, cell, sum, count) {
         if (!((cell, layout) in least) || $5 < least[cell, layout]) least[cell, layout] = $5
         if ($5 > most[cell, layout]) most[cell, layout] = $5
         refs[cell, layout] = $7; bytes[cell, layout] = $8
-    } else { above[cell, layout, $4] = $5 - $6; pages[cell, layout] = $6 }
+    } else {
+        # Mean over the links so far.
+        tlb_links[cell, layout, $4]++
+        above[cell, layout, $4] += ($5 - $6 - above[cell, layout, $4]) / tlb_links[cell, layout, $4]
+        pages[cell, layout] = $6
+    }
 }
 END {
     split("32 64 128", tlb, " ")

@@ -2,7 +2,8 @@
 //! Functions that are hard on whoever moves blocks, under the flags of packages: split or left whole, they do the same.
 
 use crate::blocks::{COUNTS, MARKS, ran, record};
-use crate::compilers::Compiler;
+use crate::compilers::{COMPILERS, Compiler};
+use sediment::binary::{Binary, NoFiles};
 use std::process::Command;
 use tempfile::TempDir;
 
@@ -25,6 +26,30 @@ const UTIL: &str = r"static int table[64];
 __attribute__((noinline)) static int local(int x, int u) { if (u == ROLE) for (int j = 0; j < 9; j++) x += table[(x * j) & 63] * 3 + x; return x + ROLE; }
 int NAME(int x, int u) { return local(x, u) + local(x + 2, u); }
 ";
+
+/// A branch that GCC takes for possible, of a function that is called as often as the program is told.
+const SELDOM: &str = r#"#include <stdio.h>
+#include <stdlib.h>
+static int table[64];
+__attribute__((noinline)) int seldom(int i, int unusual) { int sum = i; if (unusual) for (int j = 0; j < 8; j++) { sum ^= table[(sum + j) & 63] * 3; table[sum & 63] += j; } return sum + 1; }
+int main(int count, char **words) { int sum = 0; for (int i = 0; i < atoi(words[1]); i++) sum += seldom(i, count > 2); printf("%d\n", sum); return 0; }
+"#;
+/// A plugin that, like annobin, puts a note into each unit, and one about each function next to its code.
+const NOTES: &str = r#"#include "gcc-plugin.h"
+#include "plugin-version.h"
+#include "tree.h"
+#include "output.h"
+#include "function.h"
+int plugin_is_GPL_compatible;
+static void unit(void *, void *) { fputs("\t.pushsection .gnu.build.attributes,\"\",%note\n\t.balign 4\n\t.asciz \"unit\"\n\t.popsection\n", asm_out_file); }
+static void each(void *, void *) { fprintf(asm_out_file, "\t.pushsection .gnu.build.attributes,\"\",%%note\n\t.asciz \"of %s\"\n\t.popsection\n", IDENTIFIER_POINTER(DECL_ASSEMBLER_NAME(current_function_decl))); }
+int plugin_init(plugin_name_args *own, plugin_gcc_version *)
+{
+  register_callback(own->base_name, PLUGIN_START_UNIT, unit, nullptr);
+  register_callback(own->base_name, PLUGIN_ALL_PASSES_END, each, nullptr);
+  return 0;
+}
+"#;
 
 /// Notes of a program, which tell how its code is protected, but for the build-id.
 fn notes(folder: &TempDir, program: &str) -> Vec<String> {
@@ -49,6 +74,7 @@ pub fn whatever_functions_and_flags(gcc: &'static Compiler) {
         &["-g", "-flto"],
         &["-g", "-fcf-protection=full", "-fstack-protector-all", "-fstack-clash-protection"],
         &["-g", "-Os"],
+        &["-g", "-gsplit-dwarf"],
         &["-g", "-O3", "-fno-function-sections"],
     ];
     for flags in flags {
@@ -73,5 +99,94 @@ pub fn whatever_functions_and_flags(gcc: &'static Compiler) {
         // The counts of one set of flags under another, without debug information.
         build(&[&plugin, COUNTS, "-O1", "-g0"], "used");
         assert_eq!(ran(&folder, "used", &["other"]), ran(&folder, "plain", &["other"]), "{flags:?}");
+    }
+}
+
+/// Two calls of a function say little about a branch, two thousand say enough.
+pub fn few_calls_make_nothing_cold(gcc: &'static Compiler) {
+    let (folder, plugin) = (gcc.folder(), gcc.plugin());
+    std::fs::write(folder.path().join("seldom.c"), SELDOM).unwrap();
+    let build = |more: &[&str], program: &str| {
+        gcc.run(
+            folder.path(),
+            gcc.c,
+            &[&["-O2", "-g", "-static"], more, &["seldom.c", "-o", program]].concat(),
+        );
+        let bytes = std::fs::read(folder.path().join(program)).unwrap();
+        let binary = Binary::parse(&bytes, &NoFiles).unwrap();
+        binary.functions.iter().any(|function| function.name == "seldom.cold")
+    };
+    build(&[&plugin, MARKS], "train");
+    for (calls, is_split) in [("2", false), ("2000", true)] {
+        assert!(record(&folder, &[calls]).contains("\nseldom\t"));
+        assert_eq!(build(&[&plugin, COUNTS], "used"), is_split, "{calls} calls");
+        for arguments in [&[calls][..], &[calls, "unusual"]] {
+            assert_eq!(ran(&folder, "used", arguments), ran(&folder, "train", arguments), "{arguments:?}");
+        }
+    }
+}
+
+/// The other plugin's notes are as without this one, and this one splits functions beside it.
+pub fn another_plugin_beside(gcc: &'static Compiler) {
+    let (folder, plugin) = (gcc.folder(), gcc.plugin());
+    std::fs::write(folder.path().join("seldom.c"), SELDOM).unwrap();
+    std::fs::write(folder.path().join("notes.cc"), NOTES).unwrap();
+    let headers = gcc.run(folder.path(), gcc.c, &["-print-file-name=plugin"]);
+    let headers = format!("{}/include", String::from_utf8(headers.stdout).unwrap().trim());
+    let shared = ["-shared", "-fPIC", "-fno-rtti", "-w", "-isystem", &headers, "notes.cc", "-o", "notes.so"];
+    gcc.run(folder.path(), gcc.cxx, &shared);
+    let build = |more: &[&str], object: &str| {
+        let flags = ["-O2", "-g", "-ffunction-sections", "-fplugin=./notes.so"];
+        gcc.run(folder.path(), gcc.c, &[&flags[..], more, &["-c", "seldom.c", "-o", object]].concat());
+        let dump = ["-p", ".gnu.build.attributes", object];
+        let dump = Command::new("readelf").current_dir(folder.path()).args(dump).output().unwrap();
+        String::from_utf8(dump.stdout).unwrap()
+    };
+    let expected = build(&[], "plain.o");
+    assert!(["unit", "of seldom", "of main"].iter().all(|note| expected.contains(note)), "{expected}");
+    assert_eq!(build(&[&plugin, MARKS], "train.o"), expected);
+    gcc.run(folder.path(), gcc.c, &["train.o", "-o", "train"]);
+    record(&folder, &["2000"]);
+    for plugins in [[&plugin, "-fplugin=./notes.so"], ["-fplugin=./notes.so", &plugin]] {
+        assert_eq!(build(&[&plugins[..], &[COUNTS]].concat(), "used.o"), expected);
+        gcc.run(folder.path(), gcc.c, &["used.o", "-o", "used"]);
+        for arguments in [&["2000"][..], &["2000", "unusual"]] {
+            assert_eq!(ran(&folder, "used", arguments), ran(&folder, "train", arguments), "{arguments:?}");
+        }
+        let bytes = std::fs::read(folder.path().join("used")).unwrap();
+        let binary = Binary::parse(&bytes, &NoFiles).unwrap();
+        assert!(binary.functions.iter().any(|function| function.name == "seldom.cold"));
+    }
+}
+
+/// Programs that only enter functions at landing pads keep them, and their mark, with cold parts.
+pub fn landing_pads_stay_in_cross_builds(gcc: &'static Compiler) {
+    let folder = gcc.folder();
+    let cross = COMPILERS.iter().find(|compiler| compiler.name == "aarch64-gcc").unwrap();
+    std::fs::write(folder.path().join("seldom.c"), SELDOM).unwrap();
+    gcc.run(folder.path(), gcc.c, &["-O2", "-g", "-static", &gcc.plugin(), MARKS, "seldom.c", "-o", "train"]);
+    record(&folder, &["2000"]);
+    let flags = ["-O2", "-static", "-mbranch-protection=standard", "-ffunction-sections"];
+    let built = |more: &[&str]| {
+        cross.run(
+            folder.path(),
+            cross.c,
+            &[&flags[..], more, &["-c", "seldom.c", "-o", "seldom.o"]].concat(),
+        );
+        cross.run(folder.path(), cross.c, &["-static", "seldom.o", "-o", "used"]);
+        notes(&folder, "seldom.o")
+    };
+    let expected = built(&[]);
+    assert!(expected.iter().any(|line| line.contains("BTI")), "{expected:?}");
+    assert_eq!(built(&[&cross.plugin(), COUNTS]), expected);
+    let bytes = std::fs::read(folder.path().join("used")).unwrap();
+    let binary = Binary::parse(&bytes, &NoFiles).unwrap();
+    assert!(binary.functions.iter().any(|function| function.name == "seldom.cold"));
+    for arguments in [&["2000"][..], &["2000", "unusual"]] {
+        let mut emulated = Command::new("qemu-aarch64");
+        emulated.current_dir(folder.path()).args(["-cpu", "max", "./used"]).args(arguments);
+        let emulated = emulated.output().unwrap();
+        let found = (emulated.stdout, emulated.status.code());
+        assert_eq!(found, ran(&folder, "train", arguments), "{arguments:?}");
     }
 }
