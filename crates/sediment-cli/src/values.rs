@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times, percentages and sizes on the command line.
+//! Times, percentages and sizes on the command line, and words in variables of the environment.
 
 use sediment::wrapper::settings;
 use std::time::Duration;
@@ -129,6 +129,32 @@ pub(crate) fn glob(text: &str) -> Read<Glob> {
     Ok(Glob(text.to_owned()))
 }
 
+/// The words that a shell makes of a value such as `CC` or `LDFLAGS`, without expansions. Err: a quote has no end; the words without quotes.
+pub(crate) fn shell_words(text: &str) -> std::result::Result<Vec<String>, Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match (quote, character) {
+            (Some(open), _) if character == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            (None | Some('"'), '\\') => word.get_or_insert_default().extend(characters.next()),
+            (None, _) if character.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(character),
+        }
+    }
+    words.extend(word);
+    if quote.is_none() {
+        return Ok(words);
+    }
+    let plain = text.replace(['\'', '"'], " ");
+    Err(plain.split_whitespace().map(str::to_owned).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,5 +205,17 @@ mod tests {
         for text in ["", "%", "-1", "101", "1%%", "x", "nan"] {
             assert!(percent(text).is_err() && least(text).is_err() && whole_percent(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn words_are_those_of_a_shell() {
+        let words = |text| shell_words(text).unwrap();
+        assert_eq!(words("ccache  clang -m32"), ["ccache", "clang", "-m32"]);
+        assert_eq!(
+            words(r#""my cc" '-B/a b' -DX=\"y\" a\ b "" "#),
+            ["my cc", "-B/a b", "-DX=\"y\"", "a b", ""]
+        );
+        assert_eq!(words(""), [""; 0]);
+        assert_eq!(shell_words("gcc 'a b").unwrap_err(), ["gcc", "a", "b"]);
     }
 }

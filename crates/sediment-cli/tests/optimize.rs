@@ -11,6 +11,8 @@ mod support;
 mod bad_input;
 #[path = "optimize/harm.rs"]
 mod harm;
+#[path = "optimize/killed.rs"]
+mod killed;
 #[path = "optimize/project.rs"]
 mod project;
 
@@ -23,6 +25,7 @@ fn main() {
     let mut cases = good_input();
     cases.extend(bad_input::cases());
     cases.extend(harm::cases());
+    cases.extend(killed::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }
 
@@ -44,6 +47,8 @@ fn good_input() -> Vec<Trial> {
         case("start_and_training_together", &make, start_and_training_together),
         case("built_in_place_and_undone", &make, built_in_place_and_undone),
         case("earlier_objects_are_not_taken", &make, earlier_objects_are_not_taken),
+        case("ccache_in_front_of_the_compilers", &make, ccache_in_front_of_the_compilers),
+        case("a_gain_is_called_so", &[&make[..], &[Need::Program("valgrind")]].concat(), a_gain_is_called_so),
     ]
 }
 
@@ -54,9 +59,15 @@ fn make_in_a_folder_with_a_blank() {
     project.is_ordered(&report, &["toy"]);
     assert_eq!(project.files(), before, "the tree itself is unchanged");
     assert!(project.path("../kept.gv").is_file());
+    assert!(
+        ["nothing-to-gain", "unknown"].contains(&report["verdict"]["code"].as_str().unwrap()),
+        "{report}"
+    );
     assert!(project.path(".sediment/report-toy.html").is_file());
     let again = project.run(&["--train", "./toy"], &["make"]);
     assert_eq!(code(&again), 0, "{}", err(&again));
+    let lines = String::from_utf8(again.stdout).unwrap();
+    assert_eq!(lines.lines().filter(|line| line.starts_with("verdict ")).count(), 1, "{lines}");
 }
 
 fn autotools_with_a_library() {
@@ -129,4 +140,46 @@ fn earlier_objects_are_not_taken() {
     project.shell("make CC=gcc CFLAGS=-O1");
     let report = project.optimize(&["--train", "./toy", "--json"], &["make"]);
     project.is_ordered(&report, &["toy"]);
+}
+
+/// It lies on PATH under the compilers' names, and looks for the compiler in the rest of PATH.
+fn ccache_in_front_of_the_compilers() {
+    let project = Project::of(Kind::Make);
+    let ccache = "#!/bin/sh\nown=${0%/*}\nIFS=:\nfor folder in $PATH; do\n\
+        test \"$folder\" = \"$own\" || ! test -x \"$folder/${0##*/}\" || exec \"$folder/${0##*/}\" \"$@\"\ndone\nexit 1\n";
+    std::fs::create_dir(project.path("../masks")).unwrap();
+    let masks = project.path("../masks").canonicalize().unwrap();
+    std::fs::write(masks.join("ccache"), ccache).unwrap();
+    project.shell("chmod +x ../masks/ccache && ln -s ccache ../masks/cc && ln -s ccache ../masks/gcc");
+    let path = format!("{}:{}", masks.display(), std::env::var("PATH").unwrap());
+    let output = project
+        .command(&["--train", "./toy", "--json"], &["timeout", "60", "make"])
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    project.is_ordered(&serde_json::from_slice(&output.stdout).unwrap(), &["toy"]);
+}
+
+/// Hot functions with two pages of cold code between them.
+fn a_gain_is_called_so() {
+    const HOT: usize = 100;
+    let mut text = String::from("#include <stdio.h>\n");
+    let mut sum = String::new();
+    for number in 0..HOT {
+        text += &format!(
+            "__attribute__((noinline)) int hot_{number}(int x) {{ return x * {} + 1; }}\n\
+             __attribute__((noinline)) int cold_{number}(int x) {{ __asm__(\".skip 8192\"); return x; }}\n",
+            number + 3
+        );
+        sum += &format!(" sum += hot_{number}(sum);");
+    }
+    text += &format!(
+        "int main(void) {{ unsigned sum = 0; for (int i = 0; i < 20000; i++) {{{sum} }} printf(\"%u\\n\", sum); return 0; }}\n"
+    );
+    let makefile = "hot: hot.c\n\t$(CC) -O1 -o $@ hot.c\n";
+    let files = [("hot.c", text.as_str()), ("Makefile", makefile)];
+    let project = Project::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned())));
+    let report = project.optimize(&["--train", "./hot", "--json"], &["make"]);
+    assert_eq!(report["verdict"]["code"], "gain", "{report}");
 }

@@ -258,3 +258,41 @@ fn explanations_of_a_position_are_complete() {
         says("order/explanations_of_a_position_are_complete", explained(function, &kept));
     }
 }
+
+/// Puts a compiler into a folder that says what linker it calls, and a program that calls another, as ccache does.
+fn compilers(folder: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let compiler = "#!/bin/sh\nfor word; do case $word in -fuse-ld=gold) gold=1;; esac; done\n\
+                    test \"$gold\" && echo 'GNU gold (GNU Binutils 2.40) 1.16' || echo 'GNU ld (GNU Binutils) 2.40'\n";
+    for (name, text) in [("my cc", compiler), ("caches", "#!/bin/sh\nexec \"$@\"\n")] {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+}
+
+/// The linker is that of the words that a shell makes of CC and LDFLAGS.
+#[test]
+fn the_compiler_is_asked_for_its_linker() {
+    let folder = folder_with(&[("server.gv", &server())]);
+    compilers(folder.path());
+    let own = folder.path().display();
+    let quoted = format!("\"{own}/my cc\"");
+    let rows = [
+        (format!("{own}/caches {quoted}"), ""),
+        (format!("{own}/caches {quoted} -fuse-ld=gold"), ""),
+        (quoted.clone(), "-Wl,-z,now '-fuse-ld=gold'"),
+        (quoted.clone(), "-Wl,-z,now '-fuse-ld=gold"),
+        (format!("{own}/caches no-such-compiler"), ""),
+    ];
+    for (compiler, flags) in rows {
+        let arguments = ["order", "server.gv", "--linker", "auto", "-o", "server.order"];
+        let mut command = running::command(folder.path(), &arguments);
+        let said = err(&command.env("CC", &compiler).env("LDFLAGS", flags).output().unwrap());
+        let told = |line: &&str| ["--linker ", "LDFLAGS", "asked"].iter().any(|word| line.contains(word));
+        says(
+            "order/the_compiler_is_asked_for_its_linker",
+            said.lines().filter(told).collect::<Vec<_>>().join("\n"),
+        );
+    }
+}

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The C compiler and the linker of this machine, and the dialect in which that linker takes an order.
 
+use crate::ui::Ui;
+use crate::values;
 use sediment::link::Linker;
 use sediment::wrapper::plan;
-use sediment::{Error, ErrorCode, Result};
+use sediment::{Error, ErrorCode, Result, escape};
 use sediment_process::command::{probe, run};
 use sediment_process::{Command, Stop};
 use std::ffi::{OsStr, OsString};
@@ -128,23 +130,30 @@ impl Toolchain {
 }
 
 /// Dialect and name of the linker that the compiler uses which builds use: `CC`, else `cc`, with the linker that `LDFLAGS`
-/// selects.
+/// selects. Both are read as a shell reads them; where a quote has no end, a warning says what was assumed.
 ///
 /// # Errors
 /// When there is no compiler, or its linker takes no order.
-pub(crate) fn default_linker() -> Result<(&'static Linker, String)> {
-    let words = std::env::var("CC").unwrap_or_default();
-    let mut words = words.split_whitespace();
-    let compiler = OsString::from(words.next().unwrap_or("cc"));
-    let flags = std::env::var("LDFLAGS").unwrap_or_default();
+pub(crate) fn default_linker(ui: &Ui) -> Result<(&'static Linker, String)> {
+    let words_of = |name: &str| {
+        values::shell_words(&std::env::var(name).unwrap_or_default()).unwrap_or_else(|words| {
+            let assumed = escape::terminal(&words.join(" "));
+            ui.warn(&format!("{name} has a quote without an end; assumed: {name}={assumed}"));
+            words
+        })
+    };
+    let mut words = words_of("CC").into_iter();
+    let compiler = OsString::from(words.next().unwrap_or_else(|| "cc".to_owned()));
     let selects =
-        |flag: &&str| ["-fuse-ld=", "--ld-path=", "-B"].iter().any(|option| flag.starts_with(option));
+        |flag: &String| ["-fuse-ld=", "--ld-path=", "-B"].iter().any(|option| flag.starts_with(option));
     let arguments: Vec<OsString> =
-        words.chain(flags.split_whitespace().filter(selects)).map(OsString::from).collect();
+        words.chain(words_of("LDFLAGS").into_iter().filter(selects)).map(OsString::from).collect();
     let version = linker_version(&compiler, &arguments);
     let dialect = plan::dialect(&version, &ask(&compiler, &arguments, "-Wl,--help")).map_err(|why| {
         let why = why.split(';').next().unwrap_or_default().to_owned();
-        let found = if version.is_empty() { "no compiler with a linker found".to_owned() } else { why };
+        let asked: Vec<_> = std::iter::once(&compiler).chain(&arguments).map(|word| word.to_string_lossy()).collect();
+        let asked = escape::terminal(&asked.join(" "));
+        let found = if version.is_empty() { format!("no compiler with a linker found: asked `{asked}`") } else { why };
         Error::new(ErrorCode::Unsupported, found)
             .with_hint("name the compiler with CC, or the ordering language with --linker; mold and wild order by the wrapper (docs/linkers.md)")
     })?;

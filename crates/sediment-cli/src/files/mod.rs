@@ -296,8 +296,8 @@ pub(crate) fn symbolic_link(target: &Path, link: &Path) -> Result<()> {
     })
 }
 
-/// A name in the folder of a file, for its next content.
-fn beside(path: &Path) -> PathBuf {
+/// The name in the folder of a file that its next content has until it is whole.
+pub(crate) fn beside(path: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".sediment-");
     name.push(path.file_name().unwrap_or_default());
     path.with_file_name(name)

@@ -17,6 +17,9 @@ pub fn cases() -> Vec<Trial> {
         case("a_training_command_that_fails", &make, a_training_command_that_fails),
         case("a_training_command_that_never_ends", &make, a_training_command_that_never_ends),
         case("a_training_command_of_another_program", &make, a_training_command_of_another_program),
+        case("a_training_command_of_another_build", &make, a_training_command_of_another_build),
+        case("a_build_that_writes_above_its_folder", &make, a_build_that_writes_above_its_folder),
+        case("a_compiler_called_by_its_path", &make, a_compiler_called_by_its_path),
         case("a_build_without_symbols", &make, a_build_without_symbols),
         case("a_server_that_was_left_running", &make, a_server_that_was_left_running),
         case("an_interrupted_run_continues", &make, an_interrupted_run_continues),
@@ -32,17 +35,7 @@ fn fails(name: &str, project: &Project, options: &[&str], build: &[&str], expect
     assert_eq!(code(&output), expected, "{}", err(&output));
     assert!(output.stdout.is_empty());
     says_like(&format!("optimize/{name}"), err(&output));
-    assert_eq!(processes_in(project), Vec::<String>::new(), "left running");
-}
-
-/// Processes whose current folder is in the project.
-fn processes_in(project: &Project) -> Vec<String> {
-    let folder = project.path("").canonicalize().unwrap();
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    let inside = entries.filter(|entry| {
-        std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(&folder))
-    });
-    inside.map(|entry| std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default()).collect()
+    assert_eq!(project.processes(), Vec::<String>::new(), "left running");
 }
 
 fn a_build_that_fails() {
@@ -80,6 +73,49 @@ fn a_training_command_of_another_program() {
     fails("a_training_command_of_another_program", &project, &["--train", "ls"], &["make"], 1);
 }
 
+/// The tree's own program is not the one that is built in the copy.
+fn a_training_command_of_another_build() {
+    let project = Project::of(Kind::Make);
+    project.shell("make CC=gcc CFLAGS=-O1");
+    let toy = format!("'{}'", project.path("toy").canonicalize().unwrap().display());
+    fails("a_training_command_of_another_build", &project, &["--train", &toy], &["make"], 1);
+    let mixed = format!("./toy; {toy}");
+    let output = project.run(&["--train", "./toy", "--train", &toy, "--json"], &["make"]);
+    assert_eq!(code(&output), 1, "{}", err(&output));
+    let report = project.optimize(&["--train", &mixed, "--json"], &["make"]);
+    project.is_ordered(&report, &["toy"]);
+}
+
+/// In a copy, that is the working folder.
+fn a_build_that_writes_above_its_folder() {
+    let name = "a_build_that_writes_above_its_folder";
+    let project = Project::of(Kind::Make);
+    let train = ["--train", "./toy"];
+    fails(name, &project, &train, &["make && gcc -o ../toy program.o"], 1);
+    fails(name, &project, &train, &["make && cp toy ../bin/"], 1);
+    project.optimize(&["--train", "./toy", "--json"], &["make"]);
+    // Into the tree itself.
+    let output = project.run(&["--train", "./toy", "--json"], &["make && cp toy ../../elsewhere"]);
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    says_like(&format!("optimize/{name}"), err(&output));
+}
+
+fn a_compiler_called_by_its_path() {
+    let gcc = super::support::program("gcc").unwrap();
+    let compiler = format!("CC={}", gcc.display());
+    let project = Project::of(Kind::Make);
+    fails("a_compiler_called_by_its_path", &project, &["--train", "./toy"], &["make", &compiler], 1);
+    // One object of several.
+    let own = "int other(int, char **);\n__attribute__((noinline)) int own(int x) { return x * 7; }\n\
+               int main(int count, char **words) { return other(count, words) + own(0); }\n";
+    std::fs::write(project.path("own.c"), own).unwrap();
+    let build =
+        format!("gcc -c own.c && {} -Dmain=other -c program.c && gcc -o toy own.o program.o", gcc.display());
+    let output = project.run(&["--train", "./toy", "--json"], &[&build]);
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    says_like("optimize/a_compiler_called_by_its_path", err(&output));
+}
+
 fn a_build_without_symbols() {
     let project = Project::of(Kind::Make);
     fails("a_build_without_symbols", &project, &["--train", "./toy"], &["make", "LDFLAGS=-s"], 1);
@@ -90,7 +126,7 @@ fn a_server_that_was_left_running() {
     let train = "./toy; setsid sleep 1000 > /dev/null 2>&1 &";
     let report = project.optimize(&["--train", train, "--json"], &["make"]);
     project.is_ordered(&report, &["toy"]);
-    assert_eq!(processes_in(&project), Vec::<String>::new(), "left running");
+    assert_eq!(project.processes(), Vec::<String>::new(), "left running");
 }
 
 /// Starts a run, interrupts it as soon as a file of its working folder is there, and lets it continue.
@@ -111,7 +147,7 @@ fn interrupted(name: &str, file: &str, train: &str, build: &[&str]) {
     let output = run.wait_with_output().unwrap();
     assert_eq!(code(&output), 130, "{}", err(&output));
     says(&format!("optimize/{name}"), err(&output));
-    assert_eq!(processes_in(&project), Vec::<String>::new(), "left running");
+    assert_eq!(project.processes(), Vec::<String>::new(), "left running");
     std::fs::write(project.path("../go-on"), "").unwrap();
     let output = project.run(&["--train", train, "--json"], build);
     assert_eq!(code(&output), 0, "{}", err(&output));

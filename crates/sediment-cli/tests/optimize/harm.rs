@@ -17,6 +17,16 @@ pub fn cases() -> Vec<Trial> {
         case("saved_files_go_nowhere_else", &make, saved_files_go_nowhere_else),
         case("links_into_the_tree_lead_into_the_copy", &make, links_into_the_tree_lead_into_the_copy),
         case("links_by_absolute_paths_are_an_error", &make, links_by_absolute_paths_are_an_error),
+        case("expected_results_stay", &make, expected_results_stay),
+        case("folders_that_a_build_removes_come_back", &make, folders_that_a_build_removes_come_back),
+        case("hard_links_are_not_written_through", &make, hard_links_are_not_written_through),
+        case(
+            "undone_in_a_member_of_a_workspace",
+            &[Need::Program("cargo")],
+            undone_in_a_member_of_a_workspace,
+        ),
+        case("symbolic_links_to_programs_come_back", &make, symbolic_links_to_programs_come_back),
+        case("pipes_in_the_tree_are_not_opened", &make, pipes_in_the_tree_are_not_opened),
         case("older_processes_go_on", &make, older_processes_go_on),
         case("read_only_folders_are_removed", &make, read_only_folders_are_removed),
     ]
@@ -126,4 +136,91 @@ fn read_only_folders_are_removed() {
     let undone = project.run(&["--undo"], &[]);
     assert_eq!(code(&undone), 0, "{}", err(&undone));
     assert!(!project.path(".sediment").exists());
+}
+
+/// A checked-in program that is equal to what the first build links.
+fn expected_results_stay() {
+    let project = Project::of(Kind::Make);
+    project.shell("make CC='gcc -ffunction-sections' && mkdir golden && cp -p toy golden/ && make clean");
+    let golden = std::fs::read(project.path("golden/toy")).unwrap();
+    let options = ["--in-place", "--train", "./toy", "--json"];
+    let build = "make && mkdir -p copies && cp toy copies/ && ln -f toy copies/linked";
+    project.optimize(&options, &[build]);
+    let before = std::fs::read(project.path(".sediment/before/0/toy")).unwrap();
+    assert_eq!(before, golden, "not the case that this is about");
+    assert_eq!(std::fs::read(project.path("golden/toy")).unwrap(), golden);
+    let ordered = std::fs::read(project.path("toy")).unwrap();
+    assert_ne!(ordered, golden);
+    assert_eq!(std::fs::read(project.path("copies/linked")).unwrap(), ordered);
+    // A build copies again, which fails where both are one file.
+    project.shell("cp toy copies/toy");
+    project.optimize(&options, &["make clean; make && cp toy copies/"]);
+    let undone = project.run(&["--undo"], &[]);
+    assert_eq!(code(&undone), 0, "{}", err(&undone));
+    assert_eq!(std::fs::read(project.path("golden/toy")).unwrap(), golden);
+    assert_eq!(std::fs::read_dir(project.path("copies")).unwrap().count(), 0, "copies of the first run, too");
+}
+
+fn folders_that_a_build_removes_come_back() {
+    let project = Project::of(Kind::Make);
+    project.shell("make CC=gcc CFLAGS=-O1 && mkdir -p out/bin && mv toy out/bin/older && make clean");
+    let older = std::fs::read(project.path("out/bin/older")).unwrap();
+    project.optimize(&["--in-place", "--train", "./toy", "--json"], &["rm -rf out; make"]);
+    let undone = project.run(&["--undo"], &[]);
+    assert_eq!(code(&undone), 0, "{}", err(&undone));
+    assert_eq!(std::fs::read(project.path("out/bin/older")).unwrap(), older);
+}
+
+/// A name of the program outside the tree, as of an installed one.
+fn hard_links_are_not_written_through() {
+    let project = Project::of(Kind::Make);
+    project.shell("make CC=gcc CFLAGS=-O1 && ln toy ../installed && rm program.o && touch program.c");
+    let installed = std::fs::read(project.path("../installed")).unwrap();
+    project.optimize(&["--in-place", "--train", "./toy", "--json"], &["make"]);
+    assert_eq!(std::fs::read(project.path("../installed")).unwrap(), installed);
+    assert_eq!(code(&project.run(&["--undo"], &[])), 0);
+    assert_eq!(std::fs::read(project.path("toy")).unwrap(), installed);
+    assert_eq!(std::fs::read(project.path("../installed")).unwrap(), installed);
+}
+
+fn undone_in_a_member_of_a_workspace() {
+    let member = "[package]\nname = \"member\"\nversion = \"1.0.0\"\nedition = \"2021\"\n";
+    let state = "{\"sediment-optimize\":1,\"request\":{\"in_place\":false},\"steps\":[],\"facts\":{}}";
+    let files = [
+        ("Cargo.toml", "[workspace]\nmembers = [\"member\"]\n"),
+        ("member/Cargo.toml", member),
+        ("member/src/main.rs", "fn main() {}\n"),
+        (".sediment/state.json", state),
+    ];
+    let project = Project::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned())));
+    let program = project.path("../cargo-sediment");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_sediment"), &program).unwrap();
+    let undone = Command::new(program)
+        .args(["sediment", "--undo"])
+        .current_dir(project.path("member"))
+        .output()
+        .unwrap();
+    assert_eq!(code(&undone), 0, "{}", err(&undone));
+    assert!(!project.path(".sediment").exists());
+}
+
+/// A linker puts its output in their place.
+fn symbolic_links_to_programs_come_back() {
+    let project = Project::of(Kind::Make);
+    project.shell("make CC=gcc CFLAGS=-O1 && mv toy ../installed && ln -s ../installed toy && rm program.o && touch program.c");
+    let installed = std::fs::read(project.path("../installed")).unwrap();
+    project.optimize(&["--in-place", "--train", "./toy", "--json"], &["make -B"]);
+    assert_eq!(std::fs::read(project.path("../installed")).unwrap(), installed);
+    let undone = project.run(&["--undo"], &[]);
+    assert_eq!(code(&undone), 0, "{}", err(&undone));
+    assert_eq!(std::fs::read_link(project.path("toy")).unwrap().to_str(), Some("../installed"));
+}
+
+/// To open one is to wait for ever.
+fn pipes_in_the_tree_are_not_opened() {
+    let project = Project::of(Kind::Make);
+    project.shell("mkfifo pipe pipe.o && ln -s pipe link");
+    project.optimize(&["--in-place", "--train", "./toy", "--json"], &["make"]);
+    assert_eq!(code(&project.run(&["--undo"], &[])), 0);
+    project.optimize(&["--train", "./toy", "--json"], &["make"]);
 }

@@ -39,6 +39,17 @@ impl Project {
             .collect()
     }
 
+    /// Processes whose current folder is in the project.
+    pub fn processes(&self) -> Vec<String> {
+        let folder = self.path("").canonicalize().unwrap();
+        let entries = std::fs::read_dir("/proc").unwrap().flatten();
+        let inside = entries.filter(|entry| {
+            let is_inside = |cwd: PathBuf| cwd.starts_with(&folder);
+            std::fs::read_link(entry.path().join("cwd")).is_ok_and(is_inside)
+        });
+        inside.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    }
+
     pub fn shell(&self, line: &str) {
         let done = Command::new("sh").args(["-c", line]).current_dir(self.path("")).output().unwrap();
         assert!(done.status.success(), "{line}: {}", err(&done));
@@ -48,23 +59,7 @@ impl Project {
     pub fn command(&self, options: &[&str], build: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sediment"));
         command.arg("optimize").args(options).current_dir(self.path("")).stdin(Stdio::null());
-        for name in [
-            "MAKEFLAGS",
-            "MAKELEVEL",
-            "COMPILER_PATH",
-            "PROF_DIR",
-            "SEDIMENT_LOG",
-            "CC",
-            "CFLAGS",
-            "RUSTFLAGS",
-        ] {
-            command.env_remove(name);
-        }
-        for (name, _) in
-            std::env::vars().filter(|(name, _)| name.starts_with("CARGO_") && name != "CARGO_HOME")
-        {
-            command.env_remove(name);
-        }
+        projects::without_settings(&mut command);
         if !build.is_empty() {
             command.arg("--").args(build);
         }

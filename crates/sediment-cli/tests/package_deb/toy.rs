@@ -81,23 +81,7 @@ impl Toy {
             .stdin(Stdio::null())
             .env("PATH", path.unwrap())
             .env("PERL5LIB", self.path("perl"));
-        for name in [
-            "MAKEFLAGS",
-            "MAKELEVEL",
-            "COMPILER_PATH",
-            "PROF_DIR",
-            "SEDIMENT_LOG",
-            "SEDIMENT_BLOCKS",
-            "DEB_BUILD_OPTIONS",
-            "DEB_BUILD_PROFILES",
-            "CC",
-            "CXX",
-            "CFLAGS",
-            "CXXFLAGS",
-            "LDFLAGS",
-        ] {
-            command.env_remove(name);
-        }
+        projects::without_settings(&mut command);
         command
     }
 

@@ -4,6 +4,7 @@
 use crate::distribution;
 use crate::files;
 use crate::inputs;
+use crate::values;
 use sediment::binary::SymbolSource;
 use sediment::wrapper::plan;
 use sediment_process::Command;
@@ -40,19 +41,23 @@ impl Linker {
 
 /// The linkers on PATH and in LLVM's folders.
 pub(super) fn linkers() -> Vec<Linker> {
-    let compiler = std::env::var("CC").ok().and_then(|cc| cc.split_whitespace().next().map(str::to_owned));
-    let compiler = compiler.unwrap_or_else(|| "cc".to_owned());
-    let of_compiler = first_line(&ask(Path::new(&compiler), "-Wl,--version"));
+    let cc = std::env::var("CC").ok().filter(|cc| !cc.trim().is_empty()).unwrap_or_else(|| "cc".to_owned());
+    let words = values::shell_words(&cc).unwrap_or_else(|words| words);
+    let compiler = words.join(" ");
+    let of_compiler = words.split_first().map_or_else(String::new, |(program, arguments)| {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).chain(["-Wl,--version"]).collect();
+        first_line(&ask(Path::new(program), &arguments))
+    });
     let mut seen = BTreeSet::new();
     let mut linkers = Vec::new();
     for (path, flag) in candidates() {
         let Ok(real) = path.canonicalize() else { continue };
-        let answer = ask(&path, "--version");
+        let answer = ask(&path, &["--version"]);
         let (version, name) = (first_line(&answer), files::base_name(&path));
         if version.is_empty() || !seen.insert(real) {
             continue;
         }
-        let dialect = plan::dialect(&version, &ask(&path, "--help")).ok().map(|linker| linker.name);
+        let dialect = plan::dialect(&version, &ask(&path, &["--help"])).ok().map(|linker| linker.name);
         if dialect.is_none() && !plan::keeps_order_of_objects(&version) {
             continue;
         }
@@ -125,8 +130,8 @@ fn short(version: &str) -> String {
     format!("{name} {number}").trim().to_owned()
 }
 
-fn ask(program: &Path, question: &str) -> String {
-    let mut command = Command::new(program, "/", LIMIT).with_arguments([OsStr::new(question)]);
+fn ask(program: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new(program, "/", LIMIT).with_arguments(arguments.iter().map(OsStr::new));
     command.environment.push(("LC_ALL".into(), "C".into()));
     let output = run(&command, LONGEST).map(|ended| ended.output).unwrap_or_default();
     String::from_utf8_lossy(&output).into_owned()
@@ -148,7 +153,7 @@ impl Fact {
 /// Tools that other commands use, and the debug symbols of the C library.
 pub(super) fn tools() -> Vec<Fact> {
     let tool = |name: &str, question: &str, package: &str| {
-        let version = first_line(&ask(Path::new(name), question));
+        let version = first_line(&ask(Path::new(name), &[question]));
         let number = version.split_whitespace().find_map(|word| {
             let number = word.trim_start_matches(|first: char| !first.is_ascii_digit());
             (!number.is_empty()).then(|| number.to_owned())

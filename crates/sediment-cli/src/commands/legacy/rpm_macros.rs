@@ -24,7 +24,7 @@ const ORDER: &str = "%__global_link_order \\\"%{u2p:%{_builddir}}/%{name}-%{vers
 
 pub(super) fn run(ui: &Ui) -> Result<()> {
     let macros = of_rpm()?;
-    let linker = toolchain::default_linker()?.0;
+    let linker = toolchain::default_linker(ui)?.0;
     ui.raw_result(text(&macros, linker).as_bytes())
 }
 

@@ -25,12 +25,13 @@ pub(in super::super) fn as_cargo_command(arguments: &[OsString]) -> Option<Resul
         let given = given.strip_prefix(&[OsString::from("sediment")]).unwrap_or(given);
         let mut words = vec!["sediment".into(), "optimize".into()];
         words.extend(given.iter().cloned());
-        let asks = |word: &OsString| ["-h", "--help", "--undo"].iter().any(|question| word == question);
+        let asks = |word: &OsString| ["-h", "--help"].iter().any(|question| word == question);
         if given.is_empty() || given.iter().any(asks) {
             words.extend(given.is_empty().then(|| OsString::from("--help")));
             return Ok(words);
         }
-        if !given.iter().any(|word| word == "--") {
+        let is_run = !given.iter().any(|word| word == "--" || word == "--undo");
+        if is_run {
             words.extend(["--", "cargo", "build", "--release"].map(OsString::from));
         }
         enter_workspace()?;

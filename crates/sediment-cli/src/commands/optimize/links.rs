@@ -4,13 +4,16 @@
 
 use super::tree;
 use crate::files;
+use crate::ui::Ui;
 use crate::wrapper::LINKS;
 use sediment::Result;
 use sediment::matching::identity;
 use sediment::profile::Profile;
+use sediment::skipped::Reason;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// A linked file in the tree, and the same file under further names.
@@ -68,16 +71,22 @@ pub(super) fn outputs(log: &Path, tree: &Path, work: &Path) -> Vec<Output> {
         if outputs.contains_key(&path) {
             continue;
         }
-        if let Some(output) = outputs.values_mut().find(|output| is_same(&output.path, &path)) {
+        if let Some(output) = outputs.values_mut().find(|output| is_copy(&output.path, &path)) {
             output.copies.push(path);
         }
     }
     outputs.into_values().collect()
 }
 
-fn is_same(one: &Path, other: &Path) -> bool {
-    let size = |path: &Path| fs::metadata(path).map(|found| found.len()).ok();
-    size(one) == size(other) && fs::read(one).ok() == fs::read(other).ok()
+/// True if the build made a file from an output: it is the same file, or equal and not older. What was there before, such as an expected
+/// result that is kept with the sources, is none.
+fn is_copy(output: &Path, path: &Path) -> bool {
+    let (Ok(output_is), Ok(path_is)) = (fs::metadata(output), fs::metadata(path)) else { return false };
+    let file = |found: &fs::Metadata| (found.dev(), found.ino());
+    let changed = |found: &fs::Metadata| (found.ctime(), found.ctime_nsec());
+    let is_equal = || fs::read(output).is_ok_and(|bytes| fs::read(path).is_ok_and(|other| bytes == other));
+    file(&output_is) == file(&path_is)
+        || output_is.len() == path_is.len() && changed(&path_is) >= changed(&output_is) && is_equal()
 }
 
 /// The links in a log by output, each as it was done last.
@@ -86,6 +95,48 @@ pub(super) fn read(log: &Path) -> BTreeMap<String, Value> {
     let lines = String::from_utf8_lossy(&bytes).into_owned();
     let entries = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     entries.filter_map(|entry| Some((entry["output"].as_str()?.to_owned(), entry))).collect()
+}
+
+/// A path of the log without links and `..`, where its folder is there.
+pub(super) fn resolved(path: &Path) -> Option<PathBuf> {
+    Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?))
+}
+
+/// The entry of an output.
+pub(super) fn of_output<'a>(log: &'a BTreeMap<String, Value>, output: &Output) -> Option<&'a Value> {
+    let is_its = |path: &str| {
+        [path, path.trim_end_matches('T')].iter().any(|path| {
+            let path = Path::new(path);
+            path == output.path || resolved(path).is_some_and(|path| path == output.path)
+        })
+    };
+    log.iter().find(|(path, _)| is_its(path)).map(|(_, link)| link)
+}
+
+/// Why an output is not in order, by its entry in the log; None if it is.
+pub(super) fn why_not_ordered(link: Option<&Value>) -> Option<String> {
+    match link {
+        Some(link) if link["outcome"] == "ordered" => None,
+        Some(link) => Some(link["why"].as_str().unwrap_or("unknown").to_owned()),
+        None => Some("its second link did not pass through the wrapper".to_owned()),
+    }
+}
+
+/// Warns of an ordered output where most of the profiled functions have no sections of their own.
+pub(super) fn tell_of_few_sections(name: &str, link: Option<&Value>, ui: &Ui) {
+    let Some(link) = link else { return };
+    let left_out = link["left_out"].as_array().into_iter().flatten();
+    let without: u64 = left_out
+        .filter(|entry| entry["code"] == Reason::NoOwnSection.code())
+        .filter_map(|entry| entry["functions"].as_u64())
+        .sum();
+    let with = link["functions"].as_u64().unwrap_or(0);
+    if without > with {
+        let all = with + without;
+        ui.warn(&format!(
+            "{name}: only {with} of {all} profiled functions have sections of their own and can be ordered; -ffunction-sections is added to compilers that are called by their names, not by their paths"
+        ));
+    }
 }
 
 /// Finds the label of each output in a profile: by the name of the file, or one of its copies.

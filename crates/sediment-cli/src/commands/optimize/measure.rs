@@ -4,9 +4,10 @@
 
 use super::links::Output;
 use super::runs::{self, Place};
+use super::stand_ins::{self, StandIns};
 use crate::files;
 use crate::ui::Ui;
-use sediment::{Error, ErrorCode, Result, escape};
+use sediment::{Error, ErrorCode, Result};
 use sediment_eval::measure::pairs::Spread;
 use sediment_process::VALGRIND_HINT;
 use sediment_process::command::{Usage, argument, probe, run};
@@ -39,7 +40,7 @@ impl Bench<'_> {
     /// Measures each command; the outputs after stay in place.
     pub(super) fn measure(&self, lines: &[&str]) -> Result<Value> {
         let measured: Result<Vec<Value>> = lines.iter().map(|line| self.command(line)).collect();
-        self.put(1)?;
+        self.keep()?;
         Ok(json!(measured?))
     }
 
@@ -100,12 +101,31 @@ impl Bench<'_> {
         Ok(ended.usage)
     }
 
-    /// Puts the outputs of a side into the tree, each under all of its names.
+    /// Puts the outputs of a side into the tree, each under all of its names: as links, which takes no time. Each name has a file of its
+    /// own, as a build that copies one to the other may follow.
     fn put(&self, side: usize) -> Result<()> {
         for (index, output) in self.outputs.iter().enumerate() {
-            let saved = self.sides[side].join(index.to_string()).join(output.name());
+            let folder = self.sides[side].join(index.to_string());
+            let saved = folder.join(output.name());
+            for (number, path) in output.paths().enumerate() {
+                let kept =
+                    if number == 0 { saved.clone() } else { folder.join("copies").join(number.to_string()) };
+                if !kept.exists() {
+                    files::folder(&folder.join("copies"))?;
+                    files::copy(&saved, &kept)?;
+                }
+                files::link_or_copy(&kept, path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the outputs of the second build to the tree: what changes them later changes nothing of ours.
+    fn keep(&self) -> Result<()> {
+        for (index, output) in self.outputs.iter().enumerate() {
+            let saved = self.sides[1].join(index.to_string()).join(output.name());
             for path in output.paths() {
-                files::link_or_copy(&saved, path)?;
+                files::copy(&saved, path)?;
             }
         }
         Ok(())
@@ -145,12 +165,11 @@ impl Bench<'_> {
         .chain([argument("--cachegrind-out-file=", folder.join("out.%p").as_os_str())])
         .collect();
         let command = self.place.command(&runs::in_shell(line), self.limit.saturating_mul(100));
-        let programs = Programs::replace(self.outputs, &valgrind)?;
-        let is_slow = programs.0.is_empty();
-        let command = if is_slow { command.under("valgrind", valgrind) } else { command };
+        let stand_ins = StandIns::replace(self.outputs, &valgrind, &self.scratch)?;
+        let command = if stand_ins.is_empty() { command.under("valgrind", valgrind) } else { command };
         let ended = run(&command, 0).and_then(|ended| ended.successful(&command));
         sediment_process::left_behind::end_left_behind();
-        drop(programs);
+        drop(stand_ins);
         self.put(side)?;
         let sum = self.sum(&folder);
         let _ = fs::remove_dir_all(&folder);
@@ -167,8 +186,7 @@ impl Bench<'_> {
         for entry in fs::read_dir(folder).map_err(failed)?.flatten() {
             let text = fs::read(entry.path()).map_err(failed)?;
             if let Some((program, misses)) = totals(&String::from_utf8_lossy(&text)) {
-                let name = files::base_name(Path::new(&program));
-                let name = name.strip_prefix(HIDDEN).unwrap_or(&name);
+                let name = stand_ins::name_of(&program);
                 let is_own = self
                     .outputs
                     .iter()
@@ -180,43 +198,6 @@ impl Bench<'_> {
         sums[0]
             .or(sums[1])
             .ok_or_else(|| Error::new(ErrorCode::NotMeasured, "valgrind left no cachegrind file"))
-    }
-}
-
-/// Beginning of the name that a program has while a script stands in its place.
-const HIDDEN: &str = ".sediment-run-";
-
-/// Programs that run under valgrind meanwhile: a script stands in the place of each, so that other programs of a command run as always.
-struct Programs(Vec<PathBuf>);
-
-impl Programs {
-    fn replace(outputs: &[Output], valgrind: &[OsString]) -> Result<Self> {
-        let mut programs = Self(Vec::new());
-        let quoted: Option<Vec<String>> =
-            valgrind.iter().map(|word| escape::shell(&word.to_string_lossy())).collect();
-        let Some(quoted) = quoted else { return Ok(programs) };
-        for path in outputs.iter().flat_map(Output::paths) {
-            let name = files::base_name(path);
-            if name.contains(".so") {
-                continue;
-            }
-            let hidden = path.with_file_name(format!("{HIDDEN}{name}"));
-            let Some(shown) = escape::shell(&hidden.to_string_lossy()) else { continue };
-            files::link_or_copy(path, &hidden)?;
-            programs.0.push(hidden);
-            let script = format!("#!/bin/sh\nexec valgrind {} {shown} \"$@\"\n", quoted.join(" "));
-            files::write_owned(path, script.as_bytes())?;
-            files::make_executable(path)?;
-        }
-        Ok(programs)
-    }
-}
-
-impl Drop for Programs {
-    fn drop(&mut self) {
-        for hidden in &self.0 {
-            let _ = fs::remove_file(hidden);
-        }
     }
 }
 

@@ -7,16 +7,19 @@
 mod cargo;
 mod links;
 mod measure;
+mod recordings;
 mod runs;
+mod sources;
+mod stand_ins;
 mod state;
 mod summary;
 mod toolbox;
 mod tree;
 mod undo;
+mod verdict;
 
 use crate::exit::{self, ExitCode};
 use crate::files;
-use crate::inputs::{self, read_profile};
 use crate::ui::Ui;
 use crate::values;
 pub(super) use cargo::as_cargo_command;
@@ -24,14 +27,12 @@ use clap::Args;
 use links::Output;
 use runs::{Place, UNLIMITED};
 use sediment::plural::counted;
-use sediment::profile::merge::{self, Weight};
-use sediment::profile::{Profile, split, text};
+use sediment::profile::Profile;
 use sediment::{Error, ErrorCode, ErrorKind, Result};
 use sediment_process::Stop;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use state::State;
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -164,6 +165,8 @@ struct Job<'a> {
     tree: PathBuf,
     /// Tree that the command was started in.
     original: PathBuf,
+    /// Its files at the start.
+    found: tree::Files,
     state: State,
     stop: &'a Stop,
     ui: &'a Ui,
@@ -179,15 +182,18 @@ impl<'a> Job<'a> {
     ) -> Result<Self> {
         check_folders(arguments, &original, work)?;
         let own = arguments.keep_profile.as_ref().map(|path| original.join(path));
-        let stamp = if arguments.in_place { 0 } else { tree::stamp(&original, work, own.as_deref()) };
+        let files = tree::files(&original, work, own.as_deref());
+        // A build in place changes its tree.
+        let stamp = if arguments.in_place { 0 } else { tree::stamp(&files) };
         let build: Vec<_> = arguments.build.iter().map(|word| word.to_string_lossy()).collect();
         let request = json!({
             "build": build, "train": arguments.train, "startup": arguments.startup,
             "measure": arguments.measure, "in_place": arguments.in_place, "stamp": stamp.to_string(),
+            "environment": toolbox::settings(),
         });
-        let state = State::open(work, request, ui)?;
+        let state = State::open(work, &original, &files, request, ui)?;
         let tree = if arguments.in_place { original.clone() } else { state.path("tree") };
-        Ok(Self { arguments, tree, original, state, stop, ui })
+        Ok(Self { arguments, tree, original, found: files, state, stop, ui })
     }
 
     fn run(&mut self) -> Result<()> {
@@ -246,44 +252,106 @@ impl<'a> Job<'a> {
         }
         let (profiles, log) =
             (files::folder(&self.state.path("no-profiles"))?, self.state.path("links-before"));
+        let before = self.files();
         let took = self.run_build("building", &profiles, &log)?;
-        self.must_stay_in_copy(&log)?;
-        self.tell_of_missed(&log);
+        let outside = self.must_stay_in_copy(&log);
+        if outside.is_err() {
+            self.state.forget()?;
+        }
+        outside?;
+        self.tell_of_changed_original();
+        let after = self.files();
+        self.tell_of_missed(&log, &before, &after);
+        if self.arguments.in_place {
+            sources::save(&sources::after_build(&before, &after), &self.state.path(state::SOURCES))?;
+        }
         // An interrupted second build leaves some of them removed.
-        let outputs: Vec<Value> =
-            links::outputs(&log, &self.tree, &self.work()).iter().map(Output::to_json).collect();
+        let outputs = links::outputs(&log, &self.tree, &self.work());
+        if self.arguments.in_place {
+            undo::remember(&outputs, &self.work())?;
+        }
+        let outputs: Vec<Value> = outputs.iter().map(Output::to_json).collect();
         self.state.done("outputs", json!(outputs))?;
         self.state.done("build", json!(took))
     }
 
-    /// Fails where the build of the copy linked files in the tree itself.
-    fn must_stay_in_copy(&self, log: &Path) -> Result<()> {
-        let is_original = |path: &Path| path.starts_with(&self.original) && !path.starts_with(&self.tree);
-        let links = links::read(log);
-        let outside = links.keys().map(Path::new).find(|path| !self.arguments.in_place && is_original(path));
-        outside.map_or(Ok(()), |path| {
-            let what = "the build in the copy wrote into the tree itself, by its absolute path";
-            Err(Error::new(ErrorCode::ProgramFailed, what)
-                .with_input(files::display(path))
-                .with_hint("build by relative paths, or in the tree itself: --in-place"))
-        })
+    /// The files of the tree that is built.
+    fn files(&self) -> tree::Files {
+        self.files_of(&self.tree)
     }
 
-    /// Names the linked files that are new in the tree, and that the wrapper did not see.
-    fn tell_of_missed(&self, log: &Path) {
+    fn files_of(&self, tree: &Path) -> tree::Files {
+        let own = self.arguments.keep_profile.as_ref().map(|path| self.original.join(path));
+        tree::files(tree, &self.work(), own.as_deref())
+    }
+
+    /// Fails where the build of the copy wrote out of it: into the tree itself, or into the working folder around it.
+    fn must_stay_in_copy(&self, log: &Path) -> Result<()> {
+        if self.arguments.in_place {
+            return Ok(());
+        }
+        let links = links::read(log);
+        let linked: Vec<PathBuf> = links.keys().filter_map(|path| links::resolved(Path::new(path))).collect();
+        let work = self.state.folder();
+        let is_above = |path: &&PathBuf| path.starts_with(work) && !path.starts_with(&self.tree);
+        let above = linked.iter().find(is_above).cloned().or_else(|| toolbox::first_stranger(work));
+        let is_original = |path: &&PathBuf| path.starts_with(&self.original) && !path.starts_with(work);
+        let (path, what, hint) = if let Some(path) = above {
+            let what = "the build wrote above its own folder; in a copy, that is the working folder";
+            (
+                path,
+                what,
+                "start in the folder that holds all that the build writes, or build in the tree itself: --in-place",
+            )
+        } else if let Some(path) = linked.into_iter().find(|path| is_original(&path)) {
+            let what = "the build in the copy wrote into the tree itself, by its absolute path";
+            (path, what, "build by relative paths, or in the tree itself: --in-place")
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(ErrorCode::ProgramFailed, what).with_input(files::display(&path)).with_hint(hint))
+    }
+
+    /// Names a file of the tree itself that changed while the copy was built.
+    fn tell_of_changed_original(&self) {
+        if self.arguments.in_place {
+            return;
+        }
+        let now = self.files_of(&self.original);
+        let is_changed = |path: &&PathBuf| self.found.get(*path) != now.get(*path);
+        if let Some(changed) = self.found.keys().chain(now.keys()).find(is_changed) {
+            let changed = files::display(changed.strip_prefix(&self.original).unwrap_or(changed));
+            self.ui.warn(&format!(
+                "changed in the tree itself while its copy was built, by the build or by you: {changed}"
+            ));
+        }
+    }
+
+    /// Names the linked files that the build made or changed, and that the wrapper did not see or that lie elsewhere.
+    fn tell_of_missed(&self, log: &Path, before: &tree::Files, after: &tree::Files) {
         let seen = links::outputs(log, &self.tree, &self.work());
+        if seen.is_empty() {
+            return;
+        }
         let is_seen = |path: &Path| seen.iter().any(|output| output.paths().any(|known| known == path));
-        let relative = |path: &Path| path.strip_prefix(&self.tree).unwrap_or(path).to_path_buf();
-        let missed: Vec<PathBuf> = tree::linked_files(&self.tree, &self.work())
-            .iter()
-            .filter(|path| !is_seen(path))
-            .map(|path| relative(path))
-            .filter(|path| self.arguments.in_place || !self.original.join(path).exists())
-            .collect();
-        if let Some(first) = missed.first().filter(|_| !seen.is_empty()) {
+        let is_older = |path: &Path| before.get(path).is_some_and(|stamp| after.get(path) == Some(stamp));
+        let linked = tree::linked_files(&self.tree, &self.work());
+        let missed: Vec<&PathBuf> = linked.iter().filter(|path| !is_seen(path) && !is_older(path)).collect();
+        if let Some(first) = missed.first() {
             let files = counted(missed.len() as u64, "linked file");
             self.ui.warn(&format!(
                 "{files} not linked through the wrapper, or changed afterwards, and not ordered: {}",
+                files::display(first.strip_prefix(&self.tree).unwrap_or(first))
+            ));
+        }
+        let links = links::read(log);
+        let elsewhere = links.keys().filter_map(|path| links::resolved(Path::new(path)));
+        let elsewhere: Vec<PathBuf> =
+            elsewhere.filter(|path| !path.starts_with(&self.tree) && path.is_file()).collect();
+        if let Some(first) = elsewhere.first() {
+            let files = counted(elsewhere.len() as u64, "linked file");
+            self.ui.warn(&format!(
+                "{files} outside the tree, not ordered, and not put back by --undo: {}",
                 files::display(first)
             ));
         }
@@ -306,8 +374,7 @@ impl<'a> Job<'a> {
 
     /// The programs and libraries that the first build linked.
     fn outputs(&self) -> Result<Vec<Output>> {
-        let kept = self.state.fact("outputs").as_array();
-        let outputs: Vec<Output> = kept.into_iter().flatten().filter_map(Output::from_json).collect();
+        let outputs = self.state.outputs();
         if outputs.is_empty() {
             let linked = tree::linked_files(&self.tree, &self.work());
             let hint = if linked.is_empty() {
@@ -325,81 +392,6 @@ impl<'a> Job<'a> {
             .with_hint(hint));
         }
         Ok(outputs)
-    }
-
-    /// Records each training command.
-    fn record(&mut self, outputs: &[Output]) -> Result<()> {
-        let all: Vec<(String, bool)> =
-            self.arguments.trainings().map(|(line, startup)| (line.to_owned(), startup)).collect();
-        for (index, (line, startup)) in all.iter().enumerate() {
-            let step = format!("training {}", index + 1);
-            if self.state.has_done(&step) {
-                continue;
-            }
-            let bar = self.ui.spinner(&format!("recording {} of {}: {line}", index + 1, all.len()));
-            let (profile, log) =
-                (self.state.path(&recording(index)), self.state.path(&format!("training-{}.log", index + 1)));
-            let mut words =
-                vec![runs::itself()?.into_os_string(), "record".into(), "-o".into(), profile.clone().into()];
-            words.extend(startup.then(|| OsString::from("--startup")));
-            words.push("--".into());
-            words.extend(runs::in_shell(line));
-            let done = self.place(Vec::new()).run(
-                &format!("the {step} (`{line}`)"),
-                &words,
-                self.arguments.timeout,
-                &log,
-            );
-            bar.finish_and_clear();
-            done.map_err(|error| hint_of_stripped(error, outputs))?;
-            self.state.done(&step, Value::Null)?;
-        }
-        Ok(())
-    }
-
-    /// The profile of what the build links, of all training commands, and which output has a part in it.
-    fn profile(&mut self, outputs: &mut [Output]) -> Result<Profile> {
-        let mut recorded = Vec::new();
-        for index in 0..self.arguments.trainings().count() {
-            recorded.push((read_profile(&self.state.path(&recording(index)), self.ui)?, Weight::ONE));
-        }
-        // A single recording keeps its counts.
-        let merged = match recorded.len() {
-            1 => recorded.swap_remove(0).0,
-            _ => {
-                let borrowed: Vec<_> = recorded.iter().map(|(profile, weight)| (profile, *weight)).collect();
-                merge::merge(&borrowed, false)?
-            }
-        };
-        inputs::warn_of_similar_labels(&merged, self.ui);
-        links::label(outputs, &merged);
-        let labels: BTreeSet<&str> = outputs.iter().filter_map(|output| output.label.as_deref()).collect();
-        if labels.is_empty() {
-            let names: Vec<String> = outputs.iter().map(Output::name).collect();
-            let error = Error::new(
-                ErrorCode::NotInProfile,
-                format!("the training commands executed none of: {}", names.join(", ")),
-            )
-            .with_hint("they run in the built tree: call the programs by their path there");
-            return Err(hint_of_stripped(error, outputs));
-        }
-        let profile = split::only(&merged, &labels);
-        let printed = text::print(&profile);
-        let folder = files::folder(&self.state.path("profiles"))?;
-        files::write(&folder.join("profile.gv"), printed.as_bytes(), self.ui)?;
-        let aim = match (self.arguments.train.is_empty(), self.arguments.startup.is_empty()) {
-            (true, _) => Some("startup"),
-            (false, false) => Some("both"),
-            (false, true) => None,
-        };
-        if let Some(aim) = aim {
-            let settings = format!("sediment = 1\noptimize-for = {aim}\n");
-            files::write(&folder.join("sediment.conf"), settings.as_bytes(), self.ui)?;
-        }
-        if let Some(path) = &self.arguments.keep_profile {
-            files::write(path, printed.as_bytes(), self.ui)?;
-        }
-        Ok(profile)
     }
 
     /// Links what has a profile again.
@@ -424,11 +416,38 @@ impl<'a> Job<'a> {
             )
             .with_hint("add the clean step to the build: -- sh -c 'make clean && make'"));
         }
+        if let Err(error) = self.must_be_ordered(outputs, &log) {
+            self.state.forget()?;
+            return Err(error);
+        }
         let after = files::folder(&self.state.path("after"))?;
         for (index, output) in outputs.iter().enumerate() {
             files::copy(&output.path, &saved(&after, index, output)?)?;
         }
         self.state.done("order", json!(took))
+    }
+
+    /// Fails where nothing was linked in order, and warns where few functions could be.
+    fn must_be_ordered(&self, outputs: &[Output], log: &Path) -> Result<()> {
+        let log = links::read(log);
+        let mut whys = Vec::new();
+        for output in outputs {
+            let name = files::base_name(output.known_as());
+            let link = links::of_output(&log, output);
+            match links::why_not_ordered(link) {
+                Some(why) => whys.push(format!("{name}: {why}")),
+                None => links::tell_of_few_sections(&name, link, self.ui),
+            }
+        }
+        if whys.len() < outputs.len() {
+            return Ok(());
+        }
+        whys.dedup();
+        whys.push(
+            "a compiler that the build calls by its path, not by its name, gets no -ffunction-sections"
+                .to_owned(),
+        );
+        Err(Error::new(ErrorCode::NotOrdered, "nothing was linked in order").with_hint(whys.join("\n")))
     }
 
     fn measure(&mut self, outputs: &[Output]) -> Result<Value> {
@@ -460,32 +479,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Name of the profile that a training command is recorded to.
-fn recording(index: usize) -> String {
-    format!("training-{}.gv", index + 1)
-}
-
 /// Place of a copy of an output, under its own name.
 fn saved(folder: &Path, index: usize, output: &Output) -> Result<PathBuf> {
     Ok(files::folder(&folder.join(index.to_string()))?.join(output.name()))
-}
-
-/// An error, with the stripped files among the outputs as its reason where there are some.
-fn hint_of_stripped(error: Error, outputs: &[Output]) -> Error {
-    let stripped: Vec<String> =
-        outputs.iter().filter(|output| is_stripped(&output.path)).map(Output::name).collect();
-    if stripped.is_empty() || error.kind() == ErrorKind::Interrupted {
-        return error;
-    }
-    Error::new(ErrorCode::Stripped, error.to_string()).with_hint(format!(
-        "the build strips {}: build without -s, strip and install -s",
-        stripped.join(", ")
-    ))
-}
-
-/// True if a file has no symbols of its own.
-fn is_stripped(path: &Path) -> bool {
-    use sediment::binary::SymbolSource;
-    let from = inputs::read_binary(path).map(|binary| binary.symbols_from);
-    from.map_or(true, |from| from == SymbolSource::DynamicSymbols)
 }

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The working folder, and which steps in it are done, so that an interrupted run continues.
 
-use super::tree;
+use super::links::{self, Output};
+use super::tree::{self, Files};
+use super::{sources, stand_ins};
 use crate::files;
 use crate::ui::Ui;
-use nix::fcntl::{Flock, FlockArg};
-use sediment::{Error, ErrorCode, Result};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, Flock, FlockArg, fcntl};
+use sediment::plural::counted;
+use sediment::{Error, ErrorCode, Result, escape};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Version of the working folder.
 const VERSION: u64 = 1;
@@ -17,6 +22,10 @@ const FILE: &str = "state.json";
 const LOCK: &str = "lock";
 /// Folder of files that a build in place would rewrite.
 pub(super) const SAVED: &str = "saved";
+/// List of the files of a tree that is built in place, as its build left them.
+pub(super) const SOURCES: &str = "sources";
+/// Longest wait for the lock.
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Largest state that is read.
 const LARGEST: u64 = 1 << 20;
 
@@ -31,8 +40,9 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Opens the working folder for a request. What another request left in it is removed.
-    pub(super) fn open(folder: &Path, request: Value, ui: &Ui) -> Result<Self> {
+    /// Opens the working folder for a request. What another request left in it is removed, and also where a source changed. Programs
+    /// that a killed run left under other names in the tree are put back.
+    pub(super) fn open(folder: &Path, tree: &Path, files: &Files, request: Value, ui: &Ui) -> Result<Self> {
         // Of a run that ended before its first step.
         let is_empty = |name: &OsStr| name == LOCK || name == ".gitignore";
         let is_used = fs::read_dir(folder)
@@ -42,24 +52,54 @@ impl State {
                 .with_input(files::display(folder))
                 .with_hint("name a new or empty folder: --work DIR"));
         }
-        let folder = files::folder(folder)?;
+        let writable = "name a folder that can be written: --work DIR";
+        let folder = files::folder(folder).map_err(|error| error.with_hint(writable))?;
         let lock = lock(&folder)?;
         let before = read(&folder);
         let mut state = Self { folder, request, steps: Vec::new(), facts: json!({}), _lock: lock };
+        let before = before.filter(|before| !words(&before["steps"]).is_empty());
+        let outputs = before.as_ref().map(outputs).unwrap_or_default();
+        recover(&outputs, [tree, &state.folder], ui);
         match before {
-            Some(before) if before["request"] == state.request && !is_done(&before) => {
+            Some(before) if is_done(&before) => state.clear()?,
+            Some(before) if before["request"] != state.request => {
+                ui.note("beginning again: the tree or the command changed");
+                state.clear()?;
+            }
+            Some(before) => {
                 state.steps = words(&before["steps"]);
                 state.facts = before["facts"].clone();
-                if let Some(last) = state.steps.last() {
-                    ui.note(&format!("continuing after: {last}"));
-                }
+                state.go_on(tree, files, &outputs, ui)?;
             }
-            _ => state.clear()?,
+            None => state.clear()?,
         }
         Ok(state)
     }
 
+    /// Continues after the last step, or begins again where a source of a build in place changed since then.
+    fn go_on(&mut self, tree: &Path, files: &Files, outputs: &[Output], ui: &Ui) -> Result<()> {
+        if let Some(changed) = sources::first_change(&self.path(SOURCES), files) {
+            let changed = files::display(changed.strip_prefix(tree).unwrap_or(&changed));
+            ui.note(&format!("beginning again: changed since the build: {changed}"));
+            // The build would not link what it finds.
+            links::remove(outputs.iter().filter(|output| output.paths().all(|path| path.starts_with(tree))))?;
+            return self.clear();
+        }
+        if let Some(last) = self.steps.last() {
+            ui.note(&format!("continuing after: {last}"));
+        }
+        Ok(())
+    }
+
+    /// Makes the next run begin again.
+    pub(super) fn forget(&mut self) -> Result<()> {
+        self.steps.clear();
+        self.save()
+    }
+
     fn clear(&mut self) -> Result<()> {
+        self.steps.clear();
+        self.facts = json!({});
         remove_all_but_state(&self.folder)?;
         files::write_owned(&self.folder.join(".gitignore"), b"*\n")?;
         self.save()
@@ -92,6 +132,11 @@ impl State {
         &self.facts[step]
     }
 
+    /// The outputs of the first build.
+    pub(super) fn outputs(&self) -> Vec<Output> {
+        outputs_in(&self.facts)
+    }
+
     fn save(&self) -> Result<()> {
         let state = json!({
             "sediment-optimize": VERSION,
@@ -110,6 +155,29 @@ fn is_done(state: &Value) -> bool {
     words(&state["steps"]).iter().any(|step| step == LAST)
 }
 
+/// The outputs of the first build that a state knows.
+pub(super) fn outputs(state: &Value) -> Vec<Output> {
+    outputs_in(&state["facts"])
+}
+
+fn outputs_in(facts: &Value) -> Vec<Output> {
+    let outputs = facts["outputs"].as_array();
+    outputs.into_iter().flatten().filter_map(Output::from_json).collect()
+}
+
+/// Puts programs back that a killed run left under other names, in these folders alone.
+pub(super) fn recover(outputs: &[Output], folders: [&Path; 2], ui: &Ui) {
+    let is_inside = |path: &&Path| {
+        let place = path.parent().and_then(|parent| parent.canonicalize().ok());
+        place.is_some_and(|place| folders.iter().any(|folder| place.starts_with(folder)))
+    };
+    let recovered = stand_ins::recover(outputs.iter().flat_map(Output::paths).filter(is_inside));
+    if recovered > 0 {
+        let programs = counted(recovered as u64, "program");
+        ui.note(&format!("put back {programs} that a killed run had renamed"));
+    }
+}
+
 fn words(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
@@ -121,7 +189,8 @@ pub(super) fn read(folder: &Path) -> Option<Value> {
     (state["sediment-optimize"] == VERSION).then_some(state)
 }
 
-/// Locks a working folder, which is refused where another process has it.
+/// Locks a working folder, which is refused where another process has it. Processes that are started meanwhile hold the lock too: those that
+/// a killed run left may still build.
 pub(super) fn lock(folder: &Path) -> Result<Flock<fs::File>> {
     let path = folder.join(LOCK);
     let failed = |error: std::io::Error| {
@@ -129,14 +198,46 @@ pub(super) fn lock(folder: &Path) -> Result<Flock<fs::File>> {
             .with_input(files::display(&path))
     };
     let file = fs::OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
-    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| match error {
-        nix::errno::Errno::EWOULDBLOCK => {
-            Error::new(ErrorCode::Usage, "another sediment optimize works in this folder")
-                .with_input(files::display(folder))
-                .with_hint("wait for it, or name another folder: --work DIR")
+    fcntl(&file, FcntlArg::F_SETFD(FdFlag::empty())).map_err(|error| failed(error.into()))?;
+    let begun = Instant::now();
+    let mut file = file;
+    loop {
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => return Ok(lock),
+            // A recorder that was killed ends a little later.
+            Err((again, Errno::EWOULDBLOCK)) if begun.elapsed() < TIMEOUT => {
+                file = again;
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            Err((_, Errno::EWOULDBLOCK)) => {
+                let who = holders(&path).join(", ");
+                let what = "another sediment optimize works in this folder, or what a killed one left";
+                return Err(Error::new(ErrorCode::Usage, what)
+                    .with_input(files::display(folder))
+                    .with_hint(format!("wait for it, end it ({who}), or name another folder: --work DIR")));
+            }
+            Err((_, error)) => return Err(failed(error.into())),
         }
-        error => failed(error.into()),
-    })
+    }
+}
+
+/// Names and ids of the processes that have a file open.
+fn holders(path: &Path) -> Vec<String> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let has_it = |process: &Path| {
+        let mut open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        open.any(|entry| fs::read_link(entry.path()).is_ok_and(|file| file == path))
+    };
+    let own = std::process::id().to_string();
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let id = entry.file_name().to_string_lossy().into_owned();
+        if id != own && id.bytes().all(|byte| byte.is_ascii_digit()) && has_it(&entry.path()) {
+            let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+            found.push(format!("{} {id}", escape::terminal(name.trim())));
+        }
+    }
+    found
 }
 
 /// Empties the folder but for state and lock; what was saved of a tree that was built in place stays.

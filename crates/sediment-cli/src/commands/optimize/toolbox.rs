@@ -10,7 +10,8 @@
 use crate::files;
 use crate::wrapper;
 use sediment::{Error, ErrorCode, Result, escape};
-use std::collections::BTreeMap;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,55 @@ use std::path::{Path, PathBuf};
 const SCRIPTS: &str = "bin";
 const FOR_GCC: &str = "gcc";
 const FOR_CLANG: &str = "ld";
+
+/// Longest script.
+const LONGEST: u64 = 1 << 16;
+/// First line of each script.
+const HEAD: &str = "#!/bin/sh\n";
+/// Files and folders of the working folder when a build begins.
+const OWN: &[&str] = &[
+    SCRIPTS,
+    FOR_GCC,
+    FOR_CLANG,
+    "tree",
+    "state.json",
+    "lock",
+    ".gitignore",
+    "saved",
+    "no-profiles",
+    "links-before",
+    "building.log",
+];
+/// Variables by which builds differ.
+const SETTINGS: &[&str] =
+    &["CC", "CXX", "CPPFLAGS", "CFLAGS", "CXXFLAGS", "LDFLAGS", "RUSTFLAGS", "CARGO_TARGET_DIR"];
+
+/// The values of variables by which builds differ.
+pub(super) fn settings() -> Value {
+    let values = SETTINGS.iter().filter_map(|name| Some((*name, std::env::var_os(name)?)));
+    values
+        .map(|(name, value)| (name.to_owned(), json!(value.to_string_lossy())))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+/// A file or folder that a build left in the working folder: it wrote above its own.
+pub(super) fn first_stranger(work: &Path) -> Option<PathBuf> {
+    let entries = |folder: &Path| -> BTreeSet<PathBuf> {
+        std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+    };
+    let is_own = |path: &Path| OWN.iter().any(|own| files::base_name(path) == *own);
+    let is_script =
+        |path: &Path| files::read_at_most(path, LONGEST).is_ok_and(|text| text.starts_with(HEAD.as_bytes()));
+    let stranger = entries(work).into_iter().find(|path| !is_own(path));
+    let in_folder = |name: &str, is_known: &dyn Fn(&Path) -> bool| {
+        entries(&work.join(name)).into_iter().find(|path| !is_known(path))
+    };
+    stranger
+        .or_else(|| in_folder(SCRIPTS, &is_script))
+        .or_else(|| in_folder(FOR_GCC, &Path::is_symlink))
+        .or_else(|| in_folder(FOR_CLANG, &Path::is_symlink))
+}
 
 /// Makes these folders in the working folder.
 ///
@@ -33,17 +83,26 @@ pub(super) fn make(work: &Path) -> Result<()> {
         format!("COMPILER_PATH={folder}:$COMPILER_PATH\nexport COMPILER_PATH\n")
     });
     let folder = files::folder(&work.join(SCRIPTS))?;
+    // ccache and its like look for the compiler on PATH, and would find the script again.
+    let shown = folder.to_string_lossy();
+    let leave = escape::shell(&shown).map_or_else(String::new, |own| {
+        format!(
+            "PATH=:$PATH:\nPATH=${{PATH%%:{own}:*}}:${{PATH#*:{own}:}}\nPATH=${{PATH#:}}\nPATH=${{PATH%:}}\n"
+        )
+    });
     let compilers = compilers(&folder);
     if compilers.is_empty() {
         return Err(Error::new(ErrorCode::Unsupported, "no C compiler on PATH")
             .with_hint("install a C compiler: gcc (and libc6-dev or glibc-devel), or clang"));
     }
     for (name, path) in compilers {
-        let is_clang = path.canonicalize().is_ok_and(|path| files::base_name(&path).contains("clang"));
+        // ccache lies on PATH under the names of compilers.
+        let is_clang = name.contains("clang")
+            || path.canonicalize().is_ok_and(|path| files::base_name(&path).contains("clang"));
         let path = path.to_string_lossy();
         let Some(quoted) = escape::shell(&path) else { continue };
         let more = if is_clang { for_clang.as_str() } else { "" };
-        let text = format!("#!/bin/sh\n{more}exec {quoted} \"$@\" -ffunction-sections\n");
+        let text = format!("{HEAD}{leave}{more}exec {quoted} \"$@\" -ffunction-sections\n");
         let script = folder.join(name);
         files::write_owned(&script, text.as_bytes())?;
         files::make_executable(&script)?;

@@ -8,6 +8,7 @@
 use crate::files;
 use sediment::{Error, ErrorCode, Result};
 use sediment_process::Stop;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -84,7 +85,8 @@ fn copy_entry(from: &Path, kind: fs::FileType, to: &Path, [tree, copy]: [&Path; 
     same_times(from, to)
 }
 
-fn same_times(from: &Path, to: &Path) -> std::io::Result<()> {
+/// Gives a file the time of change of another.
+pub(super) fn same_times(from: &Path, to: &Path) -> std::io::Result<()> {
     let found = fs::metadata(from)?;
     let times = fs::FileTimes::new().set_modified(found.modified()?);
     let opened = fs::File::open(to)?;
@@ -104,6 +106,8 @@ fn is_object(path: &Path) -> bool {
 /// The type in an ELF file's header: 1 an object, 2 a program, 3 a shared library or a program of any address.
 pub(super) fn elf_type(path: &Path) -> Option<u16> {
     let mut head = [0; 18];
+    // To open a pipe would be to wait for its writer.
+    fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
     fs::File::open(path).ok()?.read_exact(&mut head).ok()?;
     let bytes = [head[16], head[17]];
     let is_elf = head.starts_with(b"\x7fELF");
@@ -130,32 +134,45 @@ pub(super) fn mark_of_own_path(tree: &Path) -> Option<&'static str> {
     MARKS_OF_BUILDS[..2].iter().find(|mark| tree.join(mark).exists()).copied()
 }
 
-/// Number that changes with the names, sizes and times of a tree's files, but for the folder `work` and a file `own`.
-pub(super) fn stamp(tree: &Path, work: &Path, own: Option<&Path>) -> u64 {
-    let mut stamp = 0xcbf2_9ce4_8422_2325_u64;
+/// Size and time of change of a file, in nanoseconds.
+pub(super) type Stamp = (u64, u128);
+/// Files with their stamps.
+pub(super) type Files = BTreeMap<PathBuf, Stamp>;
+
+/// The stamp of a file.
+pub(super) fn stamp_of(found: &fs::Metadata) -> Stamp {
+    let modified = found.modified().ok();
+    let age = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    (found.len(), age.map_or(0, |age| age.as_nanos()))
+}
+
+/// The files of a tree, but for those of build folders, of the folder `work`, and a file `own`. git's index changes where a tree is only
+/// looked at.
+pub(super) fn files(tree: &Path, work: &Path, own: Option<&Path>) -> Files {
+    let mut files = Files::new();
     let mut folders = vec![tree.to_path_buf()];
+    let index = tree.join(".git/index");
     while let Some(folder) = folders.pop() {
-        let mut entries: Vec<_> = fs::read_dir(&folder).into_iter().flatten().flatten().collect();
-        entries.sort_by_key(fs::DirEntry::file_name);
-        for entry in entries {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let (path, Ok(found)) = (entry.path(), entry.metadata()) else { continue };
-            if own.is_some_and(|own| own == path) {
-                continue;
+            let is_build = || MARKS_OF_BUILDS.iter().any(|mark| path.join(mark).exists());
+            if own == Some(path.as_path()) || path == index {
+            } else if found.is_file() || found.is_symlink() {
+                files.insert(path, stamp_of(&found));
+            } else if found.is_dir() && path != work && !is_build() {
+                folders.push(path);
             }
-            if found.is_dir() {
-                let is_build = MARKS_OF_BUILDS.iter().any(|mark| path.join(mark).exists());
-                if path != work && !is_build {
-                    folders.push(path);
-                }
-                continue;
-            }
-            let modified = found.modified().ok();
-            let age = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-            let nanoseconds = age.map_or(0, |age| age.as_nanos());
-            let text = format!("{}\0{}\0{nanoseconds}\0", path.display(), found.len());
-            for byte in text.bytes() {
-                stamp = (stamp ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-            }
+        }
+    }
+    files
+}
+
+/// Number that changes with the names, sizes and times of files.
+pub(super) fn stamp(files: &Files) -> u64 {
+    let mut stamp = 0xcbf2_9ce4_8422_2325_u64;
+    for (path, (size, modified)) in files {
+        for byte in format!("{}\0{size}\0{modified}\0", path.display()).bytes() {
+            stamp = (stamp ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
     }
     stamp
@@ -163,6 +180,15 @@ pub(super) fn stamp(tree: &Path, work: &Path, own: Option<&Path>) -> u64 {
 
 /// The programs and shared libraries in a tree, sorted.
 pub(super) fn linked_files(tree: &Path, work: &Path) -> Vec<PathBuf> {
+    linked(tree, work, fs::FileType::is_file)
+}
+
+/// The symbolic links to such, sorted.
+pub(super) fn links_to_linked_files(tree: &Path, work: &Path) -> Vec<PathBuf> {
+    linked(tree, work, fs::FileType::is_symlink)
+}
+
+fn linked(tree: &Path, work: &Path, is_wanted: impl Fn(&fs::FileType) -> bool) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![tree.to_path_buf()];
     while let Some(folder) = folders.pop() {
@@ -171,7 +197,7 @@ pub(super) fn linked_files(tree: &Path, work: &Path) -> Vec<PathBuf> {
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() && path != work {
                 folders.push(path);
-            } else if kind.is_file() && matches!(elf_type(&path), Some(2 | 3)) {
+            } else if is_wanted(&kind) && matches!(elf_type(&path), Some(2 | 3)) {
                 found.push(path);
             }
         }

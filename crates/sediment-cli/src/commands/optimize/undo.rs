@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs and libraries of a tree that is built in place: saved before the first build, put back by `--undo`.
 
-use super::links;
+use super::links::{self, Output};
+use super::stand_ins;
 use super::state::{self, SAVED};
 use super::tree;
 use crate::files;
@@ -9,6 +10,7 @@ use crate::ui::Ui;
 use sediment::plural::counted;
 use sediment::{Error, ErrorCode, Result};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
@@ -16,6 +18,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
 const LIST: &str = "list.json";
+/// Paths of linked files that builds made where none were.
+const ADDED: &str = "added.json";
 /// Largest list that is read.
 const LARGEST: u64 = 64 << 20;
 
@@ -23,38 +27,71 @@ const LARGEST: u64 = 64 << 20;
 pub(super) fn save(tree: &Path, work: &Path) -> Result<usize> {
     let folder = work.join(SAVED);
     if folder.join(LIST).exists() {
-        return Ok(list(tree, work)?.len());
+        return Ok(list(tree, work)?.iter().filter(|saved| saved.is_file()).count());
     }
+    // Of a killed run whose working folder is gone.
+    let renamed: Vec<PathBuf> =
+        tree::linked_files(tree, work).iter().filter_map(|path| stand_ins::path_of(path)).collect();
+    stand_ins::recover(renamed.iter().map(PathBuf::as_path));
     let folder = files::folder(&folder)?;
     let mut saved = Vec::new();
     for path in tree::linked_files(tree, work) {
         let name = saved.len().to_string();
         files::copy(&path, &folder.join(&name))?;
+        let _ = tree::same_times(&path, &folder.join(&name));
         let owner = fs::metadata(&path).map(|found| [found.uid(), found.gid()]).unwrap_or_default();
         saved.push(json!({ "path": path.as_os_str().as_encoded_bytes(), "saved": name, "owner": owner }));
     }
     let count = saved.len();
+    for path in tree::links_to_linked_files(tree, work) {
+        let Ok(target) = fs::read_link(&path) else { continue };
+        let [path, target] = [&path, &target].map(|path| path.as_os_str().as_encoded_bytes().to_vec());
+        saved.push(json!({ "path": path, "link": target }));
+    }
     files::write_owned(&folder.join(LIST), Value::Array(saved).to_string().as_bytes())?;
     Ok(count)
 }
 
-/// A file that was saved.
+/// A file or symbolic link that was saved.
 struct Saved {
     original: PathBuf,
-    copy: PathBuf,
-    owner: [u32; 2],
+    kept: Kept,
+}
+
+enum Kept {
+    File {
+        copy: PathBuf,
+        owner: [u32; 2],
+    },
+    /// Target of a symbolic link, in the place of which a linker puts its output.
+    Link(PathBuf),
 }
 
 impl Saved {
-    /// Puts it back, with its owner. What cannot be given to its owner keeps no right of setuid or setgid.
+    fn is_file(&self) -> bool {
+        matches!(self.kept, Kept::File { .. })
+    }
+
+    /// Puts it back, with its owner and time. What cannot be given to its owner keeps no right of setuid or setgid.
     fn put_back(&self) -> Result<()> {
-        files::copy(&self.copy, &self.original)?;
-        let [user, group] = self.owner;
-        let given = std::os::unix::fs::chown(&self.original, Some(user), Some(group)).is_ok();
-        let mode = fs::metadata(&self.copy).map_or(0o644, |found| found.permissions().mode());
-        let mode = if given { mode } else { mode & 0o777 };
-        let _ = fs::set_permissions(&self.original, fs::Permissions::from_mode(mode));
-        Ok(())
+        let original = &self.original;
+        if let Some(folder) = original.parent() {
+            files::folder(folder)?;
+        }
+        match &self.kept {
+            Kept::Link(target) if fs::read_link(original).is_ok_and(|now| now == *target) => Ok(()),
+            Kept::Link(target) => files::symbolic_link(target, original),
+            Kept::File { copy, owner: [user, group] } => {
+                files::copy(copy, original)?;
+                let given = std::os::unix::fs::chown(original, Some(*user), Some(*group)).is_ok();
+                let mode = fs::metadata(copy).map_or(0o644, |found| found.permissions().mode());
+                let mode = if given { mode } else { mode & 0o777 };
+                // make decides by times.
+                let _ = tree::same_times(copy, original);
+                let _ = fs::set_permissions(original, fs::Permissions::from_mode(mode));
+                Ok(())
+            }
+        }
     }
 }
 
@@ -80,19 +117,42 @@ fn list(tree: &Path, work: &Path) -> Result<Vec<Saved>> {
 }
 
 fn saved(row: &Value, tree: &Path, folder: &Path) -> Option<Saved> {
-    let bytes = row["path"].as_array()?.iter().map(|byte| u8::try_from(byte.as_u64()?).ok());
-    let original = PathBuf::from(OsString::from_vec(bytes.collect::<Option<Vec<u8>>>()?));
-    let name = row["saved"].as_str().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))?;
-    let number = |at: usize| u32::try_from(row["owner"][at].as_u64()?).ok();
-    let is_plain = original.components().all(|part| !matches!(part, Component::ParentDir));
-    let place = original.parent().and_then(|parent| parent.canonicalize().ok());
-    // The folder may be gone, and is not made again.
-    let is_inside = original.starts_with(tree) && place.is_none_or(|place| place.starts_with(tree));
-    (is_plain && is_inside).then_some(Saved {
-        original,
-        copy: folder.join(name),
-        owner: [number(0)?, number(1)?],
-    })
+    let original = path(&row["path"])?;
+    let kept = if row["link"].is_array() {
+        Kept::Link(path(&row["link"])?)
+    } else {
+        let name = row["saved"].as_str().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))?;
+        let number = |at: usize| u32::try_from(row["owner"][at].as_u64()?).ok();
+        Kept::File { copy: folder.join(name), owner: [number(0)?, number(1)?] }
+    };
+    is_inside(&original, tree).then_some(Saved { original, kept })
+}
+
+/// True for a path in the tree that leads out of it by no link. Folders may be missing.
+fn is_inside(path: &Path, tree: &Path) -> bool {
+    let is_plain = path.components().all(|part| !matches!(part, Component::ParentDir));
+    let place = path.ancestors().skip(1).find_map(|above| above.canonicalize().ok());
+    is_plain && path.starts_with(tree) && place.is_some_and(|place| place.starts_with(tree))
+}
+
+/// Remembers the outputs of a build in place, also for runs after the next: `run` removes those that were not saved.
+pub(super) fn remember(outputs: &[Output], work: &Path) -> Result<()> {
+    let mut made = added(work);
+    made.extend(outputs.iter().flat_map(Output::paths).map(Path::to_path_buf));
+    let rows: Vec<&[u8]> = made.iter().map(|path| path.as_os_str().as_encoded_bytes()).collect();
+    files::write_owned(&work.join(SAVED).join(ADDED), json!(rows).to_string().as_bytes())
+}
+
+fn added(work: &Path) -> BTreeSet<PathBuf> {
+    let bytes = files::read_at_most(&work.join(SAVED).join(ADDED), LARGEST).unwrap_or_default();
+    let rows: Vec<Value> = serde_json::from_slice(&bytes).unwrap_or_default();
+    rows.iter().filter_map(path).collect()
+}
+
+/// A path from its bytes.
+fn path(bytes: &Value) -> Option<PathBuf> {
+    let bytes = bytes.as_array()?.iter().map(|byte| u8::try_from(byte.as_u64()?).ok());
+    Some(PathBuf::from(OsString::from_vec(bytes.collect::<Option<Vec<u8>>>()?)))
 }
 
 /// Puts the saved files back, removes what the builds added beside them, and removes the working folder.
@@ -105,23 +165,27 @@ pub(super) fn run(tree: &Path, work: &Path, ui: &Ui) -> Result<()> {
         .with_input(files::display(work)));
     };
     let _lock = state::lock(work)?;
+    state::recover(&state::outputs(&state), [tree, work], ui);
     let saved = list(tree, work)?;
-    let mut removed = 0;
-    if state["request"]["in_place"] == true {
-        let logs = ["links-before", "links-after"];
-        for output in logs.iter().flat_map(|log| links::outputs(&work.join(log), tree, work)) {
-            for path in output.paths() {
-                let is_new = !saved.iter().any(|saved| saved.original == path);
-                removed += usize::from(is_new && fs::remove_file(path).is_ok());
-            }
-        }
-    }
-    saved.iter().try_for_each(Saved::put_back)?;
+    let logs = ["links-before", "links-after"];
+    let is_in_place = state["request"]["in_place"] == true;
+    let of_logs =
+        logs.iter().filter(|_| is_in_place).flat_map(|log| links::outputs(&work.join(log), tree, work));
+    let mut made: BTreeSet<PathBuf> = added(work);
+    made.extend(of_logs.flat_map(|output| output.paths().map(Path::to_path_buf).collect::<Vec<_>>()));
+    let is_new = |path: &&PathBuf| !saved.iter().any(|saved| saved.original == **path);
+    let is_ours = |path: &&PathBuf| is_inside(path, tree) && tree::elf_type(path).is_some();
+    let removed =
+        made.iter().filter(|path| is_new(path) && is_ours(path) && fs::remove_file(path).is_ok()).count();
+    // As many as can be.
+    let results: Vec<Result<()>> = saved.iter().map(Saved::put_back).collect();
+    results.into_iter().collect::<Result<()>>()?;
     tree::remove(work).map_err(|error| {
         Error::new(ErrorCode::Io, format!("cannot be removed: {error}")).with_input(files::display(work))
     })?;
     let folder = files::display(work.strip_prefix(tree).unwrap_or(work));
-    ui.note(&match saved.len() {
+    let files = saved.iter().filter(|saved| saved.is_file()).count();
+    ui.note(&match files {
         0 if removed == 0 => format!("removed {folder}; nothing else was changed"),
         count => {
             let back = counted(count as u64, "linked file");

@@ -240,7 +240,7 @@ fn aim(name: &str) -> Option<Aim> {
 /// The linker of this name, or the compiler's.
 fn linker(name: &str, ui: &Ui) -> Result<&'static Linker> {
     if name == AUTO {
-        let (linker, version) = toolchain::default_linker()?;
+        let (linker, version) = toolchain::default_linker(ui)?;
         ui.note(&format!("--linker {}: {version}", linker.name));
         return Ok(linker);
     }

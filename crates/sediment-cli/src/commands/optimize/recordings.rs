@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Recordings of the training commands, and the profile made of them: of what the build linked, and of no other build of it.
+
+use super::links::{self, Output};
+use super::{Job, runs};
+use crate::files;
+use crate::inputs::{self, read_profile};
+use sediment::binary::{self, SymbolSource};
+use sediment::profile::merge::{self, Weight};
+use sediment::profile::{Profile, split, text};
+use sediment::{Error, ErrorCode, ErrorKind, Result, escape};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::Path;
+
+impl Job<'_> {
+    /// Records each training command.
+    pub(super) fn record(&mut self, outputs: &[Output]) -> Result<()> {
+        let all: Vec<(String, bool)> =
+            self.arguments.trainings().map(|(line, startup)| (line.to_owned(), startup)).collect();
+        for (index, (line, startup)) in all.iter().enumerate() {
+            let step = step(index);
+            if self.state.has_done(&step) {
+                continue;
+            }
+            let bar = self.ui.spinner(&format!("recording {} of {}: {line}", index + 1, all.len()));
+            let (profile, log) =
+                (self.state.path(&recording(index)), self.state.path(&format!("training-{}.log", index + 1)));
+            let mut words =
+                vec![runs::itself()?.into_os_string(), "record".into(), "-o".into(), profile.clone().into()];
+            words.extend(startup.then(|| OsString::from("--startup")));
+            words.push("--".into());
+            words.extend(runs::in_shell(line));
+            let what = format!("the {step} (`{line}`)");
+            let done = self.place(Vec::new()).run(&what, &words, self.arguments.timeout, &log);
+            bar.finish_and_clear();
+            done.map_err(|error| hint_of_stripped(error, outputs))?;
+            let others = self.other_builds(&profile, outputs, &what)?;
+            self.state.done(&step, json!({ "other_builds": others }))?;
+        }
+        Ok(())
+    }
+
+    /// The labels in a recording that are of other builds of the outputs, by their build-ids.
+    ///
+    /// # Errors
+    /// If it has no output but such.
+    fn other_builds(&self, recording: &Path, outputs: &[Output], what: &str) -> Result<Vec<String>> {
+        let profile = read_profile(recording, self.ui)?;
+        let mut outputs = outputs.to_vec();
+        links::label(&mut outputs, &profile);
+        let labels: BTreeSet<&str> = outputs.iter().filter_map(|output| output.label.as_deref()).collect();
+        let mut others = Vec::new();
+        let mut error = None;
+        for label in &labels {
+            let Some(recorded) = profile.dsos()[*label].build_id.as_deref() else { continue };
+            let built = outputs.iter().filter(|output| output.label.as_deref() == Some(label));
+            let ids: Vec<(&Output, String)> = built
+                .filter_map(|output| Some((output, binary::build_id(&files::read(&output.path).ok()?)?)))
+                .collect();
+            let is_built = ids.iter().any(|(_, id)| binary::same_build_id(id, recorded));
+            let Some((output, id)) = ids.first().filter(|_| !is_built) else { continue };
+            let place = files::display(&self.tree);
+            let path = output.known_as();
+            let path = path.strip_prefix(&self.tree).unwrap_or(path);
+            error.get_or_insert_with(|| {
+                Error::new(
+                    ErrorCode::NotInProfile,
+                    format!("{what} executed another build of {label}: build-id {recorded}, not {id}"),
+                )
+                .with_input(files::display(&output.path))
+                .with_hint(format!(
+                    "training commands run in {place}: name programs by their paths from there (./{}), and let libraries be found there",
+                    files::display(path)
+                ))
+            });
+            others.push((*label).to_owned());
+        }
+        match error {
+            Some(error) if others.len() == labels.len() => Err(error),
+            Some(error) => {
+                self.ui.warn(&format!("{}; not ordered by that", escape::terminal(&error.to_string())));
+                Ok(others)
+            }
+            None => Ok(others),
+        }
+    }
+
+    /// The profile of what the build links, of all training commands, and which output has a part in it.
+    pub(super) fn profile(&mut self, outputs: &mut [Output]) -> Result<Profile> {
+        let mut recorded = Vec::new();
+        for index in 0..self.arguments.trainings().count() {
+            let profile = read_profile(&self.state.path(&recording(index)), self.ui)?;
+            let others: BTreeSet<&str> = self.state.fact(&step(index))["other_builds"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|label| label.as_str())
+                .collect();
+            let own: BTreeSet<&str> =
+                profile.dsos().keys().map(String::as_str).filter(|label| !others.contains(label)).collect();
+            let profile = if others.is_empty() { profile } else { split::only(&profile, &own) };
+            recorded.push((profile, Weight::ONE));
+        }
+        // A single recording keeps its counts.
+        let merged = match recorded.len() {
+            1 => recorded.swap_remove(0).0,
+            _ => {
+                let borrowed: Vec<_> = recorded.iter().map(|(profile, weight)| (profile, *weight)).collect();
+                merge::merge(&borrowed, false)?
+            }
+        };
+        inputs::warn_of_similar_labels(&merged, self.ui);
+        links::label(outputs, &merged);
+        let labels: BTreeSet<&str> = outputs.iter().filter_map(|output| output.label.as_deref()).collect();
+        if labels.is_empty() {
+            let names: Vec<String> = outputs.iter().map(Output::name).collect();
+            let error = Error::new(
+                ErrorCode::NotInProfile,
+                format!("the training commands executed none of: {}", names.join(", ")),
+            )
+            .with_hint("they run in the built tree: call the programs by their path there");
+            return Err(hint_of_stripped(error, outputs));
+        }
+        let profile = split::only(&merged, &labels);
+        let printed = text::print(&profile);
+        let folder = files::folder(&self.state.path("profiles"))?;
+        files::write(&folder.join("profile.gv"), printed.as_bytes(), self.ui)?;
+        let aim = match (self.arguments.train.is_empty(), self.arguments.startup.is_empty()) {
+            (true, _) => Some("startup"),
+            (false, false) => Some("both"),
+            (false, true) => None,
+        };
+        if let Some(aim) = aim {
+            let settings = format!("sediment = 1\noptimize-for = {aim}\n");
+            files::write(&folder.join("sediment.conf"), settings.as_bytes(), self.ui)?;
+        }
+        if let Some(path) = &self.arguments.keep_profile {
+            files::write(path, printed.as_bytes(), self.ui)?;
+        }
+        Ok(profile)
+    }
+}
+
+/// Name of the profile that a training command is recorded to.
+fn recording(index: usize) -> String {
+    format!("training-{}.gv", index + 1)
+}
+
+/// Name of the step that records a training command.
+fn step(index: usize) -> String {
+    format!("training {}", index + 1)
+}
+
+/// An error, with the stripped files among the outputs as its reason where there are some.
+fn hint_of_stripped(error: Error, outputs: &[Output]) -> Error {
+    let stripped: Vec<String> =
+        outputs.iter().filter(|output| is_stripped(&output.path)).map(Output::name).collect();
+    if stripped.is_empty() || error.kind() == ErrorKind::Interrupted {
+        return error;
+    }
+    Error::new(ErrorCode::Stripped, error.to_string()).with_hint(format!(
+        "the build strips {}: build without -s, strip and install -s",
+        stripped.join(", ")
+    ))
+}
+
+/// True if a file has no symbols of its own.
+fn is_stripped(path: &Path) -> bool {
+    let from = inputs::read_binary(path).map(|binary| binary.symbols_from);
+    from.map_or(true, |from| from == SymbolSource::DynamicSymbols)
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Scripts in the place of programs, which run under valgrind meanwhile: other programs of a command run as always. Beside its script a
+//! program has a second name, from which [`recover`] puts it back after a run that was killed.
+
+use super::links::Output;
+use super::tree;
+use crate::files;
+use sediment::{Result, escape};
+use std::ffi::OsString;
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// Beginning of the name that a program has while a script stands in its place.
+const HIDDEN: &str = ".sediment-run-";
+/// First lines of the script.
+const HEAD: &str = "#!/bin/sh\n# sediment optimize measures this program.\n";
+
+/// Programs with a script in their place; they are put back when this is dropped.
+pub(super) struct StandIns(Vec<PathBuf>);
+
+impl StandIns {
+    /// Puts a script in the place of each program among the outputs; `scratch` is a folder for the scripts.
+    pub(super) fn replace(outputs: &[Output], valgrind: &[OsString], scratch: &Path) -> Result<Self> {
+        let mut stand_ins = Self(Vec::new());
+        let quoted: Option<Vec<String>> =
+            valgrind.iter().map(|word| escape::shell(&word.to_string_lossy())).collect();
+        let Some(quoted) = quoted else { return Ok(stand_ins) };
+        for path in outputs.iter().flat_map(Output::paths) {
+            let hidden = hidden(path);
+            let Some(shown) = escape::shell(&hidden.to_string_lossy()) else { continue };
+            if files::base_name(path).contains(".so") {
+                continue;
+            }
+            let script = scratch.join("stand-in");
+            let text = format!("{HEAD}exec valgrind {} {shown} \"$@\"\n", quoted.join(" "));
+            files::write_owned(&script, text.as_bytes())?;
+            files::make_executable(&script)?;
+            stand_ins.0.push(path.to_path_buf());
+            files::link_or_copy(path, &hidden)?;
+            files::copy(&script, path)?;
+        }
+        Ok(stand_ins)
+    }
+
+    /// True if there are none, as in a build of libraries.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Drop for StandIns {
+    fn drop(&mut self) {
+        recover(self.0.iter().map(PathBuf::as_path));
+    }
+}
+
+/// Name of a program, from the one that it has while a script stands in its place.
+pub(super) fn name_of(program: &str) -> String {
+    let name = files::base_name(Path::new(program));
+    name.strip_prefix(HIDDEN).unwrap_or(&name).to_owned()
+}
+
+/// The path of the program that a file with such a name belongs to.
+pub(super) fn path_of(hidden: &Path) -> Option<PathBuf> {
+    let name = files::base_name(hidden);
+    name.strip_prefix(HIDDEN).map(|name| hidden.with_file_name(name))
+}
+
+fn hidden(path: &Path) -> PathBuf {
+    path.with_file_name(format!("{HIDDEN}{}", files::base_name(path)))
+}
+
+/// Puts programs back in the place of their scripts, and removes what a killed run left beside them. Returns the number of programs.
+pub(super) fn recover<'a>(paths: impl Iterator<Item = &'a Path>) -> usize {
+    let mut recovered = 0;
+    for path in paths {
+        let hidden = hidden(path);
+        let is_program = || tree::elf_type(&hidden).is_some();
+        if (is_script(path) || fs::symlink_metadata(path).is_err()) && is_program() {
+            recovered += usize::from(fs::rename(&hidden, path).is_ok());
+        } else if tree::elf_type(path).is_some() {
+            let _ = fs::remove_file(&hidden);
+        }
+        for begun in [path, &hidden].map(files::beside) {
+            let _ = fs::remove_file(begun);
+        }
+    }
+    recovered
+}
+
+fn is_script(path: &Path) -> bool {
+    let mut head = [0; HEAD.len()];
+    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && head == *HEAD.as_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Some of an ELF file's header.
+    const PROGRAM: &[u8] = b"\x7fELF\x02\x01\x01 program \x02\x00 and more";
+
+    #[test]
+    fn a_killed_run_loses_no_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("prog");
+        let script = format!("{HEAD}exec valgrind prog\n");
+        // The program beside its script; alone; and one that has no script yet.
+        for (in_place, beside) in
+            [(Some(script.as_bytes()), Some(PROGRAM)), (None, Some(PROGRAM)), (Some(PROGRAM), Some(b"cut"))]
+        {
+            let _ = fs::remove_file(&path);
+            for (bytes, path) in [(in_place, path.clone()), (beside, hidden(&path))] {
+                bytes.into_iter().for_each(|bytes| fs::write(&path, bytes).unwrap());
+            }
+            fs::write(files::beside(&path), "cut").unwrap();
+            recover([path.as_path()].into_iter());
+            assert_eq!(fs::read(&path).unwrap(), PROGRAM);
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        }
+    }
+
+    #[test]
+    fn files_of_others_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("prog");
+        fs::write(&path, "#!/bin/sh\necho mine\n").unwrap();
+        fs::write(hidden(&path), PROGRAM).unwrap();
+        recover([path.as_path()].into_iter());
+        assert_eq!(fs::read(&path).unwrap(), b"#!/bin/sh\necho mine\n");
+        assert_eq!(fs::read(hidden(&path)).unwrap(), PROGRAM);
+    }
+}
