@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Questions to an SMT solver, several of each kind: a plan of jobs on machines, a multiplication of bits, sums of integers, and functions of which nothing is known.
 BEGIN {
-    for (turn = 1; turn <= 24; turn++) {
-        plan(5 + turn % 3, 3, 30 + turn)
+    for (turn = 1; turn <= 300; turn++) {
+        plan(5 + turn % 3, 3, 24 + turn % 12)
         factor(16 + turn % 4, 40503 + 2 * turn)
-        sums(8 + turn % 5, turn)
-        unknown(10 + turn)
+        sums(8 + turn % 5, turn % 60)
+        unknown(10 + turn % 24)
     }
 }
 
