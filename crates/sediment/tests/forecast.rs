@@ -5,6 +5,7 @@ use sediment::binary::{Binary, BinaryFunction};
 use sediment::callgraph::{FunctionId, Trace};
 use sediment::order::forecast::Program;
 use sediment::order::{self, Aim, Older, Request, Selection, functions_named};
+use sediment::profile::merge::{Weight, merge};
 use sediment::profile::{FunctionKey, Profile};
 
 /// Bytes of a function: two fill a page.
@@ -148,6 +149,37 @@ fn a_trace_is_counted() {
     // Round and round over 200 pages, or over 100 with two functions each: every new page misses.
     assert_eq!(gain.before.misses[1], 1000.0);
     assert_eq!(gain.after.misses[1], 500.0);
+}
+
+#[test]
+fn a_merged_profile_forecasts_what_its_recordings_do() {
+    let all: Vec<String> = names('f', 200).into_iter().chain(names('g', 200)).collect();
+    let binary = linked(&all, 3 * SIZE);
+    let forecast = |profile: &Profile| {
+        let built = order::build(profile, &Selection::Binary { binary: &binary, file_name: "prog" }).unwrap();
+        let order: Vec<FunctionId> = built.graph.ids().collect();
+        let gain = Program::new(profile, &built, &[]).unwrap().gain(&order).unwrap();
+        assert!(!gain.is_nothing(), "{gain:?}");
+        gain.ratio()
+    };
+    // A short recording and one ten times as long.
+    let recording = |calls: u128| {
+        let mut profile = profile(200, "callgrind");
+        for (f, g) in names('f', 200).iter().zip(names('g', 200)) {
+            let [caller, callee] = [f, &g].map(|name| profile.function(key(name)));
+            profile.edge_mut(caller, callee).count = Some(calls);
+        }
+        profile.total = 200 * calls;
+        profile
+    };
+    let recordings = [recording(1000), recording(10_000)];
+    for weight in ["1", "0.5", "1000"].map(|weight| Weight::parse(weight).unwrap()) {
+        let merged = merge(&[(&recordings[0], weight), (&recordings[1], Weight::ONE)], false).unwrap();
+        for recording in &recordings {
+            let off = forecast(&merged) - forecast(recording);
+            assert!(off.abs() < 0.15, "{off}");
+        }
+    }
 }
 
 #[test]
