@@ -32,7 +32,7 @@ pub(crate) const REGRESSION: u8 = 3;
 /// An experiment cannot tell, and the caller asked that it can.
 pub(crate) const INCONCLUSIVE: u8 = 4;
 
-/// A command succeeded, but its result is below a threshold of the caller.
+/// A command succeeded, but its result is below a threshold: the caller's, or the default of `verify`.
 pub(crate) const BELOW_THRESHOLD: u8 = 5;
 
 /// The interrupt key ended it, as shells have it: 128 and the number of SIGINT.

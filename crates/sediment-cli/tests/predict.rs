@@ -244,6 +244,16 @@ fn a_program_is_predicted_as_it_is_linked() {
     for name in ["engine", "my.order", "input"] {
         assert!(rows.iter().any(|row| row["order"] == name), "{name}: {json}");
     }
+    // A file of an algorithm's name is a file.
+    std::fs::copy(folder.path().join("my.order"), folder.path().join("input")).unwrap();
+    let named = ["predict", "p.gv", "--binary", "program", "--order", "input", "--json"];
+    let named: serde_json::Value = serde_json::from_str(&done(&sediment(folder.path(), &named))).unwrap();
+    let score = |json: &serde_json::Value, name: &str| {
+        let rows = json["orders"].as_array().unwrap();
+        rows.iter().find(|row| row["order"] == name).unwrap()["itlb_misses"].clone()
+    };
+    assert_eq!(score(&named, "input"), score(&json, "my.order"), "the file's row comes first");
+    assert_ne!(score(&json, "input"), score(&json, "my.order"));
     // `order` says the same of its own order.
     let ordered = sediment(folder.path(), &["order", "p.gv", "--binary", "program", "--linker", "list"]);
     assert!(ordered.status.success() && err(&ordered).contains("hot code: "), "{}", err(&ordered));

@@ -109,13 +109,14 @@ fn the_end_by_a_signal_shows_in_perfs_last_words() {
 #[test]
 fn events_mean_what_the_kernel_makes_of_them_on_a_processor() {
     let amd = Processor::of("processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 26\n").unwrap();
-    let intel = Processor::of("vendor_id\t: GenuineIntel\ncpu family\t: 6\n").unwrap();
+    let intel = Processor::of("vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\n").unwrap();
     let arm = Processor::of("processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n").unwrap();
     assert_eq!([amd, intel, arm], [Processor::Amd, Processor::Intel, Processor::Neoverse]);
     // Others have other events.
     for other in [
         "",
         "vendor_id\t: AuthenticAMD\ncpu family\t: 21\n",
+        "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 58\nmodel name\t: 77\n",
         "vendor_id\t: HygonGenuine\ncpu family\t: 24\n",
         "CPU implementer\t: 0x61\n",
     ] {

@@ -135,6 +135,25 @@ fn the_functions_in_between_count() {
 }
 
 #[test]
+fn code_at_the_top_of_memory_is_forecast_as_any() {
+    let profile = profile(100, "callgrind");
+    let all: Vec<String> = names('f', 100).into_iter().chain(names('g', 100)).collect();
+    let gain = |offset: u64| {
+        let mut binary = linked(&all, 3 * SIZE);
+        for function in &mut binary.functions {
+            function.address += offset;
+        }
+        let built =
+            order::build(&profile, &Selection::Binary { binary: &binary, file_name: "prog" }).unwrap();
+        let order: Vec<FunctionId> = built.graph.ids().collect();
+        Program::new(&profile, &built, &[]).unwrap().gain(&order).unwrap()
+    };
+    // Where Linux has the kernel.
+    assert_eq!(gain(0xffff_ffff_8100_0000), gain(0));
+    assert_eq!(gain(0).before.pages, 200);
+}
+
+#[test]
 fn a_trace_is_counted() {
     let profile = profile(100, "callgrind");
     let all: Vec<String> = names('f', 100).into_iter().chain(names('g', 100)).collect();

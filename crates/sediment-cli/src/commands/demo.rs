@@ -167,8 +167,7 @@ impl Stage<'_> {
 
     /// Records the program as a user does, by `sediment record`.
     fn record(&self, method: &str, program: &Path) -> Result<Profile> {
-        let sediment = std::env::current_exe()
-            .map_err(|error| Error::new(ErrorCode::Io, format!("cannot find this program: {error}")))?;
+        let sediment = files::own_program()?;
         let served = self.serve(program, REQUESTS, RECORDED_STREAM);
         let options = ["record", "--quiet", "--method", method, "-o", PROFILE, "--"].map(OsString::from);
         let words = options.into_iter().chain([served.program]).chain(served.arguments);

@@ -13,7 +13,7 @@ use sediment::link;
 use sediment::model::cores::{CORES, Core, core_of};
 use sediment::model::{self, CoreMisses, Geometry, HOT_SHARES, HotPages, Layout, Score, StartFaults};
 use sediment::order::algorithms::affinity::Workload;
-use sediment::order::algorithms::{self, ALGORITHMS, AlgorithmInput, Options};
+use sediment::order::algorithms::{self, ALGORITHMS, Algorithm, AlgorithmInput, Options};
 use sediment::order::forecast::{Program, TLB_ENTRIES};
 use sediment::order::{self, BuiltGraph, Request};
 use sediment::profile::Profile;
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 /// Predict the effect of each order before linking
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Predict the effect of each order before linking.\n\nWith --binary, the row `input` is the program as it is linked, and the last line says what the default order gains. With --trace, counts instruction TLB misses over the recorded run. Without it, estimates them from the calls. Both include the libraries. Neither is a measurement."
+    long_about = "Predict the effect of each order before linking.\n\nWith --binary, the row `input` is the program as it is linked, and the last line says what the default order gains, or the first of --order. With --trace, counts instruction TLB misses over the recorded run. Without it, estimates them from the calls. Both include the libraries. Neither is a measurement."
 )]
 pub(crate) struct Arguments {
     /// Profile to read
@@ -57,8 +57,6 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Name of the default order in JSON.
-const DEFAULT: &str = "engine";
 /// Number of random orders.
 const CHANCES: u64 = 5;
 
@@ -85,15 +83,15 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         program: &program,
     };
     let default = if arguments.skip_auto { None } else { Some(known.default_order(&profile)?) };
-    let mut orders: Vec<(String, Vec<FunctionId>)> = Vec::new();
+    let mut orders: Vec<(Name, Vec<FunctionId>)> = Vec::new();
     for path in &arguments.order {
-        orders.push((files::display_name(path), known.read_order(path)?));
+        orders.push((Name::File(files::display_name(path)), known.read_order(path)?));
     }
     let judged = orders.first().map(|(_, order)| order).or(default.as_ref());
     let gain = judged.and_then(|order| program.gain(order));
     let rows: Vec<Row> = default
         .iter()
-        .map(|order| (DEFAULT.to_owned(), order.clone()))
+        .map(|order| (Name::Default, order.clone()))
         .chain(orders.clone())
         .chain(known.orders())
         .map(|(name, order)| Row::of(name, &known, &order))
@@ -164,7 +162,7 @@ impl Known<'_> {
     }
 
     /// The order of each algorithm, chance several times; those for starts where a start is known.
-    fn orders(&self) -> Vec<(String, Vec<FunctionId>)> {
+    fn orders(&self) -> Vec<(Name, Vec<FunctionId>)> {
         let graph = &self.built.graph;
         let mut orders = Vec::new();
         for algorithm in ALGORITHMS {
@@ -173,18 +171,47 @@ impl Known<'_> {
             }
             let seeds = if *algorithm == algorithms::RANDOM { 1..=CHANCES } else { 0..=0 };
             for seed in seeds {
-                let name =
-                    if seed > 0 { format!("{} {seed}", algorithm.name) } else { algorithm.name.to_owned() };
                 let options = Options { seed, starts: self.starts, ..Options::default() };
-                orders.push((name, (algorithm.run)(graph, &options)));
+                orders.push((Name::Algorithm(algorithm, seed), (algorithm.run)(graph, &options)));
             }
         }
         orders
     }
 }
 
+/// Name of an order.
+#[derive(Clone)]
+enum Name {
+    Default,
+    /// An algorithm, with its seed; 0 without one.
+    Algorithm(&'static Algorithm, u64),
+    /// An ordering file.
+    File(String),
+}
+
+impl Name {
+    /// As `sediment order --algorithm` takes it.
+    fn shown(&self) -> String {
+        match self {
+            Self::Default => AUTO.to_owned(),
+            Self::Algorithm(algorithm, 0) => algorithm.name.to_owned(),
+            Self::Algorithm(algorithm, seed) => format!("{} {seed}", algorithm.name),
+            Self::File(name) => name.clone(),
+        }
+    }
+
+    /// As JSON has it.
+    fn in_json(&self) -> String {
+        if matches!(self, Self::Default) { "engine".to_owned() } else { self.shown() }
+    }
+
+    fn is_input(&self) -> bool {
+        matches!(self, Self::Algorithm(algorithm, _) if **algorithm == *algorithms::INPUT)
+    }
+}
+
 struct Row {
-    name: String,
+    name: Name,
     score: Score,
     misses: [f64; TLB_ENTRIES.len()],
     /// First touches, and misses of other code, at each of [`TLB_ENTRIES`]; with a trace alone.
@@ -196,16 +223,11 @@ struct Row {
 }
 
 impl Row {
-    /// The order's name as `sediment order --algorithm` takes it.
-    fn shown(&self) -> &str {
-        if self.name == DEFAULT { AUTO } else { &self.name }
-    }
-
-    fn of(name: String, known: &Known<'_>, order: &[FunctionId]) -> Self {
+    fn of(name: Name, known: &Known<'_>, order: &[FunctionId]) -> Self {
         let graph = &known.built.graph;
         let standard = Geometry::default();
         let geometry = |tlb_entries| Geometry { tlb_entries, ..standard };
-        let linked = known.program.linked().filter(|_| name == algorithms::INPUT.name);
+        let linked = known.program.linked().filter(|_| name.is_input());
         let layout = linked.unwrap_or(Layout::Packed(order));
         let replays = known
             .trace
@@ -239,7 +261,7 @@ impl Row {
                 .collect()
         };
         json!({
-            "order": self.name,
+            "order": self.name.in_json(),
             "calls_within_4_kib": distance.within_4_kib,
             "calls_within_64_bytes": distance.within_64_bytes,
             "calls_within_2_mib": distance.within_2_mib,
@@ -275,7 +297,7 @@ fn table(rows: &[Row]) -> String {
         let _ = writeln!(
             text,
             "{:<22} {share:>12.1} % {of_90:>13} {of_99:>13} {small:>12.0} {middle:>12.0} {large:>12.0}",
-            row.shown()
+            row.name.shown()
         );
     }
     text
@@ -293,7 +315,7 @@ fn distances(rows: &[Row]) -> String {
         let _ = writeln!(
             text,
             "{:<22} {:>12.0} {line:>10.1} % {page:>10.1} % {huge:>10.1} % {:>12.4}",
-            row.shown(),
+            row.name.shown(),
             distance.mean,
             distance.nearness
         );
@@ -308,7 +330,7 @@ fn hot_pages(rows: &[Row]) -> String {
     }
     text.push('\n');
     for row in rows {
-        let _ = write!(text, "{:<22}", row.shown());
+        let _ = write!(text, "{:<22}", row.name.shown());
         for pages in row.hot_pages() {
             let [half, most, nearly, all] = pages.needed;
             let _ = write!(text, " {half:>5} {most:>5} {nearly:>5} {all:>5}");
@@ -333,7 +355,7 @@ fn core_table(rows: &[Row], core: &Core) -> String {
     );
     for (row, misses) in rows.iter().filter_map(|row| Some((row, row.core?))) {
         let CoreMisses { itlb, walks, l1i } = misses;
-        let _ = writeln!(text, "{:<22} {itlb:>14.0} {walks:>14.0} {l1i:>14.0}", row.shown());
+        let _ = writeln!(text, "{:<22} {itlb:>14.0} {walks:>14.0} {l1i:>14.0}", row.name.shown());
     }
     text
 }
@@ -348,7 +370,13 @@ fn faults(rows: &[Row]) -> String {
     );
     for (row, faults) in rows.iter().filter_map(|row| Some((row, row.faults?))) {
         let mean = faults.area as f64 / faults.uses.max(1) as f64;
-        let _ = writeln!(text, "{:<22} {:>14} {:>14} {mean:>20.1}", row.shown(), faults.pages, faults.around);
+        let _ = writeln!(
+            text,
+            "{:<22} {:>14} {:>14} {mean:>20.1}",
+            row.name.shown(),
+            faults.pages,
+            faults.around
+        );
     }
     text
 }
@@ -364,7 +392,7 @@ fn limits(rows: &[Row], is_counted: bool) -> String {
         let _ = writeln!(
             text,
             "No order removes these misses of {} at 64 entries: {:.1} % first touches of pages, {:.1} % in other programs and libraries.",
-            row.shown(),
+            row.name.shown(),
             share(first),
             share(outside)
         );

@@ -16,7 +16,7 @@ use sediment::record::Target;
 use sediment::{Error, ErrorCode, Result};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Record a program and write its profile
 #[derive(Debug, Args)]
@@ -54,8 +54,12 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         Side::Recorder(made) => made,
         Side::Front(code) => return Ok(code),
     };
-    let kept = kept(&made.resolved.profile, &arguments.only)?;
-    let profile = kept.as_ref().unwrap_or(&made.resolved.profile);
+    let whole = &made.resolved.profile;
+    let kept = match kept(whole, &arguments.only) {
+        Ok(kept) => kept,
+        Err(recorded) => return Err(set_aside_whole(whole, &recorded, &arguments.output, ui)?),
+    };
+    let profile = kept.as_ref().unwrap_or(whole);
     let older = files::set_aside(&arguments.output)?;
     files::write(&arguments.output, profile::text::print(profile).as_bytes(), ui)?;
     let older =
@@ -66,12 +70,14 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         made.time.as_secs_f64(),
         files::display(&arguments.output)
     ));
-    ui.next(next_steps::after_profile(&[], profile, &arguments.output, Some(&made.recording)));
+    if arguments.output.is_file() {
+        ui.next(next_steps::after_profile(&[], profile, &arguments.output, Some(&made.recording)));
+    }
     Ok(made.outcome.map_or(ExitCode::SUCCESS, exit::as_the_program))
 }
 
-/// The part of a profile that `--only` names; None for all of it.
-fn kept(profile: &Profile, only: &[Glob]) -> Result<Option<Profile>> {
+/// The part of a profile that `--only` names; None for all of it. The error is what was recorded, where none of it is named.
+fn kept(profile: &Profile, only: &[Glob]) -> std::result::Result<Option<Profile>, String> {
     if only.is_empty() {
         return Ok(None);
     }
@@ -79,14 +85,24 @@ fn kept(profile: &Profile, only: &[Glob]) -> Result<Option<Profile>> {
     let (kept, others): (BTreeSet<&str>, BTreeSet<&str>) =
         labels.partition(|label| only.iter().any(|glob| glob.matches(label)));
     if kept.is_empty() {
-        let recorded = others.into_iter().collect::<Vec<_>>().join(", ");
-        return Err(Error::new(
-            ErrorCode::EmptyRecording,
-            "--only matches no recorded program or library; nothing was written",
-        )
-        .with_hint(format!("recorded: {recorded}")));
+        return Err(others.into_iter().collect::<Vec<_>>().join(", "));
     }
     Ok(Some(parts::only(profile, &kept)))
+}
+
+/// Keeps a recording of which `--only` names nothing beside the output: it may have taken hours.
+fn set_aside_whole(profile: &Profile, recorded: &str, output: &Path, ui: &Ui) -> Result<Error> {
+    let mut name = output.as_os_str().to_owned();
+    name.push(".all");
+    let all = PathBuf::from(name);
+    files::set_aside(&all)?;
+    files::write(&all, profile::text::print(profile).as_bytes(), ui)?;
+    let all = files::display(&all);
+    Ok(Error::new(
+        ErrorCode::EmptyRecording,
+        format!("--only matches no recorded program or library; all of them are in {all}"),
+    )
+    .with_hint(format!("recorded: {recorded}; sediment split {all} parts them")))
 }
 
 /// Target of a recording on the command line.

@@ -26,9 +26,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let folder = files::folder(&arguments.folder)?;
-    let program = std::env::current_exe().map_err(|error| {
-        Error::new(ErrorCode::Io, format!("cannot find the path of this program: {error}"))
-    })?;
+    let program = files::own_program()?;
     let count = wrapper::make_links(&folder, &program)?;
     let shown = files::display(&folder);
     ui.note(&format!("wrote {count} links to {shown}"));
@@ -49,11 +47,14 @@ fn add_profiles(folder: &Path, profiles: &Path, ui: &Ui) -> Result<String> {
             .with_input(files::display(profiles))
     })?;
     let own = folder.join(wrapper::PROFILES);
+    // What cannot be read leaves the earlier ones.
+    if !absolute.is_dir() {
+        read_profile(&absolute, ui)?;
+    }
     clear(&own)?;
     if absolute.is_dir() {
         files::symbolic_link(&absolute, &own)?;
     } else {
-        read_profile(&absolute, ui)?;
         let name = files::base_name(&absolute);
         let named = if name.ends_with(".prof") || name.ends_with(".gv") { name } else { name + ".gv" };
         files::symbolic_link(&absolute, &files::folder(&own)?.join(named))?;
@@ -84,5 +85,8 @@ fn clear(own: &Path) -> Result<()> {
         }
         std::fs::remove_file(&path).map_err(failed)?;
     }
-    Ok(())
+    match std::fs::remove_dir(own) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed(error)),
+        _ => Ok(()),
+    }
 }

@@ -135,19 +135,7 @@ impl Toolchain {
 /// # Errors
 /// When there is no compiler, or its linker takes no order.
 pub(crate) fn default_linker(ui: &Ui) -> Result<(&'static Linker, String)> {
-    let words_of = |name: &str| {
-        values::shell_words(&std::env::var(name).unwrap_or_default()).unwrap_or_else(|words| {
-            let assumed = escape::terminal(&words.join(" "));
-            ui.warn(&format!("{name} has a quote without an end; assumed: {name}={assumed}"));
-            words
-        })
-    };
-    let mut words = words_of("CC").into_iter();
-    let compiler = OsString::from(words.next().unwrap_or_else(|| "cc".to_owned()));
-    let selects =
-        |flag: &String| ["-fuse-ld=", "--ld-path=", "-B"].iter().any(|option| flag.starts_with(option));
-    let arguments: Vec<OsString> =
-        words.chain(words_of("LDFLAGS").into_iter().filter(selects)).map(OsString::from).collect();
+    let (compiler, arguments) = compiler_of_environment(|assumed| ui.warn(assumed));
     let version = linker_version(&compiler, &arguments);
     let dialect = plan::dialect(&version, &ask(&compiler, &arguments, "-Wl,--help")).map_err(|why| {
         let why = why.split(';').next().unwrap_or_default().to_owned();
@@ -158,6 +146,24 @@ pub(crate) fn default_linker(ui: &Ui) -> Result<(&'static Linker, String)> {
             .with_hint("name the compiler with CC, or the ordering language with --linker; mold and wild order by the wrapper (docs/linkers.md)")
     })?;
     Ok((dialect, version))
+}
+
+/// The compiler of `CC`, else cc, with its further words and those of `LDFLAGS` that choose a linker. Of a quote without an end,
+/// `warn` is told what was assumed.
+pub(crate) fn compiler_of_environment(warn: impl Fn(&str)) -> (OsString, Vec<OsString>) {
+    let words_of = |name: &str| {
+        values::shell_words(&std::env::var(name).unwrap_or_default()).unwrap_or_else(|words| {
+            let assumed = escape::terminal(&words.join(" "));
+            warn(&format!("{name} has a quote without an end; assumed: {name}={assumed}"));
+            words
+        })
+    };
+    let mut words = words_of("CC").into_iter();
+    let compiler = OsString::from(words.next().unwrap_or_else(|| "cc".to_owned()));
+    let selects =
+        |flag: &String| ["-fuse-ld=", "--ld-path=", "-B"].iter().any(|option| flag.starts_with(option));
+    let arguments = words.chain(words_of("LDFLAGS").into_iter().filter(selects));
+    (compiler, arguments.map(OsString::from).collect())
 }
 
 fn find_compiler(named: Option<&OsStr>) -> Result<(OsString, String)> {
@@ -174,7 +180,7 @@ fn find_compiler(named: Option<&OsStr>) -> Result<(OsString, String)> {
 }
 
 /// First line of the linker's version text; empty without a linker.
-fn linker_version(compiler: &OsStr, link_arguments: &[OsString]) -> String {
+pub(crate) fn linker_version(compiler: &OsStr, link_arguments: &[OsString]) -> String {
     ask(compiler, link_arguments, "-Wl,--version").lines().next().unwrap_or_default().to_owned()
 }
 

@@ -463,12 +463,28 @@ pub(crate) fn set_aside(path: &Path) -> Result<Option<PathBuf>> {
     Ok(Some(older))
 }
 
-/// True for a file that begins as ELF files do.
+/// True for an ELF file.
 pub(crate) fn is_elf(path: &Path) -> bool {
-    let mut head = [0; 4];
-    path.is_file()
-        && fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok()
-        && head == *b"\x7fELF"
+    elf_type(path).is_some()
+}
+
+/// The type in an ELF file's header: 1 an object, 2 a program, 3 a shared library or a program of any address.
+pub(crate) fn elf_type(path: &Path) -> Option<u16> {
+    // Opening a pipe would wait for its writer.
+    if !path.is_file() {
+        return None;
+    }
+    let mut head = [0; 18];
+    fs::File::open(path).ok()?.read_exact(&mut head).ok()?;
+    let bytes = [head[16], head[17]];
+    let is_elf = head.starts_with(b"\x7fELF");
+    is_elf.then(|| if head[5] == 2 { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
+}
+
+/// The path of this program.
+pub(crate) fn own_program() -> Result<PathBuf> {
+    std::env::current_exe()
+        .map_err(|error| Error::new(ErrorCode::Io, format!("cannot find the path of this program: {error}")))
 }
 
 /// The last part of a path, as text.

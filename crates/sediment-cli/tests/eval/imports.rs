@@ -19,6 +19,7 @@ pub fn cases() -> Vec<Trial> {
         case("tables_of_a_machine_with_counters_are_read", &[], tables_of_a_machine_with_counters_are_read),
         case("counts_on_several_kinds_of_cores_are_read", &[], counts_on_several_kinds_of_cores_are_read),
         case("parts_of_a_run_are_added_up", &[], parts_of_a_run_are_added_up),
+        case("modifiers_part_events_of_intervals", &[], modifiers_part_events_of_intervals),
         case(
             "files_of_a_machine_with_counters_are_read",
             &[Need::SharedData("hardware/stat.default.txt")],
@@ -163,6 +164,30 @@ fn parts_of_a_run_are_added_up() {
             "{file}"
         );
     }
+}
+
+/// An event of user space and the same of the kernel are two.
+fn modifiers_part_events_of_intervals() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let part = |end: &str| {
+        let row = |value: u64, name: &str| format!("     {end},{value},,{name},80000000,100.00,,\n");
+        row(100, "instructions:u") + &row(30, "instructions:k")
+    };
+    std::fs::write(here.join("i.csv"), part("0.100000000") + &part("0.200000000")).unwrap();
+    let done = import(here, &["a=i.csv", "b=i.csv", "--primary", "instructions"]);
+    assert_eq!(code(&done), 1);
+    says("eval/imports/modifiers_part_events_of_intervals", err(&done));
+    // Either alone is added up.
+    let user: String = (part("0.100000000") + &part("0.200000000"))
+        .lines()
+        .filter(|line| line.contains(":u"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    std::fs::write(here.join("i.csv"), user).unwrap();
+    let done = import(here, &["a=i.csv", "b=i.csv", "--primary", "instructions"]);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    assert_eq!(lines(here, "i.jsonl", "run")[0]["values"]["instructions"], 200.0);
 }
 
 /// A newer perf prints a top-down analysis, and each event for each kind of cores; two such files are two runs.

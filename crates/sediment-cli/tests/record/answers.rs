@@ -2,6 +2,7 @@
 //! Results of a recording on the screen and in the folder: five lines at most, the programs asked for, an older profile.
 
 use super::*;
+use crate::running::out;
 use crate::said::says_like;
 use libtest_mimic::Trial;
 
@@ -92,7 +93,15 @@ fn programs_are_kept_by_their_names() {
     let older = std::fs::read(shop.path().join("recorded.gv")).unwrap();
     let none = record(&shop, &["--only", "nothing"], &["./plain"]);
     assert_eq!(code(&none), 1, "{}", err(&none));
-    assert_eq!(std::fs::read(shop.path().join("recorded.gv")).unwrap(), older, "nothing was written");
+    assert_eq!(std::fs::read(shop.path().join("recorded.gv")).unwrap(), older, "left as it was");
+    // What was recorded is not lost.
+    let all = std::fs::read_to_string(shop.path().join("recorded.gv.all")).unwrap();
+    assert!(all.contains("label=\"plain\"") && err(&none).contains("recorded.gv.all"), "{}", err(&none));
+    // Nothing comes next after a profile on standard output.
+    let mut printed = Command::new(env!("CARGO_BIN_EXE_sediment"));
+    printed.args(["record", "--method", "breakpoints", "-o", "-", "--", "./plain"]).stdin(Stdio::null());
+    let printed = printed.current_dir(shop.path()).output().unwrap();
+    assert!(out(&printed).contains("digraph") && !err(&printed).contains("next:"), "{}", err(&printed));
 }
 
 /// As git and the git of its folder of commands.

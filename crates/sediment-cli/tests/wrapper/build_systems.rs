@@ -278,6 +278,15 @@ fn by_meson_dependency() {
     project.step("ninja", &["-C", "build", "install"], &variables);
     project.is_ordered(&["libtoy.so.1", "toy"]);
     project.is_installed("usr/bin/toy");
+    // Of several profiles only one would count.
+    let build = project.build.path("project/meson.build");
+    let text = std::fs::read_to_string(&build).unwrap().replace("'toy.gv'", "'toy.gv', 'program.c'");
+    std::fs::write(&build, text).unwrap();
+    let mut setup = std::process::Command::new("meson");
+    setup.args(["setup", "again"]).current_dir(project.build.path("project"));
+    let refused = setup.output().unwrap();
+    assert!(!refused.status.success(), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stdout).contains("several profiles"), "{refused:?}");
 }
 
 fn by_cargo() {

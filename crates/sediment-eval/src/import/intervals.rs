@@ -14,7 +14,7 @@ use sediment::error::{Error, Result};
 
 pub(super) const IMPORTER: Importer = Importer {
     name: "perf stat -I text",
-    summary: "perf stat -I; its parts are added up, appended files are several runs",
+    summary: "perf stat -I; its parts are added up, appended files of -o are several runs",
     labels_name_variants: false,
     looks_like: |text| text.lines().any(is_head),
     read,
@@ -57,7 +57,10 @@ pub(super) fn whole_runs(parts: Vec<Part>) -> Result<Vec<(u64, Count)>> {
             run = Vec::new();
         }
         (heads, end, line) = (part.heads, part.end, part.line);
-        match run.iter_mut().find(|(_, sum)| sum.event == part.count.event) {
+        match run
+            .iter_mut()
+            .find(|(_, sum)| (&sum.event, &sum.modifiers) == (&part.count.event, &part.count.modifiers))
+        {
             Some((_, sum)) => add(sum, &part.count),
             None => run.push((part.line, part.count)),
         }

@@ -157,7 +157,7 @@ fn perf_metric(event: &str) -> String {
 fn perf_runs(counts: Vec<(u64, Count)>) -> Result<Imported> {
     let mut imported = Imported::default();
     let mut run: BTreeMap<String, f64> = BTreeMap::new();
-    let mut seen: Vec<String> = Vec::new();
+    let mut seen: Vec<(String, String)> = Vec::new();
     for (number, count) in across_cores(counts, |(_, count)| count, |_, _| true) {
         if count.error_percent.is_some_and(|percent| percent != 0.0) {
             return Err(Error::at_line(
@@ -169,11 +169,18 @@ fn perf_runs(counts: Vec<(u64, Count)>) -> Result<Imported> {
             ));
         }
         let name = perf_metric(&count.event);
-        if seen.contains(&name) {
+        if let Some((_, modifiers)) = seen.iter().find(|(other, _)| *other == name) {
+            if *modifiers != count.modifiers {
+                let message = format!(
+                    "{name} was counted twice, with the modifiers {modifiers:?} and {:?}",
+                    count.modifiers
+                );
+                return Err(Error::at_line(number, &message).with_hint("leave one of them in the file"));
+            }
             imported.runs.push(std::mem::take(&mut run));
             seen.clear();
         }
-        seen.push(name.clone());
+        seen.push((name.clone(), count.modifiers.clone()));
         match &count.value {
             Ok(value) => {
                 if scaled(&count) {

@@ -8,9 +8,9 @@
 /// Processors whose events are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Processor {
-    /// AMD Zen and later.
+    /// AMD Zen and later: family 17h.
     Amd,
-    /// Intel Haswell and later.
+    /// Intel Haswell and later: family 6 from model 3Ch on, and later families.
     Intel,
     /// Arm Neoverse, and others with Arm's PMUv3.
     Neoverse,
@@ -83,11 +83,11 @@ impl Processor {
             let mut lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
             lines.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim())
         };
-        let is_since =
-            |least: u32| value("cpu family")?.parse::<u32>().ok().filter(|family| *family >= least);
+        let number = |key: &str| value(key).and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
+        let model = (number("cpu family"), number("model"));
         match (value("vendor_id"), value("CPU implementer")) {
-            (Some("AuthenticAMD"), _) => is_since(0x17).map(|_| Self::Amd),
-            (Some("GenuineIntel"), _) => is_since(6).map(|_| Self::Intel),
+            (Some("AuthenticAMD"), _) => (model >= (0x17, 0)).then_some(Self::Amd),
+            (Some("GenuineIntel"), _) => (model >= (6, 0x3c)).then_some(Self::Intel),
             (None, Some("0x41")) => Some(Self::Neoverse),
             _ => None,
         }
@@ -97,7 +97,7 @@ impl Processor {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Amd => "AMD processors since Zen 2",
+            Self::Amd => "AMD processors since Zen",
             Self::Intel => "Intel processors since Haswell",
             Self::Neoverse => "Arm Neoverse processors",
         }

@@ -30,6 +30,16 @@ impl<'a> From<&'a Vec<FunctionId>> for Layout<'a> {
     }
 }
 
+/// Highest address of a layout.
+const HIGHEST: u64 = 1 << 62;
+
+/// Address to count from, so that none is above [`HIGHEST`], as far as they lie together: a multiple of the largest pages.
+fn base(starts: impl Iterator<Item = u64> + Clone) -> u64 {
+    const LARGEST_PAGE: u64 = 1 << 30;
+    let lowest = starts.clone().min().unwrap_or(0);
+    if starts.max().unwrap_or(0) > HIGHEST { lowest / LARGEST_PAGE * LARGEST_PAGE } else { 0 }
+}
+
 /// Addresses of all functions, from 0 where they are packed.
 #[derive(Debug, Clone)]
 pub(crate) struct FunctionAddresses {
@@ -44,14 +54,16 @@ impl FunctionAddresses {
         Self::of_sizes(clamp_sizes(graph.sizes()), order, alignment)
     }
 
-    /// Takes a layout as it is; addresses are cut to 2^62, and functions without one lie at 0.
+    /// Takes a layout as it is; functions without an address lie at 0. Addresses above 2^62, as in a kernel, count from the begin of
+    /// the code; what then is above 2^62 is cut.
     pub(crate) fn of(graph: &CallGraph, layout: Layout<'_>, alignment: u64) -> Self {
         let starts = match layout {
             Layout::Packed(order) => return Self::new(graph, order, alignment),
             Layout::Linked(starts) => starts,
         };
         let sizes = clamp_sizes(graph.sizes());
-        let at = |id: usize| starts.get(id).map_or(0, |start| *start.min(&(1 << 62)));
+        let base = base(starts.iter().copied());
+        let at = |id: usize| starts.get(id).map_or(0, |start| (start - base).min(HIGHEST));
         let addresses: Vec<u64> = (0..sizes.len()).map(at).collect();
         let mut order: Vec<FunctionId> = graph.ids().collect();
         order.sort_by_key(|function| (addresses[function.index()], *function));
@@ -61,7 +73,8 @@ impl FunctionAddresses {
     /// Functions at these addresses, by id; those without one lie on a page of their own each, behind the others.
     pub(super) fn partly_known(graph: &CallGraph, starts: &[Option<u64>], page: u64) -> Self {
         let mut sizes = clamp_sizes(graph.sizes());
-        let known = |id: usize| starts.get(id).copied().flatten().map(|start| start.min(1 << 62));
+        let base = base(starts.iter().copied().flatten());
+        let known = |id: usize| starts.get(id).copied().flatten().map(|start| (start - base).min(HIGHEST));
         let end = (0..sizes.len()).filter_map(|id| Some(known(id)? + sizes[id])).max().unwrap_or(0);
         let mut next = (end / page + 1) * page;
         let mut addresses = Vec::with_capacity(sizes.len());

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Facts of this machine: linkers, tools, debug symbols, page sizes.
 
+use crate::demo::toolchain;
 use crate::distribution;
 use crate::files;
 use crate::inputs;
-use crate::values;
 use sediment::binary::SymbolSource;
 use sediment::wrapper::plan;
 use sediment_process::Command;
@@ -41,13 +41,10 @@ impl Linker {
 
 /// The linkers on PATH and in LLVM's folders.
 pub(super) fn linkers() -> Vec<Linker> {
-    let cc = std::env::var("CC").ok().filter(|cc| !cc.trim().is_empty()).unwrap_or_else(|| "cc".to_owned());
-    let words = values::shell_words(&cc).unwrap_or_else(|words| words);
-    let compiler = words.join(" ");
-    let of_compiler = words.split_first().map_or_else(String::new, |(program, arguments)| {
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).chain(["-Wl,--version"]).collect();
-        first_line(&ask(Path::new(program), &arguments))
-    });
+    let (compiler, arguments) = toolchain::compiler_of_environment(|_| ());
+    let of_compiler = toolchain::linker_version(&compiler, &arguments);
+    let words = [&compiler].into_iter().chain(&arguments).map(|word| word.to_string_lossy());
+    let compiler = words.collect::<Vec<_>>().join(" ");
     let mut seen = BTreeSet::new();
     let mut linkers = Vec::new();
     for (path, flag) in candidates() {

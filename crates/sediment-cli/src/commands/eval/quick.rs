@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
     /// Run the first command twice per block, to measure the noise
     #[arg(long)]
     noise_floor: bool,
-    /// Stop a run after this time, above 0; accepts 90, 90s and 2m [default: none]
+    /// Stop a run after this time, above 0; accepts 90, 90s and 2m
     #[arg(long, value_name = "SECONDS", value_parser = values::seconds, default_value = "600")]
     time_limit: f64,
     /// File to write the runs to [default: a file only if the experiment is interrupted]

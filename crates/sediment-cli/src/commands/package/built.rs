@@ -45,6 +45,8 @@ pub(super) struct Built {
     patterns: Vec<Glob>,
     /// Words of the files that describe the build.
     words: BTreeSet<String>,
+    /// True if a tree has more files than were looked at: what it builds is not known.
+    pub(super) is_cut: bool,
 }
 
 impl Built {
@@ -81,6 +83,7 @@ impl Built {
             for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
                 looked_at += 1;
                 if looked_at > MOST_FILES {
+                    self.is_cut = true;
                     return;
                 }
                 match entry.file_type() {
@@ -156,7 +159,7 @@ impl Built {
             return Ok(None);
         }
         let is_own = |label: &&str| match only {
-            [] => self.has(label),
+            [] => self.is_cut || self.has(label),
             only => only.iter().any(|glob| glob.matches(label)),
         };
         let (own, others): (BTreeSet<&str>, BTreeSet<&str>) = labels.into_iter().partition(is_own);
@@ -188,11 +191,7 @@ fn is_of_system(label: &str) -> bool {
 
 /// True for an ELF program or shared library.
 fn is_linked(path: &Path) -> bool {
-    use std::io::Read;
-    let mut head = [0; 18];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
-    let kind = if head[5] == 2 { head[17] } else { head[16] };
-    read.is_ok() && head.starts_with(b"\x7fELF") && matches!(kind, 2 | 3)
+    matches!(files::elf_type(path), Some(2 | 3))
 }
 
 #[cfg(test)]

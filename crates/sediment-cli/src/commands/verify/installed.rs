@@ -13,7 +13,6 @@ use sediment::{Error, ErrorCode, Result};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -50,7 +49,9 @@ impl Installed {
                 let Ok(metadata) = entry.metadata() else { continue };
                 if metadata.is_dir() && path.strip_prefix(&root) != Ok(Path::new(DEBUG)) {
                     folders.push(path);
-                } else if metadata.is_file() && is_elf(&path) && seen.insert((metadata.dev(), metadata.ino()))
+                } else if metadata.is_file()
+                    && files::is_elf(&path)
+                    && seen.insert((metadata.dev(), metadata.ino()))
                 {
                     by_name.entry(files::base_name(&path)).or_default().push(path);
                 }
@@ -134,9 +135,4 @@ fn code_of(bytes: &[u8]) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     code_sections(bytes)?.hash(&mut hasher);
     Some(hasher.finish())
-}
-
-fn is_elf(path: &Path) -> bool {
-    let mut magic = [0_u8; 4];
-    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && magic == *b"\x7fELF"
 }

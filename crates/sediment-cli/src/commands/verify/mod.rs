@@ -79,7 +79,7 @@ pub(crate) struct Arguments {
     /// weight that PROGRAM defines; 0 always passes]
     #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
     min_coverage: Option<u64>,
-    /// With --log: the same threshold for packages without one in sediment.conf, in per cent, 0 to 100 [default: none]
+    /// With --log: the same threshold for packages without one in sediment.conf, in per cent, 0 to 100 [default: half of what its file defines]
     #[arg(long, value_name = "PERCENT", value_parser = values::percent, requires = "log")]
     default_min_coverage: Option<u64>,
     /// Folder with the objects of the link, which show why functions are misplaced [default: the folder of PROGRAM]
