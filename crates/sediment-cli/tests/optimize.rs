@@ -129,9 +129,11 @@ fn built_in_place_and_undone() {
     let report = project.optimize(&["--in-place", "--train", "./toy", "--json"], &["make", "CFLAGS=-O2"]);
     project.is_ordered(&report, &["toy"]);
     assert_ne!(std::fs::read(project.path("toy")).unwrap(), before);
+    project.shell("cp toy mine");
     let undone = project.run(&["--undo"], &[]);
     assert_eq!(code(&undone), 0, "{}", err(&undone));
     assert_eq!(std::fs::read(project.path("toy")).unwrap(), before);
+    assert!(project.path("mine").is_file(), "a copy of the user's");
     assert!(!project.path(".sediment").exists());
 }
 

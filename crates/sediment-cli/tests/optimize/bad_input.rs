@@ -82,6 +82,8 @@ fn a_training_command_of_another_build() {
     let mixed = format!("./toy; {toy}");
     let output = project.run(&["--train", "./toy", "--train", &toy, "--json"], &["make"]);
     assert_eq!(code(&output), 1, "{}", err(&output));
+    let relinks = ["--train", "touch program.c && make && ./toy"];
+    fails("a_training_command_of_another_build", &project, &relinks, &["make"], 1);
     let report = project.optimize(&["--train", &mixed, "--json"], &["make"]);
     project.is_ordered(&report, &["toy"]);
 }

@@ -71,22 +71,33 @@ pub(super) fn outputs(log: &Path, tree: &Path, work: &Path) -> Vec<Output> {
         if outputs.contains_key(&path) {
             continue;
         }
-        if let Some(output) = outputs.values_mut().find(|output| is_copy(&output.path, &path)) {
+        if let Some(output) = outputs.values_mut().find(|output| is_copy(&output.path, &path, log)) {
             output.copies.push(path);
         }
     }
     outputs.into_values().collect()
 }
 
-/// True if the build made a file from an output: it is the same file, or equal and not older. What was there before, such as an expected
-/// result that is kept with the sources, is none.
-fn is_copy(output: &Path, path: &Path) -> bool {
+/// Name of a file in the log's folder that is as old as the build.
+const BEGUN: &str = "begun";
+
+/// Remembers when a build begins; one that continues began before.
+pub(super) fn begin(log: &Path) -> Result<()> {
+    let begun = files::folder(log)?.join(BEGUN);
+    if begun.exists() { Ok(()) } else { files::write_owned(&begun, b"") }
+}
+
+/// True if the build made a file from an output: it is the same file, or equal and changed since the build began. What was there before,
+/// such as an expected result that is kept with the sources, is none.
+fn is_copy(output: &Path, path: &Path, log: &Path) -> bool {
     let (Ok(output_is), Ok(path_is)) = (fs::metadata(output), fs::metadata(path)) else { return false };
     let file = |found: &fs::Metadata| (found.dev(), found.ino());
     let changed = |found: &fs::Metadata| (found.ctime(), found.ctime_nsec());
+    // Other file systems may have other clocks.
+    let begun = fs::metadata(log.join(BEGUN)).ok().filter(|begun| begun.dev() == path_is.dev());
+    let is_new = || changed(&path_is) >= changed(begun.as_ref().unwrap_or(&output_is));
     let is_equal = || fs::read(output).is_ok_and(|bytes| fs::read(path).is_ok_and(|other| bytes == other));
-    file(&output_is) == file(&path_is)
-        || output_is.len() == path_is.len() && changed(&path_is) >= changed(&output_is) && is_equal()
+    file(&output_is) == file(&path_is) || output_is.len() == path_is.len() && is_new() && is_equal()
 }
 
 /// The links in a log by output, each as it was done last.

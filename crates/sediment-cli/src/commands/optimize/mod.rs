@@ -270,6 +270,7 @@ impl<'a> Job<'a> {
         if self.arguments.in_place {
             undo::remember(&outputs, &self.work())?;
         }
+        self.remember_build_ids(&outputs)?;
         let outputs: Vec<Value> = outputs.iter().map(Output::to_json).collect();
         self.state.done("outputs", json!(outputs))?;
         self.state.done("build", json!(took))
@@ -359,6 +360,7 @@ impl<'a> Job<'a> {
 
     fn run_build(&self, doing: &str, profiles: &Path, log: &Path) -> Result<f64> {
         let place = self.place(toolbox::environment(&self.work(), profiles, log));
+        links::begin(log)?;
         let words = runs::build_words(&self.arguments.build);
         let shown: Vec<_> = self.arguments.build.iter().map(|word| word.to_string_lossy()).collect();
         let bar = self.ui.spinner(&format!("{doing}: {}", shown.join(" ")));

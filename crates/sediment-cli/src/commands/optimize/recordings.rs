@@ -2,19 +2,31 @@
 //! Recordings of the training commands, and the profile made of them: of what the build linked, and of no other build of it.
 
 use super::links::{self, Output};
-use super::{Job, runs};
+use super::{Job, runs, tree};
 use crate::files;
 use crate::inputs::{self, read_profile};
 use sediment::binary::{self, SymbolSource};
 use sediment::profile::merge::{self, Weight};
 use sediment::profile::{Profile, split, text};
 use sediment::{Error, ErrorCode, ErrorKind, Result, escape};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
 
+/// Step at which the build-ids of the outputs are known: a training command may link them again.
+const BUILD_IDS: &str = "build-ids";
+
 impl Job<'_> {
+    /// Remembers the build-ids of the outputs of the first build.
+    pub(super) fn remember_build_ids(&mut self, outputs: &[Output]) -> Result<()> {
+        let id = |output: &Output| binary::build_id(&files::read(&output.path).ok()?);
+        let ids =
+            outputs.iter().filter_map(|output| Some((output.path.to_str()?.to_owned(), json!(id(output)?))));
+        let ids: serde_json::Map<String, Value> = ids.collect();
+        self.state.done(BUILD_IDS, ids.into())
+    }
+
     /// Records each training command.
     pub(super) fn record(&mut self, outputs: &[Output]) -> Result<()> {
         let all: Vec<(String, bool)> =
@@ -33,9 +45,18 @@ impl Job<'_> {
             words.push("--".into());
             words.extend(runs::in_shell(line));
             let what = format!("the {step} (`{line}`)");
+            let linked: Vec<_> = outputs.iter().map(stamp_of).collect();
             let done = self.place(Vec::new()).run(&what, &words, self.arguments.timeout, &log);
             bar.finish_and_clear();
             done.map_err(|error| hint_of_stripped(error, outputs))?;
+            if let Some((output, _)) =
+                outputs.iter().zip(&linked).find(|(output, stamp)| stamp_of(output) != **stamp)
+            {
+                let name = output.name();
+                self.ui.warn(&format!(
+                    "{what} changed {name}: let the build command alone link, as it does so with sediment"
+                ));
+            }
             let others = self.other_builds(&profile, outputs, &what)?;
             self.state.done(&step, json!({ "other_builds": others }))?;
         }
@@ -51,14 +72,14 @@ impl Job<'_> {
         let mut outputs = outputs.to_vec();
         links::label(&mut outputs, &profile);
         let labels: BTreeSet<&str> = outputs.iter().filter_map(|output| output.label.as_deref()).collect();
+        let ids = self.state.fact(BUILD_IDS);
         let mut others = Vec::new();
         let mut error = None;
         for label in &labels {
             let Some(recorded) = profile.dsos()[*label].build_id.as_deref() else { continue };
             let built = outputs.iter().filter(|output| output.label.as_deref() == Some(label));
-            let ids: Vec<(&Output, String)> = built
-                .filter_map(|output| Some((output, binary::build_id(&files::read(&output.path).ok()?)?)))
-                .collect();
+            let ids: Vec<(&Output, &str)> =
+                built.filter_map(|output| Some((output, ids[output.path.to_str()?].as_str()?))).collect();
             let is_built = ids.iter().any(|(_, id)| binary::same_build_id(id, recorded));
             let Some((output, id)) = ids.first().filter(|_| !is_built) else { continue };
             let place = files::display(&self.tree);
@@ -71,7 +92,7 @@ impl Job<'_> {
                 )
                 .with_input(files::display(&output.path))
                 .with_hint(format!(
-                    "training commands run in {place}: name programs by their paths from there (./{}), and let libraries be found there",
+                    "training commands run in {place}: name programs by their paths from there (./{}), let libraries be found there, and link nothing again",
                     files::display(path)
                 ))
             });
@@ -141,6 +162,10 @@ impl Job<'_> {
         }
         Ok(profile)
     }
+}
+
+fn stamp_of(output: &Output) -> Option<tree::Stamp> {
+    std::fs::metadata(&output.path).ok().map(|found| tree::stamp_of(&found))
 }
 
 /// Name of the profile that a training command is recorded to.

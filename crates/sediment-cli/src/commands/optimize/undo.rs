@@ -167,12 +167,12 @@ pub(super) fn run(tree: &Path, work: &Path, ui: &Ui) -> Result<()> {
     let _lock = state::lock(work)?;
     state::recover(&state::outputs(&state), [tree, work], ui);
     let saved = list(tree, work)?;
-    let logs = ["links-before", "links-after"];
-    let is_in_place = state["request"]["in_place"] == true;
-    let of_logs =
-        logs.iter().filter(|_| is_in_place).flat_map(|log| links::outputs(&work.join(log), tree, work));
     let mut made: BTreeSet<PathBuf> = added(work);
-    made.extend(of_logs.flat_map(|output| output.paths().map(Path::to_path_buf).collect::<Vec<_>>()));
+    // Of a first build that did not end: copies that the user made later stay.
+    if state["request"]["in_place"] == true && state["facts"]["outputs"].is_null() {
+        let outputs = links::outputs(&work.join("links-before"), tree, work);
+        made.extend(outputs.iter().flat_map(Output::paths).map(Path::to_path_buf));
+    }
     let is_new = |path: &&PathBuf| !saved.iter().any(|saved| saved.original == **path);
     let is_ours = |path: &&PathBuf| is_inside(path, tree) && tree::elf_type(path).is_some();
     let removed =
