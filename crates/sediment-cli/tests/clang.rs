@@ -24,6 +24,25 @@ const NEEDS: &[Need] = &[
     Need::LinkerFolder("lld"),
 ];
 
+const RUST: &[Need] = &[Need::Program("rustc"), Need::Program("valgrind"), Need::Program("nm")];
+
+const MAIN_RS: &str = "#[inline(never)]
+fn work(i: u32, unusual: bool) -> u32 {
+    let mut sum = i;
+    if unusual {
+        for j in 0..8 {
+            sum = sum.rotate_left(j) ^ std::hint::black_box(i * j);
+        }
+        println!(\"unusual {sum}\");
+    }
+    sum + 1
+}
+fn main() {
+    let unusual = std::env::args().count() > 1;
+    println!(\"{}\", (0..2000).fold(0u32, |sum, i| sum.wrapping_add(work(i, unusual))));
+}
+";
+
 /// Half of `work` never runs without an argument; `twin` is local to each unit.
 const WORK: &str = "#include <stdio.h>
 #include <stdlib.h>
@@ -62,6 +81,12 @@ fn main() {
     let cases = vec![
         case("blocks_that_did_not_run_are_split_off", NEEDS, blocks_that_did_not_run_are_split_off),
         case("damaged_maps_are_errors", NEEDS, damaged_maps_are_errors),
+        case("rust_programs_are_split_too", RUST, rust_programs_are_split_too),
+        case(
+            "maps_of_newer_versions_are_read",
+            &[Need::Program("as"), Need::Program("objcopy")],
+            maps_of_newer_versions_are_read,
+        ),
         case("profiles_without_exact_counts_make_no_list", NEEDS, profiles_without_exact_counts_make_no_list),
     ];
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
@@ -143,6 +168,70 @@ fn blocks_that_did_not_run_are_split_off() {
     }
     // Without the symbols of files, nothing tells the two apart.
     assert_eq!(counts("again.gv", "twin"), None);
+}
+
+/// By a stable rustc, whose LLVM takes the same options.
+fn rust_programs_are_split_too() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    std::fs::write(path.join("main.rs"), MAIN_RS).unwrap();
+    let compile = |llvm: &str, program: &str| {
+        let flags =
+            ["-O", "-Ccodegen-units=1", "-Cdebuginfo=1", "-Cdwarf-version=4", "main.rs", "-o", program];
+        let output =
+            Command::new("rustc").current_dir(path).args(flags).arg(format!("-Cllvm-args={llvm}")).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{}", err(&output));
+    };
+    compile("-basic-block-address-map", "train");
+    callgrind(path, "train");
+    done(&sediment(path, &["-v", "import", "--blocks", "recorded", "--binary", "train", "-o", "p.gv"]));
+    done(&sediment(path, &["export", "p.gv", "--format", "bb-sections", "-o", "list"]));
+    compile("-basic-block-sections=list", "used");
+    for arguments in [&[][..], &["unusual"]] {
+        let ran = |program: &str| Command::new(path.join(program)).args(arguments).output().unwrap();
+        assert_eq!(ran("used").stdout, ran("train").stdout, "{arguments:?}");
+    }
+    let symbols = Command::new("nm").current_dir(path).arg("used").output().unwrap();
+    let symbols = String::from_utf8(symbols.stdout).unwrap();
+    assert!(symbols.lines().any(|line| line.contains("4work") && line.ends_with(".cold")), "{symbols}");
+}
+
+/// An ELF file with only a map.
+fn with_map(map: &[u8]) -> Vec<u8> {
+    let folder = TempDir::new().unwrap();
+    std::fs::write(folder.path().join("map"), map).unwrap();
+    let run = |program: &str, arguments: &[&str]| {
+        assert!(Command::new(program).current_dir(folder.path()).args(arguments).status().unwrap().success());
+    };
+    run("as", &["-o", "empty.o", "/dev/null"]);
+    run("objcopy", &["--add-section=.llvm_bb_addr_map=map", "empty.o", "with-map.o"]);
+    std::fs::read(folder.path().join("with-map.o")).unwrap()
+}
+
+/// As LLVM 22 writes it: two bytes of features, blocks with the ends of their calls, and hashes.
+fn maps_of_newer_versions_are_read() {
+    let map = |version: u8, features: &[u8], hash: &[u8]| {
+        let address = 0x14110u64.to_le_bytes();
+        // A block with one call, and one without that lies 2 bytes behind it.
+        let blocks = [&[0, 0, 1, 0x1a, 0x18, 0][..], hash, &[12, 2, 0, 3, 8], hash].concat();
+        [&[version], features, &address[..], &[2], &blocks].concat()
+    };
+    let hash = [7; 8];
+    for map in [map(3, &[32], &[]), map(4, &[96], &hash), map(5, &[32, 0], &[]), map(5, &[96, 0], &hash)] {
+        let functions = bb_addr_map::read(&with_map(&map)).unwrap().unwrap();
+        let blocks: Vec<_> = functions[0]
+            .iter()
+            .map(|block| (block.id, block.address, block.size, block.properties))
+            .collect();
+        assert_eq!(blocks, [(0, 0x14110, 0x32, 0), (12, 0x14144, 3, 8)], "{map:?}");
+        for length in 1..map.len() {
+            assert!(bb_addr_map::read(&with_map(&map[..length])).is_err(), "{length}");
+        }
+    }
+    for unknown in [map(6, &[32, 0], &[]), map(5, &[32, 1], &[]), map(5, &[48, 0], &[])] {
+        assert!(bb_addr_map::read(&with_map(&unknown)).is_err(), "{unknown:?}");
+    }
 }
 
 fn damaged_maps_are_errors() {

