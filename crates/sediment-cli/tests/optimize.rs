@@ -13,6 +13,8 @@ mod bad_input;
 mod harm;
 #[path = "optimize/killed.rs"]
 mod killed;
+#[path = "optimize/measured.rs"]
+mod measured;
 #[path = "optimize/project.rs"]
 mod project;
 
@@ -26,6 +28,7 @@ fn main() {
     cases.extend(bad_input::cases());
     cases.extend(harm::cases());
     cases.extend(killed::cases());
+    cases.extend(measured::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }
 

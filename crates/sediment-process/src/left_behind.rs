@@ -2,7 +2,9 @@
 //! Processes that a program leaves running, daemons among them.
 
 use crate::command::descendants;
+use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::time::TimeValLike as _;
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 use std::sync::OnceLock;
@@ -16,6 +18,16 @@ static BEFORE: OnceLock<Vec<u32>> = OnceLock::new();
 pub fn adopt_orphans() {
     let _ = BEFORE.set(descendants(std::process::id()));
     let _ = nix::sys::prctl::set_child_subreaper(true);
+}
+
+/// Processor time of the children that this process has waited for, those that it adopted among them.
+#[must_use]
+pub fn processor_time() -> Duration {
+    let micros = |time: nix::sys::time::TimeVal| u64::try_from(time.num_microseconds()).unwrap_or(0);
+    let used = getrusage(UsageWho::RUSAGE_CHILDREN);
+    used.map_or(Duration::ZERO, |used| {
+        Duration::from_micros(micros(used.user_time()) + micros(used.system_time()))
+    })
 }
 
 /// Ends the descendants of this process: to be called while it runs no program. Returns their names. Those that it had when it

@@ -66,6 +66,23 @@ pub(super) fn build_id(bytes: &[u8]) -> Option<String> {
     }
 }
 
+/// True for an ELF file that a kernel starts by itself or by a dynamic linker.
+pub(super) fn is_program(bytes: &[u8]) -> bool {
+    fn of<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Option<bool> {
+        let header = Elf::parse(bytes).ok()?;
+        let endian = header.endian().ok()?;
+        let mut segments = header.program_headers(endian, bytes).ok()?.iter();
+        let mut has_interpreter = || segments.any(|segment| segment.p_type(endian) == elf::PT_INTERP);
+        Some(header.e_type(endian) == elf::ET_EXEC || has_interpreter())
+    }
+    let found = match bytes.get(4) {
+        Some(1) => of::<FileHeader32<Endianness>>(bytes),
+        Some(2) => of::<FileHeader64<Endianness>>(bytes),
+        _ => None,
+    };
+    found.unwrap_or(false)
+}
+
 /// The sections with code of an ELF file: name and contents.
 pub(super) fn code(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     fn of<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {

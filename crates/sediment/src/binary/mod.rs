@@ -43,6 +43,13 @@ pub fn build_id(bytes: &[u8]) -> Option<String> {
     elf::build_id(bytes)
 }
 
+/// True for an ELF program: one of a fixed address, or with an interpreter (`PT_INTERP`). Libraries under any name have neither, nor
+/// have static programs of any address.
+#[must_use]
+pub fn is_program(bytes: &[u8]) -> bool {
+    elf::is_program(bytes)
+}
+
 /// The sections of an ELF file that hold code, by name and contents: what packaging leaves as it was linked, whatever it takes out of a
 /// file or adds to it. None where there is no code, or it is no ELF file.
 #[must_use]

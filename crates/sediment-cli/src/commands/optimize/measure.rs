@@ -9,8 +9,8 @@ use crate::files;
 use crate::ui::Ui;
 use sediment::{Error, ErrorCode, Result};
 use sediment_eval::measure::pairs::Spread;
-use sediment_process::VALGRIND_HINT;
-use sediment_process::command::{Usage, argument, probe, run};
+use sediment_process::command::{argument, probe, run};
+use sediment_process::{VALGRIND_HINT, left_behind};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs;
@@ -61,21 +61,20 @@ impl Bench<'_> {
         let count = (fitting as u32).clamp(PAIRS.0, PAIRS.1);
         let mut pairs = Vec::new();
         for index in 0..count {
-            let mut pair = [Usage::default(); 2];
+            let mut pair = [Duration::ZERO; 2];
             let sides = if index % 2 == 0 { [0, 1] } else { [1, 0] };
             for side in sides {
                 pair[side] = self.timed(side, line)?;
             }
             pairs.push(pair);
         }
-        let cpu = |usage: &Usage| (usage.user + usage.system).as_secs_f64();
         let ratios: Vec<f64> = pairs
             .iter()
-            .filter(|[before, _]| cpu(before) > 0.0)
-            .map(|[before, after]| cpu(after) / cpu(before))
+            .filter(|[before, _]| !before.is_zero())
+            .map(|[before, after]| after.as_secs_f64() / before.as_secs_f64())
             .collect();
         let seconds =
-            |side: usize| Spread::of(&pairs.iter().map(|pair| cpu(&pair[side])).collect::<Vec<_>>());
+            |side: usize| Spread::of(&pairs.iter().map(|pair| pair[side].as_secs_f64()).collect::<Vec<_>>());
         let cpu = Spread::of(&ratios).map(|ratio| {
             json!({
                 "before_seconds": seconds(0).map(|spread| spread.median),
@@ -93,12 +92,15 @@ impl Bench<'_> {
         Ok(row)
     }
 
-    fn timed(&self, side: usize, line: &str) -> Result<Usage> {
+    /// Processor time of a command with all that it starts, daemons among them.
+    fn timed(&self, side: usize, line: &str) -> Result<Duration> {
         self.put(side)?;
         let command = self.place.command(&runs::in_shell(line), self.limit);
-        let ended = run(&command, 0)?.successful(&command)?;
-        sediment_process::left_behind::end_left_behind();
-        Ok(ended.usage)
+        let before = left_behind::processor_time();
+        let ended = run(&command, 0).and_then(|ended| ended.successful(&command));
+        left_behind::end_left_behind();
+        ended?;
+        Ok(left_behind::processor_time().saturating_sub(before))
     }
 
     /// Puts the outputs of a side into the tree, each under all of its names: as links, which takes no time. Each name has a file of its
@@ -168,7 +170,7 @@ impl Bench<'_> {
         let stand_ins = StandIns::replace(self.outputs, &valgrind, &self.scratch)?;
         let command = if stand_ins.is_empty() { command.under("valgrind", valgrind) } else { command };
         let ended = run(&command, 0).and_then(|ended| ended.successful(&command));
-        sediment_process::left_behind::end_left_behind();
+        left_behind::end_left_behind();
         drop(stand_ins);
         self.put(side)?;
         let sum = self.sum(&folder);
@@ -185,12 +187,12 @@ impl Bench<'_> {
         let mut sums = [None, None];
         for entry in fs::read_dir(folder).map_err(failed)?.flatten() {
             let text = fs::read(entry.path()).map_err(failed)?;
-            if let Some((program, misses)) = totals(&String::from_utf8_lossy(&text)) {
-                let name = stand_ins::name_of(&program);
+            if let Some((command, misses)) = totals(&String::from_utf8_lossy(&text)) {
                 let is_own = self
                     .outputs
                     .iter()
-                    .any(|output| output.paths().any(|path| files::base_name(path) == name));
+                    .flat_map(Output::paths)
+                    .any(|path| stand_ins::is_run_by(&command, path));
                 let sum = &mut sums[usize::from(!is_own)];
                 *sum = Some(sum.unwrap_or(0) + misses);
             }
@@ -201,12 +203,12 @@ impl Bench<'_> {
     }
 }
 
-/// The program in a file of cachegrind, and its misses of the first-level instruction cache.
+/// The command in a file of cachegrind, and its misses of the first-level instruction cache.
 fn totals(text: &str) -> Option<(String, u64)> {
     let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
     let column = value("events:")?.split_whitespace().position(|event| event == "I1mr")?;
     let misses = value("summary:")?.split_whitespace().nth(column)?.parse().ok()?;
-    Some((value("cmd:")?.split(' ').next()?.to_owned(), misses))
+    Some((value("cmd:")?.to_owned(), misses))
 }
 
 #[cfg(test)]
@@ -214,9 +216,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_cachegrind_names_its_program_and_its_misses() {
+    fn a_file_of_cachegrind_names_its_command_and_its_misses() {
         let text = "desc: I1 cache: 32768 B\ncmd: ./prog a b\nevents: Ir I1mr ILmr\nfn=main\n1 2 3 4\nsummary: 100 7 5\n";
-        assert_eq!(totals(text), Some(("./prog".to_owned(), 7)));
+        assert_eq!(totals(text), Some(("./prog a b".to_owned(), 7)));
         assert_eq!(totals("cmd: x\nevents: Ir\nsummary: 5\n"), None);
     }
 }

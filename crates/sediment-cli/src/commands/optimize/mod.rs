@@ -20,6 +20,7 @@ mod verdict;
 
 use crate::exit::{self, ExitCode};
 use crate::files;
+use crate::start;
 use crate::ui::Ui;
 use crate::values;
 pub(super) use cargo::as_cargo_command;
@@ -31,7 +32,6 @@ use sediment::profile::Profile;
 use sediment::{Error, ErrorCode, ErrorKind, Result};
 use sediment_process::Stop;
 use serde_json::{Value, json};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use state::State;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -80,12 +80,14 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let tree = std::env::current_dir()
         .and_then(|here| here.canonicalize())
         .map_err(|error| Error::new(ErrorCode::Io, format!("cannot find the current folder: {error}")))?;
+    // Compared with other paths, also before it is there.
     let work = tree.join(&arguments.work);
+    let work = work.canonicalize().ok().or_else(|| links::resolved(&work)).unwrap_or(work);
     if arguments.undo {
         return undo::run(&tree, &work, ui).map(|()| ExitCode::SUCCESS);
     }
     arguments.check()?;
-    let stop = stop_on_signals()?;
+    let stop = start::stop_on_signals()?;
     sediment_process::left_behind::adopt_orphans();
     let mut job = Job::begin(arguments, tree, &work, &stop, ui)?;
     match job.run() {
@@ -95,15 +97,6 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         }
         done => done.map(|()| ExitCode::SUCCESS),
     }
-}
-
-fn stop_on_signals() -> Result<Stop> {
-    let stop = Stop::new();
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, stop.flag())
-            .map_err(|error| Error::new(ErrorCode::Io, format!("cannot catch signals: {error}")))?;
-    }
-    Ok(stop)
 }
 
 impl Arguments {

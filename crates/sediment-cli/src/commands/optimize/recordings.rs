@@ -39,8 +39,12 @@ impl Job<'_> {
             let bar = self.ui.spinner(&format!("recording {} of {}: {line}", index + 1, all.len()));
             let (profile, log) =
                 (self.state.path(&recording(index)), self.state.path(&format!("training-{}.log", index + 1)));
-            let mut words =
-                vec![runs::itself()?.into_os_string(), "record".into(), "-o".into(), profile.clone().into()];
+            let mut words = vec![
+                files::own_program()?.into_os_string(),
+                "record".into(),
+                "-o".into(),
+                profile.clone().into(),
+            ];
             words.extend(startup.then(|| OsString::from("--startup")));
             words.push("--".into());
             words.extend(runs::in_shell(line));
@@ -185,10 +189,9 @@ fn hint_of_stripped(error: Error, outputs: &[Output]) -> Error {
     if stripped.is_empty() || error.kind() == ErrorKind::Interrupted {
         return error;
     }
-    Error::new(ErrorCode::Stripped, error.to_string()).with_hint(format!(
-        "the build strips {}: build without -s, strip and install -s",
-        stripped.join(", ")
-    ))
+    let why = format!("the build strips {}: build without -s, strip and install -s", stripped.join(", "));
+    let hint = error.hint().map_or(why.clone(), |hint| format!("{hint}\n{why}"));
+    error.with_hint(hint)
 }
 
 /// True if a file has no symbols of its own.

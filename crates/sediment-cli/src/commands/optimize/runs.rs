@@ -6,7 +6,7 @@ use sediment::{Error, ErrorCode, Result};
 use sediment_process::command::{Outcome, Usage, last_lines, observe};
 use sediment_process::{Command, Stop};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// Time limit of a build: none that matters.
@@ -113,10 +113,4 @@ fn said(log: &Path) -> String {
     } else {
         format!("the end of {path}:\n{}", lines.join("\n"))
     }
-}
-
-/// This program, to run another of its commands.
-pub(super) fn itself() -> Result<PathBuf> {
-    std::env::current_exe()
-        .map_err(|error| Error::new(ErrorCode::Io, format!("cannot find the path of this program: {error}")))
 }

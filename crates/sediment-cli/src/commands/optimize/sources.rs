@@ -2,7 +2,8 @@
 //! The files of a tree that is built in place which the build did not make: a run that continues after one of them changed would measure
 //! a program that is no longer that of the sources.
 
-use super::tree::{self, Files, Stamp};
+use super::tree::{Files, Stamp};
+use crate::files;
 use sediment::Result;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -23,7 +24,7 @@ const MADE: Stamp = (u64::MAX, 0);
 pub(super) fn after_build(before: &Files, after: &Files) -> Files {
     let is_made = |path: &Path| {
         path.extension().is_some_and(|ending| ending == "a")
-            || tree::elf_type(path).is_some_and(|kind| kind <= 3)
+            || files::elf_type(path).is_some_and(|kind| kind <= 3)
     };
     let of = |(path, stamp): (&PathBuf, &Stamp)| {
         let is_same = before.get(path) == Some(stamp) && !is_made(path);

@@ -3,8 +3,8 @@
 //! program has a second name, from which [`recover`] puts it back after a run that was killed.
 
 use super::links::Output;
-use super::tree;
 use crate::files;
+use sediment::binary::is_program;
 use sediment::{Result, escape};
 use std::ffi::OsString;
 use std::fs;
@@ -29,7 +29,7 @@ impl StandIns {
         for path in outputs.iter().flat_map(Output::paths) {
             let hidden = hidden(path);
             let Some(shown) = escape::shell(&hidden.to_string_lossy()) else { continue };
-            if files::base_name(path).contains(".so") {
+            if !fs::read(path).is_ok_and(|bytes| is_program(&bytes)) {
                 continue;
             }
             let script = scratch.join("stand-in");
@@ -55,10 +55,17 @@ impl Drop for StandIns {
     }
 }
 
-/// Name of a program, from the one that it has while a script stands in its place.
-pub(super) fn name_of(program: &str) -> String {
-    let name = files::base_name(Path::new(program));
-    name.strip_prefix(HIDDEN).unwrap_or(&name).to_owned()
+/// True if a command of valgrind's runs this program: by the name that it has while a script stands in its place, or as the first word.
+/// Words are parted by blanks alone, and folders may have some.
+pub(super) fn is_run_by(command: &str, program: &Path) -> bool {
+    let name = files::base_name(program);
+    let is_word = |rest: &str| {
+        rest.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    };
+    match command.split_once(HIDDEN) {
+        Some((_, rest)) => is_word(rest),
+        None => files::base_name(Path::new(command.split(' ').next().unwrap_or_default())) == name,
+    }
 }
 
 /// The path of the program that a file with such a name belongs to.
@@ -76,10 +83,10 @@ pub(super) fn recover<'a>(paths: impl Iterator<Item = &'a Path>) -> usize {
     let mut recovered = 0;
     for path in paths {
         let hidden = hidden(path);
-        let is_program = || tree::elf_type(&hidden).is_some();
+        let is_program = || files::elf_type(&hidden).is_some();
         if (is_script(path) || fs::symlink_metadata(path).is_err()) && is_program() {
             recovered += usize::from(fs::rename(&hidden, path).is_ok());
-        } else if tree::elf_type(path).is_some() {
+        } else if files::elf_type(path).is_some() {
             let _ = fs::remove_file(&hidden);
         }
         for begun in [path, &hidden].map(files::beside) {
@@ -119,6 +126,17 @@ mod tests {
             recover([path.as_path()].into_iter());
             assert_eq!(fs::read(&path).unwrap(), PROGRAM);
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        }
+    }
+
+    #[test]
+    fn programs_are_known_in_folders_with_blanks() {
+        let program = Path::new("/home/my project/toy");
+        for own in ["/home/my project/.sediment-run-toy a b", "./.sediment-run-toy", "./toy", "toy -x"] {
+            assert!(is_run_by(own, program), "{own}");
+        }
+        for other in ["/home/my project/.sediment-run-toys", "sh -c ./toy", "/bin/ls"] {
+            assert!(!is_run_by(other, program), "{other}");
         }
     }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The end of the command: ten lines, JSON, and a page for each ordered file with its layout before and after.
 
+use super::Job;
 use super::links::{self, Output};
 use super::verdict::{Figures, Is, Misses, verdict};
-use super::{Job, runs};
 use crate::files;
 use sediment::plural::{counted, grouped};
 use sediment::profile::Profile;
@@ -11,6 +11,7 @@ use sediment::{Error, ErrorCode, Result};
 use sediment_process::Command;
 use sediment_process::command::run;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -102,8 +103,12 @@ impl Summary {
             is_kept: job.arguments.keep_profile.is_some(),
         };
         let notes = summary.text();
-        for row in summary.rows.iter_mut().filter(|row| row.why.is_none()) {
-            row.report = page(job, row, &notes, &summary.profile);
+        let mut names = BTreeSet::new();
+        for (index, row) in summary.rows.iter_mut().enumerate().filter(|(_, row)| row.why.is_none()) {
+            let name = sediment::escape::file_name(&row.name).unwrap_or_else(|| "output".to_owned());
+            let name = if names.contains(&name) { format!("{name}-{index}") } else { name };
+            row.report = page(job, row, &name, &notes, &summary.profile);
+            names.insert(name);
         }
         Ok(summary)
     }
@@ -255,7 +260,7 @@ fn change(before: f64, after: f64) -> String {
 /// This program with one of its commands.
 fn own_command(words: &[&Path]) -> Result<Command> {
     let arguments = words.iter().map(|word| word.as_os_str().to_owned());
-    Ok(Command::new(runs::itself()?, "/", LIMIT).with_arguments(arguments))
+    Ok(Command::new(files::own_program()?, "/", LIMIT).with_arguments(arguments))
 }
 
 fn verify(file: &Path, order: &Path, profile: &Path) -> Result<Value> {
@@ -277,8 +282,7 @@ fn verify(file: &Path, order: &Path, profile: &Path) -> Result<Value> {
 }
 
 /// Writes the page of an output, below the lines of the summary; without one, a note says why.
-fn page(job: &Job<'_>, row: &Row, notes: &str, profile: &Path) -> Option<PathBuf> {
-    let name = sediment::escape::file_name(&row.name).unwrap_or_else(|| "output".to_owned());
+fn page(job: &Job<'_>, row: &Row, name: &str, notes: &str, profile: &Path) -> Option<PathBuf> {
     let path = job.state.path(&format!("report-{name}.html"));
     let word = Path::new;
     let mut words = vec![

@@ -75,7 +75,7 @@ pub(super) fn first_stranger(work: &Path) -> Option<PathBuf> {
 /// # Errors
 /// If no compiler is on PATH.
 pub(super) fn make(work: &Path) -> Result<()> {
-    let (linkers, itself) = (files::folder(&work.join(FOR_CLANG))?, super::runs::itself()?);
+    let (linkers, itself) = (files::folder(&work.join(FOR_CLANG))?, files::own_program()?);
     wrapper::make_links(&linkers, &itself)?;
     files::symbolic_link(&itself, &files::folder(&work.join(FOR_GCC))?.join(wrapper::REAL_LD))?;
     let linkers = linkers.to_string_lossy();

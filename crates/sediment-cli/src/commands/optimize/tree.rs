@@ -10,9 +10,8 @@ use sediment::{Error, ErrorCode, Result};
 use sediment_process::Stop;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Files in a build folder by which it knows its own path, or declares itself a cache.
 const MARKS_OF_BUILDS: &[&str] = &["CMakeCache.txt", "meson-private", "CACHEDIR.TAG"];
@@ -75,14 +74,30 @@ fn failed(path: &Path, error: &std::io::Error) -> Error {
 fn copy_entry(from: &Path, kind: fs::FileType, to: &Path, [tree, copy]: [&Path; 2]) -> std::io::Result<()> {
     if kind.is_symlink() {
         let target = fs::read_link(from)?;
-        let inside = target.strip_prefix(tree).map(|inside| copy.join(inside));
-        return std::os::unix::fs::symlink(inside.unwrap_or(target), to);
+        return std::os::unix::fs::symlink(target_in_copy(from, &target, [tree, copy]), to);
     }
     if !kind.is_file() {
         return Ok(());
     }
     fs::copy(from, to)?;
     same_times(from, to)
+}
+
+/// Target of a link in the copy: the same in the copy where it lies in the tree, and the very one where it lies outside.
+fn target_in_copy(from: &Path, target: &Path, [tree, copy]: [&Path; 2]) -> PathBuf {
+    if target.is_absolute() {
+        return target.strip_prefix(tree).map_or(target.to_path_buf(), |inside| copy.join(inside));
+    }
+    let mut whole = from.parent().map(Path::to_path_buf).unwrap_or_default();
+    for part in target.components() {
+        match part {
+            Component::ParentDir => {
+                whole.pop();
+            }
+            part => whole.push(part),
+        }
+    }
+    if whole.starts_with(tree) { target.to_path_buf() } else { whole }
 }
 
 /// Gives a file the time of change of another.
@@ -100,18 +115,7 @@ pub(super) fn same_times(from: &Path, to: &Path) -> std::io::Result<()> {
 /// True for an object that a compiler left: a relocatable ELF file of that name.
 fn is_object(path: &Path) -> bool {
     let named = path.extension().is_some_and(|ending| ending == "o" || ending == "lo" || ending == "obj");
-    named && (elf_type(path) == Some(1) || path.extension().is_some_and(|ending| ending == "lo"))
-}
-
-/// The type in an ELF file's header: 1 an object, 2 a program, 3 a shared library or a program of any address.
-pub(super) fn elf_type(path: &Path) -> Option<u16> {
-    let mut head = [0; 18];
-    // To open a pipe would be to wait for its writer.
-    fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-    fs::File::open(path).ok()?.read_exact(&mut head).ok()?;
-    let bytes = [head[16], head[17]];
-    let is_elf = head.starts_with(b"\x7fELF");
-    is_elf.then(|| if head[5] == 2 { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
+    named && (files::elf_type(path) == Some(1) || path.extension().is_some_and(|ending| ending == "lo"))
 }
 
 /// Removes a folder, and what a build made read-only in it.
@@ -197,7 +201,7 @@ fn linked(tree: &Path, work: &Path, is_wanted: impl Fn(&fs::FileType) -> bool) -
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() && path != work {
                 folders.push(path);
-            } else if is_wanted(&kind) && matches!(elf_type(&path), Some(2 | 3)) {
+            } else if is_wanted(&kind) && matches!(files::elf_type(&path), Some(2 | 3)) {
                 found.push(path);
             }
         }

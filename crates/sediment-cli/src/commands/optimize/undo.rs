@@ -174,7 +174,7 @@ pub(super) fn run(tree: &Path, work: &Path, ui: &Ui) -> Result<()> {
         made.extend(outputs.iter().flat_map(Output::paths).map(Path::to_path_buf));
     }
     let is_new = |path: &&PathBuf| !saved.iter().any(|saved| saved.original == **path);
-    let is_ours = |path: &&PathBuf| is_inside(path, tree) && tree::elf_type(path).is_some();
+    let is_ours = |path: &&PathBuf| is_inside(path, tree) && files::elf_type(path).is_some();
     let removed =
         made.iter().filter(|path| is_new(path) && is_ours(path) && fs::remove_file(path).is_ok()).count();
     // As many as can be.
