@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 /// Predict the effect of each order before linking
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Predict the effect of each order before linking.\n\nWith --binary, the row `input` is the program as it is linked, and the last line says what the default order gains, or the first of --order. With --trace, counts instruction TLB misses over the recorded run. Without it, estimates them from the calls. Both include the libraries. Neither is a measurement."
+    long_about = "Predict the effect of each order before linking.\n\nWith --binary, the row `input` is the program as it is linked. The last line then says what the default order gains, or the first of --order. With --trace, counts instruction TLB misses over the recorded run. Without it, estimates them from the calls. Both include the libraries. Neither is a measurement."
 )]
 pub(crate) struct Arguments {
     /// Profile to read

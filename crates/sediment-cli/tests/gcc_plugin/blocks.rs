@@ -168,13 +168,16 @@ fn recorded(gcc: &Compiler, folder: &TempDir, source: &str) -> String {
 
 /// Records `train`, run with these arguments; the counts are in `blocks`, too.
 pub fn record(folder: &TempDir, arguments: &[&str]) -> String {
-    let valgrind = Command::new("valgrind")
-        .current_dir(folder.path())
-        .args(["--tool=callgrind", "--demangle=no", "--dump-instr=yes"])
-        .args(["--callgrind-out-file=recorded", "./train"])
-        .args(arguments)
-        .output();
-    assert!(valgrind.unwrap().status.code().is_some());
+    record_as("./train", folder, arguments)
+}
+
+/// The same of a copy of it.
+pub fn record_as(program: &str, folder: &TempDir, arguments: &[&str]) -> String {
+    let mut valgrind = Command::new("valgrind");
+    valgrind.current_dir(folder.path()).args(["--tool=callgrind", "--demangle=no", "--dump-instr=yes"]);
+    let valgrind =
+        valgrind.args(["--callgrind-out-file=recorded", program]).args(arguments).output().unwrap();
+    assert!(valgrind.status.code().is_some(), "{valgrind:?}");
     done(&sediment(folder.path(), &["import", "--blocks", "recorded", "--binary", "train", "-o", "p.gv"]));
     has(&read(folder, "p.gv"), &["sediment=3", "blocks_unit=executions, blocks_total="]);
     done(&sediment(folder.path(), &["export", "p.gv", "-o", "blocks"]));
