@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is measured of a command, and what is left of it.
+//! Measurements of commands, and what commands leave behind.
 
 use super::project::{Project, code, err};
 use super::projects::Kind;
