@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
-# Table of scripts/proofs/blocks-clang, from lines of layout, meter, misses, pages, instructions and bytes of code; or of layout, cold-recorded or
+# Table and gates of scripts/proofs/blocks-clang, from lines of layout, meter, misses, pages, instructions and bytes of code; or of layout, cold-recorded or
 # cold-tested, instructions in cold parts and all.
 function grouped(n,    text, out) {
     text = sprintf("%d", n)
@@ -8,6 +8,10 @@ function grouped(n,    text, out) {
     return text out
 }
 function mean_l1i(layout) { return exp(logs[layout] / links[layout]) }
+function gate(text, figure, limit) {
+    printf "- %s: %.3f, at most %.3f: %s.\n", text, figure, limit, figure <= limit ? "held" : "missed"
+    if (figure > limit) missed = 1
+}
 function percent(layout, which) { return (layout, which) in share ? sprintf("%.3f %%", share[layout, which]) : "" }
 {
     if (!($1 in seen)) { seen[$1]; layout_of[++layouts] = $1 }
@@ -33,4 +37,13 @@ END {
             least[layout] / mean_l1i(base), most[layout] / mean_l1i(base), grouped(above[layout]), above[layout] / above[base], pages[layout]
         printf " %.4f | %.3f | %s | %s |\n", refs[layout] / refs[base], bytes[layout] / bytes[base], percent(layout, "cold-recorded"), percent(layout, "cold-tested")
     }
+    print "\n## Gates\n"
+    gate("list, L1I", mean_l1i("list-cdsort") / mean_l1i(base), 0.6)
+    gate("list, iTLB64", above["list-cdsort"] / above[base], 0.6)
+    gate("list, instructions", refs["list-cdsort"] / refs[base], 1.005)
+    gate("list, text", bytes["list-cdsort"] / bytes[base], 1.05)
+    gate("list, recorded, executed in cold parts, per cent", share["list-cdsort", "cold-recorded"], 0.1)
+    gate("list, executed in cold parts, per cent", share["list-cdsort", "cold-tested"], 3)
+    print "\nThis proof fails where a gate is missed."
+    exit missed
 }
