@@ -46,7 +46,7 @@ pub(crate) fn after_order(
         _ => String::new(),
     };
     // Linkers run in folders of their own.
-    let anywhere = if order.is_absolute() { "" } else { "$PWD/" };
+    let anywhere = if order.is_absolute() { "" } else { "\"$PWD\"/" };
     let order = word(order)?;
     let check = format!("sediment verify {check} --order {order}{profile}");
     // Lists have a remark in place of arguments.

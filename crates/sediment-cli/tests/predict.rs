@@ -244,6 +244,17 @@ fn a_program_is_predicted_as_it_is_linked() {
     for name in ["engine", "my.order", "input"] {
         assert!(rows.iter().any(|row| row["order"] == name), "{name}: {json}");
     }
+    // Samples without callers tell no misses, and so no verdict.
+    let sampled = "digraph { graph [source=\"perf samples\"]; subgraph cluster0 { graph [label=\"program\"]; main [samples=100]; } }";
+    std::fs::write(folder.path().join("samples.gv"), sampled).unwrap();
+    let said = sediment(
+        folder.path(),
+        &["order", "samples.gv", "--binary", "program", "--linker", "list", "-o", "samples.order"],
+    );
+    assert_eq!(said.status.code(), Some(0));
+    says("predict/samples_without_calls", err(&said));
+    let text = done(&sediment(folder.path(), &["predict", "samples.gv", "--binary", "program"]));
+    says("predict/samples_without_calls", text.lines().last().unwrap());
     // A file of an algorithm's name is a file.
     std::fs::copy(folder.path().join("my.order"), folder.path().join("input")).unwrap();
     let named = ["predict", "p.gv", "--binary", "program", "--order", "input", "--json"];

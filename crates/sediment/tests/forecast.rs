@@ -202,6 +202,22 @@ fn a_merged_profile_forecasts_what_its_recordings_do() {
 }
 
 #[test]
+fn samples_without_calls_give_no_verdict() {
+    let mut profile = Profile::default();
+    profile.source.insert("perf samples (cycles:u) without call counts".to_owned());
+    let all: Vec<String> = names('f', 200).into_iter().chain(names('g', 200)).collect();
+    for name in &all {
+        let function = profile.function(key(name));
+        profile.facts_mut(function).samples = Some(100);
+    }
+    let binary = linked(&all, 3 * SIZE);
+    let built = order::build(&profile, &Selection::Binary { binary: &binary, file_name: "prog" }).unwrap();
+    let order: Vec<FunctionId> = built.graph.ids().collect();
+    let program = Program::new(&profile, &built, &[]).unwrap();
+    assert!(!program.has_calls() && program.gain(&order).is_none());
+}
+
+#[test]
 fn a_small_program_has_nothing_to_gain() {
     let profile = profile(4, "callgrind");
     let all: Vec<String> = names('f', 4).into_iter().chain(names('g', 4)).collect();

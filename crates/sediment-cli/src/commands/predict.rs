@@ -118,6 +118,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
             format!("{name}: {}\n", gain::in_words(gain, trace.is_some()))
         }
         (None, false) => "hint: --binary PROGRAM compares with the program as it is linked\n".to_owned(),
+        (None, true) if !program.has_calls() => format!("{}\n", gain::NO_FORECAST),
         (None, true) => String::new(),
     };
     ui.result(&text)

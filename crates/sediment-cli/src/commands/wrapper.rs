@@ -6,7 +6,7 @@ use crate::inputs::read_profile;
 use crate::ui::Ui;
 use crate::wrapper;
 use clap::Args;
-use sediment::{Error, ErrorCode, Result};
+use sediment::{Error, ErrorCode, Result, escape};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -29,13 +29,15 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let program = files::own_program()?;
     let count = wrapper::make_links(&folder, &program)?;
     let shown = files::display(&folder);
+    // To be pasted.
+    let typed = escape::shell(&folder.to_string_lossy()).unwrap_or_else(|| shown.clone());
     ui.note(&format!("wrote {count} links to {shown}"));
     match &arguments.profiles {
         Some(profiles) => {
             let labels = add_profiles(&folder, profiles, ui)?;
-            ui.note(&format!("build with -ffunction-sections -B{shown}; profiles of {labels}"));
+            ui.note(&format!("build with -ffunction-sections -B{typed}; profiles of {labels}"));
         }
-        None => ui.note(&format!("build with -ffunction-sections -B{shown} and PROF_DIR=DIR")),
+        None => ui.note(&format!("build with -ffunction-sections -B{typed} and PROF_DIR=DIR")),
     }
     Ok(())
 }

@@ -155,7 +155,7 @@ fn meaning(findings: &Findings) -> String {
 
 fn next_steps(toolchain: &Toolchain) -> String {
     let linker = toolchain.linker.name;
-    let arguments = toolchain.order_arguments("$PWD/program.order").join(" ");
+    let arguments = toolchain.order_arguments("\"$PWD\"/program.order").join(" ");
     format!(
         "\nThe same with your own program:\n\n  \
          1. compile with -ffunction-sections (with GCC's -flto: also when linking), link, and do not strip\n  \

@@ -104,6 +104,12 @@ impl<'a> Program<'a> {
         Ok(Self { built, traces, whole, ours, scale })
     }
 
+    /// True if the profile has calls of the ordered functions, or there is a trace: samples alone tell no misses.
+    #[must_use]
+    pub fn has_calls(&self) -> bool {
+        !self.traces.is_empty() || self.built.graph.weights().iter().any(|weight| *weight > 0)
+    }
+
     /// The program as it is linked; None where the graph was built without a binary.
     #[must_use]
     pub fn linked(&self) -> Option<Layout<'_>> {
@@ -111,9 +117,12 @@ impl<'a> Program<'a> {
         (addresses.len() == self.built.graph.len()).then_some(Layout::Linked(addresses))
     }
 
-    /// The gain of an order; None where it is not known how the program is linked.
+    /// The gain of an order; None where it is not known how the program is linked, or what was called.
     #[must_use]
     pub fn gain(&self, order: &[FunctionId]) -> Option<Gain> {
+        if !self.has_calls() {
+            return None;
+        }
         Some(Gain { before: self.outlook(self.linked()?), after: self.outlook(Layout::Packed(order)) })
     }
 

@@ -8,12 +8,19 @@ use sediment::order::forecast::{Gain, Outlook, Program, TLB_ENTRIES};
 use sediment::plural::counted;
 use serde_json::{Value, json};
 
+/// Said where calls are missing.
+pub(crate) const NO_FORECAST: &str = "no forecast: the profile has no call counts";
+
 /// Prints and returns it for an order of a binary's functions; None for other orders, and where nothing was executed.
 pub(super) fn print_gain(made: &Ordering, program: &Program<'_>, is_counted: bool, ui: &Ui) -> Option<Gain> {
     if made.is_best_as_linked {
         ui.note(
             "order: nothing to gain: the program starts best as it is linked; the order lists no function",
         );
+        return None;
+    }
+    if program.linked().is_some() && !program.has_calls() {
+        ui.note(NO_FORECAST);
         return None;
     }
     let order: Vec<FunctionId> = made.order.functions().collect();
