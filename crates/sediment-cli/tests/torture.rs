@@ -99,6 +99,8 @@ fn trial(scenario: Scenario, bench: &Arc<Bench>, journal: &Arc<Journal>) -> Tria
 
 /// Number of times that a scenario of the short form is run again after a fault.
 const AGAIN: usize = 2;
+/// Factor of the time of a recording that is run again because it left no profile: a round of a program may last as long.
+const LONGER: u32 = 10;
 
 /// Runs a scenario as often as asked; fails with the first fault, made smaller, after all were run.
 fn run_all(scenario: &Scenario, bench: &Bench, journal: &Journal) {
@@ -112,7 +114,7 @@ fn run_all(scenario: &Scenario, bench: &Bench, journal: &Journal) {
         if journal.leaves() {
             continue;
         }
-        let drawn = scenario.ranges.draw(seed).replaced_by(&replaced);
+        let mut drawn = scenario.ranges.draw(seed).replaced_by(&replaced);
         let started = Instant::now();
         let mut outcome = scenario.run(bench, &drawn);
         // The short form runs among other tests, where a delay is soon too long: a fault counts if it is seen again. The long form
@@ -121,6 +123,9 @@ fn run_all(scenario: &Scenario, bench: &Bench, journal: &Journal) {
             outcome.as_ref().err().filter(|fault| asked.is_none() || fault.kind == Kind::Lost)
         {
             eprintln!("{}, seed {seed}: run again after {fault:?}", scenario.name);
+            if fault.kind == Kind::Lost {
+                drawn.time *= LONGER;
+            }
             outcome = (0..AGAIN).map(|_| scenario.run(bench, &drawn)).find(Result::is_err).unwrap_or(Ok(()));
         }
         let smaller = outcome.err().map(|fault| match journal.fault(scenario.name, fault.kind) {
