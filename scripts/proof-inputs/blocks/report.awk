@@ -9,10 +9,10 @@ function grouped(n,    text, out) {
 }
 function ratio(figure, peer) { return peer > 0 ? figure / peer : 1 }
 function mean_l1i(cell, layout) { return exp(logs[cell, layout] / links[cell, layout]) }
-# Whether every layout of a program was measured.
-function whole(cell,    l) {
-    for (l = 1; l <= layouts; l++) if (!links[cell, layout_of[l]] || !((cell, layout_of[l], 128) in above)) return 0
-    return 1
+function measured(cell, layout) { return links[cell, layout] && ((cell, layout, 32) in above) && ((cell, layout, 64) in above) && ((cell, layout, 128) in above) }
+# Whether all layouts of a program that gates are about were measured.
+function whole(cell) {
+    return measured(cell, "plain-cdsort") && measured(cell, "blocks-auto") && measured(cell, "blocks-trace") && measured(cell, "bolt")
 }
 # Share in cold parts, of layouts that have any by counts.
 function percent(cell, layout, which) { return (cell, layout, which) in share ? sprintf("%.3f %%", share[cell, layout, which]) : "" }
@@ -28,7 +28,7 @@ function aim(text, figure, limit) {
 function mean(layout, kind,    k, m, cell, sum, count) {
     for (k = 1; k <= cells; k++) {
         cell = cell_of[k]
-        if (!whole(cell)) continue
+        if (!whole(cell) || !measured(cell, layout)) continue
         if (kind == "l1i") { sum += log(ratio(mean_l1i(cell, layout), mean_l1i(cell, "plain-cdsort"))); count++ }
         else if (kind == "refs") { sum += log(refs[cell, layout] / refs[cell, "plain-cdsort"]); count++ }
         else for (m = 1; m <= 3; m++) { sum += log(ratio(above[cell, layout, tlb[m]], above[cell, "plain-cdsort", tlb[m]])); count++ }
@@ -56,23 +56,36 @@ END {
     split("32 64 128", tlb, " ")
     for (k = 1; k <= cells; k++) for (l = 1; l <= layouts; l++) {
         cell = cell_of[k]; layout = layout_of[l]
-        if (!whole(cell)) continue
+        if (!whole(cell) || !measured(cell, layout)) continue
         peer = mean_l1i(cell, "plain-cdsort")
         printf "| %s | %s | %s | %.3f | %.3f | %.3f |", cell, layout, grouped(mean_l1i(cell, layout)), mean_l1i(cell, layout) / peer, least[cell, layout] / peer, most[cell, layout] / peer
         for (m = 1; m <= 3; m++) printf " %.3f |", ratio(above[cell, layout, tlb[m]], above[cell, "plain-cdsort", tlb[m]])
         printf " %d | %.4f | %.3f | %s | %s |\n", pages[cell, layout], refs[cell, layout] / refs[cell, "plain-cdsort"], bytes[cell, layout] / bytes[cell, "plain-cdsort"], percent(cell, layout, "cold-recorded"), percent(cell, layout, "cold-tested")
     }
-    for (k = 1; k <= cells; k++) inputs += whole(cell_of[k])
+    for (l = 1; l <= layouts; l++) for (k = 1; k <= cells; k++) inputs[layout_of[l]] += whole(cell_of[k]) && measured(cell_of[k], layout_of[l])
     print "\n## In short\n"
-    for (l = 1; l <= layouts; l++) printf "- %s: L1I %.3f, iTLB %.3f, instructions %.4f of plain-cdsort in geometric mean over %d inputs.\n", layout_of[l], mean(layout_of[l], "l1i"), mean(layout_of[l], "itlb"), mean(layout_of[l], "refs"), inputs
+    for (l = 1; l <= layouts; l++) printf "- %s: L1I %.3f, iTLB %.3f, instructions %.4f of plain-cdsort in geometric mean over %d inputs.\n", layout_of[l], mean(layout_of[l], "l1i"), mean(layout_of[l], "itlb"), mean(layout_of[l], "refs"), inputs[layout_of[l]]
     print "\n## Gates\n"
     gate("L1I, mean", mean("blocks-auto", "l1i"), 0.72)
+    gate("L1I with a trace, mean", mean("blocks-trace", "l1i"), 0.72)
     for (k = 1; k <= cells; k++) {
         cell = cell_of[k]
-        if (whole(cell)) gate("L1I, " cell, mean_l1i(cell, "blocks-auto") / mean_l1i(cell, "plain-cdsort"), cell ~ /^cppcheck/ ? 0.98 : cell ~ /^postgresql/ ? 1.03 * mean_l1i(cell, "bolt") / mean_l1i(cell, "plain-cdsort") : 0.92)
+        if (!whole(cell)) continue
+        peer = mean_l1i(cell, "plain-cdsort")
+        limit = cell ~ /^cppcheck/ ? 0.98 : cell ~ /^postgresql/ ? 1.03 * mean_l1i(cell, "bolt") / peer : 0.92
+        gate("L1I, " cell, mean_l1i(cell, "blocks-auto") / peer, limit)
+        gate("L1I with a trace, " cell, mean_l1i(cell, "blocks-trace") / peer, limit)
     }
-    aim("iTLB, mean, of BOLT's", ratio(mean("blocks-auto", "itlb"), mean("bolt", "itlb")), 1.03)
-    for (k = 1; k <= cells; k++) if (whole(cell_of[k]) && cell_of[k] ~ /^postgresql/) gate("iTLB64 of BOLT's, " cell_of[k], ratio(above[cell_of[k], "blocks-auto", 64], above[cell_of[k], "bolt", 64]), 1)
+    gate(sprintf("iTLB with a trace, mean of %d cells, of BOLT's", 3 * inputs["blocks-trace"]), ratio(mean("blocks-trace", "itlb"), mean("bolt", "itlb")), 1.03)
+    aim("iTLB by a profile alone, mean, of BOLT's", ratio(mean("blocks-auto", "itlb"), mean("bolt", "itlb")), 1.03)
+    for (k = 1; k <= cells; k++) {
+        cell = cell_of[k]
+        if (!whole(cell) || cell !~ /^postgresql/) continue
+        gate("iTLB64 with a trace, of BOLT's, " cell, ratio(above[cell, "blocks-trace", 64], above[cell, "bolt", 64]), 1)
+        aim("iTLB64 by a profile alone, of BOLT's, " cell, ratio(above[cell, "blocks-auto", 64], above[cell, "bolt", 64]), 1)
+    }
+    aim("L1I, mean", mean("blocks-auto", "l1i"), 0.66)
+    aim("iTLB with a trace, mean, of CDSort's", mean("blocks-trace", "itlb"), 0.66)
     gate("instructions, mean", mean("blocks-auto", "refs"), 1.005)
     for (k = 1; k <= cells; k++) {
         cell = cell_of[k]
