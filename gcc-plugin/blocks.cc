@@ -291,8 +291,44 @@ may_be_split (function *own)
 	 && !lookup_attribute ("naked", DECL_ATTRIBUTES (decl)) && (HAVE_COMDAT_GROUP || !DECL_COMDAT_GROUP (decl));
 }
 
-// True if the current function has distances between parts of its code, which the assembler of AArch64 cannot compute across sections: tables
-// of jump targets, and landing pads of exceptions.
+// Finds the address of a label in an initialiser.
+static tree
+find_label (tree *at, int *, void *)
+{
+  return TREE_CODE (*at) == LABEL_DECL ? *at : NULL_TREE;
+}
+
+// Finds a difference of labels' addresses in an initialiser.
+static tree
+find_label_distance (tree *at, int *, void *)
+{
+  bool is_difference = TREE_CODE (*at) == MINUS_EXPR || TREE_CODE (*at) == POINTER_DIFF_EXPR;
+  return is_difference && walk_tree_without_duplicates (at, find_label, NULL) ? *at : NULL_TREE;
+}
+
+// True if a static variable of the current function has a distance between its labels, as tables of position-independent interpreters do.
+static bool
+has_label_distances ()
+{
+  if (!cfun->has_forced_label_in_static)
+    return false;
+  bool has_labels = false;
+  varpool_node *variable;
+  FOR_EACH_VARIABLE (variable)
+    {
+      tree value = DECL_CONTEXT (variable->decl) == current_function_decl ? variable->get_constructor () : NULL_TREE;
+      if (!value || !walk_tree_without_duplicates (&value, find_label, NULL))
+	continue;
+      has_labels = true;
+      if (walk_tree_without_duplicates (&value, find_label_distance, NULL))
+	return true;
+    }
+  // The variable was not found.
+  return !has_labels;
+}
+
+// True if the current function has distances between parts of its code, which assemblers cannot compute across sections. On AArch64 these
+// are also in tables of jump targets and in landing pads of exceptions; and `asm goto` may use branches that reach 32 KB only.
 static bool
 has_distances ()
 {
@@ -301,10 +337,10 @@ has_distances ()
     return true;
   basic_block block;
   FOR_EACH_BB_FN (block, cfun)
-    if (tablejump_p (BB_END (block), NULL, NULL))
+    if (tablejump_p (BB_END (block), NULL, NULL) || (JUMP_P (BB_END (block)) && asm_noperands (PATTERN (BB_END (block))) >= 0))
       return true;
 #endif
-  return false;
+  return has_label_distances ();
 }
 
 // The option of bbpart was set for the current function only.

@@ -12,6 +12,8 @@ mod running;
 mod said;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
+#[path = "gcc_plugin/tools.rs"]
+mod tools;
 
 use compilers::{COMPILERS, Compiler, Runs};
 use libtest_mimic::Arguments;
@@ -88,6 +90,8 @@ const OF_NATIVE: &[OfOne] = &[
         blocks::functions_of_groups_are_split_in_their_group,
         VALGRIND,
     ),
+    ("exceptions_go_between_parts", tools::exceptions_go_between_parts, VALGRIND),
+    ("whatever_jumps_there_are", tools::whatever_jumps_there_are, VALGRIND),
 ];
 
 /// With this system's.
@@ -118,6 +122,33 @@ const OF_ONE: &[OfOne] = &[
         blocks::counts_serve_cross_builds,
         &[
             Need::Program("valgrind"),
+            Need::Program("qemu-aarch64"),
+            Need::Program("aarch64-linux-gnu-g++"),
+            Need::GccPluginHeaders("aarch64-linux-gnu-gcc"),
+        ],
+    ),
+    (
+        "debuggers_see_the_callers_of_cold_parts",
+        tools::debuggers_see_the_callers_of_cold_parts,
+        &[Need::Program("valgrind"), Need::Program("gdb")],
+    ),
+    (
+        "addresses_in_cold_parts_lead_to_lines",
+        tools::addresses_in_cold_parts_lead_to_lines,
+        &[Need::Program("valgrind"), Need::Program("addr2line"), Need::Program("eu-addr2line")],
+    ),
+    (
+        "profilers_name_cold_parts",
+        tools::profilers_name_cold_parts,
+        &[Need::Program("valgrind"), Need::Program("perf")],
+    ),
+    ("unwinders_pass_cold_parts", tools::unwinders_pass_cold_parts, VALGRIND),
+    (
+        "targets_in_cold_parts_have_marks",
+        tools::targets_in_cold_parts_have_marks,
+        &[
+            Need::Program("valgrind"),
+            Need::Program("objdump"),
             Need::Program("qemu-aarch64"),
             Need::Program("aarch64-linux-gnu-g++"),
             Need::GccPluginHeaders("aarch64-linux-gnu-gcc"),

@@ -50,6 +50,7 @@ fn main() {
                 Need::Program("g++"),
                 Need::Program("valgrind"),
                 Need::Program("ccache"),
+                Need::Program("blhc"),
                 Need::GccPluginHeaders("gcc"),
             ]),
             blocks,
@@ -145,6 +146,7 @@ fn blocks() {
         toy.packages()
     };
     let without = stock("nopgo");
+    let flags_of_stock = missing_flags(&toy, &built("nopgo", &[]));
     built("sediment-blocks", &[]);
     let counted = toy.path("counted");
     let arguments = ["--tool=callgrind", "--dump-instr=yes", "--callgrind-out-file=../counted", "./toy"];
@@ -156,6 +158,7 @@ fn blocks() {
 
     let log = built("", &[]);
     assert!(!log.contains("-fplugin"), "no flag names the plugin: {log}");
+    assert_eq!(missing_flags(&toy, &log), flags_of_stock, "{log}");
     let symbols = words(&toy.command("nm", &["toy"]).output().unwrap());
     assert!(symbols.contains(" work.cold\n"), "{symbols}");
     assert!(log.contains(": 100.00 % "), "{log}");
@@ -178,6 +181,21 @@ fn blocks() {
     toy.write("toy-1.0/debian/sediment-profiles/toy.gv", &profile);
     let log = built("", &[("SEDIMENT_COMPILERS", "/nowhere")]);
     says_in_log("package_deb/blocks", log, &["/nowhere", " split by "]);
+}
+
+/// What blhc finds in the log of a build, without the commands.
+fn missing_flags(toy: &Toy, log: &str) -> Vec<String> {
+    toy.write("log", log);
+    let checked = toy.command("blhc", &["--all", "--debian", "../log"]).output().unwrap();
+    let findings = words(&checked);
+    let mut findings: Vec<String> = findings
+        .lines()
+        .map(|line| line.split_once("): ").map_or(line, |(found, _)| found).to_owned())
+        .collect();
+    findings.sort();
+    findings.dedup();
+    findings.push(format!("{:?}", checked.status.code()));
+    findings
 }
 
 /// The profile as if no blocks had been counted.
