@@ -183,7 +183,7 @@ fn blocks() {
     says_in_log("package_deb/blocks", log, &["/nowhere", " split by "]);
 }
 
-/// What blhc finds in the log of a build, without the commands.
+/// Findings of blhc in the log of a build, without the commands.
 fn missing_flags(toy: &Toy, log: &str) -> Vec<String> {
     toy.write("log", log);
     let checked = toy.command("blhc", &["--all", "--debian", "../log"]).output().unwrap();
