@@ -143,14 +143,20 @@ impl Linker {
     }
 }
 
-/// Exit code, and misplaced functions with the codes of their reasons.
-fn verified(folder: &Path, asked: &[String]) -> (i32, BTreeMap<String, String>) {
+/// Exit code and JSON.
+fn answered(folder: &Path, asked: &[String]) -> (i32, Value) {
     std::fs::write(folder.join("asked.order"), asked.join("\n") + "\n").unwrap();
     let output = sediment(folder, &["verify", "prog", "--order", "asked.order", "--json"]);
-    let json: Value = serde_json::from_str(&out(&output)).unwrap_or_else(|_| panic!("{}", err(&output)));
+    let json = serde_json::from_str(&out(&output)).unwrap_or_else(|_| panic!("{}", err(&output)));
+    (code(&output), json)
+}
+
+/// Exit code, and misplaced functions with the codes of their reasons.
+fn verified(folder: &Path, asked: &[String]) -> (i32, BTreeMap<String, String>) {
+    let (code, json) = answered(folder, asked);
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let misplaced = json["misplaced"].as_array().unwrap();
-    (code(&output), misplaced.iter().map(|found| (text(&found["name"]), text(&found["reason"]))).collect())
+    (code, misplaced.iter().map(|found| (text(&found["name"]), text(&found["reason"]))).collect())
 }
 
 /// Exactly these functions are misplaced, all for this reason.
@@ -325,6 +331,117 @@ fn sound_as_computed() {
     assert_eq!((code(&output), json["misplaced"].as_array().unwrap().len()), (0, 0), "{json}");
 }
 
+/// An order that is close to that of the sources: whole stretches of both files by turns.
+fn close() -> Vec<String> {
+    let of = |letter: char| -> Vec<String> {
+        (0..LISTED)
+            .flat_map(|number| [format!("{letter}{number}"), format!("other_{letter}{number}")])
+            .collect()
+    };
+    of('a').chunks(4).zip(of('b').chunks(4)).flat_map(|(a, b)| [a, b].concat()).collect()
+}
+
+/// Objects whose functions have the order of the sources; `local`: they are static.
+fn project_as_written(local: bool) -> TempDir {
+    let project = project();
+    for letter in ['a', 'b'] {
+        let mut text = source(letter);
+        if local {
+            text = text.replace(&format!("FN int {letter}"), &format!("static FN int {letter}"));
+            text = text.replace("FN int other_", "static FN int other_");
+        }
+        std::fs::write(project.path().join(format!("{letter}.c")), text).unwrap();
+    }
+    compile(project.path(), &["a", "b"], &["-ffunction-sections", "-fno-toplevel-reorder"]);
+    project
+}
+
+/// The order is not in force although half of the functions lie as ordered.
+fn expect_luck(folder: &Path, reason: &str) {
+    let (code, json) = answered(folder, &close());
+    assert!(json["weight_placed_percent"].as_f64().unwrap() >= 50.0, "{json}");
+    assert_eq!((code, &json["order_in_force"]), (5, &Value::Bool(false)), "{json}");
+    let misplaced = json["misplaced"].as_array().unwrap();
+    assert!(!misplaced.is_empty() && misplaced.iter().all(|found| found["reason"] == reason), "{json}");
+}
+
+fn close_not_passed(linker: Linker) {
+    let project = project_as_written(false);
+    linker.link(project.path(), &[]);
+    expect_luck(project.path(), "not passed to the linker");
+    // libtool keeps two objects of each source.
+    std::fs::create_dir(project.path().join(".libs")).unwrap();
+    for object in ["a.o", "b.o"] {
+        std::fs::copy(project.path().join(object), project.path().join(".libs").join(object)).unwrap();
+    }
+    expect_luck(project.path(), "not passed to the linker");
+}
+
+fn close_no_objects_at_hand(linker: Linker) {
+    let project = project_as_written(true);
+    linker.link(project.path(), &[]);
+    for object in ["a.o", "b.o", "main.o"] {
+        std::fs::remove_file(project.path().join(object)).unwrap();
+    }
+    expect_luck(project.path(), "among unlisted functions");
+}
+
+fn close_no_sections(linker: Linker) {
+    let project = project_as_written(false);
+    compile(project.path(), &["a", "b", "main"], &["-fno-toplevel-reorder"]);
+    linker.link(project.path(), &[linker.order(project.path(), &close())]);
+    expect_luck(project.path(), "no section of its own");
+}
+
+fn sound_close(linker: Linker) {
+    for local in [false, true] {
+        let project = project_as_written(local);
+        linker.link(project.path(), &[linker.order(project.path(), &close())]);
+        expect(project.path(), &close(), 0, &[], "");
+        // A section fewer is the reason of one function, with objects and without.
+        let older: Vec<String> = close().into_iter().filter(|name| name != "b3").collect();
+        linker.link(project.path(), &[linker.order(project.path(), &older)]);
+        expect(project.path(), &close(), 0, &names("b3"), "not passed to the linker");
+        for object in ["a.o", "b.o", "main.o"] {
+            std::fs::remove_file(project.path().join(object)).unwrap();
+        }
+        expect(project.path(), &close(), 0, &names("b3"), "among unlisted functions");
+    }
+}
+
+/// The order of the sources themselves is followed by every link.
+fn sound_as_written(linker: Linker) {
+    let project = project_as_written(false);
+    let mut order = close();
+    order.sort_by_key(|name| (name.trim_start_matches("other_").to_owned(), name.starts_with("other_")));
+    linker.link(project.path(), &[]);
+    expect(project.path(), &order, 0, &[], "");
+}
+
+/// A part of the order can be followed, as the other part has no sections.
+fn half_close(linker: Linker) {
+    let project = project_as_written(false);
+    compile(project.path(), &["b"], &["-fno-toplevel-reorder"]);
+    let mut order = close();
+    order.retain(|name| name.contains('a') || name.ends_with(['0', '1', '2']));
+    linker.link(project.path(), &[linker.order(project.path(), &order)]);
+    let (_, json) = answered(project.path(), &order);
+    assert_eq!(json["order_in_force"], Value::Bool(true), "{json}");
+    for found in json["misplaced"].as_array().unwrap() {
+        assert!(found["name"].as_str().unwrap().contains('b'), "{json}");
+        assert_eq!(found["reason"], "no section of its own", "{json}");
+    }
+}
+
+/// Equal functions of both files become one.
+fn sound_folded(linker: Linker) {
+    let project = project_as_written(false);
+    let order = linker.order(project.path(), &close());
+    linker.link(project.path(), &[order, "-Wl,--icf=all".to_owned()]);
+    let (code, json) = answered(project.path(), &close());
+    assert_eq!((code, &json["order_in_force"]), (0, &Value::Bool(true)), "{json}");
+}
+
 /// `--min-coverage` stands in place of the threshold that is there without it.
 fn thresholds() {
     let project = project();
@@ -362,7 +479,14 @@ fn main() {
         ("swapped", swapped, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
         ("collected", collected, &[Linker::GnuLd, Linker::Lld]),
         ("no_objects_at_hand", no_objects_at_hand, &[Linker::GnuLd, Linker::Lld]),
+        ("close_not_passed", close_not_passed, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
+        ("close_no_objects_at_hand", close_no_objects_at_hand, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
+        ("close_no_sections", close_no_sections, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
+        ("half_close", half_close, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
         ("sound", sound, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
+        ("sound_close", sound_close, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
+        ("sound_as_written", sound_as_written, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
+        ("sound_folded", sound_folded, &[Linker::Gold, Linker::Lld]),
     ];
     let mut cases: Vec<Trial> = faults
         .iter()

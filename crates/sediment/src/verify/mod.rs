@@ -16,6 +16,9 @@
 //! **Weight** is calls into the function in the profile; where a profile has none, its samples; without a profile, 1. The whole is
 //! the profile's functions of this program, also those that the order does not list or the program no longer has.
 //!
+//! **In force.** Where an order is close to that of the sources, functions lie as ordered in a file that never got it.
+//! [`Report::as_linked_without`] tells such files by the objects of the link, else by the source files of local functions.
+//!
 //! A function that is not placed as ordered has a [`Reason`]. A linked file does not tell input sections: the objects of the link do,
 //! where they are at hand. Without them, reasons are drawn from symbols, their files, the neighbours in memory, and landmarks of the
 //! usual layout of GNU ld (in `.text`: cold, exit, start-up and hot functions, then the objects in the order of the command line,
@@ -27,6 +30,7 @@ mod reason;
 mod reasons;
 pub mod same;
 mod symbols;
+mod untouched;
 
 use crate::ascending;
 use crate::binary::names;
@@ -104,9 +108,14 @@ pub struct Report {
     /// The fewest pages in which they could lie.
     pub ideal_pages: u64,
     /// True if the order shows in the binary: at least one in ten of the functions found, and two of them, is placed
-    /// as ordered, or would be without the cold parts in between. If not, either no object has function sections or the linker
-    /// did not get the order.
+    /// as ordered, or would be without the cold parts in between, and the functions do not lie [`as_linked_without`].
+    /// If not, either no object has function sections or the linker did not get the order.
+    ///
+    /// [`as_linked_without`]: Self::as_linked_without
     pub in_force: bool,
+    /// True if the functions lie in the sequence of the link's inputs, where the order asks for another one: what is
+    /// placed as ordered would lie so without the order, too.
+    pub as_linked_without: bool,
     /// The functions not placed as ordered: the heaviest first, then as they are asked for, then by name.
     pub misplaced: Vec<Misplaced>,
 }
@@ -157,6 +166,7 @@ pub fn verify(
     let placed_functions = PlacedFunctions::of(&wanted, &symbols, false);
     let without_cold = PlacedFunctions::of(&wanted, &symbols, true);
     let asked: HashSet<&str> = wanted.iter().map(|function| function.name).collect();
+    let as_linked_without = untouched::lies_as_linked_without(&wanted, &symbols, objects);
     let evidence = Evidence {
         symbols: &symbols,
         weights: &weights,
@@ -164,13 +174,14 @@ pub fn verify(
         without_cold: &without_cold,
         asked: &asked,
         sections: &InputSections::new(objects),
-        in_force: in_force(&wanted, &without_cold),
+        as_linked_without,
+        in_force: !as_linked_without && shows(&wanted, &without_cold),
     };
     Ok(report(&wanted, &evidence, elsewhere, &followed))
 }
 
 /// True if enough of the functions found are placed as ordered for the order to show.
-fn in_force(wanted: &[Wanted<'_>], placed_functions: &PlacedFunctions) -> bool {
+fn shows(wanted: &[Wanted<'_>], placed_functions: &PlacedFunctions) -> bool {
     let found = wanted.iter().filter(|function| !function.candidates.is_empty());
     let placed = found.clone().filter(|function| placed_functions.has(function)).count();
     let found = found.count();
@@ -393,7 +404,7 @@ fn report(
     elsewhere: u64,
     followed: &HashSet<&str>,
 ) -> Report {
-    let Evidence { symbols, weights, placed_functions, asked, in_force, .. } = *evidence;
+    let Evidence { symbols, weights, placed_functions, asked, .. } = *evidence;
     let found: Vec<&Wanted> = wanted.iter().filter(|function| !function.candidates.is_empty()).collect();
     let placed: Vec<&Wanted> =
         found.iter().copied().filter(|function| placed_functions.has(function)).collect();
@@ -449,7 +460,8 @@ fn report(
         hot_bytes,
         hot_pages,
         ideal_pages: hot_bytes.div_ceil(PAGE),
-        in_force,
+        in_force: evidence.in_force,
+        as_linked_without: evidence.as_linked_without,
         misplaced,
     }
 }

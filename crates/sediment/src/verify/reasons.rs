@@ -33,6 +33,8 @@ pub(super) struct Evidence<'a> {
     pub(super) sections: &'a InputSections<'a>,
     /// True if the order shows in the binary.
     pub(super) in_force: bool,
+    /// True if the functions lie in the sequence of the inputs.
+    pub(super) as_linked_without: bool,
 }
 
 impl Evidence<'_> {

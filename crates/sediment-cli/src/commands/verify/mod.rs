@@ -195,6 +195,15 @@ const LEAST_OF_DEFINED: u64 = 500_000;
 fn below_threshold(report: &Report, file_name: &str, threshold: Option<u64>, ui: &Ui) -> bool {
     match threshold {
         Some(threshold) => is_below(report.placed_parts_per_million, file_name, "", threshold, ui),
+        None if report.as_linked_without => {
+            let placed = as_percent(report.placed_of_found_parts_per_million());
+            let text = format!(
+                "{file_name}: not ordered: {placed} of the weight that it defines lies as ordered without the order"
+            );
+            let hint = "--min-coverage PERCENT counts that share, too; 0 always passes";
+            ui.error(&Error::new(ErrorCode::BelowThreshold, text).with_hint(hint));
+            true
+        }
         None => {
             let placed = report.placed_of_found_parts_per_million();
             is_below(placed, file_name, " that it defines", LEAST_OF_DEFINED, ui)
