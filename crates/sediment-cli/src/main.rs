@@ -7,6 +7,7 @@
 #![warn(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 #![warn(unreachable_pub)]
 
+mod change;
 mod commands;
 mod demo;
 mod distribution;

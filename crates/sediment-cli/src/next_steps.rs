@@ -2,6 +2,7 @@
 //! Next commands: what to type after a recording, an order and a check.
 
 use crate::files;
+use sediment::binary::is_program;
 use sediment::escape;
 use sediment::link::Linker;
 use sediment::profile::Profile;
@@ -20,6 +21,12 @@ pub(crate) fn after_profile(
     recording: Option<&Recording>,
 ) -> Option<String> {
     let (label, path) = heaviest(profile, given, recording)?;
+    if is_runtime(&label) {
+        // Nobody links the C library again.
+        let labels: Vec<&str> = profile.dsos().keys().map(String::as_str).collect();
+        let others = escape::terminal(&labels.join(", "));
+        return Some(format!("sediment order {} --dso NAME -o FILE, with NAME of: {others}", word(output)?));
+    }
     let program = match path.filter(|path| path.is_file()) {
         Some(path) => format!("--binary {}", word(&from_here(&path))?),
         None => format!("--dso {}", word(Path::new(&label))?),
@@ -57,12 +64,27 @@ pub(crate) fn after_order(
     Some(format!("link with {arguments}, then: {check}"))
 }
 
-/// The command that measures a linked program.
+/// The command that measures a linked program, or a program that loads a linked library.
 pub(crate) fn after_verify(program: &Path) -> Option<String> {
+    if !files::read(program).is_ok_and(|bytes| is_program(&bytes)) {
+        let folder = program.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = word(folder.unwrap_or(Path::new(".")))?;
+        let run = |folder: &str| format!("env LD_LIBRARY_PATH={folder} PROGRAM ARGUMENT...");
+        return Some(format!("sediment eval quick -- {} -- {}", run("FOLDER-BEFORE"), run(&folder)));
+    }
     // A name alone would be looked for on PATH.
     let here = if program.components().count() == 1 { "./" } else { "" };
     let program = word(&Path::new(here).join(program))?;
     Some(format!("sediment eval quick -- BEFORE ARGUMENT... -- {program} ARGUMENT..."))
+}
+
+/// True for the C library's files, and what the kernel maps.
+fn is_runtime(label: &str) -> bool {
+    const LIBRARIES: [&str; 12] =
+        ["c", "m", "pthread", "dl", "rt", "util", "resolv", "mvec", "anl", "nsl", "gcc_s", "thread_db"];
+    let library = label.strip_prefix("lib").and_then(|rest| rest.split(['.', '-']).next());
+    ["ld-", "linux-vdso", "[vdso]"].iter().any(|begin| label.starts_with(begin))
+        || library.is_some_and(|name| LIBRARIES.contains(&name))
 }
 
 /// Label of the DSO with the largest weight, and its path where the recording has one; files of the system come last.
@@ -97,8 +119,6 @@ fn heaviest(
         path.is_some_and(|path| !OF_SYSTEM.iter().any(|folder| path.starts_with(folder)))
     };
     // Of equal ones the first by name.
-    let is_runtime =
-        |label: &str| ["ld-", "libc.so", "libc.musl"].iter().any(|begin| label.starts_with(begin));
     let best =
         candidates.rev().max_by_key(|(label, path, weight)| (is_own(path), !is_runtime(label), *weight))?;
     Some((best.0.to_owned(), best.1))

@@ -7,6 +7,8 @@ mod said;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 
+#[path = "optimize/again.rs"]
+mod again;
 #[path = "optimize/bad_input.rs"]
 mod bad_input;
 #[path = "optimize/harm.rs"]
@@ -25,6 +27,7 @@ use support::{Need, case};
 
 fn main() {
     let mut cases = good_input();
+    cases.extend(again::cases());
     cases.extend(bad_input::cases());
     cases.extend(harm::cases());
     cases.extend(killed::cases());

@@ -3,6 +3,7 @@
 
 use super::program::{FILES, FUNCTIONS, HOT_FUNCTIONS};
 use super::toolchain::Toolchain;
+use crate::change;
 use sediment::plural::grouped;
 use sediment::verify::Report;
 use sediment_eval::measure::pairs::Spread;
@@ -182,8 +183,7 @@ fn change(before: u64, after: u64) -> String {
     if before == 0 {
         return "–".to_owned();
     }
-    let percent = (after as f64 - before as f64) * 100.0 / before as f64;
-    format!("{}{:.1} %", if percent < 0.0 { '−' } else { '+' }, percent.abs())
+    change::in_percent(after as f64 / before as f64, 1).replace('-', "−")
 }
 
 #[cfg(test)]

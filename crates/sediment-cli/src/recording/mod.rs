@@ -47,7 +47,7 @@ pub(crate) struct Options {
 }
 
 /// Time that breakpoints take to see the rates of most functions: rare ones are armed one after the other.
-const FEW_SECONDS: Duration = Duration::from_secs(3);
+pub(crate) const FEW_SECONDS: Duration = Duration::from_secs(3);
 
 /// Result of a recording in this process.
 pub(crate) enum Side {

@@ -3,7 +3,7 @@
 
 use super::project::{Project, code, err};
 use super::projects::Kind;
-use super::said::{says, says_like};
+use super::said::says_like;
 use super::support::{Need, case};
 use libtest_mimic::Trial;
 use std::process::{Command, Stdio};
@@ -148,12 +148,12 @@ fn interrupted(name: &str, file: &str, train: &str, build: &[&str]) {
     assert!(Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap().success());
     let output = run.wait_with_output().unwrap();
     assert_eq!(code(&output), 130, "{}", err(&output));
-    says(&format!("optimize/{name}"), err(&output));
+    says_like(&format!("optimize/{name}"), err(&output));
     assert_eq!(project.processes(), Vec::<String>::new(), "left running");
     std::fs::write(project.path("../go-on"), "").unwrap();
     let output = project.run(&["--train", train, "--json"], build);
     assert_eq!(code(&output), 0, "{}", err(&output));
-    says(&format!("optimize/{name}"), err(&output));
+    says_like(&format!("optimize/{name}"), err(&output));
 }
 
 fn an_interrupted_run_continues() {

@@ -46,7 +46,8 @@ pub(super) fn thousands(x: f64, decimals: usize) -> String {
 pub(super) fn difference(scale: Scale, x: f64) -> String {
     match scale {
         Scale::Logarithm => {
-            let text = format!("{:+.2} %", percent(x));
+            // What is left is never rounded to nothing.
+            let text = format!("{:+.2} %", percent(x).max(-99.99));
             if text.ends_with("0.00 %") && text.len() == "+0.00 %".len() { "0.00 %".to_owned() } else { text }
         }
         Scale::Plain => {

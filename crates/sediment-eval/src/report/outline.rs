@@ -9,6 +9,7 @@ use crate::comparison::{Comparison, Design, Scale, percent};
 use crate::findings::WorkloadAnalysis;
 use crate::gate::{Gate, gate_reasons};
 use crate::statistics::Effect;
+use crate::verdict::Verdict;
 use crate::{Analysis, Experiment, MetricKind};
 use sediment::plural::counted;
 
@@ -75,6 +76,8 @@ pub(super) fn brief(experiment: &Experiment, analysis: &Analysis) -> Vec<Part> {
                 analysis.variants[build.variant].name
             )));
         }
+        let open = workload.verdicts.iter().filter(|build| build.verdict == Verdict::Inconclusive);
+        parts.extend(open.map(|build| Part::Paragraph(reason(analysis, build))));
         warnings.extend(&workload.warnings);
     }
     parts.extend(

@@ -79,12 +79,18 @@ impl Gain {
         if before > 0.0 { after / before } else { 1.0 }
     }
 
+    /// True if the program as it is linked misses little but first touches. Those of libraries without a profile are not
+    /// known, so the ratio tells little.
+    #[must_use]
+    pub fn fits(&self) -> bool {
+        self.before.common_misses() < FEW_MISSES * self.before.pages as f64
+    }
+
     /// True if the order is not worth its while.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
-        let fits = self.before.common_misses() < FEW_MISSES * self.before.pages as f64;
         let saved = self.before.pages.saturating_sub(self.after.pages);
-        self.ratio() > 1.0 - LEAST_GAIN || fits && saved < LEAST_PAGES
+        self.ratio() > 1.0 - LEAST_GAIN || self.fits() && saved < LEAST_PAGES
     }
 }
 

@@ -92,8 +92,8 @@ fn known(symbols: &Symbols<'_>, objects: &Objects) -> Vec<Known> {
     // Aliases have one place; functions that were folded to one have several.
     let mut known: Vec<Known> = at
         .into_iter()
-        .filter(|(_, places)| places.len() == 1)
-        .flat_map(|(address, places)| places.into_iter().map(move |place| Known { place, address }))
+        .filter(|(_, positions)| positions.len() == 1)
+        .flat_map(|(address, positions)| positions.into_iter().map(move |place| Known { place, address }))
         .collect();
     known.sort_unstable_by_key(|function| (function.place, function.address));
     known

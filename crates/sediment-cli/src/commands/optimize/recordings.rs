@@ -5,6 +5,7 @@ use super::links::{self, Output};
 use super::{Job, runs, tree};
 use crate::files;
 use crate::inputs::{self, read_profile};
+use crate::recording;
 use sediment::binary::{self, SymbolSource};
 use sediment::profile::merge::{self, Weight};
 use sediment::profile::{Profile, split, text};
@@ -14,6 +15,8 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
 
+/// Hint for builds that strip.
+const UNSTRIPPED: &str = "build without -s, strip and install -s";
 /// Step at which the build-ids of the outputs are known: a training command may link them again.
 const BUILD_IDS: &str = "build-ids";
 
@@ -38,7 +41,7 @@ impl Job<'_> {
             }
             let bar = self.ui.spinner(&format!("recording {} of {}: {line}", index + 1, all.len()));
             let (profile, log) =
-                (self.state.path(&recording(index)), self.state.path(&format!("training-{}.log", index + 1)));
+                (self.state.path(&file_of(index)), self.state.path(&format!("training-{}.log", index + 1)));
             let mut words = vec![
                 files::own_program()?.into_os_string(),
                 "record".into(),
@@ -52,7 +55,7 @@ impl Job<'_> {
             let linked: Vec<_> = outputs.iter().map(stamp_of).collect();
             let done = self.place(Vec::new()).run(&what, &words, self.arguments.timeout, &log);
             bar.finish_and_clear();
-            done.map_err(|error| hint_of_stripped(error, outputs))?;
+            let usage = done.map_err(|error| hint_of_stripped(error, outputs))?;
             if let Some((output, _)) =
                 outputs.iter().zip(&linked).find(|(output, stamp)| stamp_of(output) != **stamp)
             {
@@ -62,9 +65,29 @@ impl Job<'_> {
                 ));
             }
             let others = self.other_builds(&profile, outputs, &what)?;
-            self.state.done(&step, json!({ "other_builds": others }))?;
+            let seconds = usage.wall.as_secs_f64();
+            self.state.done(&step, json!({ "other_builds": others, "seconds": seconds }))?;
         }
+        self.tell_of_short(&all);
         Ok(())
+    }
+
+    /// Warns of training commands that are too short for call rates.
+    fn tell_of_short(&self, all: &[(String, bool)]) {
+        let least = recording::FEW_SECONDS.as_secs_f64();
+        let seconds = |index: usize| self.state.fact(&step(index))["seconds"].as_f64();
+        let short = |index: &usize| !all[*index].1 && seconds(*index).is_some_and(|seconds| seconds < least);
+        let short: Vec<usize> = (0..all.len()).filter(short).collect();
+        let Some(first) = short.first() else { return };
+        let more = match short.len() {
+            1 => String::new(),
+            count => format!(" (and {} more)", count - 1),
+        };
+        self.ui.warn(&format!(
+            "{}{more} took {:.1} s: call rates are rough below {least} s, and the order may gain less; repeat the work in it",
+            step(*first),
+            seconds(*first).unwrap_or(0.0),
+        ));
     }
 
     /// The labels in a recording that are of other builds of the outputs, by their build-ids.
@@ -116,7 +139,7 @@ impl Job<'_> {
     pub(super) fn profile(&mut self, outputs: &mut [Output]) -> Result<Profile> {
         let mut recorded = Vec::new();
         for index in 0..self.arguments.trainings().count() {
-            let profile = read_profile(&self.state.path(&recording(index)), self.ui)?;
+            let profile = read_profile(&self.state.path(&file_of(index)), self.ui)?;
             let others: BTreeSet<&str> = self.state.fact(&step(index))["other_builds"]
                 .as_array()
                 .into_iter()
@@ -141,6 +164,10 @@ impl Job<'_> {
         let labels: BTreeSet<&str> = outputs.iter().filter_map(|output| output.label.as_deref()).collect();
         if labels.is_empty() {
             let names: Vec<String> = outputs.iter().map(Output::name).collect();
+            if outputs.iter().all(|output| is_stripped(&output.path)) {
+                let message = format!("no function names to record: the build strips {}", names.join(", "));
+                return Err(Error::new(ErrorCode::Stripped, message).with_hint(UNSTRIPPED));
+            }
             let error = Error::new(
                 ErrorCode::NotInProfile,
                 format!("the training commands executed none of: {}", names.join(", ")),
@@ -173,7 +200,7 @@ fn stamp_of(output: &Output) -> Option<tree::Stamp> {
 }
 
 /// Name of the profile that a training command is recorded to.
-fn recording(index: usize) -> String {
+fn file_of(index: usize) -> String {
     format!("training-{}.gv", index + 1)
 }
 
@@ -189,7 +216,7 @@ fn hint_of_stripped(error: Error, outputs: &[Output]) -> Error {
     if stripped.is_empty() || error.kind() == ErrorKind::Interrupted {
         return error;
     }
-    let why = format!("the build strips {}: build without -s, strip and install -s", stripped.join(", "));
+    let why = format!("the build strips {}: {UNSTRIPPED}", stripped.join(", "));
     let hint = error.hint().map_or(why.clone(), |hint| format!("{hint}\n{why}"));
     error.with_hint(hint)
 }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// Version of the working folder.
 const VERSION: u64 = 1;
-const FILE: &str = "state.json";
+const FILE: &str = tree::STATE.0;
 const LOCK: &str = "lock";
 /// Folder of files that a build in place would rewrite.
 pub(super) const SAVED: &str = "saved";
@@ -26,8 +26,6 @@ pub(super) const SAVED: &str = "saved";
 pub(super) const SOURCES: &str = "sources";
 /// Longest wait for the lock.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Largest state that is read.
-const LARGEST: u64 = 1 << 20;
 
 /// A working folder, locked for this process.
 pub(super) struct State {
@@ -61,9 +59,13 @@ impl State {
         let outputs = before.as_ref().map(outputs).unwrap_or_default();
         recover(&outputs, [tree, &state.folder], ui);
         match before {
-            Some(before) if is_done(&before) => state.clear()?,
+            Some(before) if is_done(&before) => {
+                ui.note("beginning again: the last run was finished, and its results are replaced (another --work DIR keeps them)");
+                state.clear()?;
+            }
             Some(before) if before["request"] != state.request => {
-                ui.note("beginning again: the tree or the command changed");
+                let changed = changed(&before["request"], &state.request).join(", ");
+                ui.note(&format!("beginning again with the first build: changed: {changed}"));
                 state.clear()?;
             }
             Some(before) => {
@@ -139,7 +141,7 @@ impl State {
 
     fn save(&self) -> Result<()> {
         let state = json!({
-            "sediment-optimize": VERSION,
+            tree::STATE.1: VERSION,
             "request": self.request,
             "steps": self.steps,
             "facts": self.facts,
@@ -150,6 +152,21 @@ impl State {
 
 /// Last step of a run.
 pub(super) const LAST: &str = "summary";
+
+/// The parts of a request that differ, for people.
+fn changed(before: &Value, now: &Value) -> Vec<&'static str> {
+    const PARTS: [(&str, &str); 7] = [
+        ("stamp", "the tree"),
+        ("build", "the build command"),
+        ("train", "--train"),
+        ("startup", "--startup"),
+        ("measure", "--measure"),
+        ("in_place", "--in-place"),
+        ("environment", "a variable for the build"),
+    ];
+    let differs = |part: &&(&str, &str)| before[part.0] != now[part.0];
+    PARTS.iter().filter(differs).map(|part| part.1).collect()
+}
 
 fn is_done(state: &Value) -> bool {
     words(&state["steps"]).iter().any(|step| step == LAST)
@@ -184,9 +201,9 @@ fn words(value: &Value) -> Vec<String> {
 
 /// The state that a folder has, if this version reads it.
 pub(super) fn read(folder: &Path) -> Option<Value> {
-    let bytes = files::read_at_most(&folder.join(FILE), LARGEST).ok()?;
+    let bytes = files::read_at_most(&folder.join(FILE), tree::LARGEST_STATE).ok()?;
     let state: Value = serde_json::from_slice(&bytes).ok()?;
-    (state["sediment-optimize"] == VERSION).then_some(state)
+    (state[tree::STATE.1] == VERSION).then_some(state)
 }
 
 /// Locks a working folder, which is refused where another process has it. Processes that are started meanwhile hold the lock too: those that

@@ -4,6 +4,7 @@
 use super::Job;
 use super::links::{self, Output};
 use super::verdict::{Figures, Is, Misses, verdict};
+use crate::change;
 use crate::files;
 use sediment::plural::{counted, grouped};
 use sediment::profile::Profile;
@@ -254,7 +255,7 @@ fn number(value: &Value) -> u128 {
 
 /// A change in per cent.
 fn change(before: f64, after: f64) -> String {
-    if before > 0.0 { format!("{:+.1} %", (after / before - 1.0) * 100.0) } else { "none before".to_owned() }
+    if before > 0.0 { change::in_percent(after / before, 1) } else { "none before".to_owned() }
 }
 
 /// This program with one of its commands.

@@ -2,7 +2,7 @@
 //! The copy of a source tree. Files share their blocks with those of the tree where the file system can (`copy_file_range`), and keep their
 //! times, by which make decides.
 //!
-//! Not copied: the working folder itself; build folders that know their own path (CMake's, Meson's) or say that they are caches
+//! Not copied: the working folder itself, and those of other runs; build folders that know their own path (CMake's, Meson's) or say that they are caches
 //! (CACHEDIR.TAG, as cargo's `target`); and objects of earlier builds, as they have no function sections.
 
 use crate::files;
@@ -40,7 +40,7 @@ pub(super) fn copy(tree: &Path, work: &Path, copy: &Path, stop: &Stop) -> Result
             let (path, name) = (entry.path(), folder.join(entry.file_name()));
             let kind = entry.file_type().map_err(|error| failed(&path, &error))?;
             if kind.is_dir() {
-                if path == work {
+                if path == work || is_work_of_another(&path) {
                 } else if MARKS_OF_BUILDS.iter().any(|mark| path.join(mark).exists()) {
                     left_out.folders.push(name);
                 } else {
@@ -118,6 +118,22 @@ fn is_object(path: &Path) -> bool {
     named && (files::elf_type(path) == Some(1) || path.extension().is_some_and(|ending| ending == "lo"))
 }
 
+/// File of a working folder that remembers its steps, and the key by which it is known.
+pub(super) const STATE: (&str, &str) = ("state.json", "sediment-optimize");
+/// Largest state that is read.
+pub(super) const LARGEST_STATE: u64 = 1 << 20;
+
+/// True for a working folder, such as that of a run with another `--work`.
+fn is_work_of_another(folder: &Path) -> bool {
+    let (name, key) = STATE;
+    let path = folder.join(name);
+    path.is_file()
+        && files::read_at_most(&path, LARGEST_STATE)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok())
+            .is_some_and(|state| state.get(key).is_some())
+}
+
 /// Removes a folder, and what a build made read-only in it.
 pub(super) fn remove(folder: &Path) -> std::io::Result<()> {
     if fs::remove_dir_all(folder).is_ok() {
@@ -163,7 +179,7 @@ pub(super) fn files(tree: &Path, work: &Path, own: Option<&Path>) -> Files {
             if own == Some(path.as_path()) || path == index {
             } else if found.is_file() || found.is_symlink() {
                 files.insert(path, stamp_of(&found));
-            } else if found.is_dir() && path != work && !is_build() {
+            } else if found.is_dir() && path != work && !is_build() && !is_work_of_another(&path) {
                 folders.push(path);
             }
         }
@@ -199,8 +215,10 @@ fn linked(tree: &Path, work: &Path, is_wanted: impl Fn(&fs::FileType) -> bool) -
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let path = entry.path();
             let Ok(kind) = entry.file_type() else { continue };
-            if kind.is_dir() && path != work {
-                folders.push(path);
+            if kind.is_dir() {
+                if path != work && !is_work_of_another(&path) {
+                    folders.push(path);
+                }
             } else if is_wanted(&kind) && matches!(files::elf_type(&path), Some(2 | 3)) {
                 found.push(path);
             }

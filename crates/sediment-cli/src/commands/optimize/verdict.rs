@@ -5,6 +5,7 @@
 //! A change counts if it is of 5 % at least, and if the misses cost a thousandth of the processor time at least: with
 //! some 100 cycles for a miss of the TLB and some 15 for one of the cache, at 3.3 GHz.
 
+use crate::change;
 use sediment::plural::grouped;
 use std::fmt;
 
@@ -80,7 +81,7 @@ impl Misses {
     }
 
     fn in_words(&self) -> String {
-        format!("{:+.1} % {} misses", self.change() * 100.0, self.name)
+        format!("{} {} misses", change::in_percent(1.0 + self.change(), 1), self.name)
     }
 }
 
@@ -94,6 +95,11 @@ pub(super) fn verdict(figures: &Figures) -> (Is, String) {
     };
     let fewer = words(&|change| change <= -LEAST_CHANGE);
     let more = words(&|change| change >= LEAST_CHANGE);
+    // Other commands may judge by these.
+    let few = figures.misses.iter().filter(|misses| {
+        !misses.matters(figures.seconds) && misses.before > 0 && misses.change().abs() >= LEAST_CHANGE
+    });
+    let few: String = few.map(|misses| format!("; {} are too few to count", misses.in_words())).collect();
     let slower = figures.times.iter().find(|[median, lower]| *lower > 1.0 && *median > 1.0 + SLOWER);
     let eval = "decide with sediment eval";
     let [pages, pages_after] = figures.pages;
@@ -102,9 +108,9 @@ pub(super) fn verdict(figures: &Figures) -> (Is, String) {
         (false, true, Some([median, _])) => {
             (Is::Mixed, format!("{fewer}, but {:+.1} % CPU time; {eval}", (median - 1.0) * 100.0))
         }
-        (false, true, None) => (Is::Gain, fewer),
+        (false, true, None) => (Is::Gain, fewer + &few),
         (false, false, _) => (Is::Mixed, format!("{fewer}, but {more}; {eval}")),
-        (true, false, _) => (Is::Loss, format!("{more}; keep the program as it was")),
+        (true, false, _) => (Is::Loss, format!("{more}{few}; keep the program as it was")),
         (true, true, _) if fewer_pages => (
             Is::Gain,
             format!("executed functions on {pages_after} pages instead of {pages}, for start and memory"),
@@ -156,6 +162,15 @@ mod tests {
             assert_eq!(verdict(&figures(itlb, l1i, 1.0)).0, expected, "{itlb:?} {l1i:?}");
         }
         assert_eq!(verdict(&figures([80, 8], [1_262, 500], 0.001)).0, Is::Gain);
+        // Misses that are too few to count are named, as another command may judge by them.
+        let (is, why) = verdict(&figures([80, 8], [1_000_000, 1_200_000], 1.0));
+        assert_eq!(
+            (is, why.as_str()),
+            (
+                Is::Loss,
+                "+20.0 % L1I misses; -90.0 % iTLB misses are too few to count; keep the program as it was"
+            )
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The line on what an order changes in the program as it is linked.
 
+use crate::change;
 use crate::ui::Ui;
 use sediment::callgraph::FunctionId;
 use sediment::order::Ordering;
@@ -33,10 +34,13 @@ pub(super) fn print_gain(made: &Ordering, program: &Program<'_>, is_counted: boo
 pub(crate) fn in_words(gain: &Gain, is_counted: bool) -> String {
     let (before, after) = (gain.before.hot_pages, gain.after.hot_pages);
     let how = if is_counted { "iTLB misses in the trace" } else { "estimated iTLB misses" };
-    let percent = 100.0 * (gain.ratio() - 1.0);
-    let change = if percent.abs() < 0.5 { "0 %".to_owned() } else { format!("{percent:+.0} %") };
-    let nothing = if gain.is_nothing() { "nothing to gain: " } else { "" };
-    format!("{nothing}hot code: {} now, {after} after; {how} {change}", counted(before, "page"))
+    let nothing = if gain.is_nothing() { "nothing to gain in iTLB misses: " } else { "" };
+    let hot = format!("{nothing}hot code: {} now, {after} after", counted(before, "page"));
+    // First touches are most of the misses then, and those of libraries without a profile are not known.
+    if gain.fits() && !is_counted {
+        return format!("{hot}; it fits the TLB, so misses are not forecast");
+    }
+    format!("{hot}; {how} {}", change::in_percent(gain.ratio(), 0))
 }
 
 /// The same for programs.

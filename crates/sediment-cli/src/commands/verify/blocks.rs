@@ -26,7 +26,7 @@ pub(super) fn run(path: &Path, profile: &Path, arguments: &Arguments, ui: &Ui) -
     if arguments.json {
         ui.json(&in_json(&report))?;
     } else {
-        ui.result(&in_words(&report, &file_name, arguments.list))?;
+        ui.result(&in_words(&report, &file_name, arguments.list.unwrap_or(20)))?;
     }
     let cold = report.cold_parts_per_million();
     let too_much = cold.zip(arguments.max_cold).filter(|(cold, most)| cold > most);
@@ -121,7 +121,7 @@ fn in_words(report: &BlocksReport, file_name: &str, list: usize) -> String {
         let _ = writeln!(
             text,
             "{:>10}  {}",
-            super::share(function.cold_weight, weight),
+            super::words::share(function.cold_weight, weight),
             demangled(&function.name)
         );
     }

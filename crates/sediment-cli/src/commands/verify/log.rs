@@ -4,7 +4,8 @@
 
 use super::blocks;
 use super::installed::Installed;
-use super::{Arguments, Place, as_percent, below_threshold, in_json, is_below, report_on, symbols_in_words};
+use super::words::symbols_in_words;
+use super::{Arguments, Place, as_percent, below_threshold, in_json, is_below, report_on};
 use crate::exit::BELOW_THRESHOLD;
 use crate::exit::ExitCode;
 use crate::files;

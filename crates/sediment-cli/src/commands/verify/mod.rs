@@ -9,6 +9,7 @@ mod installed;
 mod log;
 mod objects;
 mod same;
+mod words;
 
 use crate::exit::BELOW_THRESHOLD;
 use crate::exit::ExitCode;
@@ -23,14 +24,12 @@ use sediment::binary::names::SectionGroup;
 use sediment::binary::objects::Objects;
 use sediment::demangle::demangled;
 use sediment::link;
-use sediment::plural::counted;
 use sediment::profile::Profile;
-use sediment::verify::{self, Basis, Misplaced, Reason, Report};
+use sediment::verify::{self, Basis, Reason, Report};
 use sediment::{Error, ErrorCode, Result};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// Check a linked file against its order
@@ -85,9 +84,9 @@ pub(crate) struct Arguments {
     /// Folder with the objects of the link, which show why functions are misplaced [default: the folder of PROGRAM]
     #[arg(long, value_name = "DIR", conflicts_with = "log")]
     objects: Option<PathBuf>,
-    /// Number of misplaced functions to list; 0 lists all
-    #[arg(long, value_name = "COUNT", default_value_t = 20)]
-    list: usize,
+    /// Number of misplaced functions to list; 0 lists all [default: those that fit into ten lines; all with -v]
+    #[arg(long, value_name = "COUNT")]
+    list: Option<usize>,
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
@@ -111,7 +110,11 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         if arguments.json {
             ui.json(&in_json(&report))?;
         } else {
-            ui.result(&in_words(&report, &file_name, arguments.list))?;
+            let list = arguments.list.or(ui.is_verbose().then_some(0));
+            ui.result(&match list {
+                Some(list) => words::whole(&report, &file_name, list),
+                None => words::brief(&report, &file_name),
+            })?;
         }
         if below_threshold(&report, &file_name, arguments.min_coverage, ui) {
             code = ExitCode::from(BELOW_THRESHOLD);
@@ -229,109 +232,6 @@ fn is_below(parts_per_million: u64, file_name: &str, of: &str, threshold: u64, u
 /// Parts per million as percent, cut to two decimals so that 99.999 does not read as 100.
 fn as_percent(parts_per_million: u64) -> String {
     format!("{}.{:02} %", parts_per_million / 10_000, parts_per_million / 100 % 100)
-}
-
-fn symbols_in_words(source: SymbolSource) -> &'static str {
-    match source {
-        SymbolSource::SymbolTable => "symbol table",
-        SymbolSource::DebugFile => "debug file",
-        SymbolSource::GnuDebugdata => ".gnu_debugdata",
-        SymbolSource::DynamicSymbols => "exported symbols only (stripped)",
-    }
-}
-
-fn in_words(report: &Report, file_name: &str, list: usize) -> String {
-    let mut text = String::new();
-    let symbols = symbols_in_words(report.symbols_from);
-    let weight = match report.basis {
-        Basis::Calls => "the calls in the profile",
-        Basis::Samples => "the profile's samples",
-        Basis::Functions => "the ordered functions",
-    };
-    let _ = writeln!(
-        text,
-        "{file_name}: {} of {weight} placed as ordered",
-        as_percent(report.placed_parts_per_million)
-    );
-    let _ = writeln!(text, "  symbols       {symbols}");
-    if let Some(cluster) = &report.cluster {
-        let _ = writeln!(text, "  profile of    {}", cluster.label);
-    }
-    let _ = writeln!(
-        text,
-        "  functions     {} ordered, {} in the binary, {} placed as ordered",
-        report.asked, report.found, report.placed
-    );
-    let _ = writeln!(
-        text,
-        "  pages         {} of {} KiB hold {}; fewest possible: {}",
-        report.hot_pages,
-        verify::PAGE / 1024,
-        match report.basis {
-            Basis::Functions => "ordered functions",
-            Basis::Calls | Basis::Samples => "executed functions",
-        },
-        report.ideal_pages
-    );
-    let _ = writeln!(text, "  inversions    {}", report.inversions);
-    if !report.in_force {
-        text += not_in_force(report);
-    }
-    if report.misplaced.is_empty() {
-        return text;
-    }
-    let mut by_reason: BTreeMap<&str, (u64, u128)> = BTreeMap::new();
-    for misplaced in &report.misplaced {
-        let sum = by_reason.entry(misplaced.reason.code()).or_default();
-        *sum = (sum.0 + 1, sum.1.saturating_add(misplaced.weight));
-    }
-    text += "\nMisplaced functions, by reason:\n";
-    for (reason, (count, weight)) in by_reason {
-        let _ = writeln!(
-            text,
-            "{:>16} {:>9} of the weight: {reason}",
-            counted(count, "function"),
-            share(weight, report.weight)
-        );
-    }
-    let shown = if list == 0 { report.misplaced.len() } else { list };
-    text += "\nHeaviest misplaced functions:\n";
-    for Misplaced { name, line, weight, reason } in report.misplaced.iter().take(shown) {
-        let line = line.map_or_else(String::new, |line| format!(" (line {line} of the order)"));
-        let (name, weight) = (demangled(name), share(*weight, report.weight));
-        let _ = writeln!(text, "{weight:>8}  {name}{line}: {reason}");
-    }
-    let more = report.misplaced.len().saturating_sub(shown);
-    if more > 0 {
-        let _ = writeln!(text, "          and {more} more (--list 0 lists all)");
-    }
-    text
-}
-
-/// Why a file does not follow its order, by the reasons of its functions.
-fn not_in_force(report: &Report) -> &'static str {
-    let has = |wanted: fn(&Reason) -> bool| report.misplaced.iter().any(|function| wanted(&function.reason));
-    let passed = !has(|reason| matches!(reason, Reason::NotPassed(_)));
-    let sections = !has(|reason| matches!(reason, Reason::NoOwnSection(_)));
-    match (passed, sections) {
-        (false, true) => {
-            "The file does not follow the order: its objects have function sections, so the linker did not get the order.\n"
-        }
-        (true, false) => {
-            "The file does not follow the order: its objects have no function sections. Compile with -ffunction-sections.\n"
-        }
-        (false, false) => {
-            "The file does not follow the order: the linker did not get it, and some objects have no function sections.\n"
-        }
-        (true, true) => {
-            "The file does not follow the order: it was compiled without -ffunction-sections (with GCC's LTO: linked without it), or the linker did not get the order.\n"
-        }
-    }
-}
-
-/// A share in per cent, for people: the quotient of two floats is exact enough.
-fn share(weight: u128, whole: u128) -> String {
-    if whole == 0 { "-".to_owned() } else { format!("{:.3} %", 100.0 * weight as f64 / whole as f64) }
 }
 
 fn in_json(report: &Report) -> Value {

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The answer of `verify` for people: ten lines, or all.
+
+use super::as_percent;
+use sediment::binary::SymbolSource;
+use sediment::demangle::demangled;
+use sediment::plural::counted;
+use sediment::verify::{self, Basis, Misplaced, Reason, Report};
+use std::collections::BTreeMap;
+
+/// Lines of a short answer.
+const LINES: usize = 10;
+/// Reasons that it names at most.
+const REASONS: usize = 3;
+
+/// Ten lines: the share, the heaviest reasons and functions.
+pub(super) fn brief(report: &Report, file_name: &str) -> String {
+    let mut lines = first_lines(report, file_name, false);
+    let reasons = by_reason(report);
+    // A single function is its own reason.
+    if report.misplaced.len() > 1 {
+        lines.extend(reasons.iter().take(REASONS).map(|(reason, count, weight)| {
+            let weight = share(*weight, report.weight);
+            format!("  misplaced     {}, {weight} of the weight: {reason}", counted(*count, "function"))
+        }));
+    }
+    let room = LINES - 1 - lines.len();
+    let listed = report.misplaced.len().min(if report.misplaced.len() <= room + 1 { room + 1 } else { room });
+    lines.extend(report.misplaced.iter().take(listed).map(|function| in_line(function, report)));
+    let more = report.misplaced.len() - listed;
+    if more > 0 {
+        lines.push(format!("          and {more} more misplaced (-v lists all)"));
+    }
+    text_of(&lines)
+}
+
+/// All figures and reasons, and this number of misplaced functions; 0: all.
+pub(super) fn whole(report: &Report, file_name: &str, list: usize) -> String {
+    let mut lines = first_lines(report, file_name, true);
+    if !report.misplaced.is_empty() {
+        lines.push("\nMisplaced functions, by reason:".to_owned());
+        let mut reasons = by_reason(report);
+        reasons.sort_by_key(|(reason, _, _)| *reason);
+        lines.extend(reasons.into_iter().map(|(reason, count, weight)| {
+            let (functions, weight) = (counted(count, "function"), share(weight, report.weight));
+            format!("{functions:>16} {weight:>9} of the weight: {reason}")
+        }));
+        lines.push("\nHeaviest misplaced functions:".to_owned());
+        let shown = if list == 0 { report.misplaced.len() } else { list };
+        lines.extend(report.misplaced.iter().take(shown).map(|function| in_line(function, report)));
+        let more = report.misplaced.len().saturating_sub(shown);
+        if more > 0 {
+            lines.push(format!("          and {more} more (--list 0 lists all)"));
+        }
+    }
+    text_of(&lines)
+}
+
+fn text_of(lines: &[String]) -> String {
+    lines.iter().fold(String::new(), |text, line| text + line.trim_end_matches('\n') + "\n")
+}
+
+/// The share, the numbers of functions and pages, and whether the order is in force.
+fn first_lines(report: &Report, file_name: &str, whole: bool) -> Vec<String> {
+    let weight = match report.basis {
+        Basis::Calls => "the calls in the profile",
+        Basis::Samples => "the profile's samples",
+        Basis::Functions => "the ordered functions",
+    };
+    let placed = as_percent(report.placed_parts_per_million);
+    let mut lines = vec![format!("{file_name}: {placed} of {weight} placed as ordered")];
+    if whole || report.symbols_from != SymbolSource::SymbolTable {
+        lines.push(format!("  symbols       {}", symbols_in_words(report.symbols_from)));
+    }
+    if let Some(cluster) = report.cluster.as_ref().filter(|cluster| whole || cluster.label != file_name) {
+        lines.push(format!("  profile of    {}", cluster.label));
+    }
+    lines.push(format!(
+        "  functions     {} ordered, {} in the binary, {} placed as ordered",
+        report.asked, report.found, report.placed
+    ));
+    lines.push(format!(
+        "  pages         {} of {} KiB hold {}; fewest possible: {}",
+        report.hot_pages,
+        verify::PAGE / 1024,
+        match report.basis {
+            Basis::Functions => "ordered functions",
+            Basis::Calls | Basis::Samples => "executed functions",
+        },
+        report.ideal_pages
+    ));
+    if whole {
+        lines.push(format!("  inversions    {}", report.inversions));
+    }
+    if !report.in_force {
+        lines.push(not_in_force(report).trim_end().to_owned());
+    }
+    lines
+}
+
+/// Reasons with the number and the weight of their functions, the heaviest first.
+fn by_reason(report: &Report) -> Vec<(&'static str, u64, u128)> {
+    let mut sums: BTreeMap<&str, (u64, u128)> = BTreeMap::new();
+    for misplaced in &report.misplaced {
+        let sum = sums.entry(misplaced.reason.code()).or_default();
+        *sum = (sum.0 + 1, sum.1.saturating_add(misplaced.weight));
+    }
+    let mut reasons: Vec<_> =
+        sums.into_iter().map(|(reason, (count, weight))| (reason, count, weight)).collect();
+    reasons.sort_by_key(|(reason, count, weight)| (std::cmp::Reverse((*weight, *count)), *reason));
+    reasons
+}
+
+fn in_line(function: &Misplaced, report: &Report) -> String {
+    let Misplaced { name, line, weight, reason } = function;
+    let line = line.map_or_else(String::new, |line| format!(" (line {line} of the order)"));
+    let (name, weight) = (demangled(name), share(*weight, report.weight));
+    format!("{weight:>8}  {name}{line}: {reason}")
+}
+
+pub(super) fn symbols_in_words(source: SymbolSource) -> &'static str {
+    match source {
+        SymbolSource::SymbolTable => "symbol table",
+        SymbolSource::DebugFile => "debug file",
+        SymbolSource::GnuDebugdata => ".gnu_debugdata",
+        SymbolSource::DynamicSymbols => "exported symbols only (stripped)",
+    }
+}
+
+/// Why a file does not follow its order, by the reasons of its functions.
+fn not_in_force(report: &Report) -> &'static str {
+    let has = |wanted: fn(&Reason) -> bool| report.misplaced.iter().any(|function| wanted(&function.reason));
+    let passed = !has(|reason| matches!(reason, Reason::NotPassed(_)));
+    let sections = !has(|reason| matches!(reason, Reason::NoOwnSection(_)));
+    match (passed, sections) {
+        (false, true) => {
+            "The file does not follow the order: its objects have function sections, so the linker did not get the order.\n"
+        }
+        (true, false) => {
+            "The file does not follow the order: its objects have no function sections. Compile with -ffunction-sections.\n"
+        }
+        (false, false) => {
+            "The file does not follow the order: the linker did not get it, and some objects have no function sections.\n"
+        }
+        (true, true) => {
+            "The file does not follow the order: it was compiled without -ffunction-sections (with GCC's LTO: linked without it), or the linker did not get the order.\n"
+        }
+    }
+}
+
+/// A share in per cent, for people: the quotient of two floats is exact enough.
+pub(super) fn share(weight: u128, whole: u128) -> String {
+    if whole == 0 { "-".to_owned() } else { format!("{:.3} %", 100.0 * weight as f64 / whole as f64) }
+}

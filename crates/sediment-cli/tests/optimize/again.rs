@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs after a finished one, and training commands that are short.
+
+use super::project::{Project, code, err};
+use super::projects::Kind;
+use super::said::says_like;
+use super::support::{Need, case};
+use libtest_mimic::Trial;
+
+pub fn cases() -> Vec<Trial> {
+    let make = [Need::Program("gcc"), Need::Program("make")];
+    vec![case("a_finished_run_begins_again", &make, a_finished_run_begins_again)]
+}
+
+/// A second run says that it begins again, and one with another folder does not copy the first one's.
+fn a_finished_run_begins_again() {
+    let project = Project::of(Kind::Make);
+    let run = |options: &[&str]| {
+        let output = project.run(options, &["make"]);
+        assert_eq!(code(&output), 0, "{}", err(&output));
+        err(&output)
+    };
+    let train = ["--train", "./toy", "--measure", "./toy", "--json"];
+    let name = "optimize/a_finished_run_begins_again";
+    // Its training command is too short for call rates, and that is said.
+    says_like(name, run(&train));
+    says_like(name, run(&train));
+    let elsewhere = ["--train", "./toy; ./toy", "--work", "other", "--json"];
+    says_like(name, run(&elsewhere));
+    assert!(project.path("other/tree/program.c").is_file());
+    assert!(!project.path("other/tree/.sediment").exists());
+    // The other folder is no source that changed, either.
+    project.shell("rm other/tree/toy");
+    let state = std::fs::read_to_string(project.path(".sediment/state.json")).unwrap();
+    std::fs::write(project.path(".sediment/state.json"), state.replace("\"summary\"", "\"none\"")).unwrap();
+    says_like(name, run(&train));
+    let state = std::fs::read_to_string(project.path(".sediment/state.json")).unwrap();
+    std::fs::write(project.path(".sediment/state.json"), state.replace("\"summary\"", "\"none\"")).unwrap();
+    says_like(name, run(&elsewhere[..2]));
+}
