@@ -132,6 +132,6 @@ fn from_here(path: &Path) -> PathBuf {
 }
 
 /// A path as a word of the shell.
-fn word(path: &Path) -> Option<String> {
+pub(crate) fn word(path: &Path) -> Option<String> {
     escape::shell(path.to_str()?)
 }

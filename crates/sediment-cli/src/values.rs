@@ -142,7 +142,20 @@ pub(crate) fn shell_words(text: &str) -> std::result::Result<Vec<String>, Vec<St
                 quote = Some(character);
                 word.get_or_insert_default();
             }
-            (None | Some('"'), '\\') => word.get_or_insert_default().extend(characters.next()),
+            (None, '\\') => match characters.next() {
+                Some('\n') => {}
+                Some(next) => word.get_or_insert_default().push(next),
+                None => word.get_or_insert_default().push('\\'),
+            },
+            // Within double quotes the backslash is itself but before these.
+            (Some('"'), '\\') => {
+                let next = characters.clone().next().filter(|next| "$`\"\\\n".contains(*next));
+                let kept = next.map_or('\\', |next| {
+                    characters.next();
+                    next
+                });
+                word.get_or_insert_default().extend(Some(kept).filter(|kept| *kept != '\n'));
+            }
             (None, _) if character.is_whitespace() => words.extend(word.take()),
             _ => word.get_or_insert_default().push(character),
         }
@@ -216,6 +229,7 @@ mod tests {
             ["my cc", "-B/a b", "-DX=\"y\"", "a b", ""]
         );
         assert_eq!(words(""), [""; 0]);
+        assert_eq!(words("\"-DX=\\d\\$\" end\\"), ["-DX=\\d$", "end\\"]);
         assert_eq!(shell_words("gcc 'a b").unwrap_err(), ["gcc", "a", "b"]);
     }
 }

@@ -117,6 +117,8 @@ fn events_mean_what_the_kernel_makes_of_them_on_a_processor() {
         "",
         "vendor_id\t: AuthenticAMD\ncpu family\t: 21\n",
         "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 58\nmodel name\t: 77\n",
+        // Ivy Bridge of servers.
+        "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 62\n",
         "vendor_id\t: HygonGenuine\ncpu family\t: 24\n",
         "CPU implementer\t: 0x61\n",
     ] {

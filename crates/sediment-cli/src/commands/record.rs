@@ -95,14 +95,18 @@ fn set_aside_whole(profile: &Profile, recorded: &str, output: &Path, ui: &Ui) ->
     let mut name = output.as_os_str().to_owned();
     name.push(".all");
     let all = PathBuf::from(name);
+    let what = "--only matches no recorded program or library";
+    if files::is_standard_output(output) {
+        return Ok(Error::new(ErrorCode::EmptyRecording, what)
+            .with_hint(format!("recorded: {recorded}; with -o FILE all of them are kept")));
+    }
     files::set_aside(&all)?;
     files::write(&all, profile::text::print(profile).as_bytes(), ui)?;
-    let all = files::display(&all);
-    Ok(Error::new(
-        ErrorCode::EmptyRecording,
-        format!("--only matches no recorded program or library; all of them are in {all}"),
-    )
-    .with_hint(format!("recorded: {recorded}; sediment split {all} parts them")))
+    Ok(Error::new(ErrorCode::EmptyRecording, format!("{what}; all of them are in {}", files::display(&all)))
+        .with_hint(match next_steps::word(&all) {
+            Some(all) => format!("recorded: {recorded}; sediment split {all} parts them"),
+            None => format!("recorded: {recorded}"),
+        }))
 }
 
 /// Target of a recording on the command line.

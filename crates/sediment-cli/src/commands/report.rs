@@ -8,7 +8,7 @@ use clap::Args;
 use sediment::callgraph::GroupKind;
 use sediment::order::{self, Ordering, Request, Selection};
 use sediment::report::layout::{self, Heat, ProfiledFunction};
-use sediment::{Result, link};
+use sediment::{Error, ErrorCode, Result, link};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         format!(
             "Made by sediment {} on {}: sediment report {} --binary {}{}.",
             env!("CARGO_PKG_VERSION"),
-            today(),
+            today()?,
             files::base_name(&arguments.profile),
             files::base_name(&arguments.binary),
             match (&arguments.after, &arguments.order) {
@@ -99,9 +99,23 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
 }
 
 /// Date of today in UTC, or of SOURCE_DATE_EPOCH: <https://reproducible-builds.org/specs/source-date-epoch/>.
-fn today() -> String {
-    let given = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
-    let time = given.map_or_else(SystemTime::now, |seconds| UNIX_EPOCH + Duration::from_secs(seconds));
+fn today() -> Result<String> {
+    let time = match std::env::var_os("SOURCE_DATE_EPOCH") {
+        None => SystemTime::now(),
+        Some(given) => given
+            .to_str()
+            .and_then(|text| text.parse().ok())
+            .filter(|seconds| *seconds <= LAST_SECOND)
+            .map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds))
+            .ok_or_else(|| {
+                Error::new(ErrorCode::Usage, "SOURCE_DATE_EPOCH is no time up to the year 9999")
+                    .with_found(given.as_encoded_bytes())
+                    .with_hint("it is a number of seconds since 1970; unset, the page has the date of today")
+            })?,
+    };
     let text = humantime::format_rfc3339_seconds(time).to_string();
-    text.split('T').next().unwrap_or_default().to_owned()
+    Ok(text.split('T').next().unwrap_or_default().to_owned())
 }
+
+/// The last second of the year 9999, in seconds since 1970.
+const LAST_SECOND: u64 = 253_402_300_799;

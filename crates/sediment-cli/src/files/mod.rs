@@ -241,7 +241,7 @@ pub(crate) fn write(path: &Path, data: &[u8], ui: &Ui) -> Result<()> {
 }
 
 /// The names that the system has for standard output mean the stream, not the file that it may lead to.
-fn is_standard_output(path: &Path) -> bool {
+pub(crate) fn is_standard_output(path: &Path) -> bool {
     let standard = [STANDARD_STREAM, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
     standard.iter().any(|name| path == Path::new(name))
 }

@@ -75,6 +75,9 @@ const MEANINGS: &[Meaning] = &[
     same("L1-dcache-load-misses", "misses of the L1 data cache"),
 ];
 
+/// Models of Intel's family 6 with numbers as of Haswell and later that count otherwise: Ivy Bridge of servers, Atoms, and Xeon Phi.
+const OTHERS_OF_INTEL: [u32; 12] = [0x3e, 0x4a, 0x4c, 0x4d, 0x57, 0x5a, 0x5c, 0x5d, 0x5f, 0x75, 0x7a, 0x85];
+
 impl Processor {
     /// The processor that a `/proc/cpuinfo` describes, if its events are known.
     #[must_use]
@@ -87,7 +90,9 @@ impl Processor {
         let model = (number("cpu family"), number("model"));
         match (value("vendor_id"), value("CPU implementer")) {
             (Some("AuthenticAMD"), _) => (model >= (0x17, 0)).then_some(Self::Amd),
-            (Some("GenuineIntel"), _) => (model >= (6, 0x3c)).then_some(Self::Intel),
+            (Some("GenuineIntel"), _) => {
+                (model >= (6, 0x3c) && !OTHERS_OF_INTEL.contains(&model.1)).then_some(Self::Intel)
+            }
             (None, Some("0x41")) => Some(Self::Neoverse),
             _ => None,
         }

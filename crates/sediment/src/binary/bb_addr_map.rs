@@ -54,12 +54,20 @@ pub fn read(bytes: &[u8]) -> Result<Option<Vec<MappedFunction>>> {
         let cut = || damaged(&format!("the function at offset {at:#x} has no end"));
         let version = rest.byte().ok_or_else(cut)?;
         let features = rest.features(version).ok_or_else(cut)?;
-        if !(1..=5).contains(&version) || features & !READ != 0 {
+        let is_known = (1..=5).contains(&version);
+        if !is_known || features & !READ != 0 {
             let what = format!(
-                "the block address map {SECTION} is of version {version}, features {features}, at offset {at:#x}"
+                "the block address map {SECTION} is of version {version}, features {features:#x}, at offset {at:#x}"
             );
-            return Err(Error::new(ErrorCode::NewerVersion, what)
-                .with_hint("compile with clang 19, or another whose map is of version 5 or older"));
+            let hint = if is_known {
+                format!(
+                    "features {:#x} are not read: compile without the options that add them",
+                    features & !READ
+                )
+            } else {
+                "compile with clang 19, or another whose map is of version 5 or older".to_owned()
+            };
+            return Err(Error::new(ErrorCode::NewerVersion, what).with_hint(hint));
         }
         functions.push(rest.function(version, features).ok_or_else(cut)?);
     }

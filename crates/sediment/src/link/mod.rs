@@ -106,8 +106,9 @@ pub fn read(text: &str) -> Result<(&'static Linker, Vec<OrderedName>)> {
     let mut seen = HashSet::new();
     asked.retain(|name| seen.insert((name.name.clone(), name.file.clone())));
     if asked.is_empty() {
-        return Err(Error::new(ErrorCode::EmptyInput, "the ordering file lists no function")
-            .with_hint("was the order computed for another program, or from an empty profile?"));
+        return Err(Error::new(ErrorCode::EmptyInput, "the ordering file lists no function").with_hint(
+            "the program is best as it is linked, or the profile is empty or of another program",
+        ));
     }
     Ok((linker, asked))
 }

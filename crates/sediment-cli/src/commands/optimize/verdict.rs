@@ -71,7 +71,10 @@ impl fmt::Display for Is {
 
 impl Misses {
     fn change(&self) -> f64 {
-        if self.before > 0 { self.after as f64 / self.before as f64 - 1.0 } else { 0.0 }
+        match (self.before, self.after) {
+            (0, 0) => 0.0,
+            (before, after) => after as f64 / before as f64 - 1.0,
+        }
     }
 
     /// True if a change of this many misses can be felt.
@@ -81,7 +84,10 @@ impl Misses {
     }
 
     fn in_words(&self) -> String {
-        format!("{} {} misses", change::in_percent(1.0 + self.change(), 1), self.name)
+        match self.before {
+            0 => format!("{} {} misses instead of none", grouped(self.after), self.name),
+            _ => format!("{} {} misses", change::in_percent(1.0 + self.change(), 1), self.name),
+        }
     }
 }
 

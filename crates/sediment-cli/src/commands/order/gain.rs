@@ -18,7 +18,7 @@ pub(super) fn print_gain(made: &Ordering, program: &Program<'_>, is_counted: boo
         ui.note(
             "order: nothing to gain: the program starts best as it is linked; the order lists no function",
         );
-        return None;
+        return program.gain(&[]);
     }
     if program.linked().is_some() && !program.has_calls() {
         ui.note(NO_FORECAST);

@@ -46,7 +46,7 @@ pub(super) struct Built {
     /// Words of the files that describe the build.
     words: BTreeSet<String>,
     /// True if a tree has more files than were looked at: what it builds is not known.
-    pub(super) is_cut: bool,
+    is_cut: bool,
 }
 
 impl Built {
@@ -111,14 +111,14 @@ impl Built {
         let is_part = |c: char| c.is_ascii_alphanumeric() || "_+.-".contains(c);
         self.words.extend(text.split(|c| !is_part(c)).filter(|word| !word.is_empty()).map(str::to_owned));
         // CMake's OUTPUT_NAME NAME and add_library(NAME …), and Meson's library('NAME', …), of which find_library is none.
-        let mut parts = text.split("library(");
-        let mut before = parts.next().unwrap_or_default();
-        for part in parts {
+        let small = text.to_ascii_lowercase();
+        for (at, called) in small.match_indices("library") {
+            let part = text[at + called.len()..].trim_start_matches([' ', '\t']);
+            let Some(part) = part.strip_prefix('(') else { continue };
             let name = part.split(|c| !is_part(c)).find(|word| !word.is_empty());
-            if let Some(name) = name.filter(|_| !before.ends_with("find_")) {
+            if let Some(name) = name.filter(|_| !small[..at].ends_with("find_")) {
                 self.words.insert(format!("lib{name}.so"));
             }
-            before = part;
         }
         for part in text.split("OUTPUT_NAME").skip(1) {
             let name = part.split(|c| !is_part(c)).find(|word| !word.is_empty());
@@ -152,18 +152,25 @@ impl Built {
     /// The part of a profile that is the package's, and the labels of the rest; None where all of it is.
     ///
     /// # Errors
-    /// Where none of several programs is known to be the package's.
+    /// Where none of several programs is known to be the package's, and where the tree is too large to tell of some.
     pub(super) fn part_of(&self, profile: &Profile, only: &[Glob]) -> Result<Option<(Profile, Vec<String>)>> {
         let labels: BTreeSet<&str> = profile.dsos().keys().map(String::as_str).collect();
         if only.is_empty() && labels.len() < 2 {
             return Ok(None);
         }
         let is_own = |label: &&str| match only {
-            [] => self.is_cut || self.has(label),
+            [] => self.has(label),
             only => only.iter().any(|glob| glob.matches(label)),
         };
         let (own, others): (BTreeSet<&str>, BTreeSet<&str>) = labels.into_iter().partition(is_own);
         let rest: Vec<String> = others.into_iter().map(str::to_owned).collect();
+        if self.is_cut && only.is_empty() && !rest.is_empty() {
+            return Err(Error::new(
+                ErrorCode::Unsupported,
+                "the tree is too large to tell what the package builds",
+            )
+            .with_hint(format!("name what to keep: --only GLOB; not known: {}", rest.join(", "))));
+        }
         if own.is_empty() {
             let what = if only.is_empty() {
                 "the package is not known to build any program of this profile"
@@ -258,5 +265,24 @@ mod tests {
         assert_eq!(kept(&built, &["bash", "made"], &[values::glob("ba*").unwrap()]).unwrap(), ["bash"]);
         let none = built.part_of(&profile(&["bash", "libc.so.6"]), &[]);
         assert_eq!(none.unwrap_err().code(), ErrorCode::Unsupported);
+        // Of a tree that was not read to its end, nothing is guessed.
+        built.is_cut = true;
+        assert_eq!(kept(&built, &own, &[]), None);
+        let unknown = built.part_of(&profile(&["bash", "made"]), &[]);
+        assert_eq!(unknown.unwrap_err().code(), ErrorCode::Unsupported);
+    }
+
+    #[test]
+    fn libraries_are_found_in_descriptions_of_builds() {
+        let mut built = Built::default();
+        built.add_words(
+            "ADD_LIBRARY(one SHARED a.c)\nadd_library (two b.c)\nshared_library('three', 'c.c')\n",
+        );
+        built.add_words(
+            "set_target_properties(x PROPERTIES OUTPUT_NAME four)\nFIND_LIBRARY(five)\nfind_library (six)",
+        );
+        let found = |name: &str| built.words.contains(&format!("lib{name}.so"));
+        assert!(["one", "two", "three", "four"].iter().all(|name| found(name)));
+        assert!(["five", "six"].iter().all(|name| !found(name)));
     }
 }

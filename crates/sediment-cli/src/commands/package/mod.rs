@@ -217,9 +217,6 @@ fn profile_for(folder: &Path, profile: &Path, only: &[Glob], built: &Built, ui: 
     let mut read = read_profile(profile, ui)?;
     let part = built.part_of(&read, only).map_err(|error| error.with_input(files::display(profile)))?;
     let mut content = None;
-    if built.is_cut && only.is_empty() {
-        ui.warn("the tree is too large to tell what the package builds: the whole profile is kept; --only GLOB keeps a part");
-    }
     if let Some((part, rest)) = part {
         ui.note(&format!(
             "{}: dropped {} that the package does not build: {}",
