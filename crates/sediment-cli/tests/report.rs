@@ -53,10 +53,17 @@ fn before_and_after_of_a_real_program() {
         std::fs::read_to_string(folder.path().join("layout.html")).unwrap()
     };
     let page = report(&[]);
-    let mut dated = Command::new(env!("CARGO_BIN_EXE_sediment"));
-    dated.args(["report", "p.gv", "--binary", "prog", "-o", "-"]).env("SOURCE_DATE_EPOCH", "1000000000");
-    let dated = dated.current_dir(folder.path()).output().unwrap();
-    assert!(String::from_utf8(dated.stdout).unwrap().contains("2001-09-09"));
+    let dated = |seconds: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sediment"));
+        command.args(["report", "p.gv", "--binary", "prog", "-o", "-"]).env("SOURCE_DATE_EPOCH", seconds);
+        command.current_dir(folder.path()).output().unwrap()
+    };
+    for (seconds, day) in [("1000000000", "2001-09-09"), ("253402300799", "9999-12-31")] {
+        assert!(String::from_utf8(dated(seconds).stdout).unwrap().contains(day), "{seconds}");
+    }
+    for seconds in ["253402300800", "18446744073709551615", "-1", "today"] {
+        assert_eq!(dated(seconds).status.code(), Some(2), "{seconds}");
+    }
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
     says_in_log("report/before_and_after_of_a_real_program", &page, &["<h1>", "<h2>", "<h3>"]);
     // Every function that ran is drawn with its size, heat and group.

@@ -97,10 +97,15 @@ fn programs_are_kept_by_their_names() {
     // What was recorded is not lost.
     let all = std::fs::read_to_string(shop.path().join("recorded.gv.all")).unwrap();
     assert!(all.contains("label=\"plain\"") && err(&none).contains("recorded.gv.all"), "{}", err(&none));
-    // Nothing comes next after a profile on standard output.
-    let mut printed = Command::new(env!("CARGO_BIN_EXE_sediment"));
-    printed.args(["record", "--method", "breakpoints", "-o", "-", "--", "./plain"]).stdin(Stdio::null());
-    let printed = printed.current_dir(shop.path()).output().unwrap();
+    // Nothing comes next after a profile on standard output, and nothing is put beside it.
+    let printed = |more: &[&str]| {
+        let mut printed = Command::new(env!("CARGO_BIN_EXE_sediment"));
+        printed.args(["record", "--method", "breakpoints", "-o", "-"]).args(more).args(["--", "./plain"]);
+        printed.stdin(Stdio::null()).current_dir(shop.path()).output().unwrap()
+    };
+    let none = printed(&["--only", "nothing"]);
+    assert!(code(&none) == 1 && none.stdout.is_empty() && !shop.path().join("-.all").exists());
+    let printed = printed(&[]);
     assert!(out(&printed).contains("digraph") && !err(&printed).contains("next:"), "{}", err(&printed));
 }
 
