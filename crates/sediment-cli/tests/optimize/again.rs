@@ -6,10 +6,35 @@ use super::projects::Kind;
 use super::said::says_like;
 use super::support::{Need, case};
 use libtest_mimic::Trial;
+use std::process::Command;
 
 pub fn cases() -> Vec<Trial> {
     let make = [Need::Program("gcc"), Need::Program("make")];
-    vec![case("a_finished_run_begins_again", &make, a_finished_run_begins_again)]
+    vec![
+        case("a_finished_run_begins_again", &make, a_finished_run_begins_again),
+        case("a_finished_run_in_place_begins_again", &make, a_finished_run_in_place_begins_again),
+    ]
+}
+
+/// make would find its programs up to date. A run in a copy then leaves the tree as it is, and a tree that was moved can be put back.
+fn a_finished_run_in_place_begins_again() {
+    let project = Project::of(Kind::Make);
+    project.shell("make CFLAGS=-O1 && cp -p toy kept");
+    let in_place = ["--in-place", "--train", "./toy", "--json"];
+    project.shell("rm toy program.o 2>/dev/null; cp -p kept toy; touch program.c");
+    for _ in 0..2 {
+        assert!(project.optimize(&in_place, &["make"])["outputs"].is_array());
+    }
+    let ordered = std::fs::read(project.path("toy")).unwrap();
+    project.optimize(&["--train", "./toy", "--json"], &["make -B"]);
+    assert_eq!(std::fs::read(project.path("toy")).unwrap(), ordered);
+    project.shell("cp -a . ../moved");
+    let moved = project.path("../moved");
+    let mut undo = Command::new(env!("CARGO_BIN_EXE_sediment"));
+    let undone = undo.args(["optimize", "--undo"]).current_dir(&moved).output().unwrap();
+    assert_eq!(code(&undone), 0, "{}", err(&undone));
+    assert_eq!(std::fs::read(moved.join("toy")).unwrap(), std::fs::read(moved.join("kept")).unwrap());
+    assert_eq!(std::fs::read(project.path("toy")).unwrap(), ordered);
 }
 
 /// A second run says that it begins again, and one with another folder does not copy the first one's.

@@ -261,7 +261,7 @@ impl<'a> Job<'a> {
         // An interrupted second build leaves some of them removed.
         let outputs = links::outputs(&log, &self.tree, &self.work());
         if self.arguments.in_place {
-            undo::remember(&outputs, &self.work())?;
+            undo::remember(&outputs, &self.tree, &self.work())?;
         }
         self.remember_build_ids(&outputs)?;
         let outputs: Vec<Value> = outputs.iter().map(Output::to_json).collect();

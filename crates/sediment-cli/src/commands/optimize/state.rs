@@ -61,12 +61,12 @@ impl State {
         match before {
             Some(before) if is_done(&before) => {
                 ui.note("beginning again: the last run was finished, and its results are replaced (another --work DIR keeps them)");
-                state.clear()?;
+                state.begin(tree, &outputs)?;
             }
             Some(before) if before["request"] != state.request => {
                 let changed = changed(&before["request"], &state.request).join(", ");
                 ui.note(&format!("beginning again with the first build: changed: {changed}"));
-                state.clear()?;
+                state.begin(tree, &outputs)?;
             }
             Some(before) => {
                 state.steps = words(&before["steps"]);
@@ -83,14 +83,23 @@ impl State {
         if let Some(changed) = sources::first_change(&self.path(SOURCES), files) {
             let changed = files::display(changed.strip_prefix(tree).unwrap_or(&changed));
             ui.note(&format!("beginning again: changed since the build: {changed}"));
-            // The build would not link what it finds.
-            links::remove(outputs.iter().filter(|output| output.paths().all(|path| path.starts_with(tree))))?;
-            return self.clear();
+            return self.begin(tree, outputs);
         }
         if let Some(last) = self.steps.last() {
             ui.note(&format!("continuing after: {last}"));
         }
         Ok(())
+    }
+
+    /// Begins with the first build. In place, what an earlier one linked in the tree is removed: the build would not link what it finds.
+    fn begin(&mut self, tree: &Path, outputs: &[Output]) -> Result<()> {
+        if self.request["in_place"] == true {
+            let is_ours = |path: &Path| {
+                tree::is_inside(path, tree) && (files::elf_type(path).is_some() || !path.exists())
+            };
+            links::remove(outputs.iter().filter(|output| output.paths().all(is_ours)))?;
+        }
+        self.clear()
     }
 
     /// Makes the next run begin again.

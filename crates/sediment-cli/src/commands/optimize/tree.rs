@@ -227,3 +227,10 @@ fn linked(tree: &Path, work: &Path, is_wanted: impl Fn(&fs::FileType) -> bool) -
     found.sort();
     found
 }
+
+/// True for a path in the tree that leads out of it by no link. Folders may be missing.
+pub(super) fn is_inside(path: &Path, tree: &Path) -> bool {
+    let is_plain = path.components().all(|part| !matches!(part, Component::ParentDir));
+    let place = path.ancestors().skip(1).find_map(|above| above.canonicalize().ok());
+    is_plain && path.starts_with(tree) && place.is_some_and(|place| place.starts_with(tree))
+}

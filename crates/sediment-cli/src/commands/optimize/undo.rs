@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 const LIST: &str = "list.json";
 /// Paths of linked files that builds made where none were.
@@ -40,13 +40,12 @@ pub(super) fn save(tree: &Path, work: &Path) -> Result<usize> {
         files::copy(&path, &folder.join(&name))?;
         let _ = tree::same_times(&path, &folder.join(&name));
         let owner = fs::metadata(&path).map(|found| [found.uid(), found.gid()]).unwrap_or_default();
-        saved.push(json!({ "path": path.as_os_str().as_encoded_bytes(), "saved": name, "owner": owner }));
+        saved.push(json!({ "path": bytes_of(&path, tree), "saved": name, "owner": owner }));
     }
     let count = saved.len();
     for path in tree::links_to_linked_files(tree, work) {
         let Ok(target) = fs::read_link(&path) else { continue };
-        let [path, target] = [&path, &target].map(|path| path.as_os_str().as_encoded_bytes().to_vec());
-        saved.push(json!({ "path": path, "link": target }));
+        saved.push(json!({ "path": bytes_of(&path, tree), "link": target.as_os_str().as_encoded_bytes() }));
     }
     files::write_owned(&folder.join(LIST), Value::Array(saved).to_string().as_bytes())?;
     Ok(count)
@@ -117,7 +116,7 @@ fn list(tree: &Path, work: &Path) -> Result<Vec<Saved>> {
 }
 
 fn saved(row: &Value, tree: &Path, folder: &Path) -> Option<Saved> {
-    let original = path(&row["path"])?;
+    let original = tree.join(path(&row["path"])?);
     let kept = if row["link"].is_array() {
         Kept::Link(path(&row["link"])?)
     } else {
@@ -125,28 +124,26 @@ fn saved(row: &Value, tree: &Path, folder: &Path) -> Option<Saved> {
         let number = |at: usize| u32::try_from(row["owner"][at].as_u64()?).ok();
         Kept::File { copy: folder.join(name), owner: [number(0)?, number(1)?] }
     };
-    is_inside(&original, tree).then_some(Saved { original, kept })
-}
-
-/// True for a path in the tree that leads out of it by no link. Folders may be missing.
-fn is_inside(path: &Path, tree: &Path) -> bool {
-    let is_plain = path.components().all(|part| !matches!(part, Component::ParentDir));
-    let place = path.ancestors().skip(1).find_map(|above| above.canonicalize().ok());
-    is_plain && path.starts_with(tree) && place.is_some_and(|place| place.starts_with(tree))
+    tree::is_inside(&original, tree).then_some(Saved { original, kept })
 }
 
 /// Remembers the outputs of a build in place, also for runs after the next: `run` removes those that were not saved.
-pub(super) fn remember(outputs: &[Output], work: &Path) -> Result<()> {
-    let mut made = added(work);
+pub(super) fn remember(outputs: &[Output], tree: &Path, work: &Path) -> Result<()> {
+    let mut made = added(tree, work);
     made.extend(outputs.iter().flat_map(Output::paths).map(Path::to_path_buf));
-    let rows: Vec<&[u8]> = made.iter().map(|path| path.as_os_str().as_encoded_bytes()).collect();
+    let rows: Vec<&[u8]> = made.iter().map(|path| bytes_of(path, tree)).collect();
     files::write_owned(&work.join(SAVED).join(ADDED), json!(rows).to_string().as_bytes())
 }
 
-fn added(work: &Path) -> BTreeSet<PathBuf> {
+fn added(tree: &Path, work: &Path) -> BTreeSet<PathBuf> {
     let bytes = files::read_at_most(&work.join(SAVED).join(ADDED), LARGEST).unwrap_or_default();
     let rows: Vec<Value> = serde_json::from_slice(&bytes).unwrap_or_default();
-    rows.iter().filter_map(path).collect()
+    rows.iter().filter_map(path).map(|path| tree.join(path)).collect()
+}
+
+/// The bytes of a path, from the tree on: a tree may be moved.
+fn bytes_of<'a>(path: &'a Path, tree: &Path) -> &'a [u8] {
+    path.strip_prefix(tree).unwrap_or(path).as_os_str().as_encoded_bytes()
 }
 
 /// A path from its bytes.
@@ -167,14 +164,14 @@ pub(super) fn run(tree: &Path, work: &Path, ui: &Ui) -> Result<()> {
     let _lock = state::lock(work)?;
     state::recover(&state::outputs(&state), [tree, work], ui);
     let saved = list(tree, work)?;
-    let mut made: BTreeSet<PathBuf> = added(work);
+    let mut made: BTreeSet<PathBuf> = added(tree, work);
     // Of a first build that did not end: copies that the user made later stay.
     if state["request"]["in_place"] == true && state["facts"]["outputs"].is_null() {
         let outputs = links::outputs(&work.join("links-before"), tree, work);
         made.extend(outputs.iter().flat_map(Output::paths).map(Path::to_path_buf));
     }
     let is_new = |path: &&PathBuf| !saved.iter().any(|saved| saved.original == **path);
-    let is_ours = |path: &&PathBuf| is_inside(path, tree) && files::elf_type(path).is_some();
+    let is_ours = |path: &&PathBuf| tree::is_inside(path, tree) && files::elf_type(path).is_some();
     let removed =
         made.iter().filter(|path| is_new(path) && is_ours(path) && fs::remove_file(path).is_ok()).count();
     // As many as can be.
