@@ -74,6 +74,14 @@ const OF_ALL: &[Case] = &[
 type OfOne = (&'static str, fn(&'static Compiler), &'static [Need]);
 
 const VALGRIND: &[Need] = &[Need::Program("valgrind"), Need::Program("nm")];
+/// What builds for AArch64 need, and what looks into them.
+const CROSS: &[Need] = &[
+    Need::Program("valgrind"),
+    Need::Program("objdump"),
+    Need::Program("qemu-aarch64"),
+    Need::Program("aarch64-linux-gnu-g++"),
+    Need::GccPluginHeaders("aarch64-linux-gnu-gcc"),
+];
 
 /// With every compiler whose programs run here.
 const OF_NATIVE: &[OfOne] = &[
@@ -107,26 +115,8 @@ const OF_ONE: &[OfOne] = &[
     ("whatever_functions_and_flags", odd::whatever_functions_and_flags, VALGRIND),
     ("few_calls_make_nothing_cold", odd::few_calls_make_nothing_cold, VALGRIND),
     ("another_plugin_beside", odd::another_plugin_beside, VALGRIND),
-    (
-        "landing_pads_stay_in_cross_builds",
-        odd::landing_pads_stay_in_cross_builds,
-        &[
-            Need::Program("valgrind"),
-            Need::Program("qemu-aarch64"),
-            Need::Program("aarch64-linux-gnu-g++"),
-            Need::GccPluginHeaders("aarch64-linux-gnu-gcc"),
-        ],
-    ),
-    (
-        "counts_serve_cross_builds",
-        blocks::counts_serve_cross_builds,
-        &[
-            Need::Program("valgrind"),
-            Need::Program("qemu-aarch64"),
-            Need::Program("aarch64-linux-gnu-g++"),
-            Need::GccPluginHeaders("aarch64-linux-gnu-gcc"),
-        ],
-    ),
+    ("landing_pads_stay_in_cross_builds", odd::landing_pads_stay_in_cross_builds, CROSS),
+    ("counts_serve_cross_builds", blocks::counts_serve_cross_builds, CROSS),
     (
         "debuggers_see_the_callers_of_cold_parts",
         tools::debuggers_see_the_callers_of_cold_parts,
@@ -143,17 +133,7 @@ const OF_ONE: &[OfOne] = &[
         &[Need::Program("valgrind"), Need::Program("perf")],
     ),
     ("unwinders_pass_cold_parts", tools::unwinders_pass_cold_parts, VALGRIND),
-    (
-        "targets_in_cold_parts_have_marks",
-        tools::targets_in_cold_parts_have_marks,
-        &[
-            Need::Program("valgrind"),
-            Need::Program("objdump"),
-            Need::Program("qemu-aarch64"),
-            Need::Program("aarch64-linux-gnu-g++"),
-            Need::GccPluginHeaders("aarch64-linux-gnu-gcc"),
-        ],
-    ),
+    ("targets_in_cold_parts_have_marks", tools::targets_in_cold_parts_have_marks, CROSS),
     ("verify_tells_what_was_split", blocks::verify_tells_what_was_split, VALGRIND),
     ("sources_tell_of_the_same_blocks", blocks::sources_tell_of_the_same_blocks, VALGRIND),
     (
