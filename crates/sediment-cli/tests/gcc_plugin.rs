@@ -74,7 +74,7 @@ const OF_ALL: &[Case] = &[
 type OfOne = (&'static str, fn(&'static Compiler), &'static [Need]);
 
 const VALGRIND: &[Need] = &[Need::Program("valgrind"), Need::Program("nm")];
-/// What builds for AArch64 need, and what looks into them.
+/// Tools that build for AArch64, run it, and look into it.
 const CROSS: &[Need] = &[
     Need::Program("valgrind"),
     Need::Program("objdump"),
