@@ -51,6 +51,7 @@ fn good_input() -> Vec<Trial> {
         case("meson_with_a_library", &meson, meson_with_a_library),
         case("cargo_project", &[Need::Program("gcc"), Need::Program("cargo")], cargo_project),
         case("start_and_training_together", &make, start_and_training_together),
+        case("a_start_that_is_best_as_linked", &make, a_start_that_is_best_as_linked),
         case("built_in_place_and_undone", &make, built_in_place_and_undone),
         case("earlier_objects_are_not_taken", &make, earlier_objects_are_not_taken),
         case("ccache_in_front_of_the_compilers", &make, ccache_in_front_of_the_compilers),
@@ -123,8 +124,21 @@ fn start_and_training_together() {
     let project = Project::of(Kind::Make);
     let report = project.optimize(&["--train", "./toy", "--startup", "./toy", "--json"], &["make"]);
     project.is_ordered(&report, &["toy"]);
-    let settings = std::fs::read_to_string(project.path(".sediment/profiles/sediment.conf")).unwrap();
-    assert_eq!(settings, "sediment = 1\noptimize-for = both\n");
+    // Each link chooses its goal by its profile.
+    assert!(!project.path(".sediment/profiles/sediment.conf").exists());
+}
+
+fn a_start_that_is_best_as_linked() {
+    let makefile = "start: start.c\n\t$(CC) -O2 -falign-functions=1 -o $@ start.c\n";
+    let files = [("start.c", projects::start(0)), ("Makefile", makefile.to_owned())];
+    let project = Project::new(&files.map(|(name, text)| (name.to_owned(), text)));
+    let report = project.optimize(&["--startup", "./start", "--json"], &["make"]);
+    assert_eq!(report["verdict"]["code"], "nothing-to-gain", "{report}");
+    let [output] = report["outputs"].as_array().unwrap().as_slice() else { panic!("{report}") };
+    assert_eq!(output["not_ordered"], "the program starts best as it is linked", "{report}");
+    let [before, after] =
+        ["before", "result"].map(|key| std::fs::read(output[key].as_str().unwrap()).unwrap());
+    assert!(before == after, "the second link made another file");
 }
 
 fn built_in_place_and_undone() {

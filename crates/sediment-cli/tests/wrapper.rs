@@ -21,6 +21,8 @@ mod projects;
 mod said;
 #[path = "wrapper/same_as.rs"]
 mod same_as;
+#[path = "wrapper/starts.rs"]
+mod starts;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 #[path = "wrapper/takeover.rs"]
@@ -48,6 +50,7 @@ fn main() {
     cases.extend(build_systems::cases());
     cases.extend(harmless::cases());
     cases.extend(takeover::cases());
+    cases.extend(starts::cases());
     for (target, emulator) in CROSS {
         // Names of programs that live as long as the tests.
         let compiler: &'static str = Box::leak(format!("{target}-gcc").into_boxed_str());

@@ -67,7 +67,7 @@ fn recordings_of_starts_are_ordered_for_the_start() {
     assert_eq!(served(&profile(200, "callgrind"), None), Some(Aim::Steady));
     let mut merged = profile(200, STARTS);
     merged.source.insert("callgrind".to_owned());
-    assert_eq!(served(&merged, None), Some(Aim::Steady));
+    assert_eq!(served(&merged, None), Some(Aim::Both));
     // Scattered as the program is linked, the start has something to gain.
     let scattered: Vec<String> = names('g', 200).into_iter().chain(names('f', 200)).collect();
     assert_eq!(served(&profile(200, STARTS), Some(&linked(&scattered, 8192))), Some(Aim::Startup));
@@ -79,7 +79,10 @@ fn an_order_for_the_start_that_is_worse_than_none_is_not_chosen() {
     let pairs: Vec<String> =
         names('f', 200).into_iter().zip(names('g', 200)).flat_map(|(f, g)| [f, g]).collect();
     let binary = linked(&pairs, 0);
-    let profile = profile(200, STARTS);
+    let mut profile = profile(200, STARTS);
+    assert_ne!(served(&profile, Some(&binary)), Some(Aim::Startup));
+    // Of starts and other runs together, the start alone is no goal.
+    profile.source.insert("callgrind".to_owned());
     assert_ne!(served(&profile, Some(&binary)), Some(Aim::Startup));
     // Who asks for it, gets it.
     let request = Request { aim: Some(Aim::Startup), ..Request::default() };
@@ -97,8 +100,12 @@ fn no_order_is_made_if_all_are_worse_for_the_start() {
     }
     let profile = profile(200, STARTS);
     let selection = Selection::Binary { binary: &binary, file_name: "prog" };
-    let made = order::compute(&profile, &selection, &Request::default()).unwrap();
-    assert_eq!((made.is_best_as_linked, made.served, made.order.functions().count()), (true, None, 0));
+    for more in [None, Some("callgrind")] {
+        let mut profile = profile.clone();
+        profile.source.extend(more.map(str::to_owned));
+        let made = order::compute(&profile, &selection, &Request::default()).unwrap();
+        assert_eq!((made.is_best_as_linked, made.served, made.order.functions().count()), (true, None, 0));
+    }
     // What is asked for, and an older order, are another choice than the linked file.
     let asked = Request { aim: Some(Aim::Both), ..Request::default() };
     let older = Older { file: "older".to_owned(), names: all, threshold: 0.02 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The wrapper's log, in the folder that `SEDIMENT_LOG` names: each order, and in `links.jsonl` a line per link.
 //!
-//! A line is a JSON object: `outcome` (ordered, failed or left), `output`, and for the first two `order`, `linker`,
+//! A line is a JSON object: `outcome` (ordered, failed, left or best as linked), `output`, and for the first two `order`, `linker`,
 //! `functions`, `coverage_percent` (share of the profile's calls into existing functions), `engine`, `keep` (the older
-//! order), `renamed` (pairs of a name in the profile and the one here); `why` for the last two; the `milliseconds` of linking
+//! order), `renamed` (pairs of a name in the profile and the one here); `why` for all but the first; the `milliseconds` of linking
 //! and of computing the order. An output with a profile also has `profile`, `folder` (of profiles), `label`, `rule`, and
 //! `also_in` (ignored files with a profile of the same program); if its outcome is left, it should have been ordered. Lines
 //! are appended, so links of a parallel build do not disturb each other.
@@ -21,6 +21,11 @@ use std::time::Duration;
 /// The file in the folder that lists the links.
 pub(crate) const LINKS: &str = "links.jsonl";
 
+/// The outcome of a link without an order, as no order is better.
+pub(crate) const BEST_AS_LINKED: &str = "best as linked";
+/// The same for people.
+pub(super) const STARTS_BEST: &str = "the program starts best as it is linked";
+
 /// True if a build wants its links logged.
 pub(super) fn is_kept() -> bool {
     folder().is_some()
@@ -31,7 +36,7 @@ fn folder() -> Option<PathBuf> {
 }
 
 /// The output's absolute path.
-fn output(line: &LinkLine) -> PathBuf {
+pub(super) fn output(line: &LinkLine) -> PathBuf {
     let here = std::env::current_dir().unwrap_or_default();
     here.join(line.output.clone().unwrap_or_else(|| "a.out".into()))
 }
@@ -94,8 +99,17 @@ pub(super) fn failed(line: &LinkLine, order: &Ordered, file: &OrderFile, said: &
 
 /// A link that was done as without sediment, how long it took, and the profile that it has all the same.
 pub(super) fn left(line: &LinkLine, why: &str, origin: Option<&Origin>, took: Duration, ui: &Ui) {
+    unordered(line, "left", why, origin, took, ui);
+}
+
+/// A link without an order because its profile asks for none, and how long it took.
+pub(super) fn best_as_linked(line: &LinkLine, origin: &Origin, took: Duration, ui: &Ui) {
+    unordered(line, BEST_AS_LINKED, STARTS_BEST, Some(origin), took, ui);
+}
+
+fn unordered(line: &LinkLine, outcome: &str, why: &str, origin: Option<&Origin>, took: Duration, ui: &Ui) {
     let output = output(line);
-    let mut entry = json!({ "outcome": "left", "output": output.to_string_lossy(), "why": why, "milliseconds": { "link": milliseconds(took) } });
+    let mut entry = json!({ "outcome": outcome, "output": output.to_string_lossy(), "why": why, "milliseconds": { "link": milliseconds(took) } });
     if let Some(origin) = origin {
         add_origin(&mut entry, origin);
     }

@@ -20,13 +20,14 @@ pub(crate) mod settings;
 
 use crate::exit::ExitCode;
 use crate::files::{self, TemporaryFolder};
+use crate::inputs::read_binary;
 use crate::start;
 use crate::ui::Ui;
 pub(crate) use caller::is_compiler;
 use joined::Joiner;
 use linker::Linker;
 pub(crate) use linker::REAL_LD;
-pub(crate) use log::LINKS;
+pub(crate) use log::{BEST_AS_LINKED, LINKS};
 use nix::unistd::{AccessFlags, access};
 use profiles::{Chosen, NotOrdered, Origin};
 pub(crate) use profiles::{Profiles, counts_before, dso_in, labels_of};
@@ -34,7 +35,7 @@ use sediment::binary::objects::Objects;
 use sediment::link::gnu_ld_script;
 use sediment::matching::identity::Rule;
 use sediment::matching::renamed::Renaming;
-use sediment::order::{self, BuiltGraph, Method, Older, Request, Selection};
+use sediment::order::{self, BuiltGraph, Method, Older, Ordering, Request, Selection};
 use sediment::profile::FunctionIndex;
 use sediment::wrapper::command_line::{self, Incomplete, LinkLine, Response};
 use sediment::wrapper::plan::{self, PassThrough};
@@ -44,7 +45,8 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
-use std::time::Instant;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
 
 /// The name of a linker that this program was called by.
 pub(crate) fn called_as(arguments: &[OsString]) -> Option<String> {
@@ -163,11 +165,12 @@ impl Link<'_> {
     fn in_order(&self, folder: &Path) -> Result<ExitCode> {
         let began = Instant::now();
         let (order, file) = match self.prepared(folder) {
-            Ok(Some(order)) => match log::OrderFile::write(self.line, order.text.as_bytes()) {
+            Ok(Prepared::Order(order)) => match log::OrderFile::write(self.line, order.text.as_bytes()) {
                 Ok(file) => (order, file),
                 Err(error) => return self.as_usual(&error, Some(&order.chosen.origin)),
             },
-            Ok(None) => return self.without_order("no profile", None),
+            Ok(Prepared::NoProfile) => return self.without_order("no profile", None),
+            Ok(Prepared::BestAsLinked(origin)) => return self.best_as_linked(&origin),
             Err(NotOrdered { why, origin }) => return self.as_usual(&why, origin.as_ref()),
         };
         let made = began.elapsed();
@@ -196,7 +199,7 @@ impl Link<'_> {
     }
 
     /// Calls [`prepare`] and catches its panics: a bug of ours must not fail a link.
-    fn prepared(&self, folder: &Path) -> std::result::Result<Option<Box<Ordered>>, NotOrdered> {
+    fn prepared(&self, folder: &Path) -> std::result::Result<Prepared, NotOrdered> {
         let prepared = std::panic::catch_unwind(AssertUnwindSafe(|| prepare(folder, self)));
         prepared.unwrap_or_else(|_| {
             Err(Error::new(ErrorCode::Internal, "sediment panicked: a bug in sediment").into())
@@ -229,14 +232,57 @@ impl Link<'_> {
 
     /// Links with the unchanged arguments, and logs the reason, the time and the output's profile.
     fn without_order(&self, why: &str, origin: Option<&Origin>) -> Result<ExitCode> {
+        self.unchanged(|ended, took| {
+            log::left(self.line, why, origin.filter(|_| ended.success()), took, self.ui);
+        })
+    }
+
+    /// Links without an order, as no order is better.
+    fn best_as_linked(&self, origin: &Origin) -> Result<ExitCode> {
+        self.ui.note(&format!("{}: not ordered: {}", self.line.output_name(), log::STARTS_BEST));
+        self.unchanged(|ended, took| match ended.success() {
+            true => log::best_as_linked(self.line, origin, took, self.ui),
+            false => log::left(self.line, "the linker failed", None, took, self.ui),
+        })
+    }
+
+    /// Becomes the linker with the unchanged arguments; where links are logged, waits for it.
+    fn unchanged(&self, log: impl FnOnce(ExitStatus, Duration)) -> Result<ExitCode> {
         if !log::is_kept() {
             return self.linker.take_over(self.arguments);
         }
         let began = Instant::now();
         let ended = self.linker.run_in_place(self.arguments)?;
-        log::left(self.line, why, origin.filter(|_| ended.success()), began.elapsed(), self.ui);
+        log(ended, began.elapsed());
         Ok(linker::exit_code(ended))
     }
+
+    /// The order of the program as it is linked without one, by which goals are compared. None where that program does not tell where its
+    /// functions are, as the linker strips it.
+    ///
+    /// # Errors
+    /// When the linker fails, as it will again.
+    fn compared_with_linked(&self, chosen: &Chosen, request: &Request<'_>) -> Result<Option<Ordering>> {
+        if !self.linker.run(self.arguments, false)?.successful() {
+            return Err(Error::new(ErrorCode::NotOrdered, "the linker fails without an order, too"));
+        }
+        let name = self.line.output_name();
+        let file_name = chosen.label().unwrap_or(&name);
+        let ordering = read_binary(&log::output(self.line)).and_then(|binary| {
+            let selection = Selection::Binary { binary: &binary, file_name };
+            order::compute(chosen.profile(), &selection, request)
+        });
+        Ok(ordering.ok())
+    }
+}
+
+/// Result of preparing a link.
+enum Prepared {
+    Order(Box<Ordered>),
+    /// No profile is of what is linked.
+    NoProfile,
+    /// The profile asks for no order.
+    BestAsLinked(Origin),
 }
 
 /// An order for what is linked.
@@ -275,31 +321,23 @@ fn coverage(chosen: &Chosen, built: &BuiltGraph) -> f64 {
     if all > 0.0 { 100.0 * covered / all } else { 0.0 }
 }
 
-/// The order of what is linked; None where there is no profile of it.
-fn prepare(folder: &Path, link: &Link<'_>) -> std::result::Result<Option<Box<Ordered>>, NotOrdered> {
+/// The order of what is linked.
+fn prepare(folder: &Path, link: &Link<'_>) -> std::result::Result<Prepared, NotOrdered> {
     let line = link.line;
     let profiles = Profiles::open(folder, link.ui)?;
     let mut objects: Option<Objects> = None;
     let chosen = profiles.choose(line.soname.as_deref(), &line.output_name(), &mut || {
         objects.get_or_insert_with(|| inputs::read(line)).clone()
     })?;
-    let Some(chosen) = chosen else { return Ok(None) };
+    let Some(chosen) = chosen else { return Ok(Prepared::NoProfile) };
     let origin = chosen.origin.clone();
     let objects = objects.unwrap_or_else(|| inputs::read(line));
-    match order_by(chosen, &objects, folder, link) {
-        Ok(order) => Ok(order.map(Box::new)),
-        Err(why) => Err(NotOrdered { why, origin: Some(origin) }),
-    }
+    order_by(chosen, &objects, folder, link).map_err(|why| NotOrdered { why, origin: Some(origin) })
 }
 
-/// Order of a link by a profile. None if only function names connect the profile with the link and none of them can be placed: a single
-/// profiled function that every program has is no connection.
-fn order_by(
-    mut chosen: Chosen,
-    objects: &Objects,
-    folder: &Path,
-    link: &Link<'_>,
-) -> Result<Option<Ordered>> {
+/// Order of a link by a profile. The profile is of something else if only function names connect it with the link and none of them can
+/// be placed: a single profiled function that every program has is no connection.
+fn order_by(mut chosen: Chosen, objects: &Objects, folder: &Path, link: &Link<'_>) -> Result<Prepared> {
     let (dialect, joiner) = match link.linker.dialect() {
         Ok(dialect) => (dialect, None),
         Err(why) => match Joiner::find(link, objects.complete()) {
@@ -315,18 +353,17 @@ fn order_by(
     let names = [link.line.soname.as_deref(), Some(&output_name), chosen.label()];
     let older = settings::older_of(folder, &settings, names)?;
     let method = Method::Engine(settings.engine);
-    let request = Request { method, aim: settings.aim, older: older.as_ref(), ..Request::default() };
+    let mut request = Request { method, aim: settings.aim, older: older.as_ref(), ..Request::default() };
     let renamed = chosen.follow_renamed(objects);
     let selection = Selection::Objects { objects, label: chosen.label() };
     let named = |error: Error| error.with_input(files::display(&chosen.origin.path));
-    let ordering = order::compute(chosen.profile(), &selection, &request).map_err(named)?;
-    let built = &ordering.built;
-    let (placements, mut skipped) = link::placements_in(&ordering.order, built, objects);
+    let mut ordering = order::compute(chosen.profile(), &selection, &request).map_err(named)?;
+    let (mut placements, mut skipped) = link::placements_in(&ordering.order, &ordering.built, objects);
     if placements.is_empty() && chosen.origin.rule == Rule::Functions {
-        return Ok(None);
+        return Ok(Prepared::NoProfile);
     }
     if placements.is_empty() {
-        let there = match built.table.keys.len() {
+        let there = match ordering.built.table.keys.len() {
             1 => "the one profiled function that is linked has no section of its own".to_owned(),
             count => {
                 format!("none of the {count} profiled functions that are linked has a section of its own")
@@ -337,12 +374,21 @@ fn order_by(
             format!("{there}: compile with -ffunction-sections"),
         )));
     }
+    if older.is_none() && request.compares_with_linked(chosen.profile()) {
+        let compared = link.compared_with_linked(&chosen, &request)?;
+        if compared.as_ref().is_some_and(|compared| compared.is_best_as_linked) {
+            return Ok(Prepared::BestAsLinked(chosen.origin));
+        }
+        request.aim = compared.map_or(ordering.served, |compared| compared.served);
+        ordering = order::compute(chosen.profile(), &selection, &request).map_err(named)?;
+        (placements, skipped) = link::placements_in(&ordering.order, &ordering.built, objects);
+    }
     let (text, unwritten) = (dialect.write)(&placements);
     skipped.append(chosen.skipped());
-    skipped.append(&built.skipped);
+    skipped.append(&ordering.built.skipped);
     skipped.append(&unwritten);
-    let coverage = coverage(&chosen, built);
-    Ok(Some(Ordered {
+    let coverage = coverage(&chosen, &ordering.built);
+    Ok(Prepared::Order(Box::new(Ordered {
         chosen,
         dialect,
         text,
@@ -353,5 +399,5 @@ fn order_by(
         settings,
         older,
         joiner,
-    }))
+    })))
 }

@@ -161,3 +161,24 @@ const MESON: &str = "project('toy', 'c', version: '1.0')
 library = shared_library('toy', 'library.c', soversion: '1', install: true)
 executable('toy', 'program.c', link_with: library, install: true)
 ";
+
+/// Number of functions that the program of [`start`] calls.
+pub const CALLED: usize = 600;
+
+/// A program that calls its functions `f0`, `f1`, … once each, in the order in which they are defined, with so many bytes of others in
+/// between. Each has 17 bytes: without alignment no order could place them closer together.
+pub fn start(between: usize) -> String {
+    let (mut text, mut calls) = (String::new(), String::new());
+    for number in 0..CALLED {
+        let _ = writeln!(
+            text,
+            "__attribute__((noinline)) void f{number}(void) {{ __asm__(\".skip 16, 0x90\"); }}"
+        );
+        if between > 0 {
+            let _ = writeln!(text, "void cold{number}(void) {{ __asm__(\".skip {between}, 0x90\"); }}");
+        }
+        let _ = writeln!(calls, "f{number}();");
+    }
+    let _ = writeln!(text, "int main(void) {{ {calls} return 0; }}");
+    text
+}

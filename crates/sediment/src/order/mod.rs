@@ -57,19 +57,29 @@ impl Request<'_> {
     /// Effective goal. None for a classic algorithm and for an engine without goals: their orders stay as they are.
     fn served(&self, profile: &Profile) -> Option<Aim> {
         let knows_aims = matches!(self.method, Method::Engine(engine) if engine.knows_runs);
-        let default = if is_of_starts(profile) { Aim::Startup } else { AIMS[0].0 };
-        self.aim.or(knows_aims.then_some(default))
+        self.aim.or_else(|| knows_aims.then(|| default_aim(profile)))
+    }
+
+    /// True if [`compute`] compares goals with the program as it is linked, where the selection is a binary: starts were recorded, and no
+    /// goal is given.
+    #[must_use]
+    pub fn compares_with_linked(&self, profile: &Profile) -> bool {
+        self.aim.is_none() && self.served(profile).is_some_and(|aim| aim != Aim::Steady)
     }
 }
 
-/// True if all of a profile was recorded by `record --startup`.
-fn is_of_starts(profile: &Profile) -> bool {
-    let of_starts = |source: &String| Source::from(source.as_str()).event == Source::FIRST_USES;
-    !profile.source.is_empty() && profile.source.iter().all(of_starts)
+/// Goal of a profile's order: the start where all of it was recorded by `record --startup`, both where a part of it was.
+fn default_aim(profile: &Profile) -> Aim {
+    let of_starts = |source: &&String| Source::from(source.as_str()).event == Source::FIRST_USES;
+    match profile.source.iter().filter(of_starts).count() {
+        0 => AIMS[0].0,
+        count if count == profile.source.len() => Aim::Startup,
+        _ => Aim::Both,
+    }
 }
 
-/// The first goal, from the start on, whose order is no worse than the program as it is linked: no more pages touched by the start,
-/// and no more misses. None where every order is worse; the start where it is not known how the program is linked.
+/// The first goal, from a profile's own on, whose order is no worse than the program as it is linked: no more pages touched by the start,
+/// and no more misses. None where every order is worse; the profile's own where it is not known how the program is linked.
 fn no_worse_than_linked(
     profile: &Profile,
     input: &GroupingInput<'_>,
@@ -77,7 +87,8 @@ fn no_worse_than_linked(
     sequence: &[FunctionId],
 ) -> Result<Option<Aim>> {
     let program = Program::new(profile, built, &[])?;
-    let Some(linked) = program.linked() else { return Ok(Some(Aim::Startup)) };
+    let own = default_aim(profile);
+    let Some(linked) = program.linked() else { return Ok(Some(own)) };
     let pages = |layout: Layout<'_>| fault_curve(input, layout).all;
     let outlook = program.outlook(linked);
     let is_no_worse = |aim: &Aim| {
@@ -85,7 +96,8 @@ fn no_worse_than_linked(
         let layout = Layout::Packed(&order);
         pages(layout) <= pages(linked) && program.outlook(layout).no_worse_than(&outlook)
     };
-    Ok([Aim::Startup, Aim::Both, Aim::Steady].into_iter().find(is_no_worse))
+    let goals = [Aim::Startup, Aim::Both, Aim::Steady].into_iter();
+    Ok(goals.skip_while(|aim| *aim != own).find(is_no_worse))
 }
 
 /// Method that puts all functions in one sequence.
@@ -179,13 +191,12 @@ pub fn compute_built(profile: &Profile, built: BuiltGraph, request: &Request<'_>
         outcome.order = place_unprofiled(&outcome.order, unprofiled);
     }
     let input = GroupingInput { graph: &built.graph, first: &first };
-    let chosen = match aim {
-        Some(Aim::Startup) if request.aim.is_none() => {
-            let chosen = no_worse_than_linked(profile, &input, &built, &outcome.order)?;
-            // An older order was chosen already: what is kept of it is compared with it alone.
-            chosen.or(request.older.map(|_| Aim::Steady))
-        }
-        aim => aim,
+    let chosen = if request.compares_with_linked(profile) {
+        let chosen = no_worse_than_linked(profile, &input, &built, &outcome.order)?;
+        // An older order was chosen already: what is kept of it is compared with it alone.
+        chosen.or(request.older.map(|_| Aim::Steady))
+    } else {
+        aim
     };
     let is_best_as_linked = aim.is_some() && chosen.is_none();
     let order = match chosen {

@@ -5,7 +5,7 @@
 use super::tree;
 use crate::files;
 use crate::ui::Ui;
-use crate::wrapper::LINKS;
+use crate::wrapper::{BEST_AS_LINKED, LINKS};
 use sediment::Result;
 use sediment::matching::identity;
 use sediment::profile::Profile;
@@ -122,6 +122,11 @@ pub(super) fn of_output<'a>(log: &'a BTreeMap<String, Value>, output: &Output) -
         })
     };
     log.iter().find(|(path, _)| is_its(path)).map(|(_, link)| link)
+}
+
+/// True if an output was linked without an order because none is better, by its entry in the log.
+pub(super) fn is_best_as_linked(link: Option<&Value>) -> bool {
+    link.is_some_and(|link| link["outcome"] == BEST_AS_LINKED)
 }
 
 /// Why an output is not in order, by its entry in the log; None if it is.

@@ -425,14 +425,14 @@ impl<'a> Job<'a> {
         self.state.done("order", json!(took))
     }
 
-    /// Fails where nothing was linked in order, and warns where few functions could be.
+    /// Fails where nothing was linked in order that should have been, and warns where few functions could be.
     fn must_be_ordered(&self, outputs: &[Output], log: &Path) -> Result<()> {
         let log = links::read(log);
         let mut whys = Vec::new();
         for output in outputs {
             let name = files::base_name(output.known_as());
             let link = links::of_output(&log, output);
-            match links::why_not_ordered(link) {
+            match links::why_not_ordered(link).filter(|_| !links::is_best_as_linked(link)) {
                 Some(why) => whys.push(format!("{name}: {why}")),
                 None => links::tell_of_few_sections(&name, link, self.ui),
             }

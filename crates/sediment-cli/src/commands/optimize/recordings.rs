@@ -179,15 +179,6 @@ impl Job<'_> {
         let printed = text::print(&profile);
         let folder = files::folder(&self.state.path("profiles"))?;
         files::write(&folder.join("profile.gv"), printed.as_bytes(), self.ui)?;
-        let aim = match (self.arguments.train.is_empty(), self.arguments.startup.is_empty()) {
-            (true, _) => Some("startup"),
-            (false, false) => Some("both"),
-            (false, true) => None,
-        };
-        if let Some(aim) = aim {
-            let settings = format!("sediment = 1\noptimize-for = {aim}\n");
-            files::write(&folder.join("sediment.conf"), settings.as_bytes(), self.ui)?;
-        }
         if let Some(path) = &self.arguments.keep_profile {
             files::write(path, printed.as_bytes(), self.ui)?;
         }

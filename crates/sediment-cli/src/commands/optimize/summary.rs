@@ -55,6 +55,8 @@ struct Row {
     verified: [Value; 2],
     /// Why it was not ordered.
     why: Option<String>,
+    /// True if no order is better.
+    is_best_as_linked: bool,
 }
 
 impl Summary {
@@ -88,6 +90,7 @@ impl Summary {
                 report: None,
                 verified,
                 why,
+                is_best_as_linked: links::is_best_as_linked(link),
             });
         }
         // The heaviest first.
@@ -201,6 +204,9 @@ impl Summary {
     }
 
     fn verdict(&self) -> (Is, String) {
+        if self.rows.iter().all(|row| row.is_best_as_linked) {
+            return (Is::Nothing, "by the recorded starts, no order is better".to_owned());
+        }
         let simulated = self.measured.iter().filter(|row| row["simulated"].is_object());
         let seconds: Option<f64> = simulated.map(|row| row["cpu_time"]["before_seconds"].as_f64()).sum();
         let times = self.measured.iter().filter_map(|row| {

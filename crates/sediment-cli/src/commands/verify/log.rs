@@ -10,7 +10,7 @@ use crate::exit::BELOW_THRESHOLD;
 use crate::exit::ExitCode;
 use crate::files;
 use crate::ui::Ui;
-use crate::wrapper::{LINKS, settings};
+use crate::wrapper::{BEST_AS_LINKED, LINKS, settings};
 use sediment::binary::SymbolSource;
 use sediment::verify::Report;
 use sediment::{Error, ErrorCode, Result, escape};
@@ -41,6 +41,7 @@ pub(super) fn run(folder: &Path, arguments: &Arguments, ui: &Ui) -> Result<ExitC
         match (word(link, "outcome"), link["profile"].is_string()) {
             ("ordered", _) => build.ordered(output, link),
             ("failed", _) => build.failed(output, link),
+            (BEST_AS_LINKED, _) => build.best_as_linked(output, link),
             (_, true) => build.unplaced(output, link),
             _ => {
                 *left.entry(word(link, "why")).or_default() += 1;
@@ -186,25 +187,36 @@ impl Build<'_> {
         }
     }
 
+    /// Name to show of an output without an order; None if it is not installed.
+    fn shown(&self, output: &str) -> Option<String> {
+        let Some(installed) = &self.installed else { return Some(output.to_owned()) };
+        let built = path_of_output(output).unwrap_or_else(|| output.into());
+        installed.of(&built).first().map(|path| installed.on_system(path).display().to_string())
+    }
+
+    /// An output whose profile asks for no order. It counts as one that is as its profile asks.
+    fn best_as_linked(&mut self, output: &str, link: &Value) {
+        let Some(shown) = self.shown(output) else { return self.not_installed(output) };
+        self.say(&format!("{shown}: nothing to order: {}", word(link, "why")));
+        self.tell_of_other_profiles(link);
+        self.shipped += 1;
+        self.unordered_entry(output, &shown, link);
+    }
+
     /// An output that has a profile but no order: nothing is placed as ordered.
     fn unplaced(&mut self, output: &str, link: &Value) {
-        let shown = match &self.installed {
-            Some(installed) => {
-                let built = path_of_output(output).unwrap_or_else(|| output.into());
-                match installed.of(&built).first() {
-                    Some(path) => installed.on_system(path).display().to_string(),
-                    None => return self.not_installed(output),
-                }
-            }
-            None => output.to_owned(),
-        };
+        let Some(shown) = self.shown(output) else { return self.not_installed(output) };
         let why = word(link, "why");
         self.say(&format!("{shown}: {} of the weight placed as ordered; not ordered: {why}", as_percent(0)));
         self.tell_of_other_profiles(link);
         let name = files::base_name(Path::new(output));
         let required = self.threshold(link);
         self.below |= required.is_some_and(|threshold| is_below(0, &name, "", threshold, self.ui));
-        let mut entry = json!({ "output": output, "outcome": "left", "why": why, "rule": word(link, "rule"), "profile": link["profile"], "label": link["label"], "also_in": link["also_in"] });
+        self.unordered_entry(output, &shown, link);
+    }
+
+    fn unordered_entry(&mut self, output: &str, shown: &str, link: &Value) {
+        let mut entry = json!({ "output": output, "outcome": link["outcome"], "why": link["why"], "rule": word(link, "rule"), "profile": link["profile"], "label": link["label"], "also_in": link["also_in"] });
         if self.installed.is_some() {
             entry["installed"] = json!(shown);
         }
