@@ -11,6 +11,8 @@ use super::perf_text::row_of;
 use super::{Importer, Table, perf_runs};
 use crate::measure::perf_stat::{Count, across_cores, is_comment, is_time, new_count};
 use sediment::error::{Error, Result};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 pub(super) const IMPORTER: Importer = Importer {
     name: "perf stat -I text",
@@ -46,6 +48,8 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = (u64, u64, &str)> {
 pub(super) fn whole_runs(parts: Vec<Part>) -> Result<Vec<(u64, Count)>> {
     let mut all = Vec::new();
     let mut run: Vec<(u64, Count)> = Vec::new();
+    // Places in the run by event and modifiers.
+    let mut known: HashMap<(String, String), usize> = HashMap::new();
     let (mut heads, mut end, mut line) = (0, 0.0, 1);
     let is_same = |one: &Part, other: &Part| one.heads == other.heads && one.end == other.end;
     for part in across_cores(parts, |part| &mut part.count, is_same) {
@@ -55,14 +59,15 @@ pub(super) fn whole_runs(parts: Vec<Part>) -> Result<Vec<(u64, Count)>> {
         if part.end < end || part.heads != heads {
             all.append(&mut closed(run, line, end));
             run = Vec::new();
+            known.clear();
         }
         (heads, end, line) = (part.heads, part.end, part.line);
-        match run
-            .iter_mut()
-            .find(|(_, sum)| (&sum.event, &sum.modifiers) == (&part.count.event, &part.count.modifiers))
-        {
-            Some((_, sum)) => add(sum, &part.count),
-            None => run.push((part.line, part.count)),
+        match known.entry((part.count.event.clone(), part.count.modifiers.clone())) {
+            Entry::Occupied(place) => add(&mut run[*place.get()].1, &part.count),
+            Entry::Vacant(place) => {
+                place.insert(run.len());
+                run.push((part.line, part.count));
+            }
         }
     }
     all.append(&mut closed(run, line, end));

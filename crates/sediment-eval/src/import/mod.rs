@@ -157,7 +157,8 @@ fn perf_metric(event: &str) -> String {
 fn perf_runs(counts: Vec<(u64, Count)>) -> Result<Imported> {
     let mut imported = Imported::default();
     let mut run: BTreeMap<String, f64> = BTreeMap::new();
-    let mut seen: Vec<(String, String)> = Vec::new();
+    // Modifiers of the events in this run.
+    let mut seen: BTreeMap<String, String> = BTreeMap::new();
     for (number, count) in across_cores(counts, |(_, count)| count, |_, _| true) {
         if count.error_percent.is_some_and(|percent| percent != 0.0) {
             return Err(Error::at_line(
@@ -169,7 +170,7 @@ fn perf_runs(counts: Vec<(u64, Count)>) -> Result<Imported> {
             ));
         }
         let name = perf_metric(&count.event);
-        if let Some((_, modifiers)) = seen.iter().find(|(other, _)| *other == name) {
+        if let Some(modifiers) = seen.get(&name) {
             if *modifiers != count.modifiers {
                 let message = format!(
                     "{name} was counted twice, with the modifiers {modifiers:?} and {:?}",
@@ -180,7 +181,7 @@ fn perf_runs(counts: Vec<(u64, Count)>) -> Result<Imported> {
             imported.runs.push(std::mem::take(&mut run));
             seen.clear();
         }
-        seen.push((name.clone(), count.modifiers.clone()));
+        seen.insert(name.clone(), count.modifiers.clone());
         match &count.value {
             Ok(value) => {
                 if scaled(&count) {
@@ -196,7 +197,9 @@ fn perf_runs(counts: Vec<(u64, Count)>) -> Result<Imported> {
     imported.runs.push(run);
     imported.runs.retain(|run| !run.is_empty());
     // What was counted in one run is not absent.
-    imported.absent.retain(|name, _| !imported.runs.iter().any(|run| run.contains_key(name)));
+    for name in imported.runs.iter().flat_map(BTreeMap::keys) {
+        imported.absent.remove(name);
+    }
     Ok(imported)
 }
 
@@ -208,8 +211,9 @@ pub fn enter(
     imported: &Imported,
 ) -> Vec<String> {
     let mut lines = Vec::new();
-    let meet = |experiment: &mut Experiment, name: &str| {
-        if !experiment.metrics.iter().any(|metric| metric.name == name) {
+    let mut met: BTreeSet<String> = experiment.metrics.iter().map(|metric| metric.name.clone()).collect();
+    let mut meet = |experiment: &mut Experiment, name: &str| {
+        if met.insert(name.to_owned()) {
             let mut metric = metrics::metric(plan, name);
             if let Some(unit) = imported.units.get(name) {
                 metric.unit.clone_from(unit);
@@ -252,4 +256,32 @@ pub fn enter(
         lines.push(journal::units(&imported.units));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt::Write as _;
+
+    #[test]
+    fn each_of_many_events_is_added_up() {
+        const EVENTS: usize = 3000;
+        let mut text = String::new();
+        for end in 1..=2 {
+            for event in 0..EVENTS {
+                let value = if event == 7 { "<not counted>".to_owned() } else { (event * end).to_string() };
+                writeln!(text, "     {end}.000000000,{value},,raw_event_{event},1000,100.00,,").unwrap();
+            }
+        }
+        let importer = IMPORTERS.iter().find(|importer| (importer.looks_like)(&text)).unwrap();
+        let imported = (importer.read)(&text).unwrap().remove(0).imported;
+        let [run] = &imported.runs[..] else { panic!("one run, in two parts") };
+        // The time that passed is one more, and one was never counted.
+        assert_eq!((run.len(), imported.absent.len()), (EVENTS, 1));
+        assert!(
+            (0..EVENTS)
+                .filter(|event| *event != 7)
+                .all(|event| run[&format!("raw_event_{event}")] == 3.0 * event as f64)
+        );
+    }
 }
