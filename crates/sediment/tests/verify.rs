@@ -414,8 +414,23 @@ fn objects_show_the_sections_of_functions() {
 
 #[test]
 fn start_files_are_not_the_users_fault() {
-    let report = check(&binary("a b x _start y"), "a b _start", None);
-    assert_eq!(reasons(&report), [("_start", Reason::OfStartFiles)]);
+    let mut linked = binary("a b x _start y _start_c z frame_dummy");
+    let crtbegin = linked.functions.last_mut().unwrap();
+    (crtbegin.local, crtbegin.file) = (true, Some("crtstuff.c".to_owned()));
+    let asked = "a b _start _start_c frame_dummy";
+    let [start, of_musl, of_crtbegin] = ["_start", "_start_c", "frame_dummy"];
+    let report = check(&linked, asked, None);
+    let expected = [
+        (start, Reason::OfStartFiles),
+        // musl's lies behind _start.
+        (of_musl, Reason::AmongUnlisted),
+        (of_crtbegin, Reason::OfStartFiles),
+    ];
+    assert_eq!(reasons(&report), expected);
+    // A program without crtbegin.o brings its own.
+    linked.functions.last_mut().unwrap().file = Some("mine.c".to_owned());
+    let own = [start, of_musl, of_crtbegin].map(|name| (name, Reason::AmongUnlisted));
+    assert_eq!(reasons(&check(&linked, asked, None)), own);
     // A program's own has a section, and what became of that is the reason.
     let objects = objects("_start:.text._start");
     let report = verify(&binary("a b x _start y"), &order("a b _start"), None, "prog", &objects).unwrap();

@@ -4,23 +4,25 @@
 use super::input::{Input, InputSections};
 use super::symbols::{Symbols, Weights, is_cold_part};
 use super::{PlacedFunctions, Reason, Wanted};
-use crate::binary::SymbolSource;
 use crate::binary::names::{self, SectionGroup};
+use crate::binary::{BinaryFunction, SymbolSource};
 use crate::profile::Heat;
 use std::collections::{BTreeSet, HashSet};
 
-/// Functions of `crt1.o`, `crti.o` and `crtbegin.o`, of glibc, musl and GCC.
-const START_FILES: [&str; 9] = [
-    "_start",
-    "_start_c",
-    "_init",
-    "_fini",
-    "_dl_relocate_static_pie",
+/// Functions of `crt1.o` and `crti.o`, of glibc and musl.
+const OF_CRT1: [&str; 5] = ["_start", START_OF_MUSL, "_init", "_fini", "_dl_relocate_static_pie"];
+/// Function of musl's `crt1.o` behind `_start`.
+const START_OF_MUSL: &str = "_start_c";
+/// Local functions of `crtbegin.o`, of GCC and LLVM, and its source files.
+const OF_CRTBEGIN: [&str; 6] = [
     "deregister_tm_clones",
     "register_tm_clones",
     "__do_global_dtors_aux",
     "frame_dummy",
+    "__do_init",
+    "__do_fini",
 ];
+const CRTBEGIN: [&str; 2] = ["crtstuff.c", "crtbegin.c"];
 
 /// Facts that reasons are drawn from.
 pub(super) struct Evidence<'a> {
@@ -54,7 +56,7 @@ impl Evidence<'_> {
             here.iter().find(|there| there.name == function.name).and_then(|there| there.file.as_deref());
         let input = self.sections.of(function.name, file);
         match &input {
-            Input::Unknown if START_FILES.contains(&function.name) => {
+            Input::Unknown if is_of_start_files(function.name, address, symbols) => {
                 return Reason::OfStartFiles;
             }
             Input::Shared(section) => return Reason::NoOwnSection(section.clone()),
@@ -111,6 +113,27 @@ impl Evidence<'_> {
             (None, _) => Reason::AmongUnlisted,
         }
     }
+}
+
+/// True for a function of the compiler's start files, which are linked together. A program that brings its own `_start` has no `crtbegin.o`;
+/// its functions of such names are its own, as are local ones of another source file.
+fn is_of_start_files(name: &str, address: u64, symbols: &Symbols<'_>) -> bool {
+    let is_of_crtbegin = |function: &&BinaryFunction| {
+        function.local && function.file.as_deref().is_none_or(|file| CRTBEGIN.contains(&file))
+    };
+    let there = || symbols.at(address).iter().filter(|function| function.name == name).copied();
+    if OF_CRTBEGIN.contains(&name) {
+        return there().any(|function| is_of_crtbegin(&function));
+    }
+    let mut crtbegin = OF_CRTBEGIN.iter().flat_map(|name| symbols.named(name));
+    let is_beside_start = || {
+        let before = symbols.by_address.range(..address).next_back();
+        before.is_some_and(|(_, there)| there.iter().any(|function| function.name == "_start"))
+    };
+    OF_CRT1.contains(&name)
+        && there().all(|function| !function.local)
+        && crtbegin.any(is_of_crtbegin)
+        && (name != START_OF_MUSL || is_beside_start())
 }
 
 /// The cold part that lies right before or right behind the function at this address.
