@@ -12,13 +12,11 @@ use std::path::{Path, PathBuf};
 
 /// Files of a tree that are looked at: a kernel's has fewer.
 const MOST_FILES: usize = 200_000;
-/// Files that describe a build, by the ends of their names, and the most bytes of one.
+/// Files that describe a build, by the ends of their names, and the most bytes of one. Makefiles have all kinds of ends, such as
+/// `Makefile-libbz2_so`.
 const DESCRIPTIONS: &[&str] = &[
     "CMakeLists.txt",
     "meson.build",
-    "akefile",
-    "akefile.am",
-    "akefile.in",
     "configure.ac",
     "Cargo.toml",
     "SConstruct",
@@ -28,6 +26,7 @@ const DESCRIPTIONS: &[&str] = &[
     ".bazel",
     ".gyp",
 ];
+const MAKEFILE: &str = "akefile";
 const LONGEST_DESCRIPTION: u64 = 4 << 20;
 /// Folders of a system's programs and libraries.
 const OF_SYSTEM: &[&str] =
@@ -100,7 +99,7 @@ impl Built {
         let name = files::base_name(path);
         if is_linked(path) {
             self.files.insert(name.strip_prefix("lt-").unwrap_or(&name).to_owned());
-        } else if DESCRIPTIONS.iter().any(|end| name.ends_with(end)) {
+        } else if name.contains(MAKEFILE) || DESCRIPTIONS.iter().any(|end| name.ends_with(end)) {
             let text = files::read_at_most(path, LONGEST_DESCRIPTION).unwrap_or_default();
             self.add_words(&String::from_utf8_lossy(&text));
         }
@@ -129,11 +128,19 @@ impl Built {
     /// True if the description of the build names a program or library that this system does not have. Its tree need not be
     /// built yet.
     fn describes(&self, label: &str) -> bool {
-        let is_word = |name: &str, end: &str| self.words.contains(&format!("{name}{end}"));
         let stem = label.split(".so").next().unwrap_or(label);
-        // A library's plain name says as well that a build uses it.
-        let ends: &[&str] = if stem == label { &[""] } else { &[".la", ".so"] };
-        ends.iter().any(|end| is_word(stem, end)) && !is_of_system(label)
+        let has = |word: &str| self.words.contains(word);
+        // Makefiles name libx.so.1.2.3, and libx.so.$(VERSION), of which libx.so. is the word.
+        let versioned = format!("{stem}.so.");
+        let is_versioned =
+            || self.words.range(versioned.clone()..).next().is_some_and(|word| word.starts_with(&versioned));
+        let is_named = if stem == label {
+            has(label)
+        } else {
+            // A library's plain name says as well that a build uses it.
+            [".la", ".so"].iter().any(|end| has(&format!("{stem}{end}"))) || is_versioned()
+        };
+        is_named && !is_of_system(label)
     }
 
     /// True if the package builds the program or library of this label.
@@ -233,8 +240,10 @@ mod tests {
         std::fs::write(tree.path().join(".libs/lt-made"), &elf).unwrap();
         std::fs::write(tree.path().join(".libs/libmade.so.2.0.4"), &elf).unwrap();
         std::fs::write(tree.path().join("bash"), "#!/bin/sh").unwrap();
-        let make = "all: described libdrawn.la\n\tsh -c 'cp a b'\n";
+        let make =
+            "all: described libdrawn.la libnumbered.so.1.0.2 libvariable.so.$(VERSION)\n\tsh -c 'cp a b'\n";
         std::fs::write(tree.path().join("Makefile"), make).unwrap();
+        std::fs::write(tree.path().join("Makefile-libshared_so"), "$(CC) -o libshared.so.3.1\n").unwrap();
         let mut built = Built::default();
         built.add_tree(tree.path());
         built.add_package("sediment-none");
@@ -252,7 +261,10 @@ mod tests {
             "libdrawn.so.3",
             "libfour.so.1",
             "libmade.so.2",
+            "libnumbered.so.1",
             "libsediment-none-1.0.so.3",
+            "libshared.so.3",
+            "libvariable.so.2",
             "made",
             "sediment-none",
             "sh",
