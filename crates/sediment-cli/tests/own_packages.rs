@@ -6,6 +6,8 @@
 #[allow(dead_code)] // the program of the wrapper's tests, without most of its links
 mod build;
 mod running;
+#[path = "projects/settings.rs"]
+mod settings;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 
@@ -68,17 +70,7 @@ impl Sources {
         let mut command = Command::new(program);
         let path = format!("{}:{}", self.path("bin").display(), std::env::var("PATH").unwrap());
         command.args(arguments).current_dir(self.0.path()).env("PATH", path);
-        for name in [
-            "MAKEFLAGS",
-            "MAKELEVEL",
-            "CFLAGS",
-            "CXXFLAGS",
-            "LDFLAGS",
-            "DEB_BUILD_OPTIONS",
-            "CARGO_TARGET_DIR",
-        ] {
-            command.env_remove(name);
-        }
+        settings::without_settings(&mut command);
         command
     }
 

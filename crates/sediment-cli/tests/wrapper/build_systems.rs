@@ -72,20 +72,7 @@ impl Project {
     ) -> std::process::Output {
         let mut command = Command::new(program);
         command.args(arguments).current_dir(self.build.path("project"));
-        for name in [
-            "MAKEFLAGS",
-            "MAKELEVEL",
-            "COMPILER_PATH",
-            "SEDIMENT_LD",
-            "CC",
-            "CXX",
-            "CFLAGS",
-            "CXXFLAGS",
-            "LDFLAGS",
-            "RUSTFLAGS",
-        ] {
-            command.env_remove(name);
-        }
+        projects::without_settings(&mut command);
         command
             .env("PROF_DIR", self.build.path("profiles"))
             .env("SEDIMENT_LOG", self.build.path("log"))
