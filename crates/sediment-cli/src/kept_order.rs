@@ -6,10 +6,14 @@ use sediment::order::Older;
 use sediment::{Result, link};
 use std::path::Path;
 
-/// Reads an older order; `threshold` is the share of gain below which it stays.
-pub(crate) fn read(path: &Path, bytes: &[u8], threshold: f64) -> Result<Older> {
+/// Reads an older order; `threshold` is the share of gain below which it stays. None for one that lists no function: there is nothing to keep.
+pub(crate) fn read(path: &Path, bytes: &[u8], threshold: f64) -> Result<Option<Older>> {
     let file = files::display(path);
-    let asked = link::read(&String::from_utf8_lossy(bytes)).map_err(|error| error.with_input(file.clone()));
-    let names = asked?.1.into_iter().map(|asked| asked.name).collect();
-    Ok(Older { file, names, threshold })
+    let text = String::from_utf8_lossy(bytes);
+    if link::lists_no_function(&text) {
+        return Ok(None);
+    }
+    let (_, asked) = link::read(&text).map_err(|error| error.with_input(file.clone()))?;
+    let names = asked.into_iter().map(|asked| asked.name).collect();
+    Ok(Some(Older { file, names, threshold }))
 }

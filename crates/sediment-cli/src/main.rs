@@ -9,6 +9,7 @@
 
 mod change;
 mod commands;
+mod compiler;
 mod demo;
 mod distribution;
 mod exit;

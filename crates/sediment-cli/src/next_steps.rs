@@ -22,7 +22,7 @@ pub(crate) fn after_profile(
 ) -> Option<String> {
     let (label, path) = heaviest(profile, given, recording)?;
     if is_runtime(&label) {
-        // Nobody links the C library again.
+        // Hardly anybody links these again.
         let labels: Vec<&str> = profile.dsos().keys().map(String::as_str).collect();
         let others = escape::terminal(&labels.join(", "));
         return Some(format!("sediment order {} --dso NAME -o FILE, with NAME of: {others}", word(output)?));
@@ -78,7 +78,7 @@ pub(crate) fn after_verify(program: &Path) -> Option<String> {
     Some(format!("sediment eval quick -- BEFORE ARGUMENT... -- {program} ARGUMENT..."))
 }
 
-/// True for the C library's files, and what the kernel maps.
+/// True for the C library's files, the compiler's support library (libgcc_s), and what the kernel maps.
 fn is_runtime(label: &str) -> bool {
     const LIBRARIES: [&str; 12] =
         ["c", "m", "pthread", "dl", "rt", "util", "resolv", "mvec", "anl", "nsl", "gcc_s", "thread_db"];

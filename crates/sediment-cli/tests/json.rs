@@ -39,11 +39,19 @@ const PREPARED: &[&str] = &[
     "sed -e 's/sediment=2/sediment=3/' -e 's/samples=1800/samples=1800, blocks=\"8f3a90c1:1=900 2=? 3=42@00c3\"/' p.gv > blocks.gv",
     "sediment wrapper wrapper --profiles p.gv && mkdir log && SEDIMENT_LOG=$PWD/log cc -B$PWD/wrapper t.o -o log/tool",
     "SEDIMENT_LOG=$PWD/log cc -B$PWD/wrapper t.o -o log/other",
+    "printf 'Name: tool\nVersion: 1\nSource0: tool.tar\nBuildRequires: gcc\n\n%%description\nNone.\n\n%%prep\n%%autosetup\n\n%%build\n%%make_build\n\n%%install\n%%make_install\n\n%%files\n' > tool.spec",
     "printf '_Z4leafv\\nwork\\nmain\\nleaf\\n' > t.order",
 ];
 const PRINTED: &[(&str, &str)] = &[
     ("profile", "sediment import cg.out -o q.gv --json"),
     ("profile", "sediment merge a.gv b.gv -o m.gv --json"),
+    ("merge-into", "sediment merge --into new.gv a.gv --from b b.gv --against tool --dry-run --json"),
+    (
+        "merge-into",
+        "sediment merge --into kept.gv a.gv > report && sediment merge --into kept.gv b.gv --json",
+    ),
+    ("split", "sediment split p.gv -o parts --json"),
+    ("package", "sediment package rpm tool.spec --profile p.gv --only tool --json"),
     ("order", "sediment order p.gv --dso tool --linker lld -o o.txt --json"),
     ("order", "sediment order p.gv --binary tool --linker lld -o o.txt --json"),
     ("order", "sediment order p.gv --linker list -o o.txt --json"),
@@ -60,6 +68,10 @@ const PRINTED: &[(&str, &str)] = &[
     ("predict", "sediment predict p.gv --binary tool --order t.order --json"),
     ("advise", "sediment advise inline p.gv --binary tool --json"),
     ("doctor", "sediment doctor --json"),
+    (
+        "doctor-build-log",
+        "echo 'cc -o missed t.o' > build.log && sediment doctor --build-log build.log --log log --json",
+    ),
     (
         "optimize",
         "mkdir -p own && cp t.c own && cd own && sediment optimize --train ./tool --json -- 'cc -O0 -o tool t.c'",

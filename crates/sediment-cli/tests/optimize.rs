@@ -4,6 +4,7 @@
 mod projects;
 #[path = "../../sediment/tests/support/said.rs"]
 mod said;
+mod sandbox;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 

@@ -19,6 +19,7 @@ mod refusals;
 mod running;
 #[path = "../../sediment/tests/support/said.rs"]
 mod said;
+mod sandbox;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 

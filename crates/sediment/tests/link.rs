@@ -202,6 +202,20 @@ fn nothing_that_is_no_order_is_read_as_one() {
 }
 
 #[test]
+fn our_orders_without_a_function_are_told_from_files_of_others() {
+    let [none, one] = [Vec::new(), place(&functions("f\n"), None).0];
+    for linker in LINKERS {
+        // A list has no line of its own, and a call graph lists calls.
+        let is_known = !["list", "lld-call-graph"].contains(&linker.name);
+        assert_eq!(link::lists_no_function(&(linker.write)(&none).0), is_known, "{}", linker.name);
+        assert!(!link::lists_no_function(&(linker.write)(&one).0), "{}", linker.name);
+    }
+    for other in ["", "# a comment\n", ".text : {\n}\n"] {
+        assert!(!link::lists_no_function(other), "{other:?}");
+    }
+}
+
+#[test]
 fn deep_nesting_is_read_without_recursion() {
     let text = format!(".text : {{ {} *(.text.a) {} }}", "KEEP(".repeat(100_000), ")".repeat(100_000));
     assert_eq!(link::read(&text).unwrap().1[0].name, "a");

@@ -196,7 +196,8 @@ pub(crate) fn write(
 ) -> Result<String> {
     let place = place(package, output, several)?;
     if place.is_dir() {
-        split::write_parts(profile, &place, ui)?;
+        let written = split::write_parts(profile, &place, ui)?;
+        ui.note(&format!("wrote {} to {}", counted(written.len(), "file"), files::display(&place)));
     } else {
         files::write(&place, text::print(profile).as_bytes(), ui)?;
     }

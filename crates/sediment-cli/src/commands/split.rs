@@ -8,6 +8,7 @@ use clap::Args;
 use sediment::plural::counted;
 use sediment::profile::{Profile, split, text};
 use sediment::{Error, ErrorCode, Result, escape};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// Split a profile into one .prof per program and library
@@ -19,16 +20,47 @@ pub(crate) struct Arguments {
     /// Folder for the files, named after the programs and libraries; created if missing
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let profile = read_profile(&arguments.profile, ui)?;
-    write_parts(&profile, &files::folder(&arguments.output)?, ui)
+    let folder = files::folder(&arguments.output)?;
+    let written = write_parts(&profile, &folder, ui)?;
+    if arguments.json {
+        let files: Vec<Value> = written.iter().map(Part::json).collect();
+        return ui.json(&json!({ "schema": 1, "files": files, "skipped": ui.skipped_json() }));
+    }
+    ui.note(&format!("wrote {} to {}", counted(written.len(), "file"), files::display(&folder)));
+    Ok(())
+}
+
+/// A written part of a profile.
+pub(super) struct Part {
+    file: PathBuf,
+    label: String,
+    functions: usize,
+    edges: usize,
+    calls: u128,
+}
+
+impl Part {
+    fn json(&self) -> Value {
+        json!({
+            "output": self.file.to_string_lossy(),
+            "dso": self.label,
+            "functions": self.functions,
+            "edges": self.edges,
+            "calls": self.calls.to_string(),
+        })
+    }
 }
 
 /// Writes the part of each DSO that has functions to a file of its name.
-pub(super) fn write_parts(profile: &Profile, folder: &Path, ui: &Ui) -> Result<()> {
-    let mut written = 0;
+pub(super) fn write_parts(profile: &Profile, folder: &Path, ui: &Ui) -> Result<Vec<Part>> {
+    let mut written = Vec::new();
     for label in profile.dsos().keys() {
         let part = split::split(profile, label);
         let own =
@@ -40,15 +72,21 @@ pub(super) fn write_parts(profile: &Profile, folder: &Path, ui: &Ui) -> Result<(
             ui.warn(&format!("skipped {label}: it cannot be a file name"));
             continue;
         };
-        files::write(&folder.join(format!("{name}.prof")), text::print(&part).as_bytes(), ui)?;
-        written += 1;
+        let file = folder.join(format!("{name}.prof"));
+        files::write(&file, text::print(&part).as_bytes(), ui)?;
+        written.push(Part {
+            file,
+            label: label.clone(),
+            functions: part.function_count(),
+            edges: part.edge_count(),
+            calls: part.total,
+        });
     }
-    if written == 0 {
+    if written.is_empty() {
         return Err(Error::new(
             ErrorCode::EmptyProfile,
             "the profile has no program or library to write a file for",
         ));
     }
-    ui.note(&format!("wrote {} to {}", counted(written, "file"), files::display(folder)));
-    Ok(())
+    Ok(written)
 }

@@ -49,6 +49,9 @@ pub(crate) struct Options {
 /// Time that breakpoints take to see the rates of most functions: rare ones are armed one after the other.
 pub(crate) const FEW_SECONDS: Duration = Duration::from_secs(3);
 
+/// The method that sees the order of first uses.
+const OF_STARTS: &str = "breakpoints";
+
 /// Result of a recording in this process.
 pub(crate) enum Side {
     /// The recording.
@@ -161,7 +164,7 @@ impl Options {
         startup: bool,
         ui: &Ui,
     ) -> Result<&'static Recorder> {
-        let named = self.method.as_deref().or(startup.then_some("breakpoints"));
+        let named = self.method.as_deref().or(startup.then_some(OF_STARTS));
         if let Some(recorder) = named.and_then(record::recorder) {
             (recorder.suits)(target, settings)?;
             (recorder.available)()?;
@@ -173,6 +176,17 @@ impl Options {
         let why = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
         ui.detail(&format!("recording by {}{why}", recorder.name));
         Ok(recorder)
+    }
+}
+
+/// Checks that a program can be recorded on this machine; `startup`: its start.
+///
+/// # Errors
+/// When no method works, with what would allow it.
+pub(crate) fn must_work(startup: bool) -> Result<()> {
+    match record::recorder(OF_STARTS).filter(|_| startup) {
+        Some(recorder) => (recorder.available)(),
+        None => record::best(&Target::Program(vec!["true".into()]), &Settings::default()).map(drop),
     }
 }
 

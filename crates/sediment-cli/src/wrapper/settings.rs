@@ -35,7 +35,7 @@ pub(crate) fn older_of(
     let by_name = identity::by_name(soname, file_name.unwrap_or_default(), &programs);
     let by_label = || label.filter(|label| programs.contains(label)).map(str::to_owned);
     let Some(program) = by_name.map(|found| found.label).or_else(by_label) else { return Ok(None) };
-    older_in(folder, &format!("{program}{ORDER}"), share(settings.keep_below)).map(Some)
+    older_in(folder, &format!("{program}{ORDER}"), share(settings.keep_below))
 }
 
 /// Reads every older order that the settings name.
@@ -46,7 +46,7 @@ pub(crate) fn check_older(folder: &Path, settings: &Settings) -> Result<()> {
     settings.keep.iter().try_for_each(|name| older_in(folder, name, 0.0).map(drop))
 }
 
-fn older_in(folder: &Path, name: &str, threshold: f64) -> Result<Older> {
+fn older_in(folder: &Path, name: &str, threshold: f64) -> Result<Option<Older>> {
     let path = folder.join(name);
     let hint = |error: Error| error.with_hint(format!("{} lists it as an order to keep", settings::FILE));
     let bytes = files::read_at_most(&path, LONGEST_ORDER).map_err(hint)?;

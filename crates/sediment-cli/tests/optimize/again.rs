@@ -12,6 +12,7 @@ pub fn cases() -> Vec<Trial> {
     let make = [Need::Program("gcc"), Need::Program("make")];
     vec![
         case("a_finished_run_begins_again", &make, a_finished_run_begins_again),
+        case("a_run_without_sections_begins_again", &make, a_run_without_sections_begins_again),
         case("a_finished_run_in_place_begins_again", &make, a_finished_run_in_place_begins_again),
     ]
 }
@@ -35,6 +36,20 @@ fn a_finished_run_in_place_begins_again() {
     assert_eq!(code(&undone), 0, "{}", err(&undone));
     assert_eq!(std::fs::read(moved.join("toy")).unwrap(), std::fs::read(moved.join("kept")).unwrap());
     assert_eq!(std::fs::read(project.path("toy")).unwrap(), ordered);
+}
+
+/// In place, the next run finds the same obstacle, and none once the compiler is called by its name.
+fn a_run_without_sections_begins_again() {
+    let project = Project::of(Kind::Make);
+    let gcc = super::support::program("gcc").unwrap();
+    let options = ["--in-place", "--train", "./toy; ./toy", "--json"];
+    let compiler = format!("CC={}", gcc.display());
+    for _ in 0..2 {
+        let failed = project.run(&options, &["make", &compiler]);
+        assert_eq!(code(&failed), 1, "{}", err(&failed));
+        says_like("optimize/a_run_without_sections_begins_again", err(&failed));
+    }
+    project.is_ordered(&project.optimize(&options, &["make clean && make"]), &["toy"]);
 }
 
 /// A second run says that it begins again, and one with another folder does not copy the first one's.

@@ -4,6 +4,7 @@
 use super::project::{Project, code, err};
 use super::projects::Kind;
 use super::said::says_like;
+use super::sandbox::SANDBOX;
 use super::support::{Need, case};
 use libtest_mimic::Trial;
 use std::process::{Command, Stdio};
@@ -25,6 +26,7 @@ pub fn cases() -> Vec<Trial> {
         case("an_interrupted_run_continues", &make, an_interrupted_run_continues),
         case("an_interrupted_second_build_continues", &make, an_interrupted_second_build_continues),
         case("a_folder_of_someone_else", &make, a_folder_of_someone_else),
+        case("a_machine_that_cannot_record", &make, a_machine_that_cannot_record),
         case("nothing_to_train_or_build", &[], nothing_to_train_or_build),
     ]
 }
@@ -173,6 +175,20 @@ fn a_folder_of_someone_else() {
     std::fs::write(project.path("mine/letter"), "dear").unwrap();
     fails("a_folder_of_someone_else", &project, &["--work", "mine", "--train", "./toy"], &["make"], 2);
     assert_eq!(std::fs::read_to_string(project.path("mine/letter")).unwrap(), "dear");
+}
+
+/// That is said before the build.
+fn a_machine_that_cannot_record() {
+    let project = Project::of(Kind::Make);
+    std::fs::write(project.path("../sandbox.c"), SANDBOX).unwrap();
+    project.shell("gcc -o ../sandbox ../sandbox.c");
+    let command = project.command(&["--train", "./toy", "--startup", "./toy"], &["make"]);
+    let mut sandbox = Command::new(project.path("../sandbox"));
+    sandbox.arg(command.get_program()).args(command.get_args()).current_dir(project.path(""));
+    let output = sandbox.stdin(Stdio::null()).output().unwrap();
+    assert_eq!(code(&output), 6, "{}", err(&output));
+    says_like("optimize/a_machine_that_cannot_record", err(&output));
+    assert!(!project.path(".sediment").exists());
 }
 
 fn nothing_to_train_or_build() {

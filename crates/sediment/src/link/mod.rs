@@ -113,6 +113,15 @@ pub fn read(text: &str) -> Result<(&'static Linker, Vec<OrderedName>)> {
     Ok((linker, asked))
 }
 
+/// True for an ordering file of ours that lists no function: the program stays as it is linked.
+#[must_use]
+pub fn lists_no_function(text: &str) -> bool {
+    let first = text.lines().next().unwrap_or_default();
+    let is_ours = first.trim_start_matches(['#', '/', '*', ' ']).starts_with(MADE_BY);
+    let linker = LINKERS.iter().find(|linker| (linker.recognises)(text)).filter(|_| is_ours);
+    linker.is_some_and(|linker| (linker.read)(text).is_ok_and(|asked| asked.is_empty()))
+}
+
 /// The end of a section name that stands for those of all clones of a function: `.text.f` and this are the sections of `f.isra.0`,
 /// `f.lto_priv.3` and the like. No compiler gives a section such an end.
 const CLONES: &str = ".\u{0}*";

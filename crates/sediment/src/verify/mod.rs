@@ -83,7 +83,7 @@ pub struct Report {
     pub cluster: Option<Match>,
     /// Basis of the weights.
     pub basis: Basis,
-    /// Functions that the order asks for, without those of other programs.
+    /// Functions that the order asks for, without those of other programs; 0 for an order that lists no function.
     pub asked: u64,
     /// Functions that the order asks for, but that the profile has in other programs alone.
     pub elsewhere: u64,
@@ -152,7 +152,7 @@ pub fn verify(
     };
     let mut followed = HashSet::new();
     let (wanted, elsewhere) = wanted(asked, &symbols, &weights, &mut followed);
-    if !wanted.iter().any(|function| !function.candidates.is_empty()) {
+    if !asked.is_empty() && !wanted.iter().any(|function| !function.candidates.is_empty()) {
         // A function may be asked for by several of its sections.
         let names: HashSet<&str> = asked.iter().map(|function| function.name.as_str()).collect();
         let what = match names.len() {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Facts of this machine: linkers, tools, debug symbols, page sizes.
 
-use crate::demo::toolchain;
+use crate::compiler;
 use crate::distribution;
 use crate::files;
 use crate::inputs;
+use crate::ui::Ui;
 use sediment::binary::SymbolSource;
 use sediment::wrapper::plan;
 use sediment_process::Command;
@@ -40,9 +41,9 @@ impl Linker {
 }
 
 /// The linkers on PATH and in LLVM's folders.
-pub(super) fn linkers() -> Vec<Linker> {
-    let (compiler, arguments) = toolchain::compiler_of_environment(|_| ());
-    let of_compiler = toolchain::linker_version(&compiler, &arguments);
+pub(super) fn linkers(ui: &Ui) -> Vec<Linker> {
+    let (compiler, arguments) = compiler::compiler_of_environment(|assumed| ui.warn(assumed));
+    let of_compiler = compiler::linker_version(&compiler, &arguments);
     let words = [&compiler].into_iter().chain(&arguments).map(|word| word.to_string_lossy());
     let compiler = words.collect::<Vec<_>>().join(" ");
     let mut seen = BTreeSet::new();
@@ -149,26 +150,26 @@ impl Fact {
 
 /// Tools that other commands use, and the debug symbols of the C library.
 pub(super) fn tools() -> Vec<Fact> {
-    let tool = |name: &str, question: &str, package: &str| {
-        let version = first_line(&ask(Path::new(name), &[question]));
-        let number = version.split_whitespace().find_map(|word| {
-            let number = word.trim_start_matches(|first: char| !first.is_ascii_digit());
-            (!number.is_empty()).then(|| number.to_owned())
-        });
-        let fix = version.is_empty().then(|| format!("install the package {package}"));
-        let state = if version.is_empty() { "missing".to_owned() } else { number.unwrap_or(version) };
-        Fact { name: name.to_owned(), state, fix }
-    };
-    let mut facts = vec![
-        tool(
-            "perf",
-            "--version",
-            "linux-perf (Debian), linux-tools (Ubuntu) or perf: branch records, counters",
-        ),
-        tool("valgrind", "--version", "valgrind: exact calls, simulated misses"),
-    ];
+    let perf = "linux-perf (Debian), linux-tools (Ubuntu) or perf: branch records, counters";
+    let mut facts = vec![tool("perf", perf), valgrind()];
     facts.extend(symbols_of_libc());
     facts
+}
+
+pub(super) fn valgrind() -> Fact {
+    tool("valgrind", "valgrind: exact calls, simulated misses")
+}
+
+/// A tool by its name, with its version, or the package that has it and what that is for.
+fn tool(name: &str, package: &str) -> Fact {
+    let version = first_line(&ask(Path::new(name), &["--version"]));
+    let number = version.split_whitespace().find_map(|word| {
+        let number = word.trim_start_matches(|first: char| !first.is_ascii_digit());
+        (!number.is_empty()).then(|| number.to_owned())
+    });
+    let fix = version.is_empty().then(|| format!("install the package {package}"));
+    let state = if version.is_empty() { "missing".to_owned() } else { number.unwrap_or(version) };
+    Fact { name: name.to_owned(), state, fix }
 }
 
 /// Debug symbols, if any, of the C library that this program uses.

@@ -6,12 +6,13 @@ use crate::ui::Ui;
 use crate::wrapper::LINKS;
 use sediment::wrapper::build_log::{self, Link};
 use sediment::{Error, ErrorCode, Result};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
 /// The links of a build that the wrapper did not see.
-pub(super) fn run(build_log: &Path, log: &Path, ui: &Ui) -> Result<()> {
+pub(super) fn run(build_log: &Path, log: &Path, json: bool, ui: &Ui) -> Result<()> {
     let text = String::from_utf8_lossy(&files::read(build_log)?).into_owned();
     let shown = build_log::links(&text);
     if shown.is_empty() {
@@ -37,19 +38,61 @@ pub(super) fn run(build_log: &Path, log: &Path, ui: &Ui) -> Result<()> {
     };
     let missed: Vec<&Link> = shown.iter().filter(|link| !was_seen(link)).collect();
     let outputs: BTreeMap<&str, &&Link> = missed.iter().map(|link| (link.output.as_str(), link)).collect();
+    if json {
+        let rows = outputs.iter().map(|(output, link)| {
+            json!({ "output": output, "line": link.line, "program": link.program, "reason": Reason::of(link).code() })
+        });
+        let rows: Vec<Value> = rows.collect();
+        return ui
+            .json(&json!({ "schema": 1, "links": shown.len(), "missed": missed.len(), "outputs": rows }));
+    }
     let mut text =
         format!("{} links in the log, {} of them not handled by the wrapper\n", shown.len(), missed.len());
     for (output, link) in &outputs {
-        let why = if link.by_linker {
-            "the build calls the linker itself: set make LD=DIR/ld or similar"
-        } else if link.search.is_empty() && link.shared {
-            "the compiler got no -B: libtool drops LDFLAGS' -B for shared libraries; put it into CC and CXX"
-        } else if link.search.is_empty() {
-            "the compiler got no -B: put it into CC and CXX"
-        } else {
-            "the compiler got -B, but PROF_DIR or SEDIMENT_LOG was not set, or the folder has no wrapper of the linker's name"
-        };
+        let why = Reason::of(link).in_words();
         let _ = writeln!(text, "  {output} (line {}, {}): {why}", link.line, link.program);
     }
     ui.result(&text)
+}
+
+/// Why the wrapper did not see a link.
+#[derive(Debug, Clone, Copy)]
+enum Reason {
+    LinkerCalled,
+    NoSearchOfShared,
+    NoSearch,
+    NotActive,
+}
+
+impl Reason {
+    fn of(link: &Link) -> Self {
+        match (link.by_linker, link.search.is_empty()) {
+            (true, _) => Self::LinkerCalled,
+            (false, true) if link.shared => Self::NoSearchOfShared,
+            (false, true) => Self::NoSearch,
+            (false, false) => Self::NotActive,
+        }
+    }
+
+    fn code(self) -> &'static str {
+        match self {
+            Self::LinkerCalled => "linker-called",
+            Self::NoSearchOfShared => "no-search-path-shared",
+            Self::NoSearch => "no-search-path",
+            Self::NotActive => "not-active",
+        }
+    }
+
+    fn in_words(self) -> &'static str {
+        match self {
+            Self::LinkerCalled => "the build calls the linker itself: set make LD=DIR/ld or similar",
+            Self::NoSearchOfShared => {
+                "the compiler got no -B: libtool drops LDFLAGS' -B for shared libraries; put it into CC and CXX"
+            }
+            Self::NoSearch => "the compiler got no -B: put it into CC and CXX",
+            Self::NotActive => {
+                "the compiler got -B, but PROF_DIR or SEDIMENT_LOG was not set, or the folder has no wrapper of the linker's name"
+            }
+        }
+    }
 }

@@ -4,6 +4,7 @@
 mod machine;
 mod missed;
 
+use crate::recording;
 use crate::ui::Ui;
 use clap::Args;
 use machine::{Fact, Linker, Memory};
@@ -23,10 +24,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR", requires = "build_log")]
     log: Option<PathBuf>,
     /// Print JSON
-    #[arg(long, conflicts_with = "build_log")]
+    #[arg(long)]
     json: bool,
 }
 
+/// Advice for a machine without a linker.
+const NO_LINKER: &str = "install GNU ld (package binutils) or lld";
 /// Width of the report.
 const COLUMNS: usize = 80;
 
@@ -39,10 +42,10 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
                 "the wrapper's log folder is unknown: give --log DIR or set SEDIMENT_LOG",
             )
         })?;
-        return missed::run(build_log, &log, ui);
+        return missed::run(build_log, &log, arguments.json, ui);
     }
     let methods = methods();
-    let (linkers, tools, memory) = (machine::linkers(), machine::tools(), machine::memory());
+    let (linkers, tools, memory) = (machine::linkers(ui), machine::tools(), machine::memory());
     if arguments.json {
         return ui.json(&json!({
             "schema": 1,
@@ -63,6 +66,23 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
     add_memory(&mut text, &memory);
     ui.result(&text)
+}
+
+/// Checks what `optimize` needs before it builds, so that it fails early; `startup`: starts are recorded, too.
+///
+/// # Errors
+/// When no recording method works, or no linker takes an order, with what would mend it.
+pub(super) fn must_suit_optimize(startup: bool, ui: &Ui) -> Result<()> {
+    recording::must_work(startup)?;
+    if machine::linkers(ui).is_empty() {
+        return Err(Error::new(ErrorCode::Unsupported, "no linker here takes an order").with_hint(NO_LINKER));
+    }
+    if let Fact { name, state, fix: Some(fix) } = machine::valgrind() {
+        ui.warn(&format!(
+            "{name} {state}: misses will not be simulated, and the verdict may be unknown; {fix}"
+        ));
+    }
+    Ok(())
 }
 
 /// A recording method on this machine.
@@ -115,7 +135,7 @@ impl Method {
 fn add_linkers(text: &mut String, linkers: &[Linker]) {
     let _ = writeln!(text, "{:<28} {:<14} compiler's flag", "Linkers", "--linker");
     if linkers.is_empty() {
-        wrap(text, "none; install GNU ld (package binutils) or lld", 2);
+        wrap(text, &format!("none; {NO_LINKER}"), 2);
     }
     for linker in linkers {
         let name = if linker.is_default {

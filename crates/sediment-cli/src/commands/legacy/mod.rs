@@ -5,7 +5,7 @@
 mod rpm_macros;
 
 use super::{collect, merge, order};
-use crate::demo::toolchain;
+use crate::compiler;
 use crate::exit::ExitCode;
 use crate::files::{self, SystemFiles};
 use crate::inputs::{self, recordings, settings, weights};
@@ -241,7 +241,7 @@ fn gen_link_order(matches: &ArgMatches, ui: &Ui) -> Result<()> {
             Error::new(ErrorCode::Usage, format!("unknown linker {named}"))
                 .with_hint(format!("supported: {}", all.join(", ")))
         })?,
-        None => toolchain::default_linker(ui)?.0,
+        None => compiler::default_linker(ui)?.0,
     };
     let text = match profile_for(&name, matches.get_one("profile"), ui)? {
         Some((profile, label)) => {

@@ -4,7 +4,7 @@
 //! The flags and the head of every build script are those that rpm has here, taken over as they are written, not as they expand, and
 //! with additions that are empty without `call_graph` and `pgo`: what else a spec changes in them stays in force.
 
-use crate::demo::toolchain;
+use crate::compiler;
 use crate::ui::Ui;
 use sediment::link::Linker;
 use sediment::{Error, ErrorCode, Result};
@@ -24,7 +24,7 @@ const ORDER: &str = "%__global_link_order \\\"%{u2p:%{_builddir}}/%{name}-%{vers
 
 pub(super) fn run(ui: &Ui) -> Result<()> {
     let macros = of_rpm()?;
-    let linker = toolchain::default_linker(ui)?.0;
+    let linker = compiler::default_linker(ui)?.0;
     ui.raw_result(text(&macros, linker).as_bytes())
 }
 

@@ -13,6 +13,7 @@ use sediment::profile::merge::Weight;
 use sediment::profile::submissions::{self, Coverage, Grown, Submission};
 use sediment::profile::{FunctionKey, Profile, text};
 use sediment::{Error, ErrorCode, Result};
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -41,14 +42,14 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let kept = path.exists().then(|| read_profile(&path, ui)).transpose()?;
     let build = Build::read(&options.against)?;
     let whose = arguments.names("profiles");
-    let mut sent = Vec::new();
+    let (mut sent, mut skipped) = (Vec::new(), Vec::new());
     for ((path, weight), who) in arguments.files("profiles")?.into_iter().zip(whose) {
         let profile = read_profile(&path, ui)?;
         let coverage = build.coverage(&profile);
-        let skipped =
-            options.min_coverage.zip(coverage).and_then(|(threshold, found)| below(threshold, found));
-        if let Some(why) = skipped {
+        let why = options.min_coverage.zip(coverage).and_then(|(threshold, found)| below(threshold, found));
+        if let Some(why) = why {
             ui.note(&format!("skipped {}: {why}", files::display(&path)));
+            skipped.push(json!({ "file": path.to_string_lossy(), "coverage": coverage.map(coverage_json) }));
             continue;
         }
         sent.push(Sent { path, profile, weight, who, coverage });
@@ -66,12 +67,16 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
             .with_hint("a weight applies to all files after it, until the next -w"));
     }
     warn_of_similar_labels(&grown.profile, ui);
-    ui.result(&report(&path, kept.as_ref(), &grown, &sent, &build))?;
+    let answer = Answer { path: &path, kept: kept.as_ref(), grown: &grown, sent: &sent, build: &build };
+    if !options.json {
+        ui.result(&answer.in_words())?;
+    }
     if options.dry_run {
         ui.note("wrote nothing (--dry-run)");
-        return Ok(());
+    } else {
+        files::write(&path, text::print(&grown.profile).as_bytes(), ui)?;
     }
-    files::write(&path, text::print(&grown.profile).as_bytes(), ui)
+    if options.json { ui.json(&answer.in_json(&skipped, options.dry_run, ui)) } else { Ok(()) }
 }
 
 fn grow(kept: Option<(&Profile, Weight)>, sent: &[Sent], options: &Options) -> Result<Grown> {
@@ -87,55 +92,122 @@ fn grow(kept: Option<(&Profile, Weight)>, sent: &[Sent], options: &Options) -> R
     submissions::grow(kept, &submissions, options.cap)
 }
 
-fn report(path: &Path, kept: Option<&Profile>, grown: &Grown, sent: &[Sent], build: &Build) -> String {
-    let mut out = format!("{}\n", files::display(path));
-    match kept {
-        Some(kept) => {
+/// Share of each file in the result.
+struct Answer<'a> {
+    path: &'a Path,
+    kept: Option<&'a Profile>,
+    grown: &'a Grown,
+    sent: &'a [Sent],
+    build: &'a Build,
+}
+
+impl Answer<'_> {
+    /// The same for programs.
+    fn in_json(&self, skipped: &[Value], is_dry: bool, ui: &Ui) -> Value {
+        let Self { path, kept, grown, sent, build } = self;
+        let added = sent.iter().zip(&grown.added).map(|(sent, added)| {
+            json!({
+                "file": sent.path.to_string_lossy(),
+                "submitter": sent.who,
+                "percent": percent(added.part),
+                "weight": added.weight.to_string(),
+                "capped": added.capped,
+                "new_functions": added.new_functions,
+                "new_percent": percent(added.new_share),
+                "agreement_percent": added.agreement.map(percent),
+                "coverage": sent.coverage.map(coverage_json),
+            })
+        });
+        let kept = kept.map(|kept| {
+            json!({
+                "percent": percent(grown.kept),
+                "recordings": kept.inputs.unwrap_or(1),
+                "functions": kept.function_count(),
+            })
+        });
+        json!({
+            "schema": 1,
+            "output": path.to_string_lossy(),
+            "written": !is_dry,
+            "kept": kept,
+            "added": added.collect::<Vec<_>>(),
+            "files_skipped": skipped,
+            "halves_agreement_percent": grown.halves.map(percent),
+            "recordings": grown.profile.inputs.unwrap_or(1),
+            "functions": grown.profile.function_count(),
+            "edges": grown.profile.edge_count(),
+            "coverage": build.coverage(&grown.profile).map(coverage_json),
+            "skipped": ui.skipped_json(),
+        })
+    }
+
+    /// The same for people.
+    fn in_words(&self) -> String {
+        let Self { path, kept, grown, sent, build } = self;
+        let mut out = format!("{}\n", files::display(path));
+        match kept {
+            Some(kept) => {
+                let _ = writeln!(
+                    out,
+                    "  kept          {} of {}, {}",
+                    parts(grown.kept),
+                    counted(kept.inputs.unwrap_or(1), "recording"),
+                    counted(kept.function_count(), "function")
+                );
+            }
+            None => out += "  kept          nothing: the profile is new\n",
+        }
+        for (sent, added) in sent.iter().zip(&grown.added) {
+            let who = sent.who.as_ref().map_or_else(String::new, |who| format!(" from {who}"));
+            let cap =
+                if added.capped { format!(", weight {} by --cap", added.weight) } else { String::new() };
             let _ = writeln!(
                 out,
-                "  kept          {} of {}, {}",
-                parts(grown.kept),
-                counted(kept.inputs.unwrap_or(1), "recording"),
-                counted(kept.function_count(), "function")
+                "  added         {}: {}{who}{cap}",
+                parts(added.part),
+                files::display(&sent.path)
             );
+            let _ = writeln!(
+                out,
+                "                {}, {} of its weight, in no other file",
+                counted(added.new_functions, "function"),
+                parts(added.new_share)
+            );
+            if let Some(agreement) = added.agreement {
+                let _ = writeln!(out, "                agrees with the rest in {}", parts(agreement));
+            }
+            if let Some(coverage) = sent.coverage {
+                let _ = writeln!(out, "                {}", against("its weight", coverage));
+            }
         }
-        None => out += "  kept          nothing: the profile is new\n",
-    }
-    for (sent, added) in sent.iter().zip(&grown.added) {
-        let who = sent.who.as_ref().map_or_else(String::new, |who| format!(" from {who}"));
-        let cap = if added.capped { format!(", weight {} by --cap", added.weight) } else { String::new() };
-        let _ =
-            writeln!(out, "  added         {}: {}{who}{cap}", parts(added.part), files::display(&sent.path));
+        match grown.halves {
+            Some(halves) => {
+                let _ =
+                    writeln!(out, "  halves        every other file and the rest agree in {}", parts(halves));
+            }
+            None => out += "  halves        needs two files\n",
+        }
         let _ = writeln!(
             out,
-            "                {}, {} of its weight, in no other file",
-            counted(added.new_functions, "function"),
-            parts(added.new_share)
+            "  now           {}, {}, {}",
+            counted(grown.profile.inputs.unwrap_or(1), "recording"),
+            counted(grown.profile.function_count(), "function"),
+            counted(grown.profile.edge_count(), "edge")
         );
-        if let Some(agreement) = added.agreement {
-            let _ = writeln!(out, "                agrees with the rest in {}", parts(agreement));
+        if let Some(coverage) = build.coverage(&grown.profile) {
+            let _ = writeln!(out, "  coverage now  {}", against("the weight", coverage));
         }
-        if let Some(coverage) = sent.coverage {
-            let _ = writeln!(out, "                {}", against("its weight", coverage));
-        }
+        out
     }
-    match grown.halves {
-        Some(halves) => {
-            let _ = writeln!(out, "  halves        every other file and the rest agree in {}", parts(halves));
-        }
-        None => out += "  halves        needs two files\n",
-    }
-    let _ = writeln!(
-        out,
-        "  now           {}, {}, {}",
-        counted(grown.profile.inputs.unwrap_or(1), "recording"),
-        counted(grown.profile.function_count(), "function"),
-        counted(grown.profile.edge_count(), "edge")
-    );
-    if let Some(coverage) = build.coverage(&grown.profile) {
-        let _ = writeln!(out, "  coverage now  {}", against("the weight", coverage));
-    }
-    out
+}
+
+/// Parts per million in per cent.
+fn percent(parts_per_million: u64) -> f64 {
+    parts_per_million as f64 / 10_000.0
+}
+
+fn coverage_json(coverage: Coverage) -> Value {
+    json!({ "belongs_percent": percent(coverage.belongs), "defined_percent": coverage.there.map(percent) })
 }
 
 /// Both shares of a profile that is compared with a build.

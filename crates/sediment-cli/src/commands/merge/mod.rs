@@ -31,8 +31,8 @@ pub(crate) struct Options {
     /// Scale the totals of merged inputs back to one recording first
     #[arg(long, conflicts_with = "into")]
     normalize: bool,
-    /// Print JSON; needs --output FILE
-    #[arg(long, conflicts_with = "into")]
+    /// Print JSON; needs --output FILE or --into FILE
+    #[arg(long)]
     json: bool,
     /// Profile of a package to add the files to; created if missing [default: none]
     #[arg(long, value_name = "FILE", conflicts_with = "output")]

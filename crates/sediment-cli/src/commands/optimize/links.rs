@@ -2,7 +2,7 @@
 //! The programs and libraries that a build links, by the wrapper's log: which there are, which of them a profile is of, and
 //! what to remove so that the build links them again.
 
-use super::tree;
+use super::{entries, tree};
 use crate::files;
 use crate::ui::Ui;
 use crate::wrapper::{BEST_AS_LINKED, LINKS};
@@ -33,12 +33,12 @@ impl Output {
 
     /// The file and its further names, for the state of the run.
     pub(super) fn to_json(&self) -> Value {
-        self.paths().map(|path| path.to_string_lossy()).collect()
+        self.paths().map(entries::to_json).collect()
     }
 
     /// An output as [`Self::to_json`] wrote it.
     pub(super) fn from_json(value: &Value) -> Option<Self> {
-        let mut paths = value.as_array()?.iter().filter_map(|path| path.as_str().map(PathBuf::from));
+        let mut paths = value.as_array()?.iter().filter_map(entries::from_json);
         Some(Self { path: paths.next()?, copies: paths.collect(), label: None })
     }
 

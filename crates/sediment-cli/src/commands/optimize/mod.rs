@@ -5,6 +5,7 @@
 //! again in order, verified, and measured against the first build. Steps that are done are remembered in the working folder.
 
 mod cargo;
+mod entries;
 mod links;
 mod measure;
 mod recordings;
@@ -18,6 +19,7 @@ mod tree;
 mod undo;
 mod verdict;
 
+use super::doctor;
 use crate::exit::{self, ExitCode};
 use crate::files;
 use crate::start;
@@ -87,6 +89,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         return undo::run(&tree, &work, ui).map(|()| ExitCode::SUCCESS);
     }
     arguments.check()?;
+    doctor::must_suit_optimize(!arguments.startup.is_empty(), ui)?;
     let stop = start::stop_on_signals()?;
     sediment_process::left_behind::adopt_orphans();
     let mut job = Job::begin(arguments, tree, &work, &stop, ui)?;
@@ -185,7 +188,7 @@ impl<'a> Job<'a> {
             "environment": toolbox::settings(),
         });
         let state = State::open(work, &original, &files, request, ui)?;
-        let tree = if arguments.in_place { original.clone() } else { state.path("tree") };
+        let tree = if arguments.in_place { original.clone() } else { state.path(entries::TREE) };
         Ok(Self { arguments, tree, original, found: files, state, stop, ui })
     }
 
@@ -195,6 +198,7 @@ impl<'a> Job<'a> {
         let mut outputs = self.outputs()?;
         self.record(&outputs)?;
         let profile = self.profile(&mut outputs)?;
+        self.tell_of_short();
         outputs.retain(|output| output.label.is_some());
         self.link_in_order(&outputs)?;
         let measured = self.measure(&outputs)?;
@@ -244,19 +248,19 @@ impl<'a> Job<'a> {
             return Ok(());
         }
         let (profiles, log) =
-            (files::folder(&self.state.path("no-profiles"))?, self.state.path("links-before"));
+            (files::folder(&self.state.path(entries::NO_PROFILES))?, self.state.path(entries::LINKS_BEFORE));
         let before = self.files();
-        let took = self.run_build("building", &profiles, &log)?;
+        let took = self.run_build("building", entries::BUILDING, &profiles, &log)?;
         let outside = self.must_stay_in_copy(&log);
         if outside.is_err() {
-            self.state.forget()?;
+            self.state.give_up()?;
         }
         outside?;
         self.tell_of_changed_original();
         let after = self.files();
         self.tell_of_missed(&log, &before, &after);
         if self.arguments.in_place {
-            sources::save(&sources::after_build(&before, &after), &self.state.path(state::SOURCES))?;
+            sources::save(&sources::after_build(&before, &after), &self.state.path(entries::SOURCES))?;
         }
         // An interrupted second build leaves some of them removed.
         let outputs = links::outputs(&log, &self.tree, &self.work());
@@ -354,18 +358,13 @@ impl<'a> Job<'a> {
         }
     }
 
-    fn run_build(&self, doing: &str, profiles: &Path, log: &Path) -> Result<f64> {
+    fn run_build(&self, doing: &str, said: &str, profiles: &Path, log: &Path) -> Result<f64> {
         let place = self.place(toolbox::environment(&self.work(), profiles, log));
         links::begin(log)?;
         let words = runs::build_words(&self.arguments.build);
         let shown: Vec<_> = self.arguments.build.iter().map(|word| word.to_string_lossy()).collect();
         let bar = self.ui.spinner(&format!("{doing}: {}", shown.join(" ")));
-        let usage = place.run(
-            "the build",
-            &words,
-            UNLIMITED,
-            &self.state.path(&format!("{}.log", doing.replace(' ', "-"))),
-        );
+        let usage = place.run("the build", &words, UNLIMITED, &self.state.path(said));
         bar.finish_and_clear();
         usage.map(|usage| usage.wall.as_secs_f64())
     }
@@ -405,8 +404,8 @@ impl<'a> Job<'a> {
             }
         }
         links::remove(outputs.iter())?;
-        let (profiles, log) = (self.state.path("profiles"), self.state.path("links-after"));
-        let took = self.run_build("linking in order", &profiles, &log)?;
+        let (profiles, log) = (self.state.path(entries::PROFILES), self.state.path(entries::LINKS_AFTER));
+        let took = self.run_build("linking in order", entries::LINKING, &profiles, &log)?;
         if let Some(missing) = outputs.iter().find(|output| !output.path.is_file()) {
             return Err(Error::new(
                 ErrorCode::ProgramFailed,
@@ -415,7 +414,7 @@ impl<'a> Job<'a> {
             .with_hint("add the clean step to the build: -- sh -c 'make clean && make'"));
         }
         if let Err(error) = self.must_be_ordered(outputs, &log) {
-            self.state.forget()?;
+            self.state.give_up()?;
             return Err(error);
         }
         let after = files::folder(&self.state.path("after"))?;

@@ -2,7 +2,7 @@
 //! Recordings of the training commands, and the profile made of them: of what the build linked, and of no other build of it.
 
 use super::links::{self, Output};
-use super::{Job, runs, tree};
+use super::{Job, entries, runs, tree};
 use crate::files;
 use crate::inputs::{self, read_profile};
 use crate::recording;
@@ -68,12 +68,12 @@ impl Job<'_> {
             let seconds = usage.wall.as_secs_f64();
             self.state.done(&step, json!({ "other_builds": others, "seconds": seconds }))?;
         }
-        self.tell_of_short(&all);
         Ok(())
     }
 
     /// Warns of training commands that are too short for call rates.
-    fn tell_of_short(&self, all: &[(String, bool)]) {
+    pub(super) fn tell_of_short(&self) {
+        let all: Vec<(&str, bool)> = self.arguments.trainings().collect();
         let least = recording::FEW_SECONDS.as_secs_f64();
         let seconds = |index: usize| self.state.fact(&step(index))["seconds"].as_f64();
         let short = |index: &usize| !all[*index].1 && seconds(*index).is_some_and(|seconds| seconds < least);
@@ -177,7 +177,7 @@ impl Job<'_> {
         }
         let profile = split::only(&merged, &labels);
         let printed = text::print(&profile);
-        let folder = files::folder(&self.state.path("profiles"))?;
+        let folder = files::folder(&self.state.path(entries::PROFILES))?;
         files::write(&folder.join("profile.gv"), printed.as_bytes(), self.ui)?;
         if let Some(path) = &self.arguments.keep_profile {
             files::write(path, printed.as_bytes(), self.ui)?;

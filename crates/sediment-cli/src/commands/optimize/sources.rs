@@ -2,11 +2,11 @@
 //! The files of a tree that is built in place which the build did not make: a run that continues after one of them changed would measure
 //! a program that is no longer that of the sources.
 
+use super::entries;
 use super::tree::{Files, Stamp};
 use crate::files;
 use sediment::Result;
-use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// Largest list that is read.
@@ -35,32 +35,78 @@ pub(super) fn after_build(before: &Files, after: &Files) -> Files {
 
 /// Writes a list of files.
 pub(super) fn save(files: &Files, list: &Path) -> Result<()> {
-    let mut text = Vec::new();
-    for (path, (size, modified)) in files {
-        text.extend_from_slice(format!("{size} {modified} ").as_bytes());
-        text.extend_from_slice(path.as_os_str().as_bytes());
-        text.push(0);
-    }
-    crate::files::write_owned(list, &text)
+    let row = |(path, (size, modified)): (&PathBuf, &Stamp)| {
+        json!([entries::to_json(path), size, modified.to_string()])
+    };
+    let rows: Value = files.iter().map(row).collect();
+    crate::files::write_owned(list, rows.to_string().as_bytes())
 }
 
-/// The first file that was changed or removed since a list was written, or a source that was added; None where there is no list.
-pub(super) fn first_change(list: &Path, now: &Files) -> Option<PathBuf> {
-    let before = parse(&crate::files::read_at_most(list, LARGEST).ok()?);
+/// A change since a list of files was written.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Nothing,
+    /// The first file that was changed or removed, or a source that was added.
+    File(PathBuf),
+    /// Unknown: the list cannot be read, or is damaged.
+    Unknown,
+}
+
+/// Compares a list with the files that there are now.
+pub(super) fn change(list: &Path, now: &Files) -> Change {
+    let bytes = crate::files::read_at_most(list, LARGEST).unwrap_or_default();
+    let Some(before) = parse(&bytes) else { return Change::Unknown };
     let is_changed = |(path, stamp): &(&PathBuf, &Stamp)| **stamp != MADE && now.get(*path) != Some(*stamp);
     let is_source =
         |path: &Path| path.extension().is_some_and(|ending| LANGUAGES.iter().any(|known| ending == *known));
     let is_added = |path: &&PathBuf| is_source(path) && !before.contains_key(*path);
     let changed = before.iter().find(is_changed).map(|(path, _)| path);
-    changed.or_else(|| now.keys().find(is_added)).cloned()
+    changed.or_else(|| now.keys().find(is_added)).cloned().map_or(Change::Nothing, Change::File)
 }
 
-fn parse(text: &[u8]) -> Files {
-    let rows = text.split(|byte| *byte == 0).filter_map(|row| {
-        let mut parts = row.splitn(3, |byte| *byte == b' ');
-        let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse::<u128>().ok();
-        let stamp = (u64::try_from(number()?).ok()?, number()?);
-        Some((PathBuf::from(OsString::from_vec(parts.next()?.to_vec())), stamp))
-    });
-    rows.collect()
+/// The files of a list; None for a damaged one.
+fn parse(text: &[u8]) -> Option<Files> {
+    let rows: Vec<Value> = serde_json::from_slice(text).ok()?;
+    let row = |row: &Value| {
+        Some((entries::from_json(&row[0])?, (row[1].as_u64()?, row[2].as_str()?.parse().ok()?)))
+    };
+    rows.iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_list_is_no_unchanged_tree() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("sources");
+        let files: Files = [("a.c", (3, 4)), ("b.h", (5, u128::from(u64::MAX) + 6)), ("made", MADE)]
+            .map(|(path, stamp)| (PathBuf::from(path), stamp))
+            .into();
+        save(&files, &list).unwrap();
+        assert_eq!(change(&list, &files), Change::Nothing);
+        let changed = |path: &str, stamp: Option<Stamp>| {
+            let mut now = files.clone();
+            match stamp {
+                Some(stamp) => now.insert(path.into(), stamp),
+                None => now.remove(Path::new(path)),
+            };
+            change(&list, &now)
+        };
+        let file = |path: &str| Change::File(path.into());
+        assert_eq!(changed("a.c", Some((3, 5))), file("a.c"));
+        assert_eq!(changed("b.h", None), file("b.h"));
+        assert_eq!(changed("new.c", Some((1, 1))), file("new.c"));
+        assert_eq!(changed("new.txt", Some((1, 1))), Change::Nothing);
+        assert_eq!(changed("made", Some((1, 1))), Change::Nothing);
+        let whole = std::fs::read(&list).unwrap();
+        let text = String::from_utf8(whole.clone()).unwrap();
+        for damaged in [&whole[..whole.len() - 1], b"", text.replace("[\"a.c\",3", "[7,3").as_bytes()] {
+            std::fs::write(&list, damaged).unwrap();
+            assert_eq!(change(&list, &files), Change::Unknown);
+        }
+        std::fs::remove_file(&list).unwrap();
+        assert_eq!(change(&list, &files), Change::Unknown);
+    }
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The working folder, and which steps in it are done, so that an interrupted run continues.
 
+use super::entries::{IGNORED, LOCK, SAVED, SOURCES, STATE};
 use super::links::{self, Output};
+use super::sources::{self, Change};
+use super::stand_ins;
 use super::tree::{self, Files};
-use super::{sources, stand_ins};
 use crate::files;
 use crate::ui::Ui;
 use nix::errno::Errno;
@@ -18,12 +20,8 @@ use std::time::{Duration, Instant};
 
 /// Version of the working folder.
 const VERSION: u64 = 1;
-const FILE: &str = tree::STATE.0;
-const LOCK: &str = "lock";
-/// Folder of files that a build in place would rewrite.
-pub(super) const SAVED: &str = "saved";
-/// List of the files of a tree that is built in place, as its build left them.
-pub(super) const SOURCES: &str = "sources";
+/// Key of a state whose build is of no use.
+const UNUSABLE: &str = "unusable";
 /// Longest wait for the lock.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -34,6 +32,8 @@ pub(super) struct State {
     steps: Vec<String>,
     /// Facts of done steps, for the summary.
     facts: Value,
+    /// True if the build is of no use to the next run.
+    is_unusable: bool,
     _lock: Flock<fs::File>,
 }
 
@@ -42,7 +42,7 @@ impl State {
     /// that a killed run left under other names in the tree are put back.
     pub(super) fn open(folder: &Path, tree: &Path, files: &Files, request: Value, ui: &Ui) -> Result<Self> {
         // Of a run that ended before its first step.
-        let is_empty = |name: &OsStr| name == LOCK || name == ".gitignore";
+        let is_empty = |name: &OsStr| name == LOCK || name == IGNORED;
         let is_used = fs::read_dir(folder)
             .is_ok_and(|entries| entries.flatten().any(|entry| !is_empty(&entry.file_name())));
         if is_used && read(folder).is_none() {
@@ -54,7 +54,8 @@ impl State {
         let folder = files::folder(folder).map_err(|error| error.with_hint(writable))?;
         let lock = lock(&folder)?;
         let before = read(&folder);
-        let mut state = Self { folder, request, steps: Vec::new(), facts: json!({}), _lock: lock };
+        let mut state =
+            Self { folder, request, steps: Vec::new(), facts: json!({}), is_unusable: false, _lock: lock };
         let before = before.filter(|before| !words(&before["steps"]).is_empty());
         let outputs = before.as_ref().map(outputs).unwrap_or_default();
         recover(&outputs, [tree, &state.folder], ui);
@@ -66,6 +67,10 @@ impl State {
             Some(before) if before["request"] != state.request => {
                 let changed = changed(&before["request"], &state.request).join(", ");
                 ui.note(&format!("beginning again with the first build: changed: {changed}"));
+                state.begin(tree, &outputs)?;
+            }
+            Some(before) if before[UNUSABLE] == true => {
+                ui.note("beginning again with the first build: the last run could not use what it links");
                 state.begin(tree, &outputs)?;
             }
             Some(before) => {
@@ -80,9 +85,22 @@ impl State {
 
     /// Continues after the last step, or begins again where a source of a build in place changed since then.
     fn go_on(&mut self, tree: &Path, files: &Files, outputs: &[Output], ui: &Ui) -> Result<()> {
-        if let Some(changed) = sources::first_change(&self.path(SOURCES), files) {
-            let changed = files::display(changed.strip_prefix(tree).unwrap_or(&changed));
-            ui.note(&format!("beginning again: changed since the build: {changed}"));
+        // The first build in place leaves the list.
+        let is_listed = self.request["in_place"] == true && self.has_done("build");
+        let list = self.path(SOURCES);
+        let changed = match if is_listed { sources::change(&list, files) } else { Change::Nothing } {
+            Change::Nothing => None,
+            Change::File(path) => {
+                let path = files::display(path.strip_prefix(tree).unwrap_or(&path));
+                Some(format!("changed since the build: {path}"))
+            }
+            Change::Unknown => Some(format!(
+                "the list of files since the build is damaged or missing: {}",
+                files::display(&list)
+            )),
+        };
+        if let Some(changed) = changed {
+            ui.note(&format!("beginning again: {changed}"));
             return self.begin(tree, outputs);
         }
         if let Some(last) = self.steps.last() {
@@ -102,9 +120,9 @@ impl State {
         self.clear()
     }
 
-    /// Makes the next run begin again.
-    pub(super) fn forget(&mut self) -> Result<()> {
-        self.steps.clear();
+    /// Makes the next run begin again. It still knows the outputs, which a build in place would find up to date.
+    pub(super) fn give_up(&mut self) -> Result<()> {
+        self.is_unusable = true;
         self.save()
     }
 
@@ -112,7 +130,7 @@ impl State {
         self.steps.clear();
         self.facts = json!({});
         remove_all_but_state(&self.folder)?;
-        files::write_owned(&self.folder.join(".gitignore"), b"*\n")?;
+        files::write_owned(&self.folder.join(IGNORED), b"*\n")?;
         self.save()
     }
 
@@ -150,12 +168,13 @@ impl State {
 
     fn save(&self) -> Result<()> {
         let state = json!({
-            tree::STATE.1: VERSION,
+            tree::KEY: VERSION,
             "request": self.request,
             "steps": self.steps,
             "facts": self.facts,
+            UNUSABLE: self.is_unusable,
         });
-        files::write_owned(&self.folder.join(FILE), state.to_string().as_bytes())
+        files::write_owned(&self.folder.join(STATE), state.to_string().as_bytes())
     }
 }
 
@@ -210,9 +229,9 @@ fn words(value: &Value) -> Vec<String> {
 
 /// The state that a folder has, if this version reads it.
 pub(super) fn read(folder: &Path) -> Option<Value> {
-    let bytes = files::read_at_most(&folder.join(FILE), tree::LARGEST_STATE).ok()?;
+    let bytes = files::read_at_most(&folder.join(STATE), tree::LARGEST_STATE).ok()?;
     let state: Value = serde_json::from_slice(&bytes).ok()?;
-    (state[tree::STATE.1] == VERSION).then_some(state)
+    (state[tree::KEY] == VERSION).then_some(state)
 }
 
 /// Locks a working folder, which is refused where another process has it. Processes that are started meanwhile hold the lock too: those that
@@ -275,7 +294,7 @@ fn remove_all_but_state(folder: &Path) -> Result<()> {
     for entry in fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let path = entry.path();
-        if [FILE, LOCK, SAVED].iter().any(|kept| entry.file_name() == *kept) {
+        if [STATE, LOCK, SAVED].iter().any(|kept| entry.file_name() == *kept) {
             continue;
         }
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());

@@ -2,6 +2,7 @@
 //! The end of the command: ten lines, JSON, and a page for each ordered file with its layout before and after.
 
 use super::Job;
+use super::entries;
 use super::links::{self, Output};
 use super::verdict::{Figures, Is, Misses, verdict};
 use crate::change;
@@ -67,8 +68,8 @@ impl Summary {
         profile: &Profile,
         measured: &Value,
     ) -> Result<Self> {
-        let log = links::read(&job.state.path("links-after"));
-        let profile_path = job.state.path("profiles").join("profile.gv");
+        let log = links::read(&job.state.path(entries::LINKS_AFTER));
+        let profile_path = job.state.path(entries::PROFILES).join("profile.gv");
         let mut rows = Vec::new();
         for (index, output) in outputs.iter().enumerate() {
             let place = |side: &str| job.state.path(side).join(index.to_string()).join(output.name());
@@ -98,7 +99,7 @@ impl Summary {
         let mut summary = Self {
             rows,
             measured: measured.as_array().cloned().unwrap_or_default(),
-            linked: links::outputs(&job.state.path("links-before"), &job.tree, &job.work()).len(),
+            linked: links::outputs(&job.state.path(entries::LINKS_BEFORE), &job.tree, &job.work()).len(),
             trainings: job.arguments.trainings().count(),
             seconds: ["build", "order"].map(|step| job.state.fact(step).as_f64().unwrap_or(0.0)),
             profile: profile_path,

@@ -7,6 +7,7 @@
 //!
 //! Variables such as CFLAGS are left alone: set in the environment, they would replace a project's own default (`-O2`).
 
+use super::entries::{AT_FIRST, FOR_CLANG, FOR_GCC, SCRIPTS};
 use crate::files;
 use crate::wrapper;
 use sediment::{Error, ErrorCode, Result, escape};
@@ -16,29 +17,10 @@ use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Folders of scripts, and of the wrapper for GCC and for clang.
-const SCRIPTS: &str = "bin";
-const FOR_GCC: &str = "gcc";
-const FOR_CLANG: &str = "ld";
-
 /// Longest script.
 const LONGEST: u64 = 1 << 16;
 /// First line of each script.
 const HEAD: &str = "#!/bin/sh\n";
-/// Files and folders of the working folder when a build begins.
-const OWN: &[&str] = &[
-    SCRIPTS,
-    FOR_GCC,
-    FOR_CLANG,
-    "tree",
-    "state.json",
-    "lock",
-    ".gitignore",
-    "saved",
-    "no-profiles",
-    "links-before",
-    "building.log",
-];
 /// Variables by which builds differ.
 const SETTINGS: &[&str] =
     &["CC", "CXX", "CPPFLAGS", "CFLAGS", "CXXFLAGS", "LDFLAGS", "RUSTFLAGS", "CARGO_TARGET_DIR"];
@@ -57,7 +39,7 @@ pub(super) fn first_stranger(work: &Path) -> Option<PathBuf> {
     let entries = |folder: &Path| -> BTreeSet<PathBuf> {
         std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
     };
-    let is_own = |path: &Path| OWN.iter().any(|own| files::base_name(path) == *own);
+    let is_own = |path: &Path| AT_FIRST.iter().any(|own| files::base_name(path) == *own);
     let is_script =
         |path: &Path| files::read_at_most(path, LONGEST).is_ok_and(|text| text.starts_with(HEAD.as_bytes()));
     let stranger = entries(work).into_iter().find(|path| !is_own(path));

@@ -5,6 +5,7 @@
 //! Not copied: the working folder itself, and those of other runs; build folders that know their own path (CMake's, Meson's) or say that they are caches
 //! (CACHEDIR.TAG, as cargo's `target`); and objects of earlier builds, as they have no function sections.
 
+use super::entries;
 use crate::files;
 use sediment::{Error, ErrorCode, Result};
 use sediment_process::Stop;
@@ -118,20 +119,19 @@ fn is_object(path: &Path) -> bool {
     named && (files::elf_type(path) == Some(1) || path.extension().is_some_and(|ending| ending == "lo"))
 }
 
-/// File of a working folder that remembers its steps, and the key by which it is known.
-pub(super) const STATE: (&str, &str) = ("state.json", "sediment-optimize");
+/// Key by which the state of a working folder is known.
+pub(super) const KEY: &str = "sediment-optimize";
 /// Largest state that is read.
 pub(super) const LARGEST_STATE: u64 = 1 << 20;
 
 /// True for a working folder, such as that of a run with another `--work`.
 fn is_work_of_another(folder: &Path) -> bool {
-    let (name, key) = STATE;
-    let path = folder.join(name);
+    let path = folder.join(entries::STATE);
     path.is_file()
         && files::read_at_most(&path, LARGEST_STATE)
             .ok()
             .and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok())
-            .is_some_and(|state| state.get(key).is_some())
+            .is_some_and(|state| state.get(KEY).is_some())
 }
 
 /// Removes a folder, and what a build made read-only in it.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs and libraries of a tree that is built in place: saved before the first build, put back by `--undo`.
 
+use super::entries::{self, LINKS_BEFORE, SAVED};
 use super::links::{self, Output};
 use super::stand_ins;
-use super::state::{self, SAVED};
+use super::state;
 use super::tree;
 use crate::files;
 use crate::ui::Ui;
@@ -11,9 +12,7 @@ use sediment::plural::counted;
 use sediment::{Error, ErrorCode, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -40,12 +39,12 @@ pub(super) fn save(tree: &Path, work: &Path) -> Result<usize> {
         files::copy(&path, &folder.join(&name))?;
         let _ = tree::same_times(&path, &folder.join(&name));
         let owner = fs::metadata(&path).map(|found| [found.uid(), found.gid()]).unwrap_or_default();
-        saved.push(json!({ "path": bytes_of(&path, tree), "saved": name, "owner": owner }));
+        saved.push(json!({ "path": in_tree(&path, tree), "saved": name, "owner": owner }));
     }
     let count = saved.len();
     for path in tree::links_to_linked_files(tree, work) {
         let Ok(target) = fs::read_link(&path) else { continue };
-        saved.push(json!({ "path": bytes_of(&path, tree), "link": target.as_os_str().as_encoded_bytes() }));
+        saved.push(json!({ "path": in_tree(&path, tree), "link": entries::to_json(&target) }));
     }
     files::write_owned(&folder.join(LIST), Value::Array(saved).to_string().as_bytes())?;
     Ok(count)
@@ -116,9 +115,9 @@ fn list(tree: &Path, work: &Path) -> Result<Vec<Saved>> {
 }
 
 fn saved(row: &Value, tree: &Path, folder: &Path) -> Option<Saved> {
-    let original = tree.join(path(&row["path"])?);
-    let kept = if row["link"].is_array() {
-        Kept::Link(path(&row["link"])?)
+    let original = tree.join(entries::from_json(&row["path"])?);
+    let kept = if let Some(target) = row.get("link") {
+        Kept::Link(entries::from_json(target)?)
     } else {
         let name = row["saved"].as_str().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))?;
         let number = |at: usize| u32::try_from(row["owner"][at].as_u64()?).ok();
@@ -131,25 +130,19 @@ fn saved(row: &Value, tree: &Path, folder: &Path) -> Option<Saved> {
 pub(super) fn remember(outputs: &[Output], tree: &Path, work: &Path) -> Result<()> {
     let mut made = added(tree, work);
     made.extend(outputs.iter().flat_map(Output::paths).map(Path::to_path_buf));
-    let rows: Vec<&[u8]> = made.iter().map(|path| bytes_of(path, tree)).collect();
+    let rows: Vec<Value> = made.iter().map(|path| in_tree(path, tree)).collect();
     files::write_owned(&work.join(SAVED).join(ADDED), json!(rows).to_string().as_bytes())
 }
 
 fn added(tree: &Path, work: &Path) -> BTreeSet<PathBuf> {
     let bytes = files::read_at_most(&work.join(SAVED).join(ADDED), LARGEST).unwrap_or_default();
     let rows: Vec<Value> = serde_json::from_slice(&bytes).unwrap_or_default();
-    rows.iter().filter_map(path).map(|path| tree.join(path)).collect()
+    rows.iter().filter_map(entries::from_json).map(|path| tree.join(path)).collect()
 }
 
-/// The bytes of a path, from the tree on: a tree may be moved.
-fn bytes_of<'a>(path: &'a Path, tree: &Path) -> &'a [u8] {
-    path.strip_prefix(tree).unwrap_or(path).as_os_str().as_encoded_bytes()
-}
-
-/// A path from its bytes.
-fn path(bytes: &Value) -> Option<PathBuf> {
-    let bytes = bytes.as_array()?.iter().map(|byte| u8::try_from(byte.as_u64()?).ok());
-    Some(PathBuf::from(OsString::from_vec(bytes.collect::<Option<Vec<u8>>>()?)))
+/// A path from the tree on: a tree may be moved.
+fn in_tree(path: &Path, tree: &Path) -> Value {
+    entries::to_json(path.strip_prefix(tree).unwrap_or(path))
 }
 
 /// Puts the saved files back, removes what the builds added beside them, and removes the working folder.
@@ -167,7 +160,7 @@ pub(super) fn run(tree: &Path, work: &Path, ui: &Ui) -> Result<()> {
     let mut made: BTreeSet<PathBuf> = added(tree, work);
     // Of a first build that did not end: copies that the user made later stay.
     if state["request"]["in_place"] == true && state["facts"]["outputs"].is_null() {
-        let outputs = links::outputs(&work.join("links-before"), tree, work);
+        let outputs = links::outputs(&work.join(LINKS_BEFORE), tree, work);
         made.extend(outputs.iter().flat_map(Output::paths).map(Path::to_path_buf));
     }
     let is_new = |path: &&PathBuf| !saved.iter().any(|saved| saved.original == **path);

@@ -8,7 +8,7 @@ mod goals;
 mod keeping;
 mod workloads;
 
-use crate::demo::toolchain;
+use crate::compiler;
 use crate::files;
 use crate::inputs::settings::{Known, Settings};
 use crate::inputs::weights::{Weighable, Weighed};
@@ -240,7 +240,7 @@ fn aim(name: &str) -> Option<Aim> {
 /// The linker of this name, or the compiler's.
 fn linker(name: &str, ui: &Ui) -> Result<&'static Linker> {
     if name == AUTO {
-        let (linker, version) = toolchain::default_linker(ui)?;
+        let (linker, version) = compiler::default_linker(ui)?;
         ui.note(&format!("--linker {}: {version}", linker.name));
         return Ok(linker);
     }
@@ -378,7 +378,7 @@ fn ordering_of(
     let traces =
         plan.traces.iter().map(|(path, _)| read_trace(path, &built)).collect::<Result<Vec<Trace>>>()?;
     let older = |(path, threshold)| kept_order::read(path, &files::read(path)?, threshold);
-    let older = plan.keep.map(older).transpose()?;
+    let older = plan.keep.map(older).transpose()?.flatten();
     let ordering = plan.order(profile, built, &traces, older.as_ref(), selection, ui)?;
     if let Some(engine) = plan.engine {
         workloads::print_traces(engine, &ordering, &traces, plan.traces, ui);

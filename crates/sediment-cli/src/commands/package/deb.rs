@@ -61,7 +61,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     if arguments.common.apply {
         files::folder(&debian.join(FOLDER))?;
     }
-    propose(&changes, &additions, arguments.common.apply, ui)
+    propose(&changes, &additions, &arguments.common, ui)
 }
 
 /// Outputs of a source package, by its control file, its lists of files to install, its map and its built tree.

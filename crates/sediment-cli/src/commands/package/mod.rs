@@ -21,6 +21,7 @@ use sediment::plural::counted;
 use sediment::profile::text;
 use sediment::wrapper::settings::{self, Settings};
 use sediment::{Error, ErrorCode, Result, escape};
+use serde_json::{Value, json};
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 
@@ -61,6 +62,9 @@ struct Common {
     /// Make the change
     #[arg(long)]
     apply: bool,
+    /// Print JSON, with the diff of each file
+    #[arg(long)]
+    json: bool,
     /// Smallest share of the weight that the build must place as asked, in per cent, 0 to 100; the build fails below it
     /// [default: from the settings; without one, rpm fails and deb warns below 50]
     #[arg(long, value_name = "PERCENT", value_parser = values::whole_percent)]
@@ -99,36 +103,61 @@ impl Addition {
     }
 }
 
-/// Shows the changes as a diff, and makes them where that is wanted: the additions first, as the recipe names them.
-fn propose(changes: &[Change], additions: &[Addition], apply: bool, ui: &Ui) -> Result<()> {
-    let mut text = String::new();
-    for change in changes {
-        text += &diff::unified(&files::display(&change.path), change.before.as_deref(), &change.after);
+impl Change {
+    fn is_one(&self) -> bool {
+        self.before.as_ref() != Some(&self.after)
     }
-    ui.result(&text)?;
-    let new: Vec<&Addition> = additions
-        .iter()
-        .filter(|addition| files::read(&addition.path).ok().as_ref() != Some(&addition.content))
-        .collect();
-    for addition in &new {
-        let replaced = if addition.path.exists() { "replaced" } else { "new file" };
-        ui.note(&format!("{replaced}: {}: {}", files::display(&addition.path), addition.what));
+
+    fn diff(&self) -> String {
+        diff::unified(&files::display(&self.path), self.before.as_deref(), &self.after)
     }
-    if changes.iter().all(|change| change.before.as_ref() == Some(&change.after)) && new.is_empty() {
-        ui.note("nothing to change");
-        return Ok(());
+
+    fn json(&self) -> Value {
+        json!({ "file": self.path.to_string_lossy(), "new": self.before.is_none(), "changed": self.is_one(), "diff": self.diff() })
     }
-    if !apply {
-        ui.note("nothing changed yet: --apply makes this change");
-        return Ok(());
+}
+
+impl Addition {
+    fn is_one(&self) -> bool {
+        files::read(&self.path).ok().as_ref() != Some(&self.content)
     }
-    for addition in new {
-        files::write(&addition.path, &addition.content, ui)?;
+
+    fn json(&self) -> Value {
+        json!({ "file": self.path.to_string_lossy(), "new": !self.path.exists(), "changed": self.is_one(), "what": self.what })
     }
-    for change in changes {
-        files::write(&change.path, change.after.as_bytes(), ui)?;
+}
+
+/// Shows the changes as a diff or as JSON, and makes them where that is wanted: the additions first, as the recipe names them.
+fn propose(changes: &[Change], additions: &[Addition], common: &Common, ui: &Ui) -> Result<()> {
+    let new: Vec<&Addition> = additions.iter().filter(|addition| addition.is_one()).collect();
+    let is_changed = changes.iter().any(Change::is_one) || !new.is_empty();
+    let answer = json!({
+        "schema": 1,
+        "applied": common.apply && is_changed,
+        "recipe": changes.iter().map(Change::json).collect::<Vec<_>>(),
+        "additions": additions.iter().map(Addition::json).collect::<Vec<_>>(),
+    });
+    if !common.json {
+        ui.result(&changes.iter().map(Change::diff).collect::<String>())?;
+        for addition in &new {
+            let replaced = if addition.path.exists() { "replaced" } else { "new file" };
+            ui.note(&format!("{replaced}: {}: {}", files::display(&addition.path), addition.what));
+        }
+        if !is_changed {
+            ui.note("nothing to change");
+        } else if !common.apply {
+            ui.note("nothing changed yet: --apply makes this change");
+        }
     }
-    Ok(())
+    if common.apply && is_changed {
+        for addition in new {
+            files::write(&addition.path, &addition.content, ui)?;
+        }
+        for change in changes {
+            files::write(&change.path, change.after.as_bytes(), ui)?;
+        }
+    }
+    if common.json { ui.json(&answer) } else { Ok(()) }
 }
 
 /// A recipe's text.

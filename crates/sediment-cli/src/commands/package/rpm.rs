@@ -54,7 +54,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         ui.note(&format!("{}: {note}", files::display(path)));
     }
     let change = Change { path: path.clone(), before: Some(before), after: changed.text };
-    propose(&[change], &additions, arguments.common.apply, ui)
+    propose(&[change], &additions, &arguments.common, ui)
 }
 
 /// Outputs of a spec, by the names of its packages and its lists of files. A macro stands for any text.

@@ -118,7 +118,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         }
         if below_threshold(&report, &file_name, arguments.min_coverage, ui) {
             code = ExitCode::from(BELOW_THRESHOLD);
-        } else if report.in_force {
+        } else if report.in_force && report.asked > 0 {
             ui.next(next_steps::after_verify(path));
         }
     }
@@ -172,7 +172,10 @@ fn report_on(
     let text = String::from_utf8(files::read(order)?).map_err(|_| {
         Error::new(ErrorCode::UnknownFormat, "not an ordering file: it is not text").with_input(name.clone())
     })?;
-    let (_, asked) = link::read(&text).map_err(|error| error.with_input(name))?;
+    let asked = match link::lists_no_function(&text) {
+        true => Vec::new(),
+        false => link::read(&text).map_err(|error| error.with_input(name))?.1,
+    };
     let file_name = files::base_name(place.path);
     let verified = |objects: &Objects| verify::verify(&binary, &asked, profile.as_ref(), &file_name, objects);
     let named = place.objects.map(objects::below).transpose()?;
@@ -194,9 +197,11 @@ fn rename(profile: &mut Profile, names: &[(&str, &str)]) {
 /// Share of the weight that a file defines below which it is not ordered, whatever it was asked for, in parts per million.
 const LEAST_OF_DEFINED: u64 = 500_000;
 
-/// True if less is placed than the threshold; prints an error then. Without a threshold, what the file lacks does not count.
+/// True if less is placed than the threshold; prints an error then. Without a threshold, what the file lacks does not count. An order that
+/// lists no function is always followed.
 fn below_threshold(report: &Report, file_name: &str, threshold: Option<u64>, ui: &Ui) -> bool {
     match threshold {
+        _ if report.asked == 0 => false,
         Some(threshold) => is_below(report.placed_parts_per_million, file_name, "", threshold, ui),
         None if report.as_linked_without => {
             let placed = as_percent(report.placed_of_found_parts_per_million());

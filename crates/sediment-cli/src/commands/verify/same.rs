@@ -107,8 +107,14 @@ fn asked(base: &[u8], other: &[u8], order: Option<&Path>) -> Result<Vec<Asked>> 
     let ordered: Vec<String> = match order {
         Some(path) => {
             let text = String::from_utf8_lossy(&files::read(path)?).into_owned();
-            let (_, names) = link::read(&text).map_err(|error| error.with_input(files::display(path)))?;
-            names.into_iter().map(|function| function.name).collect()
+            match link::lists_no_function(&text) {
+                true => Vec::new(),
+                false => {
+                    let (_, names) =
+                        link::read(&text).map_err(|error| error.with_input(files::display(path)))?;
+                    names.into_iter().map(|function| function.name).collect()
+                }
+            }
         }
         None => Vec::new(),
     };

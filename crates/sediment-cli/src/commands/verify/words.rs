@@ -15,6 +15,9 @@ const REASONS: usize = 3;
 
 /// Ten lines: the share, the heaviest reasons and functions.
 pub(super) fn brief(report: &Report, file_name: &str) -> String {
+    if report.asked == 0 {
+        return nothing_ordered(file_name);
+    }
     let mut lines = first_lines(report, file_name, false);
     let reasons = by_reason(report);
     // A single function is its own reason.
@@ -36,6 +39,9 @@ pub(super) fn brief(report: &Report, file_name: &str) -> String {
 
 /// All figures and reasons, and this number of misplaced functions; 0: all.
 pub(super) fn whole(report: &Report, file_name: &str, list: usize) -> String {
+    if report.asked == 0 {
+        return nothing_ordered(file_name);
+    }
     let mut lines = first_lines(report, file_name, true);
     if !report.misplaced.is_empty() {
         lines.push("\nMisplaced functions, by reason:".to_owned());
@@ -54,6 +60,13 @@ pub(super) fn whole(report: &Report, file_name: &str, list: usize) -> String {
         }
     }
     text_of(&lines)
+}
+
+/// Said of an order that lists no function.
+fn nothing_ordered(file_name: &str) -> String {
+    format!(
+        "{file_name}: nothing is ordered: the order lists no function, so the program stays as it is linked\n"
+    )
 }
 
 fn text_of(lines: &[String]) -> String {

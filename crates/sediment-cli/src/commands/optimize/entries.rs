@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names of files and folders in the working folder, and paths in its files.
+
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+
+/// File that remembers the done steps.
+pub(super) const STATE: &str = "state.json";
+pub(super) const LOCK: &str = "lock";
+pub(super) const IGNORED: &str = ".gitignore";
+/// Copy of the tree.
+pub(super) const TREE: &str = "tree";
+/// Folder of files that a build in place would rewrite.
+pub(super) const SAVED: &str = "saved";
+/// Folders of scripts, and of the wrapper for GCC and for clang.
+pub(super) const SCRIPTS: &str = "bin";
+pub(super) const FOR_GCC: &str = "gcc";
+pub(super) const FOR_CLANG: &str = "ld";
+/// The first build: its profiles, of which there are none, the wrapper's log, and its own.
+pub(super) const NO_PROFILES: &str = "no-profiles";
+pub(super) const LINKS_BEFORE: &str = "links-before";
+pub(super) const BUILDING: &str = "building.log";
+/// The same of the build that links in order.
+pub(super) const PROFILES: &str = "profiles";
+pub(super) const LINKS_AFTER: &str = "links-after";
+pub(super) const LINKING: &str = "linking-in-order.log";
+/// List of the files of a tree that is built in place, as its build left them.
+pub(super) const SOURCES: &str = "sources";
+
+/// All that is there at the end of the first build.
+pub(super) const AT_FIRST: &[&str] =
+    &[STATE, LOCK, IGNORED, TREE, SAVED, SCRIPTS, FOR_GCC, FOR_CLANG, NO_PROFILES, LINKS_BEFORE, BUILDING];
+
+/// A path for a file of the working folder: as text, or as its bytes where it is none.
+pub(super) fn to_json(path: &Path) -> Value {
+    path.to_str().map_or_else(|| json!(path.as_os_str().as_encoded_bytes()), |text| json!(text))
+}
+
+/// A path as [`to_json`] wrote it.
+pub(super) fn from_json(value: &Value) -> Option<PathBuf> {
+    if let Some(text) = value.as_str() {
+        return Some(PathBuf::from(text));
+    }
+    let bytes = value.as_array()?.iter().map(|byte| u8::try_from(byte.as_u64()?).ok());
+    Some(PathBuf::from(OsString::from_vec(bytes.collect::<Option<Vec<u8>>>()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_come_back() {
+        for bytes in [&b"a/b c"[..], "ä\n\"".as_bytes(), b"\xff/\xe4", b""] {
+            let path = PathBuf::from(OsString::from_vec(bytes.to_vec()));
+            let text = to_json(&path).to_string();
+            assert_eq!(from_json(&serde_json::from_str(&text).unwrap()), Some(path), "{text}");
+        }
+        for damaged in ["null", "7", "[256]", "[\"a\"]"] {
+            assert_eq!(from_json(&serde_json::from_str(damaged).unwrap()), None, "{damaged}");
+        }
+    }
+}
