@@ -8,7 +8,7 @@ mod support;
 
 use said::says;
 use sediment::random::Generator;
-use sediment_eval::report::{STYLES, Style, csv, html, json, markdown, samples_csv, style, terminal};
+use sediment_eval::report::{STYLES, Style, brief, csv, html, json, markdown, samples_csv, style, terminal};
 use sediment_eval::{
     Analysis, Direction, Experiment, Factor, Metric, MetricKind, Observation, Phase, Probe, Variant,
     Workload, analyse,
@@ -212,6 +212,7 @@ fn a_metric_that_was_not_read_leaves_no_verdict_and_says_why() {
     let analysis = analyse(&experiment).unwrap();
     let text = terminal(&experiment, &analysis);
     says("eval/eval_report/a_metric_that_was_not_read_leaves_no_verdict_and_says_why", &text);
+    says("eval/eval_report/an_open_verdict_has_its_reason_in_short", brief(&experiment, &analysis));
     assert!(html(&experiment, &analysis).contains("Not measured"));
 }
 

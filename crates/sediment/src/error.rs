@@ -109,6 +109,8 @@ error_codes! {
         TracingFailed "tracing-failed",
         /// A link has no order; the message says why.
         NotOrdered "not-ordered",
+        /// A link has no order, because no profiled function has a section of its own.
+        NoOwnSection "no-own-section",
         /// A measurement or comparison has no value.
         NotMeasured "not-measured",
         /// A defect of sediment, or of the linker that it calls.

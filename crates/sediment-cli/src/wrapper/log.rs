@@ -3,7 +3,7 @@
 //!
 //! A line is a JSON object: `outcome` (ordered, failed, left or best as linked), `output`, and for the first two `order`, `linker`,
 //! `functions`, `coverage_percent` (share of the profile's calls into existing functions), `engine`, `keep` (the older
-//! order), `renamed` (pairs of a name in the profile and the one here); `why` for all but the first; the `milliseconds` of linking
+//! order), `renamed` (pairs of a name in the profile and the one here); `why` for all but the first, with its `code` where it is an error; the `milliseconds` of linking
 //! and of computing the order. An output with a profile also has `profile`, `folder` (of profiles), `label`, `rule`, and
 //! `also_in` (ignored files with a profile of the same program); if its outcome is left, it should have been ordered. Lines
 //! are appended, so links of a parallel build do not disturb each other.
@@ -97,19 +97,32 @@ pub(super) fn failed(line: &LinkLine, order: &Ordered, file: &OrderFile, said: &
     append(&entry, ui);
 }
 
+/// Reason for a link without an order, and its code where it is an error.
+type Why<'a> = (&'a str, Option<ErrorCode>);
+
 /// A link that was done as without sediment, how long it took, and the profile that it has all the same.
-pub(super) fn left(line: &LinkLine, why: &str, origin: Option<&Origin>, took: Duration, ui: &Ui) {
+pub(super) fn left(line: &LinkLine, why: Why<'_>, origin: Option<&Origin>, took: Duration, ui: &Ui) {
     unordered(line, "left", why, origin, took, ui);
 }
 
 /// A link without an order because its profile asks for none, and how long it took.
 pub(super) fn best_as_linked(line: &LinkLine, origin: &Origin, took: Duration, ui: &Ui) {
-    unordered(line, BEST_AS_LINKED, STARTS_BEST, Some(origin), took, ui);
+    unordered(line, BEST_AS_LINKED, (STARTS_BEST, None), Some(origin), took, ui);
 }
 
-fn unordered(line: &LinkLine, outcome: &str, why: &str, origin: Option<&Origin>, took: Duration, ui: &Ui) {
+fn unordered(
+    line: &LinkLine,
+    outcome: &str,
+    (why, code): Why<'_>,
+    origin: Option<&Origin>,
+    took: Duration,
+    ui: &Ui,
+) {
     let output = output(line);
     let mut entry = json!({ "outcome": outcome, "output": output.to_string_lossy(), "why": why, "milliseconds": { "link": milliseconds(took) } });
+    if let Some(code) = code {
+        entry["code"] = json!(code.text());
+    }
     if let Some(origin) = origin {
         add_origin(&mut entry, origin);
     }

@@ -227,13 +227,18 @@ impl Link<'_> {
     /// Links without an order, and prints the reason.
     fn as_usual(&self, why: &Error, origin: Option<&Origin>) -> Result<ExitCode> {
         self.ui.note(&format!("{}: not ordered: {why}", self.line.output_name()));
-        self.without_order(&why.to_string(), origin)
+        self.left(&why.to_string(), Some(why.code()), origin)
     }
 
-    /// Links with the unchanged arguments, and logs the reason, the time and the output's profile.
+    /// The same of a link that nobody asks to be ordered.
     fn without_order(&self, why: &str, origin: Option<&Origin>) -> Result<ExitCode> {
+        self.left(why, None, origin)
+    }
+
+    /// Links with the unchanged arguments, and logs the reason, its code if it is an error, the time and the output's profile.
+    fn left(&self, why: &str, code: Option<ErrorCode>, origin: Option<&Origin>) -> Result<ExitCode> {
         self.unchanged(|ended, took| {
-            log::left(self.line, why, origin.filter(|_| ended.success()), took, self.ui);
+            log::left(self.line, (why, code), origin.filter(|_| ended.success()), took, self.ui);
         })
     }
 
@@ -242,7 +247,7 @@ impl Link<'_> {
         self.ui.note(&format!("{}: not ordered: {}", self.line.output_name(), log::STARTS_BEST));
         self.unchanged(|ended, took| match ended.success() {
             true => log::best_as_linked(self.line, origin, took, self.ui),
-            false => log::left(self.line, "the linker failed", None, took, self.ui),
+            false => log::left(self.line, ("the linker failed", None), None, took, self.ui),
         })
     }
 
@@ -370,7 +375,7 @@ fn order_by(mut chosen: Chosen, objects: &Objects, folder: &Path, link: &Link<'_
             }
         };
         return Err(named(Error::new(
-            ErrorCode::NotOrdered,
+            ErrorCode::NoOwnSection,
             format!("{there}: compile with -ffunction-sections"),
         )));
     }

@@ -21,6 +21,7 @@ pub fn cases() -> Vec<Trial> {
         case("a_training_command_of_another_build", &make, a_training_command_of_another_build),
         case("a_build_that_writes_above_its_folder", &make, a_build_that_writes_above_its_folder),
         case("a_compiler_called_by_its_path", &make, a_compiler_called_by_its_path),
+        case("a_build_with_an_order_of_its_own", &make, a_build_with_an_order_of_its_own),
         case("a_build_without_symbols", &make, a_build_without_symbols),
         case("a_server_that_was_left_running", &make, a_server_that_was_left_running),
         case("an_interrupted_run_continues", &make, an_interrupted_run_continues),
@@ -118,6 +119,15 @@ fn a_compiler_called_by_its_path() {
     let output = project.run(&["--train", "./toy", "--json"], &[&build]);
     assert_eq!(code(&output), 0, "{}", err(&output));
     says_like("optimize/a_compiler_called_by_its_path", err(&output));
+}
+
+/// Then no compiler is to blame.
+fn a_build_with_an_order_of_its_own() {
+    let project = Project::of(Kind::Make);
+    let own = "SECTIONS { .text.own : { *(.text.main) } } INSERT BEFORE .text;\n";
+    std::fs::write(project.path("own.ld"), own).unwrap();
+    let build = ["make", "LDFLAGS=-Wl,-T,own.ld"];
+    fails("a_build_with_an_order_of_its_own", &project, &["--train", "./toy"], &build, 1);
 }
 
 fn a_build_without_symbols() {

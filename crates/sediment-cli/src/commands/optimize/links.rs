@@ -6,10 +6,10 @@ use super::{entries, tree};
 use crate::files;
 use crate::ui::Ui;
 use crate::wrapper::{BEST_AS_LINKED, LINKS};
-use sediment::Result;
 use sediment::matching::identity;
 use sediment::profile::Profile;
 use sediment::skipped::Reason;
+use sediment::{ErrorCode, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -136,6 +136,11 @@ pub(super) fn why_not_ordered(link: Option<&Value>) -> Option<String> {
         Some(link) => Some(link["why"].as_str().unwrap_or("unknown").to_owned()),
         None => Some("its second link did not pass through the wrapper".to_owned()),
     }
+}
+
+/// True if an output is not in order because none of its profiled functions has a section of its own.
+pub(super) fn lacks_sections(link: Option<&Value>) -> bool {
+    link.is_some_and(|link| link["code"] == ErrorCode::NoOwnSection.text())
 }
 
 /// Warns of an ordered output where most of the profiled functions have no sections of their own.

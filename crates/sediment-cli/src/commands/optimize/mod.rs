@@ -427,10 +427,11 @@ impl<'a> Job<'a> {
     /// Fails where nothing was linked in order that should have been, and warns where few functions could be.
     fn must_be_ordered(&self, outputs: &[Output], log: &Path) -> Result<()> {
         let log = links::read(log);
-        let mut whys = Vec::new();
+        let (mut whys, mut lacks_sections) = (Vec::new(), false);
         for output in outputs {
             let name = files::base_name(output.known_as());
             let link = links::of_output(&log, output);
+            lacks_sections |= links::lacks_sections(link);
             match links::why_not_ordered(link).filter(|_| !links::is_best_as_linked(link)) {
                 Some(why) => whys.push(format!("{name}: {why}")),
                 None => links::tell_of_few_sections(&name, link, self.ui),
@@ -440,10 +441,15 @@ impl<'a> Job<'a> {
             return Ok(());
         }
         whys.dedup();
-        whys.push(
-            "a compiler that the build calls by its path, not by its name, gets no -ffunction-sections"
-                .to_owned(),
-        );
+        if lacks_sections {
+            whys.push(
+                "a compiler that the build calls by its path, not by its name, gets no -ffunction-sections"
+                    .to_owned(),
+            );
+        }
+        if lacks_sections && self.arguments.in_place {
+            whys.push("objects of an earlier build have none: -- sh -c 'make clean && make'".to_owned());
+        }
         Err(Error::new(ErrorCode::NotOrdered, "nothing was linked in order").with_hint(whys.join("\n")))
     }
 

@@ -4,7 +4,7 @@
 use super::Job;
 use super::entries;
 use super::links::{self, Output};
-use super::verdict::{Figures, Is, Misses, verdict};
+use super::verdict::{Figures, Misses, Verdict, verdict};
 use crate::change;
 use crate::files;
 use sediment::plural::{counted, grouped};
@@ -134,10 +134,10 @@ impl Summary {
                 })
             })
             .collect();
-        let (is, why) = self.verdict();
+        let (verdict, why) = self.verdict();
         json!({
             "schema": 1, "outputs": rows, "measured": self.measured, "profile": self.profile,
-            "verdict": { "code": is.code(), "why": why },
+            "verdict": { "code": verdict.code(), "why": why },
             "build_seconds": self.seconds[0], "second_build_seconds": self.seconds[1],
         })
     }
@@ -170,8 +170,8 @@ impl Summary {
                 line("", format!("misses not simulated: {why}"));
             }
         }
-        let (is, why) = self.verdict();
-        line("verdict", format!("{is}: {why}"));
+        let (verdict, why) = self.verdict();
+        line("verdict", format!("{verdict}: {why}"));
         if let Some(row) = self.rows.first() {
             line("result", format!("{} (before: {})", self.shown(&row.result), self.shown(&row.before)));
             if let Some(report) = &row.report {
@@ -204,9 +204,9 @@ impl Summary {
         sums.flatten().collect()
     }
 
-    fn verdict(&self) -> (Is, String) {
+    fn verdict(&self) -> (Verdict, String) {
         if self.rows.iter().all(|row| row.is_best_as_linked) {
-            return (Is::Nothing, "by the recorded starts, no order is better".to_owned());
+            return (Verdict::Nothing, "by the recorded starts, no order is better".to_owned());
         }
         let simulated = self.measured.iter().filter(|row| row["simulated"].is_object());
         let seconds: Option<f64> = simulated.map(|row| row["cpu_time"]["before_seconds"].as_f64()).sum();
@@ -311,4 +311,85 @@ fn page(job: &Job<'_>, row: &Row, name: &str, notes: &str, profile: &Path) -> Op
         job.ui.note(&format!("no report of {name}: {error}"));
     }
     done.is_ok().then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(number: usize, is_best_as_linked: bool) -> Row {
+        let verified =
+            |pages: u64| json!({ "weight_placed_percent": 99.5, "hot_pages": pages, "ideal_pages": 1 });
+        let why = is_best_as_linked.then(|| "the program starts best as it is linked".to_owned());
+        Row {
+            name: format!("out{number}"),
+            result: format!("/here/out{number}").into(),
+            before: format!("/here/.sediment/before/{number}").into(),
+            after: format!("/here/.sediment/after/{number}").into(),
+            report: None,
+            verified: if why.is_some() { [Value::Null, Value::Null] } else { [verified(9), verified(2)] },
+            why,
+            is_best_as_linked,
+        }
+    }
+
+    fn summary(rows: Vec<Row>, measured: Vec<Value>) -> Summary {
+        Summary {
+            linked: rows.len(),
+            rows,
+            trainings: measured.len(),
+            measured,
+            seconds: [1.0, 2.0],
+            profile: "/here/.sediment/profiles/profile.gv".into(),
+            functions: 12,
+            here: "/here".into(),
+            is_kept: false,
+        }
+    }
+
+    fn measured(number: usize, is_simulated: bool) -> Value {
+        let cpu = json!({ "before_seconds": 1.0, "after_seconds": 0.9, "ratio": 0.9, "lower_quartile": 0.8, "upper_quartile": 1.0, "pairs": 5 });
+        let mut row = json!({ "command": format!("run{number}"), "cpu_time": cpu });
+        if is_simulated {
+            row["simulated"] = json!({ "itlb": { "before": 1_000_000, "after": 100_000 }, "l1i": { "before": 1_000_000, "after": 900_000 } });
+        } else {
+            row["not_simulated"] = json!("no-valgrind");
+        }
+        row
+    }
+
+    fn named(text: &str, name: &str) -> usize {
+        (0..100).filter(|number| text.contains(&format!("{name}{number}"))).count()
+    }
+
+    #[test]
+    fn one_output_makes_nine_lines_and_many_make_few_more() {
+        let one = summary(vec![row(0, false)], vec![measured(0, true)]);
+        assert_eq!(one.text().lines().count(), 9, "{}", one.text());
+        assert_eq!(one.verdict().0, Verdict::Gain);
+        let many = summary(
+            (0..20).map(|number| row(number, false)).collect(),
+            (0..20).map(|number| measured(number, true)).collect(),
+        );
+        let text = many.text();
+        assert_eq!(
+            (named(&text, "out"), named(&text, "run"), text.lines().count()),
+            (NAMED, NAMED, 14),
+            "{text}"
+        );
+        assert!(text.contains("and 17 more"), "{text}");
+        assert_eq!(many.json()["outputs"].as_array().map(Vec::len), Some(20));
+    }
+
+    #[test]
+    fn an_open_verdict_says_why() {
+        let open = summary(vec![row(0, false)], vec![measured(0, false)]);
+        assert_eq!(open.verdict().0, Verdict::Unknown);
+        let text = open.text();
+        assert!(text.contains("no-valgrind"), "{text}");
+        assert!(text.contains(&format!("{}: {}", open.verdict().0, open.verdict().1)), "{text}");
+        let best = summary(vec![row(0, true)], vec![measured(0, false)]);
+        assert_eq!(best.verdict().0, Verdict::Nothing);
+        assert_eq!(best.json()["verdict"]["code"], "nothing-to-gain");
+    }
 }

@@ -42,7 +42,7 @@ pub(super) struct Figures {
 
 /// A verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Is {
+pub(super) enum Verdict {
     Gain,
     Nothing,
     Loss,
@@ -50,7 +50,7 @@ pub(super) enum Is {
     Unknown,
 }
 
-impl Is {
+impl Verdict {
     /// The verdict, for programs.
     pub(super) fn code(self) -> &'static str {
         match self {
@@ -63,7 +63,7 @@ impl Is {
     }
 }
 
-impl fmt::Display for Is {
+impl fmt::Display for Verdict {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.code().replace('-', " "))
     }
@@ -92,7 +92,7 @@ impl Misses {
 }
 
 /// The verdict, and its reason.
-pub(super) fn verdict(figures: &Figures) -> (Is, String) {
+pub(super) fn verdict(figures: &Figures) -> (Verdict, String) {
     let counted: Vec<&Misses> =
         figures.misses.iter().filter(|misses| misses.matters(figures.seconds)).collect();
     let words = |wanted: &dyn Fn(f64) -> bool| {
@@ -112,19 +112,19 @@ pub(super) fn verdict(figures: &Figures) -> (Is, String) {
     let fewer_pages = pages.saturating_sub(pages_after) >= LEAST_PAGES;
     match (fewer.is_empty(), more.is_empty(), slower) {
         (false, true, Some([median, _])) => {
-            (Is::Mixed, format!("{fewer}, but {:+.1} % CPU time; {eval}", (median - 1.0) * 100.0))
+            (Verdict::Mixed, format!("{fewer}, but {:+.1} % CPU time; {eval}", (median - 1.0) * 100.0))
         }
-        (false, true, None) => (Is::Gain, fewer + &few),
-        (false, false, _) => (Is::Mixed, format!("{fewer}, but {more}; {eval}")),
-        (true, false, _) => (Is::Loss, format!("{more}{few}; keep the program as it was")),
+        (false, true, None) => (Verdict::Gain, fewer + &few),
+        (false, false, _) => (Verdict::Mixed, format!("{fewer}, but {more}; {eval}")),
+        (true, false, _) => (Verdict::Loss, format!("{more}{few}; keep the program as it was")),
         (true, true, _) if fewer_pages => (
-            Is::Gain,
+            Verdict::Gain,
             format!("executed functions on {pages_after} pages instead of {pages}, for start and memory"),
         ),
         (true, true, _) if figures.misses.is_empty() => {
-            (Is::Unknown, format!("misses were not simulated; {eval}"))
+            (Verdict::Unknown, format!("misses were not simulated; {eval}"))
         }
-        (true, true, _) => (Is::Nothing, nothing(figures, counted.is_empty())),
+        (true, true, _) => (Verdict::Nothing, nothing(figures, counted.is_empty())),
     }
 }
 
@@ -157,23 +157,23 @@ mod tests {
     #[test]
     fn a_change_counts_if_it_is_large_and_costs_time() {
         let rows = [
-            ([1_000_000, 100_000], [1_000_000, 1_000_000], Is::Gain),
-            ([1_000_000, 980_000], [1_000_000, 990_000], Is::Nothing),
-            ([80, 8], [1_262, 500], Is::Nothing),
-            ([1_000_000, 100_000], [1_000_000, 1_200_000], Is::Mixed),
-            ([1_000_000, 1_000_000], [1_000_000, 1_200_000], Is::Loss),
-            ([0, 0], [0, 0], Is::Nothing),
+            ([1_000_000, 100_000], [1_000_000, 1_000_000], Verdict::Gain),
+            ([1_000_000, 980_000], [1_000_000, 990_000], Verdict::Nothing),
+            ([80, 8], [1_262, 500], Verdict::Nothing),
+            ([1_000_000, 100_000], [1_000_000, 1_200_000], Verdict::Mixed),
+            ([1_000_000, 1_000_000], [1_000_000, 1_200_000], Verdict::Loss),
+            ([0, 0], [0, 0], Verdict::Nothing),
         ];
         for (itlb, l1i, expected) in rows {
             assert_eq!(verdict(&figures(itlb, l1i, 1.0)).0, expected, "{itlb:?} {l1i:?}");
         }
-        assert_eq!(verdict(&figures([80, 8], [1_262, 500], 0.001)).0, Is::Gain);
+        assert_eq!(verdict(&figures([80, 8], [1_262, 500], 0.001)).0, Verdict::Gain);
         // Misses that are too few to count are named, as another command may judge by them.
         let (is, why) = verdict(&figures([80, 8], [1_000_000, 1_200_000], 1.0));
         assert_eq!(
             (is, why.as_str()),
             (
-                Is::Loss,
+                Verdict::Loss,
                 "+20.0 % L1I misses; -90.0 % iTLB misses are too few to count; keep the program as it was"
             )
         );
@@ -183,14 +183,14 @@ mod tests {
     fn processor_time_casts_doubt_and_decides_nothing() {
         let mut slower = figures([1_000_000, 100_000], [10, 10], 1.0);
         slower.times = vec![[1.05, 1.01]];
-        assert_eq!(verdict(&slower).0, Is::Mixed);
+        assert_eq!(verdict(&slower).0, Verdict::Mixed);
         let faster = Figures { times: vec![[0.5, 0.4]], seconds: Some(1.0), ..Figures::default() };
-        assert_eq!(verdict(&faster).0, Is::Unknown);
+        assert_eq!(verdict(&faster).0, Verdict::Unknown);
     }
 
     #[test]
     fn fewer_pages_make_a_faster_start() {
         let start = Figures { pages: [40, 4], ..figures([100, 99], [100, 99], 1.0) };
-        assert_eq!(verdict(&start).0, Is::Gain);
+        assert_eq!(verdict(&start).0, Verdict::Gain);
     }
 }

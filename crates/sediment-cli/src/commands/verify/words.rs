@@ -165,3 +165,59 @@ fn not_in_force(report: &Report) -> &'static str {
 pub(super) fn share(weight: u128, whole: u128) -> String {
     if whole == 0 { "-".to_owned() } else { format!("{:.3} %", 100.0 * weight as f64 / whole as f64) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(misplaced: usize) -> Report {
+        let reasons = [
+            Reason::AmongUnlisted,
+            Reason::OutOfOrder,
+            Reason::InlinedOrRemoved,
+            Reason::NotInBinary,
+            Reason::NotAsked,
+        ];
+        let function = |number: usize| Misplaced {
+            name: format!("f{number}"),
+            line: Some(number as u64 + 1),
+            weight: 1,
+            reason: reasons[number % reasons.len()].clone(),
+        };
+        Report {
+            symbols_from: SymbolSource::SymbolTable,
+            cluster: None,
+            basis: Basis::Calls,
+            asked: 100,
+            elsewhere: 0,
+            found: 100,
+            placed: 100 - misplaced as u64,
+            weight: 100,
+            weight_found: 100,
+            weight_placed: 100 - misplaced as u128,
+            placed_parts_per_million: 1_000_000 - 10_000 * misplaced as u64,
+            inversions: 0,
+            hot_bytes: 0,
+            hot_pages: 1,
+            ideal_pages: 1,
+            in_force: misplaced < 50,
+            as_linked_without: false,
+            misplaced: (0..misplaced).map(function).collect(),
+        }
+    }
+
+    #[test]
+    fn a_short_answer_has_ten_lines_and_counts_the_rest() {
+        for misplaced in 0..=100 {
+            let text = brief(&report(misplaced), "prog");
+            assert!(text.lines().count() <= LINES, "{misplaced}: {text}");
+            let named = (0..misplaced).filter(|number| text.contains(&format!("  f{number} "))).count();
+            let counted = text.lines().filter_map(|line| {
+                line.trim().strip_prefix("and ")?.split(' ').next()?.parse::<usize>().ok()
+            });
+            assert_eq!(named + counted.sum::<usize>(), misplaced, "{text}");
+            let all = whole(&report(misplaced), "prog", 0);
+            assert!((0..misplaced).all(|number| all.contains(&format!("  f{number} "))), "{all}");
+        }
+    }
+}
