@@ -15,6 +15,7 @@ pub fn cases() -> Vec<Trial> {
         case("working_folders_of_others_stay", &make, working_folders_of_others_stay),
         case("the_first_originals_come_back", &make, the_first_originals_come_back),
         case("saved_files_go_nowhere_else", &make, saved_files_go_nowhere_else),
+        case("a_damaged_list_is_an_error", &make, a_damaged_list_is_an_error),
         case("links_into_the_tree_lead_into_the_copy", &make, links_into_the_tree_lead_into_the_copy),
         case("links_by_absolute_paths_are_an_error", &make, links_by_absolute_paths_are_an_error),
         case("expected_results_stay", &make, expected_results_stay),
@@ -68,6 +69,25 @@ fn the_first_originals_come_back() {
     assert_eq!(code(&undone), 0, "{}", err(&undone));
     assert_eq!(std::fs::read(project.path("toy")).unwrap(), before);
     assert_eq!(std::fs::metadata(project.path("toy")).unwrap().permissions().mode() & 0o7777, 0o2755);
+}
+
+/// Nothing is removed or put back by halves.
+fn a_damaged_list_is_an_error() {
+    let project = Project::of(Kind::Make);
+    let kept = |name: &str| project.path(".sediment/saved").join(name);
+    project.optimize(&["--in-place", "--train", "./toy", "--json"], &["make"]);
+    for name in ["list.json", "added.json"] {
+        let whole = std::fs::read(kept(name)).unwrap();
+        std::fs::write(kept(name), &whole[..whole.len() - 1]).unwrap();
+        let damaged = project.run(&["--undo"], &[]);
+        assert_eq!(code(&damaged), 1, "{}", err(&damaged));
+        says_like("optimize/a_damaged_list_is_an_error", err(&damaged));
+        assert!(project.path("toy").is_file());
+        std::fs::write(kept(name), whole).unwrap();
+    }
+    let undone = project.run(&["--undo"], &[]);
+    assert_eq!(code(&undone), 0, "{}", err(&undone));
+    assert!(!project.path("toy").exists());
 }
 
 /// The working folder may come with the sources, from a stranger.

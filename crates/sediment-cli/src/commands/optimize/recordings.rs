@@ -25,9 +25,16 @@ impl Job<'_> {
     pub(super) fn remember_build_ids(&mut self, outputs: &[Output]) -> Result<()> {
         let id = |output: &Output| binary::build_id(&files::read(&output.path).ok()?);
         let ids =
-            outputs.iter().filter_map(|output| Some((output.path.to_str()?.to_owned(), json!(id(output)?))));
-        let ids: serde_json::Map<String, Value> = ids.collect();
-        self.state.done(BUILD_IDS, ids.into())
+            outputs.iter().filter_map(|output| Some(json!([entries::to_json(&output.path), id(output)?])));
+        let ids: Value = ids.collect();
+        self.state.done(BUILD_IDS, ids)
+    }
+
+    /// The build-id that an output of the first build had.
+    fn build_id_of(&self, output: &Output) -> Option<&str> {
+        let path = entries::to_json(&output.path);
+        let ids = self.state.fact(BUILD_IDS).as_array()?;
+        ids.iter().find(|id| id[0] == path)?[1].as_str()
     }
 
     /// Records each training command.
@@ -99,14 +106,13 @@ impl Job<'_> {
         let mut outputs = outputs.to_vec();
         links::label(&mut outputs, &profile);
         let labels: BTreeSet<&str> = outputs.iter().filter_map(|output| output.label.as_deref()).collect();
-        let ids = self.state.fact(BUILD_IDS);
         let mut others = Vec::new();
         let mut error = None;
         for label in &labels {
             let Some(recorded) = profile.dsos()[*label].build_id.as_deref() else { continue };
             let built = outputs.iter().filter(|output| output.label.as_deref() == Some(label));
             let ids: Vec<(&Output, &str)> =
-                built.filter_map(|output| Some((output, ids[output.path.to_str()?].as_str()?))).collect();
+                built.filter_map(|output| Some((output, self.build_id_of(output)?))).collect();
             let is_built = ids.iter().any(|(_, id)| binary::same_build_id(id, recorded));
             let Some((output, id)) = ids.first().filter(|_| !is_built) else { continue };
             let place = files::display(&self.tree);

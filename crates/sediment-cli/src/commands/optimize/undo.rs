@@ -103,13 +103,20 @@ fn list(tree: &Path, work: &Path) -> Result<Vec<Saved>> {
     if !path.exists() {
         return Ok(Vec::new());
     }
-    let bytes = files::read_at_most(&path, LARGEST)?;
-    let rows: Option<Vec<Saved>> = serde_json::from_slice::<Vec<Value>>(&bytes)
-        .ok()
-        .and_then(|rows| rows.iter().map(|row| saved(row, tree, &folder)).collect());
+    rows(&path, |row| saved(row, tree, &folder))
+}
+
+/// The rows of a list.
+///
+/// # Errors
+/// Where it is damaged.
+fn rows<T>(list: &Path, row: impl Fn(&Value) -> Option<T>) -> Result<Vec<T>> {
+    let bytes = files::read_at_most(list, LARGEST)?;
+    let rows: Option<Vec<T>> =
+        serde_json::from_slice::<Vec<Value>>(&bytes).ok().and_then(|rows| rows.iter().map(row).collect());
     rows.ok_or_else(|| {
-        Error::new(ErrorCode::Damaged, "not the list of files that sediment optimize saved")
-            .with_input(files::display(&path))
+        Error::new(ErrorCode::Damaged, "not a list of files by sediment optimize")
+            .with_input(files::display(list))
             .with_hint("nothing was put back; the saved files are beside it")
     })
 }
@@ -128,16 +135,19 @@ fn saved(row: &Value, tree: &Path, folder: &Path) -> Option<Saved> {
 
 /// Remembers the outputs of a build in place, also for runs after the next: `run` removes those that were not saved.
 pub(super) fn remember(outputs: &[Output], tree: &Path, work: &Path) -> Result<()> {
-    let mut made = added(tree, work);
+    let mut made = added(tree, work)?;
     made.extend(outputs.iter().flat_map(Output::paths).map(Path::to_path_buf));
-    let rows: Vec<Value> = made.iter().map(|path| in_tree(path, tree)).collect();
-    files::write_owned(&work.join(SAVED).join(ADDED), json!(rows).to_string().as_bytes())
+    let added: Vec<Value> = made.iter().map(|path| in_tree(path, tree)).collect();
+    files::write_owned(&work.join(SAVED).join(ADDED), json!(added).to_string().as_bytes())
 }
 
-fn added(tree: &Path, work: &Path) -> BTreeSet<PathBuf> {
-    let bytes = files::read_at_most(&work.join(SAVED).join(ADDED), LARGEST).unwrap_or_default();
-    let rows: Vec<Value> = serde_json::from_slice(&bytes).unwrap_or_default();
-    rows.iter().filter_map(entries::from_json).map(|path| tree.join(path)).collect()
+/// The paths that builds added; none before the first build.
+fn added(tree: &Path, work: &Path) -> Result<BTreeSet<PathBuf>> {
+    let list = work.join(SAVED).join(ADDED);
+    if !list.exists() {
+        return Ok(BTreeSet::new());
+    }
+    Ok(rows(&list, |row| Some(tree.join(entries::from_json(row)?)))?.into_iter().collect())
 }
 
 /// A path from the tree on: a tree may be moved.
@@ -157,7 +167,7 @@ pub(super) fn run(tree: &Path, work: &Path, ui: &Ui) -> Result<()> {
     let _lock = state::lock(work)?;
     state::recover(&state::outputs(&state), [tree, work], ui);
     let saved = list(tree, work)?;
-    let mut made: BTreeSet<PathBuf> = added(tree, work);
+    let mut made: BTreeSet<PathBuf> = added(tree, work)?;
     // Of a first build that did not end: copies that the user made later stay.
     if state["request"]["in_place"] == true && state["facts"]["outputs"].is_null() {
         let outputs = links::outputs(&work.join(LINKS_BEFORE), tree, work);
