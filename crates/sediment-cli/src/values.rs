@@ -55,6 +55,12 @@ pub(crate) fn alignment(text: &str) -> Read<u64> {
         .ok_or_else(|| "expected a power of two from 16 to 1G, for example 4K or 2M".to_owned())
 }
 
+/// A number of variants of a function, above 0.
+pub(crate) fn number_of_variants(text: &str) -> Read<usize> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "expected a number above 0".to_owned())
+}
+
 /// A percentage without its sign, which may be missing.
 fn unsigned(text: &str) -> &str {
     text.strip_suffix('%').unwrap_or(text).trim_end()

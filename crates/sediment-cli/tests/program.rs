@@ -101,6 +101,51 @@ fn show_tells_people_and_programs() {
     assert_eq!(json["top_calls"][0]["callee"]["name"], "leaf");
 }
 
+/// Of version 3: counters of a compiler's instrumentation, and functions of stripped files.
+#[test]
+fn counters_and_functions_without_names_are_shown_merged_and_split() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "program/counters_and_functions_without_names";
+    for case in ["counters", "nameless"] {
+        let text = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join(format!("../../tests/golden/profile/{case}/profile.gv"));
+        std::fs::copy(text, folder.path().join(format!("{case}.gv"))).unwrap();
+        let file = format!("{case}.gv");
+        says(name, out(&sediment(folder.path(), &["show", &file])));
+        let shown = sediment(folder.path(), &["show", &file, "--json"]);
+        let json: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+        let numbers = ["blocks", "counters"].map(|what| json[format!("functions_with_{what}")].as_u64());
+        let expected = if case == "counters" { [Some(0), Some(4)] } else { [Some(0), Some(0)] };
+        assert_eq!(
+            (numbers, json["functions_without_names"].as_u64()),
+            (expected, Some(2 * u64::from(case == "nameless")))
+        );
+    }
+    let counters = |text: &str| text.matches(" c3a91f02.8f3a90c1:").count();
+    let merged = |more: &[&str]| {
+        let done = sediment(folder.path(), &[&["merge", "counters.gv"], more].concat());
+        assert_eq!(code(&done), 0, "{}", err(&done));
+        counters(&out(&done))
+    };
+    assert_eq!([merged(&[]), merged(&["--variants", "1"])], [2, 1]);
+    let split = |more: &[&str]| {
+        let done = sediment(folder.path(), &[&["split", "counters.gv", "-o", "parts"], more].concat());
+        assert_eq!(code(&done), 0, "{}", err(&done));
+        counters(&read(&folder, "parts/prog.prof"))
+    };
+    assert_eq!([split(&[]), split(&["--variants", "1"])], [2, 1]);
+    assert_eq!(code(&sediment(folder.path(), &["merge", "--variants", "0", "counters.gv"])), 2);
+    let same = sediment(folder.path(), &["diff", "counters.gv", "counters.gv"]);
+    assert_eq!(code(&same), 0, "{}", err(&same));
+    assert!(out(&same).contains("100.00 %"), "{}", out(&same));
+    let ordered = sediment(
+        folder.path(),
+        &["order", "-v", "nameless.gv", "--dso", "libstripped.so.1", "--linker", "list"],
+    );
+    assert_eq!(out(&ordered), "exported\n", "{}", err(&ordered));
+    says(name, err(&ordered));
+}
+
 #[test]
 fn order_of_one_program_of_every_program_and_of_none() {
     let folder = imported();

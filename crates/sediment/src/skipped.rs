@@ -268,6 +268,7 @@ coded! {
         OlderUnit "older-unit" "functions described better by the graph of the whole program",
         // Order and link
         NotInInputs "not-in-inputs" "functions that no input defines",
+        NamelessFunction "nameless-function" "functions without names, recorded in stripped files",
         NotInBinary "not-in-binary" "functions missing from the binary",
         CallOutside "call-outside" "calls from or to functions outside the order",
         RunOutside "run-outside" "runs of functions outside the order",

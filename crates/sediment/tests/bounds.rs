@@ -152,7 +152,7 @@ fn debug_data_that_unpacks_to_more_than_a_symbol_table_is_refused() {
 }
 
 /// Bytes of memory for each byte of a profile's text.
-const PROFILE: usize = 48;
+const PROFILE: usize = 49;
 
 fn read_profile(text: &str) -> profile::Profile {
     within(PROFILE, text.len(), || profile::text::parse(text.as_bytes())).unwrap().0

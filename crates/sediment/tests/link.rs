@@ -278,6 +278,28 @@ proptest! {
 }
 
 #[test]
+fn functions_without_names_are_not_ordered() {
+    let text = support::root().join("tests/golden/profile/nameless/profile.gv");
+    let (profile, _) = sediment::profile::text::parse(&std::fs::read(text).unwrap()).unwrap();
+    let built = order::build(&profile, &Selection::Dso("libstripped.so.1")).unwrap();
+    let names: Vec<&str> = built.table.keys.iter().map(|key| key.name.as_str()).collect();
+    assert_eq!(names, ["exported"]);
+    assert_eq!(built.skipped.items(sediment::skipped::Reason::NamelessFunction), 2);
+    // Its calls by others are still known.
+    assert_eq!(built.graph.weights(), [10]);
+    let mut nameless = Profile::default();
+    *nameless.dso_mut("libstripped.so.1") = profile.dsos()["libstripped.so.1"].clone();
+    nameless.function(FunctionKey::new(Some(b"libstripped.so.1"), b"0x4a10", None).unwrap());
+    let binary = binary("exported");
+    for selection in
+        [Selection::Everything, Selection::Binary { binary: &binary, file_name: "libstripped.so.1" }]
+    {
+        let error = order::build(&nameless, &selection).unwrap_err();
+        assert_eq!(error.code(), sediment::ErrorCode::Stripped, "{error}");
+    }
+}
+
+#[test]
 fn names_of_one_address_are_ordered_as_one_function() {
     let mut profile = Profile::default();
     let mut key =

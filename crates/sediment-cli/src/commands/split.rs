@@ -4,9 +4,10 @@
 use crate::files;
 use crate::inputs::read_profile;
 use crate::ui::Ui;
+use crate::values;
 use clap::Args;
 use sediment::plural::counted;
-use sediment::profile::{Profile, split, text};
+use sediment::profile::{Profile, VARIANTS, split, text};
 use sediment::{Error, ErrorCode, Result, escape};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -20,13 +21,17 @@ pub(crate) struct Arguments {
     /// Folder for the files, named after the programs and libraries; created if missing
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
+    /// Graphs and variants of counters to keep of each function: the heaviest
+    #[arg(long, value_name = "COUNT", default_value_t = VARIANTS, value_parser = values::number_of_variants)]
+    variants: usize,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
-    let profile = read_profile(&arguments.profile, ui)?;
+    let mut profile = read_profile(&arguments.profile, ui)?;
+    profile.keep_heaviest_variants(arguments.variants);
     let folder = files::folder(&arguments.output)?;
     let written = write_parts(&profile, &folder, ui)?;
     if arguments.json {

@@ -79,10 +79,21 @@ pub struct BuiltGraph {
 /// power of two, rounded up.
 ///
 /// # Errors
-/// When the selection holds no function: the programs that the profile does hold are named.
+/// When the selection holds no function: the programs that the profile does hold are named. When none of them has a name.
 pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph> {
     let mut skipped = Skipped::default();
-    let nodes = select(profile, selection, &mut skipped)?;
+    let mut nodes = select(profile, selection, &mut skipped)?;
+    nodes.retain(|node| {
+        let is_nameless = profile.is_nameless(node.function);
+        if is_nameless {
+            let samples = profile.facts(node.function).samples.unwrap_or(0);
+            skipped.add(Reason::NamelessFunction, samples, &profile.key(node.function).name);
+        }
+        !is_nameless
+    });
+    if nodes.is_empty() {
+        return Err(without_names());
+    }
     let mut ids: Vec<Option<FunctionId>> = vec![None; profile.function_count()];
     let mut aliases = Vec::new();
     for (id, node) in nodes.iter().enumerate() {
@@ -289,6 +300,15 @@ fn select(profile: &Profile, selection: &Selection<'_>, skipped: &mut Skipped) -
     }
 }
 
+/// The error for a profile of which no function can be ordered: all are addresses in stripped files.
+fn without_names() -> Error {
+    Error::new(
+        ErrorCode::Stripped,
+        "the functions of the profile have no names: they were recorded in stripped files",
+    )
+    .with_hint("record the program with its symbols")
+}
+
 /// The functions of a DSO that objects define, in the order in which a linker without an ordering file lays them out,
 /// and those of no DSO that they define; then, where some objects do not tell, all others of the DSO.
 fn select_of_objects(
@@ -388,6 +408,10 @@ fn select_of_binary(
         }
     }
     if found.is_empty() {
+        let is_nameless = |function: &FunctionIndex| profile.is_nameless(*function);
+        if functions.iter().filter(|function| profile.key(**function).dso == label).any(is_nameless) {
+            return Err(without_names());
+        }
         if binary.symbols_from == SymbolSource::DynamicSymbols {
             return Err(Error::new(
                 ErrorCode::Stripped,

@@ -107,6 +107,14 @@ impl Blocks {
         graphs
     }
 
+    /// Keeps the heaviest graphs; true if there were more.
+    pub(super) fn keep_heaviest(&mut self, most: usize) -> bool {
+        let before = self.0.len();
+        let kept: Vec<u32> = self.graphs().into_iter().take(most).map(|(hash, _)| hash).collect();
+        self.0.retain(|hash, _| kept.contains(hash));
+        self.0.len() < before
+    }
+
     /// The largest count.
     pub(crate) fn largest(&self) -> u128 {
         self.0.values().flat_map(|graph| &graph.seen).map(|(_, count)| *count).max().unwrap_or(0)

@@ -9,7 +9,7 @@ use super::arithmetic::scaled;
 use super::{FunctionKey, Profile, SHARE_TOTAL};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Weight of each function: calls into it, or samples where no call was counted.
+/// Weight of each function: calls into it, or samples where no call was counted; where there are none either, the counts of its arcs.
 #[must_use]
 pub fn weights(profile: &Profile) -> BTreeMap<&FunctionKey, u128> {
     let mut weights: BTreeMap<&FunctionKey, u128> = profile.keys.iter().map(|key| (key, 0)).collect();
@@ -19,12 +19,16 @@ pub fn weights(profile: &Profile) -> BTreeMap<&FunctionKey, u128> {
             let weight = weights.entry(profile.key(edge.callee)).or_default();
             *weight = weight.saturating_add(edge.facts().count.unwrap_or(0));
         }
-    } else {
-        for (key, facts) in profile.keys.iter().zip(&profile.facts) {
-            let weight = weights.entry(key).or_default();
-            let samples = facts.as_deref().and_then(|facts| facts.samples);
-            *weight = weight.saturating_add(samples.unwrap_or(0));
-        }
+        return weights;
+    }
+    let sampled =
+        profile.facts.iter().flatten().any(|facts| facts.samples.is_some_and(|samples| samples > 0));
+    for (key, facts) in profile.keys.iter().zip(&profile.facts) {
+        let Some(facts) = facts.as_deref() else { continue };
+        let arcs = || facts.counters.as_ref().map(|counters| counters.sum());
+        let own = if sampled { facts.samples } else { arcs() };
+        let weight = weights.entry(key).or_default();
+        *weight = weight.saturating_add(own.unwrap_or(0));
     }
     weights
 }

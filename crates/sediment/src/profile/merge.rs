@@ -116,6 +116,8 @@ fn add(sum: &mut Profile, input: &Profile, weight: Weight, normalize: bool) -> R
         let total = shares.blocks.total(input.blocks_total)?;
         sum.blocks_total = sum.blocks_total.checked_add(total).ok_or_else(too_large)?;
     }
+    let counters = shares.counters.total(input.counters_total)?;
+    sum.counters_total = sum.counters_total.checked_add(counters).ok_or_else(too_large)?;
     sum.total = sum.total.checked_add(shares.total()?).ok_or_else(too_large)?;
     let recordings = sum.inputs.unwrap_or(0).checked_add(input.inputs.unwrap_or(1));
     sum.inputs = Some(recordings.ok_or_else(too_large)?);
@@ -123,7 +125,7 @@ fn add(sum: &mut Profile, input: &Profile, weight: Weight, normalize: bool) -> R
     sum.arch.extend(entries(&input.arch).into_iter().map(str::to_owned));
     for (dso, said) in &input.dsos {
         match sum.dsos.get_mut(dso) {
-            Some(known) => known.keep_agreed(said),
+            Some(known) => known.keep_agreed(dso, said)?,
             None => {
                 sum.dsos.insert(dso.clone(), said.clone());
             }
@@ -135,7 +137,10 @@ fn add(sum: &mut Profile, input: &Profile, weight: Weight, normalize: bool) -> R
         let samples = shares.samples.of(facts.samples)?;
         let scale = |count| shares.blocks.of(Some(count)).map(Option::unwrap_or_default);
         let blocks = facts.blocks.as_ref().map(|blocks| blocks.scaled(scale).map(Box::new)).transpose()?;
-        let facts = FunctionFacts { samples, blocks, ..facts.clone() };
+        let scale = |count| shares.counters.of(Some(count)).map(Option::unwrap_or_default);
+        let counters =
+            facts.counters.as_ref().map(|counters| counters.scaled(scale).map(Box::new)).transpose()?;
+        let facts = FunctionFacts { samples, blocks, counters, ..facts.clone() };
         sum.facts_mut(*function).absorb(&facts).ok_or_else(too_large)?;
     }
     sum.reserve_edges(input.edges.len().saturating_sub(sum.edges.len()));
@@ -158,6 +163,7 @@ struct Shares {
     affinity: Scale,
     samples: Scale,
     blocks: Scale,
+    counters: Scale,
     total: u128,
 }
 
@@ -178,13 +184,14 @@ impl Shares {
         };
         let [count, mut affinity, mut samples] = over.map(|over| Scale { over, weight });
         let in_shares = input.unit == WeightUnit::Share && !normalize;
-        let blocks =
-            Scale { over: Some(input.blocks_total).filter(|total| *total > 0 && !in_shares), weight };
+        let own_sum =
+            |total: u128| Scale { over: Some(total).filter(|total| *total > 0 && !in_shares), weight };
+        let (blocks, counters) = (own_sum(input.blocks_total), own_sum(input.counters_total));
         if input.unit == WeightUnit::Calls {
             affinity.over = Some(sum(&mut input.edges.iter().map(|edge| edge.facts().affinity))?);
             samples.over = Some(sum(&mut input.facts.iter().flatten().map(|facts| facts.samples))?);
         }
-        Ok(Self { count, affinity, samples, blocks, total })
+        Ok(Self { count, affinity, samples, blocks, counters, total })
     }
 
     /// The input's part of the total.
@@ -244,6 +251,11 @@ impl FunctionFacts {
             (own @ None, other) => own.clone_from(other),
             (Some(_), None) => {}
         }
+        match (&mut self.counters, &other.counters) {
+            (Some(own), Some(other)) => own.absorb(other)?,
+            (own @ None, other) => own.clone_from(other),
+            (Some(_), None) => {}
+        }
         Some(())
     }
 }
@@ -277,13 +289,28 @@ impl EdgeFacts {
 
 impl DsoFacts {
     /// Keeps what another input with this DSO says too.
-    fn keep_agreed(&mut self, other: &Self) {
+    ///
+    /// # Errors
+    /// When functions without names would lose the build that their addresses are of.
+    fn keep_agreed(&mut self, label: &str, other: &Self) -> Result<()> {
+        if (self.unresolved || other.unresolved) && self.build_id != other.build_id {
+            let id = |facts: &Self| facts.build_id.clone().unwrap_or_else(|| "none".to_owned());
+            let message = format!(
+                "functions of {label} are addresses in one build, which mean nothing in another: build-ids {} and {}",
+                id(self),
+                id(other)
+            );
+            return Err(Error::new(ErrorCode::IncompatibleInputs, message)
+                .with_hint("record the program with its symbols, or merge profiles of one build"));
+        }
+        self.unresolved |= other.unresolved;
         if self.build_id != other.build_id {
             self.build_id = None;
         }
         if self.package != other.package {
             self.package = None;
         }
+        Ok(())
     }
 }
 

@@ -2,13 +2,14 @@
 //! [`Profile`]: functions by (dso, name, file) with integer weights, and the calls between them.
 //!
 //! The value that is shipped: it holds no address, path, host, command line or user name. [`text`] is its file format
-//! (docs/profile-format.md), [`mod@blocks`] has counts of blocks inside functions, [`merge`](mod@merge) adds profiles
-//! up, [`split`](mod@split) takes one DSO's part, [`similar_labels`](mod@similar_labels) finds labels that may be one
+//! (docs/profile-format.md), [`mod@blocks`] has counts of blocks inside functions, [`mod@counters`] those of a compiler's
+//! instrumentation, [`merge`](mod@merge) adds profiles up, [`split`](mod@split) takes one DSO's part, [`similar_labels`](mod@similar_labels) finds labels that may be one
 //! library, [`knowledge`] lists the gaps of a profile, [`difference`] compares two, [`submissions`] adds those of
 //! users.
 
 mod arithmetic;
 pub mod blocks;
+pub mod counters;
 pub mod difference;
 mod dot;
 pub mod knowledge;
@@ -20,6 +21,7 @@ pub mod submissions;
 pub mod text;
 
 use blocks::{BlockUnit, Blocks};
+use counters::Counters;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -42,6 +44,23 @@ pub(crate) fn acceptable(name: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(name).ok()?;
     let refused = text.ends_with('\\') || text.chars().any(|c| c.is_control() || c == '"');
     (!refused).then_some(text)
+}
+
+/// File name after the last `/`: a DSO, file or unit is never a path.
+fn base_name(path: &[u8]) -> &[u8] {
+    memchr::memrchr(b'/', path).map_or(path, |slash| &path[slash + 1..])
+}
+
+/// Number of graphs, and of variants of counters, that the parts of a profile and packages keep of a function.
+pub const VARIANTS: usize = 4;
+
+/// True if the name of a function is an address: `0x` and up to sixteen hexadecimal digits without a zero in front.
+fn is_address(name: &str) -> bool {
+    let is_digit = |digit: u8| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit);
+    let digits = name.strip_prefix("0x").map_or(&[][..], str::as_bytes);
+    matches!(digits, [first, ..] if *first != b'0')
+        && digits.len() <= 16
+        && digits.iter().copied().all(is_digit)
 }
 
 /// The identity of a function in a profile.
@@ -160,6 +179,8 @@ pub struct FunctionFacts {
     pub entry: bool,
     /// Counts of its blocks.
     pub blocks: Option<Box<Blocks>>,
+    /// Counts of its arcs, by instrumentation.
+    pub counters: Option<Box<Counters>>,
 }
 
 impl FunctionFacts {
@@ -173,6 +194,7 @@ impl FunctionFacts {
         taken: false,
         entry: false,
         blocks: None,
+        counters: None,
     };
 }
 
@@ -201,6 +223,8 @@ pub struct DsoFacts {
     pub build_id: Option<String>,
     /// Name, version and release of the package it was installed from.
     pub package: Option<String>,
+    /// It holds functions without names: each is its address as linked, which the build-id gives a meaning.
+    pub unresolved: bool,
 }
 
 /// Functions with weights and the calls between them, by name.
@@ -222,6 +246,8 @@ pub struct Profile {
     pub blocks_unit: BlockUnit,
     /// All executions or samples that the counts of blocks are a part of. Zero where none were counted.
     pub blocks_total: u128,
+    /// Sum of all counts of arcs that those of functions are a part of. Zero where none were counted.
+    pub counters_total: u128,
     dsos: BTreeMap<String, DsoFacts>,
     keys: Vec<FunctionKey>,
     /// Facts of each function, on the heap: a graph may have many functions of which none are known.
@@ -412,6 +438,24 @@ impl Profile {
         &self.dsos
     }
 
+    /// True if a function has no name: it is an address as linked, in a DSO that was stripped.
+    #[must_use]
+    pub fn is_nameless(&self, function: FunctionIndex) -> bool {
+        let FunctionKey { dso, name, .. } = self.key(function);
+        let dso = dso.as_ref().and_then(|label| self.dsos.get(label));
+        dso.is_some_and(|dso| dso.unresolved) && is_address(name)
+    }
+
+    /// Cuts the graphs of counted blocks and the variants of counters of each function to the heaviest; true if there were more.
+    pub fn keep_heaviest_variants(&mut self, most: usize) -> bool {
+        let mut is_cut = false;
+        for facts in self.facts.iter_mut().flatten() {
+            is_cut |= facts.blocks.as_mut().is_some_and(|blocks| blocks.keep_heaviest(most));
+            is_cut |= facts.counters.as_mut().is_some_and(|counters| counters.keep_heaviest(most));
+        }
+        is_cut
+    }
+
     /// Data of a DSO, mutable; added if it is new.
     pub fn dso_mut(&mut self, label: &str) -> &mut DsoFacts {
         self.dsos.entry(label.to_owned()).or_default()
@@ -421,7 +465,7 @@ impl Profile {
 impl PartialEq for Profile {
     fn eq(&self, other: &Self) -> bool {
         let header = |p: &Self| {
-            let blocks = (p.blocks_unit, p.blocks_total);
+            let blocks = (p.blocks_unit, p.blocks_total, p.counters_total);
             (p.source.clone(), p.unit, p.total, p.arch.clone(), p.inputs, blocks)
         };
         header(self) == header(other)

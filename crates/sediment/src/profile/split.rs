@@ -20,6 +20,7 @@ pub fn split(profile: &Profile, dso: &str) -> Profile {
         inputs: profile.inputs,
         blocks_unit: profile.blocks_unit,
         blocks_total: profile.blocks_total,
+        counters_total: profile.counters_total,
         ..Profile::default()
     };
     if let Some(facts) = profile.dsos.get(dso) {
@@ -51,6 +52,7 @@ pub fn only(profile: &Profile, dsos: &BTreeSet<&str>) -> Profile {
         inputs: profile.inputs,
         blocks_unit: profile.blocks_unit,
         blocks_total: profile.blocks_total,
+        counters_total: profile.counters_total,
         ..Profile::default()
     };
     let within =
@@ -68,7 +70,9 @@ pub fn only(profile: &Profile, dsos: &BTreeSet<&str>) -> Profile {
         }
     }
     for (label, facts) in &mut part.dsos {
-        facts.build_id = profile.dsos.get(label).and_then(|known| known.build_id.clone());
+        let Some(known) = profile.dsos.get(label) else { continue };
+        facts.build_id.clone_from(&known.build_id);
+        facts.unresolved = known.unresolved;
     }
     part
 }

@@ -5,6 +5,7 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use sediment::profile::blocks::{Blocks, GraphCounts};
+use sediment::profile::counters::{Arcs, Counters, Variant};
 use sediment::profile::{
     CallKind, DsoFacts, EdgeFacts, FunctionFacts, FunctionKey, Heat, Millionths, Profile, SHARE_TOTAL,
     WeightUnit,
@@ -50,6 +51,8 @@ impl Parts {
             *profile.facts_mut(function) = facts.clone();
             let blocks = facts.blocks.iter().flat_map(|blocks| blocks.graphs());
             profile.blocks_total += blocks.map(|(_, graph)| graph.sum().unwrap()).sum::<u128>();
+            let counters = facts.counters.iter().flat_map(|counters| counters.variants());
+            profile.counters_total += counters.map(|(_, arcs)| arcs.sum().unwrap()).sum::<u128>();
         }
         for position in turned(self.edges.len()) {
             let (caller, callee, facts) = &self.edges[position];
@@ -101,21 +104,27 @@ fn estimate() -> impl Strategy<Value = Option<Millionths>> {
 fn function_facts(unit: WeightUnit) -> impl Strategy<Value = FunctionFacts> {
     let heats = prop::sample::select(vec![Heat::Hot, Heat::Startup, Heat::Exit, Heat::Cold]);
     let numbers = (option::of(0..1000u64), option::of(amount(unit)), option::of(0..50u64), estimate());
-    let numbers = (numbers, option::weighted(0.3, blocks()));
+    let numbers = (numbers, option::weighted(0.3, blocks()), option::weighted(0.3, counters()));
     (numbers, option::of(heats), option::of(text()), any::<bool>(), any::<bool>()).prop_map(
-        |(((size, samples, first, static_calls), blocks), heat, alias, taken, entry)| FunctionFacts {
-            blocks: blocks.map(Box::new),
-            size,
-            samples,
-            first,
-            static_calls,
-            heat,
-            alias,
-            taken,
-            entry,
+        |(((size, samples, first, static_calls), blocks, counters), heat, alias, taken, entry)| {
+            FunctionFacts {
+                blocks: blocks.map(Box::new),
+                counters: counters.map(Box::new),
+                size,
+                samples,
+                first,
+                static_calls,
+                heat,
+                alias,
+                taken,
+                entry,
+            }
         },
     )
 }
+
+/// Label of the DSO that may be stripped.
+const STRIPPED: &str = "b";
 
 /// Counts of one or two graphs.
 fn blocks() -> impl Strategy<Value = Blocks> {
@@ -127,6 +136,27 @@ fn blocks() -> impl Strategy<Value = Blocks> {
             blocks.add(hash, GraphCounts { seen, unknown, signatures }).unwrap();
         }
         blocks
+    })
+}
+
+/// Counts of arcs of up to two units.
+fn counters() -> impl Strategy<Value = Counters> {
+    let variant = (base(), 0..2u32, 0..2u32, 0..2u32).prop_map(|(unit, functions, line, graph)| Variant {
+        unit,
+        functions,
+        line,
+        graph,
+    });
+    vec((variant, vec((prop_oneof![Just(0), 1..1000u128], 0..4u32), 0..5)), 1..3).prop_map(|variants| {
+        let mut counters = Counters::default();
+        for (variant, runs) in variants {
+            let mut arcs = Arcs::default();
+            for (count, number) in runs {
+                arcs.extend(count, number).unwrap();
+            }
+            counters.add(variant, &arcs).unwrap();
+        }
+        counters
     })
 }
 
@@ -148,8 +178,9 @@ fn key() -> impl Strategy<Value = FunctionKey> {
 
 /// A profile of one unit.
 pub(crate) fn parts_in(unit: WeightUnit) -> impl Strategy<Value = Parts> {
-    let cluster = (option::of(prop::sample::select(vec!["00ff", "ab12cd"])), option::of(text()))
-        .prop_map(|(build_id, package)| DsoFacts { build_id: build_id.map(str::to_owned), package });
+    let cluster = (option::of(prop::sample::select(vec!["00ff", "ab12cd"])), option::of(text())).prop_map(
+        |(build_id, package)| DsoFacts { build_id: build_id.map(str::to_owned), package, unresolved: false },
+    );
     let edges = vec((any::<usize>(), any::<usize>(), edge_facts(unit)), 0..14);
     let total = match unit {
         WeightUnit::Calls => prop_oneof![1..100u128, Just((1 << 78) - 1), 1..1u128 << 70].boxed(),
@@ -157,7 +188,15 @@ pub(crate) fn parts_in(unit: WeightUnit) -> impl Strategy<Value = Parts> {
     };
     let header = (entries(), total, entries(), option::of(0..9u64));
     (header, btree_map(base(), cluster, 0..4), btree_map(key(), function_facts(unit), 0..9), edges).prop_map(
-        move |((source, total, arch, inputs), clusters, functions, mut edges)| {
+        move |((source, total, arch, inputs), mut clusters, functions, mut edges)| {
+            // One DSO of a single build may have functions without names.
+            if clusters.contains_key(STRIPPED)
+                || functions.keys().any(|key| key.dso.as_deref() == Some(STRIPPED))
+            {
+                let cluster = clusters.entry(STRIPPED.to_owned()).or_default();
+                cluster.build_id = Some("b0".to_owned());
+                cluster.unresolved = functions.len() % 2 == 0;
+            }
             if functions.is_empty() {
                 edges.clear();
             }

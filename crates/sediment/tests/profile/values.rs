@@ -30,6 +30,47 @@ fn counted(unit: &str, total: u128, counts: &[(&str, u128)]) -> Profile {
 }
 
 #[test]
+fn functions_without_names_merge_with_those_of_one_build_alone() {
+    let of_build = |attributes: &str| {
+        read(&format!(
+            "digraph {{ graph [sediment=3, total=0]; subgraph cluster0 {{ graph [label=lib{attributes}]; \"0x40\"; }} }}"
+        ))
+    };
+    let stripped = of_build(", build_id=\"a1\", unresolved=1");
+    for other in ["", ", build_id=\"b2\"", ", build_id=\"b2\", unresolved=1"].map(of_build) {
+        for inputs in [[&stripped, &other], [&other, &stripped]] {
+            let error = merge(&inputs.map(|input| (input, Weight::ONE)), false).unwrap_err();
+            assert_eq!(error.code(), sediment::ErrorCode::IncompatibleInputs, "{error}");
+            says("profile/values/functions_without_names", error.to_string());
+        }
+    }
+    let named = of_build(", build_id=\"a1\"");
+    let merged = merge(&[(&stripped, Weight::ONE), (&named, Weight::ONE)], false).unwrap();
+    assert!(merged.dsos()["lib"].unresolved && merged.is_nameless(merged.functions()[0]));
+    // Without the mark, it is a name like any other.
+    assert!(!named.is_nameless(named.functions()[0]));
+}
+
+#[test]
+fn the_heaviest_variants_are_kept() {
+    let mut profile = read(
+        "digraph { graph [sediment=3, blocks_total=66, counters_total=66]; \
+         f [blocks=\"1:1=1; 2:1=2; 3:1=30; 4:1=4\", counters=\"a@1 1.1: 1; b@1 1.1: 2; c@1 1.1: 30 0; d@1 1.1: 4\"]; }",
+    );
+    assert!(!profile.keep_heaviest_variants(4));
+    assert!(profile.keep_heaviest_variants(2));
+    let text = print(&profile);
+    for kept in [
+        "blocks=\"00000003:1=30; 00000004:1=4\"",
+        "counters=\"c@00000001 00000001.00000001: 30 0; d@00000001 00000001.00000001: 4\"",
+        // They are still a part of all that was counted.
+        "blocks_total=66, counters_total=66",
+    ] {
+        assert!(text.contains(kept), "{text}");
+    }
+}
+
+#[test]
 fn labels_of_version_1_are_exact_shares() {
     for (label, expected) in [
         ("0.115600", 115_600_000_000_000),

@@ -31,6 +31,9 @@ pub(crate) struct Options {
     /// Scale the totals of merged inputs back to one recording first
     #[arg(long, conflicts_with = "into")]
     normalize: bool,
+    /// Graphs and variants of counters to keep of each function: the heaviest, after adding [default: all]
+    #[arg(long, value_name = "COUNT", value_parser = values::number_of_variants, conflicts_with = "into")]
+    variants: Option<usize>,
     /// Print JSON; needs --output FILE or --into FILE
     #[arg(long)]
     json: bool,
@@ -91,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let inputs = arguments.files("profiles")?;
     let options = &arguments.options;
     inputs::expect_file_for_json(options.json, &options.output)?;
-    let merged = merge_files(&inputs, options.normalize, &options.output, ui)?;
+    let merged = merge_files(&inputs, options.normalize, options.variants, &options.output, ui)?;
     if options.json { ui.json(&inputs::profile_json(&merged, &options.output, ui)) } else { Ok(()) }
 }
 
@@ -99,6 +102,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
 pub(crate) fn merge_files(
     inputs: &[(PathBuf, Weight)],
     normalize: bool,
+    variants: Option<usize>,
     output: &Path,
     ui: &Ui,
 ) -> Result<profile::Profile> {
@@ -107,7 +111,10 @@ pub(crate) fn merge_files(
         .map(|(path, weight)| Ok((read_profile(path, ui)?, *weight)))
         .collect::<Result<Vec<_>>>()?;
     let borrowed: Vec<_> = profiles.iter().map(|(profile, weight)| (profile, *weight)).collect();
-    let merged = merge::merge(&borrowed, normalize)?;
+    let mut merged = merge::merge(&borrowed, normalize)?;
+    if let Some(most) = variants {
+        merged.keep_heaviest_variants(most);
+    }
     inputs::warn_of_similar_labels(&merged, ui);
     files::write(output, profile::text::print(&merged).as_bytes(), ui)?;
     Ok(merged)

@@ -18,7 +18,7 @@ use built::Built;
 use clap::{Args, Subcommand};
 use sediment::matching::identity;
 use sediment::plural::counted;
-use sediment::profile::text;
+use sediment::profile::{VARIANTS, text};
 use sediment::wrapper::settings::{self, Settings};
 use sediment::{Error, ErrorCode, Result, escape};
 use serde_json::{Value, json};
@@ -253,8 +253,11 @@ fn profile_for(folder: &Path, profile: &Path, only: &[Glob], built: &Built, ui: 
             counted(rest.len(), "other file"),
             rest.join(", ")
         ));
-        content = Some(text::print(&part).into_bytes());
         read = part;
+        content = Some(text::print(&read).into_bytes());
+    }
+    if read.keep_heaviest_variants(VARIANTS) {
+        content = Some(text::print(&read).into_bytes());
     }
     let functions = read.functions();
     if functions.is_empty() {

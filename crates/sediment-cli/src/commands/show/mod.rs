@@ -76,6 +76,40 @@ struct Summary<'a> {
     dsos: BTreeMap<Option<&'a str>, DsoSummary>,
     top_calls: Vec<(FunctionIndex, FunctionIndex, u128)>,
     top_functions: Vec<(FunctionIndex, u128)>,
+    inside: Inside,
+}
+
+/// Numbers of functions by what is known of them beside calls.
+#[derive(Default)]
+struct Inside {
+    with_blocks: usize,
+    with_counters: usize,
+    nameless: usize,
+}
+
+impl Inside {
+    fn of(profile: &Profile) -> Self {
+        let functions = profile.functions();
+        let number = |is_meant: &dyn Fn(FunctionIndex) -> bool| {
+            functions.iter().filter(|function| is_meant(**function)).count()
+        };
+        Self {
+            with_blocks: number(&|function| profile.facts(function).blocks.is_some()),
+            with_counters: number(&|function| profile.facts(function).counters.is_some()),
+            nameless: number(&|function| profile.is_nameless(function)),
+        }
+    }
+
+    /// A line for each number above 0.
+    fn lines(&self) -> Vec<String> {
+        let rows = [
+            (self.with_blocks, "inside      counts of blocks of "),
+            (self.with_counters, "inside      counters of a compiler's instrumentation of "),
+            (self.nameless, "no names    addresses in stripped files: "),
+        ];
+        let rows = rows.iter().filter(|(number, _)| *number > 0);
+        rows.map(|(number, what)| format!("{what}{}", counted(*number, "function"))).collect()
+    }
 }
 
 #[derive(Default)]
@@ -107,7 +141,7 @@ impl<'a> Summary<'a> {
         top_calls.truncate(top);
         top_functions.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         top_functions.truncate(top);
-        Self { profile, calls, dsos, top_calls, top_functions }
+        Self { profile, calls, dsos, top_calls, top_functions, inside: Inside::of(profile) }
     }
 
     fn unit(&self) -> &'static str {
@@ -132,6 +166,9 @@ impl<'a> Summary<'a> {
             _ if self.calls == 0 && profile.total == 0 && !estimates.is_empty() => {
                 "none: static call graph only, with a compiler's estimates"
             }
+            _ if self.calls == 0 && profile.total == 0 && self.inside.with_counters > 0 => {
+                "none: counters of a compiler's instrumentation only"
+            }
             WeightUnit::Calls if self.lacks_call_counts() => "samples of one recording, or their periods",
             WeightUnit::Calls => "calls of one recording",
             WeightUnit::Share => "shares, in units of 10^-15",
@@ -144,7 +181,7 @@ impl<'a> Summary<'a> {
         );
         let _ = writeln!(text, "  machines    {}", join(&profile.arch));
         let _ = writeln!(text, "  recordings  {}", profile.inputs.unwrap_or(1));
-        for line in inputs::gaps_of_profile(profile) {
+        for line in self.inside.lines().into_iter().chain(inputs::gaps_of_profile(profile)) {
             let _ = writeln!(text, "  {line}");
         }
         if let Some(warning) = inputs::interpreted(profile) {
@@ -256,6 +293,9 @@ impl<'a> Summary<'a> {
                 "weight": found.weight.0.to_string(), "of": found.weight.1.to_string(),
             })),
             "functions": profile.function_count(),
+            "functions_with_blocks": self.inside.with_blocks,
+            "functions_with_counters": self.inside.with_counters,
+            "functions_without_names": self.inside.nameless,
             "edges": profile.edge_count(),
             "calls_between_named_functions": self.calls.to_string(),
             "dsos": self.dsos.iter().map(|(label, dso)| {

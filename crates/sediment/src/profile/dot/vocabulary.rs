@@ -27,9 +27,10 @@ macro_rules! attributes {
 
 attributes! {
     /// Of a function. Its `label` is only drawn.
-    Nodes, 13:
+    Nodes, 14:
     Label = "label", Name = "name", Dso = "dso", File = "file", Size = "size", Samples = "samples", First = "first",
     Static = "static", Heat = "heat", Alias = "alias", Taken = "taken", Entry = "entry", Blocks = "blocks",
+    Counters = "counters",
 }
 
 attributes! {
@@ -39,14 +40,14 @@ attributes! {
 }
 
 attributes! {
-    /// Of the graph and of clusters: the first three are a cluster's, the others the graph's.
-    Graphs, 11:
-    Label = "label", BuildId = "build_id", Package = "package",
+    /// Of the graph and of clusters: the first four are a cluster's, the others the graph's.
+    Graphs, 13:
+    Label = "label", BuildId = "build_id", Package = "package", Unresolved = "unresolved",
     Sediment = "sediment", Source = "source", Unit = "unit", Total = "total", Arch = "arch", Inputs = "inputs",
-    BlocksUnit = "blocks_unit", BlocksTotal = "blocks_total",
+    BlocksUnit = "blocks_unit", BlocksTotal = "blocks_total", CountersTotal = "counters_total",
 }
 
 impl Graphs {
     /// Number of them that are a cluster's, and so handed down from a graph to its subgraphs.
-    pub(in crate::profile) const OF_CLUSTERS: usize = 3;
+    pub(in crate::profile) const OF_CLUSTERS: usize = 4;
 }

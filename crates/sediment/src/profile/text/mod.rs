@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The profile file: [`parse`] reads versions 1 to 3, [`print()`] writes version 2, or 3 where blocks are counted, in one order.
+//! The profile file: [`parse`] reads versions 1 to 3, [`print()`] writes version 2, or 3 where that is needed, in one order.
 //!
 //! A profile is a Graphviz digraph that people read, `dot` draws and source packages keep (docs/profile-format.md).
 //! Version 1 is upstream sediment's, a graph without the attribute `sediment`. Equal profiles are equal bytes, and
@@ -15,7 +15,7 @@ use crate::skipped::{Reason, Skipped};
 pub use write::print;
 
 use super::dot::{self, Value};
-use super::{FunctionIndex, FunctionKey, Profile, acceptable};
+use super::{FunctionIndex, FunctionKey, Profile, acceptable, base_name};
 use crate::error::{ErrorCode, Result};
 use std::collections::BTreeSet;
 
@@ -66,11 +66,6 @@ enum Reading {
     /// It is a PLT stub that leads to this function, which is added with its first edge.
     Stub(Box<FunctionKey>),
     LeftOut,
-}
-
-/// File name after the last `/`: a DSO or file is never a path.
-fn base_name(path: &[u8]) -> &[u8] {
-    memchr::memrchr(b'/', path).map_or(path, |slash| &path[slash + 1..])
 }
 
 /// A text that may stand in a profile; what may not is counted.

@@ -5,6 +5,7 @@ use super::{LIST_SEPARATOR, accepted, base_name, words};
 use crate::error::{Error, Result};
 use crate::profile::arithmetic::{NumberFault, decimal, integer, scaled};
 use crate::profile::blocks::Blocks;
+use crate::profile::counters::Counters;
 use crate::profile::dot::{Edge, Edges, Graph, Graphs, Node, Nodes, Value};
 use crate::profile::{
     EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Millionths, Profile, WeightUnit, acceptable,
@@ -92,6 +93,13 @@ impl Reader<'_, '_> {
             .map_err(|what| self.fault(value, &what))
     }
 
+    fn counters(&self, value: Option<&Value>) -> Result<Option<Box<Counters>>> {
+        let Some(value) = value.filter(|value| !value.text.is_empty()) else { return Ok(None) };
+        Counters::parse(&value.text)
+            .map(|counters| Some(Box::new(counters)))
+            .map_err(|what| self.fault(value, &what))
+    }
+
     fn word<T: Copy, const N: usize>(
         &self,
         value: Option<&Value>,
@@ -113,7 +121,7 @@ impl Reader<'_, '_> {
     fn header(&self, skipped: &mut Skipped) -> Result<Profile> {
         let given = |attribute| self.graph.of_graph(attribute);
         // On the graph itself these are a title; clusters inherit them.
-        for attribute in [Graphs::Label, Graphs::BuildId, Graphs::Package] {
+        for attribute in [Graphs::Label, Graphs::BuildId, Graphs::Package, Graphs::Unresolved] {
             if given(attribute).is_some() {
                 skipped.add(Reason::ForeignAttribute, 0, Graphs::spelling(attribute as usize));
             }
@@ -138,6 +146,7 @@ impl Reader<'_, '_> {
                 .word(given(Graphs::BlocksUnit), "blocks_unit", &words::BLOCK_UNITS)?
                 .unwrap_or_default(),
             blocks_total: self.integer(given(Graphs::BlocksTotal), "blocks_total")?.unwrap_or(0),
+            counters_total: self.integer(given(Graphs::CountersTotal), "counters_total")?.unwrap_or(0),
             ..Profile::default()
         })
     }
@@ -170,6 +179,12 @@ impl Reader<'_, '_> {
                 if let Some(package) = accepted(&value.text, skipped) {
                     agree(self, &mut cluster.package, package, value, "package")?;
                 }
+            }
+            let unresolved = given(Graphs::Unresolved);
+            cluster.unresolved |= self.flag(unresolved, "unresolved")?;
+            if let Some(value) = unresolved.filter(|_| cluster.unresolved && cluster.build_id.is_none()) {
+                let message = "a cluster with functions without names has no `build_id`";
+                return Err(self.fault(value, message));
             }
         }
         Ok(())
@@ -229,6 +244,7 @@ impl Reader<'_, '_> {
             taken: self.flag(given(Nodes::Taken), "taken")?,
             entry: self.flag(given(Nodes::Entry), "entry")?,
             blocks: self.blocks(given(Nodes::Blocks))?,
+            counters: self.counters(given(Nodes::Counters))?,
         })
     }
 

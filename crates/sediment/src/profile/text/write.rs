@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Writes a profile as a file: of version 3 where it counts blocks, else of version 2.
+/// Writes a profile as a file: of version 3 where it counts blocks or arcs or has functions without names, else of version 2.
 ///
 /// A function whose key was not made by [`FunctionKey::new`] and is not `acceptable` is skipped, with its edges.
 #[must_use]
@@ -107,7 +107,10 @@ fn graph_attributes(text: &mut String, profile: &Profile) {
     let mut attributes = Attributes::new(text);
     let has_blocks =
         profile.blocks_total > 0 || profile.facts.iter().flatten().any(|facts| facts.blocks.is_some());
-    attributes.word("sediment", if has_blocks { 3 } else { 2 });
+    let has_counters =
+        profile.counters_total > 0 || profile.facts.iter().flatten().any(|facts| facts.counters.is_some());
+    let is_unresolved = profile.dsos.values().any(|dso| dso.unresolved && dso.build_id.is_some());
+    attributes.word("sediment", if has_blocks || has_counters || is_unresolved { 3 } else { 2 });
     list(&mut attributes, "source", &profile.source);
     attributes.word("unit", words::spelling(&words::UNITS, profile.unit));
     attributes.word("total", profile.total);
@@ -116,6 +119,9 @@ fn graph_attributes(text: &mut String, profile: &Profile) {
     if has_blocks {
         attributes.word("blocks_unit", words::spelling(&words::BLOCK_UNITS, profile.blocks_unit));
         attributes.word("blocks_total", profile.blocks_total);
+    }
+    if has_counters {
+        attributes.word("counters_total", profile.counters_total);
     }
     attributes.end();
 }
@@ -149,6 +155,7 @@ fn clusters(text: &mut String, profile: &Profile, functions: &[Function]) {
                 attributes.quoted(name, value);
             }
         }
+        attributes.flag("unresolved", cluster.unresolved && cluster.build_id.is_some());
         attributes.end();
         text.push_str(";\n");
         for function in members {
@@ -188,6 +195,9 @@ fn node(text: &mut String, indent: &str, profile: &Profile, function: &Function)
     attributes.flag("entry", facts.entry);
     if let Some(blocks) = facts.blocks.as_ref().filter(|blocks| !blocks.is_empty()) {
         attributes.quoted("blocks", &blocks.to_string());
+    }
+    if let Some(counters) = facts.counters.as_ref().filter(|counters| !counters.is_empty()) {
+        attributes.quoted("counters", &counters.to_string());
     }
     attributes.end();
     text.push_str(";\n");

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`Counters`]: counts of the arcs of a function, as a compiler's instrumentation makes them, by the unit and the
+//! control-flow graph that they are of.
+//!
+//! One function may have several variants, of builds that differ and of units that each compile it. Text of the
+//! attribute `counters`: for each variant its unit, a blank, the checksums of its line and graph, a colon and its counts
+//! in the compiler's order, `0*12` for twelve equal ones; `; ` between variants, the heaviest first
+//! (docs/profile-format.md).
+
+use super::arithmetic::integer;
+use super::{acceptable, base_name};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Identity of a variant: where a compiler instrumented the function.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Variant {
+    /// Base name of the unit's source file. Never a path.
+    pub unit: String,
+    /// Checksum of the functions of the unit: different units may have one name.
+    pub functions: u32,
+    /// Checksum of the place of the function in its source file.
+    pub line: u32,
+    /// Checksum of the control-flow graph.
+    pub graph: u32,
+}
+
+/// Equal counts that follow each other, and their number.
+type Run = (u128, u32);
+
+/// Counts of the arcs of one variant.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Arcs {
+    /// Neighbours have different counts; the numbers are above 0 and add up to at most 2^32 - 1.
+    runs: Vec<Run>,
+}
+
+impl Arcs {
+    /// Adds counts at the end; None, and nothing is changed, beyond 2^32 - 1 arcs.
+    pub fn extend(&mut self, count: u128, arcs: u32) -> Option<()> {
+        self.arcs().checked_add(arcs)?;
+        match self.runs.last_mut() {
+            Some((last, number)) if *last == count => *number += arcs,
+            _ if arcs > 0 => self.runs.push((count, arcs)),
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// Number of arcs.
+    #[must_use]
+    pub fn arcs(&self) -> u32 {
+        self.runs.iter().map(|(_, number)| number).sum()
+    }
+
+    /// Sum of the counts; None beyond 128 bits.
+    #[must_use]
+    pub fn sum(&self) -> Option<u128> {
+        let product = |(count, number): &Run| count.checked_mul(u128::from(*number));
+        self.runs.iter().try_fold(0u128, |sum, run| sum.checked_add(product(run)?))
+    }
+
+    /// The sums of two, arc by arc; arcs that one of them lacks count 0 in it. None where a count leaves 128 bits.
+    fn plus(&self, other: &Self) -> Option<Self> {
+        let mut sum = Self::default();
+        let (mut own, mut others) = (self.runs.iter().copied(), other.runs.iter().copied());
+        let (mut one, mut two) = (own.next(), others.next());
+        while let Some(longest) = one.map(|run| run.1).into_iter().chain(two.map(|run| run.1)).min() {
+            let count = |run: Option<Run>| run.map_or(0, |(count, _)| count);
+            sum.extend(count(one).checked_add(count(two))?, longest)?;
+            for (run, rest) in [(&mut one, &mut own), (&mut two, &mut others)] {
+                *run = match *run {
+                    Some((count, number)) if number > longest => Some((count, number - longest)),
+                    Some(_) => rest.next(),
+                    None => None,
+                };
+            }
+        }
+        Some(sum)
+    }
+}
+
+/// Counts of a function's arcs, by variant.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Counters(BTreeMap<Variant, Arcs>);
+
+impl Counters {
+    /// Adds counts of a variant; None, and nothing is added, where a count leaves 128 bits.
+    pub fn add(&mut self, variant: Variant, arcs: &Arcs) -> Option<()> {
+        let sum = self.0.get(&variant).map_or_else(|| Some(arcs.clone()), |known| known.plus(arcs))?;
+        self.0.insert(variant, sum);
+        Some(())
+    }
+
+    /// The variants by weight, the heaviest first, then by identity.
+    #[must_use]
+    pub fn variants(&self) -> Vec<(&Variant, &Arcs)> {
+        let mut variants: Vec<_> = self.0.iter().collect();
+        variants.sort_by_key(|(variant, arcs)| (Reverse(arcs.sum()), *variant));
+        variants
+    }
+
+    /// Sum of all counts, as far as 128 bits hold it.
+    pub(super) fn sum(&self) -> u128 {
+        let sums = self.0.values().map(|arcs| arcs.sum().unwrap_or(u128::MAX));
+        sums.fold(0, u128::saturating_add)
+    }
+
+    /// True if no variant is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Keeps the heaviest variants; true if there were more.
+    pub(super) fn keep_heaviest(&mut self, most: usize) -> bool {
+        let before = self.0.len();
+        let kept: Vec<Variant> = self.variants().into_iter().take(most).map(|(one, _)| one.clone()).collect();
+        self.0.retain(|variant, _| kept.contains(variant));
+        self.0.len() < before
+    }
+
+    /// The same with each count changed; the first error ends it.
+    pub(super) fn scaled<E>(&self, scale: impl Fn(u128) -> Result<u128, E>) -> Result<Self, E> {
+        let variant = |(variant, arcs): (&Variant, &Arcs)| {
+            let mut scaled = Arcs::default();
+            for (count, number) in &arcs.runs {
+                // No more arcs than there were.
+                let _ = scaled.extend(scale(*count)?, *number);
+            }
+            Ok((variant.clone(), scaled))
+        };
+        self.0.iter().map(variant).collect::<Result<_, E>>().map(Self)
+    }
+
+    /// Takes in what else is known of the same function; None beyond 128 bits.
+    pub(super) fn absorb(&mut self, other: &Self) -> Option<()> {
+        other.0.iter().try_for_each(|(variant, arcs)| self.add(variant.clone(), arcs))
+    }
+
+    /// Reads the text of the attribute; an error says what is wrong with it.
+    pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
+        let mut counters = Self::default();
+        for part in text.split(|byte| *byte == b';').map(<[u8]>::trim_ascii) {
+            let wrong = |what: &str| format!("`counters` {what}");
+            let end = memchr::memchr(b':', part).ok_or_else(|| wrong("has a variant without a colon"))?;
+            let variant = Variant::parse(&part[..end])
+                .ok_or_else(|| wrong("has a variant that is not UNIT@CHECKSUM LINE.GRAPH"))?;
+            let mut arcs = Arcs::default();
+            for item in part[end + 1..].split(|byte| *byte == b' ').filter(|item| !item.is_empty()) {
+                let times = memchr::memchr(b'*', item);
+                let count = integer(&item[..times.unwrap_or(item.len())]);
+                let count = count.map_err(|fault| wrong(fault.message()))?;
+                let number = times.map_or(Ok(1), |at| integer(&item[at + 1..]));
+                let number = number.map_err(|fault| wrong(fault.message()))?;
+                let added = u32::try_from(number).ok().and_then(|number| arcs.extend(count, number));
+                added.ok_or_else(|| wrong("has more than 2^32 - 1 counts"))?;
+            }
+            if counters.0.contains_key(&variant) {
+                return Err(wrong("has a variant twice"));
+            }
+            arcs.sum().ok_or_else(|| wrong("adds up to more than 2^128"))?;
+            counters.0.insert(variant, arcs);
+        }
+        Ok(counters)
+    }
+}
+
+impl Variant {
+    fn parse(text: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(text).ok()?;
+        let (unit, checksums) = text.split_once(' ')?;
+        let (unit, functions) = unit.split_once('@')?;
+        let (line, graph) = checksums.split_once('.')?;
+        let unit = unescaped(unit)?;
+        let checksum = |text: &str| {
+            let digits = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+            u32::from_str_radix(text, 16).ok().filter(|_| digits)
+        };
+        Some(Self {
+            unit: acceptable(base_name(&unit))?.to_owned(),
+            functions: checksum(functions)?,
+            line: checksum(line)?,
+            graph: checksum(graph)?,
+        })
+    }
+}
+
+/// True if a byte of a unit's name stands for itself in the attribute.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"._+-".contains(&byte)
+}
+
+/// A name of which all bytes but plain ones are a per cent sign and two hexadecimal digits.
+fn unescaped(text: &str) -> Option<Vec<u8>> {
+    let mut name = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        name.push(match byte {
+            b'%' => {
+                let mut digit = || char::from(bytes.next()?).to_digit(16);
+                u8::try_from(digit()? * 16 + digit()?).ok()?
+            }
+            plain if is_plain(plain) => plain,
+            _ => return None,
+        });
+    }
+    Some(name)
+}
+
+impl fmt::Display for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, (variant, arcs)) in self.variants().into_iter().enumerate() {
+            write!(f, "{}{variant}:", if place > 0 { "; " } else { "" })?;
+            for (count, number) in &arcs.runs {
+                match number {
+                    1 => write!(f, " {count}")?,
+                    _ => write!(f, " {count}*{number}")?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for byte in self.unit.bytes() {
+            match is_plain(byte) {
+                true => write!(f, "{}", char::from(byte))?,
+                false => write!(f, "%{byte:02X}")?,
+            }
+        }
+        write!(f, "@{:08x} {:08x}.{:08x}", self.functions, self.line, self.graph)
+    }
+}
