@@ -358,7 +358,7 @@ fn processes_below_a_process_are_recorded_too() {
         let below = &below[..2];
         let id = process.to_string();
         let recorded =
-            shop.record(&["--pid", &id, "--seconds", "0.4", "--overhead", "40%"], &[]).output().unwrap();
+            shop.record(&["--pid", &id, "--seconds", "1", "--overhead", "40%"], &[]).output().unwrap();
         assert_eq!(code(&recorded), 0, "run {repeat}: {}", err(&recorded));
         for process in below.iter().copied().chain([process]) {
             assert_untouched(process);
