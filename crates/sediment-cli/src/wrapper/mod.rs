@@ -171,6 +171,7 @@ impl Link<'_> {
             },
             Ok(Prepared::NoProfile) => return self.without_order("no profile", None),
             Ok(Prepared::BestAsLinked(origin)) => return self.best_as_linked(&origin),
+            Ok(Prepared::Unlinkable) => return self.without_order("the linker failed", None),
             Err(NotOrdered { why, origin }) => return self.as_usual(&why, origin.as_ref()),
         };
         let made = began.elapsed();
@@ -262,22 +263,13 @@ impl Link<'_> {
         Ok(linker::exit_code(ended))
     }
 
-    /// The order of the program as it is linked without one, by which goals are compared. None where that program does not tell where its
-    /// functions are, as the linker strips it.
-    ///
-    /// # Errors
-    /// When the linker fails, as it will again.
-    fn compared_with_linked(&self, chosen: &Chosen, request: &Request<'_>) -> Result<Option<Ordering>> {
-        if !self.linker.run(self.arguments, false)?.successful() {
-            return Err(Error::new(ErrorCode::NotOrdered, "the linker fails without an order, too"));
-        }
+    /// The order of the program as the linker made it without one, by which goals are compared. None where that program does not tell where
+    /// its functions are, as the linker strips it.
+    fn compared_with_linked(&self, chosen: &Chosen, request: &Request<'_>) -> Option<Ordering> {
         let name = self.line.output_name();
-        let file_name = chosen.label().unwrap_or(&name);
-        let ordering = read_binary(&log::output(self.line)).and_then(|binary| {
-            let selection = Selection::Binary { binary: &binary, file_name };
-            order::compute(chosen.profile(), &selection, request)
-        });
-        Ok(ordering.ok())
+        let binary = read_binary(&log::output(self.line)).ok()?;
+        let selection = Selection::Binary { binary: &binary, file_name: chosen.label().unwrap_or(&name) };
+        order::compute(chosen.profile(), &selection, request).ok()
     }
 }
 
@@ -288,6 +280,8 @@ enum Prepared {
     NoProfile,
     /// The profile asks for no order.
     BestAsLinked(Origin),
+    /// The linker fails without an order, as it will again.
+    Unlinkable,
 }
 
 /// An order for what is linked.
@@ -380,7 +374,10 @@ fn order_by(mut chosen: Chosen, objects: &Objects, folder: &Path, link: &Link<'_
         )));
     }
     if older.is_none() && request.compares_with_linked(chosen.profile()) {
-        let compared = link.compared_with_linked(&chosen, &request)?;
+        if !link.linker.run(link.arguments, false)?.successful() {
+            return Ok(Prepared::Unlinkable);
+        }
+        let compared = link.compared_with_linked(&chosen, &request);
         if compared.as_ref().is_some_and(|compared| compared.is_best_as_linked) {
             return Ok(Prepared::BestAsLinked(chosen.origin));
         }
