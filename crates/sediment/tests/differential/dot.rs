@@ -22,14 +22,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-const NODES: [&str; 13] = [
+const NODES: [&str; 14] = [
     "label", "name", "dso", "file", "size", "samples", "first", "static", "heat", "alias", "taken", "entry",
-    "blocks",
+    "blocks", "counters",
 ];
 const EDGES: [&str; 5] = ["label", "count", "near", "static", "kind"];
-const CLUSTERS: [&str; 3] = ["label", "build_id", "package"];
-const GRAPH: [&str; 8] =
-    ["sediment", "source", "unit", "total", "arch", "inputs", "blocks_unit", "blocks_total"];
+const CLUSTERS: [&str; 4] = ["label", "build_id", "package", "unresolved"];
+const GRAPH: [&str; 9] =
+    ["sediment", "source", "unit", "total", "arch", "inputs", "blocks_unit", "blocks_total", "counters_total"];
 
 /// A value, and whether it is HTML.
 type Value = (Vec<u8>, bool);
