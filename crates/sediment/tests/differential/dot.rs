@@ -28,8 +28,17 @@ const NODES: [&str; 14] = [
 ];
 const EDGES: [&str; 5] = ["label", "count", "near", "static", "kind"];
 const CLUSTERS: [&str; 4] = ["label", "build_id", "package", "unresolved"];
-const GRAPH: [&str; 9] =
-    ["sediment", "source", "unit", "total", "arch", "inputs", "blocks_unit", "blocks_total", "counters_total"];
+const GRAPH: [&str; 9] = [
+    "sediment",
+    "source",
+    "unit",
+    "total",
+    "arch",
+    "inputs",
+    "blocks_unit",
+    "blocks_total",
+    "counters_total",
+];
 
 /// A value, and whether it is HTML.
 type Value = (Vec<u8>, bool);
