@@ -8,10 +8,24 @@ use sediment::model::Layout;
 use sediment::order::forecast::Program;
 use sediment::order::{self, AIMS, Aim, FaultCurve, Ordering};
 
-/// Prints a line per goal and marks the chosen one; prints nothing for profiles without both call counts and first uses.
-pub(super) fn print_goals(made: &Ordering, program: &Program<'_>, traces: &[&Trace], ui: &Ui) {
+/// Prints a line per goal and marks the chosen one, if a goal was named or with `--verbose`; else names the goal that the profile chose.
+/// Prints nothing for profiles without both call counts and first uses.
+pub(super) fn print_goals(
+    made: &Ordering,
+    program: &Program<'_>,
+    traces: &[&Trace],
+    named: Option<Aim>,
+    ui: &Ui,
+) {
     let input = made.input();
     if !input.has_both() || made.served.is_none() && !made.is_best_as_linked {
+        return;
+    }
+    if named.is_none() && !ui.is_verbose() {
+        let chosen = made.served.filter(|aim| *aim != Aim::Steady);
+        if let Some((_, name, _)) = AIMS.iter().find(|(aim, _, _)| Some(*aim) == chosen) {
+            ui.note(&format!("order: --optimize-for {name}, by the recordings of starts in the profile"));
+        }
         return;
     }
     let orders: Vec<(Aim, &str, Vec<FunctionId>)> = AIMS
@@ -32,12 +46,13 @@ pub(super) fn print_goals(made: &Ordering, program: &Program<'_>, traces: &[&Tra
     let against = if linked.is_some() { "the program as linked" } else { "steady" };
     let how = if traces.is_empty() { "estimated" } else { "counted in the traces" };
     ui.note(&format!("order: pages of 4 KiB touched after 10 %, 50 % and 100 % of the functions; iTLB misses against {against}"));
+    // The estimate of such misses is too rough to rank by.
+    let is_forecast = !traces.is_empty() || !program.gain(&[]).is_some_and(|gain| gain.fits());
     let row = |start: &str, layout: Layout<'_>| {
         let FaultCurve { tenth, half, all, .. } = order::fault_curve(&input, layout);
         let change = change(if base > 0.0 { misses(layout) / base } else { 1.0 });
-        ui.note(&format!(
-            "order: {start:<25} pages {tenth:>5} {half:>5} {all:>5}   misses {change:>8} ({how})"
-        ));
+        let misses = if is_forecast { format!("misses {change:>8} ({how})") } else { "few misses".to_owned() };
+        ui.note(&format!("order: {start:<25} pages {tenth:>5} {half:>5} {all:>5}   {misses}"));
     };
     if let Some(linked) = linked {
         row(if made.is_best_as_linked { "* as linked" } else { "  as linked" }, linked);

@@ -388,7 +388,7 @@ fn ordering_of(
     }
     let traces: Vec<&Trace> = traces.iter().collect();
     let program = Program::new(profile, &ordering.built, &traces)?;
-    goals::print_goals(&ordering, &program, &traces, ui);
+    goals::print_goals(&ordering, &program, &traces, plan.goal, ui);
     if let Some(older) = &older {
         keeping::print_moves(&ordering, older, ui);
     }
