@@ -14,6 +14,7 @@ pub fn cases() -> Vec<Trial> {
         case("a_finished_run_begins_again", &make, a_finished_run_begins_again),
         case("a_run_without_sections_begins_again", &make, a_run_without_sections_begins_again),
         case("a_finished_run_in_place_begins_again", &make, a_finished_run_in_place_begins_again),
+        case("other_commands_take_the_build_that_is_there", &make, other_commands_take_the_build_that_is_there),
     ]
 }
 
@@ -77,4 +78,28 @@ fn a_finished_run_begins_again() {
     let state = std::fs::read_to_string(project.path(".sediment/state.json")).unwrap();
     std::fs::write(project.path(".sediment/state.json"), state.replace("\"summary\"", "\"none\"")).unwrap();
     says_like(name, run(&elsewhere[..2]));
+}
+
+/// A training command or one to measure is corrected without another build.
+fn other_commands_take_the_build_that_is_there() {
+    let name = "optimize/other_commands_take_the_build_that_is_there";
+    let project = Project::of(Kind::Make);
+    project.shell("echo 9 >../input");
+    let builds = || std::fs::read_to_string(project.path("../builds")).unwrap().lines().count();
+    let log = project.path("../builds");
+    let build = format!("echo built >>'{}'; make", log.display());
+    let fails = |options: &[&str]| {
+        let failed = project.run(options, &[&build]);
+        assert_eq!(code(&failed), 1, "{}", err(&failed));
+        says_like(name, err(&failed));
+    };
+    // The copy has other neighbours.
+    fails(&["--train", "./toy", "--train", "./toy <../input", "--measure", "./toy"]);
+    let input = format!("./toy <'{}'", project.path("../input").display());
+    fails(&["--train", "./toy", "--train", &input, "--measure", "./toy <../input"]);
+    assert_eq!(builds(), 2, "the first build, and the one in order");
+    let done = project.run(&["--train", "./toy", "--train", &input, "--measure", "./toy", "--json"], &[&build]);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    says_like(name, err(&done));
+    assert_eq!(builds(), 2);
 }

@@ -7,7 +7,7 @@ use super::runs::{self, Place};
 use super::stand_ins::{self, StandIns};
 use crate::files;
 use crate::ui::Ui;
-use sediment::{Error, ErrorCode, Result};
+use sediment::{Error, ErrorCode, Result, escape};
 use sediment_eval::measure::pairs::Spread;
 use sediment_process::command::{argument, probe, run};
 use sediment_process::{VALGRIND_HINT, left_behind};
@@ -99,7 +99,10 @@ impl Bench<'_> {
         let before = left_behind::processor_time();
         let ended = run(&command, 0).and_then(|ended| ended.successful(&command));
         left_behind::end_left_behind();
-        ended?;
+        ended.map_err(|error| {
+            let error = Error::from(error).with_input(format!("measuring `{}`", escape::terminal(line)));
+            self.place.with_hint_of_copy(error, &[line])
+        })?;
         Ok(left_behind::processor_time().saturating_sub(before))
     }
 

@@ -210,7 +210,7 @@ impl<'a> Job<'a> {
     }
 
     fn place(&self, environment: Vec<(OsString, OsString)>) -> Place<'_> {
-        Place { folder: &self.tree, environment, stop: self.stop }
+        Place { folder: &self.tree, is_copy: !self.arguments.in_place, environment, stop: self.stop }
     }
 
     /// Copies the tree, or saves what a build in place rewrites; makes the compilers' scripts.
@@ -396,7 +396,7 @@ impl<'a> Job<'a> {
         if self.state.has_done("order") {
             return Ok(());
         }
-        let before = files::folder(&self.state.path("before"))?;
+        let before = files::folder(&self.state.path(entries::BEFORE))?;
         for (index, output) in outputs.iter().enumerate() {
             let saved = saved(&before, index, output)?;
             if !saved.exists() {
@@ -456,7 +456,7 @@ impl<'a> Job<'a> {
     fn measure(&mut self, outputs: &[Output]) -> Result<Value> {
         if !self.state.has_done("measure") {
             let lines = self.arguments.measured();
-            let sides = [self.state.path("before"), self.state.path("after")];
+            let sides = [self.state.path(entries::BEFORE), self.state.path("after")];
             let bench = measure::Bench {
                 place: self.place(Vec::new()),
                 outputs,

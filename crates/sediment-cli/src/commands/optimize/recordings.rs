@@ -49,6 +49,8 @@ impl Job<'_> {
             let bar = self.ui.spinner(&format!("recording {} of {}: {line}", index + 1, all.len()));
             let (profile, log) =
                 (self.state.path(&file_of(index)), self.state.path(&format!("training-{}.log", index + 1)));
+            // Of other commands.
+            let _ = std::fs::remove_file(&profile);
             let mut words = vec![
                 files::own_program()?.into_os_string(),
                 "record".into(),
@@ -70,6 +72,8 @@ impl Job<'_> {
                 self.ui.warn(&format!(
                     "{what} changed {name}: let the build command alone link, as it does so with sediment"
                 ));
+                // What was recorded before is of another build than the next run would find.
+                self.state.give_up()?;
             }
             let others = self.other_builds(&profile, outputs, &what)?;
             let seconds = usage.wall.as_secs_f64();
@@ -201,8 +205,14 @@ fn file_of(index: usize) -> String {
     format!("training-{}.gv", index + 1)
 }
 
+/// The training commands of a request, each with true if it is a start, in the order of [`Job::record`].
+pub(super) fn trainings(request: &Value) -> Vec<(&str, bool)> {
+    let lines = |part: &str| request[part].as_array().into_iter().flatten().filter_map(Value::as_str);
+    lines("train").map(|line| (line, false)).chain(lines("startup").map(|line| (line, true))).collect()
+}
+
 /// Name of the step that records a training command.
-fn step(index: usize) -> String {
+pub(super) fn step(index: usize) -> String {
     format!("training {}", index + 1)
 }
 

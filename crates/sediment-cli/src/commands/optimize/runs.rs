@@ -2,7 +2,7 @@
 //! Commands of the user: builds and training, each with a log, a time limit, and an end when the user asks.
 
 use crate::files;
-use sediment::{Error, ErrorCode, Result};
+use sediment::{Error, ErrorCode, ErrorKind, Result};
 use sediment_process::command::{Outcome, Usage, last_lines, observe};
 use sediment_process::{Command, Stop};
 use std::ffi::OsString;
@@ -17,6 +17,8 @@ const SHOWN_LINES: usize = 12;
 /// Place where commands run, and what they get.
 pub(super) struct Place<'a> {
     pub(super) folder: &'a Path,
+    /// True for the copy of a tree, which has other neighbours.
+    pub(super) is_copy: bool,
     pub(super) environment: Vec<(OsString, OsString)>,
     pub(super) stop: &'a Stop,
 }
@@ -46,6 +48,19 @@ impl Place<'_> {
         command.stopped_by(self.stop)
     }
 
+    /// The error of a command, with a hint if it, or what it printed, names a path above the tree: a copy lies elsewhere.
+    pub(super) fn with_hint_of_copy(&self, error: Error, texts: &[&str]) -> Error {
+        if !self.is_copy || error.kind() == ErrorKind::Interrupted || !texts.iter().any(|text| text.contains("../")) {
+            return error;
+        }
+        let why = format!(
+            "it ran in {}, the copy of the tree: write paths out of the tree absolute, or build in the tree itself: --in-place",
+            files::display(self.folder)
+        );
+        let hint = error.hint().map_or(why.clone(), |hint| format!("{why}\n{hint}"));
+        error.with_hint(hint)
+    }
+
     /// Runs a command to its end; what it prints is its log.
     ///
     /// # Errors
@@ -58,8 +73,12 @@ impl Place<'_> {
         logged.extend(words.iter().cloned());
         let ended = observe(&self.command(&logged, limit), 0)?;
         let left = sediment_process::left_behind::end_left_behind();
-        let failed =
-            |message: String| Err(Error::new(ErrorCode::ProgramFailed, message).with_hint(said(log)));
+        let failed = |message: String| {
+            let said = said(log);
+            let line = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+            let error = Error::new(ErrorCode::ProgramFailed, message).with_hint(&said);
+            Err(self.with_hint_of_copy(error, &[&line, &said]))
+        };
         match ended.outcome {
             Outcome::Exited(0) => {
                 if !left.is_empty() {

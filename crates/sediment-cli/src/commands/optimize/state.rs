@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The working folder, and which steps in it are done, so that an interrupted run continues.
 
-use super::entries::{IGNORED, LOCK, SAVED, SOURCES, STATE};
+use super::entries::{self, IGNORED, LOCK, SAVED, SOURCES, STATE};
 use super::links::{self, Output};
+use super::recordings;
 use super::sources::{self, Change};
 use super::stand_ins;
 use super::tree::{self, Files};
@@ -64,27 +65,58 @@ impl State {
                 ui.note("beginning again: the last run was finished, and its results are replaced (another --work DIR keeps them)");
                 state.begin(tree, &outputs)?;
             }
-            Some(before) if before["request"] != state.request => {
-                let changed = changed(&before["request"], &state.request).join(", ");
-                ui.note(&format!("beginning again with the first build: changed: {changed}"));
-                state.begin(tree, &outputs)?;
-            }
             Some(before) if before[UNUSABLE] == true => {
                 ui.note("beginning again with the first build: the last run could not use what it links");
                 state.begin(tree, &outputs)?;
             }
-            Some(before) => {
-                state.steps = words(&before["steps"]);
-                state.facts = before["facts"].clone();
-                state.go_on(tree, files, &outputs, ui)?;
-            }
+            Some(before) => match state.still_valid(&before) {
+                Some(steps) => {
+                    state.steps = steps;
+                    state.facts = before["facts"].clone();
+                    state.go_on(tree, files, &outputs, &before["request"], ui)?;
+                }
+                None => {
+                    let changed = changed(&before["request"], &state.request).join(", ");
+                    ui.note(&format!("beginning again with the first build: changed: {changed}"));
+                    state.begin(tree, &outputs)?;
+                }
+            },
             None => state.clear()?,
         }
         Ok(state)
     }
 
+    /// The steps of an unfinished run that another request leaves as they were; None if it has to begin with the first build. Other training
+    /// commands are recorded with the same build, until it is linked in order.
+    fn still_valid(&self, before: &Value) -> Option<Vec<String>> {
+        let steps = words(&before["steps"]);
+        let request = &before["request"];
+        let changed = changed(request, &self.request);
+        let is_one_of = |parts: &[&str]| changed.iter().all(|part| parts.contains(part));
+        if is_one_of(&[]) {
+            return Some(steps);
+        }
+        if is_one_of(&[MEASURE]) {
+            return Some(steps.into_iter().filter(|step| step != "measure").collect());
+        }
+        if !is_one_of(&[TRAIN, STARTUP, MEASURE]) || self.path(entries::BEFORE).exists() {
+            return None;
+        }
+        let (known, wanted) = (recordings::trainings(request), recordings::trainings(&self.request));
+        let same = known.iter().zip(&wanted).take_while(|(known, wanted)| known == wanted).count();
+        let outdated: Vec<String> = (same..known.len()).map(recordings::step).collect();
+        Some(steps.into_iter().filter(|step| !outdated.contains(step)).collect())
+    }
+
     /// Continues after the last step, or begins again where a source of a build in place changed since then.
-    fn go_on(&mut self, tree: &Path, files: &Files, outputs: &[Output], ui: &Ui) -> Result<()> {
+    fn go_on(
+        &mut self,
+        tree: &Path,
+        files: &Files,
+        outputs: &[Output],
+        before: &Value,
+        ui: &Ui,
+    ) -> Result<()> {
         // The first build in place leaves the list.
         let is_listed = self.request["in_place"] == true && self.has_done("build");
         let list = self.path(SOURCES);
@@ -104,9 +136,11 @@ impl State {
             return self.begin(tree, outputs);
         }
         if let Some(last) = self.steps.last() {
-            ui.note(&format!("continuing after: {last}"));
+            let changed = self::changed(before, &self.request).join(", ");
+            let because = if changed.is_empty() { changed } else { format!("; changed: {changed}") };
+            ui.note(&format!("continuing after: {last}{because}"));
         }
-        Ok(())
+        self.save()
     }
 
     /// Begins with the first build. In place, what an earlier one linked in the tree is removed: the build would not link what it finds.
@@ -178,6 +212,10 @@ impl State {
     }
 }
 
+const TRAIN: &str = "--train";
+const STARTUP: &str = "--startup";
+const MEASURE: &str = "--measure";
+
 /// Last step of a run.
 pub(super) const LAST: &str = "summary";
 
@@ -186,9 +224,9 @@ fn changed(before: &Value, now: &Value) -> Vec<&'static str> {
     const PARTS: [(&str, &str); 7] = [
         ("stamp", "the tree"),
         ("build", "the build command"),
-        ("train", "--train"),
-        ("startup", "--startup"),
-        ("measure", "--measure"),
+        ("train", TRAIN),
+        ("startup", STARTUP),
+        ("measure", MEASURE),
         ("in_place", "--in-place"),
         ("environment", "a variable for the build"),
     ];

@@ -73,7 +73,7 @@ impl Summary {
         let mut rows = Vec::new();
         for (index, output) in outputs.iter().enumerate() {
             let place = |side: &str| job.state.path(side).join(index.to_string()).join(output.name());
-            let [before, after] = [place("before"), place("after")];
+            let [before, after] = [place(entries::BEFORE), place("after")];
             let link = links::of_output(&log, output);
             let why = links::why_not_ordered(link);
             let order = link.and_then(|link| link["order"].as_str()).map(PathBuf::from);
