@@ -67,7 +67,7 @@ const OF_ALL: &[Case] = &[
     ("objects_stay_the_same", objects_stay_the_same),
     ("pipes_and_standard_streams", pipes_and_standard_streams),
     ("a_problem_is_a_note", a_problem_is_a_note),
-    ("numbers_of_blocks_change_no_code", blocks::numbers_change_no_code),
+    ("numbers_of_blocks_change_nothing_else", blocks::numbers_change_nothing_else),
 ];
 
 /// Its name, what it does, and what it needs beside the compiler.

@@ -123,6 +123,8 @@ int main(int count, char **words)
 "#;
 /// The libraries of a newer compiler are not those of this system.
 const FLAGS: [&str; 4] = ["-O2", "-g", "-ffunction-sections", "-static"];
+const MAP: &str = ".debug.sediment_blocks";
+const REMOVE_MAP: [&str; 2] = ["--remove-section", MAP];
 pub const MARKS: &str = "-fplugin-arg-sediment-blocks";
 pub const COUNTS: &str = "-fplugin-arg-sediment-profile=blocks";
 
@@ -135,11 +137,15 @@ fn sources(gcc: &Compiler) -> TempDir {
 
 /// An object without its debug information.
 fn stripped(gcc: &Compiler, folder: &TempDir, source: &str, more: &[&str]) -> Vec<u8> {
+    edited(gcc, folder, source, more, &["--strip-debug"])
+}
+
+/// An object, changed by objcopy.
+fn edited(gcc: &Compiler, folder: &TempDir, source: &str, more: &[&str], edit: &[&str]) -> Vec<u8> {
     let compiler = if source.ends_with(".cc") { gcc.cxx } else { gcc.c };
     gcc.run(folder.path(), compiler, &[&FLAGS, more, &["-c", source, "-o", "object.o"]].concat());
     let objcopy = if gcc.name.starts_with("aarch64") { "aarch64-linux-gnu-objcopy" } else { "objcopy" };
-    let status =
-        Command::new(objcopy).current_dir(folder.path()).args(["--strip-debug", "object.o"]).status();
+    let status = Command::new(objcopy).current_dir(folder.path()).args(edit).arg("object.o").status();
     assert!(status.unwrap().success());
     std::fs::read(folder.path().join("object.o")).unwrap()
 }
@@ -150,11 +156,15 @@ pub fn ran(folder: &TempDir, program: &str, arguments: &[&str]) -> (Vec<u8>, Opt
     (output.stdout, output.status.code())
 }
 
-pub fn numbers_change_no_code(gcc: &'static Compiler) {
+/// The section of the map is all that is added, whatever debug information there is.
+pub fn numbers_change_nothing_else(gcc: &'static Compiler) {
     let folder = sources(gcc);
     for source in ["work.c", "thrown.cc"] {
-        let without = stripped(gcc, &folder, source, &[]);
-        assert!(stripped(gcc, &folder, source, &[&gcc.plugin(), MARKS]) == without, "{source}");
+        for debug in ["-g", "-g3", "-g0", "-gsplit-dwarf", "-fno-function-sections"] {
+            let without = edited(gcc, &folder, source, &[debug], &REMOVE_MAP);
+            let with = edited(gcc, &folder, source, &[debug, &gcc.plugin(), MARKS], &REMOVE_MAP);
+            assert!(with == without, "{source} {debug}");
+        }
         assert!(!folder.path().join("object.c.gv").exists());
     }
 }
