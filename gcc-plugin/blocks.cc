@@ -10,6 +10,7 @@
 #include "attribs.h"
 #include "except.h"
 
+#include "block_map.h"
 #include "blocks.h"
 #include "collect.h"
 #include "flow.h"
@@ -21,13 +22,8 @@ namespace sediment {
 
 namespace {
 
-// Bit of discriminators that hold the hash of the graph, at its first block.
-const uint32_t names_graph = 1u << 30;
-// The bits below it.
-const uint32_t hash_bits = names_graph - 1;
-// Bit of discriminators that hold a signature above the block's number.
-const uint32_t has_signature = 1u << 29;
-const unsigned number_bits = 13;
+// Bits of hashes of graphs; hashes of clang's maps have the bit above.
+const uint32_t hash_bits = (1u << 30) - 1;
 // Limit of other graphs of a function to which blocks are matched.
 const size_t most_matched = 4;
 
@@ -170,26 +166,14 @@ signature_of (basic_block block)
   return signature;
 }
 
-#if GCCPLUGIN_VERSION < 13000
-
-void
-mark (basic_block block, uint32_t number)
+std::vector<Signature>
+signatures_of (const std::vector<basic_block> &blocks)
 {
-  block->discriminator = number;
+  std::vector<Signature> signatures;
+  for (basic_block block : blocks)
+    signatures.push_back (signature_of (block));
+  return signatures;
 }
-
-#else
-
-void
-mark (basic_block block, uint32_t number)
-{
-  rtx_insn *insn;
-  FOR_BB_INSNS (block, insn)
-    if (NONDEBUG_INSN_P (insn) && INSN_HAS_LOCATION (insn))
-      INSN_LOCATION (insn) = location_with_discriminator (INSN_LOCATION (insn), number);
-}
-
-#endif
 
 // GCC's guess of how often control takes an edge, in parts of `all_parts`.
 unsigned
@@ -271,15 +255,8 @@ void
 mark_blocks ()
 {
   std::vector<basic_block> blocks = blocks_of (cfun);
-  uint32_t number = 0;
-  bool has_signatures = blocks.size () < 1u << number_bits;
-  for (basic_block block : blocks)
-    {
-      ++number;
-      mark (block, has_signatures ? has_signature | signature_of (block).packed () << number_bits | number : number);
-    }
-  if (!blocks.empty () && blocks.size () < has_signature)
-    mark (blocks[0], names_graph | hash_of (cfun, blocks));
+  if (!blocks.empty ())
+    begin_map (blocks, hash_of (cfun, blocks), signatures_of (blocks));
 }
 
 // True if bbpart may split a function, by its own conditions except for COMDAT groups.
@@ -410,9 +387,7 @@ apply_counts (const Counts &counts, bool &is_damaged)
   for (const GraphCounts &graph : graphs)
     if (graph.hash == hash)
       return compile_by (graph, blocks, true);
-  std::vector<Signature> present;
-  for (basic_block block : blocks)
-    present.push_back (signature_of (block));
+  std::vector<Signature> present = signatures_of (blocks);
   // The heaviest come first.
   graphs.resize (std::min (graphs.size (), most_matched));
   for (const GraphCounts &graph : graphs)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Basic blocks of functions, just before GCC's pass bbpart, which separates hot blocks from cold ones. Optimisations are done then;
-// register allocation and the order of blocks come later. blocks.cc is the only file that uses RTL.
+// register allocation and the order of blocks come later.
 #ifndef SEDIMENT_BLOCKS_H
 #define SEDIMENT_BLOCKS_H
 
@@ -8,8 +8,7 @@
 
 namespace sediment {
 
-// Numbers the blocks of the current function in the line table, so that each address belongs to a block; the first block has the hash
-// of the graph. The code stays the same.
+// Numbers the blocks of the current function, and begins their map, with the hash of the graph.
 void mark_blocks ();
 
 // Gives GCC the counts of the current function's blocks. True: counts for it were found and applied; otherwise it stays unchanged.

@@ -7,6 +7,7 @@
 
 #include "gcc-headers.h"
 
+#include "block_map.h"
 #include "blocks.h"
 #include "collect.h"
 
@@ -26,7 +27,7 @@ namespace {
 // Folder of the call graphs; empty: next to the object.
 std::string folder;
 
-// Number the blocks of functions in the line table.
+// Write a map of the blocks of functions.
 bool marks_blocks;
 // Block counts for the functions of this unit; null: none.
 const sediment::Counts *counts;
@@ -43,6 +44,12 @@ void
 note_without_counts (const std::string &reason)
 {
   inform (UNKNOWN_LOCATION, "sediment: unit compiled without block counts: %s", reason.c_str ());
+}
+
+void
+note_without_map ()
+{
+  inform (UNKNOWN_LOCATION, "sediment: no map of blocks written for this function: out of memory");
 }
 
 // Prints one note for the unit, for any number of damaged lines.
@@ -247,6 +254,36 @@ public:
   }
 };
 
+const pass_data label_pass = { RTL_PASS, "sediment_labels", OPTGROUP_NONE, TV_NONE, 0, 0, 0, 0, 0 };
+
+// Runs before final, the pass that writes the code of a function.
+class LabelPass : public rtl_opt_pass
+{
+public:
+  explicit LabelPass (gcc::context *context) : rtl_opt_pass (label_pass, context) {}
+  opt_pass *clone () final override { return new LabelPass (m_ctxt); }
+  unsigned int execute (function *) final override
+  {
+    try
+      {
+	sediment::place_labels ();
+      }
+    catch (...)
+      {
+	note_without_map ();
+      }
+    return 0;
+  }
+};
+
+// After the last pass of a function.
+void
+after_function (void *, void *)
+{
+  sediment::end_split ();
+  sediment::end_map ();
+}
+
 // Opens the file of block counts; a file that cannot be read is a note.
 void
 open_counts (const char *path)
@@ -343,7 +380,12 @@ plugin_init (plugin_name_args *plugin, plugin_gcc_version *version)
     {
       register_pass_info before { new BlockPass (g), "bbpart", 0, PASS_POS_INSERT_BEFORE };
       register_callback (plugin->base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &before);
-      register_callback (plugin->base_name, PLUGIN_ALL_PASSES_END, [] (void *, void *) { sediment::end_split (); }, NULL);
+      if (marks_blocks)
+	{
+	  register_pass_info last { new LabelPass (g), "final", 0, PASS_POS_INSERT_BEFORE };
+	  register_callback (plugin->base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &last);
+	}
+      register_callback (plugin->base_name, PLUGIN_ALL_PASSES_END, after_function, NULL);
     }
   if (!writes_graph)
     return 0;

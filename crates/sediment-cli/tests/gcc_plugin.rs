@@ -5,6 +5,8 @@
 mod blocks;
 #[path = "gcc_plugin/compilers.rs"]
 mod compilers;
+#[path = "gcc_plugin/maps.rs"]
+mod maps;
 #[path = "gcc_plugin/odd.rs"]
 mod odd;
 mod running;
@@ -67,7 +69,7 @@ const OF_ALL: &[Case] = &[
     ("objects_stay_the_same", objects_stay_the_same),
     ("pipes_and_standard_streams", pipes_and_standard_streams),
     ("a_problem_is_a_note", a_problem_is_a_note),
-    ("numbers_of_blocks_change_no_code", blocks::numbers_change_no_code),
+    ("numbers_of_blocks_change_nothing_else", maps::numbers_change_nothing_else),
 ];
 
 /// Its name, what it does, and what it needs beside the compiler.
@@ -109,9 +111,21 @@ const OF_ONE: &[OfOne] = &[
     ("a_tree_with_more_than_the_program", a_tree_with_more_than_the_program, &[]),
     (
         "numbers_reach_the_debug_file",
-        blocks::numbers_reach_the_debug_file,
-        &[Need::Program("valgrind"), Need::Program("dwz"), Need::Program("eu-strip")],
+        maps::numbers_reach_the_debug_file,
+        &[
+            Need::Program("valgrind"),
+            Need::Program("dwz"),
+            Need::Program("eu-strip"),
+            Need::Program("dh_strip"),
+            Need::Program("find-debuginfo"),
+        ],
     ),
+    (
+        "maps_are_of_linked_functions",
+        maps::maps_are_of_linked_functions,
+        &[Need::Program("ld.gold"), Need::LinkerFolder("lld")],
+    ),
+    ("damaged_maps_are_errors", maps::damaged_maps_are_errors, &[]),
     ("whatever_functions_and_flags", odd::whatever_functions_and_flags, VALGRIND),
     ("few_calls_make_nothing_cold", odd::few_calls_make_nothing_cold, VALGRIND),
     ("another_plugin_beside", odd::another_plugin_beside, VALGRIND),

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 /// Paths that GCC takes for likely, and that the work does not take; another that it takes for rare. Exceptions, computed jumps, a jump out
 /// of a function and an endless loop are there for what may be done wrong with them.
-const WORK: &str = r#"#include <setjmp.h>
+pub const WORK: &str = r#"#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 static jmp_buf place;
@@ -65,7 +65,7 @@ int main(int count, char **words)
   return 0;
 }
 "#;
-const THROWN: &str = r#"#include <stdexcept>
+pub const THROWN: &str = r#"#include <stdexcept>
 #include <string>
 #include <vector>
 template <class T> __attribute__((noinline)) T at(const std::vector<T> &all, unsigned i)
@@ -126,7 +126,7 @@ const FLAGS: [&str; 4] = ["-O2", "-g", "-ffunction-sections", "-static"];
 pub const MARKS: &str = "-fplugin-arg-sediment-blocks";
 pub const COUNTS: &str = "-fplugin-arg-sediment-profile=blocks";
 
-fn sources(gcc: &Compiler) -> TempDir {
+pub fn sources(gcc: &Compiler) -> TempDir {
     let folder = gcc.folder();
     std::fs::write(folder.path().join("work.c"), WORK).unwrap();
     std::fs::write(folder.path().join("thrown.cc"), THROWN).unwrap();
@@ -135,11 +135,15 @@ fn sources(gcc: &Compiler) -> TempDir {
 
 /// An object without its debug information.
 fn stripped(gcc: &Compiler, folder: &TempDir, source: &str, more: &[&str]) -> Vec<u8> {
+    edited(gcc, folder, source, more, &["--strip-debug"])
+}
+
+/// An object, changed by objcopy.
+pub fn edited(gcc: &Compiler, folder: &TempDir, source: &str, more: &[&str], edit: &[&str]) -> Vec<u8> {
     let compiler = if source.ends_with(".cc") { gcc.cxx } else { gcc.c };
     gcc.run(folder.path(), compiler, &[&FLAGS, more, &["-c", source, "-o", "object.o"]].concat());
     let objcopy = if gcc.name.starts_with("aarch64") { "aarch64-linux-gnu-objcopy" } else { "objcopy" };
-    let status =
-        Command::new(objcopy).current_dir(folder.path()).args(["--strip-debug", "object.o"]).status();
+    let status = Command::new(objcopy).current_dir(folder.path()).args(edit).arg("object.o").status();
     assert!(status.unwrap().success());
     std::fs::read(folder.path().join("object.o")).unwrap()
 }
@@ -150,17 +154,8 @@ pub fn ran(folder: &TempDir, program: &str, arguments: &[&str]) -> (Vec<u8>, Opt
     (output.stdout, output.status.code())
 }
 
-pub fn numbers_change_no_code(gcc: &'static Compiler) {
-    let folder = sources(gcc);
-    for source in ["work.c", "thrown.cc"] {
-        let without = stripped(gcc, &folder, source, &[]);
-        assert!(stripped(gcc, &folder, source, &[&gcc.plugin(), MARKS]) == without, "{source}");
-        assert!(!folder.path().join("object.c.gv").exists());
-    }
-}
-
 /// The counts of a run of the program, as the plugin takes them.
-fn recorded(gcc: &Compiler, folder: &TempDir, source: &str) -> String {
+pub fn recorded(gcc: &Compiler, folder: &TempDir, source: &str) -> String {
     let compiler = if source.ends_with(".cc") { gcc.cxx } else { gcc.c };
     gcc.run(folder.path(), compiler, &[&FLAGS[..], &[&gcc.plugin(), MARKS, source, "-o", "train"]].concat());
     record(folder, &[])
@@ -332,7 +327,7 @@ fn cold_parts_lie_behind_all_functions(folder: &TempDir) {
 }
 
 /// Counts of a function's blocks, as a profile has them.
-fn blocks_of(profile: &str, function: &str) -> Vec<(u32, u64)> {
+pub fn blocks_of(profile: &str, function: &str) -> Vec<(u32, u64)> {
     let line = profile.lines().find(|line| line.trim_start().starts_with(&format!("\"{function}\" [")));
     let (_, blocks) =
         line.and_then(|line| line.split_once("blocks=\"")).unwrap_or_else(|| panic!("{profile}"));
@@ -449,41 +444,6 @@ pub fn functions_of_groups_are_split_in_their_group(gcc: &'static Compiler) {
                 );
             }
         }
-    }
-}
-
-/// As packages split symbols off: by objcopy, by eu-strip, and made smaller by dwz.
-pub fn numbers_reach_the_debug_file(gcc: &'static Compiler) {
-    let folder = sources(gcc);
-    let whole = blocks_of(
-        &{
-            recorded(gcc, &folder, "work.c");
-            read(&folder, "p.gv")
-        },
-        "work",
-    );
-    let at = |program: &str, arguments: &[&str]| {
-        let output = Command::new(program).current_dir(folder.path()).args(arguments).output().unwrap();
-        assert!(output.status.success(), "{program} {arguments:?}: {}", err(&output));
-    };
-    let objcopy: &[(&str, &[&str])] = &[
-        ("objcopy", &["--only-keep-debug", "split", "split.debug"]),
-        ("strip", &["split"]),
-        ("objcopy", &["--add-gnu-debuglink=split.debug", "split"]),
-    ];
-    let eu_strip: &[(&str, &[&str])] = &[("eu-strip", &["-f", "split.debug", "split"])];
-    let dwz: &[(&str, &[&str])] = &[("dwz", &["split"])];
-    for tools in [objcopy.to_vec(), eu_strip.to_vec(), [dwz, objcopy].concat()] {
-        let _ = std::fs::remove_file(folder.path().join("split.debug"));
-        std::fs::copy(folder.path().join("train"), folder.path().join("split")).unwrap();
-        tools.iter().for_each(|(program, arguments)| at(program, arguments));
-        let text = read(&folder, "recorded").replace("/train", "/split");
-        std::fs::write(folder.path().join("by-split"), text).unwrap();
-        done(&sediment(
-            folder.path(),
-            &["import", "--blocks", "by-split", "--binary", "split", "-o", "split.gv"],
-        ));
-        assert_eq!(blocks_of(&read(&folder, "split.gv"), "work"), whole, "{tools:?}");
     }
 }
 

@@ -56,7 +56,6 @@ fn called(gcc: &'static Compiler) -> TempDir {
     let order = ["order", "p.gv", "--binary", "unordered", "--linker", "gnu-ld-script", "-o", "order.ld"];
     running::done(&running::sediment(folder.path(), &order));
     build(&["used", &gcc.plugin(), COUNTS, MARKS, "-Wl,-T,order.ld"]);
-    build(&["unnumbered", &gcc.plugin(), COUNTS, "-Wl,-T,order.ld"]);
     assert!(part(&folder, "used", "parted.cold").start > part(&folder, "used", "parted").start);
     assert_eq!(ran(&folder, "used", &["unusual"]), ran(&folder, "plain", &["unusual"]));
     folder
@@ -113,11 +112,10 @@ pub fn debuggers_see_the_callers_of_cold_parts(gcc: &'static Compiler) {
 /// Of each byte: the function that it was split from, and what was inlined there.
 pub fn addresses_in_cold_parts_lead_to_lines(gcc: &'static Compiler) {
     let folder = called(gcc);
-    // elfutils reads no line table whose discriminators have more than 24 bits, as those of block numbers have.
-    for (tool, program) in [("addr2line", "used"), ("eu-addr2line", "unnumbered")] {
-        let addresses: Vec<String> =
-            part(&folder, program, "parted.cold").map(|address| format!("{address:#x}")).collect();
-        let arguments: Vec<&str> = ["-a", "-f", "-i", "-e", program]
+    let addresses: Vec<String> =
+        part(&folder, "used", "parted.cold").map(|address| format!("{address:#x}")).collect();
+    for tool in ["addr2line", "eu-addr2line"] {
+        let arguments: Vec<&str> = ["-a", "-f", "-i", "-e", "used"]
             .into_iter()
             .chain(addresses.iter().map(String::as_str))
             .collect();

@@ -7,6 +7,7 @@
 //! its distance from the end of the block in front, with feature 32 the distances of its calls' ends, its size (from the last of these) and
 //! properties, and with feature 64 a hash of 8 bytes. Then the compiler's own estimates follow, which are skipped here.
 
+use super::section::Numbers;
 use crate::error::{Error, ErrorCode, Result};
 use object::{Object as _, ObjectSection as _};
 
@@ -47,7 +48,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Vec<MappedFunction>>> {
     let file = object::File::parse(bytes).map_err(|error| damaged(&error.to_string()))?;
     let Some(section) = file.section_by_name(SECTION) else { return Ok(None) };
     let data = section.data().map_err(|error| damaged(&error.to_string()))?;
-    let mut rest = Reader { rest: data, is_little_endian: file.is_little_endian(), is_64: file.is_64() };
+    let mut rest = Numbers::of(data, &file);
     let mut functions = Vec::new();
     while !rest.rest.is_empty() {
         let at = data.len() - rest.rest.len();
@@ -74,47 +75,10 @@ pub fn read(bytes: &[u8]) -> Result<Option<Vec<MappedFunction>>> {
     Ok(Some(functions))
 }
 
-struct Reader<'a> {
-    rest: &'a [u8],
-    is_little_endian: bool,
-    is_64: bool,
-}
-
-impl Reader<'_> {
-    fn byte(&mut self) -> Option<u8> {
-        let (first, rest) = self.rest.split_first()?;
-        self.rest = rest;
-        Some(*first)
-    }
-
-    fn uleb(&mut self) -> Option<u64> {
-        let (mut sum, mut shift) = (0u64, 0u32);
-        loop {
-            let byte = self.byte()?;
-            let bits = u64::from(byte & 0x7f);
-            sum |= bits.checked_shl(shift).filter(|shifted| shifted >> shift == bits)?;
-            if byte & 0x80 == 0 {
-                return Some(sum);
-            }
-            shift += 7;
-        }
-    }
-
+impl Numbers<'_> {
     fn features(&mut self, version: u8) -> Option<u16> {
         let bits = self.number(if version < 5 { 1 } else { 2 })?;
         u16::try_from(bits).ok()
-    }
-
-    fn address(&mut self) -> Option<u64> {
-        self.number(if self.is_64 { 8 } else { 4 })
-    }
-
-    /// Number of a fixed size, in the file's order of bytes.
-    fn number(&mut self, size: usize) -> Option<u64> {
-        let (bytes, rest) = self.rest.split_at_checked(size)?;
-        self.rest = rest;
-        let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
-        Some(if self.is_little_endian { bytes.iter().rev().fold(0, add) } else { bytes.iter().fold(0, add) })
     }
 
     fn block(&mut self, id: u64, front: u64, features: u16) -> Option<MappedBlock> {

@@ -1,46 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`BlockMap`]: which block of its function's control-flow graph the code at an address is of, by the line table of a program that was
-//! compiled with sediment's plugin for GCC (`-fplugin-arg-sediment-blocks`), or by clang's own map ([`bb_addr_map`]).
-//!
-//! In the line table the discriminator of a row is the number of a block, from 1. From 2^29 on, it is 13 bits of the number below 16 bits of
-//! the block's signature. At the first block of a function it is 2^30 or more, and tells the hash of the graph.
-//! gcc-plugin/blocks.cc is the writer.
+//! [`BlockMap`]: which block of its function's control-flow graph the code at an address is of, by the map of sediment's plugin for GCC
+//! ([`gcc_block_map`]), or by clang's own ([`bb_addr_map`]).
 
-use super::Files;
-use super::bb_addr_map::{self, MappedFunction};
-use super::source_lines::{dwarf_of, in_file_or_debug_file};
-use crate::error::{Error, ErrorCode, Result};
+use super::bb_addr_map;
+use super::gcc_block_map::{self, Stretch};
+use super::{Files, source_lines::in_file_or_debug_file};
+use crate::error::Result;
 use crate::profile::blocks::OF_CLANG;
-
-/// Discriminators from here on are hashes of graphs.
-const NAMES_GRAPH: u32 = 1 << 30;
-/// Below that, discriminators from here on have a signature above the block's number.
-const HAS_SIGNATURE: u32 = 1 << 29;
-/// Bits of the number where there is a signature.
-const NUMBER_BITS: u32 = 13;
+use std::collections::BTreeMap;
 
 /// Code from one address to the next row's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Row {
     address: u64,
-    kind: Kind,
+    /// Number of its block; None where there is no code, or its block is not known.
+    block: Option<u32>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// Behind the end of a sequence.
-    End,
-    /// Code without a number.
-    Unnumbered,
-    /// Code of a block, of which a signature may be known.
-    Block(u32, Option<u16>),
-    /// Code of the first block, with the hash of the graph.
-    First(u32),
+/// The control-flow graph of a function.
+#[derive(Debug, Clone, Default)]
+struct Graph {
+    hash: u32,
+    /// Numbers of blocks with their signatures.
+    signatures: Vec<(u32, u16)>,
 }
 
 /// Blocks by address.
 #[derive(Debug, Clone, Default)]
-pub struct BlockMap(Vec<Row>);
+pub struct BlockMap {
+    /// By address, one for each.
+    rows: Vec<Row>,
+    /// By the address at which the function begins.
+    graphs: BTreeMap<u64, Graph>,
+}
 
 impl BlockMap {
     /// Reads the map of an ELF file, or of its separate debug file; None where it numbers no blocks.
@@ -53,141 +45,98 @@ impl BlockMap {
 
     /// Reads the map of one file.
     fn read_file(bytes: &[u8]) -> Result<Option<Self>> {
-        let mut rows = Vec::new();
-        if let Some(dwarf) = dwarf_of(bytes)? {
-            add_lines(&mut rows, &dwarf).map_err(|error| {
-                Error::new(ErrorCode::Damaged, format!("the line table is damaged: {error}"))
-            })?;
+        let mut map = Self::default();
+        for function in gcc_block_map::read(bytes)?.unwrap_or_default() {
+            map.add(function.graph, (1..).zip(function.signatures).skip(1).collect(), &function.code);
         }
         for function in bb_addr_map::read(bytes)?.unwrap_or_default() {
-            add_function(&mut rows, &function);
+            map.add_of_clang(&function);
         }
-        if rows.is_empty() {
+        if map.graphs.is_empty() {
             return Ok(None);
         }
         // Of several rows of one address the last counts; the end of what lies before it is none.
-        rows.sort_by_key(|row| (row.address, row.kind != Kind::End));
-        let mut kept: Vec<Row> = Vec::with_capacity(rows.len());
-        for row in rows {
-            match kept.last_mut().filter(|last| last.address == row.address) {
-                Some(last) => *last = row,
-                None => kept.push(row),
-            }
+        map.rows.sort_by_key(|row| (row.address, row.block.is_some()));
+        map.rows.reverse();
+        map.rows.dedup_by_key(|row| row.address);
+        map.rows.reverse();
+        Ok(Some(map))
+    }
+
+    /// Adds a function, whose first stretch is its begin. Of functions that share their code, the first counts.
+    fn add(&mut self, hash: u32, signatures: Vec<(u32, u16)>, code: &[Stretch]) {
+        let Some(first) = code.first() else { return };
+        self.graphs.entry(first.address).or_insert(Graph { hash, signatures });
+        for stretch in code {
+            self.rows.push(Row { address: stretch.address, block: stretch.block });
+            self.rows.push(Row { address: stretch.address.saturating_add(stretch.size), block: None });
         }
-        Ok(Some(Self(kept)))
+    }
+
+    /// Adds the blocks of a function that clang mapped: its entry, id 0, is number 1. A block's signature is its place in the code, from 0.
+    fn add_of_clang(&mut self, function: &bb_addr_map::MappedFunction) {
+        let number = |id: u32| id.saturating_add(1);
+        let signature = |(place, block): (usize, &bb_addr_map::MappedBlock)| {
+            let place = u16::try_from(place).ok().filter(|_| block.id > 0)?;
+            Some((number(block.id), place))
+        };
+        let stretch = |block: &bb_addr_map::MappedBlock| Stretch {
+            address: block.address,
+            size: block.size,
+            block: Some(number(block.id)),
+        };
+        let code: Vec<Stretch> = function.iter().map(stretch).collect();
+        let signatures = function.iter().enumerate().filter_map(signature).collect();
+        // Its entry may lie behind blocks of its cold part.
+        let entry = function.iter().position(|block| block.id == 0).unwrap_or(0);
+        self.add(graph_of(function), signatures, &[&code[entry..], &code[..entry]].concat());
     }
 
     /// The rows that begin within a stretch of code.
     fn rows(&self, start: u64, end: u64) -> &[Row] {
-        let at = |address: u64| self.0.partition_point(|row| row.address < address);
-        &self.0[at(start)..at(end).max(at(start))]
+        let at = |address: u64| self.rows.partition_point(|row| row.address < address);
+        &self.rows[at(start)..at(end).max(at(start))]
+    }
+
+    /// The graph of the function whose code begins at `start` and ends before `end`.
+    fn graph_at(&self, start: u64, end: u64) -> Option<&Graph> {
+        self.graphs.range(start..end.max(start)).next().map(|(_, graph)| graph)
     }
 
     /// The hash of the graph of the function whose code begins at `start` and ends before `end`.
     #[must_use]
     pub fn graph(&self, start: u64, end: u64) -> Option<u32> {
-        self.rows(start, end).iter().find_map(|row| match row.kind {
-            Kind::First(hash) => Some(hash),
-            _ => None,
-        })
+        self.graph_at(start, end).map(|graph| graph.hash)
     }
 
-    /// The numbers of the blocks that have code between the two, as far as rows tell.
+    /// Numbers of the blocks of the function whose code begins at `start` and ends before `end`, with their signatures.
+    pub fn signatures(&self, start: u64, end: u64) -> impl Iterator<Item = (u32, u16)> {
+        self.graph_at(start, end).into_iter().flat_map(|graph| &graph.signatures).copied()
+    }
+
+    /// The numbers of the blocks that have code between the two.
     pub fn blocks(&self, start: u64, end: u64) -> impl Iterator<Item = u32> {
-        self.rows(start, end).iter().filter_map(|row| row.kind.block())
+        self.rows(start, end).iter().filter_map(|row| row.block)
     }
 
     /// Numbers of blocks with the bytes of each of their pieces between the two.
     pub(crate) fn extents(&self, start: u64, end: u64) -> impl Iterator<Item = (u32, u64)> {
         let rows = self.rows(start, end);
         let ends = rows.iter().skip(1).map(|row| row.address).chain([end]);
-        let bytes = move |(row, end): (&Row, u64)| Some((row.kind.block()?, end - row.address));
+        let bytes = move |(row, end): (&Row, u64)| Some((row.block?, end - row.address));
         rows.iter().zip(ends).filter_map(bytes)
     }
 
-    /// Numbers of blocks with their signatures, for the code between the two; a block once for each of its pieces.
-    pub fn signatures(&self, start: u64, end: u64) -> impl Iterator<Item = (u32, u16)> {
-        self.rows(start, end).iter().filter_map(|row| match row.kind {
-            Kind::Block(block, Some(signature)) => Some((block, signature)),
-            _ => None,
-        })
-    }
-
-    /// Number of the block that the code at an address belongs to, in the function or part of it that begins at `start`. Code in front of a
-    /// function's first numbered row is its prologue, and part of its first block.
+    /// Number of the block that the code at an address belongs to.
     #[must_use]
-    pub(crate) fn block_at(&self, start: u64, address: u64, is_cold_part: bool) -> Option<u32> {
-        let next = self.0.partition_point(|row| row.address <= address);
-        match self.0[next.checked_sub(1)?].kind {
-            Kind::Unnumbered => {
-                let is_numbered = |row: &Row| row.kind.block().is_some();
-                let is_prologue = !is_cold_part && !self.rows(start, address).iter().any(is_numbered);
-                is_prologue.then_some(1)
-            }
-            kind => kind.block(),
-        }
-    }
-}
-
-impl Kind {
-    /// The meaning of a discriminator.
-    fn of(discriminator: u64) -> Self {
-        let low = |bits: u32| u32::try_from(discriminator & ((1 << bits) - 1)).unwrap_or_default();
-        match discriminator {
-            0 => Self::Unnumbered,
-            _ if discriminator < u64::from(HAS_SIGNATURE) => Self::Block(low(29), None),
-            _ if discriminator < u64::from(NAMES_GRAPH) => {
-                Self::Block(low(NUMBER_BITS), u16::try_from(low(29) >> NUMBER_BITS).ok())
-            }
-            _ if discriminator < 2 * u64::from(NAMES_GRAPH) => Self::First(low(30)),
-            _ => Self::Unnumbered,
-        }
-    }
-
-    fn block(self) -> Option<u32> {
-        match self {
-            Self::Block(block, _) => Some(block),
-            Self::First(_) => Some(1),
-            Self::End | Self::Unnumbered => None,
-        }
-    }
-}
-
-/// Adds the rows of a line table that names graphs.
-fn add_lines<R: gimli::Reader>(rows: &mut Vec<Row>, dwarf: &gimli::Dwarf<R>) -> gimli::Result<()> {
-    let mut units = dwarf.units();
-    while let Some(header) = units.next()? {
-        let unit = dwarf.unit(header)?;
-        let Some(program) = unit.line_program.clone() else { continue };
-        let begin = rows.len();
-        let mut lines = program.rows();
-        while let Some((_, row)) = lines.next_row()? {
-            let kind = if row.end_sequence() { Kind::End } else { Kind::of(row.discriminator()) };
-            rows.push(Row { address: row.address(), kind });
-        }
-        // Other units' discriminators are no blocks, and a program has many rows.
-        if !rows[begin..].iter().any(|row| matches!(row.kind, Kind::First(_))) {
-            rows.truncate(begin);
-        }
-    }
-    Ok(())
-}
-
-/// Adds the blocks of a function that clang mapped: its entry, id 0, is number 1. A block's signature is its place in the code, from 0.
-fn add_function(rows: &mut Vec<Row>, function: &MappedFunction) {
-    let graph = graph_of(function);
-    for (place, block) in function.iter().enumerate() {
-        let kind = match block.id {
-            0 => Kind::First(graph),
-            id => Kind::Block(id.saturating_add(1), u16::try_from(place).ok()),
-        };
-        rows.push(Row { address: block.address, kind });
-        rows.push(Row { address: block.address.saturating_add(block.size), kind: Kind::End });
+    pub(crate) fn block_at(&self, address: u64) -> Option<u32> {
+        let next = self.rows.partition_point(|row| row.address <= address);
+        self.rows[next.checked_sub(1)?].block
     }
 }
 
 /// Hash of what a map tells of a function's graph: FNV-1a over ids and properties in the order of the code.
-fn graph_of(function: &MappedFunction) -> u32 {
+fn graph_of(function: &bb_addr_map::MappedFunction) -> u32 {
     let mut sum = 0xcbf2_9ce4_8422_2325u64;
     for value in function.iter().flat_map(|block| [block.id, block.properties]) {
         for byte in value.to_le_bytes() {

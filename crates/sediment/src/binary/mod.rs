@@ -12,9 +12,11 @@ pub(crate) mod calls;
 pub mod code;
 mod debug_data;
 mod elf;
+pub mod gcc_block_map;
 pub mod names;
 pub mod objects;
 mod plt;
+mod section;
 pub mod source_lines;
 
 pub use address_index::AddressIndex;

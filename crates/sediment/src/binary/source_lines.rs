@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which line of which source file an address comes from, by DWARF, through the crate addr2line.
 
+use super::section::unpacked;
 use super::{Files, elf};
 use crate::error::{Error, ErrorCode, Result};
 use crate::unpack;
 use gimli::{EndianRcSlice, Reader as _, RunTimeEndian};
-use object::{CompressionFormat, Object as _, ObjectSection as _};
+use object::Object as _;
 use std::rc::Rc;
 
 type Bytes = EndianRcSlice<RunTimeEndian>;
@@ -118,33 +119,14 @@ pub(super) fn dwarf_of(bytes: &[u8]) -> Result<Option<gimli::Dwarf<Bytes>>> {
         Error::new(ErrorCode::Damaged, format!("the debug information is damaged: {error}"))
     };
     let file = object::File::parse(bytes).map_err(|error| damaged(&error))?;
-    // Older tools name a section that they compressed .zdebug_NAME.
-    let section = |name: &str| {
-        let older = || file.section_by_name(&name.replacen(".debug_", ".zdebug_", 1));
-        file.section_by_name(name).or_else(older)
-    };
-    if section(".debug_info").is_none() {
+    if [".debug_info", ".zdebug_info"].iter().all(|name| file.section_by_name(name).is_none()) {
         return Ok(None);
     }
     let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
     let mut budget = unpack::DEBUG_SECTIONS.of(bytes.len() as u64);
     let load = |id: gimli::SectionId| -> Result<Bytes> {
-        let Some(section) = section(id.name()) else {
-            return Ok(EndianRcSlice::new(Rc::from(Vec::new()), endian));
-        };
-        let found = section.compressed_data().map_err(|error| damaged(&error))?;
-        let data = match found.format {
-            CompressionFormat::None => budget.copy(found.data),
-            CompressionFormat::Zlib => budget.zlib(found.data, found.uncompressed_size),
-            _ => {
-                return Err(Error::new(
-                    ErrorCode::UnsupportedVariant,
-                    format!("unsupported compression of {}", id.name()),
-                )
-                .with_hint("unpack it: objcopy --decompress-debug-sections FILE"));
-            }
-        };
-        Ok(EndianRcSlice::new(data.map_err(|error| error.with_input(id.name()))?, endian))
+        let data = unpacked(&file, id.name(), &mut budget)?;
+        Ok(EndianRcSlice::new(data.unwrap_or_else(|| Rc::from(Vec::new())), endian))
     };
     gimli::Dwarf::load(load).map(Some)
 }

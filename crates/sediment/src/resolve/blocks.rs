@@ -204,7 +204,7 @@ fn bias(recording: &Recording, view: &View<'_>, executed: &[&Executed]) -> Optio
 struct Counted {
     hash: Option<u32>,
     counts: BTreeMap<u32, u128>,
-    /// Bytes of the blocks of which the line table has a row.
+    /// Bytes of the blocks that have code.
     bytes: BTreeMap<u32, u128>,
     signatures: BTreeMap<u32, u16>,
 }
@@ -212,15 +212,16 @@ struct Counted {
 impl Counted {
     /// The largest number of a block.
     fn last(&self) -> Option<u32> {
-        self.counts.keys().chain(self.bytes.keys()).max().copied()
+        self.counts.keys().chain(self.bytes.keys()).chain(self.signatures.keys()).max().copied()
     }
 
-    /// True if the numbers of blocks are so far apart that no compiler wrote them: most blocks have a line.
+    /// True if the numbers of blocks are so far apart that no compiler wrote them.
     fn is_sparse(&self) -> bool {
-        self.last() > u32::try_from(1000 + 16 * (self.bytes.len() + self.counts.len())).ok()
+        let known = self.bytes.len() + self.counts.len() + self.signatures.len();
+        self.last() > u32::try_from(1000 + 16 * known).ok()
     }
 
-    /// The hash of its graph and its counts; None where it did not run, or its graph is not known. What no row tells of cannot be known.
+    /// The hash of its graph and its counts; None where it did not run, or its graph is not known. Of blocks without code nothing is known.
     fn graph(self) -> Option<(u32, GraphCounts)> {
         let last = self.last()?;
         let is_unknown = |block: &u32| !self.bytes.contains_key(block) && !self.counts.contains_key(block);
@@ -242,11 +243,10 @@ struct Functions<'a> {
 }
 
 impl Functions<'_> {
-    /// Identity and part of the function at an address, and where that part begins.
-    fn at(&self, address: u64) -> Option<(FunctionKey, u64, bool)> {
+    /// Identity of the function at an address.
+    fn at(&self, address: u64) -> Option<FunctionKey> {
         let Ok(At::Function { function, file, .. }) = self.view.at_address(address) else { return None };
-        let key = self.key(&function.name, file)?;
-        Some((key, function.address, split_from(&function.name).is_some()))
+        self.key(&function.name, file)
     }
 
     fn key(&self, name: &str, file: Option<&str>) -> Option<FunctionKey> {
@@ -259,8 +259,8 @@ impl Functions<'_> {
     fn executed(&self, stretches: Stretches, skipped: &mut Skipped) -> HashMap<FunctionKey, Counted> {
         let mut instructions: HashMap<FunctionKey, BTreeMap<u32, Vec<u128>>> = HashMap::new();
         for (begin, end, count) in stretches.sums() {
-            let Some((key, start, is_cold_part)) = self.at(begin) else { continue };
-            let first = self.map.block_at(start, begin, is_cold_part);
+            let Some(key) = self.at(begin) else { continue };
+            let first = self.map.block_at(begin);
             let blocks = instructions.entry(key).or_default();
             for block in first.into_iter().chain(self.map.blocks(begin.saturating_add(1), end)) {
                 blocks.entry(block).or_default().push(count);
@@ -288,8 +288,8 @@ impl Functions<'_> {
         let mut functions: HashMap<FunctionKey, Counted> = HashMap::new();
         for (spot, cost) in samples {
             let Some(address) = self.view.address_of(spot) else { continue };
-            let Some((key, start, is_cold_part)) = self.at(address) else { continue };
-            let Some(block) = self.map.block_at(start, address, is_cold_part) else { continue };
+            let Some(key) = self.at(address) else { continue };
+            let Some(block) = self.map.block_at(address) else { continue };
             let sum = functions.entry(key).or_default().counts.entry(block).or_default();
             *sum = sum.saturating_add(*cost);
         }
@@ -310,7 +310,7 @@ impl Functions<'_> {
         functions
     }
 
-    /// Adds what the line table tells of functions. Counts of several functions that share their identity are removed.
+    /// Adds what the map tells of functions. Counts of several functions that share their identity are removed.
     fn tell(&self, functions: &mut HashMap<FunctionKey, Counted>, skipped: &mut Skipped) {
         let mut start_of: HashMap<FunctionKey, u64> = HashMap::new();
         for (function, file) in self.view.functions() {

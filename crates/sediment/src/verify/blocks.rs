@@ -2,7 +2,7 @@
 //! The linked ELF against the counts of blocks it was compiled by: which functions were split, which not, and how much of what was recorded
 //! lies in cold parts.
 //!
-//! The line table of the file, or of its debug file, has to number its blocks (`-fplugin-arg-sediment-blocks`). **Weight** of a block is its
+//! The file, or its debug file, needs a map of its blocks (`-fplugin-arg-sediment-blocks`). **Weight** of a block is its
 //! count times the bytes of its code: about the bytes that were executed.
 
 use crate::binary::block_map::BlockMap;

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The block map of sediment's plugin for GCC (`-fplugin-arg-sediment-blocks`), the section `.debug.sediment_blocks`.
+//! gcc-plugin/block_map.cc is the writer.
+//!
+//! For each function: the version, a byte, 1; the hash of its control-flow graph, 4 bytes; the number of its blocks, and for each of them, from
+//! number 1 on, its signature, 2 bytes; the number of ranges of code. For each range: its address; the number of its stretches; for each of
+//! these the number of the block whose code it is, 0 where none is known, and its bytes. Numbers without a stated size are ULEB128, others
+//! are in the file's order of bytes. Where a linker dropped a function, the address of its range is 0 or -1.
+
+use super::section::{Numbers, unpacked};
+use crate::error::{Error, ErrorCode, Result};
+use crate::unpack;
+
+const SECTION: &str = ".debug.sediment_blocks";
+const VERSION: u8 = 1;
+
+/// Code of one block without a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch {
+    /// Address as linked.
+    pub address: u64,
+    /// Bytes of code.
+    pub size: u64,
+    /// Number of its block, from 1; None where it is not known.
+    pub block: Option<u32>,
+}
+
+/// The blocks of one function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MappedFunction {
+    /// Hash of its control-flow graph.
+    pub graph: u32,
+    /// Signatures of its blocks, from number 1 on.
+    pub signatures: Vec<u16>,
+    /// Its code: first all of its first range, whose first stretch is the function's begin.
+    pub code: Vec<Stretch>,
+}
+
+/// Reads the map of an ELF file; None where it has none.
+///
+/// # Errors
+/// [`ErrorCode::Damaged`] when the map is damaged, with the offset of the function; [`ErrorCode::NewerVersion`] when it is of another
+/// version; those of a compressed section.
+pub fn read(bytes: &[u8]) -> Result<Option<Vec<MappedFunction>>> {
+    let damaged =
+        |why: &str| Error::new(ErrorCode::Damaged, format!("the block map {SECTION} is damaged: {why}"));
+    let file = object::File::parse(bytes).map_err(|error| damaged(&error.to_string()))?;
+    let mut budget = unpack::DEBUG_SECTIONS.of(bytes.len() as u64);
+    let Some(data) = unpacked(&file, SECTION, &mut budget)? else { return Ok(None) };
+    let mut numbers = Numbers::of(&data, &file);
+    let mut functions = Vec::new();
+    while let Some(version) = numbers.byte() {
+        let at = data.len() - numbers.rest.len() - 1;
+        if version != VERSION {
+            return Err(Error::new(
+                ErrorCode::NewerVersion,
+                format!("the block map {SECTION} is of version {version}, at offset {at:#x}"),
+            )
+            .with_hint("update sediment to the version of its plugin for GCC"));
+        }
+        let function = function(&mut numbers)
+            .ok_or_else(|| damaged(&format!("the function at offset {at:#x} has no end")))?;
+        functions.extend(Some(function).filter(|function| !function.code.is_empty()));
+    }
+    Ok(Some(functions))
+}
+
+/// Reads a function behind its version; without code if the linker dropped it.
+fn function(numbers: &mut Numbers<'_>) -> Option<MappedFunction> {
+    let graph = u32::try_from(numbers.number(4)?).ok()?;
+    let mut signatures = Vec::new();
+    for _ in 0..numbers.uleb()? {
+        signatures.push(u16::try_from(numbers.number(2)?).ok()?);
+    }
+    let mut code = Vec::new();
+    for _ in 0..numbers.uleb()? {
+        let mut address = numbers.address()?;
+        let is_dropped = [0, u64::from(u32::MAX), u64::MAX].contains(&address);
+        for _ in 0..numbers.uleb()? {
+            let block = u32::try_from(numbers.uleb()?).ok()?;
+            let size = numbers.uleb()?;
+            if !is_dropped {
+                code.push(Stretch { address, size, block: Some(block).filter(|block| *block > 0) });
+                address = address.checked_add(size)?;
+            }
+        }
+    }
+    Some(MappedFunction { graph, signatures, code })
+}

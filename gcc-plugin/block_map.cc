@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// crates/sediment/src/binary/gcc_block_map.rs reads the map, and describes its format.
+//
+// Until the last pass, a mark is a discriminator that means an entry of `marks`: GCC copies it together with the code. The section's
+// name begins with `.debug`, so binutils, LLVM and gold treat it as debug information. dwz accepts only known names that begin with `.debug_`.
+
+#include "gcc-headers.h"
+
+#include "memmodel.h"
+#include "rtl.h"
+#include "emit-rtl.h"
+#include "output.h"
+
+#include "block_map.h"
+
+#include <cinttypes>
+#include <cstdio>
+#include <string>
+#include <unordered_map>
+
+namespace sediment {
+
+namespace {
+
+// Label in the code, and the block whose code follows; 0: none is known.
+struct Start
+{
+  int label;
+  unsigned block;
+};
+
+// Code without a gap: all of a function, or its hot or cold part.
+struct Range
+{
+  std::vector<Start> starts;
+  int end;
+};
+
+// Number of a block, and what the mark replaced.
+struct Mark
+{
+  unsigned block;
+  location_t replaced;
+};
+
+// The map of the current function.
+struct Map
+{
+  tree function = NULL_TREE;
+  uint32_t graph = 0;
+  std::vector<Signature> signatures;
+  std::vector<Mark> marks;
+  // Blocks of instructions without a location, by their UID.
+  std::unordered_map<int, unsigned> unlocated;
+  std::vector<Range> ranges;
+};
+
+Map map;
+
+// Bit of the discriminators that are marks; the bits below it are the index of the mark.
+const unsigned is_mark = 1u << 30;
+
+const Mark *
+mark_of (unsigned discriminator)
+{
+  unsigned index = discriminator & ~is_mark;
+  return (discriminator & is_mark) && index < map.marks.size () ? &map.marks[index] : NULL;
+}
+
+bool
+has_code (rtx_insn *insn)
+{
+  return NONDEBUG_INSN_P (insn) && GET_CODE (PATTERN (insn)) != USE && GET_CODE (PATTERN (insn)) != CLOBBER;
+}
+
+#if GCCPLUGIN_VERSION < 13000
+
+// Discriminators are those of whole blocks.
+
+void
+mark (basic_block block, unsigned number)
+{
+  map.marks.push_back ({ number, location_t (block->discriminator) });
+  block->discriminator = is_mark | unsigned (map.marks.size () - 1);
+}
+
+// Removes the mark of a block. Returns its number; 0: none.
+unsigned
+unmark (basic_block block)
+{
+  const Mark *mark = mark_of (block->discriminator);
+  if (!mark)
+    return 0;
+  block->discriminator = int (mark->replaced);
+  return mark->block;
+}
+
+unsigned
+unmark (rtx_insn *)
+{
+  return 0;
+}
+
+#else
+
+// Discriminators are those of locations.
+
+void
+mark (basic_block block, unsigned number)
+{
+  std::unordered_map<location_t, location_t> marked;
+  rtx_insn *insn;
+  FOR_BB_INSNS (block, insn)
+    {
+      if (!NONDEBUG_INSN_P (insn))
+	continue;
+      location_t location = INSN_LOCATION (insn);
+      if (!INSN_HAS_LOCATION (insn))
+	{
+	  map.unlocated[INSN_UID (insn)] = number;
+	  continue;
+	}
+      location_t &other = marked[location];
+      if (!other)
+	{
+	  other = location_with_discriminator (location, int (is_mark | unsigned (map.marks.size ())));
+	  map.marks.push_back ({ number, location });
+	}
+      INSN_LOCATION (insn) = other;
+    }
+}
+
+unsigned
+unmark (basic_block)
+{
+  return 0;
+}
+
+// Removes the mark of an instruction. Returns the number of its block; 0: none.
+unsigned
+unmark (rtx_insn *insn)
+{
+  if (rtx_sequence *sequence = dyn_cast<rtx_sequence *> (PATTERN (insn)))
+    for (int at = 1; at < sequence->len (); ++at)
+      unmark (sequence->insn (at));
+  if (const Mark *mark = mark_of (get_discriminator_from_loc (INSN_LOCATION (insn))))
+    {
+      INSN_LOCATION (insn) = mark->replaced;
+      return mark->block;
+    }
+  auto found = map.unlocated.find (INSN_UID (insn));
+  return found == map.unlocated.end () ? 0 : found->second;
+}
+
+#endif
+
+// Instruction with code, and its block.
+struct Numbered
+{
+  rtx_insn *insn;
+  unsigned block;
+};
+
+// Instructions that later passes added belong to the block in front of them, within the same final block of GCC's; else to the one behind.
+void
+add_unnumbered (std::vector<Numbered> &code, size_t begin)
+{
+  unsigned known = 0;
+  for (size_t at = begin; at < code.size () && !known; ++at)
+    known = code[at].block;
+  for (size_t at = begin; at < code.size (); ++at)
+    known = code[at].block = code[at].block ? code[at].block : known;
+}
+
+// Makes a new note a label that passes do not see, as GCC keeps for a label of the source that it deleted. GCC's own labels keep their
+// numbers: those of debug labels count from 1.
+int
+label_at (rtx_note *note)
+{
+  static int last = 1 << 30;
+  NOTE_KIND (note) = NOTE_INSN_DELETED_DEBUG_LABEL;
+  CODE_LABEL_NUMBER (note) = ++last;
+  NOTE_DELETED_LABEL_NAME (note) = "";
+  return last;
+}
+
+// Adds the labels of a range of code, whose last insn is given.
+void
+add_range (const std::vector<Numbered> &code, rtx_insn *last)
+{
+  Range range;
+  for (const Numbered &insn : code)
+    if (range.starts.empty () || range.starts.back ().block != insn.block)
+      range.starts.push_back ({ label_at (emit_note_before (NOTE_INSN_DELETED, insn.insn)), insn.block });
+  if (range.starts.empty ())
+    return;
+  range.end = label_at (emit_note_after (NOTE_INSN_DELETED, last));
+  map.ranges.push_back (range);
+}
+
+std::string
+name_of (int number)
+{
+  char text[64];
+  ASM_GENERATE_INTERNAL_LABEL (text, "LDL", number);
+  return text + (*text == '*');
+}
+
+void
+write (const Range &range)
+{
+  std::string at = name_of (range.starts[0].label);
+  fprintf (asm_out_file, "\t.%dbyte %s\n\t.uleb128 %lu\n", int (POINTER_SIZE_UNITS), at.c_str (), (unsigned long) range.starts.size ());
+  for (size_t place = 0; place < range.starts.size (); ++place)
+    {
+      std::string next = name_of (place + 1 < range.starts.size () ? range.starts[place + 1].label : range.end);
+      fprintf (asm_out_file, "\t.uleb128 %u\n\t.uleb128 %s-%s\n", range.starts[place].block, next.c_str (), at.c_str ());
+      at = next;
+    }
+}
+
+} // namespace
+
+void
+begin_map (const std::vector<basic_block> &blocks, uint32_t graph, const std::vector<Signature> &signatures)
+{
+  map = Map ();
+  map.function = current_function_decl;
+  map.graph = graph;
+  map.signatures = signatures;
+  unsigned number = 0;
+  for (basic_block block : blocks)
+    mark (block, ++number);
+}
+
+void
+place_labels ()
+{
+  if (map.function != current_function_decl)
+    return;
+  std::vector<Numbered> code;
+  // Index of the first instruction of the current block of GCC's, and the mark of that block.
+  size_t begin = 0;
+  unsigned block = 0;
+  rtx_insn *insn, *last = NULL;
+  for (insn = get_insns (); insn; insn = NEXT_INSN (insn))
+    {
+      if (NOTE_P (insn) && NOTE_KIND (insn) == NOTE_INSN_BASIC_BLOCK)
+	{
+	  add_unnumbered (code, begin);
+	  begin = code.size ();
+	  block = unmark (NOTE_BASIC_BLOCK (insn));
+	}
+      else if (NOTE_P (insn) && NOTE_KIND (insn) == NOTE_INSN_SWITCH_TEXT_SECTIONS)
+	{
+	  add_unnumbered (code, begin);
+	  add_range (code, last);
+	  code.clear ();
+	  begin = 0;
+	}
+      else if (NONDEBUG_INSN_P (insn))
+	{
+	  unsigned own = unmark (insn);
+	  if (has_code (insn))
+	    code.push_back ({ insn, own ? own : block });
+	}
+      last = insn;
+    }
+  add_unnumbered (code, begin);
+  add_range (code, last);
+}
+
+void
+end_map ()
+{
+  if (map.function != current_function_decl || map.ranges.empty () || seen_error ())
+    {
+      map = Map ();
+      return;
+    }
+  tree group = HAVE_COMDAT_GROUP ? DECL_COMDAT_GROUP (map.function) : NULL_TREE;
+  if (group)
+    fprintf (asm_out_file, "\t.pushsection .debug.sediment_blocks,\"G\",%%progbits,%s,comdat\n", IDENTIFIER_POINTER (group));
+  else
+    fputs ("\t.pushsection .debug.sediment_blocks,\"\",%progbits\n", asm_out_file);
+  fprintf (asm_out_file, "\t.byte 1\n\t.4byte %#" PRIx32 "\n\t.uleb128 %lu\n", map.graph, (unsigned long) map.signatures.size ());
+  for (const Signature &signature : map.signatures)
+    fprintf (asm_out_file, "\t.2byte %#" PRIx32 "\n", signature.packed ());
+  fprintf (asm_out_file, "\t.uleb128 %lu\n", (unsigned long) map.ranges.size ());
+  for (const Range &range : map.ranges)
+    write (range);
+  fputs ("\t.popsection\n", asm_out_file);
+  map = Map ();
+}
+
+} // namespace sediment
