@@ -10,6 +10,7 @@
 #include "block_map.h"
 #include "blocks.h"
 #include "collect.h"
+#include "counters.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -31,6 +32,8 @@ std::string folder;
 bool marks_blocks;
 // Block counts for the functions of this unit; null: none.
 const sediment::Counts *counts;
+// Counters of GCC's own instrumentation; null: none.
+const sediment::Counters *counters;
 // Write the call graph.
 bool writes_graph = true;
 
@@ -284,6 +287,52 @@ after_function (void *, void *)
   sediment::end_map ();
 }
 
+const pass_data counters_pass = { SIMPLE_IPA_PASS, "sediment_counters", OPTGROUP_NONE, TV_NONE, 0, 0, 0, 0, 0 };
+
+// Runs before or after `profile`, the pass that reads .gcda.
+class CountersPass : public simple_ipa_opt_pass
+{
+public:
+  CountersPass (gcc::context *context, void (*run) ()) : simple_ipa_opt_pass (counters_pass, context), run_ (run) {}
+  unsigned int execute (function *) final override
+  {
+    try
+      {
+	run_ ();
+      }
+    catch (...)
+      {
+	inform (UNKNOWN_LOCATION, "sediment: unit compiled without counters: out of memory");
+      }
+    return 0;
+  }
+
+private:
+  void (*run_) ();
+};
+
+void
+place_counters_passes (const char *base_name)
+{
+  register_pass_info before { new CountersPass (g, [] { sediment::give_counters (*counters); }), "profile", 1, PASS_POS_INSERT_BEFORE };
+  register_callback (base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &before);
+  register_pass_info after { new CountersPass (g, sediment::report_unused_counters), "profile", 1, PASS_POS_INSERT_AFTER };
+  register_callback (base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &after);
+}
+
+// Opens the file of counters; a file that cannot be read is a note.
+void
+open_counters (const char *path)
+{
+  static sediment::Counters opened;
+  std::string why;
+  sediment::hide_data_files ();
+  if (opened.open (path, why))
+    counters = &opened;
+  else
+    inform (UNKNOWN_LOCATION, "sediment: unit compiled without counters: %s: %s", path, why.c_str ());
+}
+
 // Opens the file of block counts; a file that cannot be read is a note.
 void
 open_counts (const char *path)
@@ -308,18 +357,23 @@ read_arguments (const plugin_name_args *plugin)
       const char *value = plugin->argv[at].value;
       if (key == "blocks")
 	marks_blocks = true;
-      else if (key != "folder" && key != "profile")
+      else if (key != "folder" && key != "profile" && key != "counters")
 	{
-	  note ("unknown plugin argument `" + key + "`; the arguments are blocks, folder=DIR and profile=FILE");
+	  note ("unknown plugin argument `" + key + "`; the arguments are blocks, folder=DIR, profile=FILE and counters=FILE");
 	  return false;
 	}
       else if (!value)
 	{
-	  note ("plugin argument `" + key + "` without a value; write folder=DIR or profile=FILE");
+	  note ("plugin argument `" + key + "` without a value; write folder=DIR, profile=FILE or counters=FILE");
 	  return false;
 	}
       else if (key == "folder")
 	folder = value;
+      else if (key == "counters")
+	{
+	  open_counters (value);
+	  is_for_counts = true;
+	}
       else
 	{
 	  open_counts (value);
@@ -374,8 +428,11 @@ plugin_init (plugin_name_args *plugin, plugin_gcc_version *version)
   forget_own_options (plugin->base_name);
   if (!read_arguments (plugin))
     return 0;
-  static plugin_info info = { "1", "writes the call graph of the unit next to its object; arguments: folder=DIR, blocks, profile=FILE" };
+  static plugin_info info = { "1", "writes the call graph of the unit next to its object; arguments: folder=DIR, blocks, profile=FILE, counters=FILE" };
   register_callback (plugin->base_name, PLUGIN_INFO, NULL, &info);
+  register_callback (plugin->base_name, PLUGIN_FINISH, [] (void *, void *) { sediment::remove_folder (); }, NULL);
+  if (counters)
+    place_counters_passes (plugin->base_name);
   if (counts || marks_blocks)
     {
       register_pass_info before { new BlockPass (g), "bbpart", 0, PASS_POS_INSERT_BEFORE };

@@ -21,6 +21,7 @@ mod packages;
 mod recording;
 mod start;
 mod ui;
+mod unit_counters;
 mod unit_graphs;
 mod values;
 mod wrapper;

@@ -34,7 +34,7 @@
 //! | [`read`] | readers of profilers' files: perf, valgrind, gprof, uftrace, pprof, BOLT, LLVM and lists |
 //! | [`resolve`], [`binary`], [`matching`] | addresses to functions, by ELF symbols and build-ids |
 //! | [`profile`] | the profile: [`profile::text`] is its file, [`profile::merge`] adds profiles up |
-//! | [`static_graph`], [`trace`] | call graphs of compilers, time order of a run |
+//! | [`static_graph`], [`gcov`], [`trace`] | call graphs of compilers, counters of their instrumentation, time order of a run |
 //! | [`order`], [`callgraph`], [`model`] | [`order::compute`], the algorithms behind it, scores of an order |
 //! | [`link`], [`wrapper`] | ordering files of linkers, decisions of a linker wrapper |
 //! | [`mod@verify`], [`report`], [`advise`], [`blocks`] | checks and views of results, advice on inlining, counts of blocks |
@@ -70,6 +70,7 @@ mod counts;
 pub mod demangle;
 pub mod error;
 pub mod escape;
+pub mod gcov;
 mod isa;
 pub mod link;
 pub mod matching;

@@ -7,7 +7,7 @@ use crate::ui::Ui;
 use clap::{Args, ValueEnum};
 use sediment::profile::Profile;
 use sediment::profile::merge::{Weight, merge};
-use sediment::{Error, ErrorCode, Result, blocks};
+use sediment::{Error, ErrorCode, Result, blocks, gcov};
 use std::path::PathBuf;
 
 /// Write a profile in a format that compilers read
@@ -30,6 +30,8 @@ enum Format {
     Blocks,
     /// Basic block sections for clang (-fbasic-block-sections=list=FILE)
     BbSections,
+    /// Counters of GCC's instrumentation for sediment's GCC plugin (-fplugin-arg-sediment-counters=FILE)
+    Counters,
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
@@ -38,16 +40,24 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let (text, skipped) = match arguments.format {
         Format::Blocks => blocks::counts(&profile),
         Format::BbSections => blocks::clusters(&profile).map_err(at_input)?,
+        Format::Counters => gcov::counters(&profile),
     };
-    ui.skipped("blocks", &skipped);
+    ui.skipped("export", &skipped);
     if text.lines().nth(1).is_none() {
-        let (what, flag) = match arguments.format {
-            Format::Blocks => ("the profile has no block counts", "-fplugin-arg-sediment-blocks"),
-            Format::BbSections => ("the profile has no block counts of clang", "-fbasic-block-address-map"),
+        let (what, how) = match arguments.format {
+            Format::Blocks => ("block counts", of_blocks("-fplugin-arg-sediment-blocks")),
+            Format::BbSections => ("block counts of clang", of_blocks("-fbasic-block-address-map")),
+            Format::Counters => ("counters", "compile with -fprofile-generate -ftest-coverage, run the program, and import the folder with its .gcda and .gcno (docs/pgo.md)".to_owned()),
         };
-        return Err(at_input(Error::new(ErrorCode::NotInProfile, what)).with_hint(format!("compile with {flag}, record with callgrind --dump-instr=yes, import with --blocks and --binary (docs/blocks.md)")));
+        let why = format!("the profile has no {what}");
+        return Err(at_input(Error::new(ErrorCode::NotInProfile, why)).with_hint(how));
     }
     files::write(&arguments.output, text.as_bytes(), ui)
+}
+
+/// How to get counts of blocks.
+fn of_blocks(flag: &str) -> String {
+    format!("compile with {flag}, record with callgrind --dump-instr=yes, import with --blocks and --binary (docs/blocks.md)")
 }
 
 /// The profile of one file as it is, or the sum of several.

@@ -6,7 +6,7 @@ use crate::inputs::recordings::{Inputs, no_order};
 use crate::inputs::{self, summary};
 use crate::next_steps;
 use crate::ui::Ui;
-use crate::unit_graphs;
+use crate::{unit_counters, unit_graphs};
 use clap::Args;
 use sediment::profile::Profile;
 use sediment::read::{self, Recording, Settings, StackOrder};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Convert a profiler's files to a profile
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Convert a profiler's files to a profile.\n\nDetects the format by content. Several files are parts of one recording (one per thread or dump), and their counts are added. Use `sediment merge` for several recordings.\n\nCall graphs from a compiler (sediment's GCC plugin, -fcallgraph-info) are joined for the linked file that --binary names. Folders are searched for them.\n\nSizes and exact names come from the programs' symbols: from --binary, else from the recorded paths, below --symfs if given."
+    long_about = "Convert a profiler's files to a profile.\n\nDetects the format by content. Several files are parts of one recording (one per thread or dump), and their counts are added. Use `sediment merge` for several recordings.\n\nCall graphs from a compiler (sediment's GCC plugin, -fcallgraph-info) are joined for the linked file that --binary names. Folders are searched for them.\n\nCounters of GCC's instrumentation (.gcda and .gcno of -fprofile-generate -ftest-coverage) are found in folders, too (docs/pgo.md).\n\nSizes and exact names come from the programs' symbols: from --binary, else from the recorded paths, below --symfs if given."
 )]
 pub(crate) struct Arguments {
     /// Files of a profiler; - reads standard input
@@ -60,6 +60,11 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     arguments.refuse_one_file_for_two()?;
     // Writing a trace is a line of its own.
     ui.keep_short(if arguments.trace.is_some() { 1 } else { 2 });
+    if let Some(files) = unit_counters::find(&arguments.recordings)? {
+        arguments.refuse_options_of_recordings("a compiler's counters")?;
+        let profile = unit_counters::import(&files, &arguments.binary, ui)?;
+        return arguments.write(&profile, None, ui);
+    }
     if let Some(units) = unit_graphs::find(&arguments.recordings, ui)? {
         let profile = arguments.of_units(&units, ui)?;
         return arguments.write(&profile, None, ui);
@@ -126,7 +131,8 @@ impl Arguments {
         }
     }
 
-    fn of_units(&self, units: &[unit_graphs::Found], ui: &Ui) -> Result<Profile> {
+    /// Refuses options that say how to read a recording; `what` is read instead.
+    fn refuse_options_of_recordings(&self, what: &str) -> Result<()> {
         let others = [
             (self.trace.is_some(), "--trace"),
             (self.symfs.is_some(), "--symfs"),
@@ -135,12 +141,16 @@ impl Arguments {
             (self.blocks, "--blocks"),
             (self.ignore_build_id, "--ignore-build-id"),
         ];
-        if let Some((_, option)) = others.iter().find(|(given, _)| *given) {
-            return Err(Error::new(
-                ErrorCode::Usage,
-                format!("{option} applies to recordings, not to a compiler's call graphs"),
-            ));
+        match others.iter().find(|(given, _)| *given) {
+            Some((_, option)) => {
+                Err(Error::new(ErrorCode::Usage, format!("{option} applies to recordings, not to {what}")))
+            }
+            None => Ok(()),
         }
+    }
+
+    fn of_units(&self, units: &[unit_graphs::Found], ui: &Ui) -> Result<Profile> {
+        self.refuse_options_of_recordings("a compiler's call graphs")?;
         match &self.binary[..] {
             [binary] => unit_graphs::import(units, binary, self.map.as_deref(), ui),
             _ => Err(Error::new(

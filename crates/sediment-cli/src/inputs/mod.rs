@@ -67,6 +67,7 @@ pub(crate) fn summary(profile: &sediment::profile::Profile) -> String {
     let firsts =
         profile.functions().into_iter().filter(|function| profile.facts(*function).first.is_some()).count();
     match profile.total {
+        0 if profile.counters_total > 0 => format!("counters of {functions}"),
         0 if firsts > 0 => format!("{functions} in the order of first use"),
         0 => functions,
         calls => format!("{functions}, {}", counted(calls, "call")),

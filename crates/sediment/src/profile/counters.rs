@@ -11,7 +11,7 @@ use super::arithmetic::integer;
 use super::{acceptable, base_name};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// Identity of a variant: where a compiler instrumented the function.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,6 +107,11 @@ impl Counters {
         sums.fold(0, u128::saturating_add)
     }
 
+    /// The largest count.
+    pub(crate) fn largest(&self) -> u128 {
+        self.0.values().flat_map(|arcs| &arcs.runs).map(|(count, _)| *count).max().unwrap_or(0)
+    }
+
     /// True if no variant is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -122,7 +127,7 @@ impl Counters {
     }
 
     /// The same with each count changed; the first error ends it.
-    pub(super) fn scaled<E>(&self, scale: impl Fn(u128) -> Result<u128, E>) -> Result<Self, E> {
+    pub(crate) fn scaled<E>(&self, scale: impl Fn(u128) -> Result<u128, E>) -> Result<Self, E> {
         let variant = |(variant, arcs): (&Variant, &Arcs)| {
             let mut scaled = Arcs::default();
             for (count, number) in &arcs.runs {
@@ -135,7 +140,7 @@ impl Counters {
     }
 
     /// Takes in what else is known of the same function; None beyond 128 bits.
-    pub(super) fn absorb(&mut self, other: &Self) -> Option<()> {
+    pub(crate) fn absorb(&mut self, other: &Self) -> Option<()> {
         other.0.iter().try_for_each(|(variant, arcs)| self.add(variant.clone(), arcs))
     }
 
@@ -168,22 +173,34 @@ impl Counters {
 }
 
 impl Variant {
+    /// The variant of a unit, by the name of its source file, which may be a path; None where a profile cannot hold the name.
+    pub(crate) fn new(unit: &[u8], functions: u32, line: u32, graph: u32) -> Option<Self> {
+        Some(Self { unit: acceptable(base_name(unit))?.to_owned(), functions, line, graph })
+    }
+
+    /// The unit as text: its name with bytes escaped, `@` and the checksum of its functions.
+    pub(crate) fn unit(&self) -> String {
+        let mut text = String::new();
+        for byte in self.unit.bytes() {
+            let _ = match is_plain(byte) {
+                true => write!(text, "{}", char::from(byte)),
+                false => write!(text, "%{byte:02X}"),
+            };
+        }
+        let _ = write!(text, "@{:08x}", self.functions);
+        text
+    }
+
     fn parse(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
         let (unit, checksums) = text.split_once(' ')?;
         let (unit, functions) = unit.split_once('@')?;
         let (line, graph) = checksums.split_once('.')?;
-        let unit = unescaped(unit)?;
         let checksum = |text: &str| {
             let digits = text.bytes().all(|byte| byte.is_ascii_hexdigit());
             u32::from_str_radix(text, 16).ok().filter(|_| digits)
         };
-        Some(Self {
-            unit: acceptable(base_name(&unit))?.to_owned(),
-            functions: checksum(functions)?,
-            line: checksum(line)?,
-            graph: checksum(graph)?,
-        })
+        Self::new(&unescaped(unit)?, checksum(functions)?, checksum(line)?, checksum(graph)?)
     }
 }
 
@@ -212,26 +229,26 @@ fn unescaped(text: &str) -> Option<Vec<u8>> {
 impl fmt::Display for Counters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (variant, arcs)) in self.variants().into_iter().enumerate() {
-            write!(f, "{}{variant}:", if place > 0 { "; " } else { "" })?;
-            for (count, number) in &arcs.runs {
-                match number {
-                    1 => write!(f, " {count}")?,
-                    _ => write!(f, " {count}*{number}")?,
-                }
+            let between = if place > 0 { "; " } else { "" };
+            write!(f, "{between}{} {:08x}.{:08x}:", variant.unit(), variant.line, variant.graph)?;
+            if !arcs.runs.is_empty() {
+                write!(f, " {arcs}")?;
             }
         }
         Ok(())
     }
 }
 
-impl fmt::Display for Variant {
+impl fmt::Display for Arcs {
+    /// The counts, with blanks between.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for byte in self.unit.bytes() {
-            match is_plain(byte) {
-                true => write!(f, "{}", char::from(byte))?,
-                false => write!(f, "%{byte:02X}")?,
+        for (place, (count, number)) in self.runs.iter().enumerate() {
+            let between = if place > 0 { " " } else { "" };
+            match number {
+                1 => write!(f, "{between}{count}")?,
+                _ => write!(f, "{between}{count}*{number}")?,
             }
         }
-        write!(f, "@{:08x} {:08x}.{:08x}", self.functions, self.line, self.graph)
+        Ok(())
     }
 }

@@ -47,7 +47,7 @@ pub(crate) fn acceptable(name: &[u8]) -> Option<&str> {
 }
 
 /// File name after the last `/`: a DSO, file or unit is never a path.
-fn base_name(path: &[u8]) -> &[u8] {
+pub(crate) fn base_name(path: &[u8]) -> &[u8] {
     memchr::memrchr(b'/', path).map_or(path, |slash| &path[slash + 1..])
 }
 

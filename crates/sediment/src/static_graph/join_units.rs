@@ -89,7 +89,7 @@ pub fn join_units(
 }
 
 /// The functions of the linked file by name.
-struct Symbols<'b> {
+pub(crate) struct Symbols<'b> {
     label: &'b str,
     by_name: HashMap<&'b str, Vec<&'b BinaryFunction>>,
     same_named_locals: BTreeSet<&'b str>,
@@ -100,7 +100,7 @@ struct Symbols<'b> {
 }
 
 impl<'b> Symbols<'b> {
-    fn new(binary: &'b Binary, label: &'b str) -> Self {
+    pub(crate) fn new(binary: &'b Binary, label: &'b str) -> Self {
         let mut by_name: HashMap<&str, Vec<&BinaryFunction>> = HashMap::new();
         for function in &binary.functions {
             by_name.entry(&function.name).or_default().push(function);
@@ -128,7 +128,7 @@ impl<'b> Symbols<'b> {
     }
 
     /// The function of the linked file that a unit means.
-    fn find(&self, meant: &FunctionKey) -> Option<FunctionKey> {
+    pub(crate) fn find(&self, meant: &FunctionKey) -> Option<FunctionKey> {
         let candidates = self.by_name.get(meant.name.as_str())?;
         let found = match &meant.file {
             None => candidates.iter().find(|function| !function.local).or_else(|| match &candidates[..] {

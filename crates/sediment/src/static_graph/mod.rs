@@ -11,6 +11,7 @@ mod join_units;
 mod llvm_section;
 
 use crate::skipped::{Reason, Skipped};
+pub(crate) use join_units::Symbols;
 pub use join_units::{Linked, join_units};
 
 use crate::profile::{EdgeFacts, FunctionIndex, FunctionKey, Profile};

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// GCC identifies a function in its .gcda by a number that hashes paths, if the function is local. So the file is made here, where the
+// compiler itself tells the numbers of the functions that it compiles. It then checks the graph of each function, and compiles those
+// that have changed as without counters.
+#include "counters.h"
+#include "collect.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <unistd.h>
+
+// Of GCC's coverage.h, which needs a header that plugins do not get.
+extern void coverage_init (const char *);
+extern unsigned coverage_compute_profile_id (struct cgraph_node *);
+extern unsigned coverage_compute_lineno_checksum (void);
+
+namespace sediment {
+
+namespace {
+
+const char header[] = "sediment-counters 1 ";
+// More arcs than any unit has: a profile can say anything.
+const uint64_t most_arcs = 1 << 22;
+
+// Folder of the file; empty: none.
+std::string folder;
+// Functions that were given counters.
+std::vector<tree> given;
+
+// Reads a whole number.
+template <typename Number>
+bool
+number (const std::string &text, int base, Number &value)
+{
+  char *end;
+  errno = 0;
+  unsigned long long read = strtoull (text.c_str (), &end, base);
+  value = read;
+  return !text.empty () && ISXDIGIT (text[0]) && !*end && !errno && value == read;
+}
+
+// `UNIT\tLINE.GRAPH\tCOUNT COUNT*ARCS …`
+bool
+read_variant (const std::string &line, Variant &variant)
+{
+  size_t unit = line.find ('\t'), graph = unit == std::string::npos ? unit : line.find ('\t', unit + 1);
+  if (graph == std::string::npos || graph - unit != 18)
+    return false;
+  variant.unit = line.substr (0, unit);
+  if (!number (line.substr (unit + 10, 8), 16, variant.graph))
+    return false;
+  std::istringstream counts (line.substr (graph + 1));
+  std::string item;
+  while (counts >> item)
+    {
+      size_t times = item.find ('*');
+      std::pair<uint64_t, uint32_t> run { 0, 1 };
+      if (!number (item.substr (0, times), 10, run.first) || run.first >> 62
+	  || (times != std::string::npos && !number (item.substr (times + 1), 10, run.second)))
+	return false;
+      variant.runs.push_back (run);
+    }
+  return true;
+}
+
+// Base name of the unit as a file of counters writes it, with `@`.
+std::string
+unit_name ()
+{
+  std::string escaped;
+  for (unsigned char c : std::string (main_input_filename ? lbasename (main_input_filename) : ""))
+    {
+      char code[4];
+      snprintf (code, sizeof code, "%%%02X", c);
+      escaped += ISALNUM (c) || strchr ("._+-", c) ? std::string (1, c) : code;
+    }
+  return escaped + '@';
+}
+
+// The number that GCC's next pass gives a function; `taken` are those of earlier functions.
+unsigned
+number_of (cgraph_node *node, std::set<unsigned> &taken)
+{
+  unsigned ident = coverage_compute_profile_id (node);
+  while (!ident || !taken.insert (ident).second)
+    ident = (ident + 1) & 0x7fffffff;
+  return ident;
+}
+
+// FNV-1a hash of the names of the unit's functions, as in profiles.
+uint32_t
+checksum (std::vector<std::string> names)
+{
+  std::sort (names.begin (), names.end ());
+  uint32_t hash = 0x811c9dc5;
+  for (const std::string &name : names)
+    for (unsigned char c : name + '\n')
+      hash = (hash ^ c) * 0x01000193;
+  return hash;
+}
+
+// The variant of this unit, else of one of its name, else the heaviest.
+const Variant &
+best (const std::vector<Variant> &variants, const std::string &name, const std::string &unit)
+{
+  for (const Variant &variant : variants)
+    if (variant.unit == unit)
+      return variant;
+  for (const Variant &variant : variants)
+    if (variant.unit.compare (0, name.size (), name) == 0)
+      return variant;
+  return variants.front ();
+}
+
+// A file of GCC's, in the form of GCC 12 and later: words of the host.
+class DataFile
+{
+public:
+  explicit DataFile (uint32_t largest)
+  {
+    int major = 0, minor = 0;
+    sscanf (gcc_version.basever, "%d.%d", &major, &minor);
+    char phase = *gcc_version.devphase ? *gcc_version.devphase : '*';
+    word (0x67636461);
+    word (unsigned ('A' + major / 10) << 24 | ('0' + major % 10) << 16 | ('0' + minor) << 8 | phase);
+    for (uint32_t next : { 0u, 0u, 0xa1000000u, 8u, 1u, largest })
+      word (next);
+  }
+
+  void function (unsigned ident, unsigned line, const Variant &variant)
+  {
+    uint64_t arcs = 0;
+    bool counted = false;
+    for (const auto &run : variant.runs)
+      {
+	arcs += run.second;
+	counted |= run.first > 0;
+      }
+    if (arcs > most_arcs - arcs_)
+      return;
+    arcs_ += arcs;
+    for (uint32_t next : { 0x01000000u, 12u, ident, line, variant.graph, 0x01a10000u, uint32_t (counted ? 8 * arcs : -8 * arcs) })
+      word (next);
+    for (const auto &run : variant.runs)
+      for (uint32_t arc = 0; counted && arc < run.second; ++arc)
+	{
+	  word (run.first);
+	  word (run.first >> 32);
+	}
+  }
+
+  bool write (const std::string &path)
+  {
+    word (0);
+    std::ofstream file (path, std::ios::binary);
+    file.write (reinterpret_cast<const char *> (words_.data ()), words_.size () * sizeof words_[0]);
+    file.close ();
+    return !file.fail ();
+  }
+
+private:
+  void word (uint32_t value) { words_.push_back (value); }
+
+  std::vector<uint32_t> words_;
+  uint64_t arcs_ = 0;
+};
+
+void
+note (const std::string &reason)
+{
+  inform (UNKNOWN_LOCATION, "sediment: unit compiled without counters: %s", reason.c_str ());
+}
+
+} // namespace
+
+bool
+Counters::open (const std::string &path, std::string &why)
+{
+  std::ifstream file (path, std::ios::binary);
+  std::ostringstream all;
+  if (!file || !(all << file.rdbuf ()))
+    {
+      why = file ? "empty or not readable" : xstrerror (errno);
+      return false;
+    }
+  text_ = all.str ();
+  size_t begin = text_.find ('\n');
+  if (text_.compare (0, sizeof header - 1, header) || begin == std::string::npos
+      || !number (text_.substr (sizeof header - 1, begin - (sizeof header - 1)), 10, largest_))
+    {
+      why = "not a file of counters, or an unsupported version";
+      return false;
+    }
+  while (++begin < text_.size ())
+    {
+      size_t end = std::min (text_.find ('\n', begin), text_.size ());
+      size_t key = text_.find ('\t', begin);
+      key = key < end ? text_.find ('\t', key + 1) : end;
+      if (key < end)
+	{
+	  auto known = lines_.insert ({ text_.substr (begin, key - begin), { begin, end } }).first;
+	  known->second.second = end;
+	}
+      begin = end;
+    }
+  return true;
+}
+
+std::vector<Variant>
+Counters::of (const std::string &name, const std::string &file, bool &is_damaged) const
+{
+  std::vector<Variant> variants;
+  std::string key = name + '\t' + file;
+  auto known = lines_.find (key);
+  if (known == lines_.end ())
+    return variants;
+  std::istringstream lines (text_.substr (known->second.first, known->second.second - known->second.first));
+  for (std::string line; std::getline (lines, line);)
+    {
+      Variant variant;
+      // Lines of one function stand together, unless the file was changed by hand.
+      if (line.compare (0, key.size () + 1, key + '\t') == 0 && read_variant (line.substr (key.size () + 1), variant))
+	variants.push_back (variant);
+      else
+	is_damaged = true;
+    }
+  return variants;
+}
+
+void
+hide_data_files ()
+{
+  const char *temporary = getenv ("TMPDIR");
+  std::string name = std::string (temporary && *temporary ? temporary : "/tmp") + "/sediment-XXXXXX";
+  if (!mkdtemp (&name[0]))
+    {
+      note (name + ": " + xstrerror (errno));
+      return;
+    }
+  folder = name;
+  profile_data_prefix = xstrdup (name.c_str ());
+}
+
+void
+remove_folder ()
+{
+  if (!folder.empty ())
+    rmdir (folder.c_str ());
+}
+
+void
+give_counters (const Counters &counters)
+{
+  if (folder.empty () || in_lto_p || seen_error ())
+    return;
+  std::vector<std::string> names;
+  cgraph_node *node;
+  FOR_EACH_DEFINED_FUNCTION (node)
+    if (node->has_gimple_body_p ())
+      names.push_back (identity_of (node).name);
+  std::string unit = unit_name ();
+  char digits[9];
+  snprintf (digits, sizeof digits, "%08x", checksum (names));
+
+  DataFile data (counters.largest ());
+  std::set<unsigned> taken;
+  bool is_damaged = false;
+  FOR_EACH_DEFINED_FUNCTION (node)
+    {
+      if (!node->has_gimple_body_p () && !node->thunk)
+	continue;
+      unsigned ident = number_of (node, taken);
+      if (!node->has_gimple_body_p ())
+	continue;
+      Identity identity = identity_of (node);
+      std::vector<Variant> variants = counters.of (identity.name, identity.file, is_damaged);
+      if (variants.empty () && !identity.file.empty ())
+	// A profile names no file if the function's name is unique in the program.
+	variants = counters.of (identity.name, "", is_damaged);
+      if (variants.empty ())
+	continue;
+      push_cfun (DECL_STRUCT_FUNCTION (node->decl));
+      unsigned line = coverage_compute_lineno_checksum ();
+      pop_cfun ();
+      data.function (ident, line, best (variants, unit, unit + digits));
+      given.push_back (node->decl);
+    }
+  if (is_damaged)
+    inform (UNKNOWN_LOCATION, "sediment: functions of this unit compiled without counters: the file of counters has damaged lines");
+  std::string base = folder + "/unit", path = base + ".gcda";
+  if (given.empty ())
+    return;
+  if (!data.write (path))
+    {
+      note (path + ": " + xstrerror (errno));
+      given.clear ();
+    }
+  else
+    {
+      // GCC adds no folder to a path from the root if it has none, and a second file of notes would overwrite the first.
+      profile_data_prefix = NULL;
+      int notes = flag_test_coverage;
+      flag_test_coverage = 0;
+      coverage_init (base.c_str ());
+      flag_test_coverage = notes;
+    }
+  unlink (path.c_str ());
+}
+
+void
+report_unused_counters ()
+{
+  size_t unused = 0;
+  for (tree decl : given)
+    {
+      function *compiled = DECL_STRUCT_FUNCTION (decl);
+      unused += compiled && compiled->cfg && profile_status_for_fn (compiled) != PROFILE_READ;
+    }
+  if (unused)
+    inform (UNKNOWN_LOCATION, "sediment: %s: %lu of %lu functions with counters have changed, and are compiled without",
+	    lbasename (main_input_filename), (unsigned long) unused, (unsigned long) given.size ());
+}
+
+} // namespace sediment

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Gives GCC the counters of its own instrumentation from a profile, in place of the .gcda of a training build (-fprofile-use).
+#ifndef SEDIMENT_COUNTERS_H
+#define SEDIMENT_COUNTERS_H
+
+#include "gcc-headers.h"
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace sediment {
+
+// Counts of the arcs of one variant of a function: of the unit and the control-flow graph that were trained.
+struct Variant
+{
+  // Base name of the unit's source file, escaped, `@`, and a checksum of its functions.
+  std::string unit;
+  uint32_t graph;
+  // Counts, and how many arcs in a row have each.
+  std::vector<std::pair<uint64_t, uint32_t>> runs;
+};
+
+// A file of counters, written by `sediment export --format counters`.
+class Counters
+{
+public:
+  // Reads the file. False: `why` has the error.
+  bool open (const std::string &path, std::string &why);
+  // Variants of a function, the heaviest first. Damaged lines are skipped, and set `is_damaged`.
+  std::vector<Variant> of (const std::string &name, const std::string &file, bool &is_damaged) const;
+  // The largest count.
+  uint32_t largest () const { return largest_; }
+
+private:
+  std::string text_;
+  uint32_t largest_ = 0;
+  // Of name and file, where their lines begin and end.
+  std::unordered_map<std::string, std::pair<size_t, size_t>> lines_;
+};
+
+// Before GCC reads .gcda: lets it look for one where none is, so that no older one is read.
+void hide_data_files ();
+
+// At the end: removes what that made.
+void remove_folder ();
+
+// Before GCC's pass `profile`: writes the unit's counters as a file of GCC's own, and lets GCC read it.
+void give_counters (const Counters &counters);
+
+// After it: prints a note if functions have changed so that their counters no longer fit.
+void report_unused_counters ();
+
+} // namespace sediment
+
+#endif
