@@ -19,6 +19,8 @@ mod gmon;
 mod gprof;
 pub(crate) mod input;
 mod lackey;
+mod locations;
+mod messages;
 mod numbers;
 mod perf_data;
 mod perf_report;
@@ -30,6 +32,7 @@ mod sample_profile;
 mod stacks;
 mod temporal_profile;
 mod uftrace;
+mod wire;
 
 use crate::profile::source::Source;
 pub use executed::{Executed, StraightRun};
