@@ -13,16 +13,8 @@ const LONGEST_BUILD_ID: usize = 64;
 const KERNEL_ADDRESSES: u64 = 1 << 63;
 const KERNELS: [&[u8]; 4] = [b"[kernel", b"[guest.kernel", b"[hypervisor]", b"[k]"];
 /// Names of mappings that are no files.
-const PSEUDO_FILES: [&[u8]; 8] = [
-    b"[",
-    b"//anon",
-    b"anon_inode:",
-    b"/dev/zero",
-    b"/memfd:",
-    b"/SYSV",
-    b"linux-vdso",
-    b"linux-gate",
-];
+const PSEUDO_FILES: [&[u8]; 8] =
+    [b"[", b"//anon", b"anon_inode:", b"/dev/zero", b"/memfd:", b"/SYSV", b"linux-vdso", b"linux-gate"];
 
 /// Deeper ones are no call stacks.
 pub(super) const DEEPEST: usize = 1 << 18;

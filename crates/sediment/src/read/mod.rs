@@ -22,6 +22,7 @@ mod lackey;
 mod locations;
 mod messages;
 mod numbers;
+mod otlp;
 mod perf_data;
 mod perf_report;
 mod perf_script;
@@ -104,6 +105,7 @@ pub const READERS: &[Reader] = &[
     perf_data::READER,
     gmon::READER,
     pprof::READER,
+    otlp::READER,
     callgrind::READER,
     lackey::READER,
     perf_script::READER,
