@@ -28,7 +28,21 @@ const LINES: &[(&str, &str)] = &[
 /// Folders whose files are siblings of one kind, each behind one row of a table: no sibling uses another. Files listed here are
 /// shared ground of the folder.
 const KINDS: &[(&str, &[&str])] = &[
-    ("read", &["mod", "input", "numbers", "replay", "stacks", "frame_names", "executed"]),
+    (
+        "read",
+        &[
+            "mod",
+            "input",
+            "numbers",
+            "replay",
+            "stacks",
+            "frame_names",
+            "executed",
+            "locations",
+            "messages",
+            "wire",
+        ],
+    ),
     // The affinity layout chooses among the others.
     ("order/algorithms", &["mod", "chains", "starts", "affinity"]),
     ("link", &["mod", "sections", "objects", "align"]),

@@ -19,7 +19,10 @@ mod gmon;
 mod gprof;
 pub(crate) mod input;
 mod lackey;
+mod locations;
+mod messages;
 mod numbers;
+mod otlp;
 mod perf_data;
 mod perf_report;
 mod perf_script;
@@ -30,6 +33,7 @@ mod sample_profile;
 mod stacks;
 mod temporal_profile;
 mod uftrace;
+mod wire;
 
 use crate::profile::source::Source;
 pub use executed::{Executed, StraightRun};
@@ -101,6 +105,7 @@ pub const READERS: &[Reader] = &[
     perf_data::READER,
     gmon::READER,
     pprof::READER,
+    otlp::READER,
     callgrind::READER,
     lackey::READER,
     perf_script::READER,

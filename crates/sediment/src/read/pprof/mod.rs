@@ -3,15 +3,16 @@
 //!
 //! A profile is one message: samples, each with the ids of the locations of its stack, the innermost first, and one value for
 //! each type of measurement; and tables of locations, functions, mappings and strings, all by number and in any order. So a file
-//! is unpacked twice (`unpack`), once for the tables (`tables`) and once for the samples, and never lies in memory as a whole.
+//! is unpacked twice ([`messages`]), once for the tables (`tables`) and once for the samples, and never lies in memory as a whole.
 //!
 //! Source: `proto/profile.proto` of github.com/google/pprof, and what Go 1.26 and gperftools 2.10 write (docs/formats/pprof.md).
 
 mod tables;
-mod unpack;
-mod wire;
 
+use super::locations::{self, Budget, DEEPEST};
+use super::messages::{self, Content, GZIP, Messages};
 use super::stacks::add_stack;
+use super::wire::{self, Damage, Fields, Value};
 use super::{Input, Reader, Recording, Settings, input};
 use crate::error::{Error, ErrorCode, Result};
 use crate::profile::source::{
@@ -19,9 +20,7 @@ use crate::profile::source::{
     Unknown::{CallCounts, TimeOrder},
 };
 use crate::skipped::Reason;
-use tables::{Budget, Tables};
-use unpack::{Content, GZIP, Messages};
-use wire::{Damage, Fields, Value};
+use tables::Tables;
 
 /// Its row in the table.
 pub const READER: Reader = Reader {
@@ -34,17 +33,13 @@ pub const READER: Reader = Reader {
 
 /// Five words of eight bytes.
 const GPERFTOOLS_HEAD: usize = 40;
-/// Deeper ones are no call stacks.
-const DEEPEST: usize = 1 << 18;
-/// Memory of a passage in a table that doubles as it grows.
-const PASSAGE_COST: usize = 110;
 
 /// True for the start of a profile: known fields, each of its kind, and the first string empty.
 fn recognises(head: &[u8]) -> bool {
     if is_gperftools(head) {
         return true;
     }
-    if head.starts_with(GZIP) { begins_profile(&unpack::unpacked_head(head)) } else { begins_profile(head) }
+    if head.starts_with(GZIP) { begins_profile(&messages::unpacked_head(head)) } else { begins_profile(head) }
 }
 
 /// True for a profile of gperftools in its own form: words of 4 or 8 bytes in either byte order, 0, 3, 0, the period
@@ -153,57 +148,33 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
             frames.push(tables.frame(*id, &mut recording, &mut budget)?);
         }
         add_stack(&mut recording, &frames, weight);
-        let now = recording.transfer_count();
-        budget.take((now - passages) * PASSAGE_COST)?;
-        passages = now;
+        passages = budget.take_passages(&recording, passages)?;
     }
     if samples == 0 {
-        return Err(Error::new(ErrorCode::EmptyRecording, "no sample in the profile")
-            .with_hint("was the program idle while recorded? record longer, or under load"));
+        return Err(locations::no_sample());
     }
     if recording.addresses().is_empty() {
-        return Err(nothing_named(&recording));
+        return Err(locations::nothing_named(
+            &recording,
+            "let the profiler write mappings, or add names where the program is: go tool pprof -proto -output named.pb.gz PROGRAM PROFILE",
+        ));
     }
     recording.source = Source::new("pprof call stacks", &what, &[CallCounts, TimeOrder]);
     recording.seen = format!("{}, {sum} {what}", crate::plural::counted(samples, "stack"));
     Ok(recording)
 }
 
-/// Which value of the samples counts, and what it is: the one that the profile says is to be looked at, else samples, else
-/// the processor's time, else the last, as pprof does.
+/// Index of the value of the samples that counts, and its event.
 fn counted_value(tables: &Tables) -> Result<(usize, String)> {
     let mut names = Vec::with_capacity(tables.types.len());
     for value in &tables.types {
         names.push((tables.string(value.kind)?, tables.string(value.unit)?));
     }
-    let wanted = tables.string(tables.default_type)?;
-    let by_name = |name: &[u8]| names.iter().position(|(kind, _)| !name.is_empty() && *kind == name);
-    let counted = by_name(wanted).or_else(|| by_name(b"samples")).or_else(|| by_name(b"cpu"));
-    let Some(counted) = counted.or_else(|| names.len().checked_sub(1)) else {
+    let Some(counted) = locations::counted_type(&names, tables.string(tables.default_type)?) else {
         return Err(Error::new(ErrorCode::Damaged, "the profile has no sample type")
             .with_hint("is the file cut off? copy it again"));
     };
-    let (kind, unit) = names[counted];
-    Ok((counted, format!("{}/{}", word(kind), word(unit))))
-}
-
-/// A name of the profile's as one word of the source: that joins several by commas.
-fn word(name: &[u8]) -> String {
-    const LONGEST: usize = 60;
-    let text = String::from_utf8_lossy(&name[..name.len().min(LONGEST)]).into_owned();
-    text.chars()
-        .map(|c| if c.is_ascii_graphic() && !matches!(c, ',' | '"' | '\\') { c } else { '_' })
-        .collect()
-}
-
-fn nothing_named(recording: &Recording) -> Error {
-    let why: Vec<String> =
-        recording.skipped.iter().map(|(reason, entry)| format!("{} {reason}", entry.items)).collect();
-    Error::new(ErrorCode::Unresolved,"the profile has neither functions nor mapped files for its samples")
-        .with_found(why.join("; ").as_bytes())
-        .with_hint(
-            "let the profiler write mappings, or add names where the program is: go tool pprof -proto -output named.pb.gz PROGRAM PROFILE",
-        )
+    Ok((counted, locations::event(names[counted])))
 }
 
 /// One sample, and the memory for the next.

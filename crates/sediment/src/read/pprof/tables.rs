@@ -1,37 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tables that samples refer to: strings, functions, locations, mappings; and what becomes of a location.
 
+use super::super::Recording;
+use super::super::locations::{self, Budget};
+use super::super::messages::{Content, Messages};
 use super::super::stacks::Frame;
-use super::super::{DsoId, RecordedAddress, RecordedDso, Recording, Spot};
-use super::unpack::{Content, Messages};
-use super::wire::{Damage, Fields, Value};
+use super::super::wire::{Damage, Fields, Value};
 use crate::error::{Error, ErrorCode, Result};
-use crate::skipped::Nowhere;
-
-const LONGEST_NAME: usize = 4096;
-const LONGEST_BUILD_ID: usize = 64;
-/// From here on addresses are the kernel's, on every processor of 64 bits.
-const KERNEL_ADDRESSES: u64 = 1 << 63;
-const KERNELS: [&[u8]; 4] = [b"[kernel", b"[guest.kernel", b"[hypervisor]", b"[k]"];
-
-/// Bytes of memory that a profile may still take.
-#[derive(Debug)]
-pub(super) struct Budget(pub(super) u64);
-
-impl Budget {
-    /// In proportion to the file, and for small ones what none of them needs.
-    pub(super) fn of(length: u64) -> Self {
-        Self(length.saturating_mul(12).saturating_add(40 << 20))
-    }
-
-    pub(super) fn take(&mut self, bytes: usize) -> Result<()> {
-        self.0 = self.0.checked_sub(bytes as u64).ok_or_else(|| {
-            Error::new(ErrorCode::TooLarge, "the tables of the profile are too large for its size")
-                .with_hint("it is damaged or malicious")
-        })?;
-        Ok(())
-    }
-}
 
 /// Type and unit of one value of each sample.
 #[derive(Debug, Clone, Copy, Default)]
@@ -188,119 +163,34 @@ impl Tables {
     fn name(&self, location: &Location, recording: &mut Recording, budget: &mut Budget) -> Result<Frame> {
         let mapping = match location.mapping {
             0 => None,
-            id => {
-                let found = self.mappings.binary_search_by_key(&id, |mapping| mapping.id).map_err(|_| {
-                    Error::new(
-                        ErrorCode::Damaged,
-                        format!("location {} is in mapping {id}, which is missing", location.id),
-                    )
-                })?;
-                Some(&self.mappings[found])
-            }
+            id => Some(self.mapping(location.id, id)?),
         };
-        let path = mapping.map_or(Ok(&b""[..]), |mapping| self.string(mapping.path))?;
-        let pseudo = [
-            &b"["[..],
-            b"//anon",
-            b"anon_inode:",
-            b"/dev/zero",
-            b"/memfd:",
-            b"/SYSV",
-            b"linux-vdso",
-            b"linux-gate",
-        ];
-        let high = location.address >= KERNEL_ADDRESSES && !path.starts_with(b"/") && path != b"[vsyscall]";
-        if high || KERNELS.iter().any(|name| path.starts_with(name)) {
-            return Ok(Frame::System);
-        }
-        if pseudo.iter().any(|name| path.starts_with(name)) {
-            return Ok(Frame::Unknown(Nowhere::Memory));
-        }
-        let spot = match location.function {
+        let function = match location.function {
             0 => None,
-            id => self.symbol(location.id, id)?,
+            id => Some(self.function(location.id, id)?),
         };
-        let dso = match mapping {
-            Some(mapping) => match self.dso(mapping, path)? {
-                Ok(dso) => dso,
-                Err(why) => return Ok(Frame::Unknown(why)),
-            },
-            None => None,
-        };
-        let spot = match (spot, mapping) {
-            (Some(spot), _) => spot,
-            (None, _) if location.function != 0 => return Ok(Frame::Unknown(Nowhere::UnacceptableLength)),
-            (None, Some(mapping)) if dso.is_some() && mapping.holds(location.address) => {
-                Spot::FileOffset((location.address - mapping.start).wrapping_add(mapping.file_offset))
-            }
-            _ => return Ok(Frame::Unknown(Nowhere::NoMapping)),
-        };
-        budget.take(place_cost(&spot))?;
-        let dso: Option<DsoId> = dso.map(|dso| recording.dso(dso));
-        Ok(Frame::Known(recording.place(RecordedAddress { dso, spot })))
+        locations::Location { address: location.address, mapping, function }.frame(recording, budget)
     }
 
-    /// The function of this id, by the name that the linker knows where it was recorded; None where it has none.
-    fn symbol(&self, location: u64, id: u64) -> Result<Option<Spot>> {
-        let Ok(index) = self.functions.binary_search_by_key(&id, |function| function.id) else {
-            return Err(Error::new(
-                ErrorCode::Damaged,
-                format!("location {location} is in function {id}, which is missing"),
-            ));
-        };
-        let function = self.functions[index];
-        let name = match self.string(function.system_name)? {
-            b"" => self.string(function.name)?,
-            name => name,
-        };
-        if name.is_empty() || name.len() > LONGEST_NAME {
-            return Ok(None);
-        }
-        let path = self.string(function.file)?;
-        let file = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
-        let file = (!file.is_empty() && file.len() < 256).then(|| file.to_vec());
-        Ok(Some(Spot::Symbol { name: name.to_vec(), file }))
+    fn mapping(&self, location: u64, id: u64) -> Result<locations::Mapping<'_>> {
+        let found = self.mappings.binary_search_by_key(&id, |mapping| mapping.id).map_err(|_| {
+            let what = format!("location {location} is in mapping {id}, which is missing");
+            Error::new(ErrorCode::Damaged, what)
+        })?;
+        let Mapping { start, limit, file_offset, path, build_id, .. } = self.mappings[found];
+        let (path, build_id) = (self.string(path)?, self.string(build_id)?);
+        Ok(locations::Mapping { start, limit, file_offset, path, build_id })
     }
 
-    /// The file of a mapping: none where it says none, or why there can be none.
-    fn dso(
-        &self,
-        mapping: &Mapping,
-        path: &[u8],
-    ) -> Result<std::result::Result<Option<RecordedDso>, Nowhere>> {
-        let build_id = self.string(mapping.build_id)?;
-        // Go's own is no hexadecimal number, and stands in no ELF note.
-        let build_id = std::str::from_utf8(build_id).ok().filter(|id| {
-            !id.is_empty()
-                && id.len() <= 2 * LONGEST_BUILD_ID
-                && id.len() % 2 == 0
-                && id.bytes().all(|b| b.is_ascii_hexdigit())
-        });
-        if path.len() > LONGEST_NAME {
-            return Ok(Err(Nowhere::PathNotUtf8));
-        }
-        let Ok(path) = std::str::from_utf8(path) else { return Ok(Err(Nowhere::PathNotUtf8)) };
-        let path = if path.is_empty() { build_id.unwrap_or_default() } else { path };
-        if path.is_empty() {
-            return Ok(Ok(None));
-        }
-        Ok(Ok(Some(RecordedDso { path: path.to_owned(), build_id: build_id.map(str::to_ascii_lowercase) })))
+    fn function(&self, location: u64, id: u64) -> Result<locations::Function<'_>> {
+        let found = self.functions.binary_search_by_key(&id, |function| function.id).map_err(|_| {
+            let what = format!("location {location} is in function {id}, which is missing");
+            Error::new(ErrorCode::Damaged, what)
+        })?;
+        let Function { name, system_name, file, .. } = self.functions[found];
+        let (name, system_name, file) = (self.string(name)?, self.string(system_name)?, self.string(file)?);
+        Ok(locations::Function { name, system_name, file })
     }
-}
-
-impl Mapping {
-    fn holds(&self, address: u64) -> bool {
-        address >= self.start && (self.limit == 0 || address < self.limit)
-    }
-}
-
-/// Memory of an address: it stands in a list and in a table.
-fn place_cost(spot: &Spot) -> usize {
-    let text = match spot {
-        Spot::Symbol { name, file } => name.len() + file.as_ref().map_or(0, Vec::len),
-        Spot::FileOffset(_) | Spot::Address(_) => 0,
-    };
-    5 * size_of::<RecordedAddress>() + 2 * text + 64
 }
 
 fn only_once(what: &str, ids: impl Iterator<Item = u64>) -> Result<()> {

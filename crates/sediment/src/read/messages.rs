@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The outermost fields of a profile, unpacked piece by piece: the whole is never in memory, and what unpacks to far more than
-//! any profile does is an error.
+//! Profiles as protocol buffers, packed by gzip or not: the outermost fields piece by piece, so that the whole is never in memory,
+//! or all bytes. What unpacks to far more than any profile does is an error.
 
-use super::super::Input;
+use super::Input;
 use super::wire::{self, Kind};
 use crate::error::{Error, ErrorCode, Result};
 use crate::unpack::STREAMS;
 use flate2::bufread::MultiGzDecoder;
+use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Read};
 
 /// The first bytes of a gzip file.
@@ -61,13 +62,7 @@ impl Read for Source<'_> {
 impl<'a> Messages<'a> {
     /// The fields from the beginning; none may be longer than `longest`.
     pub(super) fn of(input: &'a dyn Input, longest: u64) -> Result<Self> {
-        let packed = super::super::input::head(input, GZIP.len())?.as_ref() == GZIP;
-        let source = BufReader::with_capacity(PIECE, Source { input, at: 0 });
-        let from: Box<dyn BufRead> = if packed {
-            Box::new(BufReader::with_capacity(PIECE, MultiGzDecoder::new(source)))
-        } else {
-            Box::new(source)
-        };
+        let (from, packed) = opened(input)?;
         let most = STREAMS.bytes(input.length());
         Ok(Self { from, packed, at: 0, most, longest, buffer: Vec::new(), offset: 0 })
     }
@@ -75,8 +70,7 @@ impl<'a> Messages<'a> {
     /// The next field's number and what it holds; None at the end.
     pub(super) fn next(&mut self) -> Result<Option<(u32, Content)>> {
         if self.at > self.most {
-            let what = format!("it unpacks to more than {STREAMS}: not a profile");
-            return Err(Error::new(ErrorCode::TooLarge, what).with_hint(STREAMS.hint()));
+            return Err(too_large());
         }
         if self.piece()?.is_empty() {
             return Ok(None);
@@ -149,6 +143,35 @@ impl<'a> Messages<'a> {
     fn cut_off(&self) -> Error {
         self.damage("the profile ends inside this field").with_hint("is the file cut off? copy it again")
     }
+}
+
+/// The unpacked bytes, and true if they are packed.
+fn opened(input: &dyn Input) -> Result<(Box<dyn BufRead + '_>, bool)> {
+    let packed = super::input::head(input, GZIP.len())?.as_ref() == GZIP;
+    let source = BufReader::with_capacity(PIECE, Source { input, at: 0 });
+    Ok(if packed {
+        (Box::new(BufReader::with_capacity(PIECE, MultiGzDecoder::new(source))), true)
+    } else {
+        (Box::new(source), false)
+    })
+}
+
+/// All bytes, unpacked: those of the input itself where it has them. More than `most` is an error.
+pub(super) fn unpacked<'a>(input: &'a dyn Input, most: u64) -> Result<Cow<'a, [u8]>> {
+    let (from, packed) = opened(input)?;
+    if !packed {
+        return super::input::whole(input);
+    }
+    let mut bytes = Vec::new();
+    from.take(most.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(|error| unreadable(packed, bytes.len() as u64, &error))?;
+    if bytes.len() as u64 > most { Err(too_large()) } else { Ok(Cow::Owned(bytes)) }
+}
+
+fn too_large() -> Error {
+    let what = format!("it unpacks to more than {STREAMS}: not a profile");
+    Error::new(ErrorCode::TooLarge, what).with_hint(STREAMS.hint())
 }
 
 fn unreadable(packed: bool, at: u64, error: &io::Error) -> Error {
