@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands that install the debug symbols of a stripped program or library, by distribution.
 
+use crate::packages::Owner;
 use sediment::escape;
 
 /// A family of distributions.
 struct Family {
     /// ID or ID_LIKE of os-release.
     ids: &'static [&'static str],
-    /// The command, with PATH for the stripped file; None where there are no packages of debug symbols.
+    /// The command, with PACKAGE for the package of the stripped file, DEBUG for that of its debug symbols and CODENAME for the release;
+    /// None where there are no packages of debug symbols.
     install: Option<&'static str>,
     /// Its debuginfod server.
     debuginfod: &'static str,
@@ -17,27 +19,25 @@ const FAMILIES: &[Family] = &[
     Family {
         ids: &["ubuntu"],
         install: Some(
-            "apt install PACKAGE-dbgsym, PACKAGE as named by: dpkg -S PATH (from ddebs.ubuntu.com, package ubuntu-dbgsym-keyring)",
+            "apt install DEBUG (with this line in /etc/apt/sources.list.d/debug.list: deb http://ddebs.ubuntu.com CODENAME main restricted universe multiverse, and the package ubuntu-dbgsym-keyring)",
         ),
         debuginfod: "https://debuginfod.ubuntu.com",
     },
     Family {
         ids: &["debian"],
         install: Some(
-            "apt install PACKAGE-dbgsym, PACKAGE as named by: dpkg -S PATH (from the archive debian-debug)",
+            "apt install DEBUG (with this line in /etc/apt/sources.list.d/debug.list: deb http://deb.debian.org/debian-debug CODENAME-debug main)",
         ),
         debuginfod: "https://debuginfod.debian.net",
     },
     Family {
         ids: &["fedora", "rhel", "centos"],
-        install: Some("dnf debuginfo-install \"$(rpm -qf PATH)\""),
+        install: Some("dnf debuginfo-install PACKAGE"),
         debuginfod: "https://debuginfod.fedoraproject.org",
     },
     Family {
         ids: &["opensuse", "suse"],
-        install: Some(
-            "zypper --plus-content debug install \"$(rpm -qf --queryformat '%{NAME}' PATH)-debuginfo\"",
-        ),
+        install: Some("zypper --plus-content debug install PACKAGE-debuginfo"),
         debuginfod: "https://debuginfod.opensuse.org",
     },
     Family { ids: &["arch"], install: None, debuginfod: "https://debuginfod.archlinux.org" },
@@ -46,17 +46,26 @@ const FAMILIES: &[Family] = &[
 /// Serves what the servers of several distributions have.
 const OF_ALL: &str = "https://debuginfod.elfutils.org";
 
-/// Command for the debug symbols of the file recorded under this path, on the system of this os-release.
-pub(crate) fn debug_symbols(os_release: Option<&str>, path: &str, build_id: Option<&str>) -> String {
+/// The debuginfod servers that are known, the one that serves several distributions first.
+pub(crate) fn servers() -> String {
+    let own = FAMILIES.iter().map(|family| family.debuginfod);
+    std::iter::once(OF_ALL).chain(own).collect::<Vec<_>>().join(", ")
+}
+
+/// Command for the debug symbols of the file recorded under this path, of this package, on the system of this os-release.
+pub(crate) fn debug_symbols(
+    os_release: Option<&str>,
+    owner: Option<&Owner>,
+    path: &str,
+    build_id: Option<&str>,
+) -> String {
     let family = os_release.and_then(family);
-    let path = escape::shell(path);
     let mut ways = Vec::new();
-    if let (Some(install), Some(path)) = (family.and_then(|family| family.install), &path) {
-        ways.push(install.replace("PATH", path));
-    }
+    let install = family.and_then(|family| family.install).zip(owner);
+    ways.extend(install.and_then(|(install, owner)| filled(install, owner, os_release?)));
     let file = match build_id.filter(|id| id.bytes().all(|byte| byte.is_ascii_hexdigit())) {
         Some(build_id) => Some(build_id.to_owned()),
-        None => path,
+        None => escape::shell(path),
     };
     if let Some(file) = file {
         let server = family.map_or(OF_ALL, |family| family.debuginfod);
@@ -65,12 +74,31 @@ pub(crate) fn debug_symbols(os_release: Option<&str>, path: &str, build_id: Opti
     ways.join("; or: ")
 }
 
+/// A command with the names of packages; None where one is no word of a shell.
+fn filled(install: &str, owner: &Owner, os_release: &str) -> Option<String> {
+    let Owner { name, version, is_deb } = owner;
+    // The C library of Debian has had its debug package before all packages got one.
+    let debug = if name == "libc6" { "libc6-dbg".to_owned() } else { format!("{name}-dbgsym") };
+    let debug = escape::shell(&format!("{debug}={version}"))?;
+    let package = if *is_deb { name.clone() } else { format!("{name}-{version}") };
+    let codename = value(os_release, "VERSION_CODENAME").unwrap_or_else(|| "CODENAME".to_owned());
+    let filled = install.replace("PACKAGE-debuginfo", &escape::shell(&format!("{name}-debuginfo"))?);
+    let filled = filled.replace("PACKAGE", &escape::shell(&package)?).replace("CODENAME", &codename);
+    Some(filled.replace("DEBUG", &debug))
+}
+
+/// The value of a key of os-release.
+fn value(os_release: &str, key: &str) -> Option<String> {
+    let line = os_release.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
+    Some(line.trim_matches(['"', '\'']).to_owned())
+}
+
 fn family(os_release: &str) -> Option<&'static Family> {
-    let value = |key: &str| {
-        let line = os_release.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
-        Some(line.trim_matches(['"', '\'']).to_owned())
-    };
-    let ids = [value("ID"), value("ID_LIKE")].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let ids = [value(os_release, "ID"), value(os_release, "ID_LIKE")]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(" ");
     let is_of = |id: &str| {
         // Such as opensuse-leap.
         let stem = id.split('-').next().unwrap_or(id);
@@ -81,26 +109,40 @@ fn family(os_release: &str) -> Option<&'static Family> {
 
 #[cfg(test)]
 mod tests {
-    use super::debug_symbols;
+    use super::{Owner, debug_symbols};
 
     #[test]
     fn each_distribution_has_its_own_way() {
         let cases = [
-            ("ID=debian\n", "apt install PACKAGE-dbgsym, PACKAGE as named by: dpkg -S /usr/bin/x"),
-            ("ID=linuxmint\nID_LIKE=\"ubuntu debian\"\n", "ddebs.ubuntu.com"),
-            ("NAME=Fedora\nID=fedora\n", "dnf debuginfo-install \"$(rpm -qf /usr/bin/x)\""),
-            ("ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n", "dnf debuginfo-install"),
-            ("ID=\"opensuse-tumbleweed\"\n", "zypper --plus-content debug install"),
+            (
+                "ID=debian\nVERSION_CODENAME=bookworm\n",
+                "apt install x-dbgsym=1.2-3 (with this line in /etc/apt/sources.list.d/debug.list: deb http://deb.debian.org/debian-debug bookworm-debug main)",
+            ),
+            (
+                "ID=linuxmint\nID_LIKE=\"ubuntu debian\"\nVERSION_CODENAME=noble\n",
+                "ddebs.ubuntu.com noble main",
+            ),
             ("ID=arch\n", "DEBUGINFOD_URLS=https://debuginfod.archlinux.org debuginfod-find debuginfo abcd"),
             ("ID=void\n", "DEBUGINFOD_URLS=https://debuginfod.elfutils.org debuginfod-find debuginfo abcd"),
         ];
+        let deb = Owner { name: "x".to_owned(), version: "1.2-3".to_owned(), is_deb: true };
         for (os_release, expected) in cases {
-            let said = debug_symbols(Some(os_release), "/usr/bin/x", Some("abcd"));
+            let said = debug_symbols(Some(os_release), Some(&deb), "/usr/bin/x", Some("abcd"));
             assert!(said.contains(expected), "{os_release}: {said}");
         }
+        let rpm = Owner { name: "x".to_owned(), version: "1.2-3.fc42.x86_64".to_owned(), is_deb: false };
+        for (os_release, expected) in [
+            ("NAME=Fedora\nID=fedora\n", "dnf debuginfo-install x-1.2-3.fc42.x86_64; or: "),
+            ("ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n", "dnf debuginfo-install"),
+            ("ID=\"opensuse-tumbleweed\"\n", "zypper --plus-content debug install x-debuginfo"),
+        ] {
+            let said = debug_symbols(Some(os_release), Some(&rpm), "/usr/bin/x", Some("abcd"));
+            assert!(said.contains(expected), "{os_release}: {said}");
+        }
+        let libc = Owner { name: "libc6".to_owned(), ..deb.clone() };
+        assert!(debug_symbols(Some("ID=debian"), Some(&libc), "/x", None).contains("libc6-dbg=1.2-3"));
         // A path from a recording is quoted; one that cannot be is left out.
-        assert!(debug_symbols(Some("ID=debian"), "/x y;rm", None).contains("dpkg -S '/x y;rm' "));
-        assert_eq!(debug_symbols(Some("ID=debian"), "/x\n", None), "");
-        assert!(debug_symbols(None, "/x", None).ends_with("debuginfod-find debuginfo /x"));
+        assert!(debug_symbols(None, None, "/x y;rm", None).ends_with("debuginfo '/x y;rm'"));
+        assert_eq!(debug_symbols(Some("ID=debian"), None, "/x\n", None), "");
     }
 }

@@ -17,6 +17,9 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 /// Symbolic links on the way to one file; the kernel takes as many.
 const MOST_LINKS: usize = 40;
 
+/// Bytes of a script's first line that a kernel reads.
+const LONGEST_LINE: u64 = 256;
+
 /// An installed package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Package {
@@ -28,7 +31,9 @@ pub(crate) struct Package {
     files: BTreeSet<PathBuf>,
     /// Where its maintainers take profiles, where they say so.
     pub(crate) takes_profiles: Option<String>,
-    /// Lines on whom to ask.
+    /// The package as the distribution's tools name it.
+    pub(crate) owner: Owner,
+    /// Lines on whom to send one to, for a package that ships profiles.
     pub(crate) contacts: Vec<String>,
     root: PathBuf,
 }
@@ -86,12 +91,103 @@ impl Package {
         self.files.iter().any(|file| files::is_elf(&self.root.join(file)))
     }
 
-    fn new(name: &str, version: String, listed: &str, contacts: Vec<String>, root: &Path) -> Self {
-        let paths = listed.lines().filter(|line| line.starts_with('/'));
-        let files = paths.filter_map(|path| real_path(root, Path::new(path))).collect();
-        let root = root.to_path_buf();
-        Self { name: name.to_owned(), version, files, takes_profiles: None, contacts, root }
+    /// Its scripts that a shell finds: paths as seen below the root, with their interpreters' paths as they name them.
+    pub(crate) fn scripts(&self) -> Vec<(PathBuf, PathBuf)> {
+        let in_bin = |file: &&PathBuf| {
+            let folder = file.parent().and_then(Path::file_name);
+            folder.is_some_and(|folder| ["bin", "sbin", "games"].iter().any(|name| folder == *name))
+        };
+        let scripts = self
+            .files
+            .iter()
+            .filter(in_bin)
+            .filter_map(|file| Some((Path::new("/").join(file), interpreter(&self.root.join(file))?)));
+        scripts.collect()
     }
+
+    fn new(
+        name: &str,
+        owner: Owner,
+        version: String,
+        listed: &str,
+        contacts: Vec<String>,
+        root: &Path,
+    ) -> Self {
+        let paths = listed.lines().filter(|line| line.starts_with('/'));
+        let files: BTreeSet<PathBuf> = paths.filter_map(|path| real_path(root, Path::new(path))).collect();
+        let is_profile = |file: &PathBuf| {
+            file.extension().is_some_and(|end| end == "gv" || end == "prof")
+                && file.iter().any(|part| part == "sediment")
+        };
+        // Whoever ships none has never heard of profiles.
+        let contacts = if files.iter().any(is_profile) { contacts } else { Vec::new() };
+        let root = root.to_path_buf();
+        Self { name: name.to_owned(), version, files, takes_profiles: None, owner, contacts, root }
+    }
+}
+
+/// The package that a file belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Owner {
+    /// Its name, with the architecture where dpkg needs it.
+    pub(crate) name: String,
+    /// Its version, and with rpm its release.
+    pub(crate) version: String,
+    /// True for a package of dpkg.
+    pub(crate) is_deb: bool,
+}
+
+/// The package that installed a file, by any of its paths: /bin and /usr/bin are one folder on many systems, and dpkg knows a file by
+/// either.
+pub(crate) fn owner(path: &Path, root: Option<&Path>) -> Option<Owner> {
+    let root = root.unwrap_or_else(|| Path::new("/")).canonicalize().ok()?;
+    let real = Path::new("/").join(real_path(&root, path)?);
+    // A link and its target may be of two packages; the target has the code.
+    let mut paths = names_of(&real).to_vec();
+    paths.push(path.to_path_buf());
+    let kept = |database: &Database| database.at.iter().find(|at| root.join(at).exists()).copied();
+    DATABASES.iter().find_map(|database| (database.owner)(&paths, &root, kept(database)?))
+}
+
+/// A path, and the same below /usr or without it.
+fn names_of(path: &Path) -> [PathBuf; 2] {
+    let other = match path.strip_prefix("/usr") {
+        Ok(rest) => Path::new("/").join(rest),
+        Err(_) => Path::new("/usr").join(path.strip_prefix("/").unwrap_or(path)),
+    };
+    [path.to_path_buf(), other]
+}
+
+fn owner_by_dpkg(paths: &[PathBuf], root: &Path, at: &str) -> Option<Owner> {
+    let admindir = format!("--admindir={}", root.join(at).display());
+    for path in paths.iter().filter_map(|path| path.to_str()) {
+        // dpkg reads patterns.
+        if path.contains(['*', '?', '[', '\\']) {
+            continue;
+        }
+        let Ok(said) = answer("dpkg-query", &[&admindir, "--search", path]) else { continue };
+        let lines = said.lines().filter(|line| !line.starts_with("diversion "));
+        let Some(name) = lines.filter_map(|line| line.strip_suffix(path)?.strip_suffix(": ")).next() else {
+            continue;
+        };
+        let name = name.split(", ").next().unwrap_or(name).to_owned();
+        let version =
+            answer("dpkg-query", &[&admindir, "--show", "--showformat=${Version}", "--", &name]).ok()?;
+        let plain = name.split(':').next().unwrap_or(&name).to_owned();
+        return Some(Owner { name: plain, version, is_deb: true });
+    }
+    None
+}
+
+fn owner_by_rpm(paths: &[PathBuf], root: &Path, at: &str) -> Option<Owner> {
+    let database = format!("--dbpath=/{at}");
+    let root_option = format!("--root={}", root.display());
+    paths.iter().filter_map(|path| path.to_str()).find_map(|path| {
+        let format = "--queryformat=%{NAME}\\t%{VERSION}-%{RELEASE}.%{ARCH}\\n";
+        let said = answer("rpm", &[&root_option, &database, "--query", format, "--file", "--", path]).ok()?;
+        let (name, version) = said.lines().next()?.split_once('\t')?;
+        Some(Owner { name: name.to_owned(), version: version.to_owned(), is_deb: false })
+    })
 }
 
 /// A package manager.
@@ -100,11 +196,17 @@ struct Database {
     at: &'static [&'static str],
     /// For the package of this name, below this root, by what is kept there.
     ask: fn(&str, &Path, &str) -> Result<Package>,
+    /// For the package of a file of one of these paths.
+    owner: fn(&[PathBuf], &Path, &str) -> Option<Owner>,
 }
 
 const DATABASES: &[Database] = &[
-    Database { at: &["var/lib/dpkg"], ask: ask_dpkg },
-    Database { at: &["usr/lib/sysimage/rpm", "var/lib/rpm", "usr/share/rpm"], ask: ask_rpm },
+    Database { at: &["var/lib/dpkg"], ask: ask_dpkg, owner: owner_by_dpkg },
+    Database {
+        at: &["usr/lib/sysimage/rpm", "var/lib/rpm", "usr/share/rpm"],
+        ask: ask_rpm,
+        owner: owner_by_rpm,
+    },
 ];
 
 fn ask_dpkg(name: &str, root: &Path, at: &str) -> Result<Package> {
@@ -124,7 +226,8 @@ fn ask_dpkg(name: &str, root: &Path, at: &str) -> Result<Package> {
         contacts.push(format!("the package's bug tracker: {bugs}"));
     }
     contacts.push(format!("its maintainer: {maintainer}"));
-    let mut found = Package::new(name, format!("{package}-{version}"), &listed, contacts, root);
+    let owner = Owner { name: package.to_owned(), version: version.to_owned(), is_deb: true };
+    let mut found = Package::new(name, owner, format!("{package}-{version}"), &listed, contacts, root);
     found.takes_profiles = Some(takes_profiles.to_owned()).filter(|place| !place.is_empty());
     Ok(found)
 }
@@ -139,17 +242,39 @@ fn ask_rpm(name: &str, root: &Path, at: &str) -> Result<Package> {
         arguments.extend(["--", name]);
         answer("rpm", &arguments)
     };
-    let format = "--queryformat=%{NAME}-%{VERSION}-%{RELEASE}\\t%{BUGURL}\\t%{VENDOR}\\t%{URL}\\n";
+    let format = "--queryformat=%{NAME}-%{VERSION}-%{RELEASE}\\t%{BUGURL}\\t%{VENDOR}\\t%{URL}\\t%{NAME}\\n";
     let said = ask(&[format])?;
     let fields: Vec<&str> = said.lines().next().unwrap_or_default().split('\t').collect();
-    let [version, bugs, vendor, url] = fields[..] else {
+    let [version, bugs, vendor, url, plain] = fields[..] else {
         return Err(Error::new(ErrorCode::Damaged, format!("cannot parse rpm's answer about {name}")));
     };
     let listed = ask(&["--list"])?;
+    let provides = ask(&["--provides"])?;
     let said = |what: &str, value: &str| (value != "(none)").then(|| format!("{what}: {value}"));
     let contacts =
         [said("the package's bug tracker", bugs), said("its vendor", vendor), said("its project", url)];
-    Ok(Package::new(name, version.to_owned(), &listed, contacts.into_iter().flatten().collect(), root))
+    let release = version.strip_prefix(plain).and_then(|rest| rest.strip_prefix('-')).unwrap_or(version);
+    let owner = Owner { name: plain.to_owned(), version: release.to_owned(), is_deb: false };
+    let contacts = contacts.into_iter().flatten().collect();
+    let mut found = Package::new(name, owner, version.to_owned(), &listed, contacts, root);
+    let place =
+        provides.lines().find_map(|line| line.trim().strip_prefix("sediment-profiles(")?.strip_suffix(')'));
+    found.takes_profiles = place.filter(|place| !place.is_empty()).map(str::to_owned);
+    Ok(found)
+}
+
+/// The interpreter that a script names in its first line; behind `env`, the program that this finds on PATH.
+pub(crate) fn interpreter(script: &Path) -> Option<PathBuf> {
+    let text = files::beginning(script, LONGEST_LINE).ok()?;
+    let line = text.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let line = std::str::from_utf8(line).ok()?;
+    let mut words = line.split_whitespace();
+    let first = PathBuf::from(words.next()?);
+    if first.file_name()? != "env" {
+        return Some(first);
+    }
+    let program = words.find(|word| !word.starts_with('-') && !word.contains('='))?;
+    files::on_path(program.as_ref()).into_iter().next()
 }
 
 fn answer(tool: &str, arguments: &[&str]) -> Result<String> {

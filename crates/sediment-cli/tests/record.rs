@@ -20,6 +20,8 @@ mod running;
 #[path = "../../sediment/tests/support/said.rs"]
 mod said;
 mod sandbox;
+#[path = "record/stripped.rs"]
+mod stripped;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 
@@ -74,7 +76,14 @@ fn main() {
         ),
         case("callers_that_do_not_call_are_marked", &compiler, callers_that_do_not_call_are_marked),
     ];
-    let parts = [answers::cases(), harm::cases(), means::cases(), packages::cases(), refusals::cases()];
+    let parts = [
+        answers::cases(),
+        harm::cases(),
+        means::cases(),
+        packages::cases(),
+        refusals::cases(),
+        stripped::cases(),
+    ];
     let cases = cases.into_iter().chain(parts.into_iter().flatten()).collect();
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }

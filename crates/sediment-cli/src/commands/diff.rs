@@ -2,7 +2,7 @@
 //! `sediment diff`: compares two profiles in words, or prints one as lines for git.
 
 use crate::files;
-use crate::inputs::read_profile;
+use crate::inputs::{read_profile, tell_nameless};
 use crate::ui::Ui;
 use clap::Args;
 use sediment::Result;
@@ -42,6 +42,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     };
     let before = read_profile(&arguments.before, ui)?;
     let after = read_profile(path, ui)?;
+    for (profile, path) in [(&before, &arguments.before), (&after, path)] {
+        tell_nameless(profile, path, "compares, within one build only,", ui);
+    }
     let names = (files::display(&arguments.before), files::display(path));
     if arguments.json {
         return ui.json(&in_json(&before, &after, arguments.top));

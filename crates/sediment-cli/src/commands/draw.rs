@@ -2,7 +2,7 @@
 //! `sediment draw`: the most frequent calls of a profile as a picture, by Graphviz' `dot`.
 
 use crate::files;
-use crate::inputs::read_profile;
+use crate::inputs::{read_profile, tell_nameless};
 use crate::ui::Ui;
 use crate::values;
 use clap::Args;
@@ -43,6 +43,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         ));
     }
     let profile = read_profile(&arguments.profile, ui)?;
+    tell_nameless(&profile, &arguments.profile, "draws", ui);
     let part = most_frequent(&profile, arguments.edges);
     let dropped = profile.edge_count() - part.edge_count();
     if dropped > 0 {

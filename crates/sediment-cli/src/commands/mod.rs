@@ -19,6 +19,7 @@ mod package;
 mod predict;
 mod record;
 mod report;
+mod resolve;
 mod show;
 mod split;
 mod verify;
@@ -51,6 +52,7 @@ enum Command {
     Record(record::Arguments),
     Collect(collect::Arguments),
     Import(import::Arguments),
+    Resolve(resolve::Arguments),
     Merge(merge::Arguments),
     Diff(diff::Arguments),
     Show(show::Arguments),
@@ -89,6 +91,7 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
         Command::Record(arguments) => return record::run(&arguments, ui),
         Command::Collect(arguments) => return collect::run(&arguments, ui),
         Command::Import(arguments) => import::run(&arguments, ui),
+        Command::Resolve(arguments) => resolve::run(&arguments, ui),
         Command::Merge(arguments) => merge::run(&arguments, ui),
         Command::Diff(arguments) => diff::run(&arguments, ui),
         Command::Show(arguments) => show::run(&arguments, ui),

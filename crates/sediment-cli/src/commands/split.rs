@@ -2,7 +2,7 @@
 //! `sediment split`: a profile into one file for each program and library.
 
 use crate::files;
-use crate::inputs::read_profile;
+use crate::inputs::{read_profile, tell_nameless};
 use crate::ui::Ui;
 use crate::values;
 use clap::Args;
@@ -31,6 +31,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let mut profile = read_profile(&arguments.profile, ui)?;
+    tell_nameless(&profile, &arguments.profile, "keeps", ui);
     profile.keep_heaviest_variants(arguments.variants);
     let folder = files::folder(&arguments.output)?;
     let written = write_parts(&profile, &folder, ui)?;

@@ -4,6 +4,7 @@
 
 use sediment::read::Input;
 use sediment::{Error, ErrorCode, Result, escape};
+use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -13,10 +14,12 @@ use std::path::{Path, PathBuf};
 use crate::ui::Ui;
 
 mod appended;
+mod debug;
 mod journal;
 mod system;
 mod temporary;
 pub(crate) use appended::append_line;
+pub(crate) use debug::DebugFiles;
 pub(crate) use journal::JournalFile;
 pub(crate) use system::SystemFiles;
 pub(crate) use temporary::{TemporaryFolder, Workshop};
@@ -524,4 +527,25 @@ pub(crate) fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// The programs of this name that a shell finds on PATH, in its order; of a path, that file alone.
+pub(crate) fn on_path(name: &OsStr) -> Vec<PathBuf> {
+    if name.as_encoded_bytes().contains(&b'/') {
+        return vec![PathBuf::from(name)];
+    }
+    let is_executable = |path: &PathBuf| {
+        fs::metadata(path).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+    };
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).map(|folder| folder.join(name)).filter(is_executable).collect()
+}
+
+/// The first bytes of a regular file.
+pub(crate) fn beginning(path: &Path, most: u64) -> Result<Vec<u8>> {
+    expect_regular(path)?;
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).map_err(|error| unreadable(path, &error))?;
+    file.take(most).read_to_end(&mut bytes).map_err(|error| unreadable(path, &error))?;
+    Ok(bytes)
 }

@@ -169,7 +169,7 @@ fn contents(path: &Path) -> Option<Vec<u8>> {
 }
 
 /// A build-id as folders are named by it: its first byte, and the rest. None where it is none: it may come from a stranger.
-fn split(build_id: &str) -> Option<(&str, &str)> {
+pub(super) fn split(build_id: &str) -> Option<(&str, &str)> {
     let hex = build_id.bytes().all(|byte| byte.is_ascii_hexdigit());
     build_id.split_at_checked(2).filter(|(_, rest)| hex && !rest.is_empty())
 }

@@ -111,6 +111,18 @@ pub(crate) fn tell_gaps(profile: &sediment::profile::Profile, ui: &Ui) {
     }
 }
 
+/// Tells what a command does with the functions of a profile that are addresses, and the command that names them.
+pub(crate) fn tell_nameless(profile: &sediment::profile::Profile, path: &Path, what: &str, ui: &Ui) {
+    let nameless = profile.functions().into_iter().filter(|function| profile.is_nameless(*function)).count();
+    if nameless > 0 {
+        let path = crate::next_steps::word(path).unwrap_or_else(|| "PROFILE".to_owned());
+        ui.note(&format!(
+            "{what} {} of stripped files; to name them: sediment resolve {path} --debug ELF|DIR|debuginfod",
+            counted(nameless, "address")
+        ));
+    }
+}
+
 /// Lines on gaps of a profile.
 pub(crate) fn gaps_of_profile(profile: &sediment::profile::Profile) -> Vec<String> {
     use sediment::profile::knowledge::not_known;

@@ -3,6 +3,7 @@
 
 use crate::distribution;
 use crate::files::{self, Audience, Output, Source, SystemFiles};
+use crate::packages;
 use crate::ui::Ui;
 use sediment::binary::Files;
 use sediment::plural::counted;
@@ -287,44 +288,76 @@ fn warn_of_different_files(recording: &Recording, files: &SystemFiles, ui: &Ui) 
     }
 }
 
-/// Warns of stripped files, the heaviest first. In detail, each with the command that installs its debug symbols.
+/// Says which files are stripped, the heaviest first: what is lost there, and what is an address. In detail, each with the command
+/// that installs its debug symbols.
 fn say_what_is_stripped(stripped: &[Stripped], recording: &Recording, files: &SystemFiles, ui: &Ui) {
     const SAID: usize = 5;
     // Only for the eye: the quotient of two floats is near enough.
     let share = |part: u128, all: u128| 100.0 * part as f64 / all.max(1) as f64;
     let all_cost = recording.samples().iter().fold(0u128, |sum, (_, cost)| sum.saturating_add(*cost));
-    let lost = |calls: u128, cost: u128| {
+    let part = |calls: u128, cost: u128| {
         if calls > 0 {
             format!("{:.1} % of the calls", share(calls, recording.total))
         } else {
             format!("{:.1} % of the own cost", share(cost, all_cost))
         }
     };
-    if !ui.is_verbose() && !stripped.is_empty() {
-        let sum =
-            |of: fn(&Stripped) -> u128| stripped.iter().fold(0u128, |sum, dso| sum.saturating_add(of(dso)));
-        let names: Vec<String> =
-            stripped.iter().take(SAID).map(|dso| files::base_name(Path::new(&dso.path))).collect();
-        let more = stripped.len().saturating_sub(SAID);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let weight = lost(sum(|dso| dso.calls), sum(|dso| dso.cost));
-        return ui.warn(&format!(
-            "stripped, so without names for {weight}: {}{more} (-v tells how to get their symbols)",
-            names.join(", ")
-        ));
+    let (kept, lost): (Vec<&Stripped>, Vec<&Stripped>) = stripped.iter().partition(|dso| dso.by_address);
+    // What no table names of a file whose other functions have addresses is hardly worth a word.
+    let is_rest = |dso: &&Stripped| kept.iter().any(|other| other.path == dso.path);
+    let lost: Vec<&Stripped> = lost.into_iter().filter(|dso| ui.is_verbose() || !is_rest(dso)).collect();
+    if !ui.is_verbose() {
+        let weight = |dsos: &[&Stripped]| {
+            let sum =
+                |of: fn(&Stripped) -> u128| dsos.iter().fold(0u128, |sum, dso| sum.saturating_add(of(dso)));
+            part(sum(|dso| dso.calls), sum(|dso| dso.cost))
+        };
+        let names = |dsos: &[&Stripped]| {
+            let names: Vec<String> =
+                dsos.iter().take(SAID).map(|dso| files::base_name(Path::new(&dso.path))).collect();
+            let more = dsos.len().saturating_sub(SAID);
+            names.join(", ") + &(if more > 0 { format!(" and {more} more") } else { String::new() })
+        };
+        if !kept.is_empty() {
+            ui.note(&format!(
+                "stripped, so addresses in place of names for {}: {} (names: sediment resolve)",
+                weight(&kept),
+                names(&kept)
+            ));
+        }
+        if !lost.is_empty() {
+            ui.warn(&format!(
+                "stripped, so without names for {}: {} (-v tells how to get their symbols)",
+                weight(&lost),
+                names(&lost)
+            ));
+        }
+        return;
     }
     let os_release = files.os_release();
-    for dso in stripped.iter().take(SAID) {
-        ui.warn(&format!("{} is stripped: no names for {}", dso.path, lost(dso.calls, dso.cost)));
-        let how = distribution::debug_symbols(os_release.as_deref(), &dso.path, dso.build_id.as_deref());
+    let all: Vec<&Stripped> = kept.iter().chain(&lost).copied().collect();
+    for dso in all.iter().take(SAID) {
+        let weight = part(dso.calls, dso.cost);
+        if dso.by_address {
+            ui.note(&format!("{} is stripped: addresses in place of names for {weight}", dso.path));
+        } else {
+            ui.warn(&format!("{} is stripped: no names for {weight}", dso.path));
+        }
+        let owner = packages::owner(Path::new(&dso.path), None);
+        let how = distribution::debug_symbols(
+            os_release.as_deref(),
+            owner.as_ref(),
+            &dso.path,
+            dso.build_id.as_deref(),
+        );
         if !how.is_empty() {
             ui.note(&format!("  for its symbols: {how}"));
         }
     }
-    if stripped.len() > SAID {
+    if all.len() > SAID {
         ui.note(&format!(
             "{} more programs and libraries are stripped, each with less weight",
-            stripped.len() - SAID
+            all.len() - SAID
         ));
     }
 }

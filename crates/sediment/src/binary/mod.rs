@@ -2,7 +2,7 @@
 //! [`Binary`]: the functions of an ELF file, with sizes and sections, and what identifies the file.
 //!
 //! [`names`] is the only place that knows how symbols and sections are spelled. Inside, `elf` reads one file, `debug_data` finds
-//! the symbols that a stripped file has elsewhere, `plt` reads the stubs of the procedure linkage table, and `address_index` says
+//! the symbols that a stripped file has elsewhere, `unwind` the functions that no symbol names, `plt` reads the stubs of the procedure linkage table, and `address_index` says
 //! what lies at an address.
 
 mod address_index;
@@ -18,6 +18,7 @@ pub mod objects;
 mod plt;
 mod section;
 pub mod source_lines;
+pub(crate) mod unwind;
 
 pub use address_index::AddressIndex;
 pub(crate) use elf::file_evidence;
@@ -43,6 +44,12 @@ pub trait Files {
 #[must_use]
 pub fn build_id(bytes: &[u8]) -> Option<String> {
     elf::build_id(bytes)
+}
+
+/// True for an ELF file with a symbol table of its own, as an unstripped file and a debug file have.
+#[must_use]
+pub fn has_symbols(bytes: &[u8]) -> bool {
+    elf::read(bytes).is_ok_and(|image| image.symbols.iter().any(|function| !function.untyped))
 }
 
 /// True for an ELF program: one of a fixed address, or with an interpreter (`PT_INTERP`). Libraries under any name have neither, nor
@@ -162,6 +169,8 @@ pub struct Binary {
     /// Stubs of the procedure linkage table by address: x86-64, i386, AArch64, Arm, RISC-V, z/Architecture and, where the file
     /// is not stripped, 64-bit Power; elsewhere none are known.
     pub plt_stubs: Vec<PltStub>,
+    /// Some functions are addresses, from [`Self::with_nameless`].
+    pub unresolved: bool,
 }
 
 /// A PT_LOAD segment.
@@ -228,6 +237,7 @@ impl Binary {
             segments: image.segments,
             code_sections: image.code_sections,
             plt_stubs,
+            unresolved: false,
         })
     }
 

@@ -306,7 +306,7 @@ fn without_names() -> Error {
         ErrorCode::Stripped,
         "the functions of the profile have no names: they were recorded in stripped files",
     )
-    .with_hint("record the program with its symbols")
+    .with_hint("name them by the debug file of that build: sediment resolve PROFILE --debug FILE")
 }
 
 /// The functions of a DSO that objects define, in the order in which a linker without an ordering file lays them out,

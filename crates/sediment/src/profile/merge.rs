@@ -12,7 +12,10 @@
 
 use super::arithmetic::{NumberFault, decimal, scaled, scaled_share};
 use super::text::entries;
-use super::{CallKind, DsoFacts, EdgeFacts, FunctionFacts, FunctionIndex, Profile, SHARE_TOTAL, WeightUnit};
+use super::{
+    CallKind, DsoFacts, EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Profile, SHARE_TOTAL,
+    WeightUnit,
+};
 use crate::error::{Error, ErrorCode, Result};
 
 /// Number of decimals of a weight.
@@ -155,6 +158,37 @@ fn add(sum: &mut Profile, input: &Profile, weight: Weight, normalize: bool) -> R
         edge.absorb(&facts).ok_or_else(too_large)?;
     }
     Ok(())
+}
+
+impl Profile {
+    /// The same profile with functions under other keys; the numbers of those that become one are added. None where a sum leaves 128
+    /// bits. What is known of DSOs stays.
+    pub(crate) fn renamed(&self, key: impl Fn(&FunctionKey) -> FunctionKey) -> Option<Self> {
+        let mut renamed = Self {
+            source: self.source.clone(),
+            unit: self.unit,
+            total: self.total,
+            arch: self.arch.clone(),
+            inputs: self.inputs,
+            blocks_unit: self.blocks_unit,
+            blocks_total: self.blocks_total,
+            counters_total: self.counters_total,
+            dsos: self.dsos.clone(),
+            ..Self::default()
+        };
+        let functions: Vec<FunctionIndex> = self.keys.iter().map(|old| renamed.function(key(old))).collect();
+        for (function, facts) in functions.iter().zip(&self.facts) {
+            if let Some(facts) = facts.as_deref() {
+                renamed.facts_mut(*function).absorb(facts)?;
+            }
+        }
+        renamed.reserve_edges(self.edges.len());
+        for edge in &self.edges {
+            let (caller, callee) = (functions[edge.caller.index()], functions[edge.callee.index()]);
+            renamed.edge_mut(caller, callee).add(edge.facts())?;
+        }
+        Some(renamed)
+    }
 }
 
 /// Conversion of one input's numbers to weighted shares.
@@ -301,7 +335,7 @@ impl DsoFacts {
                 id(other)
             );
             return Err(Error::new(ErrorCode::IncompatibleInputs, message)
-                .with_hint("record the program with its symbols, or merge profiles of one build"));
+                .with_hint("name the functions of each first: sediment resolve PROFILE --debug FILE"));
         }
         self.unresolved |= other.unresolved;
         if self.build_id != other.build_id {

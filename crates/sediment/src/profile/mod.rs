@@ -54,13 +54,16 @@ pub(crate) fn base_name(path: &[u8]) -> &[u8] {
 /// Number of graphs, and of variants of counters, that the parts of a profile and packages keep of a function.
 pub const VARIANTS: usize = 4;
 
-/// True if the name of a function is an address: `0x` and up to sixteen hexadecimal digits without a zero in front.
-fn is_address(name: &str) -> bool {
+/// The name of a function that is an address as linked, in a DSO that was stripped.
+pub(crate) fn nameless(address: u64) -> String {
+    format!("{address:#x}")
+}
+
+/// The address that the name of a function is: `0x` and up to sixteen hexadecimal digits without a zero in front.
+pub(crate) fn address_of_nameless(name: &str) -> Option<u64> {
     let is_digit = |digit: u8| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit);
-    let digits = name.strip_prefix("0x").map_or(&[][..], str::as_bytes);
-    matches!(digits, [first, ..] if *first != b'0')
-        && digits.len() <= 16
-        && digits.iter().copied().all(is_digit)
+    let digits = name.strip_prefix("0x").filter(|digits| !digits.starts_with('0'))?;
+    digits.bytes().all(is_digit).then(|| u64::from_str_radix(digits, 16).ok()).flatten()
 }
 
 /// The identity of a function in a profile.
@@ -443,7 +446,19 @@ impl Profile {
     pub fn is_nameless(&self, function: FunctionIndex) -> bool {
         let FunctionKey { dso, name, .. } = self.key(function);
         let dso = dso.as_ref().and_then(|label| self.dsos.get(label));
-        dso.is_some_and(|dso| dso.unresolved) && is_address(name)
+        dso.is_some_and(|dso| dso.unresolved) && address_of_nameless(name).is_some()
+    }
+
+    /// Takes the mark of unresolved functions from the DSOs of which every function has a name.
+    pub(crate) fn keep_unresolved_where_nameless(&mut self) {
+        let nameless: BTreeSet<String> = (0..self.keys.len() as u32)
+            .map(FunctionIndex)
+            .filter(|function| self.is_nameless(*function))
+            .filter_map(|function| self.key(function).dso.clone())
+            .collect();
+        for (label, facts) in &mut self.dsos {
+            facts.unresolved &= nameless.contains(label);
+        }
     }
 
     /// Cuts the graphs of counted blocks and the variants of counters of each function to the heaviest; true if there were more.

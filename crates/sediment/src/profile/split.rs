@@ -12,17 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// from shares, give the same. A profile that does not know the DSO gives one without functions.
 #[must_use]
 pub fn split(profile: &Profile, dso: &str) -> Profile {
-    let mut part = Profile {
-        source: profile.source.clone(),
-        unit: profile.unit,
-        total: profile.total,
-        arch: profile.arch.clone(),
-        inputs: profile.inputs,
-        blocks_unit: profile.blocks_unit,
-        blocks_total: profile.blocks_total,
-        counters_total: profile.counters_total,
-        ..Profile::default()
-    };
+    let mut part = without_functions(profile);
     if let Some(facts) = profile.dsos.get(dso) {
         part.dsos = BTreeMap::from([(dso.to_owned(), facts.clone())]);
     }
@@ -38,23 +28,30 @@ pub fn split(profile: &Profile, dso: &str) -> Profile {
             *part.edge_mut(caller, callee) = *facts;
         }
     }
+    part.keep_builds_of_addresses(profile);
     part
 }
 
-/// The functions of these DSOs and the edges among them, and nothing of any other. The total is that of the calls
-/// that are left, so that it does not reveal the rest.
-#[must_use]
-pub fn only(profile: &Profile, dsos: &BTreeSet<&str>) -> Profile {
-    let mut part = Profile {
+/// What a profile says of all its functions.
+fn without_functions(profile: &Profile) -> Profile {
+    Profile {
         source: profile.source.clone(),
         unit: profile.unit,
+        total: profile.total,
         arch: profile.arch.clone(),
         inputs: profile.inputs,
         blocks_unit: profile.blocks_unit,
         blocks_total: profile.blocks_total,
         counters_total: profile.counters_total,
         ..Profile::default()
-    };
+    }
+}
+
+/// The functions of these DSOs and the edges among them, and nothing of any other. The total is that of the calls
+/// that are left, so that it does not reveal the rest.
+#[must_use]
+pub fn only(profile: &Profile, dsos: &BTreeSet<&str>) -> Profile {
+    let mut part = Profile { total: 0, ..without_functions(profile) };
     let within =
         |function: FunctionIndex| profile.key(function).dso.as_deref().is_some_and(|dso| dsos.contains(dso));
     for function in profile.functions().into_iter().filter(|function| within(*function)) {
@@ -72,7 +69,46 @@ pub fn only(profile: &Profile, dsos: &BTreeSet<&str>) -> Profile {
     for (label, facts) in &mut part.dsos {
         let Some(known) = profile.dsos.get(label) else { continue };
         facts.build_id.clone_from(&known.build_id);
-        facts.unresolved = known.unresolved;
     }
+    part.keep_builds_of_addresses(profile);
     part
+}
+
+/// The profile without its functions without names, and without their edges; None where it has none.
+#[must_use]
+pub fn named(profile: &Profile) -> Option<Profile> {
+    let functions = profile.functions();
+    if !functions.iter().any(|function| profile.is_nameless(*function)) {
+        return None;
+    }
+    let mut part = without_functions(profile);
+    for function in functions.into_iter().filter(|function| !profile.is_nameless(*function)) {
+        let index = part.function(profile.key(function).clone());
+        part.facts[index.index()] = profile.facts[function.index()].clone();
+    }
+    for (caller, callee, facts) in profile.edges() {
+        if !profile.is_nameless(caller) && !profile.is_nameless(callee) {
+            let caller = part.function(profile.key(caller).clone());
+            let callee = part.function(profile.key(callee).clone());
+            *part.edge_mut(caller, callee) = *facts;
+        }
+    }
+    for (label, facts) in &mut part.dsos {
+        if let Some(known) = profile.dsos.get(label) {
+            *facts = super::DsoFacts { unresolved: false, ..known.clone() };
+        }
+    }
+    Some(part)
+}
+
+impl Profile {
+    /// Says of each DSO with functions without names which build the addresses are of, as the whole does.
+    fn keep_builds_of_addresses(&mut self, whole: &Self) {
+        for (label, facts) in &mut self.dsos {
+            if let Some(known) = whole.dsos.get(label).filter(|known| known.unresolved) {
+                facts.unresolved = true;
+                facts.build_id.clone_from(&known.build_id);
+            }
+        }
+    }
 }

@@ -51,7 +51,7 @@ fn used(recording: &Recording) -> Vec<bool> {
 }
 
 fn load_one(dso: &RecordedDso, bytes: Vec<u8>, files: &dyn Files, settings: Settings) -> Result<Loaded> {
-    let binary = Binary::parse(&bytes, &Beside { files, path: &dso.path })?;
+    let binary = Binary::parse(&bytes, &Beside { files, path: &dso.path })?.with_nameless(&bytes);
     if let (Some(recorded), Some(found), false) = (&dso.build_id, &binary.build_id, settings.ignore_build_id)
     {
         if !same_build_id(recorded, found) {
@@ -179,6 +179,12 @@ impl<'a> Dsos<'a> {
         let labelled = self.dsos.iter().filter(|dso| dso.label.as_deref() == Some(label));
         let mut functions = labelled.filter_map(|dso| dso.view.as_ref()?.global(name));
         functions.any(|function| function.ifunc)
+    }
+
+    /// True if a binary of this label has functions that are addresses.
+    pub(super) fn has_nameless(&self, label: &str) -> bool {
+        let mut labelled = self.dsos.iter().filter(|dso| dso.label.as_deref() == Some(label));
+        labelled.any(|dso| dso.view.as_ref().is_some_and(|view| view.binary.unresolved))
     }
 
     /// The architecture of the first binary at hand.
@@ -309,6 +315,11 @@ impl<'a> View<'a> {
     /// True if only its exported functions are known.
     pub(super) fn is_stripped(&self) -> bool {
         self.binary.symbols_from == SymbolSource::DynamicSymbols
+    }
+
+    /// True if this function is known by its address alone.
+    pub(super) fn is_nameless(&self, function: &BinaryFunction) -> bool {
+        self.binary.is_nameless(function)
     }
 
     /// The file of a local function that shares its name with another of the binary.

@@ -10,6 +10,7 @@
 
 mod blocks;
 mod dsos;
+pub mod nameless;
 mod return_addresses;
 mod stripped;
 
@@ -97,8 +98,8 @@ pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: Settings
 #[derive(Debug)]
 enum End {
     /// A function. `first_byte`: true if the address is its first byte, None where only the name is known. `local`:
-    /// true if no other DSO can call it by its name.
-    Function { key: FunctionKey, size: Option<u64>, first_byte: Option<bool>, local: bool },
+    /// true if no other DSO can call it by its name. `nameless`: its name is its address.
+    Function { key: FunctionKey, size: Option<u64>, first_byte: Option<bool>, local: bool, nameless: bool },
     /// A stub that leads to the function of this name.
     Stub { name: String, first_byte: Option<bool> },
     /// Nothing that can be named.
@@ -257,6 +258,12 @@ fn end_at_address(place: &RecordedAddress, label: Option<&str>, dsos: &Dsos) -> 
             Some(name) => End::Stub { name: name.to_owned(), first_byte: Some(first_byte) },
             None => End::Lost(Nowhere::Unacceptable),
         },
+        // Two builds of one label leave open which one an address is of.
+        Ok(dsos::At::Function { function, .. })
+            if view.is_nameless(function) && label.is_none_or(|label| dsos.build_ids(label).len() != 1) =>
+        {
+            End::Lost(Nowhere::NoFunction)
+        }
         Ok(dsos::At::Function { function, file, first_byte }) => {
             let name = function.name.as_bytes();
             match FunctionKey::new(label.map(str::as_bytes), name, file.map(str::as_bytes)) {
@@ -265,6 +272,7 @@ fn end_at_address(place: &RecordedAddress, label: Option<&str>, dsos: &Dsos) -> 
                     size: (function.size > 0).then_some(function.size),
                     first_byte: Some(first_byte),
                     local: function.local,
+                    nameless: view.is_nameless(function),
                 },
                 None => End::Lost(Nowhere::Unacceptable),
             }
@@ -319,7 +327,7 @@ fn end_of_symbol(
     } else if source_files.several(&key) {
         key.file = source_file;
     }
-    End::Function { key, size, first_byte: None, local }
+    End::Function { key, size, first_byte: None, local, nameless: false }
 }
 
 fn begin(recording: &Recording, dsos: &Dsos, skipped: &mut Skipped) -> Profile {
@@ -462,7 +470,7 @@ fn refuse_beyond_unit(profile: &Profile) -> Result<()> {
         .with_hint("the recording is damaged, or its numbers are not counts"))
 }
 
-/// Gives each cluster its build-id.
+/// Gives each cluster its build-id, which the addresses of functions without names are of.
 fn describe_dsos(profile: &mut Profile, dsos: &Dsos, skipped: &mut Skipped) {
     let labels: Vec<String> = profile.dsos().keys().cloned().collect();
     for label in &labels {
@@ -470,9 +478,12 @@ fn describe_dsos(profile: &mut Profile, dsos: &Dsos, skipped: &mut Skipped) {
         if build_ids.len() > 1 {
             skipped.add(Reason::SeveralBuildIds, 0, label);
         } else if let Some(build_id) = build_ids.into_iter().next() {
-            profile.dso_mut(label).build_id = Some(build_id);
+            let facts = profile.dso_mut(label);
+            facts.build_id = Some(build_id);
+            facts.unresolved = dsos.has_nameless(label);
         }
     }
+    profile.keep_unresolved_where_nameless();
 }
 
 /// Refuses a recording of names that the binaries at hand do not have: not one of them, in any.

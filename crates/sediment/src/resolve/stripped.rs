@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts what is lost because a program or library is stripped, so that the user learns where to find its symbols.
+//! Counts what is lost, or an address in place of a name, because a program or library is stripped, so that the user learns where to
+//! find its symbols.
 
 use super::dsos::{self, Dsos};
 use super::{End, Ends, Settings};
@@ -20,6 +21,8 @@ pub struct Stripped {
     pub calls: u128,
     /// Own cost there, in the source's event.
     pub cost: u128,
+    /// True if it is kept in the profile, under addresses as linked; false if it is lost.
+    pub by_address: bool,
 }
 
 /// The stripped DSOs of a recording in which something is lost, the most first. For a recording that cannot be resolved;
@@ -36,11 +39,13 @@ pub fn stripped(recording: &Recording, files: &dyn Files, settings: Settings) ->
 
 pub(super) fn lost_in(recording: &Recording, dsos: &Dsos, ends: &Ends) -> Vec<Stripped> {
     let mut by_dso: BTreeMap<_, (u128, u128)> = BTreeMap::new();
-    let lost = |place: AddressId| match ends.of(place) {
-        End::Lost(Nowhere::NoFunction | Nowhere::NoName) => {
-            dsos.stripped(&recording.addresses()[place.0 as usize])
-        }
-        _ => None,
+    let lost = |place: AddressId| {
+        let by_address = match ends.of(place) {
+            End::Lost(Nowhere::NoFunction | Nowhere::NoName) => false,
+            End::Function { nameless: true, .. } => true,
+            _ => return None,
+        };
+        Some((dsos.stripped(&recording.addresses()[place.0 as usize])?, by_address))
     };
     for (from, to, kind, count) in recording.transfers() {
         // A call inside one DSO is one call that is lost there.
@@ -61,11 +66,19 @@ pub(super) fn lost_in(recording: &Recording, dsos: &Dsos, ends: &Ends) -> Vec<St
     }
     let mut all: Vec<Stripped> = by_dso
         .into_iter()
-        .map(|(id, (calls, cost))| {
+        .map(|((id, by_address), (calls, cost))| {
             let dso = &recording.dsos()[id.0 as usize];
-            Stripped { path: dso.path.clone(), build_id: dso.build_id.clone(), calls, cost }
+            Stripped { path: dso.path.clone(), build_id: dso.build_id.clone(), calls, cost, by_address }
         })
         .collect();
-    all.sort_by(|a, b| (b.calls, b.cost, &a.path, &a.build_id).cmp(&(a.calls, a.cost, &b.path, &b.build_id)));
+    all.sort_by(|a, b| {
+        (b.calls, b.cost, &a.path, &a.build_id, a.by_address).cmp(&(
+            a.calls,
+            a.cost,
+            &b.path,
+            &b.build_id,
+            b.by_address,
+        ))
+    });
     all
 }

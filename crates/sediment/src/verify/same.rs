@@ -8,9 +8,8 @@
 
 use crate::binary::names;
 use crate::binary::source_lines::SourceLines;
-use crate::binary::{Binary, NoFiles};
+use crate::binary::{Binary, NoFiles, unwind};
 use crate::error::{Error, ErrorCode, Result};
-use gimli::{BaseAddresses, EhFrame, UnwindSection as _};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -167,31 +166,7 @@ impl Facts {
 
 /// Where the unwind tables say that functions begin.
 fn unwound(file: &object::File<'_>) -> Result<BTreeSet<u64>> {
-    let mut found = BTreeSet::new();
-    let Some(section) = file.section_by_name(".eh_frame") else { return Ok(found) };
-    let damaged = |error: &dyn std::fmt::Display| {
-        Error::new(ErrorCode::Damaged, format!("the unwind tables are damaged: {error}"))
-    };
-    let data = section.data().map_err(|error| damaged(&error))?;
-    let endian =
-        if file.is_little_endian() { gimli::RunTimeEndian::Little } else { gimli::RunTimeEndian::Big };
-    let mut frames = EhFrame::new(data, endian);
-    frames.set_address_size(if file.is_64() { 8 } else { 4 });
-    let mut bases = BaseAddresses::default().set_eh_frame(section.address());
-    if let Some(text) = file.section_by_name(".text") {
-        bases = bases.set_text(text.address());
-    }
-    if let Some(got) = file.section_by_name(".got") {
-        bases = bases.set_got(got.address());
-    }
-    let mut entries = frames.entries(&bases);
-    while let Some(entry) = entries.next().map_err(|error| damaged(&error))? {
-        if let gimli::CieOrFde::Fde(partial) = entry {
-            let entry = partial.parse(EhFrame::cie_from_offset).map_err(|error| damaged(&error))?;
-            found.insert(entry.initial_address());
-        }
-    }
-    Ok(found)
+    Ok(unwind::entries(file)?.into_iter().map(|entry| entry.address).collect())
 }
 
 /// Facts of a file that are one word each.

@@ -5,6 +5,7 @@ use crate::compiler;
 use crate::distribution;
 use crate::files;
 use crate::inputs;
+use crate::packages;
 use crate::ui::Ui;
 use sediment::binary::SymbolSource;
 use sediment::wrapper::plan;
@@ -183,7 +184,9 @@ fn symbols_of_libc() -> Option<Fact> {
         return Some(Fact { name, state: "yes".to_owned(), fix: None });
     }
     let os_release = std::fs::read_to_string("/etc/os-release").ok();
-    let fix = distribution::debug_symbols(os_release.as_deref(), path, binary.build_id.as_deref());
+    let owner = packages::owner(Path::new(path), None);
+    let build_id = binary.build_id.as_deref();
+    let fix = distribution::debug_symbols(os_release.as_deref(), owner.as_ref(), path, build_id);
     Some(Fact { name, state: "exported only".to_owned(), fix: Some(fix) })
 }
 

@@ -12,7 +12,7 @@ use crate::compiler;
 use crate::files;
 use crate::inputs::settings::{Known, Settings};
 use crate::inputs::weights::{Weighable, Weighed};
-use crate::inputs::{self, read_binary, read_profile, renamed};
+use crate::inputs::{self, read_binary, read_profile, renamed, tell_nameless};
 use crate::kept_order;
 use crate::next_steps;
 use crate::ui::Ui;
@@ -161,6 +161,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         .into_iter()
         .map(|(path, weight)| {
             let mut profile = read_profile(&path, ui)?;
+            tell_nameless(&profile, &path, "places none of", ui);
             if let (Some(binary), Some(file)) = (&binary, options.binary.as_deref()) {
                 renamed::follow(&mut profile, binary, file, None, ui)?;
             }

@@ -10,7 +10,7 @@ mod rpm;
 mod spec;
 
 use crate::files;
-use crate::inputs::read_profile;
+use crate::inputs::{read_profile, tell_nameless};
 use crate::ui::Ui;
 use crate::values::{self, Glob};
 use crate::wrapper::settings as package_settings;
@@ -255,6 +255,11 @@ fn profile_for(folder: &Path, profile: &Path, only: &[Glob], built: &Built, ui: 
         ));
         read = part;
         content = Some(text::print(&read).into_bytes());
+    }
+    tell_nameless(&read, profile, "leaves out", ui);
+    if let Some(named) = sediment::profile::split::named(&read) {
+        content = Some(text::print(&named).into_bytes());
+        read = named;
     }
     if read.keep_heaviest_variants(VARIANTS) {
         content = Some(text::print(&read).into_bytes());

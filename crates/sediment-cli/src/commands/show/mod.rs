@@ -5,7 +5,7 @@ mod cross_dso;
 mod folder;
 
 use crate::files;
-use crate::inputs::{self, read_profile};
+use crate::inputs::{self, read_profile, tell_nameless};
 use crate::ui::Ui;
 use clap::Args;
 use sediment::demangle::demangled;
@@ -44,6 +44,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         return folder::run(&arguments.profile, arguments.json, ui);
     }
     let profile = read_profile(&arguments.profile, ui)?;
+    tell_nameless(&profile, &arguments.profile, "shows", ui);
     if arguments.cross_dso {
         let calls = cross_dso::CrossCalls::of(&profile, arguments.top);
         return if arguments.json {

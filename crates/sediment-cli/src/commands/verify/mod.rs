@@ -14,7 +14,7 @@ mod words;
 use crate::exit::BELOW_THRESHOLD;
 use crate::exit::ExitCode;
 use crate::files;
-use crate::inputs::{read_binary_below, read_profile, renamed};
+use crate::inputs::{read_binary_below, read_profile, renamed, tell_nameless};
 use crate::next_steps;
 use crate::ui::Ui;
 use crate::values;
@@ -161,7 +161,11 @@ fn report_on(
     ui: &Ui,
 ) -> Result<Report> {
     let binary = read_binary_below(place.root, place.path)?;
+    let path_of_profile = profile;
     let mut profile = profile.map(|path| read_profile(path, ui)).transpose()?;
+    if let Some((profile, path)) = profile.as_ref().zip(path_of_profile) {
+        tell_nameless(profile, path, "cannot check", ui);
+    }
     if let Some(profile) = &mut profile {
         match known {
             Some(names) => rename(profile, names),

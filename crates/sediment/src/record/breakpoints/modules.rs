@@ -87,7 +87,7 @@ impl Module {
         excluded: &BTreeSet<String>,
         skipped: &mut Skipped,
     ) -> Option<Self> {
-        let binary = Binary::parse(bytes, files).ok()?;
+        let binary = Binary::parse(bytes, files).ok()?.with_nameless(bytes);
         let armed = !excluded.contains(base_name(path))
             && binary.soname.as_ref().is_none_or(|soname| !excluded.contains(soname));
         let segments: Vec<Code> = binary

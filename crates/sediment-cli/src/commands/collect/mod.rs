@@ -2,12 +2,14 @@
 //! `sediment collect`: a profile of an installed package, to be sent to whoever maintains it. Of what was recorded only functions
 //! of the package's own files are kept; nothing is sent.
 
-use super::record::target;
+mod subject;
+mod summary;
+
 use super::split;
 use crate::exit;
 use crate::exit::ExitCode;
 use crate::files::{self, SystemFiles};
-use crate::packages::Package;
+use crate::packages::{self, Package};
 use crate::recording::{Options, Side};
 use crate::ui::Ui;
 use clap::Args;
@@ -15,6 +17,7 @@ use sediment::binary::{Binary, Files as _};
 use sediment::plural::counted;
 use sediment::profile::{Profile, split as parts, text};
 use sediment::read::Recording;
+use sediment::record::Target;
 use sediment::{Error, ErrorCode, Result};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -27,14 +30,21 @@ use std::path::{Path, PathBuf};
 )]
 pub(crate) struct Arguments {
     /// Package name as in the package manager; each package gets its own file
-    #[arg(required = true, value_name = "PACKAGE")]
+    #[arg(required_unless_present_any = ["service", "all"], value_name = "PACKAGE")]
     packages: Vec<String>,
     /// Command to run, with its arguments
-    #[arg(value_name = "COMMAND", last = true, required_unless_present = "pid")]
+    #[arg(value_name = "COMMAND", last = true, required_unless_present_any = ["pid", "service", "all"])]
     command: Vec<OsString>,
     /// Record this running process and its children instead; repeatable [default: run COMMAND]
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pid: Vec<i32>,
+    /// Record a running service of systemd instead [default PACKAGE: that of its programs]
+    #[arg(long, value_name = "UNIT", conflicts_with_all = ["command", "pid"])]
+    service: Option<String>,
+    /// Record all programs of installed packages that run, and what they start, as root; a file for each package, or for those
+    /// of PACKAGE. Needs --seconds
+    #[arg(long, conflicts_with_all = ["command", "pid", "service", "root"], requires = "seconds")]
+    all: bool,
     /// File to write, or a folder with one file per program and library [default: PACKAGE.gv]
     #[arg(short, long, value_name = "FILE|DIR")]
     output: Option<PathBuf>,
@@ -49,82 +59,74 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
-    let packages = arguments
-        .packages
-        .iter()
-        .map(|name| Package::find(name, arguments.root.as_deref()))
-        .collect::<Result<Vec<_>>>()?;
+    let root = arguments.root.as_deref();
+    let mut packages =
+        arguments.packages.iter().map(|name| Package::find(name, root)).collect::<Result<Vec<_>>>()?;
     if let Some(package) = packages.iter().find(|package| !package.has_code()) {
-        return Err(Error::new(ErrorCode::NotFound, format!("{} has no compiled code to order", package.name))
-            .with_hint(
-                "collect the package of its interpreter instead; its name: dpkg -S or rpm -qf with the interpreter's path",
-            ));
+        return Err(subject::without_code(package, &arguments.command, root));
     }
     ui.keep_short(2);
-    let several = packages.len() > 1;
-    if several && arguments.output.as_ref().is_some_and(|path| !path.is_dir()) {
+    let target = subject::target(arguments, &packages, ui)?;
+    if let (Target::Processes(processes), true, false) = (&target, packages.is_empty(), arguments.all) {
+        packages = subject::packages_of(processes)?;
+    }
+    let several = packages.len() > 1 || arguments.all;
+    let output = arguments.output.as_deref();
+    if several && output.is_some_and(|path| !path.is_dir()) {
         return Err(Error::new(ErrorCode::Usage, "-o must name a folder when there are several packages"));
     }
     for package in &packages {
-        let place = place(package, arguments.output.as_deref(), several)?;
+        let place = place(package, output, several)?;
         files::expect_to_write(&if place.is_dir() { place.join("part") } else { place })?;
     }
-    let target = target(&arguments.command, &arguments.pid, false);
     let made = match arguments.options.record(&target, false, ui)? {
         Side::Recorder(made) => made,
         Side::Front(code) => return Ok(code),
     };
     // What was recorded ran here, wherever its package is installed.
     let files = SystemFiles::new(None, &[])?;
+    let may_lack = packages.is_empty();
+    if may_lack {
+        packages =
+            executed(&made.recording).iter().filter_map(|name| Package::find(name, None).ok()).collect();
+    }
+    let mut written = 0;
     for package in &packages {
-        let kept = of_package(&made.recording, &made.resolved.profile, package, &files, ui)?;
-        let written = write(&kept, package, arguments.output.as_deref(), several, ui)?;
+        let kept = match of_package(&made.recording, &made.resolved.profile, package, &files, ui) {
+            Err(error) if may_lack && error.code() != ErrorCode::Io => continue,
+            kept => kept?,
+        };
+        summary::tell_contents(&kept, package, ui);
         if arguments.show {
             ui.show(&text::print(&kept));
         }
-        tell_contents(&kept, ui);
+        let to = write(&kept, package, output, several, ui)?;
+        written += 1;
         ui.note(&format!(
-            "wrote {} of {} to {written}",
+            "wrote {} of {} to {to}",
             counted(kept.function_count(), "function"),
             package.version
         ));
         if !arguments.show {
             ui.note("to see its contents: --show, or any editor");
         }
-        tell_where_to_send(package, ui);
+        summary::tell_symbols(&kept, package, &files, ui);
+        summary::tell_where_to_send(package, ui);
+    }
+    if written == 0 {
+        return Err(Error::new(
+            ErrorCode::EmptyRecording,
+            "no program of an installed package executed anything",
+        )
+        .with_hint("record for longer: --seconds"));
     }
     Ok(made.outcome.map_or(ExitCode::SUCCESS, exit::as_the_program))
 }
 
-/// Says in a line for each program or library what the file has of it.
-fn tell_contents(profile: &Profile, ui: &Ui) {
-    const TOLD: usize = 8;
-    let functions = profile.functions();
-    let labels = profile.dsos();
-    for (label, facts) in labels.iter().take(TOLD) {
-        let of_label = functions
-            .iter()
-            .filter(|function| profile.key(**function).dso.as_deref() == Some(label.as_str()));
-        let build = facts.build_id.as_ref().map_or_else(String::new, |id| format!(", build-id {id}"));
-        ui.note(&format!("the file has {} of {label}{build}", counted(of_label.count(), "function")));
-    }
-    if labels.len() > TOLD {
-        ui.note(&format!("and functions of {} more", labels.len() - TOLD));
-    }
-}
-
-/// Says where the package takes profiles, or whom to ask first.
-fn tell_where_to_send(package: &Package, ui: &Ui) {
-    if let Some(place) = &package.takes_profiles {
-        return ui.note(&format!("nothing was sent; {} takes profiles: {place}", package.name));
-    }
-    ui.note(&format!(
-        "nothing was sent; {} does not ask for profiles: use it for your own builds, or ask before you send it",
-        package.name
-    ));
-    for line in &package.contacts {
-        ui.note(&format!("  {line}"));
-    }
+/// The packages of the recorded files, by name.
+fn executed(recording: &Recording) -> BTreeSet<String> {
+    let paths = recording.dsos().iter().map(|dso| Path::new(&dso.path));
+    paths.filter_map(|path| packages::owner(path, None)).map(|owner| owner.name).collect()
 }
 
 /// The part of a profile that is the package's, with its name and version.
@@ -154,20 +156,25 @@ pub(crate) fn of_package(
     if kept.function_count() == 0 && !own.is_empty() {
         return Err(Error::new(
             ErrorCode::Stripped,
-            format!("recorded no function of {}: its programs are stripped", package.name),
+            format!(
+                "recorded no function of {}: its programs are stripped, and have no build-id",
+                package.name
+            ),
         )
         .with_hint(
             "install the debug symbols named above and record again; the recorded program stays the same",
         ));
     }
     if kept.function_count() == 0 {
-        return Err(Error::new(
-            ErrorCode::EmptyRecording,
-            format!("recorded no function of {}", package.name),
-        )
-        .with_hint(
-            "is this the right package? `dpkg -S FILE` or `rpm -qf FILE` names the package of a file",
-        ));
+        let executed: Vec<String> = executed(recording).into_iter().collect();
+        let error =
+            Error::new(ErrorCode::EmptyRecording, format!("recorded no function of {}", package.name));
+        return Err(error.with_hint(if executed.is_empty() {
+            "is this the right package? `dpkg -S FILE` or `rpm -qf FILE` names the package of a file"
+                .to_owned()
+        } else {
+            format!("executed were files of: {}", executed.join(", "))
+        }));
     }
     for label in labels {
         if kept.dsos().contains_key(label) {

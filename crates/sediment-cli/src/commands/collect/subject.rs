@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs and processes to collect from: behind shims, behind scripts, of a service, and all that run.
+
+use super::Arguments;
+use crate::files;
+use crate::packages::{self, Package};
+use crate::ui::Ui;
+use sediment::record::Target;
+use sediment::{Error, ErrorCode, Result};
+use sediment_process::Command;
+use sediment_process::command::run;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Bytes that systemctl may say of one unit.
+const LONGEST_ANSWER: usize = 1 << 20;
+
+/// What to record.
+pub(super) fn target(arguments: &Arguments, packages: &[Package], ui: &Ui) -> Result<Target> {
+    if let Some(unit) = &arguments.service {
+        return service(unit).map(Target::Processes);
+    }
+    if arguments.all {
+        return running().map(Target::Processes);
+    }
+    if !arguments.pid.is_empty() {
+        return Ok(Target::Processes(arguments.pid.clone()));
+    }
+    Ok(Target::Program(behind_shim(&arguments.command, packages, ui)))
+}
+
+/// The command, with the package's program in place of a script of the same name that stands before it on PATH.
+fn behind_shim(command: &[OsString], packages: &[Package], ui: &Ui) -> Vec<OsString> {
+    let mut command = command.to_vec();
+    let Some(word) = command.first_mut() else { return command };
+    let found = files::on_path(word);
+    let is_own = |path: &&PathBuf| packages.iter().any(|package| package.has(&path.to_string_lossy()));
+    let (Some(first), Some(own)) = (found.first(), found.iter().find(is_own)) else { return command };
+    if first != own && packages::interpreter(first).is_some() {
+        ui.note(&format!(
+            "runs {}, not the script {} before it on PATH",
+            files::display(own),
+            files::display(first)
+        ));
+        *word = own.clone().into_os_string();
+    }
+    command
+}
+
+/// The error for a package without compiled code: it names the package of the interpreter of its scripts, or of the command's.
+pub(super) fn without_code(package: &Package, command: &[OsString], root: Option<&Path>) -> Error {
+    let error = Error::new(ErrorCode::NotFound, format!("{} has no compiled code of its own", package.name));
+    let of_package = package.scripts().into_iter().map(|(_, interpreter)| interpreter);
+    let program = command.first().and_then(|word| files::on_path(word).into_iter().next());
+    let of_command = program.as_deref().and_then(packages::interpreter);
+    let owned = of_package.chain(of_command).chain(program).find_map(|path| {
+        Some((packages::owner(&path, root).filter(|owner| owner.name != package.name)?, path))
+    });
+    match owned {
+        Some((owner, path)) => {
+            error.with_hint(format!("collect {}, the package of {}", owner.name, files::display(&path)))
+        }
+        None => error.with_hint(
+            "collect the package of its interpreter instead; its name: dpkg -S or rpm -qf with the interpreter's path",
+        ),
+    }
+}
+
+/// The processes of a running service.
+fn service(unit: &str) -> Result<Vec<i32>> {
+    let command = Command::new("systemctl", "/", TIMEOUT).with_arguments([
+        "show",
+        "--property=MainPID",
+        "--property=ControlGroup",
+        "--property=ActiveState",
+        "--",
+        unit,
+    ]);
+    let said = run(&command, LONGEST_ANSWER)?.successful(&command)?.output;
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let value = |key: &str| {
+        said.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).unwrap_or_default()
+    };
+    let mut processes: BTreeSet<i32> =
+        value("MainPID").parse().ok().filter(|id| *id > 0).into_iter().collect();
+    let group = value("ControlGroup");
+    if group.starts_with('/') && !group.split('/').any(|part| part == "..") {
+        for root in ["/sys/fs/cgroup", "/sys/fs/cgroup/systemd"] {
+            let list = std::fs::read_to_string(format!("{root}{group}/cgroup.procs")).unwrap_or_default();
+            processes.extend(list.lines().filter_map(|line| line.parse::<i32>().ok()).filter(|id| *id > 0));
+        }
+    }
+    if processes.is_empty() {
+        let state = value("ActiveState");
+        return Err(Error::new(ErrorCode::NotFound, format!("the service {unit} has no running process"))
+            .with_found(state.as_bytes())
+            .with_hint(format!("start it first: systemctl start {unit}")));
+    }
+    Ok(processes.into_iter().collect())
+}
+
+/// The processes of installed packages but those that this one descends from, and the first of the machine.
+fn running() -> Result<Vec<i32>> {
+    if std::fs::metadata("/proc/self").map_or(1, |about| about.uid()) != 0 {
+        return Err(Error::new(ErrorCode::Unsupported, "--all records the programs of every user")
+            .with_hint("run it as root: sudo sediment collect --all"));
+    }
+    let own = ancestors();
+    let mut owned: BTreeMap<PathBuf, bool> = BTreeMap::new();
+    let mut processes = Vec::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        let Ok(program) = std::fs::read_link(entry.path().join("exe")) else { continue };
+        if id > 1 && !own.contains(&id) {
+            let is_owned =
+                owned.entry(program).or_insert_with_key(|path| packages::owner(path, None).is_some());
+            processes.extend(is_owned.then_some(id));
+        }
+    }
+    processes.sort_unstable();
+    if processes.is_empty() {
+        return Err(Error::new(ErrorCode::NotFound, "no program of an installed package is running"));
+    }
+    Ok(processes)
+}
+
+/// This process and those that it descends from: whoever stops them stops the recording.
+fn ancestors() -> BTreeSet<i32> {
+    let mut found = BTreeSet::new();
+    let mut next = i32::try_from(std::process::id()).ok();
+    while let Some(id) = next.filter(|id| *id > 0) {
+        if !found.insert(id) {
+            break;
+        }
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+        next = status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok());
+    }
+    found
+}
+
+/// The packages of these processes' programs.
+pub(super) fn packages_of(processes: &[i32]) -> Result<Vec<Package>> {
+    let programs = processes.iter().filter_map(|id| std::fs::read_link(format!("/proc/{id}/exe")).ok());
+    let owners: BTreeSet<_> = programs.filter_map(|program| packages::owner(&program, None)).collect();
+    if owners.is_empty() {
+        return Err(Error::new(ErrorCode::NotFound, "the processes run no program of an installed package")
+            .with_hint("record them by `sediment record --pid`"));
+    }
+    owners.iter().map(|owner| Package::find(&owner.name, None)).collect()
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a collected file holds, in ten lines at most, and where it may go.
+
+use crate::distribution;
+use crate::files::SystemFiles;
+use crate::packages::Package;
+use crate::ui::Ui;
+use sediment::plural::{counted, grouped};
+use sediment::profile::Profile;
+
+/// Says in a few lines what would be sent.
+pub(super) fn tell_contents(profile: &Profile, package: &Package, ui: &Ui) {
+    const TOLD: usize = 4;
+    let functions = profile.functions();
+    let labels = profile.dsos();
+    ui.note(&format!("the file about {} has:", package.version));
+    for (label, facts) in labels.iter().take(TOLD) {
+        let of_label = functions
+            .iter()
+            .filter(|function| profile.key(**function).dso.as_deref() == Some(label.as_str()));
+        let build = facts.build_id.as_ref().map_or_else(String::new, |id| format!(", build-id {id}"));
+        ui.note(&format!("  {} of {label}{build}", counted(of_label.count(), "function")));
+    }
+    if labels.len() > TOLD {
+        ui.note(&format!("  and functions of {} more", labels.len() - TOLD));
+    }
+    let nameless = functions.iter().filter(|function| profile.is_nameless(**function)).count();
+    if nameless > 0 {
+        ui.note(&format!(
+            "  {} of them as addresses in the stripped file; the maintainer's debug file has the names",
+            grouped(nameless)
+        ));
+    }
+    ui.note(&format!("  the order of first use, {} between them", counted(profile.edge_count(), "edge")));
+    ui.note("  nothing of you, this machine, your files, arguments and data, of times and other programs");
+}
+
+/// Says how to get the symbols of a package's stripped files, for those who want to see names.
+pub(super) fn tell_symbols(profile: &Profile, package: &Package, files: &SystemFiles, ui: &Ui) {
+    let nameless = |facts: &&sediment::profile::DsoFacts| facts.unresolved;
+    let Some(build_id) = profile.dsos().values().find(nameless).and_then(|facts| facts.build_id.as_deref())
+    else {
+        return;
+    };
+    let how =
+        distribution::debug_symbols(files.os_release().as_deref(), Some(&package.owner), "", Some(build_id));
+    ui.detail(&format!("to see names, not needed for sending: {how}"));
+}
+
+/// Says where the package takes profiles, if it does.
+pub(super) fn tell_where_to_send(package: &Package, ui: &Ui) {
+    if let Some(place) = &package.takes_profiles {
+        return ui.note(&format!("nothing was sent; {} takes profiles: {place}", package.name));
+    }
+    if package.contacts.is_empty() {
+        return ui.note(&format!(
+            "nothing was sent; {} does not ask for profiles: keep it for your own builds",
+            package.name
+        ));
+    }
+    ui.note(&format!("nothing was sent; {} ships profiles, and may take yours:", package.name));
+    for line in &package.contacts {
+        ui.note(&format!("  {line}"));
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment resolve`: gives names to the functions that were recorded in stripped files, by the debug files of those builds.
+
+use crate::files::{self, DebugFiles};
+use crate::inputs::read_profile;
+use crate::next_steps;
+use crate::ui::Ui;
+use clap::Args;
+use sediment::plural::counted;
+use sediment::profile::text;
+use sediment::resolve::nameless::{self, Outcome};
+use sediment::{Error, ErrorCode, Result};
+use std::path::PathBuf;
+
+/// Name the functions of a profile that were recorded in stripped files
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Name the functions of a profile that were recorded in stripped files.\n\nSuch functions are addresses in one build, known by its build-id. Their names are in the unstripped program, in its debug file (packages -dbgsym and -debuginfo), or on a debuginfod server. Debug files below /usr/lib/debug and in the caches of perf and debuginfod are found without --debug."
+)]
+pub(crate) struct Arguments {
+    /// Profile to read; - reads standard input
+    #[arg(value_name = "PROFILE")]
+    profile: PathBuf,
+    /// Unstripped program, debug file, folder of debug files, or the word debuginfod for the servers of DEBUGINFOD_URLS;
+    /// repeatable [default: the debug files of this system]
+    #[arg(long, value_name = "ELF|DIR|debuginfod")]
+    debug: Vec<PathBuf>,
+    /// Profile to write; - writes to standard output [default: PROFILE; the older one is kept as PROFILE.old]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
+    let output = arguments.output.as_ref().unwrap_or(&arguments.profile);
+    let profile = read_profile(&arguments.profile, ui)?;
+    let build_ids: Vec<&str> = profile
+        .dsos()
+        .values()
+        .filter(|facts| facts.unresolved)
+        .filter_map(|facts| facts.build_id.as_deref())
+        .collect();
+    let places = DebugFiles::new(&arguments.debug)?;
+    if let (Some((path, own)), false) = (places.of_other_builds(&build_ids).first(), build_ids.is_empty()) {
+        return Err(Error::new(
+            ErrorCode::WrongBinary,
+            format!(
+                "of another build: its build-id is {own}, those of the profile are {}",
+                build_ids.join(", ")
+            ),
+        )
+        .with_input(files::display(path))
+        .with_hint(
+            "an address is another function in another build: give the debug file of the recorded one",
+        ));
+    }
+    let (named, outcomes) = nameless::name(&profile, &places)?;
+    let some = outcomes.iter().any(|outcome| outcome.named > 0);
+    if !some && !outcomes.is_empty() {
+        return Err(places.failure().unwrap_or_else(|| not_found(&outcomes)));
+    }
+    if some || arguments.output.is_some() {
+        if arguments.output.is_none() {
+            files::set_aside(output)?;
+        }
+        files::write(output, text::print(&named).as_bytes(), ui)?;
+    }
+    for outcome in &outcomes {
+        tell(outcome, ui);
+    }
+    if outcomes.is_empty() {
+        ui.note("every function has a name: nothing to resolve");
+    }
+    if some && !files::is_standard_output(output) {
+        ui.next(next_steps::after_profile(&[], &named, output, None));
+    }
+    Ok(())
+}
+
+fn tell(outcome: &Outcome, ui: &Ui) {
+    let Outcome { label, build_id, found, named, left } = outcome;
+    if *found {
+        ui.note(&format!("named {} of {label}", counted(*named, "function")));
+    }
+    match (*found, *left) {
+        (_, 0) => {}
+        (true, left) => {
+            ui.warn(&format!("{} of {label}: the debug file names nothing there", counted(left, "address")))
+        }
+        (false, left) => ui.warn(&format!(
+            "{} of {label} stay addresses: no debug file of build-id {build_id}",
+            counted(left, "function")
+        )),
+    }
+}
+
+/// The error for a profile of which nothing could be named.
+fn not_found(outcomes: &[Outcome]) -> Error {
+    let builds: Vec<String> =
+        outcomes.iter().map(|outcome| format!("{} {}", outcome.label, outcome.build_id)).collect();
+    Error::new(ErrorCode::NotFound, format!("found no debug file; build-ids: {}", builds.join(", "))).with_hint(
+        "install the -dbgsym or -debuginfo package of that version, or name its file with --debug, or give --debug debuginfod",
+    )
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Debug files by build-id: those that the user names, those below folders that the user names, this system's, and, if the user asks
+//! for it, those of debuginfod servers. Nothing else talks to a network.
+
+use super::{SystemFiles, display, is_elf, read};
+use sediment::binary::{self, Files};
+use sediment::{Error, ErrorCode, Result};
+use sediment_process::Command;
+use sediment_process::command::run;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Files below one folder that are looked at.
+const MOST_FILES: usize = 200_000;
+/// A server may unpack a package first.
+const TIMEOUT: Duration = Duration::from_secs(900);
+/// The word that asks for debuginfod.
+pub(crate) const DEBUGINFOD: &str = "debuginfod";
+
+/// Places of debug files.
+pub(crate) struct DebugFiles {
+    /// Files that the user named: path, build-id, contents.
+    named: Vec<(PathBuf, String, Vec<u8>)>,
+    folders: Vec<PathBuf>,
+    ask_debuginfod: bool,
+    system: SystemFiles,
+    /// The first failure of debuginfod-find that is no missing file.
+    failure: RefCell<Option<Error>>,
+}
+
+impl DebugFiles {
+    /// Those of these words: an ELF file, a folder, or `debuginfod`.
+    pub(crate) fn new(places: &[PathBuf]) -> Result<Self> {
+        let (mut named, mut folders, mut ask_debuginfod) = (Vec::new(), Vec::new(), false);
+        for place in places {
+            if place.is_dir() {
+                folders.push(place.clone());
+            } else if place.as_os_str() == DEBUGINFOD {
+                ask_debuginfod = true;
+            } else {
+                let bytes = read(place)?;
+                let build_id = binary::build_id(&bytes).ok_or_else(|| {
+                    Error::new(ErrorCode::WrongBinary, "not an ELF file with a build-id")
+                        .with_input(display(place))
+                        .with_hint("give the unstripped program, or its debug file")
+                })?;
+                named.push((place.clone(), build_id, bytes));
+            }
+        }
+        if ask_debuginfod && std::env::var_os("DEBUGINFOD_URLS").is_none_or(|urls| urls.is_empty()) {
+            return Err(Error::new(ErrorCode::Usage, "--debug debuginfod needs a server in DEBUGINFOD_URLS")
+                .with_hint(format!("servers of distributions: {}", crate::distribution::servers())));
+        }
+        let failure = RefCell::default();
+        Ok(Self { named, folders, ask_debuginfod, system: SystemFiles::new(None, &[])?, failure })
+    }
+
+    /// The named files of none of these builds, with their build-ids.
+    pub(crate) fn of_other_builds(&self, build_ids: &[&str]) -> Vec<(&Path, &str)> {
+        let is_wanted = |own: &str| build_ids.iter().any(|wanted| binary::same_build_id(own, wanted));
+        let named = self.named.iter().filter(|(_, own, _)| !is_wanted(own));
+        named.map(|(path, own, _)| (path.as_path(), own.as_str())).collect()
+    }
+
+    /// The failure of debuginfod-find, if there was one.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.failure.borrow_mut().take()
+    }
+
+    fn fetched(&self, build_id: &str) -> Option<Vec<u8>> {
+        let command = Command::new("debuginfod-find", "/", TIMEOUT).with_arguments(["debuginfo", build_id]);
+        let ended = match run(&command, 1 << 16) {
+            Ok(ended) => ended,
+            Err(error) => {
+                let error = Error::from(error)
+                    .with_hint("install debuginfod-find (package debuginfod or elfutils-debuginfod-client)");
+                self.failure.borrow_mut().get_or_insert(error);
+                return None;
+            }
+        };
+        // A server that lacks the file is no failure.
+        let path = ended.successful(&command).ok()?.output;
+        let path = String::from_utf8(path).ok()?;
+        std::fs::read(path.trim_end()).ok()
+    }
+}
+
+impl Files for DebugFiles {
+    fn debug_file_by_build_id(&self, build_id: &str) -> Option<Vec<u8>> {
+        let named = self.named.iter().find(|(_, own, _)| binary::same_build_id(own, build_id));
+        named
+            .map(|(_, _, bytes)| bytes.clone())
+            .or_else(|| self.folders.iter().find_map(|folder| below(folder, build_id)))
+            .or_else(|| self.system.debug_file_by_build_id(build_id))
+            .or_else(|| self.ask_debuginfod.then(|| self.fetched(build_id)).flatten())
+    }
+    fn debug_file_by_link(&self, _: &[u8], _: u32) -> Option<Vec<u8>> {
+        None
+    }
+    fn binary(&self, _: &str, _: Option<&str>) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+/// The file of this build below a folder: by the name that debug packages give it, else the first one with symbols of its own.
+fn below(folder: &Path, build_id: &str) -> Option<Vec<u8>> {
+    let is_of_build =
+        |bytes: &Vec<u8>| binary::build_id(bytes).is_some_and(|own| binary::same_build_id(&own, build_id));
+    let (begin, rest) = super::system::split(build_id)?;
+    let inside = Path::new(".build-id").join(begin).join(format!("{rest}.debug"));
+    let by_name = ["", "usr/lib/debug"].iter().map(|root| folder.join(root).join(&inside));
+    if let Some(found) = by_name.filter_map(|path| std::fs::read(path).ok()).find(is_of_build) {
+        return Some(found);
+    }
+    let mut open = vec![folder.to_path_buf()];
+    let mut seen = 0;
+    while let Some(folder) = open.pop() {
+        let mut entries: Vec<PathBuf> =
+            std::fs::read_dir(&folder).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        entries.sort();
+        for path in entries {
+            seen += 1;
+            if seen > MOST_FILES {
+                return None;
+            }
+            let kind = std::fs::symlink_metadata(&path).map(|about| about.file_type());
+            match kind {
+                Ok(kind) if kind.is_dir() => open.push(path),
+                Ok(kind) if kind.is_file() && is_elf(&path) => {
+                    let found = std::fs::read(&path).ok().filter(is_of_build);
+                    let found = found.filter(|bytes| binary::has_symbols(bytes));
+                    if found.is_some() {
+                        return found;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Functions by the unwind tables (`.eh_frame`): a file keeps them when it is stripped, as exceptions and backtraces need them.
+//!
+//! Each entry (an FDE) is one contiguous piece of code that a compiler emitted as one: a function, or the cold part of one. Entries of
+//! signal frames are no functions: they begin a byte before the code that they describe.
+
+use super::{Binary, BinaryFunction, SymbolSource, plt};
+use crate::error::{Error, ErrorCode, Result};
+use crate::profile::{address_of_nameless, nameless};
+use gimli::{BaseAddresses, EhFrame, UnwindSection as _};
+use object::{Object as _, ObjectSection as _};
+
+/// An entry of the unwind tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Unwound {
+    pub(crate) address: u64,
+    pub(crate) size: u64,
+    /// True if a signal handler returns there.
+    pub(crate) of_signal: bool,
+}
+
+/// The entries of the unwind tables, in their order; none without tables.
+///
+/// # Errors
+/// When they are damaged.
+pub(crate) fn entries(file: &object::File<'_>) -> Result<Vec<Unwound>> {
+    let mut found = Vec::new();
+    let Some(section) = file.section_by_name(".eh_frame") else { return Ok(found) };
+    let damaged = |error: &dyn std::fmt::Display| {
+        Error::new(ErrorCode::Damaged, format!("the unwind tables are damaged: {error}"))
+    };
+    let data = section.data().map_err(|error| damaged(&error))?;
+    let endian =
+        if file.is_little_endian() { gimli::RunTimeEndian::Little } else { gimli::RunTimeEndian::Big };
+    let mut frames = EhFrame::new(data, endian);
+    frames.set_address_size(if file.is_64() { 8 } else { 4 });
+    let mut bases = BaseAddresses::default().set_eh_frame(section.address());
+    if let Some(text) = file.section_by_name(".text") {
+        bases = bases.set_text(text.address());
+    }
+    if let Some(got) = file.section_by_name(".got") {
+        bases = bases.set_got(got.address());
+    }
+    let mut entries = frames.entries(&bases);
+    while let Some(entry) = entries.next().map_err(|error| damaged(&error))? {
+        if let gimli::CieOrFde::Fde(partial) = entry {
+            let entry = partial.parse(EhFrame::cie_from_offset).map_err(|error| damaged(&error))?;
+            found.push(Unwound {
+                address: entry.initial_address(),
+                size: entry.len(),
+                of_signal: entry.is_signal_trampoline(),
+            });
+        }
+    }
+    Ok(found)
+}
+
+impl Binary {
+    /// Adds the functions of a stripped file that have no symbol, each under its address as linked: `0x4a10`. Their starts come from the
+    /// unwind tables; what lies in a named function, or in the procedure linkage table, is none. Nothing is added without a build-id,
+    /// as addresses mean something in one build alone, or from damaged tables.
+    #[must_use]
+    pub fn with_nameless(mut self, bytes: &[u8]) -> Self {
+        if self.symbols_from != SymbolSource::DynamicSymbols || self.build_id.is_none() {
+            return self;
+        }
+        let Some(mut entries) = object::File::parse(bytes).ok().and_then(|file| entries(&file).ok()) else {
+            return self;
+        };
+        entries.sort_unstable();
+        let named = std::mem::take(&mut self.functions);
+        let mut named: Vec<BinaryFunction> =
+            named.into_iter().filter(|function| address_of_nameless(&function.name).is_none()).collect();
+        let mut reach = Reach::of(&named);
+        let mut added: Vec<BinaryFunction> = Vec::new();
+        for Unwound { address, size, .. } in
+            entries.into_iter().filter(|entry| entry.size > 0 && !entry.of_signal)
+        {
+            let section = self.code_sections.iter().find(|section| {
+                let inside = address.checked_sub(section.address);
+                inside.is_some_and(|inside| inside < section.size && size <= section.size - inside)
+                    && !plt::is_stub_section(section.name.as_bytes())
+            });
+            let Some(section) = section else { continue };
+            let is_known = added.last().is_some_and(|last| last.address == address);
+            if is_known || reach.covers(address) {
+                continue;
+            }
+            added.push(BinaryFunction {
+                name: nameless(address),
+                address,
+                size,
+                section: section.name.clone(),
+                file: None,
+                local: true,
+                ifunc: false,
+                untyped: false,
+            });
+        }
+        self.unresolved = !added.is_empty();
+        named.append(&mut added);
+        named.sort_by(|a, b| (a.address, a.local, &a.name).cmp(&(b.address, b.local, &b.name)));
+        self.functions = named;
+        self
+    }
+
+    /// True if this function is known by its address alone.
+    #[must_use]
+    pub fn is_nameless(&self, function: &BinaryFunction) -> bool {
+        self.unresolved && address_of_nameless(&function.name).is_some()
+    }
+}
+
+/// Ranges of code that named functions cover, for ascending questions.
+struct Reach {
+    /// By address: first byte, and the furthest end of all functions up to here.
+    ranges: Vec<(u64, u64)>,
+    next: usize,
+}
+
+impl Reach {
+    fn of(functions: &[BinaryFunction]) -> Self {
+        let mut furthest = 0;
+        let ranges = functions.iter().map(|function| {
+            furthest = furthest.max(function.address.saturating_add(function.size.max(1)));
+            (function.address, furthest)
+        });
+        Self { ranges: ranges.collect(), next: 0 }
+    }
+
+    /// True if a function covers this address. Addresses must ascend.
+    fn covers(&mut self, address: u64) -> bool {
+        while self.ranges.get(self.next).is_some_and(|(start, _)| *start <= address) {
+            self.next += 1;
+        }
+        self.next > 0 && address < self.ranges[self.next - 1].1
+    }
+}
